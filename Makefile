@@ -1,0 +1,39 @@
+# `make demo` and `make test` need only Python >= 3.11 and make; all they install goes to .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check format clean
+
+demo: $(VENV)/demo.stamp  ## Record four placements of one model, compare them, draw the chart
+	@$(BIN)/python scripts/demo.py
+
+test: $(VENV)/test.stamp  ## All tests, with coverage
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+check: $(VENV)/test.stamp  ## Format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/test.stamp  ## Bring the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## Remove the virtual environment and what the demo wrote
+	rm -rf $(VENV) demo-runs
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuprof needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ...")'
+	@echo "Making $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
+	@echo "Installing gpuprof and TensorFlow into $(VENV) (about a minute) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorflow]'
+	@touch $@
+
+$(VENV)/test.stamp: pyproject.toml | $(BIN)/python
+	@echo "Installing gpuprof, TensorFlow and the test tools into $(VENV) (about a minute) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorflow,dev]'
+	@touch $@ $(VENV)/demo.stamp

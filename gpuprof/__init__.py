@@ -1,0 +1,27 @@
+"""What moving data between devices costs a training run.
+
+The names below are imported when they are first used, so that a training script that only
+marks its epochs pays for nothing else.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "GpuprofError": "gpuprof.errors",
+    "Origin": "gpuprof.profile",
+    "Profile": "gpuprof.profile",
+    "read_profile": "gpuprof.readers",
+}
+
+__all__ = ["GpuprofError", "Origin", "Profile", "read_profile"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+    """Import a public name from its home on first use (PEP 562)."""
+    if name not in _HOME:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(_HOME[name]), name)

@@ -1,0 +1,61 @@
+"""The command line: one command per file, and one place where errors become text."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NoReturn
+
+import click
+
+from gpuprof import __version__
+from gpuprof.errors import GpuprofError
+
+# Command name -> "module:function"; imported when the command runs, so that --help stays fast.
+COMMANDS: Final[dict[str, str]] = {}
+
+
+class _Commands(click.Group):
+    """A group that imports a command's module when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, function = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), function)
+        return command
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gpuprof")
+def cli() -> None:
+    """Say what moving data between devices costs a training run."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and leave with its exit status; every error becomes text here."""
+    try:
+        status = cli.main(args=arguments, prog_name="gpuprof", standalone_mode=False)
+        sys.stdout.flush()
+    except GpuprofError as error:
+        status = _say(error.message, error.hint, error.exit_status)
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        status = _say("stopped by Ctrl-C", None, 130)
+    except BrokenPipeError:
+        # The reader of a pipe (`| head`) has left; a second flush at exit must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _say(message: str, hint: str | None, status: int) -> int:
+    click.echo(f"Error: {message}", err=True)
+    if hint:
+        click.echo(f"Hint: {hint}", err=True)
+    return status

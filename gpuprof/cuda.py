@@ -1,0 +1,100 @@
+"""The words of CUDA and CUPTI: memcpy kinds, memory kinds, label aliases, communication kernels.
+
+Sources: CUPTI's ``CUpti_ActivityMemcpyKind`` and ``CUpti_ActivityMemoryKind``, and the tables
+``ENUM_CUDA_MEMCPY_OPER`` and ``ENUM_CUDA_MEM_KIND`` inside exports of Nsight Systems.
+"""
+
+import re
+from typing import Final
+
+UNKNOWN: Final = "unknown"
+
+# Kinds 0 to 10 are CUPTI's; 11 to 13 exist in Nsight Systems only.
+MEMCPY_KINDS: Final = {
+    0: UNKNOWN,
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+    11: "UVM_HtoD",
+    12: "UVM_DtoH",
+    13: "UVM_DtoD",
+}
+
+# The two tools number memory kinds differently: a shared table would call every pageable
+# copy of an nvprof file "pinned".
+NSYS_MEMORY_KINDS: Final = {
+    0: "pageable",
+    1: "pinned",
+    2: "device",
+    3: "array",
+    4: "managed",
+    5: "device_static",
+    6: "managed_static",
+    7: UNKNOWN,
+}
+CUPTI_MEMORY_KINDS: Final = {
+    0: UNKNOWN,
+    1: "pageable",
+    2: "pinned",
+    3: "device",
+    4: "array",
+    5: "managed",
+    6: "device_static",
+    7: "managed_static",
+}
+
+# On one device these stay inside its memory; between two devices DtoD is peer traffic.
+LOCAL_MEMCPY_KINDS: Final = frozenset({"DtoD", "DtoA", "AtoD", "AtoA", "HtoH"})
+HOST_MEMCPY_KINDS: Final = frozenset({"HtoD", "DtoH", "HtoA", "AtoH", "UVM_HtoD", "UVM_DtoH"})
+PEER_MEMCPY_KINDS: Final = frozenset({"PtoP", "UVM_DtoD"})
+TRANSFER_MEMCPY_KINDS: Final = HOST_MEMCPY_KINDS | PEER_MEMCPY_KINDS
+
+_SHORT: Final = r"(?:HtoD|DtoH|DtoD|PtoP|HtoA|AtoH|AtoA|AtoD|DtoA|HtoH)"
+_LONG: Final = r"(?:Host|Device|Peer|Array)-to-(?:Host|Device|Peer|Array)"
+_MEMCPY_LABEL: Final = re.compile(
+    rf"^\[(CUDA|Unified)\s+(Unified\s+)?(Memory\s+)?[Mm]emcpy\s+(Unified\s+)?({_SHORT}|{_LONG})\]$"
+)
+_MEMSET_LABEL: Final = re.compile(r"^\[CUDA (?:Unified Memory )?[Mm]emset\]$")
+
+# Kernels that move data between devices: NCCL in its three naming generations, RCCL, and the
+# custom all-reduce kernels of inference servers.
+_COMMUNICATION: Final = re.compile(
+    r"nccl(?:Dev)?Kernel|ncclKernel|\brccl|msccl|cross_device_reduce|(?:one|two)_?shot_all_?reduce"
+    r"|all_?reduce_|allreduce_kernel|nvshmem",
+    re.IGNORECASE,
+)
+
+
+def memcpy_kind(label: str) -> str | None:
+    """The memcpy kind that a label names, or None where the label is no copy's.
+
+    Accepts every spelling that nvprof and Nsight Systems print: ``[CUDA memcpy HtoD]``,
+    ``[CUDA memcpy Host-to-Device]``, ``[CUDA Unified Memory memcpy HtoD]``,
+    ``[CUDA memcpy Unified Host-to-Device]``, ``[Unified Memory Memcpy HtoD]``.
+    """
+    match = _MEMCPY_LABEL.match(label)
+    if match is None:
+        return UNKNOWN if label.lower().startswith("[cuda memcpy") else None
+    ends = match[5] if "-" not in match[5] else f"{match[5][0]}to{match[5].split('-to-')[1][0]}"
+    unified = match[1] == "Unified" or match[2] or match[4]
+    return f"UVM_{ends}" if unified else ends
+
+
+def is_memset(label: str) -> bool:
+    """Whether a label of nvprof or Nsight Systems names a memset."""
+    return _MEMSET_LABEL.match(label) is not None
+
+
+def is_communication(kernel_name: str) -> bool:
+    """Whether a kernel moves data between devices (NCCL and its kin) instead of computing."""
+    return _COMMUNICATION.search(kernel_name) is not None
+
+
+COMMUNICATION_PATTERN: Final = _COMMUNICATION.pattern

@@ -1,0 +1,57 @@
+"""Every deliberate error: what went wrong, what to do about it, and the exit status."""
+
+from typing import ClassVar
+
+
+class GpuprofError(Exception):
+    """A problem that the user can understand and mend.
+
+    Args:
+        message: What is wrong and where, in one line: ``run.log, line 4: ...``.
+        hint: What to do about it, in one line; None where nothing can be done.
+    """
+
+    exit_status: ClassVar[int] = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(GpuprofError):
+    """The words of the command do not fit together."""
+
+    exit_status: ClassVar[int] = 2
+
+
+class InputError(GpuprofError):
+    """A file or folder cannot be opened."""
+
+
+class UnknownFormatError(GpuprofError):
+    """No reader, or more than one, is certain that the file is its own."""
+
+
+class CorruptFileError(GpuprofError):
+    """A file has the marks of its format and then breaks its rules."""
+
+
+class EmptyRecordingError(GpuprofError):
+    """A file is what it claims to be, and nothing was recorded in it."""
+
+
+class MissingTableError(GpuprofError):
+    """An analysis needs a table that this recording does not have."""
+
+
+class OutputError(GpuprofError):
+    """An output cannot be written, or would overwrite something."""
+
+
+class RecordError(GpuprofError):
+    """A recording cannot be started or brought home."""
+
+
+class MissingToolError(RecordError):
+    """A program or package that is needed is not installed."""

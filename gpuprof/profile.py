@@ -1,0 +1,168 @@
+"""One recording: where it came from, and its tables.
+
+A reader gives each table either as Arrow data or as SQL over its own file. All tables can be
+queried in SQL under their names of the data model, so that an analysis reads from a large
+file only the columns it needs, and never knows which format it reads.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gpuprof import schema
+from gpuprof.errors import MissingTableError
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a recording came from, and what its tool said about it."""
+
+    source: Path
+    reader: str
+    tool: str
+    tool_version: str | None = None
+    schema_version: str | None = None
+    command: str | None = None
+    recorded_at: str | None = None
+    epoch_ns: int | None = None
+    variant: str | None = None
+    start_resolution_ns: int = 1
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class View:
+    """A table as a SELECT over what the reader's ``prepare`` made visible.
+
+    The columns have the names of the schema; absent ones become null.
+    """
+
+    sql: str
+
+
+def _prepare_nothing(_: "duckdb.DuckDBPyConnection") -> None:
+    """A profile whose tables are all in memory."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One recording, as every reader gives it and every analysis takes it.
+
+    Args:
+        origin: Where it came from.
+        sources: Table name to Arrow data or `View`. An absent table was not recorded; a
+            table with no rows was recorded, and nothing happened.
+        prepare: Makes the reader's file visible to the views, on a fresh DuckDB connection.
+    """
+
+    origin: Origin
+    sources: Mapping[str, pa.Table | View] = field(repr=False)
+    prepare: "Callable[[duckdb.DuckDBPyConnection], None]" = field(
+        default=_prepare_nothing, repr=False
+    )
+
+    def has(self, *names: str) -> bool:
+        """Whether all these tables were recorded."""
+        return all(name in self.sources for name in names)
+
+    def require(self, *names: str) -> None:
+        """Check that these tables were recorded.
+
+        Raises:
+            MissingTableError: One was not.
+        """
+        for name in names:
+            if name not in self.sources:
+                msg = f"{self.origin.source} has no {name} table (read as {self.origin.reader})"
+                raise MissingTableError(
+                    msg, "Record with `gpuprof record`, which keeps every activity."
+                )
+
+    def query(self, sql: str) -> pa.Table:
+        """The result of a SQL query (DuckDB's dialect) over the tables, by their names."""
+        return self._connection.sql(sql).to_arrow_table()
+
+    def table(self, name: str) -> pa.Table:
+        """A whole table as Arrow data with all columns of its schema, sorted by start.
+
+        Raises:
+            MissingTableError: It was not recorded.
+        """
+        self.require(name)
+        source = self.sources[name]
+        if isinstance(source, pa.Table):
+            return schema.BY_NAME[name].conform(source)
+        order = " ORDER BY start_ns" if "start_ns" in schema.BY_NAME[name].columns else ""
+        return self.query(f'SELECT * FROM "{name}"{order}')
+
+    @property
+    def tables(self) -> "Mapping[str, pd.DataFrame]":
+        """Every recorded table as a DataFrame (Arrow-backed), made when it is asked for."""
+        return _Frames(self)
+
+    @cached_property
+    def _connection(self) -> "duckdb.DuckDBPyConnection":
+        import duckdb  # noqa: PLC0415 - 0.1 s that a summary of a text file does not need
+
+        connection = duckdb.connect(
+            config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+        )
+        self.prepare(connection)
+        for name, source in self.sources.items():
+            self._expose(connection, name, source)
+        return connection
+
+    @staticmethod
+    def _expose(
+        connection: "duckdb.DuckDBPyConnection", name: str, source: pa.Table | View
+    ) -> None:
+        if isinstance(source, pa.Table):
+            connection.register(name, schema.BY_NAME[name].conform(source))
+            return
+        given = set(connection.sql(f"SELECT * FROM ({source.sql}) LIMIT 0").columns)
+        columns = ", ".join(
+            f"CAST({column if column in given else 'NULL'} AS {_SQL_TYPES[spec.dtype]}) AS {column}"
+            for column, spec in schema.BY_NAME[name].columns.items()
+        )
+        connection.execute(f'CREATE VIEW "{name}" AS SELECT {columns} FROM ({source.sql})')
+
+
+_SQL_TYPES = {
+    schema.INT: "BIGINT",
+    schema.FLOAT: "DOUBLE",
+    schema.TEXT: "VARCHAR",
+    schema.FLAG: "BOOLEAN",
+}
+
+
+class _Frames(Mapping[str, Any]):
+    """The tables of a profile as DataFrames, each made on first use of its name."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+
+    def __getitem__(self, name: str) -> "pd.DataFrame":
+        if name not in self._profile.sources:
+            raise KeyError(name)
+        return to_frame(self._profile.table(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._profile.sources)
+
+    def __len__(self) -> int:
+        return len(self._profile.sources)
+
+
+def to_frame(table: pa.Table) -> "pd.DataFrame":
+    """A table as a DataFrame with Arrow-backed columns, so that integers stay integers."""
+    import pandas as pd  # noqa: PLC0415 - 0.4 s that only the Python API needs
+
+    return table.to_pandas(types_mapper=pd.ArrowDtype)

@@ -1,0 +1,105 @@
+"""File -> Profile: each format is one file here and one line in `READERS`."""
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Final
+
+from gpuprof.errors import InputError, UnknownFormatError
+from gpuprof.profile import Profile
+from gpuprof.readers import nvprof_text
+from gpuprof.readers.contract import HEAD_BYTES, Reader
+
+READERS: Final[tuple[Reader, ...]] = (nvprof_text.READER,)
+
+
+def read_profile(path: str | Path, reader: str | None = None) -> Profile:
+    """Read one recording, whichever tool wrote it.
+
+    Args:
+        path: A file or folder in one of the formats that ``gpuprof formats`` lists.
+        reader: Name of the format, for a file that cannot be recognised; else it is found.
+
+    Returns:
+        The recording. Its ``tables`` are DataFrames by name (see `gpuprof.schema`), times in
+        integer nanoseconds, sizes in bytes, NA where unknown.
+
+    Raises:
+        GpuprofError: The file cannot be opened, is of no known format, breaks its format's
+            rules, or holds nothing.
+    """
+    path = Path(path)
+    chosen = find_reader(path) if reader is None else reader_named(reader)
+    return chosen.read(path)
+
+
+def reader_named(name: str) -> Reader:
+    """The reader of this name.
+
+    Raises:
+        UnknownFormatError: There is none.
+    """
+    for candidate in READERS:
+        if candidate.name == name:
+            return candidate
+    msg = f"there is no format {name}"
+    raise UnknownFormatError(msg, f"Formats: {', '.join(r.name for r in READERS)}.")
+
+
+def find_reader(path: Path) -> Reader:
+    """The one reader that is certain that a file or folder is its own.
+
+    Raises:
+        InputError: The path cannot be opened.
+        UnknownFormatError: None is certain, or more than one is.
+    """
+    found = _folder_readers(path) if path.is_dir() else _file_readers(path)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        msg = f"{path}: could be {' or '.join(r.name for r in found)}"
+        raise UnknownFormatError(msg, "Name one with --format.")
+    if path.is_dir():
+        msg = f"{path} is a folder, and no recording is in it"
+        raise UnknownFormatError(msg, "Give a folder that `gpuprof record` made, or a file.")
+    msg = f"{path}: looks like no known format"
+    raise UnknownFormatError(msg, "See `gpuprof formats`, or name one with --format.")
+
+
+def _folder_readers(path: Path) -> list[Reader]:
+    return [r for r in READERS if r.recognises_folder is not None and r.recognises_folder(path)]
+
+
+def _file_readers(path: Path) -> list[Reader]:
+    head = read_head(path)
+    if not head:
+        msg = f"{path} is empty"
+        raise InputError(msg, "Was the recording cut off, or the disk full?")
+    certain = [r for r in READERS if r.recognises is not None and r.recognises(head)]
+    # A program may print megabytes before its profiler prints a word.
+    return certain or [r for r in READERS if r.searches is not None and r.searches(path)]
+
+
+def read_head(path: Path) -> bytes:
+    """The first 64 KiB of a file's content, gunzipped where it is a gzip file.
+
+    Raises:
+        InputError: The file is not there or cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except FileNotFoundError as error:
+        msg = f"{path}: no such file"
+        raise InputError(msg) from error
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+    return _gunzipped(head) if head.startswith(b"\x1f\x8b") else head
+
+
+def _gunzipped(head: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, HEAD_BYTES)
+    except (zlib.error, gzip.BadGzipFile):
+        return head

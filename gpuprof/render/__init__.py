@@ -1,0 +1,1 @@
+"""Tables -> text, files and charts: each output is one file and one line in `RENDERERS`."""

@@ -1,0 +1,267 @@
+"""The tables of the data model, documented as data, and the one function that enforces them.
+
+An absent table was not recorded. A table with no rows was recorded, and nothing happened.
+Times are integer nanoseconds since the recording's origin, half-open; sizes are bytes; shares
+are fractions of 0 to 1; a missing value is null, never 0.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+INT: Final = "int64"
+FLOAT: Final = "float64"
+TEXT: Final = "string"
+FLAG: Final = "bool"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's type, unit and meaning; ``required`` ones hold no null."""
+
+    dtype: str
+    unit: str
+    meaning: str
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A table: what one row is, and its columns in order."""
+
+    name: str
+    row: str
+    columns: Mapping[str, Column]
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The same columns as Arrow fields."""
+        return pa.schema([(name, pa.type_for_alias(c.dtype)) for name, c in self.columns.items()])
+
+    def empty(self) -> pa.Table:
+        """The table with no rows: recorded, and nothing happened."""
+        return self.arrow.empty_table()
+
+    def table(self, rows: list[dict[str, Any]]) -> pa.Table:
+        """Rows as a table of this schema; a column that a row lacks is null there."""
+        return pa.Table.from_pylist(rows, schema=self.arrow)
+
+    def conform(self, table: pa.Table) -> pa.Table:
+        """Exactly the columns of this schema, in its order; absent optional ones are null.
+
+        Raises:
+            ValueError: A required column is absent or holds a null.
+        """
+        columns = [self._column(table, name) for name in self.columns]
+        return pa.table(columns, schema=self.arrow)
+
+    def _column(self, table: pa.Table, name: str) -> pa.ChunkedArray | pa.Array:
+        column, kind = self.columns[name], self.arrow.field(name).type
+        if name not in table.column_names:
+            if column.required and table.num_rows:
+                msg = f"{self.name}: required column {name} is absent"
+                raise ValueError(msg)
+            return pa.nulls(table.num_rows, kind)
+        values = table.column(name).cast(kind)
+        if column.required and values.null_count:
+            msg = f"{self.name}: required column {name} holds {values.null_count} nulls"
+            raise ValueError(msg)
+        return values
+
+
+_TIMES: Final = {
+    "start_ns": Column(INT, "ns", "Start, since the recording's origin.", required=True),
+    "end_ns": Column(INT, "ns", "End, half-open; at least start_ns.", required=True),
+}
+_PLACE: Final = {
+    "device_id": Column(INT, "1", "CUDA device ordinal."),
+    "context_id": Column(INT, "1", "CUDA context."),
+    "stream_id": Column(INT, "1", "Stream within the context."),
+    "process_id": Column(INT, "1", "Operating-system process; null where the format lacks it."),
+    "correlation_id": Column(INT, "1", "Launching API call; unique only with process_id."),
+}
+
+KERNELS: Final = Schema(
+    "kernels",
+    "one execution of one kernel",
+    {
+        **_TIMES,
+        **_PLACE,
+        "name": Column(TEXT, "", "Demangled name.", required=True),
+        "grid_x": Column(INT, "1", "Blocks in x."),
+        "grid_y": Column(INT, "1", "Blocks in y."),
+        "grid_z": Column(INT, "1", "Blocks in z."),
+        "block_x": Column(INT, "1", "Threads in x."),
+        "block_y": Column(INT, "1", "Threads in y."),
+        "block_z": Column(INT, "1", "Threads in z."),
+        "registers_per_thread": Column(INT, "1", "Registers of one thread."),
+        "static_shared_memory_bytes": Column(INT, "B", "Per block."),
+        "dynamic_shared_memory_bytes": Column(INT, "B", "Per block."),
+        "graph_node_id": Column(INT, "1", "Node of a CUDA graph; null outside graphs."),
+    },
+)
+MEMCPYS: Final = Schema(
+    "memcpys",
+    "one copy; a staged peer copy's two halves are two rows of one correlation id",
+    {
+        **_TIMES,
+        **_PLACE,
+        "memcpy_kind": Column(TEXT, "", "HtoD, DtoH, DtoD, PtoP, UVM_HtoD, ...", required=True),
+        "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "bytes": Column(INT, "B", "Bytes moved; null where unknown."),
+        "src_device_id": Column(INT, "1", "Device copied from; null for the host's side."),
+        "dst_device_id": Column(INT, "1", "Device copied to; null for the host's side."),
+        "path": Column(TEXT, "", "direct, or staged through the host."),
+        "graph_node_id": Column(INT, "1", "Node of a CUDA graph; null outside graphs."),
+    },
+)
+MEMSETS: Final = Schema(
+    "memsets",
+    "one memset",
+    {
+        **_TIMES,
+        **_PLACE,
+        "bytes": Column(INT, "B", "Bytes set."),
+        "memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+    },
+)
+API_CALLS: Final = Schema(
+    "api_calls",
+    "one call of the CUDA runtime or driver API on the host",
+    {
+        **_TIMES,
+        "api": Column(TEXT, "", "runtime or driver."),
+        "name": Column(TEXT, "", "cudaMemcpyAsync and friends.", required=True),
+        "process_id": Column(INT, "1", "Operating-system process."),
+        "thread_id": Column(INT, "1", "Operating-system thread."),
+        "correlation_id": Column(INT, "1", "Links to activities; unique only with process_id."),
+    },
+)
+NVTX_RANGES: Final = Schema(
+    "nvtx_ranges",
+    "one NVTX range or framework annotation on the host",
+    {
+        **_TIMES,
+        "text": Column(TEXT, "", "Message."),
+        "domain": Column(TEXT, "", "Domain; empty for the default one."),
+        "range_kind": Column(TEXT, "", "push_pop, start_end or annotation."),
+        "process_id": Column(INT, "1", "Operating-system process."),
+        "thread_id": Column(INT, "1", "Operating-system thread."),
+    },
+)
+SYNCHRONIZATIONS: Final = Schema(
+    "synchronizations",
+    "one synchronisation",
+    {
+        **_TIMES,
+        **_PLACE,
+        "sync_kind": Column(TEXT, "", "event, stream_wait, stream or context."),
+    },
+)
+GRAPH_LAUNCHES: Final = Schema(
+    "graph_launches",
+    "one CUDA graph recorded as a whole: its kernels and copies are not in their tables",
+    {**_TIMES, **_PLACE, "graph_id": Column(INT, "1", "The graph.")},
+)
+DEVICES: Final = Schema(
+    "devices",
+    "one device",
+    {
+        "device_id": Column(INT, "1", "CUDA device ordinal.", required=True),
+        "process_id": Column(INT, "1", "Process that numbers it so; null where all do."),
+        "name": Column(TEXT, "", "Marketing name."),
+        "total_memory_bytes": Column(INT, "B", "Memory."),
+        "memory_bandwidth_bytes_per_s": Column(INT, "B/s", "Peak of its memory."),
+        "compute_capability": Column(TEXT, "", "Such as 8.0."),
+        "bus_id": Column(TEXT, "", "PCI bus id."),
+    },
+)
+RUNS: Final = Schema(
+    "runs",
+    "one profiled process, in the order of the file",
+    {
+        "run_id": Column(INT, "1", "0 for the first in the file.", required=True),
+        "process_id": Column(INT, "1", "Operating-system process."),
+        "command": Column(TEXT, "", "As the tool printed it."),
+        "rank": Column(INT, "1", "Rank in the job, where known."),
+    },
+)
+ACTIVITY_SUMMARY: Final = Schema(
+    "activity_summary",
+    "all calls of one kernel, memcpy kind, memset or API function",
+    {
+        "run_id": Column(INT, "1", "Process of the file, as in runs; null where one."),
+        "activity_kind": Column(TEXT, "", "kernel, memcpy, memset or api.", required=True),
+        "name": Column(TEXT, "", "Kernel or API name; memcpy kind for copies.", required=True),
+        "calls": Column(INT, "1", "How often."),
+        "total_ns": Column(INT, "ns", "Sum of durations, rounded as the tool printed it."),
+        "min_ns": Column(INT, "ns", "Shortest."),
+        "max_ns": Column(INT, "ns", "Longest."),
+        "mean_ns": Column(FLOAT, "ns", "Mean."),
+        "median_ns": Column(FLOAT, "ns", "Median."),
+        "stddev_ns": Column(FLOAT, "ns", "Standard deviation of the sample (n - 1)."),
+        "bytes": Column(INT, "B", "Bytes of copies and memsets."),
+        "printed_share": Column(
+            FLOAT, "1", "Share of its section that the tool printed; for implied totals."
+        ),
+    },
+)
+EPOCHS: Final = Schema(
+    "epochs",
+    "one epoch as the script marked it",
+    {
+        "epoch": Column(INT, "1", "0 for the first.", required=True),
+        "seconds": Column(FLOAT, "s", "Wall time.", required=True),
+        "steps": Column(INT, "1", "Steps marked within it; null where none were marked."),
+    },
+)
+TENSOR_COPIES: Final = Schema(
+    "tensor_copies",
+    "all copies of one tensor from one TensorFlow device to another",
+    {
+        "function": Column(TEXT, "", "tf.function it is part of; null for eager copies."),
+        "src_device": Column(TEXT, "", "Such as CPU:0.", required=True),
+        "dst_device": Column(TEXT, "", "Such as CPU:1.", required=True),
+        "tensor": Column(TEXT, "", "Name of the tensor.", required=True),
+        "src_operation": Column(TEXT, "", "Operation that makes it."),
+        "dst_operation": Column(TEXT, "", "Operation that takes it; the first where several."),
+        "is_gradient": Column(FLAG, "", "Whether the taking operation is part of a gradient."),
+        "is_control": Column(FLAG, "", "A control edge: order only, no data."),
+        "calls": Column(INT, "1", "How often it was sent.", required=True),
+        "bytes_per_call": Column(INT, "B", "Size; null where unknown."),
+        "bytes": Column(INT, "B", "All calls; null where the size is unknown."),
+    },
+)
+OPERATIONS: Final = Schema(
+    "operations",
+    "one operation of a TensorFlow program on the device it ran on",
+    {
+        "function": Column(TEXT, "", "tf.function it is part of; null for eager ones."),
+        "operation": Column(TEXT, "", "Name.", required=True),
+        "operation_type": Column(TEXT, "", "MatMul, Conv2D, ..."),
+        "requested_device": Column(TEXT, "", "Device that the script asked for; null for none."),
+        "device": Column(TEXT, "", "Device it ran on.", required=True),
+        "calls": Column(INT, "1", "How often it ran; null where not traced."),
+        "total_ns": Column(INT, "ns", "Host time of all calls; null where not traced."),
+    },
+)
+
+TABLES: Final = (
+    KERNELS,
+    MEMCPYS,
+    MEMSETS,
+    API_CALLS,
+    NVTX_RANGES,
+    SYNCHRONIZATIONS,
+    GRAPH_LAUNCHES,
+    DEVICES,
+    RUNS,
+    ACTIVITY_SUMMARY,
+    EPOCHS,
+    TENSOR_COPIES,
+    OPERATIONS,
+)
+BY_NAME: Final = {schema.name: schema for schema in TABLES}

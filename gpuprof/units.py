@@ -1,0 +1,124 @@
+"""Parse and format times, sizes and rates: the only file that knows 1e3, 1e6 and 1024."""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+NS_PER_US: Final = 1_000
+NS_PER_MS: Final = 1_000_000
+NS_PER_S: Final = 1_000_000_000
+
+_NS_PER_UNIT: Final = {
+    "ns": 1,
+    "us": NS_PER_US,
+    "µs": NS_PER_US,  # micro sign, U+00B5
+    "μs": NS_PER_US,  # Greek mu, U+03BC, as the Nsight Systems window copies it
+    "ms": NS_PER_MS,
+    "s": NS_PER_S,
+}
+
+_DECIMAL_BYTES: Final = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_BINARY_BYTES: Final = {
+    "B": 1,
+    "KB": 2**10,
+    "MB": 2**20,
+    "GB": 2**30,
+    "TB": 2**40,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+
+_QUANTITY: Final = re.compile(r"^([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµμ]+)$")
+
+
+def parse_ns(text: str) -> int:
+    """Turn ``13.0696s``, ``137.90us`` or ``544ns`` into integer nanoseconds.
+
+    Raises:
+        ValueError: The text is no number with one of the units ns, us, ms and s.
+    """
+    return to_ns(*_split(text))
+
+
+def to_ns(number: str, unit: str) -> int:
+    """Nanoseconds of a decimal number in a unit of time, exact before the last rounding."""
+    return round(Decimal(number) * _NS_PER_UNIT[unit]) if unit in _NS_PER_UNIT else _bad_unit(unit)
+
+
+def parse_binary_bytes(text: str) -> int:
+    """Bytes of ``28.902KB`` as nvprof writes it, where a KB is 1024 bytes.
+
+    Raises:
+        ValueError: The text is no number with a unit of bytes.
+    """
+    number, unit = _split(text)
+    return to_binary_bytes(number, unit)
+
+
+def to_binary_bytes(number: str, unit: str) -> int:
+    """Bytes of a decimal number in nvprof's units, where a KB is 1024 bytes."""
+    return (
+        round(Decimal(number) * _BINARY_BYTES[unit]) if unit in _BINARY_BYTES else _bad_unit(unit)
+    )
+
+
+def to_decimal_bytes(number: str, unit: str) -> int:
+    """Bytes of a decimal number in Nsight Systems' units: MB is 10**6, KiB is 1024 bytes."""
+    factor = _DECIMAL_BYTES.get(unit, _BINARY_BYTES.get(unit))
+    return round(Decimal(number) * factor) if factor is not None else _bad_unit(unit)
+
+
+def _split(text: str) -> tuple[str, str]:
+    match = _QUANTITY.match(text.strip())
+    if match is None:
+        msg = f'expected a number with a unit, found "{text}"'
+        raise ValueError(msg)
+    return match[1], match[2]
+
+
+def _bad_unit(unit: str) -> int:
+    msg = f'unknown unit "{unit}"'
+    raise ValueError(msg)
+
+
+def format_ns(value: float | None) -> str:
+    """Show nanoseconds to a person: ``13.070 s``, ``137.9 us``; ``n/a`` where unknown."""
+    return _scaled(value, (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1)))
+
+
+def format_bytes(value: float | None) -> str:
+    """Show bytes to a person in decimal units: ``26.588 MB``; ``n/a`` where unknown."""
+    return _scaled(value, tuple(reversed(_DECIMAL_BYTES.items())))
+
+
+def format_rate(value: float | None) -> str:
+    """Show bytes per second to a person: ``10.5 GB/s``; ``n/a`` where unknown."""
+    return "n/a" if value is None else f"{format_bytes(value)}/s"
+
+
+def format_count(value: float | None) -> str:
+    """Show a count with thousands separators; ``n/a`` where unknown."""
+    return "n/a" if value is None else f"{value:,.0f}"
+
+
+def format_share(value: float | None) -> str:
+    """Show a fraction of 0 to 1 as percent: ``24.53 %``; ``n/a`` where unknown."""
+    return "n/a" if value is None else f"{value * 100:.2f} %"
+
+
+def _scaled(value: float | None, units: tuple[tuple[str, int], ...]) -> str:
+    if value is None:
+        return "n/a"
+    size = abs(value)
+    unit, factor = next((pair for pair in units if size >= pair[1]), units[-1])
+    if factor == 1:
+        return f"{value:.0f} {unit}"
+    scaled = value / factor
+    return f"{scaled:.{_decimals(abs(scaled))}f} {unit}"
+
+
+def _decimals(scaled: float) -> int:
+    """Four significant digits below 1,000, none after the point above."""
+    return 3 if scaled < 100 else 1 if scaled < 1000 else 0  # noqa: PLR2004 - powers of ten

@@ -1,0 +1,67 @@
+"""Imports point one way: errors < ... < analyses < report < compare < render < cli."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "gpuprof"
+LAYERS = (
+    ("errors",),
+    ("units", "cuda"),
+    ("schema",),
+    ("intervals",),
+    ("profile",),
+    ("readers",),
+    ("analyses",),
+    ("report",),
+    ("statistics",),
+    ("compare",),
+    ("render",),
+    ("cli",),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+# They meet the rest in a file on disk; the training script imports annotate.
+APART = {
+    "launch": {"errors", "units", "launch", "annotate"},
+    "annotate": {"errors", "launch", "annotate"},
+}
+
+
+def _imports(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "gpuprof":
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gpuprof."):
+            names.add(node.module.split(".")[1])
+    return names & (RANK.keys() | APART.keys())
+
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[str(p.relative_to(PACKAGE)) for p in MODULES])
+def test_imports_point_down(path):
+    part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if part in APART:
+        assert _imports(path) <= APART[part]
+    elif part in RANK and part != "cli":
+        higher = {n for n in _imports(path) if n in APART or RANK[n] > RANK[part]}
+        assert higher == set()
+
+
+def test_importing_gpuprof_imports_nothing_heavy():
+    code = (
+        "import sys, gpuprof, gpuprof.cli; "
+        "heavy = {'tensorflow', 'torch', 'matplotlib', 'pandas', 'duckdb', 'pyarrow', 'numpy'}; "
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert done.stdout.strip() == "[]"
