@@ -248,6 +248,15 @@ OPERATIONS: Final = Schema(
         "total_ns": Column(INT, "ns", "Host time of all calls; null where not traced."),
     },
 )
+FUNCTIONS: Final = Schema(
+    "functions",
+    "one tf.function of a TensorFlow program, as often as the recorder saw it run",
+    {
+        "function": Column(TEXT, "", "Name.", required=True),
+        "executions": Column(INT, "1", "Runs that were recorded.", required=True),
+        "is_step": Column(FLAG, "", "Whether it is the training step.", required=True),
+    },
+)
 
 TABLES: Final = (
     KERNELS,
@@ -263,5 +272,6 @@ TABLES: Final = (
     EPOCHS,
     TENSOR_COPIES,
     OPERATIONS,
+    FUNCTIONS,
 )
 BY_NAME: Final = {schema.name: schema for schema in TABLES}
