@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
-    ("units", "cuda"),
+    ("units", "cuda", "xspace"),
     ("schema",),
     ("intervals",),
     ("profile",),
@@ -25,7 +25,7 @@ LAYERS = (
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # They meet the rest in a file on disk; the training script imports annotate.
 APART = {
-    "launch": {"errors", "units", "launch", "annotate"},
+    "launch": {"errors", "units", "xspace", "launch", "annotate"},
     "annotate": {"errors", "launch", "annotate"},
 }
 
