@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
-    ("units", "cuda", "xspace"),
+    ("units", "cuda", "xspace", "manifest"),
     ("schema",),
     ("intervals",),
     ("profile",),
@@ -25,8 +25,8 @@ LAYERS = (
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # They meet the rest in a file on disk; the training script imports annotate.
 APART = {
-    "launch": {"errors", "units", "xspace", "launch", "annotate"},
-    "annotate": {"errors", "launch", "annotate"},
+    "launch": {"errors", "units", "xspace", "manifest", "launch", "annotate"},
+    "annotate": {"errors", "manifest", "launch", "annotate"},
 }
 
 

@@ -2,3 +2,9 @@
 
 Recording and analysing share only a file on disk.
 """
+
+from typing import Final
+
+from gpuprof.launch.contract import Recorder
+
+RECORDERS: Final[tuple[Recorder, ...]] = ()

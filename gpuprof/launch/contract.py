@@ -1,0 +1,110 @@
+"""What a recorder is: what it needs, how it runs a program, and what it brings home."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from gpuprof.errors import RecordError
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is recorded.
+
+    Args:
+        arguments: As it runs without a recorder, the interpreter first where it is Python.
+        source: The Python file that runs; None for other programs or where unknown.
+    """
+
+    arguments: tuple[str, ...]
+    source: Path | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run that is about to start, or has ended."""
+
+    program: Program
+    folder: Path
+    variant: str | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the process that was started ended: the profiler where there is one.
+
+    Args:
+        exit_status: Its exit status; 128 + n where signal n ended it.
+        wall_seconds: From its start to its end.
+        output_bytes: What the program printed, both streams.
+        interrupted: Whether a signal was passed on to it (Ctrl-C and the like).
+    """
+
+    exit_status: int
+    wall_seconds: float
+    output_bytes: int
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a recorder brought home.
+
+    Args:
+        recordings: Files that readers read, relative to the run's folder.
+        exit_status: The program's own where the profiler hides it; None for `Ended`'s.
+        nothing_recorded: Why there is nothing to read, a sentence; None where there is.
+        warnings: What a reader of the numbers must know, a sentence each.
+        devices: What is known of the devices, one mapping each, with "name".
+    """
+
+    recordings: tuple[str, ...] = ()
+    exit_status: int | None = None
+    nothing_recorded: str | None = None
+    warnings: tuple[str, ...] = ()
+    devices: tuple[Mapping[str, Any], ...] = ()
+
+
+def _as_it_is(_: Run, arguments: tuple[str, ...]) -> list[str]:
+    return list(arguments)
+
+
+def _no_variables(_: Run) -> dict[str, str]:
+    return {}
+
+
+def _never(_run: Run, _ended: Ended) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """One way to record a program.
+
+    Args:
+        name: As in ``--recorder``: ``nsys``.
+        title: One line for people.
+        obstacle: Why it cannot record this program here, and what to do about it, found
+            before the program starts; None where it can.
+        finish: Brings the recording home after the program ended: exports it, and says what
+            is in it. Runs after a crash or Ctrl-C too, so it must accept missing files.
+        command: Puts the profiler before the program's arguments.
+        environment: Variables to add to the program's environment.
+        versions: Names and versions of its tools, for the manifest.
+        signals: Who gets Ctrl-C and SIGTERM: the process that was started (``leader``),
+            its children without itself (``children``), or all of them (``group``).
+        talks: It prints on stdout or stderr itself: kept apart from the program's output.
+        retry: Whether it failed before the program ran, so that it may be started once more.
+    """
+
+    name: str
+    title: str
+    obstacle: Callable[[Program], RecordError | None]
+    finish: Callable[[Run, Ended], Recorded]
+    command: Callable[[Run, tuple[str, ...]], list[str]] = _as_it_is
+    environment: Callable[[Run], Mapping[str, str]] = _no_variables
+    versions: Callable[[], Mapping[str, str]] = field(default=dict)
+    signals: Literal["leader", "children", "group"] = "group"
+    talks: bool = False
+    retry: Callable[[Run, Ended], bool] = _never

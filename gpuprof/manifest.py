@@ -1,0 +1,145 @@
+"""``manifest.json``: what ran, how it ended, and which files in the run's folder were recorded.
+
+It is the only thing that recording and reading share. Nothing of the environment is kept in
+it: no variables and no host name. A folder without it is no run; it is written last.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, Self
+
+from gpuprof.errors import CorruptFileError, InputError
+
+MANIFEST: Final = "manifest.json"
+UNFINISHED: Final = "manifest.json.unfinished"
+PROGRAM_LOG: Final = "program.log"
+MARKS: Final = "marks.jsonl"
+FORMAT: Final = "gpuprof-run"
+FORMAT_VERSION: Final = 1
+
+# Names the run's folder to the program, so that gpuprof.epoch() can write its marks there.
+RUN_DIR_VARIABLE: Final = "GPUPROF_RUN_DIR"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One run; null (None) where unknown.
+
+    Args:
+        recorder: Name of the recorder.
+        variant: Device placement that the run stands for; its label in comparisons.
+        command: What ran, without the profiler before it.
+        started_at: Start as ISO 8601 with the offset from UTC.
+        wall_seconds: From the start of the process to its end, profiler included.
+        exit_status: Of the program, 128 + n where signal n ended it; null if unknown.
+        recordings: Files that readers read, relative to the folder.
+        nothing_recorded: Why there is nothing to read, in a sentence; null where there is.
+        versions: Of gpuprof, Python, the operating system and the recorder's tools.
+        devices: What the recorder knows of the devices, one mapping each, with "name".
+        epochs: What the script marked: ``epoch``, ``seconds`` and ``steps`` (null if none).
+        seconds_per_epoch: Mean of the marked epochs.
+        warnings: What a reader of the numbers must know, a sentence each.
+    """
+
+    recorder: str
+    variant: str | None
+    command: tuple[str, ...]
+    started_at: str
+    wall_seconds: float | None = None
+    exit_status: int | None = None
+    recordings: tuple[str, ...] = ()
+    nothing_recorded: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[Mapping[str, Any], ...] = ()
+    epochs: tuple[Mapping[str, Any], ...] = ()
+    seconds_per_epoch: float | None = None
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        head = {"format": FORMAT, "format_version": FORMAT_VERSION}
+        return json.dumps({**head, **asdict(self)}, indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, source: Path) -> Self:
+        """The manifest that a file's text holds; keys of newer versions are passed over.
+
+        Raises:
+            CorruptFileError: It is not JSON, not a run's, or lacks what every run has.
+        """
+        try:
+            values = json.loads(text)
+            known = {
+                f.name: _typed(values[f.name], f.type) for f in fields(cls) if f.name in values
+            }
+            manifest = cls(**known)
+            found = values["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            msg = f"{source}: is no manifest of a run"
+            raise CorruptFileError(msg, "Was the file edited or cut off?") from error
+        if found != FORMAT:
+            msg = f'{source}: expected the format "{FORMAT}", found "{found}"'
+            raise CorruptFileError(msg)
+        return manifest
+
+
+def _typed(value: Any, annotation: object) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """A value of the file as its field holds it: lists as tuples, everything else as it is."""
+    if not str(annotation).startswith("tuple"):
+        return value
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return tuple(value)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a run, finished or not."""
+    return (folder / MANIFEST).is_file() or (folder / UNFINISHED).is_file()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest in a run's folder.
+
+    Raises:
+        InputError: The run did not finish, or the file cannot be read.
+        CorruptFileError: The file is no manifest.
+    """
+    path = folder / MANIFEST
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError as error:
+        msg = f"{folder}: the recording did not finish"
+        raise InputError(msg, "Record it again, with --force to replace it.") from error
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+    return Manifest.from_json(text, path)
+
+
+def begin_manifest(folder: Path, manifest: Manifest) -> None:
+    """Mark a folder as a run that has not finished.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    _write(folder / UNFINISHED, manifest)
+
+
+def finish_manifest(folder: Path, manifest: Manifest) -> None:
+    """Make a folder a run, in one step: either the whole manifest is there or none is.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    _write(folder / UNFINISHED, manifest)
+    (folder / UNFINISHED).replace(folder / MANIFEST)
+
+
+def _write(path: Path, manifest: Manifest) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(manifest.to_json())
+        file.flush()
+        os.fsync(file.fileno())
