@@ -66,8 +66,8 @@ _MEMSET_LABEL: Final = re.compile(r"^\[CUDA (?:Unified Memory )?[Mm]emset\]$")
 # Kernels that move data between devices: NCCL in its three naming generations, RCCL, and the
 # custom all-reduce kernels of inference servers.
 _COMMUNICATION: Final = re.compile(
-    r"nccl(?:Dev)?Kernel|ncclKernel|\brccl|msccl|cross_device_reduce|(?:one|two)_?shot_all_?reduce"
-    r"|all_?reduce_|allreduce_kernel|nvshmem",
+    r"\bnccl\w*kernel|\bncclsym|\brccl|msccl|cross_device_reduce|nvshmem"
+    r"|(?:one|two)_?shot_all_?reduce|all_?reduce_|allreduce_kernel",
     re.IGNORECASE,
 )
 

@@ -1,0 +1,73 @@
+import pytest
+
+from gpuprof import units
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("13.0696s", 13_069_600_000, id="seconds"),
+        pytest.param("137.90us", 137_900, id="microseconds"),
+        pytest.param("1.2152ms", 1_215_200, id="milliseconds"),
+        pytest.param("544ns", 544, id="nanoseconds"),
+        pytest.param("0ns", 0, id="zero"),
+        pytest.param("492.941 \N{GREEK SMALL LETTER MU}s", 492_941, id="greek-mu"),
+        pytest.param("492.941 \N{MICRO SIGN}s", 492_941, id="micro-sign"),
+        pytest.param("1570000000.123456789s", 1_570_000_000_123_456_789, id="no-nanosecond-lost"),
+    ],
+)
+def test_times_become_integer_nanoseconds(text, expected):
+    assert units.parse_ns(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "12", "s", "1,5s", "-3ms", "5KB", "1.2.3s"])
+def test_a_text_that_is_no_time_is_refused(text):
+    with pytest.raises(ValueError, match=r"expected a number with a unit|unknown unit"):
+        units.parse_ns(text)
+
+
+def test_nvprofs_kilobyte_is_1024_bytes():
+    assert units.parse_binary_bytes("39.062500KB") == 40_000
+
+
+def test_nsys_megabyte_is_a_million_bytes_and_its_kib_1024():
+    assert units.to_decimal_bytes("262.406144", "MB") == 262_406_144
+    assert units.to_decimal_bytes("1.5", "KiB") == 1536
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "n/a"),
+        (0, "0 ns"),
+        (544, "544 ns"),
+        (137_900, "137.9 us"),
+        (13_069_600_000, "13.070 s"),
+        (-10_097_800_000, "-10.098 s"),
+        (1_234_567_000_000, "1235 s"),
+    ],
+)
+def test_people_get_scaled_times(value, expected):
+    assert units.format_ns(value) == expected
+
+
+def test_unknown_is_never_shown_as_zero():
+    shown = {
+        f(None)
+        for f in (
+            units.format_ns,
+            units.format_bytes,
+            units.format_rate,
+            units.format_count,
+            units.format_share,
+        )
+    }
+
+    assert shown == {"n/a"}
+
+
+def test_people_get_scaled_sizes_rates_counts_and_shares():
+    assert units.format_bytes(26_588_000) == "26.588 MB"
+    assert units.format_rate(10_500_000_000) == "10.500 GB/s"
+    assert units.format_count(94_774) == "94,774"
+    assert units.format_share(0.2453) == "24.53 %"
