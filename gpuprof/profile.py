@@ -6,7 +6,7 @@ file only the columns it needs, and never knows which format it reads.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +85,10 @@ class Profile:
                 raise MissingTableError(
                     msg, "Record with `gpuprof record`, which keeps every activity."
                 )
+
+    def with_table(self, name: str, table: pa.Table) -> "Profile":
+        """The same recording with one more table, or another in its place."""
+        return replace(self, sources={**self.sources, name: table})
 
     def query(self, sql: str) -> pa.Table:
         """The result of a SQL query (DuckDB's dialect) over the tables, by their names."""

@@ -207,6 +207,12 @@ ACTIVITY_SUMMARY: Final = Schema(
         "printed_share": Column(
             FLOAT, "1", "Share of its section that the tool printed; for implied totals."
         ),
+        "section": Column(
+            TEXT,
+            "",
+            "What printed_share is a share of: gpu (kernels, copies and memsets in one table), "
+            "kernel, memory, memcpy, memset or api; null for gpu, or api where it is an API call.",
+        ),
     },
 )
 EPOCHS: Final = Schema(

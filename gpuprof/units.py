@@ -1,6 +1,7 @@
 """Parse and format times, sizes and rates: the only file that knows 1e3, 1e6 and 1024."""
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
@@ -83,14 +84,32 @@ def _bad_unit(unit: str) -> int:
     raise ValueError(msg)
 
 
+_TIME_UNITS: Final = (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1))
+
+
 def format_ns(value: float | None) -> str:
     """Show nanoseconds to a person: ``13.070 s``, ``137.9 us``; ``n/a`` where unknown."""
-    return _scaled(value, (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1)))
+    return _scaled(value, _TIME_UNITS)
 
 
 def format_bytes(value: float | None) -> str:
     """Show bytes to a person in decimal units: ``26.588 MB``; ``n/a`` where unknown."""
     return _scaled(value, tuple(reversed(_DECIMAL_BYTES.items())))
+
+
+def say_ns(value: float | None) -> str:
+    """Nanoseconds in a sentence, four digits: ``13.07 s``, ``137.9 us``; ``n/a`` where unknown."""
+    return _scaled(value, _TIME_UNITS, _four_digits)
+
+
+def say_seconds(value: float | None) -> str:
+    """Seconds in a sentence: ``20.46 s``; ``n/a`` where unknown."""
+    return say_ns(None if value is None else value * NS_PER_S)
+
+
+def say_share(value: float | None) -> str:
+    """A fraction of 0 to 1 in a sentence: ``27.5 %``; ``n/a`` where unknown."""
+    return "n/a" if value is None else f"{value * 100:.1f} %"
 
 
 def format_rate(value: float | None) -> str:
@@ -108,7 +127,21 @@ def format_share(value: float | None) -> str:
     return "n/a" if value is None else f"{value * 100:.2f} %"
 
 
-def _scaled(value: float | None, units: tuple[tuple[str, int], ...]) -> str:
+def _decimals(scaled: float) -> int:
+    """Three after the point below 100, none from 1,000 on."""
+    return 3 if scaled < 100 else 1 if scaled < 1000 else 0  # noqa: PLR2004 - powers of ten
+
+
+def _four_digits(scaled: float) -> int:
+    """As many after the point as make four digits."""
+    return max(0, 4 - len(f"{scaled:.0f}"))
+
+
+def _scaled(
+    value: float | None,
+    units: tuple[tuple[str, int], ...],
+    decimals: Callable[[float], int] = _decimals,
+) -> str:
     if value is None:
         return "n/a"
     size = abs(value)
@@ -116,9 +149,4 @@ def _scaled(value: float | None, units: tuple[tuple[str, int], ...]) -> str:
     if factor == 1:
         return f"{value:.0f} {unit}"
     scaled = value / factor
-    return f"{scaled:.{_decimals(abs(scaled))}f} {unit}"
-
-
-def _decimals(scaled: float) -> int:
-    """Four significant digits below 1,000, none after the point above."""
-    return 3 if scaled < 100 else 1 if scaled < 1000 else 0  # noqa: PLR2004 - powers of ten
+    return f"{scaled:.{decimals(abs(scaled))}f} {unit}"

@@ -16,9 +16,11 @@ LAYERS = (
     ("profile",),
     ("readers",),
     ("analyses",),
-    ("report",),
+    ("reports",),
     ("statistics",),
-    ("compare",),
+    ("metrics",),
+    ("verdicts",),
+    ("comparisons",),
     ("render",),
     ("cli",),
 )

@@ -1,1 +1,20 @@
-"""Profile -> table: each analysis is one pure function in one file and one line in `ANALYSES`."""
+"""Profile -> table: each analysis is one pure function in one file and one line in `ANALYSES`.
+
+`report` runs every one whose needs a recording meets, in this order.
+"""
+
+from typing import Final
+
+from gpuprof.analyses import activity_summary, top_activities, totals
+from gpuprof.analyses.contract import Analysis
+
+ANALYSES: Final[tuple[Analysis, ...]] = (
+    totals.ANALYSIS,
+    top_activities.ANALYSIS,
+    activity_summary.ANALYSIS,
+)
+
+
+def analysis_named(name: str) -> Analysis | None:
+    """The analysis of this name, or None where there is none."""
+    return next((analysis for analysis in ANALYSES if analysis.name == name), None)

@@ -18,14 +18,25 @@ class Analysis:
         schema: The answer's columns; its name is the analysis' name, as in ``--table``.
         needs: Tables without which it cannot be answered.
         run: Answers it; rows conform to the schema. Called only where the needs are met.
+        needs_any_of: Tables of which one is enough, beside the needs; empty for none.
     """
 
     title: str
     schema: Schema
     needs: tuple[str, ...]
     run: Callable[[Profile], pa.Table]
+    needs_any_of: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """As in ``--table`` and in the JSON's ``tables``."""
         return self.schema.name
+
+    def missing(self, profile: Profile) -> str:
+        """What the recording lacks to answer it, in words; empty where it can be answered."""
+        absent = [name for name in self.needs if not profile.has(name)]
+        if absent:
+            return " and ".join(absent)
+        if self.needs_any_of and not any(profile.has(name) for name in self.needs_any_of):
+            return " or ".join(self.needs_any_of)
+        return ""

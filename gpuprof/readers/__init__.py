@@ -58,12 +58,12 @@ def find_reader(path: Path) -> Reader:
         return found[0]
     if found:
         msg = f"{path}: could be {' or '.join(r.name for r in found)}"
-        raise UnknownFormatError(msg, "Name one with --format.")
+        raise UnknownFormatError(msg, "Name one with --reader.")
     if path.is_dir():
         msg = f"{path} is a folder, and no recording is in it"
         raise UnknownFormatError(msg, "Give a folder that `gpuprof record` made, or a file.")
     msg = f"{path}: looks like no known format"
-    raise UnknownFormatError(msg, "See `gpuprof formats`, or name one with --format.")
+    raise UnknownFormatError(msg, "See `gpuprof formats`, or name one with --reader.")
 
 
 def _folder_readers(path: Path) -> list[Reader]:

@@ -15,7 +15,7 @@ class Reader:
     """One input format.
 
     Args:
-        name: As in ``--format``: ``nvprof-text``.
+        name: As in ``--reader``: ``nvprof-text``.
         title: One line for people.
         versions: Versions of the tool whose files are read.
         gives: Names of the tables that it can fill.

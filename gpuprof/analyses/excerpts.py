@@ -1,0 +1,75 @@
+"""Whether a printed table is whole, and the total that its printed shares imply where it is not.
+
+People paste a few rows of a table. Each row's time and its printed share still imply the time
+of the whole table: 13.0696 s at 24.53 % imply 53.28 s. The row with the largest share implies
+it most precisely, since a printed share is off by up to half its last digit.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+GPU_KINDS: Final = ("kernel", "memcpy", "memset")
+# Times of five digits are rounded by at most this much; so is the sum of many.
+_TIME_ROUNDING: Final = 1e-4
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table that a tool printed for one process.
+
+    Args:
+        run_id: The process; None where the file has one.
+        kinds: Kinds of activity that it would list.
+        listed_ns: Sum of the rows that are there.
+        implied_ns: Total of the whole table; None where no share tells.
+        is_whole: Whether the rows that are there are all that the tool printed.
+    """
+
+    run_id: int | None
+    kinds: tuple[str, ...]
+    listed_ns: int
+    implied_ns: int | None
+    is_whole: bool
+
+
+_KINDS: Final = {
+    "gpu": GPU_KINDS,
+    "kernel": ("kernel",),
+    "memory": ("memcpy", "memset"),
+    "memcpy": ("memcpy",),
+    "memset": ("memset",),
+    "api": ("api",),
+}
+
+
+def sections(rows: Iterable[Row]) -> list[Section]:
+    """The tables that a summary was printed in, one per section and process."""
+    tables: dict[tuple[int | None, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        default = "api" if row["activity_kind"] == "api" else "gpu"
+        tables[row["run_id"], row["section"] or default].append(row)
+    return [_section(run, _KINDS[name], listed) for (run, name), listed in tables.items()]
+
+
+def _section(run_id: int | None, kinds: tuple[str, ...], rows: list[Row]) -> Section:
+    listed = sum(row["total_ns"] or 0 for row in rows)
+    shares = [row for row in rows if row["printed_share"] and row["total_ns"]]
+    if not shares:
+        return Section(run_id, kinds, listed, None, is_whole=True)
+    top = max(shares, key=lambda row: row["printed_share"])
+    rounding = _half_last_digit(row["printed_share"] for row in shares)
+    implied = round(top["total_ns"] / top["printed_share"])
+    least = top["total_ns"] / (top["printed_share"] + rounding)
+    is_whole = listed >= least * (1 - _TIME_ROUNDING)
+    return Section(run_id, kinds, listed, implied, is_whole)
+
+
+def _half_last_digit(shares: Iterable[float]) -> float:
+    """Half of the last digit that percentages were printed with: 24.53 % is good to 0.005 %."""
+    digits = max(len(f"{share * 100:.6f}".rstrip("0").partition(".")[2]) for share in shares)
+    digits = max(digits, 1)  # No tool prints less; a lone 24.00 % would pass for 24 %.
+    return 0.5 * 10.0 ** -(digits + 2)

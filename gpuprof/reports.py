@@ -1,0 +1,107 @@
+"""One recording's result tables, with where it came from and what it cannot tell.
+
+(Not ``report.py``: a module of that name would hide the function `gpuprof.report`.)
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof.analyses import ANALYSES, analysis_named
+from gpuprof.analyses.activity_summary import with_summary
+from gpuprof.analyses.contract import Analysis
+from gpuprof.errors import UsageError
+from gpuprof.profile import Origin, Profile
+from gpuprof.readers import READERS
+from gpuprof.units import say_ns
+
+FORMAT_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the analyses say about one recording.
+
+    Args:
+        origin: Where the recording came from.
+        tables: Analysis name to its table, columns as in the analysis' schema; None where the
+            recording cannot tell, with the reason in the notes.
+        notes: What a reader must know to trust the tables, one sentence each: what the tool
+            said about the recording, what is missing from it, what cannot be known and why.
+    """
+
+    origin: Origin
+    tables: Mapping[str, pa.Table | None]
+    notes: tuple[str, ...]
+
+
+def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
+    """Run every analysis that the recording can answer.
+
+    Args:
+        profile: The recording.
+        names: Analyses to run, as `gpuprof report --list` names them; None for all.
+
+    Returns:
+        Their tables and notes.
+
+    Raises:
+        UsageError: There is no analysis of such a name.
+    """
+    chosen = ANALYSES if names is None else tuple(_named(name) for name in names)
+    profile = with_summary(profile)
+    missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
+    tables = {a.name: None if missing[a.name] else a.run(profile) for a in chosen}
+    notes = (*_origin_notes(profile), *_excerpt_notes(tables), *_missing_notes(profile, missing))
+    return Report(profile.origin, tables, notes)
+
+
+def _named(name: str) -> Analysis:
+    found = analysis_named(name)
+    if found is None:
+        msg = f"there is no table {name}"
+        raise UsageError(msg, f"Tables: {', '.join(a.name for a in ANALYSES)}.")
+    return found
+
+
+def _origin_notes(profile: Profile) -> list[str]:
+    """What the tool itself said first: its doubts are doubts about every figure."""
+    origin = profile.origin
+    notes = [f'{origin.tool} reported: "{warning}"' for warning in origin.warnings]
+    graphs = profile.table("graph_launches").num_rows if profile.has("graph_launches") else 0
+    if graphs:
+        notes.append(
+            f"{graphs} launches of CUDA graphs were recorded as a whole: their kernels and"
+            " copies are in no total. Record graph nodes to see them."
+        )
+    return notes
+
+
+def _excerpt_notes(tables: Mapping[str, pa.Table | None]) -> list[str]:
+    table = tables.get("totals")
+    if table is None:
+        return []
+    return [
+        f"An excerpt: rows listed {say_ns(row['listed_ns'])}, implied total"
+        f" {say_ns(row['implied_ns'])} of {row['activity_group'].replace('_', ' ')}"
+        " (from the printed shares). Totals of what may be missing are n/a."
+        for row in table.to_pylist()
+        if row["implied_ns"] is not None
+    ]
+
+
+def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
+    """One note for all analyses that lack the same tables."""
+    lacking: dict[str, list[str]] = defaultdict(list)
+    for name, tables in missing.items():
+        if tables:
+            lacking[tables].append(name)
+    notes = [
+        f"n/a: {', '.join(names)}: no {tables} in this recording."
+        for tables, names in lacking.items()
+    ]
+    cannot = next((r.cannot for r in READERS if r.name == profile.origin.reader), "")
+    return [*notes, cannot] if cannot else notes
