@@ -166,6 +166,21 @@ GRAPH_LAUNCHES: Final = Schema(
     "one CUDA graph recorded as a whole: its kernels and copies are not in their tables",
     {**_TIMES, **_PLACE, "graph_id": Column(INT, "1", "The graph.")},
 )
+COLLECTIVES: Final = Schema(
+    "collectives",
+    "one kernel of a collective operation (NCCL and its kin) whose message the framework told",
+    {
+        **_TIMES,
+        **_PLACE,
+        "kernel": Column(TEXT, "", "Its kernel's name, as in kernels.", required=True),
+        "collective": Column(TEXT, "", "allreduce, _allgather_base, ...", required=True),
+        "data_type": Column(TEXT, "", "The framework's word: Float, BFloat16, ..."),
+        "bytes_in": Column(INT, "B", "Message into the collective on this rank."),
+        "bytes_out": Column(INT, "B", "Message out of the collective on this rank."),
+        "group_size": Column(INT, "1", "Ranks that take part."),
+        "process_group": Column(TEXT, "", "The framework's name of the group."),
+    },
+)
 DEVICES: Final = Schema(
     "devices",
     "one device",
@@ -272,6 +287,7 @@ TABLES: Final = (
     NVTX_RANGES,
     SYNCHRONIZATIONS,
     GRAPH_LAUNCHES,
+    COLLECTIVES,
     DEVICES,
     RUNS,
     ACTIVITY_SUMMARY,

@@ -7,10 +7,10 @@ from typing import Final
 
 from gpuprof.errors import InputError, UnknownFormatError
 from gpuprof.profile import Profile
-from gpuprof.readers import nvprof_text
+from gpuprof.readers import kineto, nvprof_text
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 
-READERS: Final[tuple[Reader, ...]] = (nvprof_text.READER,)
+READERS: Final[tuple[Reader, ...]] = (nvprof_text.READER, kineto.READER)
 
 
 def read_profile(path: str | Path, reader: str | None = None) -> Profile:

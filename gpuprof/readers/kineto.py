@@ -1,0 +1,216 @@
+"""PyTorch's traces (Kineto): JSON for a browser's trace viewer, plain or gzip, one per process.
+
+Written by ``torch.profiler`` from 1.8.1 (2020, a bare list with capitalised categories) to
+today (nanoseconds counted from ``baseTimeNanoseconds``).
+Source: https://github.com/pytorch/kineto, libkineto/src/output_json.cpp.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.profile import Origin, Profile
+from gpuprof.readers import json_events, kineto_tables
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.kineto_events import (
+    ANNOTATIONS,
+    DRIVER,
+    KERNELS,
+    MEMCPYS,
+    MEMSETS,
+    RUNTIME,
+    SYNCHRONIZATIONS,
+    Device,
+    Event,
+    Timed,
+)
+from gpuprof.units import NS_PER_US
+
+# Category (capitalised until 2022) -> what its events are. The GPU's copy of an annotation
+# (gpu_user_annotation) is left out: it is the host's one seen again.
+CATEGORIES: Final = {
+    "Kernel": KERNELS,
+    "kernel": KERNELS,
+    "Memcpy": MEMCPYS,
+    "gpu_memcpy": MEMCPYS,
+    "Memset": MEMSETS,
+    "gpu_memset": MEMSETS,
+    "Runtime": RUNTIME,
+    "cuda_runtime": RUNTIME,
+    "cuda_driver": DRIVER,
+    "user_annotation": ANNOTATIONS,
+    "cuda_sync": SYNCHRONIZATIONS,
+}
+# Without any of these the GPU was not traced.
+_OF_A_GPU: Final = frozenset({KERNELS, MEMCPYS, MEMSETS, RUNTIME, DRIVER})
+
+# Above this number of microseconds a double no longer holds single nanoseconds, and Kineto
+# printed doubles before it counted from baseTimeNanoseconds.
+_EXACT_DOUBLE_US: Final = 2**53 // NS_PER_US
+_DOUBLE_STEP_NS: Final = 250
+# Times since 1970 are beyond this; a smaller one counts from the machine's start.
+_UNIX_TIME_NS: Final = 10**18
+
+
+class _Category(msgspec.Struct, gc=False):
+    cat: str | None = None
+
+
+class _Categories(msgspec.Struct):
+    traceEvents: list[_Category] = []  # noqa: N815 - the format's name
+
+
+class _Distributed(msgspec.Struct):
+    rank: int | None = None
+    world_size: int | None = None
+
+
+class _Trace(msgspec.Struct):
+    traceEvents: list[msgspec.Raw] = []  # noqa: N815 - the format's name
+    schemaVersion: int | str | None = None  # noqa: N815 - likewise
+    deviceProperties: list[Device] = []  # noqa: N815 - likewise
+    distributedInfo: _Distributed | None = None  # noqa: N815 - likewise
+    baseTimeNanoseconds: int = 0  # noqa: N815 - likewise
+    INFO: list[str] = []
+    WARNING: list[str] = []
+    ERROR: list[str] = []
+
+
+def read(path: Path) -> Profile:
+    """Read one process' trace.
+
+    Raises:
+        CorruptFileError: It is cut short, or breaks the format's rules.
+        EmptyRecordingError: No GPU was traced.
+    """
+    data = json_events.content(path)
+    trace, categories = _decoded(path, data)
+    chosen = _chosen(trace.traceEvents, categories)
+    if not _OF_A_GPU & chosen.keys():
+        raise _no_gpu(path, categories)
+    timed = {kind: _timed(path, _events(path, raw)) for kind, raw in chosen.items()}
+    sound = {kind: group.rows(_is_sound(group)) for kind, group in timed.items()}
+    origin_ns = _origin_ns(path, sound)
+    epoch_ns = trace.baseTimeNanoseconds + origin_ns
+    lost = sum(len(timed[kind].events) - len(sound[kind].events) for kind in timed)
+    origin = Origin(
+        source=path,
+        reader=READER.name,
+        tool="kineto",
+        schema_version=None if trace.schemaVersion is None else str(trace.schemaVersion),
+        epoch_ns=epoch_ns if epoch_ns >= _UNIX_TIME_NS else None,
+        start_resolution_ns=_resolution_ns(sound),
+        warnings=tuple(_warnings(trace, lost)),
+    )
+    rank = trace.distributedInfo.rank if trace.distributedInfo else None
+    groups = {kind: group.since(origin_ns) for kind, group in sound.items()}
+    return Profile(origin, kineto_tables.tables(groups, trace.deviceProperties, rank))
+
+
+def _decoded(path: Path, data: bytes) -> tuple[_Trace, list[str]]:
+    """The trace with its events still raw, and each event's category."""
+    if data[:64].lstrip().startswith(b"["):
+        events = json_events.decode(path, data, list[_Category])
+        trace = _Trace(traceEvents=json_events.decode(path, data, list[msgspec.Raw]))
+    else:
+        events = json_events.decode(path, data, _Categories).traceEvents
+        trace = json_events.decode(path, data, _Trace)
+    return trace, [event.cat or "" for event in events]
+
+
+def _chosen(
+    raw: Sequence[msgspec.Raw], categories: Sequence[str]
+) -> Mapping[str, list[msgspec.Raw]]:
+    chosen = defaultdict(list)
+    for event, category in zip(raw, categories, strict=True):
+        if category in CATEGORIES:
+            chosen[CATEGORIES[category]].append(event)
+    return chosen
+
+
+def _no_gpu(path: Path, categories: Iterable[str]) -> EmptyRecordingError:
+    if any(category.startswith("mtia") for category in categories):
+        msg = f"{path} is a trace of an MTIA accelerator, and holds no GPU activity"
+        return EmptyRecordingError(msg)
+    msg = f"{path} holds no GPU activity: only the CPU was traced"
+    hint = "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a GPU."
+    return EmptyRecordingError(msg, hint)
+
+
+def _events(path: Path, raw: Sequence[msgspec.Raw]) -> list[Event]:
+    events = json_events.decode(path, json_events.joined(raw), list[Event])
+    return [event for event in events if event.ph == "X"]
+
+
+def _timed(path: Path, events: list[Event]) -> Timed:
+    start_ns = json_events.exact_ns(path, [event.ts for event in events])
+    return Timed(events, start_ns, json_events.exact_ns(path, [event.dur for event in events]))
+
+
+def _is_sound(group: Timed) -> npt.NDArray[np.bool_]:
+    """A time of 0 means that CUPTI could not tell it; some versions print negative durations."""
+    return (group.start_ns > 0) & (group.duration_ns >= 0)
+
+
+def _origin_ns(path: Path, groups: Mapping[str, Timed]) -> int:
+    starts = [int(group.start_ns.min()) for group in groups.values() if group.events]
+    if not starts:
+        msg = f"{path}: no event of the GPU has a valid time"
+        raise CorruptFileError(msg, json_events.EDITED)
+    return min(starts)
+
+
+def _resolution_ns(groups: Mapping[str, Timed]) -> int:
+    if not any(json_events.has_fractions([e.ts for e in g.events]) for g in groups.values()):
+        return NS_PER_US
+    last_ns = max(int(group.start_ns.max()) for group in groups.values() if group.events)
+    return 1 if last_ns < _EXACT_DOUBLE_US * NS_PER_US else _DOUBLE_STEP_NS
+
+
+def _warnings(trace: _Trace, lost: int) -> Iterable[str]:
+    if lost:
+        yield f"{lost} events have no valid times and are left out."
+    if any("CUPTI stopped early? = 1" in line for line in trace.INFO):
+        yield "CUPTI stopped early: not all GPU activities were collected."
+    for line in (*trace.ERROR, *trace.WARNING):
+        yield f"PyTorch reported: {line}"
+
+
+_MARKS: Final = re.compile(
+    rb'"(?:schemaVersion|deviceProperties|distributedInfo)"\s*:'
+    rb'|"cat"\s*:\s*"(?:[Kk]ernel|Runtime|Operator|Mem(?:cpy|set)|cpu_op|cuda_(?:runtime|driver|sync)'
+    rb"|gpu_mem(?:cpy|set)|(?:gpu_)?user_annotation|python_function|cpu_instant_event"
+    rb'|ac2g|async_cpu_to_gpu|mtia_\w+)"'
+)
+
+
+def _recognises(head: bytes) -> bool:
+    return head.lstrip()[:1] in (b"{", b"[") and _MARKS.search(head) is not None
+
+
+READER: Final = Reader(
+    name="kineto",
+    title="PyTorch profiler traces (.json, .json.gz)",
+    versions="torch.profiler, 2020 to today",
+    gives=(
+        KERNELS,
+        MEMCPYS,
+        MEMSETS,
+        "api_calls",
+        "nvtx_ranges",
+        SYNCHRONIZATIONS,
+        "collectives",
+        "devices",
+        "runs",
+    ),
+    cannot="Before 2024 times are whole microseconds. Annotations are the host's.",
+    read=read,
+    recognises=_recognises,
+)

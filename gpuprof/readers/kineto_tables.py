@@ -1,0 +1,270 @@
+"""The tables of a PyTorch trace, from its events of each kind.
+
+Source: https://github.com/pytorch/kineto, libkineto/src/CuptiActivity.cpp (arguments and names
+of GPU events) and cupti_strings.cpp; the arguments of collectives: PyTorch's ParamCommsUtils.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof import cuda, schema
+from gpuprof.readers.kineto_events import (
+    ANNOTATIONS,
+    DRIVER,
+    KERNELS,
+    MEMCPYS,
+    MEMSETS,
+    NOTHING,
+    RUNTIME,
+    SYNCHRONIZATIONS,
+    Arguments,
+    Device,
+    Event,
+    Timed,
+)
+
+# ROCm's older tracer prints operations of its own in place of CUPTI's kinds.
+ROCM_MEMCPY_KINDS: Final = {
+    "CopyHostToDevice": "HtoD",
+    "CopyDeviceToHost": "DtoH",
+    "CopyDeviceToDevice": "DtoD",
+}
+SYNC_KINDS: Final = {
+    "Event Sync": "event",
+    "Stream Wait Event": "stream_wait",
+    "Stream Sync": "stream",
+    "Context Sync": "context",
+}
+BYTES_PER_ELEMENT: Final = {
+    **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e4m3fn", "Float8_e5m2"), 1),
+    **dict.fromkeys(("Short", "Half", "BFloat16"), 2),
+    **dict.fromkeys(("Int", "Float"), 4),
+    **dict.fromkeys(("Long", "Double", "ComplexFloat"), 8),
+}
+
+_MEMCPY: Final = re.compile(r"^Memcpy (\w+)(?: \((.+) -> (.+)\))?$")
+_MEMSET: Final = re.compile(r"^Memset \((.+)\)$")
+_MEMORY_KINDS: Final = frozenset(cuda.CUPTI_MEMORY_KINDS.values())
+_INVALID: Final = 2**32 - 1
+
+
+def tables(
+    groups: Mapping[str, Timed], devices: Sequence[Device], rank: int | None
+) -> dict[str, pa.Table]:
+    """All tables; those that CUPTI fills by default are there even when nothing happened."""
+    process_id = _process_id(groups)
+    kernels = groups.get(KERNELS, NOTHING)
+    calls = [_api_calls(groups.get(api, NOTHING), api) for api in (RUNTIME, DRIVER)]
+    made = {
+        KERNELS: _kernels(kernels, process_id),
+        MEMCPYS: _memcpys(groups.get(MEMCPYS, NOTHING), process_id),
+        MEMSETS: _memsets(groups.get(MEMSETS, NOTHING), process_id),
+        schema.API_CALLS.name: pa.concat_tables(calls),
+        schema.NVTX_RANGES.name: _annotations(groups.get(ANNOTATIONS, NOTHING)),
+    }
+    # These two are there only where the user asked for them, and in newer versions.
+    if SYNCHRONIZATIONS in groups:
+        made[SYNCHRONIZATIONS] = _synchronizations(groups[SYNCHRONIZATIONS], process_id)
+    if any(event.args.collective for event in kernels.events):
+        made[schema.COLLECTIVES.name] = _collectives(kernels, process_id)
+    made = {name: table.sort_by("start_ns") for name, table in made.items()}
+    if devices:
+        made[schema.DEVICES.name] = _devices(devices)
+    run = {"run_id": 0, "process_id": process_id, "rank": rank}
+    return made | {schema.RUNS.name: schema.RUNS.table([run])}
+
+
+def _process_id(groups: Mapping[str, Timed]) -> int | None:
+    """The traced process; a GPU event's own pid is the number of its device."""
+    for kind in (RUNTIME, DRIVER, ANNOTATIONS):
+        for event in groups[kind].events if kind in groups else ():
+            return _number(event.pid)
+    return None
+
+
+def _number(value: int | str | None) -> int | None:
+    """A process or thread: older versions print it as text, and words for what is neither."""
+    if isinstance(value, str):
+        return int(value) if value.isdecimal() else None
+    return value
+
+
+def _times(group: Timed) -> dict[str, Any]:
+    return {"start_ns": group.start_ns, "end_ns": group.start_ns + group.duration_ns}
+
+
+def _place(group: Timed, process_id: int | None) -> dict[str, Any]:
+    arguments = [event.args for event in group.events]
+    return {
+        **_times(group),
+        "device_id": [_device_id(event) for event in group.events],
+        "context_id": [a.in_context if a.context is None else a.context for a in arguments],
+        "stream_id": [None if a.stream in (-1, _INVALID) else a.stream for a in arguments],
+        "process_id": pa.array([process_id] * len(arguments), pa.int64()),
+        "correlation_id": [a.correlation for a in arguments],
+    }
+
+
+def _device_id(event: Event) -> int | None:
+    arguments = event.args
+    known = arguments.in_device if arguments.device is None else arguments.device
+    return _number(event.pid) if known is None else known
+
+
+def _conform(table: schema.Schema, columns: Mapping[str, Any]) -> pa.Table:
+    arrays = {
+        name: pa.array(values, table.arrow.field(name).type) for name, values in columns.items()
+    }
+    return table.conform(pa.table(arrays))
+
+
+def _kernels(group: Timed, process_id: int | None) -> pa.Table:
+    arguments = [event.args for event in group.events]
+    columns = {
+        **_place(group, process_id),
+        "name": [event.name for event in group.events],
+        "registers_per_thread": [a.registers for a in arguments],
+        "graph_node_id": [a.graph_node or None for a in arguments],
+    }
+    for axis, letter in enumerate("xyz"):
+        columns[f"grid_{letter}"] = [a.grid and a.grid[axis] for a in arguments]
+        columns[f"block_{letter}"] = [a.block and a.block[axis] for a in arguments]
+    return _conform(schema.KERNELS, columns)
+
+
+def _memcpys(group: Timed, process_id: int | None) -> pa.Table:
+    place = _place(group, process_id)
+    parts = [_memcpy_parts(event.name) for event in group.events]
+    ends = [
+        _device_ends(event.args, kind, device)
+        for event, (kind, _, _), device in zip(group.events, parts, place["device_id"], strict=True)
+    ]
+    columns = {
+        **place,
+        "memcpy_kind": [kind for kind, _, _ in parts],
+        "src_memory_kind": [source for _, source, _ in parts],
+        "dst_memory_kind": [target for _, _, target in parts],
+        "bytes": [event.args.bytes for event in group.events],
+        "src_device_id": [source for source, _ in ends],
+        "dst_device_id": [target for _, target in ends],
+        "path": [_path(*part) for part in parts],
+    }
+    return _conform(schema.MEMCPYS, columns)
+
+
+def _memcpy_parts(name: str) -> tuple[str, str | None, str | None]:
+    """Memcpy kind and both memory kinds of ``Memcpy HtoD (Pageable -> Device)``."""
+    match = _MEMCPY.match(name)
+    if match is None:
+        return ROCM_MEMCPY_KINDS.get(name, cuda.UNKNOWN), None, None
+    kind = match[1] if match[1] in cuda.MEMCPY_KINDS.values() else cuda.UNKNOWN
+    return kind, _memory_kind(match[2]), _memory_kind(match[3])
+
+
+def _memory_kind(words: str | None) -> str | None:
+    """``Device Static`` as the data model's ``device_static``."""
+    if words is None:
+        return None
+    kind = words.lower().replace(" ", "_")
+    return kind if kind in _MEMORY_KINDS else cuda.UNKNOWN
+
+
+def _device_ends(a: Arguments, kind: str, device: int | None) -> tuple[int | None, int | None]:
+    """Source and destination device; the host's side has none."""
+    if kind == "PtoP" or a.from_device is not None:
+        return a.from_device, a.to_device
+    return (None if kind.startswith("H") else device), (None if kind.endswith("H") else device)
+
+
+def _path(kind: str, source: str | None, target: str | None) -> str | None:
+    """Without a direct way a peer copy is a DtoH and a HtoD that both claim device memory."""
+    if kind in ("DtoH", "HtoD") and source == target == "device":
+        return "staged"
+    return "direct" if kind == "PtoP" else None
+
+
+def _memsets(group: Timed, process_id: int | None) -> pa.Table:
+    kinds = [_MEMSET.match(event.name) for event in group.events]
+    columns = {
+        **_place(group, process_id),
+        "bytes": [event.args.bytes for event in group.events],
+        "memory_kind": [_memory_kind(match[1] if match else None) for match in kinds],
+    }
+    return _conform(schema.MEMSETS, columns)
+
+
+def _api_calls(group: Timed, api: str) -> pa.Table:
+    events = group.events
+    columns = {
+        **_times(group),
+        "api": [api] * len(events),
+        "name": [event.name for event in events],
+        "process_id": [_number(event.pid) for event in events],
+        "thread_id": [_number(event.tid) for event in events],
+        "correlation_id": [event.args.correlation for event in events],
+    }
+    return _conform(schema.API_CALLS, columns)
+
+
+def _annotations(group: Timed) -> pa.Table:
+    events = group.events
+    columns = {
+        **_times(group),
+        "text": [event.name for event in events],
+        "domain": [""] * len(events),
+        "range_kind": ["annotation"] * len(events),
+        "process_id": [_number(event.pid) for event in events],
+        "thread_id": [_number(event.tid) for event in events],
+    }
+    return _conform(schema.NVTX_RANGES, columns)
+
+
+def _synchronizations(group: Timed, process_id: int | None) -> pa.Table:
+    kinds = [SYNC_KINDS.get(event.name) for event in group.events]
+    columns = {**_place(group, process_id), "sync_kind": kinds}
+    return _conform(schema.SYNCHRONIZATIONS, columns)
+
+
+def _collectives(group: Timed, process_id: int | None) -> pa.Table:
+    named = group.rows(np.array([e.args.collective is not None for e in group.events], np.bool_))
+    arguments = [event.args for event in named.events]
+    columns = {
+        **_place(named, process_id),
+        "kernel": [event.name for event in named.events],
+        "collective": [a.collective for a in arguments],
+        "data_type": [a.dtype for a in arguments],
+        "bytes_in": [_message_bytes(a.elements_in, a.dtype) for a in arguments],
+        "bytes_out": [_message_bytes(a.elements_out, a.dtype) for a in arguments],
+        "group_size": [a.group_size for a in arguments],
+        "process_group": [a.group for a in arguments],
+    }
+    return _conform(schema.COLLECTIVES, columns)
+
+
+def _message_bytes(elements: int | None, dtype: str | None) -> int | None:
+    size = BYTES_PER_ELEMENT.get(dtype or "")
+    return None if elements is None or size is None else elements * size
+
+
+def _devices(devices: Sequence[Device]) -> pa.Table:
+    return schema.DEVICES.table(
+        [
+            {
+                "device_id": device.id,
+                "name": device.name,
+                "total_memory_bytes": device.total_global_mem,
+                "compute_capability": _compute_capability(device),
+            }
+            for device in devices
+        ]
+    )
+
+
+def _compute_capability(device: Device) -> str | None:
+    if device.compute_major is None:
+        return None
+    return f"{device.compute_major}.{device.compute_minor}"
