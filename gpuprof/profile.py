@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gpuprof import schema
-from gpuprof.errors import MissingTableError
+from gpuprof.errors import GpuprofError, MissingTableError
 
 if TYPE_CHECKING:
     import duckdb
@@ -52,6 +52,11 @@ def _prepare_nothing(_: "duckdb.DuckDBPyConnection") -> None:
     """A profile whose tables are all in memory."""
 
 
+def _no_failure(_: Exception) -> GpuprofError | None:
+    """A profile that reads no file any more: a failed query is a bug."""
+    return None
+
+
 @dataclass(frozen=True)
 class Profile:
     """One recording, as every reader gives it and every analysis takes it.
@@ -61,6 +66,7 @@ class Profile:
         sources: Table name to Arrow data or `View`. An absent table was not recorded; a
             table with no rows was recorded, and nothing happened.
         prepare: Makes the reader's file visible to the views, on a fresh DuckDB connection.
+        failure: What a failed query says about the reader's file; None where it is a bug.
     """
 
     origin: Origin
@@ -68,6 +74,7 @@ class Profile:
     prepare: "Callable[[duckdb.DuckDBPyConnection], None]" = field(
         default=_prepare_nothing, repr=False
     )
+    failure: Callable[[Exception], GpuprofError | None] = field(default=_no_failure, repr=False)
 
     def has(self, *names: str) -> bool:
         """Whether all these tables were recorded."""
@@ -91,8 +98,18 @@ class Profile:
         return replace(self, sources={**self.sources, name: table})
 
     def query(self, sql: str) -> pa.Table:
-        """The result of a SQL query (DuckDB's dialect) over the tables, by their names."""
-        return self._connection.sql(sql).to_arrow_table()
+        """The result of a SQL query (DuckDB's dialect) over the tables, by their names.
+
+        Raises:
+            GpuprofError: The reader's file breaks its format's rules where the query reads it.
+        """
+        try:
+            return self._connection.sql(sql).to_arrow_table()
+        except Exception as error:  # DuckDB raises what its extensions raise
+            told = self.failure(error)
+            if told is None:
+                raise
+            raise told from error
 
     def table(self, name: str) -> pa.Table:
         """A whole table as Arrow data with all columns of its schema, sorted by start.

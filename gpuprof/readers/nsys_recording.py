@@ -1,0 +1,228 @@
+"""From the tables of a Nsight Systems export to a profile: origin, doubts, empty or absent."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from gpuprof import schema
+from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
+from gpuprof.profile import Origin, Profile, View
+from gpuprof.readers import nsys_tables
+from gpuprof.readers.nsys_tables import Tables
+
+if TYPE_CHECKING:
+    import duckdb
+
+CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
+GIVES: Final = (*CUDA_TABLES, "nvtx_ranges", "graph_launches", "devices", "runs")
+CANNOT: Final = (
+    "Kernels and copies inside CUDA graphs, unless it was recorded with --cuda-graph-trace=node."
+)
+
+_METADATA: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+# What the tool says of itself and not of CUDA: no doubt about these numbers.
+_BESIDE_THE_POINT: Final = re.compile(
+    r"IP/backtrace|Scheduling information|event sampling|context switch"
+    r"|No (?:NVTX|OpenGL|Vulkan|OpenACC|OpenMP|MPI) events collected"
+)
+# NAME=value in a command line may hold a secret.
+_ASSIGNMENT: Final = re.compile(r"\b([A-Z_][A-Z0-9_]*)=\S+")
+_WARNING_SEVERITIES: Final = "2, 3"
+
+
+@dataclass(frozen=True)
+class Export:
+    """An export's tables, whichever files they lie in.
+
+    Args:
+        path: What the user named.
+        reader: Name of the reader.
+        columns: Table name to the names of its columns.
+        rows: All rows of a small SELECT, whose tables it names by bare names.
+        prepare: Makes the tables visible to DuckDB as ``raw.NAME``.
+        failure: What a failed query says about the file.
+    """
+
+    path: Path
+    reader: str
+    columns: Mapping[str, frozenset[str]]
+    rows: Callable[[str], list[tuple[Any, ...]]]
+    prepare: "Callable[[duckdb.DuckDBPyConnection], None]"
+    failure: Callable[[Exception], GpuprofError | None]
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Whether the table is there with these columns."""
+        return set(columns) <= self.columns.get(table, frozenset()) and table in self.columns
+
+
+def profile(export: Export) -> Profile:
+    """The recording that an export holds.
+
+    Raises:
+        CorruptFileError: A table lacks the columns without which it says nothing.
+        EmptyRecordingError: Neither CUDA nor NVTX was recorded.
+    """
+    _check_columns(export)
+    tables = Tables(
+        export.columns,
+        _kinds(export, "ENUM_CUDA_MEMCPY_OPER", MEMCPY_KINDS),
+        _kinds(export, "ENUM_CUDA_MEM_KIND", NSYS_MEMORY_KINDS),
+    )
+    capture = _capture(export)
+    sources = _sources(export, nsys_tables.views(tables), capture)
+    return Profile(
+        _origin(export, capture, _warnings(export, sources)),
+        sources,
+        export.prepare,
+        export.failure,
+    )
+
+
+def _check_columns(export: Export) -> None:
+    for table, needed in nsys_tables.NEEDED.items():
+        missing = [c for c in needed if table in export.columns and c not in export.columns[table]]
+        if missing:
+            msg = f"{export.path}: table {table} has no column {missing[0]}"
+            raise CorruptFileError(msg, "Export the report again: nsys export --type sqlite FILE.")
+
+
+def _sources(
+    export: Export, views: Mapping[str, View], capture: Mapping[str, list[str]]
+) -> dict[str, pa.Table | View]:
+    """The views, and an empty table where something was traced and nothing happened."""
+    sources: dict[str, pa.Table | View] = dict(views)
+    # nsys leaves a table without rows out of the file.
+    if any(name.startswith("CUPTI_") for name in export.columns) or _was_on(capture, "CUDA"):
+        empty = (*CUDA_TABLES, "graph_launches")
+        sources = {name: schema.BY_NAME[name].empty() for name in empty} | sources
+    if _was_on(capture, "NVTX"):
+        sources.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
+    if not sources.keys() & {*CUDA_TABLES, "nvtx_ranges"}:
+        off = "CUDA was not traced" if _was_off(capture) else "no CUDA call was recorded"
+        msg = f"{export.path}: nothing to report, {off}"
+        raise EmptyRecordingError(msg, "Record with `gpuprof record`, or nsys --trace=cuda,nvtx.")
+    return sources
+
+
+def _capture(export: Export) -> Mapping[str, list[str]]:
+    """The settings of the recording that are read; the others may hold secrets."""
+    if not export.has("META_DATA_CAPTURE", "name", "value"):
+        return {}
+    found: dict[str, list[str]] = {}
+    for name, value in export.rows(
+        "SELECT name, value FROM META_DATA_CAPTURE WHERE name LIKE '%COLLECT_CUDA_TRACE' "
+        "OR name LIKE '%COLLECT_NVTX_TRACE' OR name = 'PROCESS_0:COMMAND' "
+        "OR name LIKE 'PROCESS_0:ARGUMENT_%'"
+    ):
+        found.setdefault(name.rpartition(":")[2], []).append(value)
+    return found
+
+
+def _was_on(capture: Mapping[str, list[str]], what: str) -> bool:
+    return "true" in capture.get(f"COLLECT_{what}_TRACE", ())
+
+
+def _was_off(capture: Mapping[str, list[str]]) -> bool:
+    return "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
+
+
+def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[str, ...]) -> Origin:
+    told = _told(export)
+    epoch, utc = _started(export)
+    return Origin(
+        export.path,
+        export.reader,
+        "nsys",
+        told.get("EXPORT_PRODUCT_VERSION"),
+        told.get("EXPORT_SCHEMA_VERSION"),
+        _command(capture),
+        utc,
+        epoch,
+        warnings=warnings,
+    )
+
+
+def _told(export: Export) -> dict[str, str]:
+    for table in _METADATA:
+        if export.has(table, "name", "value"):
+            return dict(
+                export.rows(f"SELECT name, value FROM {table} WHERE name LIKE 'EXPORT_%_VERSION'")
+            )
+    return {}
+
+
+def _started(export: Export) -> tuple[int | None, str | None]:
+    table = "TARGET_INFO_SESSION_START_TIME"
+    if not export.has(table, "utcEpochNs", "utcTime"):
+        return None, None
+    rows = export.rows(f"SELECT utcEpochNs, utcTime FROM {table}")
+    return (rows[0][0], f"{rows[0][1]}Z") if rows else (None, None)
+
+
+def _command(capture: Mapping[str, list[str]]) -> str | None:
+    if "COMMAND" not in capture:
+        return None
+    numbered = sorted(
+        (int(name.removeprefix("ARGUMENT_")), values[0])
+        for name, values in capture.items()
+        if name.startswith("ARGUMENT_")
+    )
+    words = [capture["COMMAND"][0], *(word for _, word in numbered)]
+    return _ASSIGNMENT.sub(r"\1=...", " ".join(words))
+
+
+def _warnings(export: Export, sources: Mapping[str, pa.Table | View]) -> tuple[str, ...]:
+    found = _doubts(export)
+    if isinstance(sources.get("graph_launches"), View):
+        found.append(
+            "CUDA graphs were recorded as a whole: their kernels and copies are missing here. "
+            "Record with nsys --cuda-graph-trace=node."
+        )
+    if untimed := _untimed(export):
+        records = (
+            "1 record without times was"
+            if untimed == 1
+            else f"{untimed:,} records without times were"
+        )
+        found.append(f"{records} left out: when it ran could not be collected")
+    if not any(isinstance(sources.get(name), View) for name in ("kernels", "memcpys", "memsets")):
+        found.append("no GPU work was recorded")
+    return tuple(found)
+
+
+def _doubts(export: Export) -> list[str]:
+    """What nsys itself says about the quality of its recording."""
+    if not export.has("DIAGNOSTIC_EVENT", "severity", "text"):
+        return []
+    texts = export.rows(
+        f"SELECT text FROM DIAGNOSTIC_EVENT WHERE severity IN ({_WARNING_SEVERITIES})"
+    )
+    lines = dict.fromkeys(text.split("\n")[0].strip() for (text,) in texts if text)
+    return [f'nsys reported: "{line}"' for line in lines if not _BESIDE_THE_POINT.search(line)]
+
+
+def _untimed(export: Export) -> int:
+    """Activities whose times CUPTI gave as 0 because it could not collect them."""
+    present = [table for table in nsys_tables.TIMED if table in export.columns]
+    counts = (
+        export.rows(f'SELECT count(*) FROM {table} WHERE start = 0 AND "end" = 0')
+        for table in present
+    )
+    return sum(rows[0][0] for rows in counts)
+
+
+def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[int, str]:
+    """Numbers to words by the file's own enum, so that a renumbering cannot mislabel a copy."""
+    if not export.has(table, "id", "name"):
+        return default
+    words = {word.upper(): word for word in default.values()}
+    kinds = {
+        number: words.get(re.sub(r"^CUDA_(MEMCPY_KIND|MEMOPR_MEMORY_KIND)_", "", name), UNKNOWN)
+        for number, name in export.rows(f"SELECT id, name FROM {table}")
+    }
+    return kinds or default

@@ -1,0 +1,54 @@
+"""SQLite exports of Nsight Systems: ``nsys export --type sqlite`` and ``nsys stats``' own.
+
+Without metadata (nsys 2019 to 2021) and schema 2.9 to 3.25 (2022.2 to 2026.2).
+Source: https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "SQLite Schema Reference".
+"""
+
+from pathlib import Path
+from typing import Final
+
+from gpuprof.profile import Profile
+from gpuprof.readers import nsys_recording
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.nsys_recording import CANNOT, GIVES, Export
+from gpuprof.readers.sqlite_source import MAGIC, open_sqlite
+
+NAME: Final = "nsys-sqlite"
+# The table is in every export, and its definition in the file's first pages.
+_MARK: Final = b"StringIds"
+
+
+def read(path: Path) -> Profile:
+    """Read a SQLite export.
+
+    Raises:
+        CorruptFileError: The database is damaged or lacks columns.
+        EmptyRecordingError: Neither CUDA nor NVTX was recorded.
+        InputError: It cannot be opened.
+    """
+    file = open_sqlite(path)
+    return nsys_recording.profile(
+        Export(
+            path,
+            NAME,
+            {table: frozenset(columns) for table, columns in file.columns.items()},
+            file.rows,
+            file.prepare,
+            file.failure,
+        )
+    )
+
+
+def _recognises(head: bytes) -> bool:
+    return head.startswith(MAGIC) and _MARK in head
+
+
+READER: Final = Reader(
+    NAME,
+    "Nsight Systems export, SQLite",
+    "nsys 2019.5 to 2026.2",
+    GIVES,
+    CANNOT,
+    read,
+    _recognises,
+)

@@ -1,0 +1,368 @@
+"""The tables of Nsight Systems as SELECTs in the words of the data model.
+
+The same tables come as SQLite, Parquet and Arrow files; here they are visible as ``raw.NAME``.
+They appear only with data, and their columns grow with versions (2019.5 to 2026.2): every
+optional table and column is asked for by name and may be absent.
+Source: https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "SQLite Schema Reference".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS
+from gpuprof.profile import View
+from gpuprof.readers.sqlite_source import text as readable
+
+KERNEL: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
+MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSET: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
+RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
+SYNCHRONIZATION: Final = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+GRAPH_TRACE: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+NVTX: Final = "NVTX_EVENTS"
+STRINGS: Final = "StringIds"
+GPUS: Final = ("TARGET_INFO_CUDA_DEVICE", "TARGET_INFO_CUDA_GPU", "TARGET_INFO_GPU")
+PROCESSES: Final = ("TARGET_INFO_CUDA_STREAM", "TARGET_INFO_CUDA_CONTEXT_INFO")
+
+# Activities of the GPU, whose times CUPTI may fail to collect.
+TIMED: Final = (KERNEL, MEMCPY, MEMSET, GRAPH_TRACE)
+# The columns without which a table says nothing.
+NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    KERNEL: ("start", "end"),
+    MEMCPY: ("start", "end", "bytes", "copyKind"),
+    MEMSET: ("start", "end"),
+    RUNTIME: ("start", "end", "nameId"),
+    SYNCHRONIZATION: ("start", "end"),
+    GRAPH_TRACE: ("start", "end"),
+    NVTX: ("start", "end", "eventType"),
+    STRINGS: ("id", "value"),
+}
+# Names of all tables that a profile is made from, as patterns of `nsys export --tables`.
+USED: Final = (
+    *NEEDED,
+    *GPUS,
+    *PROCESSES,
+    "PROCESSES",
+    "DIAGNOSTIC_EVENT",
+    "META_DATA_EXPORT",
+    "META_DATA_CAPTURE",
+    "EXPORT_META_DATA",
+    "TARGET_INFO_SESSION_START_TIME",
+    "ENUM_CUDA_MEMCPY_OPER",
+    "ENUM_CUDA_MEM_KIND",
+)
+
+_SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
+_RANGE_KINDS: Final = {59: "push_pop", 60: "start_end"}
+_DOMAIN_CREATED: Final = 75
+_LOW_24_BITS: Final = 0xFFFFFF
+# CUPTI writes both times as 0 where they could not be collected.
+_TIMED: Final = 'WHERE NOT (t.start = 0 AND t."end" = 0)'
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What lies in one export.
+
+    Args:
+        columns: Table name to the names of its columns.
+        memcpy_kinds: Numbers of ``copyKind`` to words; the file's own where it has an enum.
+        memory_kinds: Numbers of ``srcKind``, ``dstKind`` and ``memKind`` to words, likewise.
+    """
+
+    columns: Mapping[str, frozenset[str]]
+    memcpy_kinds: Mapping[int, str] = field(default_factory=lambda: MEMCPY_KINDS)
+    memory_kinds: Mapping[int, str] = field(default_factory=lambda: NSYS_MEMORY_KINDS)
+
+    def pick(self, table: str, *names: str, alias: str = "t") -> str:
+        """The first of these columns that the table has, else NULL."""
+        have = self.columns.get(table, frozenset())
+        return next((f'{alias}."{name}"' for name in names if name in have), "NULL")
+
+
+def views(tables: Tables) -> dict[str, View]:
+    """Every table of the data model that the export's tables can fill."""
+    made = {
+        "kernels": (KERNEL, _kernels),
+        "memcpys": (MEMCPY, _memcpys),
+        "memsets": (MEMSET, _memsets),
+        "api_calls": (RUNTIME, _api_calls),
+        "nvtx_ranges": (NVTX, _nvtx_ranges),
+        "synchronizations": (SYNCHRONIZATION, _synchronizations),
+        "graph_launches": (GRAPH_TRACE, _graph_launches),
+    }
+    found = {
+        name: View(make(tables)) for name, (raw, make) in made.items() if raw in tables.columns
+    }
+    devices, runs = _devices(tables), _runs(tables)
+    return (
+        found
+        | ({"devices": View(devices)} if devices else {})
+        | ({"runs": View(runs)} if runs else {})
+    )
+
+
+def _kernels(tables: Tables) -> str:
+    def pick(*names: str) -> str:
+        return tables.pick(KERNEL, *names)
+
+    name, join = _string(tables, f"coalesce({pick('demangledName')}, {pick('shortName')})")
+    return f"""
+        SELECT {_place(tables, KERNEL)}, coalesce({name}, 'unknown') AS name,
+            {pick("gridX")} AS grid_x, {pick("gridY")} AS grid_y, {pick("gridZ")} AS grid_z,
+            {pick("blockX")} AS block_x, {pick("blockY")} AS block_y, {pick("blockZ")} AS block_z,
+            {pick("registersPerThread")} AS registers_per_thread,
+            {pick("staticSharedMemory")} AS static_shared_memory_bytes,
+            {pick("dynamicSharedMemory")} AS dynamic_shared_memory_bytes,
+            {_graph_node(tables, KERNEL)} AS graph_node_id
+        FROM raw.{KERNEL} t {join} {_TIMED}"""
+
+
+def _memcpys(tables: Tables) -> str:
+    def pick(*names: str) -> str:
+        return tables.pick(MEMCPY, *names)
+
+    kind = f"coalesce({_words('t.copyKind', tables.memcpy_kinds)}, 'unknown')"
+    src, dst = pick("srcDeviceId"), pick("dstDeviceId")
+    staged = _staged(tables)
+    staged_src, staged_dst, staged_join = staged or ("NULL", "NULL", "")
+    return f"""
+        SELECT {_place(tables, MEMCPY)}, {kind} AS memcpy_kind, t.bytes AS bytes,
+            {_words(pick("srcKind"), tables.memory_kinds)} AS src_memory_kind,
+            {_words(pick("dstKind"), tables.memory_kinds)} AS dst_memory_kind,
+            {_end(tables, src, staged_src, 0)} AS src_device_id,
+            {_end(tables, dst, staged_dst, -1)} AS dst_device_id,
+            CASE WHEN {staged_src} IS NOT NULL THEN 'staged'
+                 WHEN {kind} = 'PtoP' OR ({kind} = 'DtoD' AND {src} <> {dst}) THEN 'direct'
+            END AS path,
+            {_graph_node(tables, MEMCPY)} AS graph_node_id
+        FROM raw.{MEMCPY} t {staged_join} {_TIMED}"""
+
+
+def _end(tables: Tables, recorded: str, staged: str, letter: int) -> str:
+    """The device at one end of a copy: ``letter`` is 0 for the source, -1 for the destination.
+
+    Of a peer copy ``deviceId`` is where it ran, the source when pushed and the destination
+    when pulled: only the recorded ids tell. Other copies touch the one device they ran on.
+    """
+    own = [
+        number
+        for number, word in tables.memcpy_kinds.items()
+        if word not in {"unknown", "PtoP", "UVM_DtoD"}
+        and word.removeprefix("UVM_")[letter] in "DA"  # an array lies on the device, too
+    ]
+    device = tables.pick(MEMCPY, "deviceId")
+    return (
+        f"coalesce({staged}, {recorded}, CASE WHEN t.copyKind IN ({_list(own)}) THEN {device} END)"
+    )
+
+
+def _staged(tables: Tables) -> tuple[str, str, str] | None:
+    """Source, destination and join of peer copies that went through the host.
+
+    Without a path between two devices, a peer copy is recorded as a copy to the host on the
+    source and a copy from the host on the destination, of one correlation id, both from device
+    memory to device memory, and neither naming the other device.
+    """
+    needed = {"srcKind", "dstKind", "deviceId", "correlationId"}
+    if not needed <= tables.columns[MEMCPY]:
+        return None
+    device_memory = [number for number, word in tables.memory_kinds.items() if word == "device"]
+    dtoh = [number for number, word in tables.memcpy_kinds.items() if word == "DtoH"]
+    htod = [number for number, word in tables.memcpy_kinds.items() if word == "HtoD"]
+    half = (
+        f"t.copyKind IN ({_list(dtoh + htod)}) AND t.srcKind IN ({_list(device_memory)}) "
+        f"AND t.dstKind IN ({_list(device_memory)})"
+    )
+    process = f"coalesce({tables.pick(MEMCPY, 'globalPid')}, 0)"
+    out, back = f"t.copyKind IN ({_list(dtoh)})", f"t.copyKind IN ({_list(htod)})"
+    join = f"""
+        LEFT JOIN (
+            SELECT t.correlationId AS correlation, {process} AS process,
+                min(t.deviceId) FILTER ({out}) AS src, min(t.deviceId) FILTER ({back}) AS dst
+            FROM raw.{MEMCPY} t WHERE {half} GROUP BY ALL
+            HAVING src <> dst
+                AND src = max(t.deviceId) FILTER ({out})
+                AND dst = max(t.deviceId) FILTER ({back})
+                AND sum(t.bytes) FILTER ({out}) = sum(t.bytes) FILTER ({back})
+                AND min(t.start) FILTER ({out}) <= min(t.start) FILTER ({back})
+        ) pair ON pair.correlation = CASE WHEN {half} THEN t.correlationId END
+            AND pair.process = {process}"""
+    return "pair.src", "pair.dst", join
+
+
+def _memsets(tables: Tables) -> str:
+    kind = _words(tables.pick(MEMSET, "memKind"), tables.memory_kinds)
+    return f"""
+        SELECT {_place(tables, MEMSET)}, {tables.pick(MEMSET, "bytes")} AS bytes,
+            {kind} AS memory_kind
+        FROM raw.{MEMSET} t {_TIMED}"""
+
+
+def _api_calls(tables: Tables) -> str:
+    # Names end in the version that introduced the call (cudaLaunchKernel_v7000); nsys itself
+    # leaves it out. Joined in front of the millions of calls, names are cut once each.
+    names = f"""(SELECT id,
+            regexp_replace({readable("value")}, '_v[0-9]{{4}}$', '') AS name,
+            CASE WHEN value LIKE 'cuda%' THEN 'runtime' WHEN value LIKE 'cu%' THEN 'driver' END
+                AS api
+        FROM raw.{STRINGS})"""
+    has_names = STRINGS in tables.columns
+    join = f"LEFT JOIN {names} s ON s.id = t.nameId" if has_names else ""
+    name, api = ("coalesce(s.name, 'unknown')", "s.api") if has_names else ("'unknown'", "NULL")
+    return f"""
+        SELECT {_times()}, {api} AS api, {name} AS name, {_thread(tables, RUNTIME)},
+            {tables.pick(RUNTIME, "correlationId")} AS correlation_id
+        FROM raw.{RUNTIME} t {join}"""
+
+
+def _nvtx_ranges(tables: Tables) -> str:
+    def text(alias: str, strings: str) -> tuple[str, str]:
+        literal = tables.pick(NVTX, "text", alias=alias)
+        literal = readable(literal) if literal != "NULL" else literal
+        number = tables.pick(NVTX, "textId", alias=alias)
+        value, join = _string(tables, number, strings)
+        return f"coalesce({literal}, {value})", join
+
+    message, join = text("t", "s")
+    domain, domain_join = text("d", "ds")
+    number = tables.pick(NVTX, "domainId")
+    process = _process(tables.pick(NVTX, "globalTid"))
+    domains = f"""
+        LEFT JOIN (
+            SELECT {tables.pick(NVTX, "domainId", alias="d")} AS number,
+                {_process(tables.pick(NVTX, "globalTid", alias="d"))} AS process,
+                any_value({domain}) AS name
+            FROM raw.{NVTX} d {domain_join} WHERE d.eventType = {_DOMAIN_CREATED} GROUP BY ALL
+        ) created ON created.number = {number}
+            AND created.process IS NOT DISTINCT FROM {process}"""
+    return f"""
+        SELECT {_times()}, {message} AS text, coalesce(created.name, '') AS domain,
+            {_words("t.eventType", _RANGE_KINDS)} AS range_kind, {_thread(tables, NVTX)}
+        FROM raw.{NVTX} t {join} {domains}
+        WHERE t.eventType IN ({_list(_RANGE_KINDS)}) AND t."end" IS NOT NULL"""
+
+
+def _synchronizations(tables: Tables) -> str:
+    kind = _words(tables.pick(SYNCHRONIZATION, "syncType"), _SYNC_KINDS)
+    return f"""
+        SELECT {_place(tables, SYNCHRONIZATION)}, {kind} AS sync_kind
+        FROM raw.{SYNCHRONIZATION} t {_TIMED}"""
+
+
+def _graph_launches(tables: Tables) -> str:
+    return f"""
+        SELECT {_place(tables, GRAPH_TRACE)},
+            {tables.pick(GRAPH_TRACE, "graphId", "graphExecId")} AS graph_id
+        FROM raw.{GRAPH_TRACE} t {_TIMED}"""
+
+
+def _devices(tables: Tables) -> str | None:
+    mapped, old, gpu = GPUS
+    if {mapped, gpu} <= tables.columns.keys():
+        # Each process may number the devices in its own way (CUDA_VISIBLE_DEVICES).
+        return _device_rows(tables, gpu, ("d.cudaId", "d.pid")) + (
+            f" JOIN raw.{mapped} d ON d.gpuId = t.id"
+        )
+    if old in tables.columns:
+        number, process = tables.pick(old, "deviceId"), tables.pick(old, "pid")
+        return _device_rows(tables, old, (number, process))
+    if gpu in tables.columns:
+        return _device_rows(tables, gpu, (tables.pick(gpu, "id", "deviceId"), "NULL"))
+    return None
+
+
+def _device_rows(tables: Tables, table: str, place: tuple[str, str]) -> str:
+    def pick(*names: str) -> str:
+        return tables.pick(table, *names)
+
+    memory = pick("totalMemory", "globalMemorySize")
+    major = pick("computeMajor", "smMajor", "computeCapabilityMajor")
+    minor = pick("computeMinor", "smMinor", "computeCapabilityMinor")
+    # nsys 2020.3 gives the memory in MiB and no bandwidth; later versions give bytes.
+    return f"""
+        SELECT {place[0]} AS device_id, {place[1]} AS process_id, {pick("name")} AS name,
+            CASE WHEN {memory} < 1048576 THEN {memory} * 1048576 ELSE {memory} END
+                AS total_memory_bytes,
+            nullif({pick("memoryBandwidth", "globalMemoryBandwidth")}, 0)
+                AS memory_bandwidth_bytes_per_s,
+            {major} || '.' || {minor} AS compute_capability,
+            nullif({pick("busLocation", "pciBusId")}, '') AS bus_id
+        FROM raw.{table} t"""
+
+
+def _runs(tables: Tables) -> str | None:
+    given = [t for t in PROCESSES if "processId" in tables.columns.get(t, ())]
+    active = [t for t in (RUNTIME, KERNEL) if "NULL" not in _owner(tables, t)]
+    if given:
+        source = f"SELECT processId AS process_id FROM raw.{given[0]} t"
+    elif active:
+        source = f"SELECT {_owner(tables, active[0])} AS process_id FROM raw.{active[0]} t"
+    else:
+        return None
+    named = {"pid", "name"} <= tables.columns.get("PROCESSES", frozenset())
+    join = (
+        "LEFT JOIN (SELECT pid, any_value(name) AS name FROM raw.PROCESSES GROUP BY pid) p"
+        " ON p.pid = r.process_id"
+        if named
+        else ""
+    )
+    return f"""
+        SELECT row_number() OVER (ORDER BY r.process_id) - 1 AS run_id, r.process_id,
+            {"p.name" if named else "NULL"} AS command
+        FROM (SELECT DISTINCT process_id FROM ({source})) r {join}"""
+
+
+def _owner(tables: Tables, table: str) -> str:
+    return _process(tables.pick(table, "globalPid", "globalTid"))
+
+
+def _place(tables: Tables, table: str) -> str:
+    def pick(*names: str) -> str:
+        return tables.pick(table, *names)
+
+    return (
+        f"{_times()}, {pick('deviceId')} AS device_id, {pick('contextId')} AS context_id, "
+        f"{pick('streamId')} AS stream_id, {_process(pick('globalPid'))} AS process_id, "
+        f"{pick('correlationId')} AS correlation_id"
+    )
+
+
+def _times() -> str:
+    return 't.start AS start_ns, t."end" AS end_ns'
+
+
+def _process(global_id: str) -> str:
+    """A global id holds machine, process and thread: 8 bits of each end, 24 bits each."""
+    return f"(({global_id} >> 24) & {_LOW_24_BITS})" if global_id != "NULL" else "NULL"
+
+
+def _thread(tables: Tables, table: str) -> str:
+    global_id = tables.pick(table, "globalTid")
+    thread = f"({global_id} & {_LOW_24_BITS})" if global_id != "NULL" else "NULL"
+    return f"{_process(global_id)} AS process_id, {thread} AS thread_id"
+
+
+def _graph_node(tables: Tables, table: str) -> str:
+    return f"nullif({tables.pick(table, 'graphNodeId')}, 0)"
+
+
+def _string(tables: Tables, number: str, alias: str = "s") -> tuple[str, str]:
+    """The text of a string id, and the join that brings it."""
+    if STRINGS not in tables.columns or number == "NULL":
+        return "NULL", ""
+    strings = f"(SELECT id, {readable('value')} AS value FROM raw.{STRINGS})"
+    return f"{alias}.value", f"LEFT JOIN {strings} {alias} ON {alias}.id = {number}"
+
+
+def _words(number: str, words: Mapping[int, str]) -> str:
+    """A tool's number as a word: null stays null, a number without a word is unknown."""
+    if number == "NULL":
+        return "NULL"
+    cases = " ".join(f"WHEN {number} = {key} THEN '{word}'" for key, word in words.items())
+    return f"CASE {cases} WHEN {number} IS NOT NULL THEN 'unknown' END"
+
+
+def _list(numbers: Mapping[int, str] | list[int]) -> str:
+    return ", ".join(str(number) for number in numbers) or "NULL"

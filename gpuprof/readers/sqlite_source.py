@@ -1,0 +1,272 @@
+"""One way into SQLite files for every reader: read only, fast where DuckDB's scanner is there.
+
+With the package ``duckdb-extension-sqlite-scanner`` of the same version as DuckDB (extra
+``fast``), DuckDB reads the file itself. Without it, Python's own sqlite3 hands over the rows.
+Both give the same tables. The user's file is never written, and no file is made beside it.
+"""
+
+import shutil
+import sqlite3
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from gpuprof.errors import CorruptFileError, GpuprofError, InputError
+
+if TYPE_CHECKING:
+    import duckdb
+
+MAGIC: Final = b"SQLite format 3\x00"
+_BATCH_ROWS: Final = 65_536
+_LOCK_WAIT_S: Final = 2.0
+# Bytes that DuckDB shows as they are when a BLOB becomes text.
+_PLAIN: Final = frozenset(range(32, 127)) - frozenset(b"\\'\"")
+# What SQLite and DuckDB's scanner say of a file that is at fault, not the query.
+_FAULTS: Final = ("malformed", "disk i/o", "not a database", "mismatch", "unicode", "utf-8")
+
+
+@dataclass(frozen=True)
+class SqliteFile:
+    """A SQLite file that is opened anew for each use, and only for reading.
+
+    Args:
+        path: The user's file, as messages name it.
+        uri: How SQLite opens it: the file itself, or a copy where SQLite would write.
+        columns: Table (or view) name to its columns' names and Arrow types.
+        keep: Holds a temporary copy while this object lives.
+    """
+
+    path: Path
+    uri: str
+    columns: Mapping[str, Mapping[str, pa.DataType]] = field(repr=False)
+    keep: "_Copy | None" = field(default=None, repr=False)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a small query.
+
+        Raises:
+            CorruptFileError: The file breaks while it is read.
+            InputError: Another program holds it locked.
+        """
+        try:
+            with closing(self._connect()) as connection:
+                return connection.execute(sql).fetchall()
+        except sqlite3.Error as error:
+            raise self._told(error, self._broken_table()) from error
+
+    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """Make all tables visible to DuckDB as ``raw.NAME``."""
+        if not self._attached(connection):
+            connection.execute("CREATE SCHEMA raw")
+            for table, columns in self.columns.items():
+                stream = f"stream of {table}"
+                connection.register(stream, _Stream(self, table, columns))
+                connection.execute(
+                    f"CREATE VIEW raw.{_quoted(table)} AS SELECT * FROM {_quoted(stream)}"
+                )
+
+    def failure(self, error: Exception) -> GpuprofError | None:
+        """What a failed query says about the file; None where the file is not at fault."""
+        text = str(error).lower()
+        if "locked" in text:
+            return _locked(self.path)
+        if not any(fault in text for fault in _FAULTS):
+            return None
+        return self._told(error, self._broken_table())
+
+    def _attached(self, connection: "duckdb.DuckDBPyConnection") -> bool:
+        import duckdb  # noqa: PLC0415 - readers must not load it before it is used
+
+        extension = scanner(duckdb.__version__)
+        if extension is None or "immutable" in self.uri:
+            return False
+        try:
+            connection.execute(f"LOAD {_literal(extension)}")
+        except (duckdb.Error, RuntimeError):
+            return False  # built for another machine: the other way gives the same tables
+        connection.execute(f"ATTACH {_literal(self._file)} AS raw (TYPE sqlite, READ_ONLY)")
+        return True
+
+    @property
+    def _file(self) -> Path:
+        return self.path if self.keep is None else self.keep.path
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.uri, uri=True, timeout=_LOCK_WAIT_S, check_same_thread=False
+        )
+        connection.text_factory = _decoded
+        return connection
+
+    def _broken_table(self) -> str | None:
+        for table in self.columns:
+            try:
+                with closing(self._connect()) as connection:
+                    for _ in connection.execute(f"SELECT * FROM {_quoted(table)}"):
+                        pass
+            except sqlite3.Error:
+                return table
+        return None
+
+    def _told(self, error: Exception, table: str | None) -> GpuprofError:
+        if "locked" in str(error):
+            return _locked(self.path)
+        where = f"{self.path}, table {table}" if table else f"{self.path}"
+        return CorruptFileError(
+            f"{where}: the database is damaged ({error})",
+            "Copy or export the file again; if it was still being written, wait for its end.",
+        )
+
+
+def open_sqlite(path: Path) -> SqliteFile:
+    """Open a SQLite file for reading and see which tables it has.
+
+    Raises:
+        CorruptFileError: It is cut short or damaged.
+        InputError: It cannot be opened, or another program holds it locked.
+    """
+    _check_length(path)
+    wal = path.with_name(path.name + "-wal")
+    if wal.exists() and wal.stat().st_size:
+        # SQLite would make a -shm file beside the user's to read what waits in the -wal.
+        copy = _Copy(path, wal)
+        return _seen(path, copy.path.as_uri() + "?mode=ro", copy)
+    # In WAL mode SQLite makes files beside the database unless told that nobody writes it.
+    still = _in_wal_mode(path) or wal.exists()
+    uri = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if still else "")
+    return _seen(path, uri, None)
+
+
+@cache
+def scanner(version: str) -> Path | None:
+    """DuckDB's signed SQLite extension of this version, where its package is installed."""
+    found = util.find_spec("duckdb_extension_sqlite_scanner")
+    if found is None or not found.submodule_search_locations:
+        return None
+    folder = Path(next(iter(found.submodule_search_locations)))
+    file = folder / "extensions" / f"v{version}" / "sqlite_scanner.duckdb_extension"
+    return file if file.exists() else None
+
+
+def text(column: str) -> str:
+    """SQL for a text column whose bytes need not be UTF-8: then as DuckDB shows a BLOB.
+
+    A name cut in the middle of a character is a name still, and two such names stay two.
+    """
+    return f"coalesce(try(decode(encode({column}))), CAST(encode({column}) AS VARCHAR))"
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "".join(chr(b) if b in _PLAIN else f"\\x{b:02X}" for b in raw)
+
+
+def _seen(path: Path, uri: str, keep: "_Copy | None") -> SqliteFile:
+    file = SqliteFile(path, uri, {}, keep)
+    found = file.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+    columns = {
+        table: {
+            name: _arrow_type(kind)
+            for name, kind in file.rows(
+                f"SELECT name, type FROM pragma_table_info({_literal(table)})"
+            )
+        }
+        for (table,) in found
+    }
+    return SqliteFile(path, uri, columns, keep)
+
+
+def _arrow_type(declared: str) -> pa.DataType:
+    """SQLite's own rules of affinity, as DuckDB's scanner follows them."""
+    declared = declared.upper()
+    if "INT" in declared:
+        return pa.int64()
+    if any(word in declared for word in ("REAL", "FLOA", "DOUB")):
+        return pa.float64()
+    return pa.string()
+
+
+def _check_length(path: Path) -> None:
+    """Compare the length that the header tells (where it was kept up) with the file's."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+        size = path.stat().st_size
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+    page = int.from_bytes(head[16:18], "big")
+    expected = int.from_bytes(head[28:32], "big") * (65_536 if page == 1 else page)
+    kept_up = head[24:28] == head[92:96]
+    if len(head) < 100 or (kept_up and size < expected):  # noqa: PLR2004 - SQLite's header
+        total = f" of {expected:,}" if len(head) == 100 else ""  # noqa: PLR2004
+        msg = f"{path} is cut short: it ends after {size:,}{total} bytes"
+        raise CorruptFileError(msg, "Copy it again from where it was recorded.")
+
+
+def _in_wal_mode(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(20)[18:] == b"\x02\x02"
+
+
+def _locked(path: Path) -> InputError:
+    return InputError(
+        f"{path} is locked by another program",
+        "Is it still being exported? Wait for that, or close the program that has it open.",
+    )
+
+
+class _Copy:
+    """A database and its -wal in a temporary folder, for as long as this object lives."""
+
+    def __init__(self, path: Path, wal: Path) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        for file in (path, wal):
+            shutil.copy2(file, folder)
+        self.path = folder / path.name
+
+
+class _Stream:
+    """A table as a stream of Arrow batches that DuckDB starts anew for each query."""
+
+    def __init__(self, file: SqliteFile, table: str, columns: Mapping[str, pa.DataType]) -> None:
+        self._file, self._table = file, table
+        self._schema = pa.schema(list(columns.items()))
+
+    def __arrow_c_schema__(self) -> object:
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        names = ", ".join(_quoted(name) for name in self._schema.names)
+        with closing(self._file._connect()) as connection:  # noqa: SLF001 - one module
+            cursor = connection.execute(f"SELECT {names} FROM {_quoted(self._table)}")
+            while rows := cursor.fetchmany(_BATCH_ROWS):
+                columns = zip(*rows, strict=True)
+                arrays = [
+                    pa.array(values, kind)
+                    for values, kind in zip(columns, self._schema.types, strict=True)
+                ]
+                yield pa.record_batch(arrays, schema=self._schema)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: object) -> str:
+    return "'" + str(text).replace("'", "''") + "'"

@@ -1,0 +1,460 @@
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import duckdb
+import pytest
+from nsys_export import (
+    DEVICE,
+    DTOD,
+    DTOH,
+    GRAPH_TRACE,
+    HTOD,
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    PAGEABLE,
+    PTOP,
+    RUNTIME,
+    STRINGS,
+    kernel,
+    memcpy,
+    pid,
+    write,
+)
+
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
+from gpuprof.readers import read_profile, sqlite_source
+
+
+@pytest.fixture(params=["scanner", "sqlite3"], autouse=True)
+def engine(request, monkeypatch):
+    """Both ways into a SQLite file; every test here must hold in both."""
+    if request.param == "sqlite3":
+        monkeypatch.setattr(sqlite_source, "scanner", lambda _: None)
+    elif sqlite_source.scanner(duckdb.__version__) is None:
+        pytest.skip("duckdb-extension-sqlite-scanner is not installed")
+
+
+def column(profile, sql):
+    return profile.query(sql).column(0).to_pylist()
+
+
+def test_an_export_without_cuda_or_ranges_says_that_nothing_was_recorded(tmp_path):
+    path = write(tmp_path / "cpu.sqlite", {})
+
+    with pytest.raises(EmptyRecordingError) as caught:
+        read_profile(path)
+
+    assert caught.value.message == f"{path}: nothing to report, no CUDA call was recorded"
+
+
+def test_an_export_whose_trace_was_off_says_so(tmp_path):
+    off = [{"name": "PROCESS_0:COLLECT_CUDA_TRACE", "value": "false"}]
+    path = write(tmp_path / "off.sqlite", {"META_DATA_CAPTURE": off})
+
+    with pytest.raises(EmptyRecordingError) as caught:
+        read_profile(path)
+
+    assert caught.value.message == f"{path}: nothing to report, CUDA was not traced"
+
+
+def test_a_traced_run_without_gpu_work_has_empty_tables_and_a_note(tmp_path):
+    on = [{"name": "PROCESS_0:COLLECT_CUDA_TRACE", "value": "true"}]
+    profile = read_profile(write(tmp_path / "idle.sqlite", {"META_DATA_CAPTURE": on}))
+
+    assert {n: profile.table(n).num_rows for n in ("kernels", "memcpys", "api_calls")} == {
+        "kernels": 0,
+        "memcpys": 0,
+        "api_calls": 0,
+    }
+    assert not profile.has("nvtx_ranges")
+    assert profile.origin.warnings == ("no GPU work was recorded",)
+
+
+def test_missing_memsets_are_empty_and_keep_the_copies(tmp_path):
+    tables = {MEMCPY: [memcpy(0, 5, HTOD)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert profile.table("memsets").num_rows == 0
+    assert profile.table("memcpys").num_rows == 1
+
+
+def test_kernels_come_with_names_process_and_place(tmp_path):
+    tables = {KERNEL: [kernel(10, 30, gridX=4, graphNodeId=0), kernel(40, 45, name=99, gridX=1)]}
+    tables[KERNEL][1]["graphNodeId"] = 5
+
+    table = read_profile(write(tmp_path / "x.sqlite", tables)).table("kernels")
+
+    assert table.select(
+        ["start_ns", "end_ns", "name", "process_id", "stream_id", "grid_x", "graph_node_id"]
+    ).to_pylist() == [
+        {
+            "start_ns": 10,
+            "end_ns": 30,
+            "name": "saxpy(float*)",
+            "process_id": 9,
+            "stream_id": 7,
+            "grid_x": 4,
+            "graph_node_id": None,
+        },
+        {
+            "start_ns": 40,
+            "end_ns": 45,
+            "name": "unknown",
+            "process_id": 9,
+            "stream_id": 7,
+            "grid_x": 1,
+            "graph_node_id": 5,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    "drop",
+    ["globalPid", "srcDeviceId", "srcKind", "dstKind", "correlationId", "deviceId", "streamId"],
+)
+def test_an_old_export_without_an_optional_column_is_read(tmp_path, drop):
+    tables = {KERNEL: [kernel(0, 9)], MEMCPY: [memcpy(0, 5, HTOD), memcpy(5, 6, DTOD)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables, drop={drop}))
+
+    assert profile.table("memcpys").num_rows == 2
+    assert profile.table("kernels").column("name").to_pylist() == ["saxpy(float*)"]
+
+
+def test_a_view_instead_of_a_table_is_read(tmp_path):
+    path = write(tmp_path / "x.sqlite", {"K": [kernel(0, 9)]})
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"CREATE VIEW {KERNEL} AS SELECT * FROM K")
+
+    assert read_profile(path).table("kernels").num_rows == 1
+
+
+def test_memory_kinds_are_numbered_as_nsys_numbers_them(tmp_path):
+    tables = {MEMCPY: [memcpy(0, 5, HTOD, srcKind=PAGEABLE), memcpy(5, 6, HTOD)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert column(profile, "SELECT src_memory_kind FROM memcpys ORDER BY start_ns") == [
+        "pageable",
+        "pinned",
+    ]
+
+
+def test_the_files_own_enum_names_the_kinds(tmp_path):
+    enum = [{"id": 1, "name": "CUDA_MEMCPY_KIND_DTOH"}, {"id": 3, "name": "CUDA_MEMCPY_KIND_NEW"}]
+    tables = {MEMCPY: [memcpy(0, 5, 1), memcpy(5, 6, 3)], "ENUM_CUDA_MEMCPY_OPER": enum}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert column(profile, "SELECT memcpy_kind FROM memcpys ORDER BY start_ns") == [
+        "DtoH",
+        "unknown",
+    ]
+
+
+def test_a_copy_of_an_unknown_kind_is_kept(tmp_path):
+    profile = read_profile(write(tmp_path / "x.sqlite", {MEMCPY: [memcpy(0, 5, 77)]}))
+
+    assert column(profile, "SELECT memcpy_kind FROM memcpys") == ["unknown"]
+
+
+def ends(profile):
+    sql = "SELECT src_device_id, dst_device_id, path FROM memcpys ORDER BY start_ns"
+    return [tuple(row.values()) for row in profile.query(sql).to_pylist()]
+
+
+def test_peer_copies_go_by_src_and_dst_not_by_the_device_they_ran_on(tmp_path):
+    between = {"srcDeviceId": 0, "dstDeviceId": 3}
+    pushed = memcpy(0, 5, PTOP, deviceId=0, **between)
+    pulled = memcpy(5, 9, PTOP, deviceId=3, **between)
+
+    profile = read_profile(write(tmp_path / "x.sqlite", {MEMCPY: [pushed, pulled]}))
+
+    assert ends(profile) == [(0, 3, "direct"), (0, 3, "direct")]
+
+
+def test_a_device_copy_is_a_peer_transfer_only_between_two_devices(tmp_path):
+    local = memcpy(0, 5, DTOD, deviceId=1, srcDeviceId=1, dstDeviceId=1)
+    between = memcpy(5, 9, DTOD, deviceId=1, srcDeviceId=1, dstDeviceId=2)
+    untold = memcpy(9, 12, DTOD, deviceId=1)
+
+    profile = read_profile(write(tmp_path / "x.sqlite", {MEMCPY: [local, between, untold]}))
+
+    assert ends(profile) == [(1, 1, None), (1, 2, "direct"), (1, 1, None)]
+
+
+def test_host_copies_name_only_their_device(tmp_path):
+    tables = {MEMCPY: [memcpy(0, 5, HTOD, deviceId=1), memcpy(5, 9, DTOH, deviceId=2)]}
+
+    assert ends(read_profile(write(tmp_path / "x.sqlite", tables))) == [
+        (None, 1, None),
+        (2, None, None),
+    ]
+
+
+def half(start, kind, device, **columns):
+    kinds = {"srcKind": DEVICE, "dstKind": DEVICE, "deviceId": device}
+    return memcpy(start, start + 5, kind, **(kinds | columns))
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        pytest.param(half(5, HTOD, 3), (0, 3, "staged"), id="a-pair"),
+        pytest.param(half(5, HTOD, 3, correlationId=2), (0, None, None), id="other-call"),
+        pytest.param(half(5, HTOD, 3, globalPid=pid(8)), (0, None, None), id="other-process"),
+        pytest.param(half(5, HTOD, 0), (0, None, None), id="one-device"),
+        pytest.param(half(5, HTOD, 3, srcKind=PAGEABLE), (0, None, None), id="from-the-host"),
+        pytest.param(half(5, HTOD, 3, bytes=63), (0, None, None), id="other-size"),
+        pytest.param(half(-5, HTOD, 3), (0, None, None), id="wrong-order"),
+    ],
+)
+def test_two_halves_through_the_host_are_one_staged_peer_copy(tmp_path, second, expected):
+    path = write(tmp_path / "x.sqlite", {MEMCPY: [half(0, DTOH, 0), second]})
+
+    sql = "SELECT src_device_id, dst_device_id, path FROM memcpys WHERE start_ns = 0"
+    assert [tuple(r.values()) for r in read_profile(path).query(sql).to_pylist()] == [expected]
+
+
+def test_a_staged_copy_in_chunks_is_staged_in_every_row(tmp_path):
+    rows = [
+        half(t, kind, device) for t, kind, device in [(0, 2, 0), (5, 1, 3), (6, 2, 0), (9, 1, 3)]
+    ]
+
+    assert (
+        ends(read_profile(write(tmp_path / "x.sqlite", {MEMCPY: rows}))) == [(0, 3, "staged")] * 4
+    )
+
+
+def test_rows_without_times_are_left_out(tmp_path):
+    tables = {KERNEL: [kernel(0, 0), kernel(0, 3), kernel(4, 4)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert column(profile, "SELECT end_ns FROM kernels ORDER BY 1") == [3, 4]
+    assert profile.origin.warnings == (
+        "1 record without times was left out: when it ran could not be collected",
+    )
+
+
+def test_api_calls_are_told_apart_by_name_and_lose_their_version(tmp_path):
+    names = ["cudaLaunchKernel_v7000", "cuMemcpyDtoDAsync_v2", "cudaMemcpy_ptsz"]
+    strings = [{"id": n, "value": name} for n, name in enumerate(names)]
+    call = {"start": 0, "end": 9, "globalTid": pid(9) | 12, "correlationId": 1}
+    tables = {STRINGS: strings, RUNTIME: [call | {"nameId": n, "start": n} for n in range(3)]}
+
+    table = read_profile(write(tmp_path / "x.sqlite", tables)).table("api_calls")
+
+    assert table.select(["api", "name", "process_id", "thread_id"]).to_pylist() == [
+        {"api": "runtime", "name": "cudaLaunchKernel", "process_id": 9, "thread_id": 12},
+        {"api": "driver", "name": "cuMemcpyDtoDAsync_v2", "process_id": 9, "thread_id": 12},
+        {"api": "runtime", "name": "cudaMemcpy_ptsz", "process_id": 9, "thread_id": 12},
+    ]
+
+
+def nvtx(start, end, kind=59, **columns):
+    given = {"text": None, "textId": None, "domainId": 0, "globalTid": pid(9) | 12}
+    return {"start": start, "end": end, "eventType": kind} | given | columns
+
+
+def test_ranges_have_their_text_wherever_it_is_kept(tmp_path):
+    events = [
+        nvtx(0, None, 75, text="NCCL", domainId=2),
+        nvtx(0, None, 75, text="other process", domainId=2, globalTid=pid(8)),
+        nvtx(1, 9, text="epoch 0"),
+        nvtx(2, 3, textId=1, domainId=2),
+        nvtx(4, 5, 60, text="copy"),
+        nvtx(6, None, 59, text="still open"),
+        nvtx(7, 7, 34, text="a mark"),
+    ]
+    path = tmp_path / "x.sqlite"
+    write(path, {"NVTX_EVENTS": [nvtx(0, 0, 0, text="", textId=0), *events]})
+
+    table = read_profile(path).table("nvtx_ranges")
+
+    assert table.select(["start_ns", "text", "domain", "range_kind"]).to_pylist() == [
+        {"start_ns": 1, "text": "epoch 0", "domain": "", "range_kind": "push_pop"},
+        {"start_ns": 2, "text": "saxpy(float*)", "domain": "NCCL", "range_kind": "push_pop"},
+        {"start_ns": 4, "text": "copy", "domain": "", "range_kind": "start_end"},
+    ]
+
+
+def test_graphs_recorded_as_a_whole_are_told(tmp_path):
+    tables = {GRAPH_TRACE: [kernel(0, 9, graphId=4)], MEMSET: [kernel(1, 2, bytes=8, memKind=2)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert column(profile, "SELECT graph_id FROM graph_launches") == [4]
+    assert column(profile, "SELECT memory_kind FROM memsets") == ["device"]
+    assert profile.origin.warnings == (
+        (
+            "CUDA graphs were recorded as a whole: their kernels and copies are missing here. "
+            "Record with nsys --cuda-graph-trace=node."
+        ),
+    )
+
+
+def test_what_nsys_doubts_is_told_and_nothing_else(tmp_path):
+    events = [
+        {"text": "Not all CUDA events might have been collected.", "severity": 2},
+        {"text": "Number of CUDA events collected: 4", "severity": 1},
+        {"text": "No NVTX events collected. Does the process use NVTX?", "severity": 2},
+        {"text": "Not all CUDA events might have been collected.\nMore.", "severity": 3},
+    ]
+    tables = {"DIAGNOSTIC_EVENT": events, KERNEL: [kernel(0, 9)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert profile.origin.warnings == (
+        'nsys reported: "Not all CUDA events might have been collected."',
+    )
+
+
+def test_the_command_is_told_without_its_environment(tmp_path):
+    capture = {
+        "PROCESS_0:COMMAND": "bash",
+        "PROCESS_0:ARGUMENT_1": "API_TOKEN=hunter2 python train.py",
+        "PROCESS_0:ARGUMENT_0": "-c",
+        "PROCESS_0:ENVIRONMENT_0": "SECRET=1",
+    }
+    rows = [{"name": name, "value": value} for name, value in capture.items()]
+    tables = {"META_DATA_CAPTURE": rows, KERNEL: [kernel(0, 9)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert profile.origin.command == "bash -c API_TOKEN=... python train.py"
+
+
+def test_devices_are_numbered_as_the_process_numbers_them(tmp_path):
+    gpus = [{"id": 5, "name": "A100", "totalMemory": 4_000_000, "computeMajor": 8}]
+    gpus[0] |= {"computeMinor": 0, "busLocation": "0000:01:00.0", "memoryBandwidth": 1_000}
+    mapped = [{"gpuId": 5, "cudaId": 0, "pid": 9}]
+    tables = {"TARGET_INFO_GPU": gpus, "TARGET_INFO_CUDA_DEVICE": mapped, KERNEL: [kernel(0, 9)]}
+
+    table = read_profile(write(tmp_path / "x.sqlite", tables)).table("devices")
+
+    assert table.to_pylist() == [
+        {
+            "device_id": 0,
+            "process_id": 9,
+            "name": "A100",
+            "total_memory_bytes": 4_000_000,
+            "memory_bandwidth_bytes_per_s": 1_000,
+            "compute_capability": "8.0",
+            "bus_id": "0000:01:00.0",
+        }
+    ]
+
+
+def test_processes_of_one_file_are_its_runs(tmp_path):
+    tables = {
+        KERNEL: [kernel(0, 9, globalPid=pid(9)), kernel(1, 2, globalPid=pid(4))],
+        "PROCESSES": [{"pid": 4, "name": "python3"}],
+    }
+
+    table = read_profile(write(tmp_path / "x.sqlite", tables)).table("runs")
+
+    assert table.select(["run_id", "process_id", "command"]).to_pylist() == [
+        {"run_id": 0, "process_id": 4, "command": "python3"},
+        {"run_id": 1, "process_id": 9, "command": None},
+    ]
+
+
+@pytest.mark.parametrize("missing", ["start", "end"])
+def test_a_table_without_its_columns_is_named(tmp_path, missing):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]}, drop={missing})
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    assert caught.value.message == f"{path}: table {KERNEL} has no column {missing}"
+
+
+def many(path):
+    return write(path, {KERNEL: [kernel(t, t + 1, gridX=t) for t in range(1, 20_000)]})
+
+
+def test_a_file_cut_short_says_where(tmp_path):
+    path = many(tmp_path / "x.sqlite")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:50_000])
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    assert caught.value.message == (
+        f"{path} is cut short: it ends after 50,000 of {len(whole):,} bytes"
+    )
+
+
+def test_a_corrupt_page_names_the_table(tmp_path):
+    path = many(tmp_path / "x.sqlite")
+    damaged = bytearray(path.read_bytes())
+    damaged[40_960:49_152] = b"\xff" * 8_192
+    path.write_bytes(damaged)
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path).table("kernels")
+
+    assert caught.value.message.startswith(f"{path}, table {KERNEL}: the database is damaged")
+
+
+def test_a_locked_database_is_told(tmp_path, monkeypatch):
+    path = many(tmp_path / "x.sqlite")
+    monkeypatch.setattr(sqlite_source, "_LOCK_WAIT_S", 0.01)
+    code = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN EXCLUSIVE'); "
+        "print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        holder.stdout.readline()
+        with pytest.raises(InputError) as caught:
+            read_profile(path)
+        holder.communicate()
+
+    assert caught.value.message == f"{path} is locked by another program"
+
+
+def test_a_name_that_is_not_utf_8_is_a_name_still(tmp_path):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE StringIds SET value = CAST(X'6bc3a9726efc' AS TEXT)")
+        database.commit()
+
+    assert read_profile(path).table("kernels").column("name").to_pylist() == [r"k\xC3\xA9rn\xFC"]
+
+
+@pytest.mark.parametrize("wal", ["no -wal", "an empty -wal", "a -wal with a row in it"])
+def test_nothing_is_written_beside_the_users_file(tmp_path, wal):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
+    code = (
+        "import sqlite3, sys, os; c = sqlite3.connect(sys.argv[1]); "
+        "c.execute('PRAGMA journal_mode = wal'); "
+        f"c.execute('INSERT INTO {KERNEL} SELECT * FROM {KERNEL}'); c.commit(); os._exit(0)"
+    )
+    if wal == "a -wal with a row in it":
+        subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    else:
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("PRAGMA journal_mode = wal")
+    if wal == "an empty -wal":
+        (tmp_path / "x.sqlite-wal").touch()
+    (tmp_path / "x.sqlite-shm").unlink(missing_ok=True)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    rows = read_profile(path).table("kernels").num_rows
+
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert rows == (2 if wal == "a -wal with a row in it" else 1)
+
+
+def test_two_readings_give_equal_tables(tmp_path):
+    path = many(tmp_path / "x.sqlite")
+
+    assert read_profile(path).table("kernels") == read_profile(path).table("kernels")
