@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +19,9 @@ from gpuprof.errors import GpuprofError, MissingTableError
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
+
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ class View:
     """
 
     sql: str
+
+
+_BATCH_ROWS = 1_000_000
 
 
 def _prepare_nothing(_: "duckdb.DuckDBPyConnection") -> None:
@@ -110,6 +116,24 @@ class Profile:
             if told is None:
                 raise
             raise told from error
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The result of a SQL query piece by piece, so that it need not fit into memory.
+
+        The next query ends it: read it to its end before.
+        """
+        yield from self._connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
+
+    def once(self, function: "Callable[[Profile], _Result]") -> _Result:
+        """What a pure function makes of this recording, computed once for all who ask."""
+        if function not in self._results:
+            self._results[function] = function(self)
+        result: _Result = self._results[function]
+        return result
+
+    @cached_property
+    def _results(self) -> dict[Any, Any]:
+        return {}
 
     def table(self, name: str) -> pa.Table:
         """A whole table as Arrow data with all columns of its schema, sorted by start.

@@ -57,3 +57,23 @@ def test_frames_keep_integers_integers_beside_missing_values():
     assert frame["stream_id"].isna().all()
     assert list(profile.tables) == ["kernels"]
     assert "memcpys" not in profile.tables
+
+
+def test_results_come_piece_by_piece():
+    profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
+
+    pieces = list(profile.batches("SELECT end_ns FROM kernels ORDER BY end_ns"))
+
+    assert [value for piece in pieces for value in piece.column(0).to_pylist()] == [5, 30]
+
+
+def test_what_several_analyses_need_is_computed_once():
+    profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
+    asked = []
+
+    def rows(given):
+        asked.append(given)
+        return given.table("kernels").num_rows
+
+    assert [profile.once(rows), profile.once(rows)] == [2, 2]
+    assert asked == [profile]

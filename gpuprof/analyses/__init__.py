@@ -5,11 +5,21 @@
 
 from typing import Final
 
-from gpuprof.analyses import activity_summary, top_activities, totals
+from gpuprof.analyses import (
+    activity_summary,
+    breakdown,
+    peer_matrix,
+    top_activities,
+    totals,
+    transfers,
+)
 from gpuprof.analyses.contract import Analysis
 
 ANALYSES: Final[tuple[Analysis, ...]] = (
     totals.ANALYSIS,
+    breakdown.ANALYSIS,
+    transfers.ANALYSIS,
+    peer_matrix.ANALYSIS,
     top_activities.ANALYSIS,
     activity_summary.ANALYSIS,
 )

@@ -1,0 +1,119 @@
+"""Device by device, the host being one: time, bytes, rate, and what each end waited for it."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.copies import DST, EACH_TRANSFER, HOST, PATH, SRC
+from gpuprof.analyses.movement import IS_STAGED, IS_TRANSFER
+from gpuprof.analyses.timeline import COMMUNICATION, COMPUTE, timeline_of
+from gpuprof.analyses.transfers import bytes_per_s
+from gpuprof.intervals import Intervals, difference, union
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+
+PEER_MATRIX: Final = Schema(
+    "peer_matrix",
+    "all transfers from one memory to another by one path",
+    {
+        "src": Column(TEXT, "", "host, device N, or unknown.", required=True),
+        "dst": Column(TEXT, "", "host, device N, or unknown.", required=True),
+        "src_device_id": Column(INT, "1", "Device copied from; null for host and unknown."),
+        "dst_device_id": Column(INT, "1", "Device copied to; null for host and unknown."),
+        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
+        "calls": Column(INT, "1", "How often; a staged copy counts once.", required=True),
+        "total_ns": Column(INT, "ns", "Sum of durations; of staged ones, both halves."),
+        "bytes": Column(INT, "B", "Bytes moved; null where unknown of one."),
+        "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns."),
+        "src_busy_ns": Column(
+            INT, "ns", "At least one of them runs on the source; null for the host."
+        ),
+        "dst_busy_ns": Column(
+            INT, "ns", "At least one of them runs on the destination; null for the host."
+        ),
+        "src_exposed_ns": Column(
+            INT, "ns", "One runs on the source, and no kernel does; null for the host."
+        ),
+        "dst_exposed_ns": Column(
+            INT, "ns", "One runs on the destination, and no kernel does; null for the host."
+        ),
+    },
+)
+
+_SUMS: Final = f"""
+    SELECT src, dst, path, count(*) AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,
+        CASE WHEN count(bytes) = count(*) THEN CAST(sum(bytes) AS BIGINT) END AS bytes,
+        {bytes_per_s("bytes", "duration_ns")} AS bytes_per_s
+    FROM {EACH_TRANSFER} GROUP BY src, dst, path
+    ORDER BY total_ns DESC, src, dst, path"""
+_TIMES: Final = f"""
+    SELECT start_ns, end_ns, {IS_STAGED} AS is_staged, device_id
+    FROM memcpys WHERE {IS_TRANSFER} AND ({SRC}) IS NOT DISTINCT FROM {{src}}
+        AND ({DST}) IS NOT DISTINCT FROM {{dst}} AND ({PATH}) = '{{path}}'"""
+
+
+def peer_matrix(profile: Profile) -> pa.Table:
+    """Sum up the transfers by where they come from and go to.
+
+    A peer copy may be hidden behind kernels on one of its devices and exposed on the other, so
+    each end has its own figures, which must not be added up. The halves of a staged copy run
+    one after the other: the first on the source, the second on the destination. Where copies
+    of several rows run at once, each row counts the instant. Kernels that move data themselves
+    (NCCL, direct loads) leave no copy: see `collectives`.
+
+    Args:
+        profile: Needs ``memcpys`` and ``kernels``.
+
+    Returns:
+        One row per source, destination and path, the costliest first, columns as in
+        `PEER_MATRIX`; no rows where nothing was transferred.
+    """
+    rows = profile.query(_SUMS).to_pylist()
+    return PEER_MATRIX.table([row | _ends(row) | _exposed(profile, row) for row in rows])
+
+
+def _ends(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for end in ("src", "dst")
+        for name, value in (
+            (end, end_name(row[end])),
+            (f"{end}_device_id", None if row[end] == HOST else row[end]),
+        )
+    }
+
+
+def end_name(end: int | None) -> str:
+    """An end of a copy for people: ``host``, ``device 1`` or ``unknown``."""
+    return "unknown" if end is None else "host" if end == HOST else f"device {end}"
+
+
+def _exposed(profile: Profile, row: dict[str, Any]) -> dict[str, int | None]:
+    values = {end: "NULL" if row[end] is None else row[end] for end in ("src", "dst")}
+    times = profile.query(_TIMES.format(**values, path=row["path"]))
+    found: dict[str, int | None] = {}
+    for end in ("src", "dst"):
+        if row[end] is not None and row[end] != HOST:
+            running = _running_on(times, row[end])
+            found[f"{end}_busy_ns"] = running.length
+            found[f"{end}_exposed_ns"] = _without_kernels(profile, running, row[end])
+    return found
+
+
+def _running_on(times: pa.Table, device: int) -> Intervals:
+    start, end, is_staged, device_id = (np.asarray(times.column(i)) for i in range(4))
+    # A staged half runs on one device only; a direct copy occupies both its ends.
+    here = ~is_staged | (device_id == device)
+    return union(start[here], end[here])
+
+
+def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
+    kernels = timeline_of(profile, device).busy
+    return difference(difference(running, kernels[COMPUTE]), kernels[COMMUNICATION]).length
+
+
+ANALYSIS: Final = Analysis(
+    "Transfers by device pair", PEER_MATRIX, ("memcpys", "kernels"), peer_matrix
+)

@@ -1,0 +1,158 @@
+"""Sets of instants as sorted, disjoint, half-open intervals on int64 arrays.
+
+Every function is exact in integers and vectorised; sorting happens only where input is not
+sorted already, which real recordings almost always are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """A set of instants in ns: sorted, disjoint, not even touching, none of length 0."""
+
+    start: Int64s
+    end: Int64s
+
+    @property
+    def length(self) -> int:
+        """How many ns it covers."""
+        return int((self.end - self.start).sum())
+
+    def __len__(self) -> int:
+        """How many intervals it consists of."""
+        return len(self.start)
+
+
+def _int64(values: npt.ArrayLike) -> Int64s:
+    return np.asarray(values, dtype=np.int64)
+
+
+def _before(counts: Int64s) -> Int64s:
+    """The sum of all counts before each one."""
+    return _int64(np.cumsum(counts) - counts)
+
+
+NOTHING: Final = Intervals(_int64([]), _int64([]))
+
+
+def single(start: int, end: int) -> Intervals:
+    """One interval; nothing where it has no length."""
+    return union(_int64([start]), _int64([end]))
+
+
+def union(start: npt.ArrayLike, end: npt.ArrayLike) -> Intervals:
+    """The instants that at least one interval covers.
+
+    Args:
+        start: Starts in ns, in any order; fastest when sorted.
+        end: Ends in ns, in the same order. Intervals of length 0 cover nothing.
+    """
+    starts, ends = _int64(start), _int64(end)
+    if not np.all(ends > starts):
+        kept = ends > starts
+        starts, ends = starts[kept], ends[kept]
+    if not len(starts):
+        return NOTHING
+    if np.any(starts[1:] < starts[:-1]):
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    reach = np.maximum.accumulate(ends)
+    first = np.concatenate([[True], starts[1:] > reach[:-1]])
+    last = np.concatenate([first[1:], [True]])
+    return Intervals(starts[first], reach[last])
+
+
+def together(sets: Sequence[Intervals]) -> Intervals:
+    """The instants that at least one of the sets covers."""
+    held = [one for one in sets if len(one)]
+    if len(held) < 2:  # noqa: PLR2004 - nothing to merge
+        return held[0] if held else NOTHING
+    return union(
+        np.concatenate([one.start for one in held]), np.concatenate([one.end for one in held])
+    )
+
+
+def _overlapping(a: Intervals, b: Intervals) -> tuple[Int64s, Int64s]:
+    """Index of the first interval of b that meets each of a, and how many do."""
+    first = np.searchsorted(b.end, a.start, side="right")
+    return first, np.searchsorted(b.start, a.end, side="left") - first
+
+
+def _runs(first: Int64s, count: Int64s) -> Int64s:
+    """``first[i], first[i] + 1, ...``, ``count[i]`` of them, for every i in turn."""
+    steps = np.arange(int(count.sum()), dtype=np.int64)
+    return steps + np.repeat(first - _before(count), count)
+
+
+def intersection(a: Intervals, b: Intervals) -> Intervals:
+    """The instants that both cover."""
+    if len(a) > len(b):
+        a, b = b, a
+    first, count = _overlapping(a, b)
+    met = _runs(first, count)
+    return Intervals(
+        np.maximum(np.repeat(a.start, count), b.start[met]),
+        np.minimum(np.repeat(a.end, count), b.end[met]),
+    )
+
+
+def difference(a: Intervals, b: Intervals) -> Intervals:
+    """The instants that the first covers and the second does not."""
+    if not len(a) or not len(b):
+        return a
+    first, count = _overlapping(a, b)
+    met = _runs(first, count)
+    # What an interval of a leaves lies between its start, the ends and starts of those of b
+    # that meet it, and its end: one piece more than met it, some of them empty.
+    opening = _before(count + 1)
+    closing = opening + count
+    pieces = len(met) + len(a)
+    start, end = np.empty(pieces, np.int64), np.empty(pieces, np.int64)
+    inner = np.ones(pieces, bool)
+    inner[opening] = False
+    start[opening], start[inner] = a.start, b.end[met]
+    inner[opening], inner[closing] = True, False
+    end[closing], end[inner] = a.end, b.start[met]
+    kept = end > start
+    return Intervals(start[kept], end[kept])
+
+
+def attribute(layers: Sequence[Intervals]) -> list[Intervals]:
+    """Give each instant to the first layer that covers it.
+
+    Returns:
+        One set per layer, in order; together they cover what the layers cover, disjointly.
+    """
+    given: list[Intervals] = []
+    for layer in layers:
+        left = layer
+        for taken in given:
+            left = difference(left, taken)
+        given.append(left)
+    return given
+
+
+def covered_before(covered: Intervals, instants: npt.ArrayLike) -> Int64s:
+    """How many ns of a set lie before each instant; differences give any window's share."""
+    points = _int64(instants)
+    if not len(covered):
+        return np.zeros(points.shape, np.int64)
+    index = np.searchsorted(covered.start, points, side="right")
+    total = np.concatenate([[0], np.cumsum(covered.end - covered.start)])
+    # The last interval begun may reach beyond the instant.
+    last = np.maximum(index - 1, 0)
+    beyond = np.where(index > 0, np.maximum(covered.end[last] - points, 0), 0)
+    return _int64(total[index] - beyond)
+
+
+def covered_within(covered: Intervals, start: npt.ArrayLike, end: npt.ArrayLike) -> Int64s:
+    """How many ns of a set lie in each window ``[start, end)``."""
+    return covered_before(covered, end) - covered_before(covered, start)

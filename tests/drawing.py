@@ -1,0 +1,35 @@
+"""Recordings drawn by hand: the rows of each table, with what the test does not care about."""
+
+from pathlib import Path
+
+from gpuprof.profile import Origin, Profile
+from gpuprof.schema import BY_NAME
+
+_USUAL = {"device_id": 0, "context_id": 1, "stream_id": 7, "process_id": 100}
+USUAL = {
+    "kernels": _USUAL | {"name": "matmul"},
+    "memcpys": _USUAL | {"memcpy_kind": "HtoD"},
+    "memsets": _USUAL,
+    "synchronizations": _USUAL,
+    "graph_launches": _USUAL,
+    "api_calls": {"api": "runtime", "name": "cudaLaunchKernel", "process_id": 100, "thread_id": 1},
+    "nvtx_ranges": {"domain": "", "range_kind": "push_pop", "process_id": 100, "thread_id": 1},
+}
+
+
+def _row(table, row):
+    times, rest = (row[:2], row[2:]) if isinstance(row, tuple) else ((), (row,))
+    given = dict(zip(("start_ns", "end_ns"), times, strict=False))
+    return USUAL.get(table, {}) | given | (rest[0] if rest else {})
+
+
+def draw(**tables):
+    """A recording whose rows are ``(start, end)``, ``(start, end, {...})`` or ``{...}``."""
+    recorded = {"kernels": [], "memcpys": []} | tables
+    return Profile(
+        Origin(Path("drawn.sqlite"), "drawn", "by hand"),
+        {
+            name: BY_NAME[name].table([_row(name, r) for r in rows])
+            for name, rows in recorded.items()
+        },
+    )

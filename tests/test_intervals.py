@@ -1,0 +1,119 @@
+"""Interval arithmetic against sets of instants, which are too slow to be wrong."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.intervals import (
+    NOTHING,
+    attribute,
+    covered_before,
+    covered_within,
+    difference,
+    intersection,
+    single,
+    together,
+    union,
+)
+
+PAIRS = st.lists(
+    st.tuples(st.integers(-30, 60), st.integers(0, 15)).map(lambda p: (p[0], p[0] + p[1])),
+    max_size=12,
+)
+
+
+def made(pairs):
+    return union([s for s, _ in pairs], [e for _, e in pairs])
+
+
+def instants(pairs):
+    return {i for s, e in pairs for i in range(s, e)}
+
+
+def listed(intervals):
+    return list(zip(intervals.start.tolist(), intervals.end.tolist(), strict=True))
+
+
+def is_canonical(intervals):
+    pairs = listed(intervals)
+    return all(s < e for s, e in pairs) and all(a[1] < b[0] for a, b in itertools.pairwise(pairs))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([(5, 5)], [], id="length-0-covers-nothing"),
+        pytest.param([(0, 10), (20, 30)], [(0, 10), (20, 30)], id="apart"),
+        pytest.param([(0, 10), (10, 20)], [(0, 20)], id="touching-become-one"),
+        pytest.param([(0, 30), (5, 10), (20, 40)], [(0, 40)], id="long-one-spans-short-ones"),
+        pytest.param([(20, 30), (0, 10)], [(0, 10), (20, 30)], id="unsorted"),
+    ],
+)
+def test_union_of_drawn_intervals(pairs, expected):
+    assert listed(made(pairs)) == expected
+
+
+def test_nanoseconds_of_the_unix_epoch_stay_exact():
+    late = 1_570_000_000_000_000_001
+
+    assert listed(single(late, late + 31)) == [(late, late + 31)]
+    assert single(late, late + 31).length == 31
+
+
+@given(PAIRS)
+def test_union_covers_exactly_the_instants(pairs):
+    result = made(pairs)
+
+    assert instants(listed(result)) == instants(pairs)
+    assert is_canonical(result)
+    assert result.length == len(instants(pairs))
+
+
+@given(PAIRS, PAIRS)
+def test_two_sets_combine_as_sets_of_instants_do(first, second):
+    a, b = made(first), made(second)
+
+    for result, expected in (
+        (together([a, b]), instants(first) | instants(second)),
+        (intersection(a, b), instants(first) & instants(second)),
+        (difference(a, b), instants(first) - instants(second)),
+    ):
+        assert instants(listed(result)) == expected
+        assert is_canonical(result)
+
+
+@given(st.lists(PAIRS, min_size=1, max_size=5))
+def test_each_instant_goes_to_the_first_layer_that_covers_it(layers):
+    given_to = [instants(listed(one)) for one in attribute([made(pairs) for pairs in layers])]
+
+    seen = set()
+    for pairs, got in zip(layers, given_to, strict=True):
+        assert got == instants(pairs) - seen
+        seen |= instants(pairs)
+
+
+@given(PAIRS, st.lists(st.integers(-40, 90), max_size=10))
+def test_covered_before_counts_instants(pairs, points):
+    expected = [sum(i < point for i in instants(pairs)) for point in points]
+
+    assert covered_before(made(pairs), np.array(points, np.int64)).tolist() == expected
+
+
+@given(PAIRS, st.lists(st.tuples(st.integers(-40, 90), st.integers(0, 50)), max_size=5))
+def test_covered_within_counts_the_instants_of_windows(pairs, windows):
+    start = [s for s, _ in windows]
+    end = [s + n for s, n in windows]
+    expected = [len(instants(pairs) & set(range(s, e))) for s, e in zip(start, end, strict=True)]
+
+    assert covered_within(made(pairs), start, end).tolist() == expected
+
+
+def test_nothing_combines_with_nothing():
+    assert listed(together([])) == []
+    assert listed(intersection(NOTHING, single(0, 5))) == []
+    assert listed(difference(single(0, 5), NOTHING)) == [(0, 5)]
+    assert attribute([NOTHING, single(0, 5)])[1].length == 5
