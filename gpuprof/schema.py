@@ -249,7 +249,9 @@ TENSOR_COPIES: Final = Schema(
         "tensor": Column(TEXT, "", "Name of the tensor.", required=True),
         "src_operation": Column(TEXT, "", "Operation that makes it."),
         "dst_operation": Column(TEXT, "", "Operation that takes it; the first where several."),
-        "is_gradient": Column(FLAG, "", "Whether the taking operation is part of a gradient."),
+        "is_gradient": Column(
+            FLAG, "", "Whether only gradients need it: made by one, or taken by nothing else."
+        ),
         "is_control": Column(FLAG, "", "A control edge: order only, no data."),
         "calls": Column(INT, "1", "How often it was sent.", required=True),
         "bytes_per_call": Column(INT, "B", "Size; null where unknown."),

@@ -9,6 +9,7 @@ from gpuprof.analyses import (
     activity_summary,
     breakdown,
     peer_matrix,
+    tensor_transfers,
     top_activities,
     totals,
     transfers,
@@ -21,6 +22,8 @@ ANALYSES: Final[tuple[Analysis, ...]] = (
     transfers.ANALYSIS,
     peer_matrix.ANALYSIS,
     top_activities.ANALYSIS,
+    tensor_transfers.PER_STEP_ANALYSIS,
+    tensor_transfers.ANALYSIS,
     activity_summary.ANALYSIS,
 )
 

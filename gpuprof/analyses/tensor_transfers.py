@@ -1,0 +1,143 @@
+"""Which tensors a TensorFlow program copies between devices, and which operations make it so."""
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.profile import Profile
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+
+TENSOR_TRANSFERS: Final = Schema(
+    "tensor_transfers",
+    "one tensor that is copied from one TensorFlow device to another",
+    {
+        "src_device": Column(TEXT, "", "Such as CPU:0.", required=True),
+        "dst_device": Column(TEXT, "", "Such as CPU:1.", required=True),
+        "src_operation": Column(TEXT, "", "Operation that makes it."),
+        "dst_operation": Column(TEXT, "", "Operation that takes it; the first of several."),
+        "name_scope": Column(TEXT, "", "Part of the model: the outermost scope of its names."),
+        "is_gradient": Column(FLAG, "", "The forward pass alone would not make this copy."),
+        "function": Column(TEXT, "", "tf.function it is part of; null for eager copies."),
+        "calls": Column(INT, "1", "How often, in the executions seen.", required=True),
+        "calls_per_step": Column(FLOAT, "1", "Per training step; null outside of steps."),
+        "bytes_per_call": Column(INT, "B", "Size; null where unknown."),
+        "bytes_per_step": Column(FLOAT, "B", "Per training step; null where size unknown."),
+    },
+)
+PER_STEP: Final = Schema(
+    "tensor_transfers_per_step",
+    "the training step of a TensorFlow program",
+    {
+        "steps": Column(INT, "1", "Executions that were seen whole.", required=True),
+        "copies_per_step": Column(FLOAT, "1", "Copies between devices.", required=True),
+        "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where a size is unknown."),
+        "gradient_bytes_per_step": Column(
+            FLOAT, "B", "Bytes that only gradients need; null where a size is unknown."
+        ),
+        "unknown_copies_per_step": Column(FLOAT, "1", "Copies of unknown size.", required=True),
+    },
+)
+
+_GRADIENT_SCOPES: Final = ("gradient_tape/", "gradients/")
+
+Row = dict[str, Any]
+
+
+def tensor_transfers(profile: Profile) -> pa.Table:
+    """Each tensor's copies, those that move most bytes in a step first.
+
+    Control edges carry no data and are left out.
+
+    Args:
+        profile: Needs ``tensor_copies`` and ``functions``.
+
+    Returns:
+        Columns as in `TENSOR_TRANSFERS`. No rows if nothing crossed devices.
+    """
+    steps = _steps(profile)
+    rows = [_transfer(row, steps.get(row["function"])) for row in _copies(profile)]
+    return TENSOR_TRANSFERS.table(sorted(rows, key=_cost))
+
+
+def per_step(profile: Profile) -> pa.Table:
+    """What one training step copies between devices.
+
+    Args:
+        profile: Needs ``tensor_copies`` and ``functions``.
+
+    Returns:
+        One row, columns as in `PER_STEP`; no row if no step was seen whole.
+    """
+    steps = _steps(profile)
+    count = sum(steps.values())
+    if not count:
+        return PER_STEP.empty()
+    rows = [row for row in _copies(profile) if row["function"] in steps]
+    gradients = [row for row in rows if row["is_gradient"] is not False]
+    unknown = sum(row["calls"] for row in rows if row["bytes"] is None)
+    return PER_STEP.table(
+        [
+            {
+                "steps": count,
+                "copies_per_step": sum(row["calls"] for row in rows) / count,
+                "bytes_per_step": _bytes_per_step(rows, count),
+                "gradient_bytes_per_step": _bytes_per_step(gradients, count),
+                "unknown_copies_per_step": unknown / count,
+            }
+        ]
+    )
+
+
+def _steps(profile: Profile) -> dict[str, int]:
+    """Executions of each function that is a training step."""
+    rows = profile.table("functions").to_pylist()
+    return {row["function"]: row["executions"] for row in rows if row["is_step"]}
+
+
+def _copies(profile: Profile) -> list[Row]:
+    return [row for row in profile.table("tensor_copies").to_pylist() if not row["is_control"]]
+
+
+def _bytes_per_step(rows: list[Row], steps: int) -> float | None:
+    sizes = [row["bytes"] for row in rows]
+    return None if None in sizes else sum(sizes) / steps
+
+
+def _transfer(row: Row, steps: int | None) -> Row:
+    known = steps and row["bytes"] is not None
+    return {name: row[name] for name in row if name in TENSOR_TRANSFERS.columns} | {
+        "name_scope": _name_scope(row),
+        "calls_per_step": row["calls"] / steps if steps else None,
+        "bytes_per_step": row["bytes"] / steps if known else None,
+    }
+
+
+def _cost(row: Row) -> tuple[float, int, str]:
+    return -(row["bytes_per_step"] or 0.0), -row["calls"], row["src_operation"] or ""
+
+
+def _name_scope(row: Row) -> str | None:
+    """The outermost scope in the names of the two ends, that of a gradient's forward part."""
+    ends = [_without_gradient(row[end] or "") for end in ("src_operation", "dst_operation")]
+    return next((end.partition("/")[0] for end in ends if "/" in end), None)
+
+
+def _without_gradient(name: str) -> str:
+    for scope in _GRADIENT_SCOPES:
+        name = name.removeprefix(scope)
+    return name
+
+
+ANALYSIS: Final = Analysis(
+    "Tensors copied between devices",
+    TENSOR_TRANSFERS,
+    ("tensor_copies", "functions"),
+    tensor_transfers,
+)
+PER_STEP_ANALYSIS: Final = Analysis(
+    "Copies between devices per training step",
+    PER_STEP,
+    ("tensor_copies", "functions"),
+    per_step,
+)

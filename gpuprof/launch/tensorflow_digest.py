@@ -1,0 +1,268 @@
+"""From what the recorder left in a process's folder to one small file: ``tensorflow-<pid>.json``.
+
+Format ``gpuprof-tensorflow``, version 1, one JSON object:
+
+- ``process``: id, command, versions, ``devices`` (logical ones, such as CPU:0) and start;
+- ``windows``: how many, their seconds and the seconds from the first's start to the last's end,
+  whether the program came to its end in order, and how many executions a window's edge cut;
+- ``functions``: each tf.function: ``function``, ``executions`` that a window saw whole,
+  ``is_step`` (the training step: it has gradients and updates variables);
+- ``operations``: ``function``, ``operation``, ``operation_type``, ``requested_device`` (null:
+  none), ``device`` it ran on, ``calls`` and ``total_ns`` of host time (null: not traced);
+- ``tensor_copies``: ``function`` (null: an eager operation's input), ``src_device``,
+  ``dst_device``, ``tensor``, ``src_operation``, ``dst_operation``, ``is_gradient``,
+  ``is_control``, ``calls``, ``bytes_per_call`` (null: unknown; control edges carry no data);
+- ``notes``: what a reader of the numbers must know, a sentence each.
+
+All calls belong to executions that were seen whole, so a sum over a function's rows divided by
+its ``executions`` is exact per execution. A copy's time is not known: what TensorFlow traces of
+``_Send`` is handing a pointer over.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from gpuprof.launch.tensorflow_events import Execution, Sent, Window, read_window
+from gpuprof.xspace import WireError, planes
+
+FORMAT: Final = "gpuprof-tensorflow"
+FORMAT_VERSION: Final = 1
+FOLDERS: Final = "tensorflow-*"
+
+_TRACE_NUMBER: Final = re.compile(r"^__(?:inference|forward|backward)_(.*?)_\d+$")
+_LOCAL: Final = "/job:localhost/replica:0/task:0/device:"
+
+Row = dict[str, Any]
+
+
+@dataclass
+class _Seen:
+    """What all windows show of one graph, or of one function without a graph."""
+
+    function: str
+    graph: Row | None
+    step_ids: set[tuple[int, int]] = field(default_factory=set)
+    calls: Counter[str] = field(default_factory=Counter)
+    total_ns: Counter[str] = field(default_factory=Counter)
+    sends: Counter[Sent] = field(default_factory=Counter)
+
+
+@dataclass
+class _Sum:
+    """What all windows show."""
+
+    seen: dict[str, _Seen] = field(default_factory=dict)
+    eager_copies: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    cut: int = 0
+    unreadable: int = 0
+
+
+def digest(folder: Path) -> Row:
+    """The document for one process's folder, as the module says."""
+    graphs = list(_rows(folder / "graphs.jsonl"))
+    windows = list(_rows(folder / "windows.jsonl"))
+    total = _Sum()
+    for number, window in enumerate(windows):
+        _add(total, number, _window(folder / str(window["folder"])), graphs)
+    seen = list(total.seen.values())
+    steps = _steps(seen)
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "process": next(_rows(folder / "process.json"), {}),
+        "windows": _coverage(windows, total, ended=(folder / "end.json").exists()),
+        "functions": list(_functions(seen, steps)),
+        "operations": [row for one in seen for row in _operations(one)],
+        "tensor_copies": [row for one in seen for row in _copies(one)] + _eager(total),
+        "notes": list(_notes(folder, seen, total, windows)),
+    }
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    """The lines of a file; the last may have broken off with its program."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return
+
+
+def _window(folder: Path) -> Window | None:
+    files = sorted(folder.rglob("*.xplane.pb"))
+    window = Window()
+    for path in files:
+        try:
+            window = read_window(planes(path.read_bytes()))
+        except (WireError, OSError):
+            return None
+    return window if files else None
+
+
+def _add(total: _Sum, number: int, window: Window | None, graphs: list[Row]) -> None:
+    if window is None:
+        total.unreadable += 1
+        return
+    total.eager_copies += window.eager_copies
+    by_function: dict[str, list[Execution]] = {}
+    for execution in window.executions.values():
+        if execution.function is None:
+            total.cut += 1
+        else:
+            by_function.setdefault(execution.function, []).append(execution)
+    for name, executions in by_function.items():
+        seen = total.seen.setdefault(name, _Seen(name, None))
+        seen.graph = seen.graph or _graph_of(name, executions, graphs)
+        for execution in executions:
+            seen.step_ids.add((number, execution.step_id))
+            seen.calls += execution.calls
+            seen.total_ns += execution.total_ns
+            seen.sends += execution.sends
+
+
+def _graph_of(name: str, executions: list[Execution], graphs: list[Row]) -> Row | None:
+    """The graph of a function: by its name, else the only one with all that was sent and ran."""
+    named = [g for g in graphs if name in g["functions"]]
+    fitting = [g for g in named or graphs if _fits(g, executions)]
+    sizes = {json.dumps(g["copies"], sort_keys=True) for g in fitting}
+    return fitting[-1] if len(sizes) == 1 else None
+
+
+def _fits(graph: Row, executions: list[Execution]) -> bool:
+    operations = {row[0] for row in graph["operations"]}
+    sends = {row["send"] for row in graph["copies"]}
+    return all(
+        operations >= e.calls.keys() and sends >= {s.node for s in e.sends} for e in executions
+    )
+
+
+def label(function: str) -> str:
+    """``step`` for ``__inference_step_464``: the number differs from run to run."""
+    match = _TRACE_NUMBER.match(function)
+    return match[1] if match else function
+
+
+def short(device: str) -> str:
+    """``CPU:0`` for a device of this process; a job's full name for one of another."""
+    return device.removeprefix(_LOCAL)
+
+
+def _steps(seen: list[_Seen]) -> set[str]:
+    """The functions that train; where none does, the one that took most host time."""
+    training = {one.function for one in seen if one.graph and one.graph["is_training"]}
+    if training or not seen:
+        return training
+    return {max(seen, key=lambda one: one.total_ns.total()).function}
+
+
+def _functions(seen: Iterable[_Seen], steps: set[str]) -> Iterator[Row]:
+    merged: dict[tuple[str, bool], int] = {}
+    for one in seen:
+        key = (label(one.function), one.function in steps)
+        merged[key] = merged.get(key, 0) + len(one.step_ids)
+    for (name, is_step), executions in sorted(merged.items()):
+        yield {"function": name, "executions": executions, "is_step": is_step}
+
+
+def _operations(seen: _Seen) -> Iterator[Row]:
+    for name, kind, requested, device in seen.graph["operations"] if seen.graph else ():
+        calls = seen.calls.get(name)
+        yield {
+            "function": label(seen.function),
+            "operation": name,
+            "operation_type": kind,
+            "requested_device": requested,
+            "device": device,
+            "calls": calls,
+            "total_ns": None if calls is None else seen.total_ns[name],
+        }
+
+
+def _copies(seen: _Seen) -> Iterator[Row]:
+    known = {row["send"]: row for row in seen.graph["copies"]} if seen.graph else {}
+    for sent, calls in sorted(seen.sends.items(), key=lambda item: item[0].node):
+        row = known.get(sent.node)
+        takers = row["dst_operations"] if row else []
+        yield {
+            "function": label(seen.function),
+            "src_device": short(sent.src_device),
+            "dst_device": short(sent.dst_device),
+            "tensor": row["tensor"] if row else sent.source,
+            "src_operation": row["src_operation"] if row else sent.source,
+            "dst_operation": takers[0] if takers else sent.taker,
+            "is_gradient": row["is_gradient"] if row else None,
+            "is_control": row["is_control"] if row else "/ctrl/_" in sent.source,
+            "calls": calls,
+            "bytes_per_call": row["bytes_per_call"] if row else None,
+        }
+
+
+def _eager(total: _Sum) -> list[Row]:
+    return [
+        {
+            "function": None,
+            "src_device": short(source),
+            "dst_device": short(target),
+            "tensor": f"input of {operation}" if operation else "input",
+            "src_operation": None,
+            "dst_operation": operation or None,
+            "is_gradient": None,
+            "is_control": False,
+            "calls": calls,
+            "bytes_per_call": None,
+        }
+        for (source, target, operation), calls in sorted(total.eager_copies.items())
+    ]
+
+
+def _coverage(windows: list[Row], total: _Sum, *, ended: bool) -> Row:
+    recorded_ns = sum(w["stop_unix_ns"] - w["start_unix_ns"] for w in windows)
+    span_ns = windows[-1]["stop_unix_ns"] - windows[0]["start_unix_ns"] if windows else 0
+    return {
+        "count": len(windows),
+        "recorded_ns": recorded_ns,
+        "span_ns": span_ns,
+        "ended_in_order": ended,
+        "cut_executions": total.cut,
+    }
+
+
+def _notes(folder: Path, seen: list[_Seen], total: _Sum, windows: list[Row]) -> Iterator[str]:
+    yield from (str(row["note"]) for row in _rows(folder / "notes.jsonl"))
+    if not (folder / "end.json").exists():
+        yield "the program was killed or left at once: what its last window saw is lost"
+    if not windows:
+        yield "no window of TensorFlow's profiler was kept: nothing is known of what ran"
+    if total.unreadable:
+        yield f"{total.unreadable} of {len(windows)} profiler windows are unreadable"
+    without = sorted({label(one.function) for one in seen if one.graph is None and one.sends})
+    if without:
+        yield f"no graph was kept of {', '.join(without)}: sizes of its copies are unknown"
+    if any(one.graph and one.graph["collectives"] for one in seen):
+        yield "collective operations ran; what they move between devices is not counted"
+    moved = fallbacks(row for one in seen for row in _operations(one))
+    if moved:
+        first = moved[0]
+        yield (
+            f"{len(moved)} operations ran on another device than asked for, the first "
+            f"{first['operation']}: asked for {first['requested_device']}, ran on {first['device']}"
+        )
+
+
+def fallbacks(operations: Iterable[Row]) -> list[Row]:
+    """Operations that soft placement silently put on another device than the script asked for."""
+    return [
+        row
+        for row in operations
+        if row["requested_device"] is not None
+        and row["calls"] is not None
+        and not row["device"].endswith(row["requested_device"])
+    ]

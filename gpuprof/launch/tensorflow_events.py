@@ -1,0 +1,175 @@
+"""What the windows of TensorFlow's profiler show: which function ran when, with which operations.
+
+The profiler names threads and operations, no logical device. But every operation's event lies,
+on its thread, within an ``ExecutorState::Process`` event that names its executor, and the
+``FunctionRun`` event of that executor lies within ``EagerLocalExecute: <function>``. An event is
+kept only if it began and ended within the window, so a function's event says that the whole
+execution was seen.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpuprof.xspace import PS_PER_NS, Event, EventMetadata, Line, Plane, Stat
+
+_FUNCTION: Final = "EagerLocalExecute: "
+_FUNCTION_RUN: Final = "FunctionRun"
+_PROCESS: Final = "ExecutorState::Process"
+_EAGER_COPY: Final = "_Send input "
+_SENDS: Final = ("_Send", "_HostSend")
+
+Executor = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a ``_Send`` says of itself: enough where its graph was not kept."""
+
+    node: str
+    source: str
+    taker: str
+    src_device: str
+    dst_device: str
+
+
+@dataclass
+class Execution:
+    """One run of one function on one device, as far as its window shows it.
+
+    Args:
+        function: The name; None where the window cut it or another function called it.
+        calls: Operation name to how often it ran.
+        total_ns: Operation name to host time.
+        sends: What was sent, and how often.
+    """
+
+    function: str | None = None
+    step_id: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
+    total_ns: Counter[str] = field(default_factory=Counter)
+    sends: Counter[Sent] = field(default_factory=Counter)
+
+
+@dataclass
+class Window:
+    """One window: the executions in it, and the copies of operations outside functions."""
+
+    executions: dict[int, Execution] = field(default_factory=dict)
+    eager_copies: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    eager_operations: int = 0
+    first_ns: int | None = None
+
+
+def read_window(planes: list[Plane]) -> Window:
+    """What one profiler window shows of TensorFlow's executors on the host."""
+    window = Window()
+    for plane in planes:
+        if plane.name.startswith("/host:"):
+            wanted = {k for k, m in plane.event_metadata.items() if _is_wanted(m)}
+            for line in plane.lines:
+                _read_line(window, plane, line, wanted)
+    return window
+
+
+def _is_wanted(metadata: EventMetadata) -> bool:
+    name = metadata.name
+    return (
+        name in (_FUNCTION_RUN, _PROCESS)
+        or name.startswith((_FUNCTION, _EAGER_COPY))
+        or is_operation(metadata)
+    )
+
+
+def is_operation(metadata: EventMetadata) -> bool:
+    """Whether events of this kind are runs of an operation: ``name:Type``, shown as ``Type``.
+
+    TensorFlow's constant folding at compile time emits events without a name to show.
+    """
+    shown = metadata.display_name
+    return bool(shown) and metadata.name.endswith(f":{shown}")
+
+
+def _read_line(window: Window, plane: Plane, line: Line, wanted: set[int]) -> None:
+    for event, around in nested(plane.events(line, wanted)):
+        name = event.metadata.name
+        if name == _FUNCTION_RUN:
+            _add_run(window, plane.stats_of(event), around)
+        elif name.startswith(_EAGER_COPY):
+            _add_eager_copy(window, name, around)
+        elif is_operation(event.metadata):
+            _add_operation(window, plane, event, around)
+
+
+def nested(events: Iterator[Event]) -> Iterator[tuple[Event, list[Event]]]:
+    """Each event of a thread with those around it, the innermost last."""
+    around: list[Event] = []
+    for event in sorted(events, key=lambda e: (e.start_ns, -e.duration_ps)):
+        while around and around[-1].end_ns <= event.start_ns and not _holds(around[-1], event):
+            around.pop()
+        yield event, around
+        around.append(event)
+
+
+def _holds(outer: Event, inner: Event) -> bool:
+    """Whether an event that begins in the same nanosecond as another ends is still within."""
+    return outer.start_ns == inner.start_ns and outer.duration_ps >= inner.duration_ps
+
+
+def _add_run(window: Window, stats: dict[str, Stat], around: list[Event]) -> None:
+    execution = _execution(window, stats.get("_p"))
+    execution.step_id = _number(stats.get("id"))
+    for event in reversed(around):
+        if event.metadata.name.startswith(_FUNCTION):
+            execution.function = event.metadata.name.removeprefix(_FUNCTION)
+            return
+
+
+def _add_operation(window: Window, plane: Plane, event: Event, around: list[Event]) -> None:
+    process = next((e for e in reversed(around) if e.metadata.name == _PROCESS), None)
+    if process is None:
+        window.eager_operations += 1
+        return
+    execution = _execution(window, plane.stats_of(process).get("_c"))
+    kind = event.metadata.display_name
+    name = event.metadata.name.removesuffix(f":{kind}")
+    if kind not in _SENDS:
+        execution.calls[name] += 1
+        execution.total_ns[name] += event.duration_ps // PS_PER_NS
+        return
+    sent = _sent(name, plane.stats_of(event))
+    if sent is not None:
+        execution.sends[sent] += 1
+
+
+def _sent(node: str, stats: dict[str, Stat]) -> Sent | None:
+    """What was sent; None where both ends are one device, or the event does not say."""
+    key = str(stats.get("key", "")).split(";")
+    if len(key) < 3 or key[0] == key[2]:  # noqa: PLR2004 - source, incarnation, destination, ...
+        return None
+    return Sent(node, str(stats.get("from", "")), str(stats.get("to", "")), key[0], key[2])
+
+
+def _add_eager_copy(window: Window, name: str, around: list[Event]) -> None:
+    """``_Send input 0 from <device> to <device>``: an eager operation's input is elsewhere."""
+    words = name.split()
+    source, target = words[4], words[6]
+    operation = next(
+        (
+            e.metadata.name.removeprefix(_FUNCTION)
+            for e in reversed(around)
+            if e.metadata.name.startswith(_FUNCTION)
+        ),
+        "",
+    )
+    if source != target:
+        window.eager_copies[source, target, operation] += 1
+
+
+def _execution(window: Window, executor: Stat | None) -> Execution:
+    return window.executions.setdefault(_number(executor), Execution())
+
+
+def _number(value: Stat | None) -> int:
+    return value if isinstance(value, int) else 0

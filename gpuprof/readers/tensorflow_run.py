@@ -1,0 +1,159 @@
+"""``tensorflow-<pid>.json``: what gpuprof's own recorder saw of one process with TensorFlow.
+
+Written by `gpuprof record --recorder tensorflow`, format_version 1 (`gpuprof-tensorflow`).
+Copies between logical devices of one kind count as peer transfers. Their time is not known:
+TensorFlow traces the hand-over of a pointer, not the transfer.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.profile import Origin, Profile
+from gpuprof.readers.contract import Reader
+from gpuprof.schema import (
+    ACTIVITY_SUMMARY,
+    DEVICES,
+    FUNCTIONS,
+    OPERATIONS,
+    TENSOR_COPIES,
+    Schema,
+)
+
+FORMAT: Final = "gpuprof-tensorflow"
+FORMAT_VERSION: Final = 1
+_MARK: Final = b'"gpuprof-tensorflow"'
+
+Row = dict[str, Any]
+
+
+def read(path: Path) -> Profile:
+    """Read one process's recording.
+
+    Raises:
+        InputError: The file cannot be opened.
+        CorruptFileError: It is not JSON, or lacks what the format requires.
+    """
+    document = _document(path)
+    try:
+        copies = [_copy(row) for row in document["tensor_copies"]]
+        return Profile(
+            _origin(path, document, copies),
+            {
+                "functions": _table(FUNCTIONS, document["functions"]),
+                "operations": _table(OPERATIONS, document["operations"]),
+                "tensor_copies": _table(TENSOR_COPIES, copies),
+                "devices": _table(DEVICES, _devices(document["process"].get("devices", []))),
+                "activity_summary": ACTIVITY_SUMMARY.table(_summary(copies)),
+            },
+        )
+    except (KeyError, TypeError, AttributeError, ValueError, pa.ArrowException) as error:
+        msg = f"{path}: breaks the rules of the format {FORMAT}: {error}"
+        raise CorruptFileError(msg, "Was the file edited?") from error
+
+
+def _document(path: Path) -> Row:
+    try:
+        document: Row = json.loads(path.read_bytes())
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+    except ValueError as error:
+        msg = f"{path}: the JSON is broken: {error}"
+        raise CorruptFileError(msg, "Was the file edited or cut off?") from error
+    found = document.get("format_version") if isinstance(document, dict) else None
+    if found != FORMAT_VERSION:
+        msg = f"{path}: expected format_version {FORMAT_VERSION} of {FORMAT}, found {found}"
+        raise CorruptFileError(msg, "Was it recorded with a newer gpuprof?")
+    return document
+
+
+def _table(schema: Schema, rows: list[Row]) -> pa.Table:
+    return schema.conform(schema.table(rows))
+
+
+def _copy(row: Row) -> Row:
+    size = row["bytes_per_call"]
+    return row | {"bytes": None if size is None else size * row["calls"]}
+
+
+def _devices(names: list[str]) -> list[Row]:
+    return [{"device_id": number, "name": name} for number, name in enumerate(names)]
+
+
+def _summary(copies: list[Row]) -> list[Row]:
+    """Copies by kind; PtoP even where there are none, which says that none were made."""
+    data = [row for row in copies if not row["is_control"]]
+    kinds = dict.fromkeys(["PtoP", *map(memcpy_kind, data)])
+    return [_sum(kind, [row for row in data if memcpy_kind(row) == kind]) for kind in kinds]
+
+
+def _sum(kind: str, rows: list[Row]) -> Row:
+    sizes = [row["bytes"] for row in rows]
+    return {
+        "activity_kind": "memcpy",
+        "section": "memcpy",
+        "name": kind,
+        "calls": sum(row["calls"] for row in rows),
+        "total_ns": None if rows else 0,
+        "bytes": None if None in sizes else sum(sizes),
+    }
+
+
+def memcpy_kind(copy: Row) -> str:
+    """HtoD and DtoH between the host and a GPU; PtoP between two devices of one kind."""
+    ends = _is_host(copy["src_device"]), _is_host(copy["dst_device"])
+    return {(True, False): "HtoD", (False, True): "DtoH"}.get(ends, "PtoP")
+
+
+def _is_host(device: str) -> bool:
+    return device.rpartition(":")[0].endswith("CPU")
+
+
+def _origin(path: Path, document: Row, copies: Iterable[Row]) -> Origin:
+    process = document["process"]
+    return Origin(
+        source=path,
+        reader="tensorflow-run",
+        tool="tensorflow",
+        tool_version=process.get("tensorflow_version"),
+        schema_version=str(document["format_version"]),
+        command=" ".join(process["command"]) if "command" in process else None,
+        epoch_ns=process.get("start_unix_ns"),
+        warnings=tuple(_warnings(document, list(copies))),
+    )
+
+
+def _warnings(document: Row, copies: list[Row]) -> Iterable[str]:
+    yield from document["notes"]
+    windows = document["windows"]
+    if windows["recorded_ns"] < windows["span_ns"]:
+        share = windows["recorded_ns"] / windows["span_ns"]
+        yield (
+            f"TensorFlow's profiler ran for {share:.0%} of the time, in {windows['count']} windows:"
+            " calls are those seen, numbers per step are exact"
+        )
+    data = [row for row in copies if not row["is_control"]]
+    unknown = sum(row["calls"] for row in data if row["bytes"] is None)
+    if unknown:
+        total = sum(row["calls"] for row in data)
+        yield f"sizes of {unknown} of {total} copies between devices are unknown"
+
+
+def _recognises(head: bytes) -> bool:
+    return head.lstrip().startswith(b"{") and _MARK in head[:200]
+
+
+READER: Final = Reader(
+    name="tensorflow-run",
+    title="What `gpuprof record --recorder tensorflow` saw of one process",
+    versions="format_version 1 (TensorFlow 2.19 to 2.21)",
+    gives=("functions", "operations", "tensor_copies", "devices", "activity_summary"),
+    cannot="how long a copy takes, and anything of GPU kernels",
+    read=read,
+    recognises=_recognises,
+)

@@ -1,0 +1,56 @@
+"""Recordings of TensorFlow made by hand: the documents that `gpuprof record` writes."""
+
+import json
+
+
+def copy(tensor, size, calls=10, **changes):
+    return {
+        "function": "step",
+        "src_device": "CPU:1",
+        "dst_device": "CPU:0",
+        "tensor": tensor,
+        "src_operation": tensor,
+        "dst_operation": "head/concat",
+        "is_gradient": False,
+        "is_control": False,
+        "calls": calls,
+        "bytes_per_call": size,
+    } | changes
+
+
+def document(*copies, **changes):
+    return {
+        "format": "gpuprof-tensorflow",
+        "format_version": 1,
+        "process": {
+            "process_id": 7,
+            "command": ["python", "train.py"],
+            "tensorflow_version": "2.21.0",
+            "devices": ["CPU:0", "CPU:1"],
+            "start_unix_ns": 5,
+        },
+        "windows": {"count": 1, "recorded_ns": 10, "span_ns": 10, "ended_in_order": True},
+        "functions": [
+            {"function": "step", "executions": 10, "is_step": True},
+            {"function": "evaluate", "executions": 3, "is_step": False},
+        ],
+        "operations": [
+            {
+                "function": "step",
+                "operation": "head/concat",
+                "operation_type": "ConcatV2",
+                "requested_device": "CPU:0",
+                "device": "CPU:0",
+                "calls": 10,
+                "total_ns": 1000,
+            }
+        ],
+        "tensor_copies": list(copies),
+        "notes": [],
+    } | changes
+
+
+def written(folder, made):
+    path = folder / "tensorflow-7.json"
+    path.write_text(json.dumps(made), encoding="utf-8")
+    return path
