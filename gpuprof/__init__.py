@@ -11,12 +11,15 @@ __version__ = "0.1.0"
 
 _HOME = {
     "GpuprofError": "gpuprof.errors",
+    "KerasCallback": "gpuprof.annotate",
     "Origin": "gpuprof.profile",
     "Profile": "gpuprof.profile",
+    "epoch": "gpuprof.annotate",
     "read_profile": "gpuprof.readers",
+    "step": "gpuprof.annotate",
 }
 
-__all__ = ["GpuprofError", "Origin", "Profile", "read_profile"]
+__all__ = ["GpuprofError", "KerasCallback", "Origin", "Profile", "epoch", "read_profile", "step"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name

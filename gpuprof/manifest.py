@@ -16,6 +16,7 @@ from gpuprof.errors import CorruptFileError, InputError
 MANIFEST: Final = "manifest.json"
 UNFINISHED: Final = "manifest.json.unfinished"
 PROGRAM_LOG: Final = "program.log"
+RECORDER_LOG: Final = "recorder.log"
 MARKS: Final = "marks.jsonl"
 FORMAT: Final = "gpuprof-run"
 FORMAT_VERSION: Final = 1

@@ -12,7 +12,9 @@ from gpuprof import __version__
 from gpuprof.errors import GpuprofError
 
 # Command name -> "module:function"; imported when the command runs, so that --help stays fast.
-COMMANDS: Final[dict[str, str]] = {}
+COMMANDS: Final[dict[str, str]] = {
+    "record": "gpuprof.cli.record:command",
+}
 
 
 class _Commands(click.Group):

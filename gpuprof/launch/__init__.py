@@ -5,6 +5,7 @@ Recording and analysing share only a file on disk.
 
 from typing import Final
 
+from gpuprof.launch import nsys, nvprof
 from gpuprof.launch.contract import Recorder
 
-RECORDERS: Final[tuple[Recorder, ...]] = ()
+RECORDERS: Final[tuple[Recorder, ...]] = (nsys.RECORDER, nvprof.RECORDER)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from gpuprof.errors import RecordError
 
@@ -66,10 +66,6 @@ class Recorded:
     devices: tuple[Mapping[str, Any], ...] = ()
 
 
-def _as_it_is(_: Run, arguments: tuple[str, ...]) -> list[str]:
-    return list(arguments)
-
-
 def _no_variables(_: Run) -> dict[str, str]:
     return {}
 
@@ -89,12 +85,11 @@ class Recorder:
             before the program starts; None where it can.
         finish: Brings the recording home after the program ended: exports it, and says what
             is in it. Runs after a crash or Ctrl-C too, so it must accept missing files.
-        command: Puts the profiler before the program's arguments.
+        command: Puts a profiler before the program's arguments; None where no profiler stands
+            before it. What the profiler itself prints goes to ``recorder.log``, and signals go
+            to the program alone, so that the profiler ends in order after it.
         environment: Variables to add to the program's environment.
         versions: Names and versions of its tools, for the manifest.
-        signals: Who gets Ctrl-C and SIGTERM: the process that was started (``leader``),
-            its children without itself (``children``), or all of them (``group``).
-        talks: It prints on stdout or stderr itself: kept apart from the program's output.
         retry: Whether it failed before the program ran, so that it may be started once more.
     """
 
@@ -102,9 +97,7 @@ class Recorder:
     title: str
     obstacle: Callable[[Program], RecordError | None]
     finish: Callable[[Run, Ended], Recorded]
-    command: Callable[[Run, tuple[str, ...]], list[str]] = _as_it_is
+    command: Callable[[Run, tuple[str, ...]], list[str]] | None = None
     environment: Callable[[Run], Mapping[str, str]] = _no_variables
     versions: Callable[[], Mapping[str, str]] = field(default=dict)
-    signals: Literal["leader", "children", "group"] = "group"
-    talks: bool = False
     retry: Callable[[Run, Ended], bool] = _never

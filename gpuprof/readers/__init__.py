@@ -7,10 +7,11 @@ from typing import Final
 
 from gpuprof.errors import InputError, UnknownFormatError
 from gpuprof.profile import Profile
-from gpuprof.readers import kineto, nsys_sqlite, nvprof_text, tensorflow_run
+from gpuprof.readers import kineto, nsys_sqlite, nvprof_text, run_folder, tensorflow_run
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 
 READERS: Final[tuple[Reader, ...]] = (
+    run_folder.READER,
     nvprof_text.READER,
     nsys_sqlite.READER,
     kineto.READER,

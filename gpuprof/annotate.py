@@ -1,0 +1,139 @@
+"""Mark epochs and steps from a training script: ``gpuprof.epoch()`` and ``gpuprof.step()``.
+
+Under ``gpuprof record`` every finished epoch is written to the run's folder at once, so that a
+crash loses none. Where a profiler listens they are NVTX ranges too, if the ``nvtx`` package is
+installed. Without either they only count, and the script runs as it would without them.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpuprof.manifest import MARKS, RUN_DIR_VARIABLE
+
+# Set by Nsight Systems and by nvprof for the programs that they run.
+_LISTENERS = ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", RUN_DIR_VARIABLE)
+
+
+class _Counters:
+    """How many epochs this process has begun, and the steps of the one that runs."""
+
+    epochs = 0
+    steps = 0
+
+
+@contextmanager
+def epoch(number: int | None = None) -> Iterator[None]:
+    """Mark one epoch; it counts when it ends without an exception.
+
+    Args:
+        number: 0 for the first; by default the epochs of the process are counted.
+
+    Example:
+        >>> with gpuprof.epoch():
+        ...     for batch in batches:
+        ...         with gpuprof.step():
+        ...             train(batch)
+    """
+    number = _Counters.epochs if number is None else number
+    _Counters.epochs = number + 1
+    _Counters.steps = 0
+    started_ns, started = time.time_ns(), time.perf_counter()
+    with _range(f"epoch {number}"):
+        yield
+    seconds = time.perf_counter() - started
+    _append({
+        "mark": "epoch",
+        "epoch": number,
+        "seconds": seconds,
+        "steps": _Counters.steps or None,
+        "started_at_unix_ns": started_ns,
+        "process_id": os.getpid(),
+    })  # fmt: skip
+
+
+@contextmanager
+def step(number: int | None = None) -> Iterator[None]:
+    """Mark one step of training; it counts for the epoch around it.
+
+    Args:
+        number: 0 for the first of the epoch; by default they are counted.
+    """
+    number = _Counters.steps if number is None else number
+    with _range(f"step {number}"):
+        yield
+    _Counters.steps += 1
+
+
+def _range(text: str) -> Any:  # noqa: ANN401 - a context manager of the nvtx package, or none
+    nvtx = _nvtx()
+    return nullcontext() if nvtx is None else nvtx.annotate(text, domain="gpuprof")
+
+
+@cache
+def _nvtx() -> Any:  # noqa: ANN401 - the nvtx package or None
+    if not any(name in os.environ for name in _LISTENERS):
+        return None
+    try:
+        import nvtx  # noqa: PLC0415 - optional, and only where a profiler listens
+    except ImportError:
+        return None
+    return nvtx
+
+
+def _append(mark: dict[str, Any]) -> None:
+    """One line to the run's marks, in one write; a full disk must not end the training."""
+    folder = os.environ.get(RUN_DIR_VARIABLE)
+    if folder is None:
+        return
+    try:
+        with (Path(folder) / MARKS).open("ab", buffering=0) as file:
+            file.write(json.dumps(mark).encode() + b"\n")
+    except OSError:
+        return
+
+
+@cache
+def _keras_callback() -> type:
+    import keras  # noqa: PLC0415 - 2 s that only Keras scripts have paid already
+
+    class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
+        """Marks the epochs and training steps of ``model.fit``.
+
+        An epoch includes its validation, as Keras counts it.
+
+        Example:
+            >>> model.fit(x, y, epochs=5, callbacks=[gpuprof.KerasCallback()])
+        """
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
+            self._epoch = _opened(globals()["epoch"](epoch))
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
+            self._epoch.__exit__(None, None, None)
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
+            self._step = _opened(step(batch))
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
+            self._step.__exit__(None, None, None)
+
+    return KerasCallback
+
+
+def _opened(manager: Any) -> Any:  # noqa: ANN401 - a context manager
+    manager.__enter__()
+    return manager
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the one name that needs Keras
+    """Make `KerasCallback` on first use (PEP 562), so that others do not import Keras."""
+    if name == "KerasCallback":
+        return _keras_callback()
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

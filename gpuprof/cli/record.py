@@ -1,0 +1,106 @@
+"""``gpuprof record``: run a program under a profiler."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from gpuprof.launch import RECORDERS
+from gpuprof.launch.choice import AUTO
+from gpuprof.launch.contract import Program
+from gpuprof.launch.program import executable, module, script
+from gpuprof.launch.recording import Options, Outcome, record
+
+
+class _Command(click.Command):
+    """Keeps the program's words from click, and notes whether ``--`` stood before them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        words: tuple[str, ...] = ctx.params.get("words", ())
+        before = given[: len(given) - len(words)]
+        ctx.params["as_executable"] = bool(words) and before[-1:] == ["--"]
+        return rest
+
+
+@click.command(
+    cls=_Command,
+    name="record",
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+)
+@click.option(
+    "--recorder",
+    type=click.Choice([AUTO, *(r.name for r in RECORDERS)]),
+    default=AUTO,
+    show_default=True,
+    help="Profiler to run it under; auto takes the one that can record here.",
+)
+@click.option("--variant", metavar="NAME", help="Label of the run in comparisons.")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder for the run; by default a new one under gpuprof-runs.",
+)
+@click.option("--force", is_flag=True, help="Replace the run that is in the folder already.")
+@click.option("-m", "as_module", is_flag=True, help="What follows is a module, as in python -m.")
+@click.argument(
+    "words", nargs=-1, required=True, metavar="SCRIPT [ARGS]...", type=click.UNPROCESSED
+)
+def command(  # noqa: PLR0913 - one per option; click reads the backspace
+    *,
+    recorder: str,
+    variant: str | None,
+    folder: Path | None,
+    force: bool,
+    as_module: bool,
+    as_executable: bool,
+    words: tuple[str, ...],
+) -> int:
+    """Run a program and record what its devices do.
+
+    The program runs as it would without gpuprof: its output is shown as it comes, Ctrl-C
+    reaches it, and its exit status is passed on. The run's folder holds the recording, the
+    output and a manifest; `report` and `compare` read it.
+
+    \b
+    Example:
+        gpuprof record --variant dual train.py --epochs 5
+        gpuprof record -m package.train
+        gpuprof record -- python3 train.py
+    """  # noqa: D301 - click reads the escape: keep these lines as they are
+    program = _program(words, as_module=as_module, as_executable=as_executable)
+    options = Options(recorder, variant, folder, force)
+    outcome = record(program, options, _say)
+    return _tell(outcome)
+
+
+def _program(words: tuple[str, ...], *, as_module: bool, as_executable: bool) -> Program:
+    if as_module:
+        return module(words[0], words[1:])
+    return (executable if as_executable else script)(words[0], words[1:])
+
+
+def _tell(outcome: Outcome) -> int:
+    """Say how it went on stderr, which is not the program's output, and pass its status on."""
+    folder, manifest = outcome
+    for warning in manifest.warnings:
+        _say(f"Warning: {warning}")
+    if manifest.exit_status:
+        _say(f"The program ended with exit status {manifest.exit_status}")
+    if manifest.nothing_recorded:
+        _say(f"Warning: {manifest.nothing_recorded}")
+        _say(f"Its output is in {folder}")
+    else:
+        _say(f"Recorded in {folder}\nNext: gpuprof report {shlex.quote(str(folder))}")
+    return manifest.exit_status or 0
+
+
+def _say(line: str) -> None:
+    click.echo(f"{line}", err=True)
+    sys.stderr.flush()

@@ -1,0 +1,53 @@
+"""Which NVIDIA GPUs are here, from the driver's own library; no tool needs to be installed."""
+
+import ctypes
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+_LIBRARY: Final = "libcuda.so.1"
+# CUdevice_attribute of cuda.h.
+_MAJOR: Final = 75
+_MINOR: Final = 76
+_NAME_BYTES: Final = 256
+
+
+class Gpu(NamedTuple):
+    """One GPU; the compute capability as (major, minor)."""
+
+    name: str
+    compute_capability: tuple[int, int]
+    total_memory_bytes: int
+
+
+@cache
+def gpus() -> tuple[Gpu, ...]:
+    """The GPUs that a program started here would see; none without NVIDIA's driver."""
+    cuda = _driver()
+    count = ctypes.c_int()
+    if cuda is None or cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
+        return ()
+    return tuple(_gpu(cuda, ordinal) for ordinal in range(count.value))
+
+
+def why_no_gpu() -> str:
+    """Why a profiler can have seen no GPU work, in a few words."""
+    if _driver() is None:
+        return "no NVIDIA driver here"
+    return "the program ran no kernel and copied nothing" if gpus() else "no NVIDIA GPU here"
+
+
+def _driver() -> Any:  # noqa: ANN401 - a ctypes library
+    try:
+        return ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return None
+
+
+def _gpu(cuda: Any, ordinal: int) -> Gpu:  # noqa: ANN401 - a ctypes library
+    name = ctypes.create_string_buffer(_NAME_BYTES)
+    major, minor, memory = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
+    cuda.cuDeviceGetName(name, _NAME_BYTES, ordinal)
+    cuda.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, ordinal)
+    cuda.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, ordinal)
+    cuda.cuDeviceTotalMem_v2(ctypes.byref(memory), ordinal)
+    return Gpu(name.value.decode(errors="replace"), (major.value, minor.value), memory.value)

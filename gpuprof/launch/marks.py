@@ -1,0 +1,44 @@
+"""The epochs that a script marked, from the lines that `gpuprof.annotate` wrote."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpuprof.manifest import MARKS
+
+
+def marked_epochs(folder: Path) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
+    """The epochs (``epoch``, ``seconds``, ``steps``) of a run, and what to know about them.
+
+    Where several processes marked epochs at the same time, as workers of one job do, those of
+    the first are taken: adding them up would count the same epoch more than once.
+    """
+    marks = list(_lines(folder / MARKS))
+    processes = list(dict.fromkeys(mark.get("process_id") for mark in marks))
+    first = [mark for mark in marks if mark.get("process_id") == processes[0]]
+    epochs = tuple({k: mark[k] for k in ("epoch", "seconds", "steps")} for mark in first)
+    if len(processes) > 1:
+        return epochs, (
+            f"{len(processes)} processes marked epochs; those of the first to end one are kept.",
+        )
+    return epochs, ()
+
+
+def mean_seconds(epochs: tuple[Mapping[str, Any], ...]) -> float | None:
+    """Mean seconds per epoch; None where none was marked."""
+    return sum(e["seconds"] for e in epochs) / len(epochs) if epochs else None
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Whole marks only: the last line is cut off where the program was killed in its midst."""
+    if not path.is_file():
+        return
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            mark = json.loads(line)
+            complete = {"epoch", "seconds", "steps"} <= mark.keys()
+        except (ValueError, AttributeError):
+            continue
+        if complete:
+            yield mark

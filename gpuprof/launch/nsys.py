@@ -1,0 +1,177 @@
+"""Record with Nsight Systems: ``nsys profile``, then ``nsys export`` to SQLite.
+
+Written for 2022.2 and newer; options that a version lacks are left out. Source:
+https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "CLI Profile Command Switch Options".
+"""
+
+import re
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from gpuprof.errors import MissingToolError, RecordError
+from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.gpus import gpus, why_no_gpu
+from gpuprof.manifest import MARKS, RECORDER_LOG
+
+REPORT: Final = "nsys.nsys-rep"
+EXPORT: Final = "nsys.sqlite"
+
+# What costs little and says what moved: libraries' own ranges, and communication.
+_WANTED: Final = ("cuda", "nvtx", "cublas", "cusparse", "cudnn", "cusolver", "nccl", "mpi", "ucx")
+_ALWAYS: Final = ("cuda", "nvtx", "cublas", "cudnn")
+_GPU_TABLES: Final = (
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+)
+_PUSH_POP, _START_END = 59, 60
+
+
+def obstacle(_: Program) -> RecordError | None:
+    """Not installed; without a GPU it still runs and says that it saw none."""
+    if shutil.which("nsys") is not None:
+        return None
+    return MissingToolError(
+        "nsys is not installed, or not on PATH",
+        "Get NVIDIA Nsight Systems from https://developer.nvidia.com/nsight-systems, or with "
+        "`apt-get install nsight-systems-cli` from NVIDIA's repository.",
+    )
+
+
+def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
+    """``nsys profile`` before the program, with the options that this version has."""
+    options = _help_text()
+    words = ["nsys", "profile", f"--output={run.folder / REPORT}", "--force-overwrite=true"]
+    words.append(f"--trace={','.join(_traceable(options))}")
+    # Without CPU samples the report takes a second to write, not many.
+    words += ["--sample=none", "--cpuctxsw=none"]
+    if "--cuda-graph-trace" in options:
+        # A graph recorded as a whole hides its kernels and copies.
+        words.append("--cuda-graph-trace=node")
+    return [*words, *arguments]
+
+
+def finish(run: Run, ended: Ended) -> Recorded:
+    """Export the report, and see whether it holds any GPU work."""
+    if not (run.folder / REPORT).is_file():
+        return Recorded(nothing_recorded=_failure("nsys wrote no report", run))
+    if not _export(run.folder):
+        reason = _failure("nsys could not export its report", run)
+        return Recorded(nothing_recorded=f"{reason}; {REPORT} is kept")
+    rows = _rows(run.folder / EXPORT)
+    nothing = None if rows["gpu"] else f"nsys recorded no GPU work: {why_no_gpu()}"
+    interrupted = ("The run was stopped before its end.",) if ended.interrupted else ()
+    return Recorded(
+        recordings=(EXPORT,),
+        nothing_recorded=nothing,
+        warnings=(*interrupted, *_range_warnings(run, rows["ranges"])),
+        devices=tuple(gpu._asdict() for gpu in gpus()),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Nsys's own version."""
+    text = _output(["nsys", "--version"])
+    found = re.search(r"\d+(?:\.\d+)+", text)
+    return {"nsys": found[0] if found else text.strip()}
+
+
+def failed_to_start(run: Run, ended: Ended) -> bool:
+    """Nsys sometimes loses its own agent before the program runs, and says so."""
+    lost = "Connection to Agent lost" in _log(run)
+    return lost and not ended.output_bytes and not (run.folder / REPORT).exists()
+
+
+@cache
+def _help_text() -> str:
+    return _output(["nsys", "profile", "--help"])
+
+
+def _traceable(options: str) -> list[str]:
+    """What to trace of what this version offers."""
+    offered = re.search(r"--trace=\s(.*?)Select the API", options, re.DOTALL)
+    names = re.findall(r"'([\w-]+)'", offered[1]) if offered else []
+    return [name for name in _WANTED if name in names] or list(_ALWAYS)
+
+
+def _export(folder: Path) -> bool:
+    report, export = str(folder / REPORT), folder / EXPORT
+    words = ["nsys", "export", "--type=sqlite", "--force-overwrite=true", f"--output={export}"]
+    with (folder / RECORDER_LOG).open("ab") as log:
+        # In a session of its own: a second Ctrl-C must not leave half an export.
+        done = subprocess.run(  # noqa: S603 - its words are ours
+            [*words, report], stdout=log, stderr=log, start_new_session=True, check=False
+        )
+    if done.returncode != 0:
+        export.unlink(missing_ok=True)
+    return done.returncode == 0 and export.is_file()
+
+
+def _rows(export: Path) -> dict[str, int]:
+    """Rows of GPU activities, and whole NVTX ranges; a table without rows is left out by nsys."""
+    with closing(sqlite3.connect(f"{export.as_uri()}?mode=ro", uri=True)) as connection:
+        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        count = {
+            table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in there.intersection(_GPU_TABLES)
+        }
+        ranges = 0
+        if "NVTX_EVENTS" in there:
+            query = "SELECT count(*) FROM NVTX_EVENTS WHERE eventType IN (?, ?)"
+            ranges = connection.execute(query, (_PUSH_POP, _START_END)).fetchone()[0]
+    return {"gpu": sum(count.values()), "ranges": ranges}
+
+
+def _range_warnings(run: Run, ranges: int) -> tuple[str, ...]:
+    marked = (run.folder / MARKS).is_file()
+    version = _package_version("nvtx")
+    if not marked or ranges or version is None:
+        return ()
+    # Seen with nvtx 0.2.12 and newer under nsys 2023.4.4.
+    warning = (
+        f"nsys kept no NVTX range although the script marked epochs: nvtx {version} may be "
+        "too new for it (nvtx<0.2.12 works with nsys 2023.4)."
+    )
+    return (warning,)
+
+
+def _package_version(name: str) -> str | None:
+    from importlib import metadata  # noqa: PLC0415 - 30 ms that other recorders do not need
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _failure(what: str, run: Run) -> str:
+    """What went wrong, with the last words of nsys."""
+    lines = [line.strip() for line in _log(run).replace("\r", "\n").splitlines() if line.strip()]
+    return f"{what}: {lines[-1]}" if lines else what
+
+
+def _log(run: Run) -> str:
+    path = run.folder / RECORDER_LOG
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def _output(words: list[str]) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    return done.stdout
+
+
+RECORDER: Final = Recorder(
+    name="nsys",
+    title="NVIDIA Nsight Systems: every kernel and copy of the GPUs, NVTX ranges, CUDA calls",
+    obstacle=obstacle,
+    finish=finish,
+    command=command,
+    versions=versions,
+    retry=failed_to_start,
+)

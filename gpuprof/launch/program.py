@@ -1,0 +1,121 @@
+"""From the words of a command to a program that is there: a script, a module, an executable."""
+
+import ast
+import importlib.machinery
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from gpuprof.errors import InputError
+from gpuprof.launch.contract import Program
+
+_MOST_FILES: Final = 200
+
+
+def script(path: str, arguments: Sequence[str] = ()) -> Program:
+    """A Python script, run by the interpreter that runs gpuprof.
+
+    Raises:
+        InputError: It is not there.
+    """
+    source = Path(path)
+    if source.is_dir() and (source / "__main__.py").is_file():
+        source = source / "__main__.py"
+    if not source.is_file():
+        msg = f"{path}: no such script"
+        raise InputError(msg, _hint_for(path, arguments))
+    return Program((sys.executable, path, *arguments), source)
+
+
+def module(name: str, arguments: Sequence[str] = ()) -> Program:
+    """A Python module, as ``python -m`` runs it.
+
+    Raises:
+        InputError: There is none of this name.
+    """
+    # The whole name would import the packages above it; that is for the program to do.
+    top = name.partition(".")[0]
+    path = [str(Path.cwd()), *sys.path]
+    spec = importlib.machinery.PathFinder.find_spec(top, path)
+    if spec is None and top not in sys.stdlib_module_names:
+        msg = f"{name}: no such module"
+        raise InputError(msg, f"Looked in {Path.cwd()} and where {sys.executable} looks.")
+    return Program((sys.executable, "-m", name, *arguments), _module_source(name, path))
+
+
+def executable(name: str, arguments: Sequence[str] = ()) -> Program:
+    """Any program, found as a shell finds it.
+
+    Raises:
+        InputError: It is not there or may not be run.
+    """
+    found = shutil.which(name)
+    if found is None:
+        reason = "is not executable" if Path(name).is_file() else "no such program"
+        msg = f"{name}: {reason}"
+        raise InputError(msg)
+    sources = [Path(a) for a in arguments if a.endswith(".py") and Path(a).is_file()]
+    return Program((found, *arguments), sources[0] if sources else None)
+
+
+def imports(program: Program) -> frozenset[str]:
+    """Top-level names of the modules that a Python program imports, by reading its sources.
+
+    Follows the modules that lie beside it. What is imported by other means is not seen.
+    """
+    if program.source is None:
+        return frozenset()
+    names: set[str] = set()
+    waiting, seen = [program.source], {program.source}
+    while waiting and len(seen) < _MOST_FILES:
+        for name in _imported(waiting.pop()):
+            names.add(name.partition(".")[0])
+            beside = [p for p in _beside(program.source.parent, name) if p not in seen]
+            seen.update(beside)
+            waiting += beside
+    return frozenset(names)
+
+
+def _hint_for(path: str, arguments: Sequence[str]) -> str | None:
+    if shutil.which(path) is None:
+        return None
+    words = " ".join([path, *arguments])
+    return f"To record an executable, put -- before it: gpuprof record -- {words}"
+
+
+def _module_source(name: str, path: list[str]) -> Path | None:
+    for folder in path:
+        for candidate in _beside(Path(folder), name):
+            main = candidate.with_name("__main__.py")
+            return main if candidate.name == "__init__.py" and main.is_file() else candidate
+    return None
+
+
+def _beside(folder: Path, name: str) -> list[Path]:
+    stem = folder.joinpath(*name.split("."))
+    return [p for p in (stem.with_suffix(".py"), stem / "__init__.py") if p.is_file()]
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Names that a file imports; none where it is no Python."""
+    try:
+        nodes = ast.walk(ast.parse(path.read_bytes()))
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def environment_of(additions: dict[str, str]) -> dict[str, str]:
+    """The variables that a recorded program gets: all of ours, and these.
+
+    Python's own buffering is off, so that output is shown as it comes and a crash loses none.
+    """
+    return {"PYTHONUNBUFFERED": "1", **os.environ, **additions}

@@ -1,0 +1,181 @@
+"""Record one run: all that can be wrong is found first, then it runs, then it is brought home."""
+
+import platform
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from gpuprof import __version__
+from gpuprof.errors import OutputError, RecordError
+from gpuprof.launch import RECORDERS
+from gpuprof.launch.choice import AUTO, chosen
+from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.folder import check_folder, default_folder, make_folder
+from gpuprof.launch.marks import marked_epochs, mean_seconds
+from gpuprof.launch.process import Output, Wrapping, run_program
+from gpuprof.launch.program import environment_of
+from gpuprof.launch.signals import handling
+from gpuprof.manifest import (
+    PROGRAM_LOG,
+    RECORDER_LOG,
+    RUN_DIR_VARIABLE,
+    Manifest,
+    begin_manifest,
+    finish_manifest,
+)
+
+_ATTEMPTS = 2
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to record.
+
+    Args:
+        recorder: Name of a recorder, or ``auto`` for the one that can record here.
+        variant: Label of the run in comparisons; by default the name of its folder.
+        folder: Where to; by default a new one under ``gpuprof-runs``.
+        force: Whether to replace a run that is in the folder already.
+    """
+
+    recorder: str = AUTO
+    variant: str | None = None
+    folder: Path | None = None
+    force: bool = False
+
+
+class Outcome(NamedTuple):
+    """A recorded run: its folder, and what its manifest says."""
+
+    folder: Path
+    manifest: Manifest
+
+
+def record(
+    program: Program,
+    options: Options,
+    say: Callable[[str], None],
+    recorders: tuple[Recorder, ...] = RECORDERS,
+) -> Outcome:
+    """Run a program under a recorder, and leave a folder that can be read.
+
+    Args:
+        program: What to run.
+        options: How.
+        say: Takes a line for the person who waits, before the program starts.
+        recorders: Those to choose from.
+
+    Raises:
+        UsageError: There is no such recorder.
+        RecordError: It cannot record here.
+        OutputError: The folder cannot be made, is there already, or cannot be filled; then
+            nothing of it is left.
+    """
+    if platform.system() != "Linux":
+        msg = f"recording needs Linux, and this is {platform.system()}"
+        raise RecordError(msg, "Record on Linux; the run's folder can be read anywhere.")
+    recorder, reason = chosen(options.recorder, program, recorders)
+    folder = options.folder or default_folder(program, options.variant)
+    check_folder(folder, force=options.force)
+    make_folder(folder)
+    manifest = _first_manifest(recorder, program, options.variant or folder.resolve().name)
+    with _whole_or_none(folder):
+        begin_manifest(folder, manifest)
+        say(f"Recording with {recorder.name} ({reason}) into {folder}")
+        run = Run(program, folder.resolve(), manifest.variant)
+        ended = _run(run, recorder)
+        with handling(_Patience(say).handle):
+            recorded = recorder.finish(run, ended)
+            manifest = _last_manifest(manifest, run, ended, recorded)
+            finish_manifest(run.folder, manifest)
+    return Outcome(folder, manifest)
+
+
+class _Patience:
+    """Lets the first Ctrl-C pass while a recording is brought home, and heeds the second."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._asked = False
+
+    def handle(self, _number: int, _frame: FrameType | None) -> None:
+        """Take a signal."""
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+        self._say("Bringing the recording home; stop again to drop it")
+
+
+@contextmanager
+def _whole_or_none(folder: Path) -> Iterator[None]:
+    """Remove a run that cannot be completed, so that no half of one is taken for one."""
+    try:
+        yield
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        msg = f"{folder} cannot be written: {error.strerror}; nothing of the run is left"
+        raise OutputError(msg) from error
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _run(run: Run, recorder: Recorder) -> Ended:
+    for attempt in range(1, _ATTEMPTS + 1):
+        ended = _run_once(run, recorder)
+        if attempt == _ATTEMPTS or not recorder.retry(run, ended):
+            break
+    return ended
+
+
+def _run_once(run: Run, recorder: Recorder) -> Ended:
+    environment = environment_of({**recorder.environment(run), RUN_DIR_VARIABLE: str(run.folder)})
+    # Unbuffered, so that the log of a run that is killed is whole.
+    with (
+        (run.folder / PROGRAM_LOG).open("wb", buffering=0) as log,
+        (run.folder / RECORDER_LOG).open("wb", buffering=0) as recorder_log,
+    ):
+        output = Output(log)
+        command = recorder.command
+        wrapping = None if command is None else Wrapping(partial(command, run), recorder_log)
+        ended = run_program(run.program.arguments, environment, output, wrapping)
+    if output.log_error is not None:
+        raise output.log_error
+    return ended
+
+
+def _first_manifest(recorder: Recorder, program: Program, variant: str) -> Manifest:
+    return Manifest(
+        recorder=recorder.name,
+        variant=variant,
+        command=program.arguments,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions={
+            "gpuprof": __version__,
+            "python": platform.python_version(),
+            "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+            **recorder.versions(),
+        },
+    )
+
+
+def _last_manifest(manifest: Manifest, run: Run, ended: Ended, recorded: Recorded) -> Manifest:
+    epochs, doubts = marked_epochs(run.folder)
+    status = ended.exit_status if recorded.exit_status is None else recorded.exit_status
+    return replace(
+        manifest,
+        wall_seconds=round(ended.wall_seconds, 3),
+        exit_status=status,
+        recordings=recorded.recordings,
+        nothing_recorded=recorded.nothing_recorded,
+        devices=recorded.devices,
+        epochs=epochs,
+        seconds_per_epoch=mean_seconds(epochs),
+        warnings=(*recorded.warnings, *doubts),
+    )

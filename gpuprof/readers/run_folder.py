@@ -1,0 +1,120 @@
+"""Folders that ``gpuprof record`` made: the recordings in them, and what the manifest knows.
+
+The recordings are read by the readers of their own formats. Where there are several, as one
+per process, their tables are put one after another, on one clock where they have one.
+"""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpuprof import schema
+from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.manifest import MANIFEST, PROGRAM_LOG, Manifest, is_run, read_manifest
+from gpuprof.profile import Origin, Profile
+from gpuprof.readers.contract import Reader
+
+
+def read(folder: Path) -> Profile:
+    """Read the recordings that the manifest names.
+
+    Raises:
+        InputError: The recording did not finish, or a file is missing.
+        CorruptFileError: The manifest is broken.
+        EmptyRecordingError: Nothing was recorded.
+    """
+    manifest = read_manifest(folder)
+    _check_not_empty(folder, manifest)
+    profile = _joined([_read_one(folder, name) for name in manifest.recordings])
+    sources = dict(profile.sources)
+    if manifest.epochs:
+        sources["epochs"] = schema.EPOCHS.table([dict(epoch) for epoch in manifest.epochs])
+    return replace(profile, origin=_origin(folder, manifest, profile.origin), sources=sources)
+
+
+def _check_not_empty(folder: Path, manifest: Manifest) -> None:
+    if manifest.recordings and manifest.nothing_recorded is None:
+        return
+    msg = f"{folder}: {manifest.nothing_recorded or 'nothing was recorded'}"
+    log = folder / PROGRAM_LOG
+    raise EmptyRecordingError(msg, f"What the program printed is in {log}.")
+
+
+def _read_one(folder: Path, name: str) -> Profile:
+    from gpuprof.readers import read_profile  # noqa: PLC0415 - it lists this reader
+
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        msg = f"{folder / MANIFEST}: names {name}, which is not in its folder"
+        raise CorruptFileError(msg)
+    return read_profile(path)
+
+
+def _joined(profiles: list[Profile]) -> Profile:
+    """One profile of several: rows after one another, times since the earliest origin."""
+    if len(profiles) == 1:
+        return profiles[0]
+    known = [p.origin.epoch_ns for p in profiles if p.origin.epoch_ns is not None]
+    earliest = min(known) if len(known) == len(profiles) else None
+    parts: dict[str, list[pa.Table]] = {}
+    for number, profile in enumerate(profiles):
+        own = profile.origin.epoch_ns
+        shift = 0 if own is None or earliest is None else own - earliest
+        for name in profile.sources:
+            parts.setdefault(name, []).append(_shifted(profile.table(name), shift, number))
+    warnings = tuple(dict.fromkeys(w for p in profiles for w in p.origin.warnings))
+    if earliest is None:
+        warnings += ("The recordings of several processes have no common clock.",)
+    origin = replace(profiles[0].origin, epoch_ns=earliest, warnings=warnings)
+    return Profile(origin, {name: _together(tables) for name, tables in parts.items()})
+
+
+def _shifted(table: pa.Table, shift_ns: int, number: int) -> pa.Table:
+    """A table with its times moved, in integers, and its runs apart from other recordings'."""
+    for name, offset in (("start_ns", shift_ns), ("end_ns", shift_ns), ("run_id", number)):
+        if name in table.column_names:
+            position = table.column_names.index(name)
+            moved = pc.add(table[name], pa.scalar(offset, pa.int64()))
+            table = table.set_column(position, name, moved)
+    return table
+
+
+def _together(tables: list[pa.Table]) -> pa.Table:
+    """Rows after one another; a device that every recording lists is one device."""
+    table = pa.concat_tables(tables)
+    if table.schema.equals(schema.DEVICES.arrow):
+        return table.group_by(table.column_names, use_threads=False).aggregate([])
+    return table
+
+
+def _origin(folder: Path, manifest: Manifest, inner: Origin) -> Origin:
+    return replace(
+        inner,
+        source=folder,
+        command=shlex.join(manifest.command),
+        recorded_at=manifest.started_at,
+        variant=manifest.variant or inner.variant,
+        warnings=(*_failure(manifest), *manifest.warnings, *inner.warnings),
+    )
+
+
+def _failure(manifest: Manifest) -> tuple[str, ...]:
+    """A run that failed may have stopped anywhere: the reader must know."""
+    if not manifest.exit_status:
+        return ()
+    return (f"The program ended with exit status {manifest.exit_status}.",)
+
+
+READER: Final = Reader(
+    name="run",
+    title="a folder that `gpuprof record` made",
+    versions="manifest version 1",
+    gives=("epochs",),
+    cannot="",
+    read=read,
+    recognises_folder=is_run,
+)
