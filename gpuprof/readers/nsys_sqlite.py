@@ -11,11 +11,11 @@ from gpuprof.profile import Profile
 from gpuprof.readers import nsys_recording
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys_recording import CANNOT, GIVES, Export
-from gpuprof.readers.sqlite_source import MAGIC, open_sqlite
+from gpuprof.readers.sqlite_source import MAGIC, is_sqlite, open_sqlite
 
 NAME: Final = "nsys-sqlite"
-# The table is in every export, and its definition in the file's first pages.
-_MARK: Final = b"StringIds"
+# Every export has this table.
+_MARK: Final = "StringIds"
 
 
 def read(path: Path) -> Profile:
@@ -40,7 +40,12 @@ def read(path: Path) -> Profile:
 
 
 def _recognises(head: bytes) -> bool:
-    return head.startswith(MAGIC) and _MARK in head
+    return head.startswith(MAGIC) and _MARK.encode() in head
+
+
+def _searches(path: Path) -> bool:
+    """Ask the database: in a large one, not all definitions lie in the first pages."""
+    return is_sqlite(path) and _MARK in open_sqlite(path).columns
 
 
 READER: Final = Reader(
@@ -51,4 +56,5 @@ READER: Final = Reader(
     CANNOT,
     read,
     _recognises,
+    searches=_searches,
 )

@@ -126,6 +126,12 @@ class SqliteFile:
         )
 
 
+def is_sqlite(path: Path) -> bool:
+    """Whether a file says that it is a SQLite database."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def open_sqlite(path: Path) -> SqliteFile:
     """Open a SQLite file for reading and see which tables it has.
 
