@@ -2,6 +2,7 @@
 
 import gzip
 import zlib
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -12,8 +13,8 @@ from gpuprof.readers.contract import HEAD_BYTES, Reader
 
 READERS: Final[tuple[Reader, ...]] = (
     run_folder.READER,
-    nvprof_text.READER,
     nsys_sqlite.READER,
+    nvprof_text.READER,
     kineto.READER,
     tensorflow_run.READER,
 )
@@ -82,8 +83,10 @@ def _file_readers(path: Path) -> list[Reader]:
         msg = f"{path} is empty"
         raise InputError(msg, "Was the recording cut off, or the disk full?")
     certain = [r for r in READERS if r.recognises is not None and r.recognises(head)]
-    # A program may print megabytes before its profiler prints a word.
-    return certain or [r for r in READERS if r.searches is not None and r.searches(path)]
+    # A program may print megabytes before its profiler prints a word. The first that finds its
+    # marks ends the search: databases are asked at once, before a text is read to its end.
+    searched = (r for r in READERS if r.searches is not None and r.searches(path))
+    return certain or list(islice(searched, 1))
 
 
 def read_head(path: Path) -> bytes:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
 _LOCK_WAIT_S: Final = 2.0
+_COLUMNS: Final = (
+    "SELECT m.name, c.name, c.type FROM sqlite_master m JOIN pragma_table_info(m.name) c "
+    "WHERE m.type IN ('table', 'view')"
+)
 # Bytes that DuckDB shows as they are when a BLOB becomes text.
 _PLAIN: Final = frozenset(range(32, 127)) - frozenset(b"\\'\"")
 # What SQLite and DuckDB's scanner say of a file that is at fault, not the query.
@@ -178,17 +182,9 @@ def _decoded(raw: bytes) -> str:
 
 
 def _seen(path: Path, uri: str, keep: "_Copy | None") -> SqliteFile:
-    file = SqliteFile(path, uri, {}, keep)
-    found = file.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-    columns = {
-        table: {
-            name: _arrow_type(kind)
-            for name, kind in file.rows(
-                f"SELECT name, type FROM pragma_table_info({_literal(table)})"
-            )
-        }
-        for (table,) in found
-    }
+    columns: dict[str, dict[str, pa.DataType]] = {}
+    for table, column, kind in SqliteFile(path, uri, {}, keep).rows(_COLUMNS):
+        columns.setdefault(table, {})[column] = _arrow_type(kind)
     return SqliteFile(path, uri, columns, keep)
 
 

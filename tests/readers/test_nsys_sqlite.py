@@ -25,7 +25,7 @@ from nsys_export import (
 )
 
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
-from gpuprof.readers import read_profile, sqlite_source
+from gpuprof.readers import find_reader, nsys_sqlite, read_profile, sqlite_source
 
 
 @pytest.fixture(params=["scanner", "sqlite3"], autouse=True)
@@ -452,6 +452,20 @@ def test_nothing_is_written_beside_the_users_file(tmp_path, wal):
 
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     assert rows == (2 if wal == "a -wal with a row in it" else 1)
+
+
+def test_a_database_whose_marks_lie_deep_in_it_is_recognised(tmp_path):
+    path = tmp_path / "x.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("BEGIN")
+        for number in range(40):
+            columns = ", ".join(f"column_{n} INTEGER" for n in range(150))
+            database.execute(f"CREATE TABLE EVENTS_{number} ({columns})")
+        database.commit()
+    write(path, {KERNEL: [kernel(0, 9)]})
+
+    assert b"StringIds" not in path.read_bytes()[:65_536]
+    assert find_reader(path) is nsys_sqlite.READER
 
 
 def test_two_readings_give_equal_tables(tmp_path):
