@@ -1,0 +1,173 @@
+"""Time gpuprof beside other ways to the same figures, in one run: ``benchmark.py log``.
+
+Every contender is a process of its own, from its start to its printed answer; contenders take
+turns, and the middle of their times counts. They must print the same answer.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(HERE.parent)}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to the answer.
+
+    Args:
+        name: For the table.
+        command: Prints the answer; `has_answer` is False where it cannot.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    has_answer: bool = True
+
+
+@dataclass(frozen=True)
+class Section:
+    """One question that contenders answer about one file.
+
+    Args:
+        name: As on the command line.
+        title: For the table.
+        contenders: Makes the input in a folder and says who takes part; the first is ours.
+    """
+
+    name: str
+    title: str
+    contenders: Callable[[argparse.Namespace, Path], list[Contender]]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What one run of a contender took."""
+
+    seconds: float
+    peak_bytes: int
+    answer: str
+
+
+def run(contender: Contender) -> Timing:
+    """Run a contender once."""
+    start = time.perf_counter()
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(contender.command, stdout=out, env=ENVIRONMENT)  # noqa: S603
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        answer = out.read().decode(errors="replace").strip() if contender.has_answer else ""
+    if process.returncode:
+        sys.exit(f"{contender.name} failed with status {process.returncode}")
+    return Timing(seconds, usage.ru_maxrss * 1024, answer)
+
+
+def measure(contenders: list[Contender], repeats: int) -> dict[str, list[Timing]]:
+    """Let all contenders take turns, so that a slow moment of the machine meets all."""
+    timings: dict[str, list[Timing]] = {contender.name: [] for contender in contenders}
+    for _ in range(repeats):
+        for contender in contenders:
+            timings[contender.name].append(run(contender))
+    return timings
+
+
+def show(section: Section, timings: dict[str, list[Timing]]) -> None:
+    """Print one row per contender, and stop where answers differ."""
+    print(f"\n{section.title}")
+    print(f"{'contender':<36} {'median s':>9} {'best s':>9} {'ratio':>7} {'peak MB':>9}")
+    ours = statistics.median(t.seconds for t in next(iter(timings.values())))
+    for name, times in timings.items():
+        median = statistics.median(t.seconds for t in times)
+        best, peak = min(t.seconds for t in times), max(t.peak_bytes for t in times)
+        print(f"{name:<36} {median:9.3f} {best:9.3f} {median / ours:7.2f} {peak / 1e6:9.1f}")
+    answers = {t.answer for times in timings.values() for t in times} - {""}
+    if len(answers) > 1:
+        sys.exit(f"The answers differ: {sorted(answers)}")
+
+
+def python(code: str, *arguments: str) -> tuple[str, ...]:
+    """A command that runs Python code."""
+    return (sys.executable, "-c", code, *arguments)
+
+
+LOG_OURS = """
+import sys, gpuprof
+rows = gpuprof.read_profile(sys.argv[1]).table("activity_summary").to_pylist()
+print(sum(row["calls"] for row in rows))
+"""
+LOG_NAIVE = r"""
+import re, sys
+row = re.compile(
+    r"^\s*(?:[A-Za-z ]+:)?\s*([\d.]+)%\s+([\d.]+)(ns|us|ms|s)\s+(\d+)"
+    r"\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S.*)"
+)
+calls = 0
+for line in open(sys.argv[1], encoding="utf-8", errors="replace"):
+    match = row.match(line)
+    if match:
+        calls += int(match[4])
+print(calls)
+"""
+LOG_ROW = "{:>7}%  {:>8}  {:>8}  {:>8}  {:>8}  {:>8}  {}\n"
+
+
+def log_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
+    """A log of nvprof's with much of the program's own output around a table of 120 rows."""
+    path = folder / "run.log"
+    output = "".join(
+        f"2018-04-30 17:55:10.{i:06d}: step {i}, loss 0.{i % 97}, {i % 100}% of 3.2s [==>..]\n"
+        for i in range(10_000)
+    )
+    kernels = "".join(
+        LOG_ROW.format("0.83", "10.000ms", 1000, "10.000us", "9.0000us", "11.000us", name)
+        for name in (f"void layer_{i}<float, int=128>(float const *, int)" for i in range(119))
+    )
+    copies = LOG_ROW.format(
+        "0.83", "10.000ms", 1000, "10.000us", "9.0us", "11.000us", "[CUDA memcpy PtoP]"
+    )
+    with path.open("w", encoding="utf-8") as file:
+        file.write("==4711== NVPROF is profiling process 4711, command: python train.py\n")
+        for _ in range(max(1, round(options.megabytes * 1e6 / len(output)))):
+            file.write(output)
+        file.write("==4711== Profiling application: python train.py\n==4711== Profiling result:\n")
+        file.write("  Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n")
+        file.write(f" GPU activities: {copies}{kernels}{output}")
+    return [
+        Contender("gpuprof", python(LOG_OURS, str(path))),
+        Contender("a regular expression for each line", python(LOG_NAIVE, str(path))),
+        Contender("cat FILE", ("cat", str(path)), has_answer=False),
+    ]
+
+
+SECTIONS = (Section("log", "Summary in a log full of program output", log_contenders),)
+
+
+def main() -> None:
+    """Run the sections that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help="all unless named")
+    parser.add_argument("--megabytes", type=float, default=100, help="size of the log")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each contender")
+    options = parser.parse_args()
+    names = [section.name for section in SECTIONS]
+    if unknown := set(options.sections) - set(names):
+        parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    for section in SECTIONS:
+        if section.name in (options.sections or names):
+            with tempfile.TemporaryDirectory() as folder:
+                contenders = section.contenders(options, Path(folder))
+                show(section, measure(contenders, options.repeats))
+
+
+if __name__ == "__main__":
+    main()
