@@ -8,13 +8,21 @@ from typing import Final
 
 from gpuprof.errors import InputError, UnknownFormatError
 from gpuprof.profile import Profile
-from gpuprof.readers import kineto, nsys_sqlite, nvprof_text, run_folder, tensorflow_run
+from gpuprof.readers import (
+    kineto,
+    nsys_sqlite,
+    nvprof_csv,
+    nvprof_text,
+    run_folder,
+    tensorflow_run,
+)
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 
 READERS: Final[tuple[Reader, ...]] = (
     run_folder.READER,
     nsys_sqlite.READER,
     nvprof_text.READER,
+    nvprof_csv.READER,
     kineto.READER,
     tensorflow_run.READER,
 )

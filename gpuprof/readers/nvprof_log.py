@@ -5,6 +5,7 @@ process, between lines that the profiled program prints.
 """
 
 import gzip
+import itertools
 import re
 import zlib
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from typing import IO, Any, Final, cast
 
 from gpuprof.errors import CorruptFileError, InputError
 
-_BLOCK_BYTES: Final = 1 << 20
+_BLOCK_BYTES: Final = 1 << 18
 # A line without an end is a program's progress bar; a name is some thousand bytes at most.
 _LONGEST_LINE: Final = 1 << 18
 _COMMENT_BYTES: Final = 4096
@@ -82,7 +83,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def blocks(path: Path) -> Iterator[bytes]:
-    """A log in pieces of about a megabyte that end where a line ends."""
+    """A log in pieces of some hundred kilobytes that end where a line ends."""
     rest = b""
     with opened(path) as file:
         while piece := file.read(_BLOCK_BYTES):
@@ -112,6 +113,13 @@ def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[L
             counted, end = begin, _line_end(block, start)
             yield Line(number, clean(block[begin:end]), after_comment)
         number += block.count(b"\n", counted)
+
+
+def all_lines(path: Path) -> Iterator[Line]:
+    """Every line of a log, in order; of a line that was written over, what shows at last."""
+    pieces = (block.removesuffix(b"\n").split(b"\n") for block in blocks(path))
+    for number, raw in enumerate(itertools.chain.from_iterable(pieces), 1):
+        yield Line(number, clean(raw.rstrip(b"\r").rpartition(b"\r")[2]), after_comment=False)
 
 
 def _line_start(block: bytes, position: int) -> int:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from summary_figures import expectations, figures
 
 import gpuprof
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
@@ -14,10 +15,7 @@ HERE = Path(__file__).parent
 BROKEN = HERE / "broken"
 PUBLISHED = HERE.parent.parent / "sample_logs/nvprof/published"
 CORPUS = HERE.parent.parent.parent / "shared/corpus/nvprof-text"
-EXPECTED = [
-    line.split("\t")
-    for line in (HERE / "expectations/nvprof-text.tsv").read_text("utf-8").splitlines()[1:]
-]
+EXPECTED = expectations("nvprof-text")
 
 TYPED = "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n"
 OLD = "Time(%)      Time     Calls       Avg       Min       Max  Name\n"
@@ -399,33 +397,11 @@ def test_every_real_log_has_an_expectation():
 def test_real_log_is_read_or_refused_as_expected(expected):
     path = CORPUS / expected[0]
     try:
-        found = _figures(gpuprof.read_profile(path))
+        found = figures(gpuprof.read_profile(path))
     except GpuprofError as error:
         found = ["-"] * 7 + [error.message.replace(str(path), "FILE")]
 
     assert found == expected[1:]
-
-
-def _figures(profile):
-    rows = {"kernel": [], "memcpy": [], "memset": [], "api": []}
-    for row in _summary(profile):
-        rows[row["activity_kind"]].append(row)
-    totals = {kind: sum(row["total_ns"] for row in some) for kind, some in rows.items()}
-    copies = {}
-    for row in rows["memcpy"]:
-        calls, total_ns = copies.get(row["name"], (0, 0))
-        copies[row["name"]] = calls + row["calls"], total_ns + row["total_ns"]
-    figures = (
-        profile.table("runs").num_rows if profile.has("runs") else 0,
-        len(rows["kernel"]),
-        totals["kernel"],
-        " ".join(f"{kind}:{calls}:{ns}" for kind, (calls, ns) in sorted(copies.items())) or "-",
-        totals["memset"],
-        len(rows["api"]),
-        totals["api"],
-        len(profile.origin.warnings),
-    )
-    return [str(figure) for figure in figures]
 
 
 @needs_corpus

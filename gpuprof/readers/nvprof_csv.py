@@ -1,0 +1,196 @@
+"""CSV summaries that nvprof prints with ``--csv``: one row per kernel, copy and API call.
+
+Written by nvprof of CUDA 5.5 to 12, with its ``==pid==`` lines and a row of units under each
+head; also tables that people made of its text, with units and percent signs inside the cells.
+Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "CSV".
+"""
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Final
+
+from gpuprof import units
+from gpuprof.errors import CorruptFileError, GpuprofError
+from gpuprof.profile import Profile
+from gpuprof.readers import nvprof_log as log
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.nvprof_summary import LABELS, SKIPPED, Summary, shortened
+
+_TIMES: Final = {"Time": "total_ns", "Avg": "mean_ns", "Min": "min_ns", "Max": "max_ns"}
+_NUMBER: Final = re.compile(r"^[0-9.]+(?:e[+-]?[0-9]+)?$")
+_SHARE: Final = re.compile(r"^[0-9.]+%?$")
+_LABELLED: Final = tuple([label] for label in LABELS)
+_HEAD: Final = re.compile(
+    r'Time\(%\)"?,.*Name|"Invocations","(?:Metric|Event) Name"|"Device","Count","Avg Size"'
+)
+_UNITS: Final = frozenset({"ns", "us", "ms", "s"})
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A table's head: which cell holds what, and in which unit (None: inside the cell)."""
+
+    columns: tuple[str, ...]
+    units: tuple[str, ...] | None = None
+
+    def cell(self, cells: Sequence[str], name: str) -> str:
+        """A cell's text; empty where the row is too short."""
+        place = self.columns.index(name)
+        return cells[place] if place < len(cells) else ""
+
+    def ns(self, cells: Sequence[str], name: str) -> int:
+        """A cell's time.
+
+        Raises:
+            ValueError: The cell holds none.
+        """
+        text = self.cell(cells, name)
+        if self.units is None:
+            return units.parse_ns(text)
+        return units.to_ns(text, self.units[self.columns.index(name)])
+
+
+class _Table:
+    """Takes in lines, one table after another."""
+
+    def __init__(self, summary: Summary) -> None:
+        self._summary = summary
+        self._layout: _Layout | None = None
+        self._is_first = False
+
+    def take(self, line: log.Line) -> None:
+        """Take in one line of the log."""
+        if self._summary.hear(line.text) or not line.text.strip():
+            self._layout = None
+            return
+        if self._summary.broken is not None:
+            raise self._summary.broken
+        is_head = _HEAD.search(line.text) is not None
+        cells = _cells(line.text) if is_head or self._layout is not None else []
+        if is_head:
+            self._head(cells)
+        elif self._layout is None:
+            return
+        elif "Count" in self._layout.columns:
+            self._migration(self._layout, cells, line)
+        elif self._is_first:
+            self._is_first = False
+            self._units(self._layout, cells, line)
+        elif "Invocations" not in self._layout.columns:
+            self._row(self._layout, cells, line)
+
+    def _head(self, cells: list[str]) -> None:
+        self._layout = _Layout(tuple(cells))
+        self._is_first = "Time(%)" in cells
+        if self._is_first:
+            self._summary.head(is_labelled="Type" in cells)
+
+    def _units(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
+        """Take in the row under the head: units, or a first row with units in its cells."""
+        time = layout.cell(cells, "Time")
+        if time in _UNITS:
+            self._layout = _Layout(layout.columns, tuple(cells))
+        elif time.endswith("s"):
+            self._row(layout, cells, line)
+        else:
+            msg = (
+                f'{self._summary.path}, line {line.number}: expected a row of units, found "{time}"'
+            )
+            hint = "nvprof writes one under the head with --csv: was the file edited?"
+            raise CorruptFileError(msg, hint)
+
+    def _row(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
+        summary, width = self._summary, len(layout.columns)
+        if not _SHARE.match(layout.cell(cells, "Time(%)")) and cells[:1] not in _LABELLED:
+            return  # The program printed into the table.
+        if "Type" in layout.columns and (label := layout.cell(cells, "Type")):
+            summary.label(label)
+        if summary.section in SKIPPED:
+            return
+        # A name that was not quoted has lost nothing but its commas.
+        cells = [*cells[: width - 1], ",".join(cells[width - 1 :])]
+        try:
+            columns: dict[str, float | None] = {
+                column: layout.ns(cells, name) for name, column in _TIMES.items()
+            }
+            columns["calls"] = int(layout.cell(cells, "Calls"))
+            columns["printed_share"] = _share(layout.cell(cells, "Time(%)"))
+        except (ValueError, InvalidOperation):
+            columns = {}
+        if columns and (name := layout.cell(cells, "Name")):
+            summary.add(name, **columns)
+        else:
+            summary.broken = _broken(summary.path, layout, line)
+
+    def _migration(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
+        """Take in a row of unified memory; its time has no unit and is 0 in real files."""
+        if len(cells) != len(layout.columns) or not layout.cell(cells, "Count"):
+            return
+        summary = self._summary
+        try:
+            summary.device(cells[0])
+            time = layout.cell(cells, "Total Time")
+            summary.migrate(
+                cells[-1],
+                int(layout.cell(cells, "Count")),
+                units.parse_binary_bytes(layout.cell(cells, "Total Size")),
+                None if _NUMBER.match(time) else units.parse_ns(time),
+            )
+        except ValueError as error:
+            raise _broken(summary.path, layout, line) from error
+
+
+def _cells(text: str) -> list[str]:
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:
+        return []  # A line of the program's, too long for a cell.
+
+
+def _share(text: str) -> float:
+    share = Decimal(text.rstrip("%")) / 100
+    if not 0 <= share <= Decimal("1.001"):
+        msg = f'"{text}" is no share'
+        raise ValueError(msg)
+    return float(share)
+
+
+def _broken(path: Path, layout: _Layout, line: log.Line) -> GpuprofError:
+    msg = (
+        f"{path}, line {line.number}: expected {', '.join(c for c in layout.columns if c)}, "
+        f'found "{shortened(line.text)}"'
+    )
+    return CorruptFileError(msg, "Was the file edited, or written by two programs at once?")
+
+
+def read(path: Path) -> Profile:
+    """Read all tables of a file, whatever else it holds."""
+    summary = Summary(path)
+    table = _Table(summary)
+    for line in log.all_lines(path):
+        table.take(line)
+    return summary.profile(READER.name)
+
+
+def _recognises(head: bytes) -> bool:
+    return log.first_table(head) == "csv"
+
+
+def _searches(path: Path) -> bool:
+    return log.table_in(path) == "csv"
+
+
+READER: Final = Reader(
+    name="nvprof-csv",
+    title="nvprof's summary as CSV (--csv)",
+    versions="CUDA 5.5 to 12",
+    gives=("activity_summary", "runs", "devices"),
+    cannot="When anything ran: no overlap, no split by device, no source and target of copies.",
+    read=read,
+    recognises=_recognises,
+    searches=_searches,
+)
