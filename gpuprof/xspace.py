@@ -4,8 +4,10 @@ Only what a protocol buffer's wire format needs, so that no protobuf runtime is 
 Source: https://github.com/openxla/xla/blob/main/third_party/tsl/tsl/profiler/protobuf/xplane.proto
 """
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from struct import unpack_from
 from typing import Final
 
@@ -15,9 +17,10 @@ Field = tuple[int, int | bytes]
 Stat = int | float | str | bytes
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_KINDS: Final = frozenset({_VARINT, _FIXED64, _BYTES, _FIXED32})
 
 # Field numbers of xplane.proto's messages; a map's entry has its key and its value.
-_SPACE_PLANES = 1
+_SPACE_PLANES, _SPACE_ERRORS, _SPACE_WARNINGS, _SPACE_HOSTS = 1, 2, 3, 4
 _PLANE_NAME, _PLANE_LINES, _PLANE_EVENTS, _PLANE_STATS, _PLANE_OWN_STATS = 2, 3, 4, 5, 6
 _LINE_ID, _LINE_NAME, _LINE_START_NS, _LINE_EVENTS, _LINE_DISPLAY_NAME = 1, 2, 3, 4, 11
 _EVENT_METADATA, _EVENT_OFFSET_PS, _EVENT_DURATION_PS, _EVENT_STATS = 1, 2, 3, 4
@@ -45,6 +48,7 @@ class EventMetadata:
 class Event:
     """One event of a line; ``start_ns`` counts from the origin of the line's plane."""
 
+    metadata_id: int
     metadata: EventMetadata
     start_ns: int
     duration_ps: int
@@ -68,13 +72,41 @@ class Line:
 
 @dataclass(frozen=True)
 class Plane:
-    """One device's or one host's events."""
+    """One device's or one host's events; each part is decoded when it is asked for.
+
+    Args:
+        name: Such as ``/device:GPU:0`` or ``/host:CPU``.
+        parts: The fields of the plane's message that are messages themselves, by number.
+    """
 
     name: str
-    lines: tuple[Line, ...]
-    event_metadata: Mapping[int, EventMetadata]
-    stat_names: Mapping[int, str]
-    stats: Mapping[str, Stat] = field(default_factory=dict)
+    parts: Mapping[int, Sequence[bytes]] = field(repr=False)
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """Threads of the host or streams of a device."""
+        return tuple(_line(entry) for entry in self.parts.get(_PLANE_LINES, ()))
+
+    @cached_property
+    def event_metadata(self) -> Mapping[int, EventMetadata]:
+        """The kinds of events by their key."""
+        entries = self.parts.get(_PLANE_EVENTS, ())
+        return dict(_event_metadata(entry, self.stat_names) for entry in entries)
+
+    def event_metadata_with(self, mark: re.Pattern[bytes]) -> Mapping[int, EventMetadata]:
+        """Those kinds of events whose raw bytes have a mark, which is fast for a few of many."""
+        entries = (e for e in self.parts.get(_PLANE_EVENTS, ()) if mark.search(e))
+        return dict(_event_metadata(entry, self.stat_names) for entry in entries)
+
+    @cached_property
+    def stat_names(self) -> Mapping[int, str]:
+        """Names of values by their key; also texts that values refer to."""
+        return dict(_stat_name(entry) for entry in self.parts.get(_PLANE_STATS, ()))
+
+    @cached_property
+    def stats(self) -> Mapping[str, Stat]:
+        """The plane's own values by name."""
+        return dict(_stat(e, self.stat_names) for e in self.parts.get(_PLANE_OWN_STATS, ()))
 
     def events(self, line: Line, wanted: Collection[int] | None = None) -> Iterator[Event]:
         """The events of a line as the file has them, which is in no particular order.
@@ -90,6 +122,18 @@ class Plane:
             if wanted is not None and _metadata_id(raw) not in wanted:
                 continue
             yield self._event(line, raw)
+
+    def events_with(self, line: Line, name: str) -> Iterator[Event]:
+        """The events of a line that have a value of this name, which is fast where few do.
+
+        Raises:
+            WireError: An event breaks off.
+        """
+        for key in (key for key, text in self.stat_names.items() if text == name):
+            mark = b"\x08" + _encoded(key)
+            for raw in line.raw_events:
+                if mark in raw and name in self.stats_of(event := self._event(line, raw)):
+                    yield event
 
     def stats_of(self, event: Event) -> dict[str, Stat]:
         """An event's own values by name."""
@@ -108,10 +152,21 @@ class Plane:
             elif number == _EVENT_STATS:
                 stats.append(_bytes(value))
         metadata = self.event_metadata.get(metadata_id, _UNKNOWN)
-        return Event(metadata, line.start_ns + offset_ps // PS_PER_NS, duration_ps, tuple(stats))
+        return Event(
+            metadata_id, metadata, line.start_ns + offset_ps // PS_PER_NS, duration_ps, tuple(stats)
+        )
 
 
 _UNKNOWN: Final = EventMetadata("", "", {})
+
+
+@dataclass(frozen=True)
+class Space:
+    """A whole file: its planes and what the profiler said, without the names of its hosts."""
+
+    planes: tuple[Plane, ...]
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def planes(data: bytes) -> list[Plane]:
@@ -121,6 +176,28 @@ def planes(data: bytes) -> list[Plane]:
         WireError: The bytes break off or are no protocol buffer.
     """
     return [_plane(_bytes(value)) for number, value in fields(data) if number == _SPACE_PLANES]
+
+
+def space(data: bytes) -> Space:
+    """An XSpace file.
+
+    Raises:
+        WireError: The bytes break off or are no protocol buffer.
+    """
+    parts = _parts(data)
+    hosts = [f"{_text(host)}: " for host in parts.get(_SPACE_HOSTS, ())]
+    return Space(
+        tuple(_plane(entry) for entry in parts.get(_SPACE_PLANES, ())),
+        tuple(_without(hosts, entry) for entry in parts.get(_SPACE_ERRORS, ())),
+        tuple(_without(hosts, entry) for entry in parts.get(_SPACE_WARNINGS, ())),
+    )
+
+
+def _without(hosts: Sequence[str], entry: bytes) -> str:
+    """A message without the host's name before it."""
+    text = _text(entry)
+    host = next((host for host in hosts if text.startswith(host)), "")
+    return text.removeprefix(host)
 
 
 def fields(data: bytes) -> Iterator[Field]:
@@ -133,18 +210,33 @@ def fields(data: bytes) -> Iterator[Field]:
     """
     position, end = 0, len(data)
     while position < end:
-        tag, position = varint(data, position)
+        tag = data[position]
+        # Most numbers are of one byte, and calls are what costs here.
+        position, tag = (position + 1, tag) if tag < _TOP_BIT else _long(data, position)
         kind = tag & 7
+        if kind not in _KINDS:
+            msg = f"byte {position}: {kind} is no kind of field"
+            raise WireError(msg)
+        if kind in (_FIXED64, _FIXED32):
+            number = 8 if kind == _FIXED64 else 4
+        elif position < end and data[position] < _TOP_BIT:
+            number = data[position]
+            position += 1
+        else:
+            position, number = _long(data, position)
         if kind == _VARINT:
-            number, position = varint(data, position)
             yield tag >> 3, number
             continue
-        size, position = _size(data, position, kind)
-        if position + size > end:
-            msg = f"byte {position}: a field of {size} bytes goes beyond the end"
+        if position + number > end:
+            msg = f"byte {position}: a field of {number} bytes goes beyond the end"
             raise WireError(msg)
-        yield tag >> 3, data[position : position + size]
-        position += size
+        yield tag >> 3, data[position : position + number]
+        position += number
+
+
+def _long(data: bytes, position: int) -> tuple[int, int]:
+    number, after = varint(data, position)
+    return after, number
 
 
 def varint(data: bytes, position: int) -> tuple[int, int]:
@@ -166,18 +258,18 @@ def varint(data: bytes, position: int) -> tuple[int, int]:
     raise WireError(msg)
 
 
+def _encoded(number: int) -> bytes:
+    """A number as the wire has it, the opposite of `varint`."""
+    octets = bytearray()
+    while number >= _TOP_BIT:
+        octets.append(number & 0x7F | _TOP_BIT)
+        number >>= 7
+    return bytes([*octets, number])
+
+
 def signed(number: int) -> int:
     """An int64 from the unsigned number on the wire."""
     return number - (1 << 64) if number >> 63 else number
-
-
-def _size(data: bytes, position: int, kind: int) -> tuple[int, int]:
-    if kind == _BYTES:
-        return varint(data, position)
-    if kind in (_FIXED64, _FIXED32):
-        return (8 if kind == _FIXED64 else 4), position
-    msg = f"byte {position}: {kind} is no kind of field"
-    raise WireError(msg)
 
 
 def _metadata_id(raw: bytes) -> int:
@@ -186,18 +278,17 @@ def _metadata_id(raw: bytes) -> int:
 
 
 def _plane(data: bytes) -> Plane:
+    parts = _parts(data)
+    return Plane(_text(parts.get(_PLANE_NAME, [b""])[-1]), parts)
+
+
+def _parts(data: bytes) -> dict[int, list[bytes]]:
+    """The fields of a message that are texts or messages themselves, by number."""
     parts: dict[int, list[bytes]] = {}
     for number, value in fields(data):
         if isinstance(value, bytes):
             parts.setdefault(number, []).append(value)
-    stat_names = dict(_stat_name(entry) for entry in parts.get(_PLANE_STATS, []))
-    return Plane(
-        _text(parts.get(_PLANE_NAME, [b""])[-1]),
-        tuple(_line(entry) for entry in parts.get(_PLANE_LINES, [])),
-        dict(_event_metadata(entry, stat_names) for entry in parts.get(_PLANE_EVENTS, [])),
-        stat_names,
-        dict(_stat(entry, stat_names) for entry in parts.get(_PLANE_OWN_STATS, [])),
-    )
+    return parts
 
 
 def _line(data: bytes) -> Line:

@@ -15,6 +15,7 @@ from gpuprof.readers import (
     nvprof_text,
     run_folder,
     tensorflow_run,
+    xplane,
 )
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 
@@ -25,6 +26,7 @@ READERS: Final[tuple[Reader, ...]] = (
     nvprof_csv.READER,
     kineto.READER,
     tensorflow_run.READER,
+    xplane.READER,
 )
 
 

@@ -1,0 +1,3 @@
+
+`/device:GPU:0%Stream #7(Compute)è"
+–"@"–	–gemm*––correlation_id
