@@ -5,7 +5,11 @@ Recording and analysing share only a file on disk.
 
 from typing import Final
 
-from gpuprof.launch import nsys, nvprof
+from gpuprof.launch import nsys, nvprof, tensorflow
 from gpuprof.launch.contract import Recorder
 
-RECORDERS: Final[tuple[Recorder, ...]] = (nsys.RECORDER, nvprof.RECORDER)
+RECORDERS: Final[tuple[Recorder, ...]] = (
+    nsys.RECORDER,
+    nvprof.RECORDER,
+    tensorflow.RECORDER,
+)

@@ -22,6 +22,7 @@ from gpuprof.manifest import RUN_DIR_VARIABLE
 
 INJECT: Final = Path(__file__).parent / "inject"
 PYTHON_STARTED: Final = "python-started"
+_LOG_LEVEL: Final = "TF_CPP_MIN_LOG_LEVEL"
 
 
 def _obstacle(program: Program) -> RecordError | None:
@@ -41,7 +42,9 @@ def _environment(run: Run) -> dict[str, str]:
     """Put the recorder first on PYTHONPATH, and name the run's folder to it."""
     others = os.environ.get("PYTHONPATH")
     path = f"{INJECT}{os.pathsep}{others}" if others else str(INJECT)
-    return {"PYTHONPATH": path, RUN_DIR_VARIABLE: str(run.folder.absolute())}
+    # At level 0 TensorFlow reports each start and stop of its profiler on stderr.
+    quiet = {} if _LOG_LEVEL in os.environ else {_LOG_LEVEL: "1"}
+    return {"PYTHONPATH": path, RUN_DIR_VARIABLE: str(run.folder.absolute()), **quiet}
 
 
 def _versions() -> Mapping[str, str]:

@@ -15,8 +15,8 @@ Format ``gpuprof-tensorflow``, version 1, one JSON object:
 - ``notes``: what a reader of the numbers must know, a sentence each.
 
 All calls belong to executions that were seen whole, so a sum over a function's rows divided by
-its ``executions`` is exact per execution. A copy's time is not known: what TensorFlow traces of
-``_Send`` is handing a pointer over.
+its ``executions`` is exact per execution; a loop sends once more than it iterates. A copy's time
+is not known: what TensorFlow traces of ``_Send`` is handing a pointer over.
 """
 
 import json
@@ -42,10 +42,17 @@ Row = dict[str, Any]
 
 @dataclass
 class _Seen:
-    """What all windows show of one graph, or of one function without a graph."""
+    """What all windows show of one graph that ran as part of one function.
+
+    Args:
+        function: The one that the script called.
+        graph: Its own, or that of a function that it called; None where none was kept.
+        is_called: Whether the graph is that of a function that it called.
+    """
 
     function: str
     graph: Row | None
+    is_called: bool
     step_ids: set[tuple[int, int]] = field(default_factory=set)
     calls: Counter[str] = field(default_factory=Counter)
     total_ns: Counter[str] = field(default_factory=Counter)
@@ -56,7 +63,7 @@ class _Seen:
 class _Sum:
     """What all windows show."""
 
-    seen: dict[str, _Seen] = field(default_factory=dict)
+    seen: dict[tuple[str, int | None, bool], _Seen] = field(default_factory=dict)
     eager_copies: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     cut: int = 0
     unreadable: int = 0
@@ -112,27 +119,32 @@ def _add(total: _Sum, number: int, window: Window | None, graphs: list[Row]) -> 
         total.unreadable += 1
         return
     total.eager_copies += window.eager_copies
-    by_function: dict[str, list[Execution]] = {}
+    groups: dict[tuple[str, int, bool], list[Execution]] = {}
     for execution in window.executions.values():
-        if execution.function is None:
+        root = window.root(execution)
+        if root is None or root.function is None:
             total.cut += 1
         else:
-            by_function.setdefault(execution.function, []).append(execution)
-    for name, executions in by_function.items():
-        seen = total.seen.setdefault(name, _Seen(name, None))
-        seen.graph = seen.graph or _graph_of(name, executions, graphs)
+            key = (root.function, execution.step_id, execution is not root)
+            groups.setdefault(key, []).append(execution)
+    for (function, step_id, is_called), executions in groups.items():
+        index = _graph_of(None if is_called else function, executions, graphs)
+        seen = total.seen.setdefault(
+            (function, index, is_called),
+            _Seen(function, None if index is None else graphs[index], is_called),
+        )
+        seen.step_ids.add((number, step_id))
         for execution in executions:
-            seen.step_ids.add((number, execution.step_id))
             seen.calls += execution.calls
             seen.total_ns += execution.total_ns
             seen.sends += execution.sends
 
 
-def _graph_of(name: str, executions: list[Execution], graphs: list[Row]) -> Row | None:
+def _graph_of(name: str | None, executions: list[Execution], graphs: list[Row]) -> int | None:
     """The graph of a function: by its name, else the only one with all that was sent and ran."""
-    named = [g for g in graphs if name in g["functions"]]
-    fitting = [g for g in named or graphs if _fits(g, executions)]
-    sizes = {json.dumps(g["copies"], sort_keys=True) for g in fitting}
+    named = [i for i, g in enumerate(graphs) if name in g["functions"]]
+    fitting = [i for i in named or range(len(graphs)) if _fits(graphs[i], executions)]
+    sizes = {json.dumps(graphs[i]["copies"], sort_keys=True) for i in fitting}
     return fitting[-1] if len(sizes) == 1 else None
 
 
@@ -156,20 +168,17 @@ def short(device: str) -> str:
 
 
 def _steps(seen: list[_Seen]) -> set[str]:
-    """The functions that train; where none does, the one that took most host time."""
-    training = {one.function for one in seen if one.graph and one.graph["is_training"]}
-    if training or not seen:
-        return training
-    return {max(seen, key=lambda one: one.total_ns.total()).function}
+    """The functions that train: they compute gradients and update variables."""
+    return {one.function for one in seen if one.graph and one.graph["is_training"]}
 
 
 def _functions(seen: Iterable[_Seen], steps: set[str]) -> Iterator[Row]:
-    merged: dict[tuple[str, bool], int] = {}
+    executions: Counter[tuple[str, bool]] = Counter()
     for one in seen:
-        key = (label(one.function), one.function in steps)
-        merged[key] = merged.get(key, 0) + len(one.step_ids)
-    for (name, is_step), executions in sorted(merged.items()):
-        yield {"function": name, "executions": executions, "is_step": is_step}
+        if not one.is_called:
+            executions[label(one.function), one.function in steps] += len(one.step_ids)
+    for (name, is_step), count in sorted(executions.items()):
+        yield {"function": name, "executions": count, "is_step": is_step}
 
 
 def _operations(seen: _Seen) -> Iterator[Row]:
@@ -245,15 +254,17 @@ def _notes(folder: Path, seen: list[_Seen], total: _Sum, windows: list[Row]) -> 
         yield f"{total.unreadable} of {len(windows)} profiler windows are unreadable"
     without = sorted({label(one.function) for one in seen if one.graph is None and one.sends})
     if without:
-        yield f"no graph was kept of {', '.join(without)}: sizes of its copies are unknown"
+        names = ", ".join(without)
+        yield f"no graph was kept of {names} or of what it calls: sizes of its copies are unknown"
     if any(one.graph and one.graph["collectives"] for one in seen):
         yield "collective operations ran; what they move between devices is not counted"
     moved = fallbacks(row for one in seen for row in _operations(one))
     if moved:
         first = moved[0]
         yield (
-            f"{len(moved)} operations ran on another device than asked for, the first "
-            f"{first['operation']}: asked for {first['requested_device']}, ran on {first['device']}"
+            f"operations that ran on another device than asked for: {len(moved)}, the first"
+            f" {first['operation']}: asked for {first['requested_device']}, ran on"
+            f" {first['device']}"
         )
 
 

@@ -2,9 +2,10 @@
 
 The profiler names threads and operations, no logical device. But every operation's event lies,
 on its thread, within an ``ExecutorState::Process`` event that names its executor, and the
-``FunctionRun`` event of that executor lies within ``EagerLocalExecute: <function>``. An event is
-kept only if it began and ended within the window, so a function's event says that the whole
-execution was seen.
+``FunctionRun`` event of that executor lies within ``EagerLocalExecute: <function>``, or, where
+one function called another, within an event of the caller's executor. An event is kept only if
+it began and ended within the window, so a function's event says that the whole execution was
+seen.
 """
 
 from collections import Counter
@@ -19,8 +20,6 @@ _FUNCTION_RUN: Final = "FunctionRun"
 _PROCESS: Final = "ExecutorState::Process"
 _EAGER_COPY: Final = "_Send input "
 _SENDS: Final = ("_Send", "_HostSend")
-
-Executor = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,16 @@ class Execution:
     """One run of one function on one device, as far as its window shows it.
 
     Args:
-        function: The name; None where the window cut it or another function called it.
+        function: The name; None where the window cut it, or another function called it.
+        caller: Executor of the function that called it; None where none did.
+        step_id: Same for all executors of one execution.
         calls: Operation name to how often it ran.
         total_ns: Operation name to host time.
         sends: What was sent, and how often.
     """
 
     function: str | None = None
+    caller: int | None = None
     step_id: int = 0
     calls: Counter[str] = field(default_factory=Counter)
     total_ns: Counter[str] = field(default_factory=Counter)
@@ -58,8 +60,16 @@ class Window:
 
     executions: dict[int, Execution] = field(default_factory=dict)
     eager_copies: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    eager_operations: int = 0
-    first_ns: int | None = None
+
+    def root(self, execution: Execution) -> Execution | None:
+        """The execution that the script itself asked for; None where the window cut it."""
+        seen: set[int] = set()
+        while execution.function is None:
+            if execution.caller is None or execution.caller in seen:
+                return None
+            seen.add(execution.caller)
+            execution = self.executions[execution.caller]
+        return execution
 
 
 def read_window(planes: list[Plane]) -> Window:
@@ -95,7 +105,7 @@ def _read_line(window: Window, plane: Plane, line: Line, wanted: set[int]) -> No
     for event, around in nested(plane.events(line, wanted)):
         name = event.metadata.name
         if name == _FUNCTION_RUN:
-            _add_run(window, plane.stats_of(event), around)
+            _add_run(window, plane, event, around)
         elif name.startswith(_EAGER_COPY):
             _add_eager_copy(window, name, around)
         elif is_operation(event.metadata):
@@ -117,19 +127,22 @@ def _holds(outer: Event, inner: Event) -> bool:
     return outer.start_ns == inner.start_ns and outer.duration_ps >= inner.duration_ps
 
 
-def _add_run(window: Window, stats: dict[str, Stat], around: list[Event]) -> None:
+def _add_run(window: Window, plane: Plane, run: Event, around: list[Event]) -> None:
+    stats = plane.stats_of(run)
     execution = _execution(window, stats.get("_p"))
     execution.step_id = _number(stats.get("id"))
     for event in reversed(around):
         if event.metadata.name.startswith(_FUNCTION):
             execution.function = event.metadata.name.removeprefix(_FUNCTION)
             return
+        if event.metadata.name == _PROCESS:
+            execution.caller = _number(plane.stats_of(event).get("_c"))
+            return
 
 
 def _add_operation(window: Window, plane: Plane, event: Event, around: list[Event]) -> None:
     process = next((e for e in reversed(around) if e.metadata.name == _PROCESS), None)
     if process is None:
-        window.eager_operations += 1
         return
     execution = _execution(window, plane.stats_of(process).get("_c"))
     kind = event.metadata.display_name
