@@ -14,12 +14,24 @@ _HOME = {
     "KerasCallback": "gpuprof.annotate",
     "Origin": "gpuprof.profile",
     "Profile": "gpuprof.profile",
+    "compare": "gpuprof.comparisons",
     "epoch": "gpuprof.annotate",
     "read_profile": "gpuprof.readers",
+    "report": "gpuprof.reports",
     "step": "gpuprof.annotate",
 }
 
-__all__ = ["GpuprofError", "KerasCallback", "Origin", "Profile", "epoch", "read_profile", "step"]
+__all__ = [
+    "GpuprofError",
+    "KerasCallback",
+    "Origin",
+    "Profile",
+    "compare",
+    "epoch",
+    "read_profile",
+    "report",
+    "step",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name

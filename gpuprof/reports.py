@@ -13,12 +13,19 @@ import pyarrow as pa
 from gpuprof.analyses import ANALYSES, analysis_named
 from gpuprof.analyses.activity_summary import with_summary
 from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.totals import totals
 from gpuprof.errors import UsageError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS
 from gpuprof.units import say_ns
 
 FORMAT_VERSION: Final = 1
+_FRAMEWORK: Final = {"tensor_copies", "operations"}
+_WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
+_EXCERPT: Final = (
+    "Implied totals follow from the shares that the tool printed; what rows that were left out"
+    " may hold is n/a."
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
     profile = with_summary(profile)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     tables = {a.name: None if missing[a.name] else a.run(profile) for a in chosen}
-    notes = (*_origin_notes(profile), *_excerpt_notes(tables), *_missing_notes(profile, missing))
+    notes = (*recording_notes(profile), *_missing_notes(profile, missing))
     return Report(profile.origin, tables, notes)
 
 
@@ -65,6 +72,21 @@ def _named(name: str) -> Analysis:
         msg = f"there is no table {name}"
         raise UsageError(msg, f"Tables: {', '.join(a.name for a in ANALYSES)}.")
     return found
+
+
+def recording_notes(profile: Profile) -> list[str]:
+    """What the tool said about its recording, and what is missing from it."""
+    profile = with_summary(profile)
+    return [*_origin_notes(profile), *_excerpt_notes(profile)]
+
+
+def cannot(profile: Profile) -> str:
+    """What a recording of this format cannot tell, in a sentence; empty for nothing."""
+    reader = next((r for r in READERS if r.name == profile.origin.reader), None)
+    if reader is None or not reader.cannot:
+        return ""
+    phrase = reader.cannot[0].lower() + reader.cannot[1:].rstrip(".")
+    return f"{reader.name} cannot tell {phrase}."
 
 
 def _origin_notes(profile: Profile) -> list[str]:
@@ -80,28 +102,28 @@ def _origin_notes(profile: Profile) -> list[str]:
     return notes
 
 
-def _excerpt_notes(tables: Mapping[str, pa.Table | None]) -> list[str]:
-    table = tables.get("totals")
-    if table is None:
+def _excerpt_notes(profile: Profile) -> list[str]:
+    if not profile.has("activity_summary"):
         return []
-    return [
-        f"An excerpt: rows listed {say_ns(row['listed_ns'])}, implied total"
-        f" {say_ns(row['implied_ns'])} of {row['activity_group'].replace('_', ' ')}"
-        " (from the printed shares). Totals of what may be missing are n/a."
-        for row in table.to_pylist()
+    notes = [
+        f"Excerpt: rows listed {say_ns(row['listed_ns'])}, implied total"
+        f" {say_ns(row['implied_ns'])} of {_WORDS[row['activity_group']]}."
+        for row in totals(profile).to_pylist()
         if row["implied_ns"] is not None
     ]
+    return [*notes, _EXCERPT] if notes else []
 
 
 def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
     """One note for all analyses that lack the same tables."""
     lacking: dict[str, list[str]] = defaultdict(list)
     for name, tables in missing.items():
-        if tables:
+        # That no recording of CUDA knows a framework's tensors needs no word.
+        if tables and not _FRAMEWORK & set(_named(name).needs):
             lacking[tables].append(name)
     notes = [
         f"n/a: {', '.join(names)}: no {tables} in this recording."
         for tables, names in lacking.items()
     ]
-    cannot = next((r.cannot for r in READERS if r.name == profile.origin.reader), "")
-    return [*notes, cannot] if cannot else notes
+    reason = cannot(profile)
+    return [*notes, reason] if reason else notes

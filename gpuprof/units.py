@@ -112,6 +112,21 @@ def say_share(value: float | None) -> str:
     return "n/a" if value is None else f"{value * 100:.1f} %"
 
 
+def time_axis(largest_ns: float) -> tuple[float, str]:
+    """How many nanoseconds one step of an axis' unit has, and the unit, for a largest value."""
+    return _axis(largest_ns, _TIME_UNITS)
+
+
+def bytes_axis(largest_bytes: float) -> tuple[float, str]:
+    """How many bytes one step of an axis' unit has, and the unit, for a largest value."""
+    return _axis(largest_bytes, tuple(reversed(_DECIMAL_BYTES.items())))
+
+
+def _axis(largest: float, steps: tuple[tuple[str, int], ...]) -> tuple[float, str]:
+    unit, factor = next((step for step in steps if largest >= step[1]), steps[-1])
+    return float(factor), unit
+
+
 def format_rate(value: float | None) -> str:
     """Show bytes per second to a person: ``10.5 GB/s``; ``n/a`` where unknown."""
     return "n/a" if value is None else f"{format_bytes(value)}/s"
@@ -120,6 +135,26 @@ def format_rate(value: float | None) -> str:
 def format_count(value: float | None) -> str:
     """Show a count with thousands separators; ``n/a`` where unknown."""
     return "n/a" if value is None else f"{value:,.0f}"
+
+
+def format_seconds(value: float | None) -> str:
+    """Show seconds to a person: ``20.455 s``; ``n/a`` where unknown."""
+    return format_ns(None if value is None else value * NS_PER_S)
+
+
+def format_ratio(value: float | None) -> str:
+    """Show a ratio to a person: ``0.286``; ``n/a`` where unknown."""
+    return "n/a" if value is None else f"{value:,.3f}"
+
+
+def format_change(percent: float | None) -> str:
+    """Show a difference in percent to a person: ``+27.5 %``, ``x20.2``; ``n/a`` where unknown."""
+    if percent is None:
+        return "n/a"
+    if percent >= 1000:  # noqa: PLR2004 - from there on a factor says more
+        return f"x{1 + percent / 100:.1f}"
+    shown = f"{percent:+.1f} %"
+    return shown[1:] if shown[1:] == "0.0 %" else shown
 
 
 def format_share(value: float | None) -> str:

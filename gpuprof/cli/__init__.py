@@ -14,6 +14,9 @@ from gpuprof.errors import GpuprofError
 # Command name -> "module:function"; imported when the command runs, so that --help stays fast.
 COMMANDS: Final[dict[str, str]] = {
     "record": "gpuprof.cli.record:command",
+    "report": "gpuprof.cli.report:command",
+    "compare": "gpuprof.cli.compare:command",
+    "formats": "gpuprof.cli.formats:command",
 }
 
 
@@ -44,9 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except GpuprofError as error:
         status = _say(error.message, error.hint, error.exit_status)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         status = error.exit_code
+    except click.ClickException as error:
+        status = _say(error.format_message(), _hint(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         status = _say("stopped by Ctrl-C", None, 130)
     except BrokenPipeError:
@@ -54,6 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _hint(error: click.ClickException) -> str | None:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"See `{context.command_path} --help`." if context else None
 
 
 def _say(message: str, hint: str | None, status: int) -> int:

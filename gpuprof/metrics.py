@@ -1,0 +1,189 @@
+"""The figures of one variant that comparisons set side by side."""
+
+from collections import Counter
+from typing import Any, Final
+
+from gpuprof.analyses import breakdown, tensor_transfers
+from gpuprof.analyses.activity_summary import TABLES, with_summary
+from gpuprof.analyses.totals import totals
+from gpuprof.profile import Profile
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+
+_GPU: Final = "summed over devices; null where not recorded or where rows may be missing"
+
+VARIANTS: Final = Schema(
+    "variants",
+    "one variant: its name, where it comes from, and its figures, null where unknown",
+    {
+        "variant": Column(TEXT, "", "Label.", required=True),
+        "source": Column(TEXT, "", "File or folder that was read.", required=True),
+        "tool": Column(TEXT, "", "Tool that recorded it.", required=True),
+        "gpu_activity_ns": Column(INT, "ns", f"All kernels, copies and memsets, {_GPU}."),
+        "implied_gpu_activity_ns": Column(
+            INT, "ns", "What an excerpt's printed shares imply for it; null for whole tables."
+        ),
+        "unlisted_gpu_activity_ns": Column(
+            INT, "ns", "The implied total less what an excerpt tells; null for whole tables."
+        ),
+        "kernel_ns": Column(INT, "ns", f"Kernels, {_GPU}."),
+        "kernel_calls": Column(INT, "1", "Kernels."),
+        "communication_kernel_ns": Column(INT, "ns", "Kernels of NCCL and its kin among them."),
+        "transfer_ns": Column(INT, "ns", f"Copies between two memories, {_GPU}."),
+        "transfer_calls": Column(INT, "1", "Copies between two memories."),
+        "transfer_bytes": Column(INT, "B", "Bytes of them; null where one is unknown."),
+        "peer_transfer_ns": Column(INT, "ns", "Copies between two devices, staged ones too."),
+        "peer_transfer_calls": Column(INT, "1", "Copies between two devices; a staged one once."),
+        "peer_transfer_bytes": Column(INT, "B", "Bytes of them; null where one is unknown."),
+        "peer_transfer_mean_ns": Column(FLOAT, "ns", "peer_transfer_ns / peer_transfer_calls."),
+        "htod_ns": Column(INT, "ns", "Copies from host to device, halves of staged ones not."),
+        "dtoh_ns": Column(INT, "ns", "Copies from device to host, halves of staged ones not."),
+        "managed_transfer_ns": Column(INT, "ns", "Migrations of managed memory from and to host."),
+        "local_copy_ns": Column(INT, "ns", "Copies within one memory."),
+        "unknown_copy_ns": Column(INT, "ns", "Copies of kinds that no table of CUDA names."),
+        "memset_ns": Column(INT, "ns", "Memsets."),
+        "api_call_ns": Column(INT, "ns", "CUDA API calls on the host; not part of GPU time."),
+        "peer_share": Column(
+            FLOAT, "1", "peer_transfer_ns / gpu_activity_ns, or / the implied total."
+        ),
+        "transfer_share": Column(FLOAT, "1", "transfer_ns / gpu_activity_ns."),
+        "transfer_to_kernel_ratio": Column(FLOAT, "1", "transfer_ns / kernel_ns."),
+        "exposed_transfer_ns": Column(
+            INT,
+            "ns",
+            "Transfers while no kernel runs, on the device that waits longest; null for summaries.",
+        ),
+        "seconds_per_epoch": Column(FLOAT, "s", "Mean wall time of an epoch, as marked or given."),
+        "epochs": Column(INT, "1", "Epochs that the script marked."),
+        "steps": Column(INT, "1", "Training steps that were recorded."),
+        "peer_transfer_calls_per_step": Column(FLOAT, "1", "Copies between devices in a step."),
+        "peer_transfer_bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where unknown."),
+        "gradient_bytes_per_step": Column(FLOAT, "B", "Those that only gradients need."),
+        "forward_bytes_per_step": Column(FLOAT, "B", "The others of them."),
+        "largest_scope": Column(
+            TEXT, "", "Part of the model, by the scope of its names, whose copies move most bytes."
+        ),
+        "largest_scope_is_gradient": Column(FLAG, "", "Whether its gradients make these copies."),
+        "largest_scope_bytes_per_step": Column(FLOAT, "B", "Bytes of these copies in a step."),
+    },
+)
+
+# These add up to gpu_activity_ns without remainder.
+COMPONENTS: Final = (
+    "kernel_ns",
+    "peer_transfer_ns",
+    "htod_ns",
+    "dtoh_ns",
+    "managed_transfer_ns",
+    "local_copy_ns",
+    "memset_ns",
+    "unknown_copy_ns",
+)
+TRANSFER_COMPONENTS: Final = ("peer_transfer_ns", "htod_ns", "dtoh_ns", "managed_transfer_ns")
+
+# Metric -> activity group of `totals` and its column.
+_FROM_TOTALS: Final = {
+    "gpu_activity_ns": ("gpu_activities", "total_ns"),
+    "implied_gpu_activity_ns": ("gpu_activities", "implied_ns"),
+    "kernel_ns": ("kernels", "total_ns"),
+    "kernel_calls": ("kernels", "calls"),
+    "communication_kernel_ns": ("communication_kernels", "total_ns"),
+    "transfer_ns": ("transfers", "total_ns"),
+    "transfer_calls": ("transfers", "calls"),
+    "transfer_bytes": ("transfers", "bytes"),
+    "peer_transfer_ns": ("peer_transfers", "total_ns"),
+    "peer_transfer_calls": ("peer_transfers", "calls"),
+    "peer_transfer_bytes": ("peer_transfers", "bytes"),
+    "peer_transfer_mean_ns": ("peer_transfers", "mean_ns"),
+    "peer_share": ("peer_transfers", "share"),
+    "transfer_share": ("transfers", "share"),
+    "local_copy_ns": ("local_copies", "total_ns"),
+    "memset_ns": ("memsets", "total_ns"),
+    "api_call_ns": ("api_calls", "total_ns"),
+}
+# Metrics of kinds that `totals` lists only where they happened.
+_FROM_KINDS: Final = {
+    "htod_ns": ("HtoD", "HtoA"),
+    "dtoh_ns": ("DtoH", "AtoH"),
+    "managed_transfer_ns": ("UVM_HtoD", "UVM_DtoH"),
+    "unknown_copy_ns": ("unknown_copies",),
+}
+
+Metrics = dict[str, Any]
+
+
+def metrics(profile: Profile) -> Metrics:
+    """One recording's figures by the names of `VARIANTS`; those that it cannot tell are absent."""
+    profile = with_summary(profile)
+    found = _from_totals(profile) if any(profile.has(table) for table in TABLES) else {}
+    return found | _exposed(profile) | _epochs(profile) | _steps(profile)
+
+
+def _from_totals(profile: Profile) -> Metrics:
+    groups = {row["activity_group"]: row for row in totals(profile).to_pylist()}
+    found = {name: groups[group][column] for name, (group, column) in _FROM_TOTALS.items()}
+    for name, kinds in _FROM_KINDS.items():
+        times = [groups[kind]["total_ns"] for kind in kinds if kind in groups]
+        is_known = None not in times and (times or found["transfer_ns"] is not None)
+        found[name] = sum(times) if is_known else None
+    if found["implied_gpu_activity_ns"] is not None:
+        told = sum(found[name] or 0 for name in COMPONENTS)
+        found["unlisted_gpu_activity_ns"] = found["implied_gpu_activity_ns"] - told
+    if found["transfer_ns"] is not None and found["kernel_ns"]:
+        found["transfer_to_kernel_ratio"] = found["transfer_ns"] / found["kernel_ns"]
+    return found
+
+
+def _exposed(profile: Profile) -> Metrics:
+    if breakdown.ANALYSIS.missing(profile):
+        return {}
+    exposed = breakdown.breakdown(profile).column("exposed_transfer_ns").to_pylist()
+    # A peer copy is exposed on both its ends: the devices' times must not be added up.
+    return {"exposed_transfer_ns": max(exposed, default=0)}
+
+
+def _epochs(profile: Profile) -> Metrics:
+    """Epochs as the script marked them; seconds are the mean over all of them."""
+    if not profile.has("epochs"):
+        return {}
+    epochs = profile.table("epochs").to_pylist()
+    steps = [epoch["steps"] for epoch in epochs]
+    return {
+        "epochs": len(epochs),
+        "seconds_per_epoch": sum(e["seconds"] for e in epochs) / len(epochs) if epochs else None,
+        "steps": sum(steps) if epochs and None not in steps else None,
+    }
+
+
+def _steps(profile: Profile) -> Metrics:
+    """Copies between devices in a training step, from recordings that know operations."""
+    if tensor_transfers.PER_STEP_ANALYSIS.missing(profile):
+        return {}
+    steps = tensor_transfers.per_step(profile).to_pylist()
+    if not steps:
+        return {}
+    (step,) = steps
+    return {
+        "steps": step["steps"],
+        "peer_transfer_calls_per_step": step["copies_per_step"],
+        "peer_transfer_bytes_per_step": step["bytes_per_step"],
+        "gradient_bytes_per_step": step["gradient_bytes_per_step"],
+        "forward_bytes_per_step": None
+        if step["bytes_per_step"] is None
+        else step["bytes_per_step"] - step["gradient_bytes_per_step"],
+    } | _largest_scope(profile)
+
+
+def _largest_scope(profile: Profile) -> Metrics:
+    """The part of the model whose forward pass or gradients copy most."""
+    moved: Counter[tuple[str | None, bool | None]] = Counter()
+    for row in tensor_transfers.tensor_transfers(profile).to_pylist():
+        moved[row["name_scope"], row["is_gradient"]] += row["bytes_per_step"] or 0
+    largest = moved.most_common(1)
+    if not largest or not largest[0][1] or largest[0][0][0] is None:
+        return {}
+    (scope, is_gradient), size = largest[0]
+    return {
+        "largest_scope": scope,
+        "largest_scope_is_gradient": is_gradient,
+        "largest_scope_bytes_per_step": size,
+    }

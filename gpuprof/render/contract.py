@@ -1,0 +1,41 @@
+"""What an output is: a name, and how it shows a report and a comparison as text."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpuprof.comparisons import Comparison
+from gpuprof.reports import Report
+
+
+@dataclass(frozen=True)
+class Page:
+    """How much room there is, and what of a result to show.
+
+    Args:
+        width: Columns of the terminal.
+        is_colour: Whether colours can be shown.
+        is_wide: Whether names are shown in full, however wide that gets.
+        tables: Names of the tables to show whole; None for the overview.
+    """
+
+    width: int = 80
+    is_colour: bool = False
+    is_wide: bool = False
+    tables: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """One output format.
+
+    Args:
+        name: As in ``--format``.
+        title: One line for people.
+        report: A report as text.
+        comparison: A comparison as text.
+    """
+
+    name: str
+    title: str
+    report: Callable[[Report, Page], str]
+    comparison: Callable[[Comparison, Page], str]

@@ -1,0 +1,42 @@
+"""CSV in base units: integer nanoseconds, bytes, fractions; an empty cell where unknown."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from gpuprof.comparisons import Comparison
+from gpuprof.render.contract import Page, Renderer
+from gpuprof.reports import Report
+
+_OVERVIEW: Final = "totals"
+
+
+def report(result: Report, page: Page) -> str:
+    """One table: the totals, or the one that was asked for; several with a column that tells."""
+    names = page.tables or (_OVERVIEW,)
+    tables = {name: result.tables[name] for name in names}
+    rows = [
+        ({"table": name} if len(tables) > 1 else {}) | row
+        for name, table in tables.items()
+        if table is not None
+        for row in table.to_pylist()
+    ]
+    columns = [c for t in tables.values() if t is not None for c in t.column_names]
+    return _text((["table"] if len(tables) > 1 else []) + list(dict.fromkeys(columns)), rows)
+
+
+def comparison(result: Comparison, _: Page) -> str:
+    """One row per variant, one column per metric."""
+    return _text(result.variants.column_names, result.variants.to_pylist())
+
+
+def _text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+RENDERER: Final = Renderer("csv", "one table, in base units, for spreadsheets", report, comparison)

@@ -1,0 +1,93 @@
+"""JSON in base units: integer nanoseconds, bytes, fractions; null where unknown.
+
+Keys are stable; ``format_version`` grows when one changes its meaning or goes. The columns of
+the tables, their units and meanings are documented where the tables are declared.
+"""
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.comparisons import Comparison
+from gpuprof.metrics import VARIANTS
+from gpuprof.render.contract import Page, Renderer
+from gpuprof.reports import FORMAT_VERSION, Report
+from gpuprof.schema import INT
+
+
+def report(result: Report, _: Page) -> str:
+    """``format_version``, ``origin``, ``tables`` (name to list of rows or null), ``notes``."""
+    return _text(
+        {
+            "format_version": FORMAT_VERSION,
+            "origin": asdict(result.origin),
+            "tables": {
+                name: None if table is None else table.to_pylist()
+                for name, table in result.tables.items()
+            },
+            "notes": result.notes,
+        }
+    )
+
+
+def comparison(result: Comparison, _: Page) -> str:
+    """``baseline``, ``variants`` and ``differences`` by label, ``activities``, ``verdict``."""
+    return _text(
+        {
+            "format_version": FORMAT_VERSION,
+            "baseline": result.baseline,
+            "variants": _by_label(result.variants),
+            "differences": _differences(result.differences),
+            "activities": result.activities.to_pylist(),
+            "verdict": result.verdict,
+            "notes": result.notes,
+        }
+    )
+
+
+def _by_label(variants: pa.Table) -> dict[str, dict[str, Any]]:
+    rows = variants.to_pylist()
+    return {row.pop("variant"): row for row in rows}
+
+
+def _differences(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
+    """Candidate -> metric -> ``difference`` in the metric's unit and ``percent``."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        is_whole = VARIANTS.columns[row["metric"]].dtype == INT
+        difference = int(row["difference"]) if is_whole else row["difference"]
+        found.setdefault(row["variant"], {})[row["metric"]] = {
+            "difference": difference,
+            "percent": row["percent"],
+        }
+    return found
+
+
+def _text(document: dict[str, Any]) -> str:
+    return (
+        json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False, default=_other)
+        + "\n"
+    )
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """JSON has no NaN or infinity: what is no number is unknown."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _other(value: object) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    msg = f"{type(value).__name__} has no JSON"
+    raise TypeError(msg)
+
+
+RENDERER: Final = Renderer("json", "everything, in base units, for programs", report, comparison)

@@ -1,0 +1,44 @@
+"""What gpuprof can read and answer, listed from the declarations themselves."""
+
+import textwrap
+from collections.abc import Sequence
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.readers.contract import Reader
+
+
+def formats_text(readers: Sequence[Reader]) -> str:
+    """Every input format: name, what it is, versions, what it cannot tell."""
+    width = max(len(reader.name) for reader in readers) + 2
+    return "".join(_entry(reader.name, width, _format_lines(reader)) for reader in readers)
+
+
+def _format_lines(reader: Reader) -> list[str]:
+    lines = [f"{reader.title}; {reader.versions}", f"Tables: {', '.join(reader.gives)}"]
+    return [*lines, f"Cannot tell: {reader.cannot}"] if reader.cannot else lines
+
+
+def formats_table(readers: Sequence[Reader]) -> str:
+    """The same as a markdown table, as the README shows it."""
+    rows = [f"| `{r.name}` | {r.title} | {r.versions} | {r.cannot} |" for r in readers]
+    return "\n".join(
+        ["| name | what it is | versions | what it cannot tell |", "|---|---|---|---|", *rows, ""]
+    )
+
+
+def analyses_text(analyses: Sequence[Analysis]) -> str:
+    """Every analysis: name, title, and the tables that it needs."""
+    width = max(len(analysis.name) for analysis in analyses) + 2
+    return "".join(_entry(a.name, width, [a.title, f"Needs {_needs(a)}"]) for a in analyses)
+
+
+def _needs(analysis: Analysis) -> str:
+    every = " and ".join(analysis.needs)
+    any_of = " or ".join(analysis.needs_any_of)
+    return ", and ".join(part for part in (every, any_of) if part) or "nothing"
+
+
+def _entry(name: str, width: int, lines: Sequence[str]) -> str:
+    wrapped = [part for line in lines for part in textwrap.wrap(line, 80 - width)]
+    first, *rest = wrapped
+    return "".join([f"{name:<{width}}{first}\n", *(f"{'':<{width}}{line}\n" for line in rest)])

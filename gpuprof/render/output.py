@@ -1,0 +1,124 @@
+"""Outputs are written whole or not at all, and checked before the work begins."""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpuprof.errors import OutputError
+
+STDOUT: Final = "-"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A place to write to that was found writable.
+
+    Args:
+        path: A file; None for standard output.
+    """
+
+    path: Path | None
+
+    def write_text(self, text: str) -> None:
+        """Write a text.
+
+        Raises:
+            OutputError: It cannot be written; nothing of it is left behind.
+        """
+        if self.path is None:
+            write_stdout(text)
+        else:
+            self.save(lambda file: file.write_text(text, encoding="utf-8"))
+
+    def save(self, write: Callable[[Path], object]) -> None:
+        """Let a function write a file, and give it the output's name when it is whole.
+
+        Raises:
+            OutputError: It cannot be written; nothing of it is left behind.
+        """
+        if self.path is None:
+            msg = "a picture cannot go to standard output"
+            raise OutputError(msg, "Give it a file name: --chart chart.png.")
+        try:
+            _save_whole(self.path, write)
+        except OSError as error:
+            msg = f"{self.path} cannot be written: {error.strerror or error}"
+            raise OutputError(msg) from error
+
+
+def prepare(path: str, *, is_forced: bool = False) -> Output:
+    """Check, before the work begins, that an output can be written.
+
+    Args:
+        path: A file, or ``-`` for standard output.
+        is_forced: Whether a file that exists may be replaced.
+
+    Raises:
+        OutputError: Its folder is not there or read-only, or it exists already.
+    """
+    if path == STDOUT:
+        return Output(None)
+    target = Path(path)
+    folder = target.parent
+    if target.is_dir():
+        msg = f"{target} is a folder"
+        raise OutputError(msg, "Give a file name in it.")
+    if not folder.is_dir():
+        msg = f"{target}: there is no folder {folder}"
+        raise OutputError(msg, f"Make it first: mkdir -p {folder}")
+    if target.is_file() and not is_forced:
+        msg = f"{target} exists already"
+        raise OutputError(msg, "Replace it with --force, or give another name.")
+    if not os.access(target if target.exists() else folder, os.W_OK):
+        msg = f"{target} cannot be written: no permission"
+        raise OutputError(msg)
+    return Output(target)
+
+
+def _save_whole(target: Path, write: Callable[[Path], object]) -> None:
+    if target.exists() and not target.is_file():
+        write(target)  # A device or a pipe: nothing to rename.
+        return
+    handle, name = tempfile.mkstemp(
+        prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent
+    )
+    os.close(handle)
+    draft = Path(name)
+    try:
+        write(draft)
+        draft.chmod(_usual_mode())
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _usual_mode() -> int:
+    """The permissions that a new file gets; a temporary file is its owner's alone."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def write_stdout(text: str) -> None:
+    """Print a text whole.
+
+    Raises:
+        OutputError: Standard output cannot take it.
+        BrokenPipeError: Its reader has left.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What is left in the buffer would fail again, unasked, when Python ends.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        msg = f"standard output cannot be written: {error.strerror or error}"
+        raise OutputError(msg) from error

@@ -1,0 +1,236 @@
+"""Which columns of which tables people see first, as grids of text for terminal and markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof import units
+from gpuprof.analyses import ANALYSES
+from gpuprof.comparisons import Comparison
+from gpuprof.metrics import VARIANTS
+from gpuprof.render.cells import cell, clean, heading, schema_columns
+from gpuprof.reports import Report
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of text.
+
+    Args:
+        title: What it shows.
+        header: One heading per column; figures stand right, the names in ``name_columns`` left.
+        rows: Cells.
+        name_columns: Positions of the columns that hold names, and may be shortened.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    name_columns: tuple[int, ...] = (0,)
+
+
+_GROUP_NAMES: Final = {
+    "kernels": "Kernels",
+    "communication_kernels": "communication",
+    "transfers": "Transfers",
+    "peer_transfers": "between devices",
+    "local_copies": "Local copies",
+    "unknown_copies": "Copies of unknown kind",
+    "memsets": "Memsets",
+    "gpu_activities": "All GPU activities",
+    "api_calls": "API calls (host time)",
+    "PtoP_staged": "staged through the host",
+    "DtoD_peer": "DtoD to another device",
+}
+# Metric -> its name for people; these are the rows of a comparison.
+_METRIC_NAMES: Final = {
+    "seconds_per_epoch": "Seconds per epoch",
+    "gpu_activity_ns": "GPU activities",
+    "implied_gpu_activity_ns": "  implied total",
+    "kernel_ns": "Kernels",
+    "communication_kernel_ns": "  communication",
+    "transfer_ns": "Transfers",
+    "peer_transfer_ns": "  between devices",
+    "peer_transfer_calls": "    calls",
+    "peer_transfer_bytes": "    bytes",
+    "peer_transfer_mean_ns": "    mean",
+    "htod_ns": "  HtoD",
+    "dtoh_ns": "  DtoH",
+    "managed_transfer_ns": "  managed memory",
+    "local_copy_ns": "Local copies",
+    "unknown_copy_ns": "Copies of unknown kind",
+    "memset_ns": "Memsets",
+    "peer_share": "Peer share",
+    "transfer_share": "Transfer share",
+    "transfer_to_kernel_ratio": "Transfers / kernels",
+    "exposed_transfer_ns": "Exposed transfers",
+    "peer_transfer_calls_per_step": "Copies per step",
+    "peer_transfer_bytes_per_step": "Bytes per step",
+    "gradient_bytes_per_step": "  for gradients",
+}
+_GPU_TIMES: Final = ("gpu_activity_ns", "implied_gpu_activity_ns", "kernel_ns")
+_PEERS: Final = ("peer_transfer_ns", "peer_transfer_calls")
+_ALWAYS: Final = (
+    "gpu_activity_ns",
+    "kernel_ns",
+    "transfer_ns",
+    "peer_transfer_ns",
+    "peer_transfer_calls",
+)
+# Where there are more variants than fit beside each other, each is a row of these.
+_SHORT_METRICS: Final = (
+    "seconds_per_epoch",
+    "gpu_activity_ns",
+    "kernel_ns",
+    "peer_transfer_ns",
+    "htod_ns",
+    "dtoh_ns",
+    "peer_transfer_bytes_per_step",
+)
+SIDE_BY_SIDE: Final = 3
+
+
+def totals_grid(table: pa.Table) -> Grid:
+    """The groups, those that are part of another one indented under it."""
+    rows = table.to_pylist()
+    depth = _depths(rows)
+    shown = [row for row in rows if _is_worth_a_row(row)]
+    columns = schema_columns("totals", table)
+    names = ("calls", "total_ns", "mean_ns", "share", "bytes", "bytes_per_s")
+    kept = [n for n in names if n in names[:4] or any(row[n] for row in shown)]
+    cells = [
+        (
+            "  " * depth[row["activity_group"]] + _group_name(row["activity_group"]),
+            *(cell(name, columns[name], row[name]) for name in kept),
+        )
+        for row in shown
+    ]
+    return Grid("Totals, summed over devices", ("", *map(heading, kept)), tuple(cells))
+
+
+def _group_name(group: str) -> str:
+    return _GROUP_NAMES.get(group, group)
+
+
+def _depths(rows: Sequence[Row]) -> dict[str, int]:
+    """How deep each group stands under others; the sum of all comes last and indents nothing."""
+    depth: dict[str, int] = {}
+    for row in rows:
+        is_top = row["part_of"] in {None, "gpu_activities"}
+        depth[row["activity_group"]] = 0 if is_top else depth[row["part_of"]] + 1
+    return depth
+
+
+def _is_worth_a_row(row: Row) -> bool:
+    """Groups that most programs lack are shown where they exist."""
+    if row["activity_group"] == "communication_kernels":
+        return bool(row["calls"])
+    return row["activity_group"] != "api_calls" or row["total_ns"] is not None
+
+
+def top_grid(table: pa.Table) -> Grid:
+    """The costliest activities by name."""
+    columns = schema_columns("top_activities", table)
+    names = ("total_ns", "share", "calls", "mean_ns")
+    rows = [
+        (*(cell(n, columns[n], row[n]) for n in names), activity_name(row))
+        for row in table.to_pylist()
+    ]
+    return Grid("Costliest activities", (*map(heading, names), "Name"), tuple(rows), (len(names),))
+
+
+def activity_name(row: Row) -> str:
+    """A kernel by its name, a copy as nvprof and nsys write it."""
+    name = clean(row["name"])
+    return {"memcpy": f"[CUDA memcpy {name}]", "memset": "[CUDA memset]"}.get(
+        row["activity_kind"], name
+    )
+
+
+def table_grid(title: str, name: str, table: pa.Table) -> Grid:
+    """A whole table, without the columns that are unknown in every row."""
+    columns = schema_columns(name, table)
+    kept = [c for c in columns if not table.num_rows or table.column(c).null_count < table.num_rows]
+    rows = [tuple(cell(c, columns[c], row[c]) for c in kept) for row in table.to_pylist()]
+    names = tuple(i for i, c in enumerate(kept) if columns[c].dtype == "string")
+    return Grid(title, tuple(map(heading, kept)), tuple(rows), names)
+
+
+def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:
+    """The overview, or the tables that were asked for, whole."""
+    if tables is None:
+        overview = (("totals", totals_grid), ("top_activities", top_grid))
+        found = [(show, result.tables.get(name)) for name, show in overview]
+        return [show(table) for show, table in found if table is not None]
+    titles = {analysis.name: analysis.title for analysis in ANALYSES}
+    return [
+        table_grid(titles[name], name, table)
+        for name in tables
+        if (table := result.tables[name]) is not None
+    ]
+
+
+def comparison_grid(result: Comparison) -> Grid:
+    """Few variants beside each other, many below each other."""
+    rows = result.variants.to_pylist()
+    changes = {
+        (row["variant"], row["metric"]): row["percent"] for row in result.differences.to_pylist()
+    }
+    return _beside(result, rows, changes) if len(rows) <= SIDE_BY_SIDE else _below(rows, changes)
+
+
+_Changes = dict[tuple[str, str], float | None]
+
+
+def _shown(rows: Sequence[Row]) -> list[str]:
+    """Metrics that one of the variants has, and those that must be seen to be unknown."""
+    has_gpu = any(row[name] is not None for row in rows for name in _GPU_TIMES)
+    has_peers = any(row["peer_transfer_calls"] is not None for row in rows)
+    always = {*(_ALWAYS if has_gpu else ()), *(_PEERS if has_peers else ())}
+    return [name for name in _METRIC_NAMES if any(row[name] for row in rows) or name in always]
+
+
+def _beside(result: Comparison, rows: Sequence[Row], changes: _Changes) -> Grid:
+    order = [row for row in rows if row["variant"] == result.baseline]
+    order += [row for row in rows if row["variant"] != result.baseline]
+    cells = [
+        (
+            _METRIC_NAMES[name],
+            cell(name, VARIANTS.columns[name], order[0][name]),
+            *(_figure(row, name, changes) for row in order[1:]),
+        )
+        for name in _shown(rows)
+    ]
+    return Grid("", ("", *(clean(row["variant"]) for row in order)), tuple(cells))
+
+
+def _below(rows: Sequence[Row], changes: _Changes) -> Grid:
+    kept = [name for name in _shown(rows) if name in _SHORT_METRICS]
+    cells = [
+        (
+            clean(row["variant"]),
+            *(cell(n, VARIANTS.columns[n], row[n]) for n in kept),
+            _change(row, changes),
+        )
+        for row in rows
+    ]
+    header = ("Variant", *(_METRIC_NAMES[name].strip() for name in kept), "Difference")
+    return Grid("", header, tuple(cells))
+
+
+def _figure(row: Row, name: str, changes: _Changes) -> str:
+    """A figure with its change; a dash where there is none to be told."""
+    shown = cell(name, VARIANTS.columns[name], row[name])
+    is_share = VARIANTS.columns[name].unit == "1" and "calls" not in name
+    change = None if is_share else changes.get((row["variant"], name))
+    return f"{shown} {units.format_change(change) if change is not None else '-':>8}"
+
+
+def _change(row: Row, changes: _Changes) -> str:
+    """The change of the first of these metrics that is known on both sides."""
+    known = [n for n in _SHORT_METRICS if changes.get((row["variant"], n)) is not None]
+    return units.format_change(changes[row["variant"], known[0]]) if known else ""

@@ -1,0 +1,155 @@
+import json
+
+import pytest
+from commands import CORPUS, DUAL, EXAGGERATED, SINGLE, gpuprof
+
+NVPROF = CORPUS / "nvprof-text"
+needs_corpus = pytest.mark.skipif(
+    not NVPROF.is_dir(), reason="the corpus of real logs is not beside this repository"
+)
+LOGS = [
+    str(NVPROF / f"dlprof_{name}_profile.txt")
+    for name in ("single_gpu", "dual_gpu_reasonable_placement", "dual_gpu_bad_placement")
+]
+
+
+def _compared(*arguments):
+    done = gpuprof("compare", *arguments, "--format", "json")
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+# Seconds and calls as the three published logs give them.
+DEEPCONN = {
+    "gpu_activity_ns": (39.452, 50.294, 53.275),
+    "kernel_ns": (36.499, 37.230, 37.232),
+    "peer_transfer_ns": (0, 10.0978, 13.0696),
+    "local_copy_ns": (2.327, 2.320, 2.320),
+    "htod_ns": (0.410, 0.430, 0.436),
+    "dtoh_ns": (0.118, 0.120, 0.121),
+    "memset_ns": (0.098, 0.096, 0.096),
+}
+
+
+@needs_corpus
+def test_the_deepconn_logs_give_what_they_printed():
+    variants = list(_compared(*LOGS)["variants"].values())
+
+    for metric, seconds in DEEPCONN.items():
+        found = [variant[metric] / 1e9 for variant in variants]
+        assert found == pytest.approx(seconds, abs=0.0005), metric
+    assert [v["peer_transfer_calls"] for v in variants] == [0, 78_292, 94_774]
+    shares = [v["peer_share"] for v in variants]
+    assert shares == pytest.approx([0, 0.2008, 0.2453], abs=0.00005)
+
+
+@needs_corpus
+def test_the_deepconn_verdict_names_the_cause():
+    verdict = _compared(*LOGS)["verdict"]
+
+    assert "Kernel time is the same within 2.0 %" in verdict
+    assert "practically the whole difference is PtoP: 10.10 s of 10.84 s in" in verdict
+
+
+@needs_corpus
+def test_the_first_file_is_the_baseline_and_an_option_names_another():
+    labels = ["--label", f"one={LOGS[0]}", "--label", f"two={LOGS[1]}"]
+
+    assert _compared(*labels)["baseline"] == "one"
+    assert _compared(*labels, "--baseline", "two")["baseline"] == "two"
+
+
+def test_published_excerpts_compare_by_what_they_imply():
+    result = _compared(SINGLE, DUAL, EXAGGERATED)
+
+    implied = {k: v["implied_gpu_activity_ns"] for k, v in result["variants"].items()}
+    assert {k: round(v / 1e9, 2) for k, v in implied.items()} == {
+        "single": 39.46,
+        "dual": 50.29,
+        "exaggerated": 53.28,
+    }
+    assert result["variants"]["single"]["peer_transfer_ns"] is None
+    assert result["variants"]["single"]["kernel_ns"] is None
+    notes = " ".join(result["notes"])
+    assert "exaggerated: Excerpt: rows listed 13.07 s, implied total 53.28 s" in notes
+
+
+def test_the_same_file_twice_is_said_to_be_the_same():
+    result = _compared(SINGLE, SINGLE)
+
+    assert result["verdict"] == "single (2) is the same recording as single: nothing differs."
+
+
+def test_measured_epochs_are_set_beside():
+    seconds = ["--epoch-seconds", "single=20.455", "--epoch-seconds", "dual=22.500"]
+    result = _compared(SINGLE, DUAL, *seconds)
+
+    assert result["differences"]["dual"]["seconds_per_epoch"] == {
+        "difference": pytest.approx(2.045),
+        "percent": pytest.approx(9.9975, abs=0.001),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        pytest.param([SINGLE], 2, "1 recording given", id="one-file"),
+        pytest.param([SINGLE, DUAL, "--baseline", "none"], 2, "no label", id="unknown-baseline"),
+        pytest.param(
+            ["--label", f"a={SINGLE}", "--label", f"a={DUAL}"], 2, "label a is given", id="twice"
+        ),
+        pytest.param([SINGLE, DUAL, "--label", "a"], 2, "NAME=VALUE", id="label-without-file"),
+        pytest.param(
+            [SINGLE, DUAL, "--epoch-seconds", "x=1"], 2, "no label", id="seconds-of-no-variant"
+        ),
+        pytest.param(
+            [SINGLE, DUAL, "--epoch-seconds", "dual=nan"], 2, "nan is no time", id="nan-seconds"
+        ),
+        pytest.param(
+            [SINGLE, DUAL, "--epoch-seconds", "dual=fast"], 2, "'fast' is no number", id="no-number"
+        ),
+        pytest.param([SINGLE, DUAL, "--chart", "a.gif"], 2, "a.gif does not end in", id="gif"),
+        pytest.param([SINGLE, DUAL, "--nonsense"], 2, "No such option", id="unknown-option"),
+        pytest.param([SINGLE, "none.txt"], 1, "none.txt: no such file", id="one-is-missing"),
+        pytest.param(
+            [SINGLE, "README.md"], 1, "README.md: looks like no", id="one-is-no-recording"
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said_in_two_lines_and_nothing_is_written(
+    tmp_path, arguments, status, message
+):
+    out = tmp_path / "out.json"
+    done = gpuprof("compare", *arguments, "-o", out)
+
+    assert done.returncode == status
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_a_chart_is_drawn_into_a_file(tmp_path, suffix):
+    chart = tmp_path / f"chart.{suffix}"
+
+    done = gpuprof("compare", SINGLE, DUAL, "--chart", chart)
+
+    marks = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    assert done.returncode == 0, done.stderr
+    assert chart.read_bytes().startswith(marks[suffix])
+    assert list(tmp_path.iterdir()) == [chart]
+
+
+def test_a_chart_is_not_drawn_over_another(tmp_path):
+    chart = tmp_path / "chart.svg"
+    chart.write_text("mine")
+
+    refused = gpuprof("compare", SINGLE, DUAL, "--chart", chart)
+    forced = gpuprof("compare", SINGLE, DUAL, "--chart", chart, "--force")
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"{chart} exists already" in refused.stderr
+    assert forced.returncode == 0
+    assert "mine" not in chart.read_text()
