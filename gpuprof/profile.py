@@ -45,10 +45,29 @@ class Origin:
 class View:
     """A table as a SELECT over what the reader's ``prepare`` made visible.
 
-    The columns have the names of the schema; absent ones become null.
+    Args:
+        sql: Its columns have the names of the schema; absent ones become null.
+        names: Where the file numbers its names, a SELECT of ``name_id`` and ``name``, one row
+            per number; ``sql`` then has a column ``name_id`` beside ``name``, so that what
+            depends on the name alone is found once per name (see `Profile.tagged`).
     """
 
     sql: str
+    names: str | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a recording that is looked at.
+
+    Args:
+        windows: Sorted, disjoint windows ``[start, end)`` in ns; an activity belongs to the
+            one in which it starts. None for all times.
+        device_id: The one device; a copy belongs to each of its ends. None for all devices.
+    """
+
+    windows: tuple[tuple[int, int], ...] | None = None
+    device_id: int | None = None
 
 
 _BATCH_ROWS = 1_000_000
@@ -73,6 +92,8 @@ class Profile:
             table with no rows was recorded, and nothing happened.
         prepare: Makes the reader's file visible to the views, on a fresh DuckDB connection.
         failure: What a failed query says about the reader's file; None where it is a bug.
+        part: The part of the recording that its tables are restricted to; None for all of it.
+        whole: The recording that this is a part of; None where it is whole.
     """
 
     origin: Origin
@@ -81,6 +102,8 @@ class Profile:
         default=_prepare_nothing, repr=False
     )
     failure: Callable[[Exception], GpuprofError | None] = field(default=_no_failure, repr=False)
+    part: Part | None = None
+    whole: "Profile | None" = field(default=None, repr=False)
 
     def has(self, *names: str) -> bool:
         """Whether all these tables were recorded."""
@@ -103,6 +126,16 @@ class Profile:
         """The same recording with one more table, or another in its place."""
         return replace(self, sources={**self.sources, name: table})
 
+    def restricted(self, part: Part) -> "Profile":
+        """A part of the recording, with only the tables that a part has.
+
+        In queries the tables bear their names, and those of the whole recording the same with
+        ``whole.`` before them: what launched an activity may have happened earlier.
+        """
+        whole = self.whole or self
+        kept = {n: s for n, s in self.sources.items() if part.windows is None or n not in _TIMELESS}
+        return replace(self, sources=kept, part=part, whole=whole)
+
     def query(self, sql: str) -> pa.Table:
         """The result of a SQL query (DuckDB's dialect) over the tables, by their names.
 
@@ -122,7 +155,31 @@ class Profile:
 
         The next query ends it: read it to its end before.
         """
-        yield from self._connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
+        try:
+            yield from self._connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
+        except Exception as error:  # as in `query`
+            told = self.failure(error)
+            if told is None:
+                raise
+            raise told from error
+
+    def tagged(self, table: str, expression: str, column: str) -> str:
+        """SQL for a table with one more column, which depends on ``name`` alone.
+
+        A pattern is matched once per name, not once per row, where the file numbers its names.
+
+        Args:
+            table: A table with a column ``name``.
+            expression: SQL over ``name``.
+            column: Name of the new column.
+        """
+        source = self.sources[table]
+        if isinstance(source, pa.Table) or source.names is None:
+            return f'(SELECT *, {expression} AS {column} FROM "{table}")'
+        return (
+            f'(SELECT t.*, n.{column} FROM "{table}" t LEFT JOIN (SELECT name_id,'
+            f" {expression} AS {column} FROM ({source.names})) n USING (name_id))"
+        )
 
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
         """What a pure function makes of this recording, computed once for all who ask."""
@@ -143,10 +200,11 @@ class Profile:
         """
         self.require(name)
         source = self.sources[name]
-        if isinstance(source, pa.Table):
+        if isinstance(source, pa.Table) and self.part is None:
             return schema.BY_NAME[name].conform(source)
-        order = " ORDER BY start_ns" if "start_ns" in schema.BY_NAME[name].columns else ""
-        return self.query(f'SELECT * FROM "{name}"{order}')
+        columns = schema.BY_NAME[name].columns
+        order = " ORDER BY start_ns" if "start_ns" in columns else ""
+        return self.query(f'SELECT {", ".join(columns)} FROM "{name}"{order}')
 
     @property
     def tables(self) -> "Mapping[str, pd.DataFrame]":
@@ -161,25 +219,50 @@ class Profile:
             config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         )
         self.prepare(connection)
+        connection.execute("CREATE SCHEMA whole")
         for name, source in self.sources.items():
             self._expose(connection, name, source)
+            chosen = f"SELECT * FROM whole.{name}{self._condition(name)}"
+            connection.execute(f'CREATE VIEW "{name}" AS {chosen}')
         return connection
+
+    def _condition(self, name: str) -> str:
+        """SQL: what the rows of a table must fulfil to belong to the part."""
+        columns, conditions = schema.BY_NAME[name].columns, []
+        if self.part and self.part.windows is not None and "start_ns" in columns:
+            windows = [f"start_ns >= {s} AND start_ns < {e}" for s, e in self.part.windows]
+            conditions.append(f"({' OR '.join(windows) or 'false'})")
+        if self.part and self.part.device_id is not None and "device_id" in columns:
+            ends = [end for end in _ENDS if end in columns]
+            conditions.append(f"{self.part.device_id} IN ({', '.join(ends)})")
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
     @staticmethod
     def _expose(
         connection: "duckdb.DuckDBPyConnection", name: str, source: pa.Table | View
     ) -> None:
         if isinstance(source, pa.Table):
-            connection.register(name, schema.BY_NAME[name].conform(source))
-            return
-        given = set(connection.sql(f"SELECT * FROM ({source.sql}) LIMIT 0").columns)
-        columns = ", ".join(
-            f"CAST({column if column in given else 'NULL'} AS {_SQL_TYPES[spec.dtype]}) AS {column}"
-            for column, spec in schema.BY_NAME[name].columns.items()
-        )
-        connection.execute(f'CREATE VIEW "{name}" AS SELECT {columns} FROM ({source.sql})')
+            connection.register(f"rows of {name}", schema.BY_NAME[name].conform(source))
+            chosen = f'SELECT * FROM "rows of {name}"'
+        else:
+            given = set(connection.sql(f"SELECT * FROM ({source.sql}) LIMIT 0").columns)
+            columns = [
+                f"CAST({column if column in given else 'NULL'} AS {_SQL_TYPES[spec.dtype]})"
+                f" AS {column}"
+                for column, spec in schema.BY_NAME[name].columns.items()
+            ]
+            columns += ["name_id"] if source.names else []
+            chosen = f"SELECT {', '.join(columns)} FROM ({source.sql})"
+        connection.execute(f'CREATE VIEW whole."{name}" AS {chosen}')
 
 
+_ENDS = ("device_id", "src_device_id", "dst_device_id")
+# Neither restricted to a window nor true of one.
+_TIMELESS = {
+    name
+    for name, spec in schema.BY_NAME.items()
+    if "start_ns" not in spec.columns and name not in {"devices", "runs"}
+}
 _SQL_TYPES = {
     schema.INT: "BIGINT",
     schema.FLOAT: "DOUBLE",

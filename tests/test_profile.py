@@ -5,7 +5,7 @@ import pytest
 
 from gpuprof import schema
 from gpuprof.errors import MissingTableError
-from gpuprof.profile import Origin, Profile, View
+from gpuprof.profile import Origin, Part, Profile, View
 
 ORIGIN = Origin(source=Path("train.txt"), reader="nvprof-text", tool="nvprof")
 TWO_KERNELS = schema.KERNELS.table(
@@ -77,3 +77,105 @@ def test_what_several_analyses_need_is_computed_once():
 
     assert [profile.once(rows), profile.once(rows)] == [2, 2]
     assert asked == [profile]
+
+
+NAMED = View(
+    "SELECT s AS start_ns, e AS end_ns, number AS name_id, name FROM raw JOIN words USING (number)",
+    names="SELECT number AS name_id, name FROM words",
+)
+
+
+def numbered(connection):
+    connection.register("raw", pa.table({"s": [0, 5, 7], "e": [4, 9, 8], "number": [2, 1, 2]}))
+    connection.register("words", pa.table({"number": [1, 2, 3], "name": ["a", "b", "c"]}))
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        pytest.param(Profile(ORIGIN, {"kernels": NAMED}, numbered), id="numbered-by-the-file"),
+        pytest.param(
+            Profile(
+                ORIGIN,
+                {
+                    "kernels": schema.KERNELS.table(
+                        [
+                            {"start_ns": s, "end_ns": s + 1, "name": name}
+                            for s, name in ((0, "b"), (5, "a"), (7, "b"))
+                        ]
+                    )
+                },
+            ),
+            id="in-memory",
+        ),
+    ],
+)
+def test_a_tag_of_the_name_comes_with_every_row(profile):
+    tagged = profile.tagged("kernels", "name = 'b'", "is_b")
+
+    found = profile.query(f"SELECT start_ns, is_b FROM {tagged} ORDER BY start_ns").to_pylist()
+
+    assert [(row["start_ns"], row["is_b"]) for row in found] == [(0, True), (5, False), (7, True)]
+    assert profile.table("kernels").schema == schema.KERNELS.arrow
+
+
+WHOLE = Profile(
+    ORIGIN,
+    {
+        "kernels": schema.KERNELS.table(
+            [
+                {"start_ns": s, "end_ns": s + 10, "name": "a", "device_id": s % 2}
+                for s in (0, 5, 10, 15)
+            ]
+        ),
+        "memcpys": schema.MEMCPYS.table(
+            [
+                {"start_ns": 0, "end_ns": 1, "memcpy_kind": "PtoP", "device_id": 0}
+                | {"src_device_id": 0, "dst_device_id": 1},
+                {"start_ns": 1, "end_ns": 2, "memcpy_kind": "HtoD", "device_id": 0},
+            ]
+        ),
+        "activity_summary": schema.ACTIVITY_SUMMARY.empty(),
+        "devices": schema.DEVICES.table([{"device_id": 0}, {"device_id": 1}]),
+    },
+)
+
+
+def _starts(profile, table="kernels"):
+    return profile.table(table).column("start_ns").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("windows", "expected"),
+    [
+        pytest.param(((5, 15),), [5, 10], id="half-open"),
+        pytest.param(((0, 1), (15, 16)), [0, 15], id="two-windows"),
+        pytest.param((), [], id="no-window-no-rows"),
+        pytest.param(None, [0, 5, 10, 15], id="all-times"),
+    ],
+)
+def test_activities_belong_to_the_window_they_start_in(windows, expected):
+    assert _starts(WHOLE.restricted(Part(windows))) == expected
+
+
+def test_a_copy_belongs_to_the_devices_at_both_ends():
+    of_1 = WHOLE.restricted(Part(device_id=1))
+
+    assert _starts(of_1) == [5, 15]
+    assert _starts(of_1, "memcpys") == [0]
+
+
+def test_a_window_has_no_summary_of_the_whole_recording():
+    part = WHOLE.restricted(Part(((0, 5),)))
+
+    assert not part.has("activity_summary")
+    assert part.table("devices").num_rows == 2
+    assert part.whole is WHOLE
+    assert part.restricted(Part()).whole is WHOLE
+
+
+def test_a_part_can_look_back_at_the_whole():
+    part = WHOLE.restricted(Part(((5, 15),)))
+
+    counts = "SELECT (SELECT count(*) FROM kernels), (SELECT count(*) FROM whole.kernels)"
+    assert list(part.query(counts).to_pylist()[0].values()) == [2, 4]

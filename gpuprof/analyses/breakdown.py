@@ -27,8 +27,12 @@ BREAKDOWN: Final = Schema(
     "one device that did any work",
     {
         "device_id": Column(INT, "1", "CUDA device ordinal; null where none was recorded."),
-        "start_ns": Column(INT, "ns", "Start of its first activity.", required=True),
-        "span_ns": Column(INT, "ns", "First start to last end.", required=True),
+        "span_ns": Column(
+            INT,
+            "ns",
+            "First start to last end, or the part of it that is looked at.",
+            required=True,
+        ),
         "compute_ns": Column(INT, "ns", "A compute kernel runs.", required=True),
         "exposed_communication_ns": Column(
             INT, "ns", "A communication kernel runs, and no compute kernel.", required=True
@@ -72,8 +76,7 @@ def breakdown(profile: Profile) -> pa.Table:
 def _row(device: DeviceTimeline) -> dict[str, Any]:
     row: dict[str, Any] = {
         "device_id": device.device_id,
-        "start_ns": device.start_ns,
-        "span_ns": device.end_ns - device.start_ns,
+        "span_ns": device.span.length,
         "compute_ns": device.busy[COMPUTE].length,
     }
     for layer, name in _NAMES.items():

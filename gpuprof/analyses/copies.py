@@ -1,8 +1,14 @@
 """Where copies go: the two ends of each as SQL over `memcpys`, and staged halves as one copy."""
 
-from typing import Final
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from gpuprof.analyses.movement import IS_STAGED, IS_TRANSFER
+from gpuprof.intervals import Int64s
+from gpuprof.profile import Profile
 
 # Stands for the host where a device id is expected; null means that the end is unknown.
 HOST: Final = -1
@@ -51,3 +57,55 @@ EACH_TRANSFER: Final = f"""(
         process_id, correlation_id
     FROM memcpys WHERE {IS_TRANSFER} AND NOT {IS_STAGED}
 )"""
+
+_UNKNOWN: Final = -2
+_PATHS: Final = ("direct", "staged", "uvm")
+_TIMES: Final = f"""
+    SELECT coalesce({SRC}, {_UNKNOWN}) AS src, coalesce({DST}, {_UNKNOWN}) AS dst,
+        list_position({list(_PATHS)}, {PATH}) - 1 AS path, start_ns, end_ns,
+        coalesce(device_id, {_UNKNOWN}) AS device
+    FROM memcpys WHERE {IS_TRANSFER}"""
+
+
+class Route(NamedTuple):
+    """From which memory to which, and how: device ids, `HOST`, or None where unknown."""
+
+    src: int | None
+    dst: int | None
+    path: str
+
+
+class Times(NamedTuple):
+    """When copies ran, and on which device each; a staged copy is two, one on each end."""
+
+    start_ns: Int64s
+    end_ns: Int64s
+    device_id: Int64s
+
+
+def transfer_times(profile: Profile) -> Mapping[Route, Times]:
+    """When the transfers of every route ran, in the order of the file."""
+    return profile.once(_transfer_times)
+
+
+def _transfer_times(profile: Profile) -> Mapping[Route, Times]:
+    pieces: dict[Route, list[Times]] = defaultdict(list)
+    for batch in profile.batches(_TIMES):
+        columns = np.stack([batch.column(i).to_numpy().astype(np.int64) for i in range(6)])
+        routes, member = np.unique(columns[:3], axis=1, return_inverse=True)
+        for index, (src, dst, path) in enumerate(routes.T.tolist()):
+            route = Route(_known(src), _known(dst), _PATHS[path])
+            pieces[route].append(Times(*columns[3:, member == index]))
+    return {
+        route: Times(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        for route, found in pieces.items()
+    }
+
+
+def _known(end: int) -> int | None:
+    return None if end == _UNKNOWN else end
+
+
+def end_name(end: int | None) -> str:
+    """An end of a copy for people: ``host``, ``device 1`` or ``unknown``."""
+    return "unknown" if end is None else "host" if end == HOST else f"device {end}"

@@ -2,12 +2,10 @@
 
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.copies import DST, EACH_TRANSFER, HOST, PATH, SRC
-from gpuprof.analyses.movement import IS_STAGED, IS_TRANSFER
+from gpuprof.analyses.copies import EACH_TRANSFER, HOST, Route, Times, end_name, transfer_times
 from gpuprof.analyses.timeline import COMMUNICATION, COMPUTE, timeline_of
 from gpuprof.analyses.transfers import bytes_per_s
 from gpuprof.intervals import Intervals, difference, union
@@ -48,10 +46,6 @@ _SUMS: Final = f"""
         {bytes_per_s("bytes", "duration_ns")} AS bytes_per_s
     FROM {EACH_TRANSFER} GROUP BY src, dst, path
     ORDER BY total_ns DESC, src, dst, path"""
-_TIMES: Final = f"""
-    SELECT start_ns, end_ns, {IS_STAGED} AS is_staged, device_id
-    FROM memcpys WHERE {IS_TRANSFER} AND ({SRC}) IS NOT DISTINCT FROM {{src}}
-        AND ({DST}) IS NOT DISTINCT FROM {{dst}} AND ({PATH}) = '{{path}}'"""
 
 
 def peer_matrix(profile: Profile) -> pa.Table:
@@ -85,32 +79,27 @@ def _ends(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def end_name(end: int | None) -> str:
-    """An end of a copy for people: ``host``, ``device 1`` or ``unknown``."""
-    return "unknown" if end is None else "host" if end == HOST else f"device {end}"
-
-
 def _exposed(profile: Profile, row: dict[str, Any]) -> dict[str, int | None]:
-    values = {end: "NULL" if row[end] is None else row[end] for end in ("src", "dst")}
-    times = profile.query(_TIMES.format(**values, path=row["path"]))
+    route = Route(row["src"], row["dst"], row["path"])
+    times = transfer_times(profile)[route]
     found: dict[str, int | None] = {}
     for end in ("src", "dst"):
         if row[end] is not None and row[end] != HOST:
-            running = _running_on(times, row[end])
+            running = _running_on(times, row[end], route)
             found[f"{end}_busy_ns"] = running.length
             found[f"{end}_exposed_ns"] = _without_kernels(profile, running, row[end])
     return found
 
 
-def _running_on(times: pa.Table, device: int) -> Intervals:
-    start, end, is_staged, device_id = (np.asarray(times.column(i)) for i in range(4))
+def _running_on(times: Times, device: int, route: Route) -> Intervals:
     # A staged half runs on one device only; a direct copy occupies both its ends.
-    here = ~is_staged | (device_id == device)
-    return union(start[here], end[here])
+    here = (times.device_id == device) | (route.path != "staged")
+    return union(times.start_ns[here], times.end_ns[here])
 
 
 def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
-    kernels = timeline_of(profile, device).busy
+    # A copy that starts in a window may end behind it, where kernels hide it too.
+    kernels = timeline_of(profile.whole or profile, device).busy
     return difference(difference(running, kernels[COMPUTE]), kernels[COMMUNICATION]).length
 
 

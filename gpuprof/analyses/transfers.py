@@ -41,8 +41,8 @@ TRANSFERS: Final = Schema(
 )
 
 _CALLS: Final = """(
-    SELECT DISTINCT process_id, correlation_id, true AS is_async FROM api_calls c
-    WHERE name LIKE '%Async%' AND EXISTS (
+    SELECT DISTINCT process_id, correlation_id, true AS is_async FROM {calls} c
+    WHERE is_async AND EXISTS (
         SELECT 1 FROM memcpys m WHERE m.correlation_id = c.correlation_id
             AND m.process_id IS NOT DISTINCT FROM c.process_id
             AND 'pageable' IN (m.src_memory_kind, m.dst_memory_kind)))"""
@@ -66,6 +66,7 @@ def transfers(profile: Profile) -> pa.Table:
         nothing was transferred.
     """
     knows_calls = profile.has("api_calls")
+    calls = profile.tagged("api_calls", "name LIKE '%Async%'", "is_async") if knows_calls else ""
     return TRANSFERS.conform(
         profile.query(f"""
         SELECT memcpy_kind, path, src_memory_kind, dst_memory_kind,
@@ -78,7 +79,7 @@ def transfers(profile: Profile) -> pa.Table:
             {bytes_per_s("bytes", "duration_ns")} AS bytes_per_s,
             {"count(is_async)" if knows_calls else "NULL"} AS pageable_async_calls
         FROM {EACH_TRANSFER} t
-            LEFT JOIN {_CALLS if knows_calls else _UNKNOWN_CALLS} a
+            LEFT JOIN {_CALLS.format(calls=calls) if knows_calls else _UNKNOWN_CALLS} a
             ON 'pageable' IN (t.src_memory_kind, t.dst_memory_kind)
             AND t.process_id IS NOT DISTINCT FROM a.process_id
             AND t.correlation_id = a.correlation_id

@@ -57,6 +57,12 @@ _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 _RANGE_KINDS: Final = {59: "push_pop", 60: "start_end"}
 _DOMAIN_CREATED: Final = 75
 _LOW_24_BITS: Final = 0xFFFFFF
+# Tables that number their names, and the name of a number. Names of API calls end in the version
+# that introduced the call (cudaLaunchKernel_v7000), which nsys itself leaves out.
+_NUMBERED: Final = {
+    "kernels": readable("value"),
+    "api_calls": f"regexp_replace({readable('value')}, '_v[0-9]{{4}}$', '')",
+}
 # CUPTI writes both times as 0 where they could not be collected.
 _TIMED: Final = 'WHERE NOT (t.start = 0 AND t."end" = 0)'
 
@@ -93,7 +99,9 @@ def views(tables: Tables) -> dict[str, View]:
         "graph_launches": (GRAPH_TRACE, _graph_launches),
     }
     found = {
-        name: View(make(tables)) for name, (raw, make) in made.items() if raw in tables.columns
+        name: View(make(tables), _names(tables, name))
+        for name, (raw, make) in made.items()
+        if raw in tables.columns
     }
     devices, runs = _devices(tables), _runs(tables)
     return (
@@ -107,9 +115,10 @@ def _kernels(tables: Tables) -> str:
     def pick(*names: str) -> str:
         return tables.pick(KERNEL, *names)
 
-    name, join = _string(tables, f"coalesce({pick('demangledName')}, {pick('shortName')})")
+    number = f"coalesce({pick('demangledName')}, {pick('shortName')})"
+    name, join = _string(tables, number)
     return f"""
-        SELECT {_place(tables, KERNEL)}, coalesce({name}, 'unknown') AS name,
+        SELECT {_place(tables, KERNEL)}, coalesce({name}, 'unknown') AS name, {number} AS name_id,
             {pick("gridX")} AS grid_x, {pick("gridY")} AS grid_y, {pick("gridZ")} AS grid_z,
             {pick("blockX")} AS block_x, {pick("blockY")} AS block_y, {pick("blockZ")} AS block_z,
             {pick("registersPerThread")} AS registers_per_thread,
@@ -117,6 +126,13 @@ def _kernels(tables: Tables) -> str:
             {pick("dynamicSharedMemory")} AS dynamic_shared_memory_bytes,
             {_graph_node(tables, KERNEL)} AS graph_node_id
         FROM raw.{KERNEL} t {join} {_TIMED}"""
+
+
+def _names(tables: Tables, table: str) -> str | None:
+    """Every name by its number, of the tables that give the number beside the name."""
+    if STRINGS not in tables.columns or table not in _NUMBERED:
+        return None
+    return f"SELECT id AS name_id, {_NUMBERED[table]} AS name FROM raw.{STRINGS}"
 
 
 def _memcpys(tables: Tables) -> str:
@@ -201,10 +217,8 @@ def _memsets(tables: Tables) -> str:
 
 
 def _api_calls(tables: Tables) -> str:
-    # Names end in the version that introduced the call (cudaLaunchKernel_v7000); nsys itself
-    # leaves it out. Joined in front of the millions of calls, names are cut once each.
-    names = f"""(SELECT id,
-            regexp_replace({readable("value")}, '_v[0-9]{{4}}$', '') AS name,
+    # Joined in front of the millions of calls, names are cut once each.
+    names = f"""(SELECT id, {_NUMBERED["api_calls"]} AS name,
             CASE WHEN value LIKE 'cuda%' THEN 'runtime' WHEN value LIKE 'cu%' THEN 'driver' END
                 AS api
         FROM raw.{STRINGS})"""
@@ -212,7 +226,8 @@ def _api_calls(tables: Tables) -> str:
     join = f"LEFT JOIN {names} s ON s.id = t.nameId" if has_names else ""
     name, api = ("coalesce(s.name, 'unknown')", "s.api") if has_names else ("'unknown'", "NULL")
     return f"""
-        SELECT {_times()}, {api} AS api, {name} AS name, {_thread(tables, RUNTIME)},
+        SELECT {_times()}, {api} AS api, {name} AS name, t.nameId AS name_id,
+            {_thread(tables, RUNTIME)},
             {tables.pick(RUNTIME, "correlationId")} AS correlation_id
         FROM raw.{RUNTIME} t {join}"""
 

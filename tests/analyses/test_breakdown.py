@@ -1,13 +1,16 @@
 """Each device's span, split exactly."""
 
+import itertools
+
 import pytest
 from drawing import draw
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.analyses.breakdown import ANALYSIS, BREAKDOWN, breakdown
 from gpuprof.analyses.timeline import timelines
 from gpuprof.cuda import TRANSFER_MEMCPY_KINDS, is_communication
+from gpuprof.profile import Part
 
 PARTS = (
     "span_ns",
@@ -193,6 +196,33 @@ def test_any_recording_splits_as_its_instants_do(kernels, memcpys, memsets):
     assert split(profile) == oracle(kernels, memcpys, memsets)
     for one, row in zip(timelines(profile), breakdown(profile).to_pylist(), strict=True):
         assert one.idle.length == row["idle_ns"]
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(KERNELS, min_size=1, max_size=8),
+    st.lists(COPIES, max_size=8),
+    st.sets(st.integers(-5, 90), max_size=4),
+)
+def test_parts_of_adjacent_windows_add_up_to_the_whole(kernels, memcpys, cuts):
+    profile = draw(kernels=kernels, memcpys=memcpys)
+    borders = [-10, *sorted(cuts), 100]
+    added = {}
+    for window in itertools.pairwise(borders):
+        for device, part in split(profile.restricted(Part((window,)))).items():
+            before = added.get(device, (0,) * len(part))
+            added[device] = tuple(a + b for a, b in zip(before, part, strict=True))
+
+    assert added == {device: whole for device, whole in split(profile).items() if whole[0]}
+
+
+def test_a_part_may_be_one_device_in_some_windows():
+    profile = draw(kernels=[(0, 10), (0, 10, {"device_id": 1})], memcpys=[(8, 30)])
+
+    assert split(profile.restricted(Part(device_id=1))) == {1: (10, 10, 0, 0, 0, 0)}
+    assert split(profile.restricted(Part(((5, 9), (20, 99)), device_id=0))) == {
+        0: (14, 4, 0, 10, 0, 0)
+    }
 
 
 def test_result_has_the_declared_columns():

@@ -4,6 +4,7 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.peer_matrix import PEER_MATRIX, peer_matrix
+from gpuprof.profile import Part
 
 PUSHED = {
     "memcpy_kind": "PtoP",
@@ -100,3 +101,9 @@ def test_unknown_ends_are_not_the_host():
     profile = draw(memcpys=[(0, 4, {"memcpy_kind": "PtoP"})])
 
     assert exposed(profile) == [("unknown", "unknown", None, None)]
+
+
+def test_kernels_behind_a_window_hide_a_copy_that_started_in_it():
+    profile = draw(kernels=[(0, 20)], memcpys=[(5, 15, PUSHED), (12, 18, PUSHED)])
+
+    assert exposed(profile.restricted(Part(((0, 10),)))) == [("device 0", "device 1", 0, 10)]
