@@ -4,9 +4,9 @@ Written for 2022.2 and newer; options that a version lacks are left out. Source:
 https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "CLI Profile Command Switch Options".
 """
 
+import errno
 import re
 import shutil
-import sqlite3
 import subprocess
 from contextlib import closing
 from functools import cache
@@ -31,6 +31,7 @@ _GPU_TABLES: Final = (
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
 )
 _PUSH_POP, _START_END = 59, 60
+_FULL: Final = "No space left on device"
 
 
 def obstacle(_: Program) -> RecordError | None:
@@ -58,8 +59,14 @@ def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
 
 
 def finish(run: Run, ended: Ended) -> Recorded:
-    """Export the report, and see whether it holds any GPU work."""
+    """Export the report, and see whether it holds any GPU work.
+
+    Raises:
+        OSError: The disk is full.
+    """
     if not (run.folder / REPORT).is_file():
+        if _FULL in _log(run):
+            raise OSError(errno.ENOSPC, _FULL)
         return Recorded(nothing_recorded=_failure("nsys wrote no report", run))
     if not _export(run.folder):
         reason = _failure("nsys could not export its report", run)
@@ -101,20 +108,35 @@ def _traceable(options: str) -> list[str]:
 
 
 def _export(folder: Path) -> bool:
+    """Whether the export is there and whole: nsys ends with 0 even where the disk was full.
+
+    Raises:
+        OSError: The disk is full.
+    """
     report, export = str(folder / REPORT), folder / EXPORT
     words = ["nsys", "export", "--type=sqlite", "--force-overwrite=true", f"--output={export}"]
+    # In a session of its own: a second Ctrl-C must not leave half an export.
+    done = subprocess.run(  # noqa: S603 - its words are ours
+        [*words, report],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        check=False,
+    )
     with (folder / RECORDER_LOG).open("ab") as log:
-        # In a session of its own: a second Ctrl-C must not leave half an export.
-        done = subprocess.run(  # noqa: S603 - its words are ours
-            [*words, report], stdout=log, stderr=log, start_new_session=True, check=False
-        )
-    if done.returncode != 0:
-        export.unlink(missing_ok=True)
-    return done.returncode == 0 and export.is_file()
+        log.write(done.stdout)
+    if b"disk is full" in done.stdout:
+        raise OSError(errno.ENOSPC, _FULL)
+    if done.returncode == 0 and export.is_file() and export.stat().st_size:
+        return True
+    export.unlink(missing_ok=True)
+    return False
 
 
 def _rows(export: Path) -> dict[str, int]:
     """Rows of GPU activities, and whole NVTX ranges; a table without rows is left out by nsys."""
+    import sqlite3  # noqa: PLC0415 - only this recorder needs it, and only at its end
+
     with closing(sqlite3.connect(f"{export.as_uri()}?mode=ro", uri=True)) as connection:
         there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         count = {
@@ -152,8 +174,9 @@ def _package_version(name: str) -> str | None:
 
 def _failure(what: str, run: Run) -> str:
     """What went wrong, with the last words of nsys."""
-    lines = [line.strip() for line in _log(run).replace("\r", "\n").splitlines() if line.strip()]
-    return f"{what}: {lines[-1]}" if lines else what
+    lines = _log(run).replace("\r", "\n").splitlines()
+    errors = [line.strip() for line in lines if re.search("fail|error", line, re.IGNORECASE)]
+    return f"{what}: {errors[-1]}" if errors else what
 
 
 def _log(run: Run) -> str:

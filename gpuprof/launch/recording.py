@@ -1,5 +1,7 @@
 """Record one run: all that can be wrong is found first, then it runs, then it is brought home."""
 
+import errno
+import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator
@@ -9,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gpuprof import __version__
 from gpuprof.errors import OutputError, RecordError
@@ -30,7 +32,8 @@ from gpuprof.manifest import (
     finish_manifest,
 )
 
-_ATTEMPTS = 2
+_ATTEMPTS: Final = 2
+_BLOCK_BYTES: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,16 @@ def record(
         ended = _run(run, recorder)
         with handling(_Patience(say).handle):
             recorded = recorder.finish(run, ended)
+            _check_space(run.folder)
             manifest = _last_manifest(manifest, run, ended, recorded)
             finish_manifest(run.folder, manifest)
     return Outcome(folder, manifest)
+
+
+def _check_space(folder: Path) -> None:
+    """A tool that met a full disk may have left half a file without a word."""
+    if shutil.disk_usage(folder).free < _BLOCK_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class _Patience:

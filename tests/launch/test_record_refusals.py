@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -143,3 +144,40 @@ def test_disk_that_fills_up_leaves_nothing_that_looks_like_a_run():
         "Error: run cannot be written: File too large; nothing of the run is left"
     )
     assert not Path("run").exists()
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """A file system of 300 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small file system cannot be mounted: not root, or not allowed")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_full_disk_leaves_nothing(tiny_disk):
+    Path("script.py").write_text("print('x' * 1_000_000)")
+    done = record("-o", f"{tiny_disk}/run", "script.py")
+
+    assert done.returncode == 1
+    assert done.stdout == "x" * 1_000_000 + "\n"
+    assert done.stderr.splitlines()[-1] == (
+        f"Error: {tiny_disk}/run cannot be written: No space left on device; "
+        "nothing of the run is left"
+    )
+    assert list(tiny_disk.iterdir()) == []
+
+
+@pytest.mark.profilers
+def test_full_disk_under_nsys_leaves_nothing(tiny_disk):
+    if shutil.which("nsys") is None:
+        pytest.skip("nsys is not installed")
+    # The report fits and its export does not; nsys itself ends with 0.
+    done = record("-o", f"{tiny_disk}/run", "script.py", recorder="nsys")
+
+    assert done.returncode == 1
+    assert "No space left on device; nothing of the run is left" in done.stderr
+    assert list(tiny_disk.iterdir()) == []

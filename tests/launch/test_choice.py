@@ -1,0 +1,142 @@
+"""Which recorder `auto` takes, and why."""
+
+# ruff: noqa: N802, SLF001 - the names of CUDA, and the way ctypes.byref is followed
+
+import pytest
+
+from gpuprof.errors import MissingToolError, UsageError
+from gpuprof.launch import choice, gpus
+from gpuprof.launch.choice import chosen
+from gpuprof.launch.contract import Program, Recorded, Recorder
+from gpuprof.launch.gpus import Gpu
+
+PROGRAM = Program(("python", "train.py"))
+K80 = Gpu("Tesla K80", (3, 7), 12 << 30)
+
+
+def recorder(name, obstacle=None):
+    return Recorder(name, "", lambda _: obstacle, lambda *_: Recorded())
+
+
+def missing(name):
+    return recorder(name, MissingToolError(f"{name} is not installed", f"Get {name}."))
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    monkeypatch.setattr(choice, "gpus", lambda: (K80,))
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(choice, "gpus", lambda: ())
+    monkeypatch.setattr(choice, "why_no_gpu", lambda: "no NVIDIA driver here")
+
+
+def names(*recorders):
+    taken, reason = chosen("auto", PROGRAM, recorders)
+    return taken.name, reason
+
+
+@pytest.mark.usefixtures("gpu")
+def test_gpu_is_recorded_with_nsys_where_it_is_there():
+    assert names(recorder("nvprof"), recorder("nsys"), recorder("tensorflow")) == (
+        "nsys",
+        "an NVIDIA GPU is here (Tesla K80)",
+    )
+
+
+@pytest.mark.usefixtures("gpu")
+def test_gpu_without_nsys_is_recorded_with_nvprof():
+    assert names(missing("nsys"), recorder("nvprof"))[0] == "nvprof"
+
+
+@pytest.mark.usefixtures("gpu")
+def test_gpu_without_tools_is_recorded_in_tensorflow_and_says_what_is_missing():
+    name, reason = names(missing("nsys"), missing("nvprof"), recorder("tensorflow"))
+
+    assert name == "tensorflow"
+    assert reason == (
+        "an NVIDIA GPU is here (Tesla K80); nsys is not installed; nvprof is not installed; "
+        "only what the program does in TensorFlow will be seen"
+    )
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_without_a_gpu_nsys_would_record_nothing_and_is_not_taken():
+    assert names(recorder("nsys"), recorder("tensorflow")) == (
+        "tensorflow",
+        "no NVIDIA driver here; only what the program does in TensorFlow will be seen",
+    )
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_program_that_imports_tensorflow_is_known_by_reading_it(tmp_path):
+    (tmp_path / "train.py").write_text("from models import tower")
+    (tmp_path / "models.py").write_text("import tensorflow as tf")
+    program = Program(("python", "train.py"), tmp_path / "train.py")
+    _, reason = chosen("auto", program, (recorder("tensorflow"),))
+
+    assert reason == "no NVIDIA driver here; the program imports TensorFlow"
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_nothing_that_can_record_is_an_error_with_a_way_out():
+    with pytest.raises(MissingToolError) as caught:
+        names(recorder("nsys"), missing("tensorflow"))
+
+    assert caught.value.message == (
+        "nothing here can record: no NVIDIA driver here; tensorflow is not installed"
+    )
+    assert caught.value.hint == "Get tensorflow."
+
+
+def test_recorder_that_was_asked_for_is_taken_or_says_why_not():
+    assert chosen("nsys", PROGRAM, (recorder("nsys"),))[0].name == "nsys"
+    with pytest.raises(MissingToolError, match="nsys is not installed"):
+        chosen("nsys", PROGRAM, (missing("nsys"),))
+
+
+def test_unknown_recorder_names_those_that_there_are():
+    with pytest.raises(UsageError) as caught:
+        chosen("vtune", PROGRAM, (recorder("nsys"), recorder("nvprof")))
+
+    assert caught.value.message == "there is no recorder vtune"
+    assert caught.value.hint == "Recorders: auto, nsys, nvprof."
+
+
+class FakeCuda:
+    """Answers as libcuda does for two GPUs."""
+
+    def cuInit(self, _flags):
+        return 0
+
+    def cuDeviceGetCount(self, count):
+        count._obj.value = 2
+        return 0
+
+    def cuDeviceGetName(self, name, _size, ordinal):
+        name.value = f"GPU number {ordinal}".encode()
+
+    def cuDeviceGetAttribute(self, value, attribute, _ordinal):
+        value._obj.value = {75: 7, 76: 5}[attribute]
+
+    def cuDeviceTotalMem_v2(self, size, _ordinal):
+        size._obj.value = 16 << 30
+
+
+def test_gpus_are_those_that_the_driver_tells(monkeypatch):
+    monkeypatch.setattr(gpus, "_driver", FakeCuda)
+    found = gpus.gpus.__wrapped__()
+
+    assert found == (
+        Gpu("GPU number 0", (7, 5), 16 << 30),
+        Gpu("GPU number 1", (7, 5), 16 << 30),
+    )
+
+
+def test_machine_without_a_driver_has_no_gpus(monkeypatch):
+    monkeypatch.setattr(gpus, "_driver", lambda: None)
+
+    assert gpus.gpus.__wrapped__() == ()
+    assert gpus.why_no_gpu() == "no NVIDIA driver here"
