@@ -73,6 +73,10 @@ class Part:
 _BATCH_ROWS = 1_000_000
 
 
+# Takes the SQL of a query that is about to run.
+_Herald = Callable[[str], None]
+
+
 def _prepare_nothing(_: "duckdb.DuckDBPyConnection") -> None:
     """A profile whose tables are all in memory."""
 
@@ -90,7 +94,8 @@ class Profile:
         origin: Where it came from.
         sources: Table name to Arrow data or `View`. An absent table was not recorded; a
             table with no rows was recorded, and nothing happened.
-        prepare: Makes the reader's file visible to the views, on a fresh DuckDB connection.
+        prepare: Makes the reader's file visible to the views, on a fresh DuckDB connection;
+            returns what must be told each query before it runs, or None.
         failure: What a failed query says about the reader's file; None where it is a bug.
         part: The part of the recording that its tables are restricted to; None for all of it.
         whole: The recording that this is a part of; None where it is whole.
@@ -98,7 +103,7 @@ class Profile:
 
     origin: Origin
     sources: Mapping[str, pa.Table | View] = field(repr=False)
-    prepare: "Callable[[duckdb.DuckDBPyConnection], None]" = field(
+    prepare: "Callable[[duckdb.DuckDBPyConnection], _Herald | None]" = field(
         default=_prepare_nothing, repr=False
     )
     failure: Callable[[Exception], GpuprofError | None] = field(default=_no_failure, repr=False)
@@ -143,7 +148,7 @@ class Profile:
             GpuprofError: The reader's file breaks its format's rules where the query reads it.
         """
         try:
-            return self._connection.sql(sql).to_arrow_table()
+            return self._announced(sql).to_arrow_table()
         except Exception as error:  # DuckDB raises what its extensions raise
             told = self.failure(error)
             if told is None:
@@ -156,7 +161,7 @@ class Profile:
         The next query ends it: read it to its end before.
         """
         try:
-            yield from self._connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
+            yield from self._announced(sql).to_arrow_reader(_BATCH_ROWS)
         except Exception as error:  # as in `query`
             told = self.failure(error)
             if told is None:
@@ -211,20 +216,26 @@ class Profile:
         """Every recorded table as a DataFrame (Arrow-backed), made when it is asked for."""
         return _Frames(self)
 
+    def _announced(self, sql: str) -> "duckdb.DuckDBPyRelation":
+        connection, herald = self._opened
+        if herald is not None:
+            herald(sql)
+        return connection.sql(sql)
+
     @cached_property
-    def _connection(self) -> "duckdb.DuckDBPyConnection":
+    def _opened(self) -> "tuple[duckdb.DuckDBPyConnection, _Herald | None]":
         import duckdb  # noqa: PLC0415 - 0.1 s that a summary of a text file does not need
 
         connection = duckdb.connect(
             config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         )
-        self.prepare(connection)
+        herald = self.prepare(connection)
         connection.execute("CREATE SCHEMA whole")
         for name, source in self.sources.items():
             self._expose(connection, name, source)
             chosen = f"SELECT * FROM whole.{name}{self._condition(name)}"
             connection.execute(f'CREATE VIEW "{name}" AS {chosen}')
-        return connection
+        return connection, herald
 
     def _condition(self, name: str) -> str:
         """SQL: what the rows of a table must fulfil to belong to the part."""

@@ -11,6 +11,7 @@ from gpuprof.profile import Profile
 from gpuprof.readers import (
     kineto,
     nsys_sqlite,
+    nsys_stats,
     nvprof_csv,
     nvprof_text,
     run_folder,
@@ -18,10 +19,12 @@ from gpuprof.readers import (
     xplane,
 )
 from gpuprof.readers.contract import HEAD_BYTES, Reader
+from gpuprof.readers.foreign import foreign
 
 READERS: Final[tuple[Reader, ...]] = (
     run_folder.READER,
     nsys_sqlite.READER,
+    nsys_stats.READER,
     nvprof_text.READER,
     nvprof_csv.READER,
     kineto.READER,
@@ -79,6 +82,10 @@ def find_reader(path: Path) -> Reader:
     if path.is_dir():
         msg = f"{path} is a folder, and no recording is in it"
         raise UnknownFormatError(msg, "Give a folder that `gpuprof record` made, or a file.")
+    known = foreign(read_head(path))
+    if known is not None:
+        msg = f"{path} is {known.what}"
+        raise UnknownFormatError(msg, known.hint)
     msg = f"{path}: looks like no known format"
     raise UnknownFormatError(msg, "See `gpuprof formats`, or name one with --reader.")
 

@@ -46,7 +46,7 @@ class Export:
         reader: Name of the reader.
         columns: Table name to the names of its columns.
         rows: All rows of a small SELECT, whose tables it names by bare names.
-        prepare: Makes the tables visible to DuckDB as ``raw.NAME``.
+        prepare: Makes the tables visible to DuckDB as ``raw.NAME``; see `Profile`.
         failure: What a failed query says about the file.
     """
 
@@ -54,7 +54,7 @@ class Export:
     reader: str
     columns: Mapping[str, frozenset[str]]
     rows: Callable[[str], list[tuple[Any, ...]]]
-    prepare: "Callable[[duckdb.DuckDBPyConnection], None]"
+    prepare: "Callable[[duckdb.DuckDBPyConnection], Callable[[str], None] | None]"
     failure: Callable[[Exception], GpuprofError | None]
 
     def has(self, table: str, *columns: str) -> bool:

@@ -5,11 +5,12 @@ With the package ``duckdb-extension-sqlite-scanner`` of the same version as Duck
 Both give the same tables. The user's file is never written, and no file is made beside it.
 """
 
+import json
 import shutil
 import sqlite3
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
@@ -61,21 +62,31 @@ class SqliteFile:
             InputError: Another program holds it locked.
         """
         try:
-            with closing(self._connect()) as connection:
+            with closing(self.connect()) as connection:
                 return connection.execute(sql).fetchall()
         except sqlite3.Error as error:
             raise self._told(error, self._broken_table()) from error
 
-    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Make all tables visible to DuckDB as ``raw.NAME``."""
-        if not self._attached(connection):
-            connection.execute("CREATE SCHEMA raw")
-            for table, columns in self.columns.items():
-                stream = f"stream of {table}"
-                connection.register(stream, _Stream(self, table, columns))
-                connection.execute(
-                    f"CREATE VIEW raw.{_quoted(table)} AS SELECT * FROM {_quoted(stream)}"
-                )
+    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> Callable[[str], None] | None:
+        """Make all tables visible to DuckDB as ``raw.NAME``.
+
+        Returns:
+            What must be told each query before it runs; None where DuckDB reads by itself.
+        """
+        if self._attached(connection):
+            return None
+        connection.execute("CREATE SCHEMA raw")
+        streams = [_Stream(self, table) for table in self.columns]
+        for stream in streams:
+            stream.show(connection)
+
+        def herald(sql: str) -> None:
+            (plan,) = connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
+            scans = "\n".join(_arrow_scans(json.loads(plan[1])))
+            for stream in streams:
+                stream.expect(scans)
+
+        return herald
 
     def failure(self, error: Exception) -> GpuprofError | None:
         """What a failed query says about the file; None where the file is not at fault."""
@@ -103,7 +114,8 @@ class SqliteFile:
     def _file(self) -> Path:
         return self.path if self.keep is None else self.keep.path
 
-    def _connect(self) -> sqlite3.Connection:
+    def connect(self) -> sqlite3.Connection:
+        """A connection that cannot write."""
         connection = sqlite3.connect(
             self.uri, uri=True, timeout=_LOCK_WAIT_S, check_same_thread=False
         )
@@ -113,7 +125,7 @@ class SqliteFile:
     def _broken_table(self) -> str | None:
         for table in self.columns:
             try:
-                with closing(self._connect()) as connection:
+                with closing(self.connect()) as connection:
                     for _ in connection.execute(f"SELECT * FROM {_quoted(table)}"):
                         pass
             except sqlite3.Error:
@@ -240,11 +252,30 @@ class _Copy:
 
 
 class _Stream:
-    """A table as a stream of Arrow batches that DuckDB starts anew for each query."""
+    """A table as a stream of Arrow batches, of which only the expected columns are read.
 
-    def __init__(self, file: SqliteFile, table: str, columns: Mapping[str, pa.DataType]) -> None:
-        self._file, self._table = file, table
-        self._schema = pa.schema(list(columns.items()))
+    DuckDB starts it anew for each query, and takes all columns: the others are null.
+    """
+
+    def __init__(self, file: SqliteFile, table: str) -> None:
+        self._file, self._table, self._columns = file, table, file.columns[table]
+        # In a query's plan these name the column and its table.
+        self._labels = {name: f"{table}.{name}." for name in self._columns}
+        self._expected = frozenset(self._columns)
+        self._schema = pa.schema([(self._labels[name], k) for name, k in self._columns.items()])
+
+    def show(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """Make the stream visible as a table of DuckDB."""
+        stream = f"stream of {self._table}"
+        connection.register(stream, self)
+        names = ", ".join(f"{_quoted(self._labels[n])} AS {_quoted(n)}" for n in self._columns)
+        connection.execute(
+            f"CREATE VIEW raw.{_quoted(self._table)} AS SELECT {names} FROM {_quoted(stream)}"
+        )
+
+    def expect(self, scans: str) -> None:
+        """Read only the columns that a query's plan names from now on."""
+        self._expected = frozenset(n for n, label in self._labels.items() if label in scans)
 
     def __arrow_c_schema__(self) -> object:
         return self._schema.__arrow_c_schema__()
@@ -254,16 +285,27 @@ class _Stream:
         return reader.__arrow_c_stream__(requested_schema)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        names = ", ".join(_quoted(name) for name in self._schema.names)
-        with closing(self._file._connect()) as connection:  # noqa: SLF001 - one module
+        chosen = [name for name in self._columns if name in self._expected]
+        names = ", ".join(map(_quoted, chosen)) or "NULL"
+        with closing(self._file.connect()) as connection:
             cursor = connection.execute(f"SELECT {names} FROM {_quoted(self._table)}")
             while rows := cursor.fetchmany(_BATCH_ROWS):
-                columns = zip(*rows, strict=True)
-                arrays = [
-                    pa.array(values, kind)
-                    for values, kind in zip(columns, self._schema.types, strict=True)
-                ]
-                yield pa.record_batch(arrays, schema=self._schema)
+                read = dict(zip(chosen, zip(*rows, strict=True), strict=False))
+                yield pa.record_batch(
+                    [
+                        pa.array(read[name], kind) if name in read else pa.nulls(len(rows), kind)
+                        for name, kind in self._columns.items()
+                    ],
+                    schema=self._schema,
+                )
+
+
+def _arrow_scans(plan: list[dict[str, Any]]) -> Iterator[str]:
+    """What a query's plan reads from streams, node by node."""
+    for node in plan:
+        if "ARROW" in node["name"]:
+            yield json.dumps(node["extra_info"], ensure_ascii=False)
+        yield from _arrow_scans(node["children"])
 
 
 def _quoted(name: str) -> str:

@@ -364,6 +364,28 @@ def test_processes_of_one_file_are_its_runs(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT count(*) FROM kernels", [3]),
+        ("SELECT count(*) FROM kernels WHERE device_id = 1", [2]),
+        ("SELECT start_ns FROM kernels WHERE stream_id IN (7, 8) AND device_id = 1", [5]),
+        ("SELECT max(end_ns) FROM kernels GROUP BY device_id HAVING sum(stream_id) > 8", [9]),
+        ("SELECT k.start_ns FROM kernels k JOIN memcpys m USING (correlation_id)", [7]),
+        ("SELECT start_ns FROM kernels ORDER BY stream_id DESC, device_id LIMIT 1", [7]),
+    ],
+)
+def test_a_query_reads_every_column_that_it_names(tmp_path, sql, expected):
+    kernels = [
+        kernel(1, 4, streamId=8),
+        kernel(5, 6, deviceId=1),
+        kernel(7, 9, deviceId=1, streamId=9, correlationId=4),
+    ]
+    tables = {KERNEL: kernels, MEMCPY: [memcpy(0, 1, HTOD, correlationId=4)]}
+
+    assert column(read_profile(write(tmp_path / "x.sqlite", tables)), sql) == expected
+
+
 @pytest.mark.parametrize("missing", ["start", "end"])
 def test_a_table_without_its_columns_is_named(tmp_path, missing):
     path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]}, drop={missing})

@@ -1,0 +1,54 @@
+"""Files that people take for recordings, which no reader can read: what they are, what to do."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A kind of file that is refused by name.
+
+    Args:
+        what: What it is, as in "run.nvvp is a ...".
+        hint: What to do instead.
+        marks: How the first bytes of such a file look.
+    """
+
+    what: str
+    hint: str
+    marks: re.Pattern[bytes]
+
+
+FOREIGN: Final = (
+    Foreign(
+        "a Git LFS pointer, not the file itself",
+        "Fetch it with `git lfs pull`.",
+        re.compile(rb"\Aversion https://git-lfs\.github\.com/spec/"),
+    ),
+    Foreign(
+        "a Jupyter notebook",
+        "Save the profiler's output in a file of its own, such as `nsys stats ... > report.txt`.",
+        re.compile(rb'\A\s*\{\s*"cells"\s*:|\A\s*\{.{0,2000}"nbformat"\s*:', re.DOTALL),
+    ),
+    Foreign(
+        "a session of the NVIDIA Visual Profiler, which holds no measurements itself",
+        "Give the file that it was imported from, or record with `nvprof -o run.nvprof`.",
+        re.compile(rb"\A(?:\xef\xbb\xbf)?<\?xml [^>]*>\s*<session\b"),
+    ),
+    Foreign(
+        "a profile of an nvprof that did not write SQLite yet",
+        "Print it with the nvprof that wrote it: `nvprof -i FILE --print-gpu-trace --csv`.",
+        re.compile(rb"\A\x00\x04\x00\x00[\x04\x05]\x00\x00\x00"),
+    ),
+    Foreign(
+        "a page of the web, not a recording",
+        "Download the file itself.",
+        re.compile(rb"\A\s*<!doctype html", re.IGNORECASE),
+    ),
+)
+
+
+def foreign(head: bytes) -> Foreign | None:
+    """What a file is whose first bytes are these, where it is known and cannot be read."""
+    return next((kind for kind in FOREIGN if kind.marks.search(head)), None)

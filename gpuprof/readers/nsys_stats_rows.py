@@ -1,0 +1,166 @@
+"""Sums that `nsys stats` printed, as rows of ``activity_summary``."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof import cuda
+from gpuprof.readers.nsys_stats_blocks import Block, Column, FaultError
+from gpuprof.readers.nsys_stats_numbers import (
+    NumberError,
+    Style,
+    integers,
+    mean_times,
+    shares,
+    sizes,
+    times,
+)
+from gpuprof.readers.nsys_stats_runs import API_NAME, Part
+
+Row = dict[str, Any]
+_CATEGORIES: Final = {"CUDA_API": "api", "CUDA_KERNEL": "kernel", "MEMORY_OPER": "memory"}
+# A table that sums up everything stands in only where the table of one kind is absent.
+_STANDS_FOR: Final = {
+    "kernel": ("kernel", "kernel_by_grid", "gpu", "api_gpu"),
+    "memory": ("memory", "gpu", "api_gpu"),
+    "api": ("api", "api_gpu"),
+}
+
+
+def summary_rows(run: Mapping[str, Sequence[Part]]) -> list[Row]:
+    """Rows of ``activity_summary`` of one recording.
+
+    Raises:
+        FaultError: A cell that must hold a number does not.
+    """
+    rows: list[Row] = []
+    for wanted, kinds in _STANDS_FOR.items():
+        part = next((p for kind in kinds for p in run.get(kind, ())), None)
+        if part is not None:
+            found = [row for row in _rows(part) if row.pop("category") == wanted]
+            rows += _one_per_kernel(found) if part.kind == "kernel_by_grid" else found
+    for part in run.get("size", ()):
+        _add_sizes(rows, part)
+    return rows
+
+
+def _rows(part: Part) -> Iterator[Row]:
+    block, style = part.block, part.style
+    with_faults = Numbers(block, style)
+    columns = {
+        "printed_share": with_faults(shares, "Time"),
+        "total_ns": with_faults(times, "Total Time"),
+        "calls": with_faults(counted, "Count"),
+        "min_ns": with_faults(times, "Min"),
+        "max_ns": with_faults(times, "Max"),
+        "mean_ns": with_faults(mean_times, "Avg"),
+        "median_ns": with_faults(mean_times, "Med"),
+        "stddev_ns": with_faults(mean_times, "StdDev"),
+    }
+    categories = block.texts("Category")
+    for number, name in enumerate(block.texts("Name")):
+        values = {column: cells[number] for column, cells in columns.items()}
+        category = _CATEGORIES.get(categories[number] or "", part.kind.removesuffix("_by_grid"))
+        if name is not None and (category != "api" or API_NAME.match(name)):
+            yield {**values, **_named(name, category), "category": category, **_section(part)}
+
+
+def _section(part: Part) -> Row:
+    """What the printed shares are shares of."""
+    if part.kind == "api_gpu":
+        return {"printed_share": None}
+    return {"section": part.kind.removesuffix("_by_grid")}
+
+
+def _named(name: str, category: str) -> Row:
+    if category != "memory":
+        return {"activity_kind": category, "name": name}
+    if cuda.is_memset(name):
+        return {"activity_kind": "memset", "name": "memset"}
+    return {"activity_kind": "memcpy", "name": cuda.memcpy_kind(name) or cuda.UNKNOWN}
+
+
+def _add_sizes(rows: list[Row], part: Part) -> None:
+    """Add bytes to the copies of the same kind, or rows where only sizes were printed."""
+    with_faults = Numbers(part.block, part.style)
+    totals, calls = with_faults(sizes, "Total"), with_faults(counted, "Count")
+    for name, size, count in zip(part.block.texts("Name"), totals, calls, strict=True):
+        if name is None:
+            continue
+        named = _named(name, "memory")
+        same = [row for row in rows if named.items() <= row.items() and row["calls"] == count]
+        if same:
+            same[0]["bytes"] = size
+        else:
+            rows.append({**named, "calls": count, "bytes": size, "section": "memory"})
+
+
+def _one_per_kernel(rows: Iterable[Row]) -> list[Row]:
+    """One row per name where the rows of a kernel were split by the shape of its launch."""
+    merged: dict[str, list[Row]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        # A name that was cut may be that of several kernels.
+        merged[f"{row['name']}{number}" if row["name"].endswith("…") else row["name"]].append(row)
+    return [_merged(parts) for parts in merged.values()]
+
+
+def _merged(rows: Sequence[Row]) -> Row:
+    if len(rows) == 1:
+        return rows[0]
+    calls, total = _over(sum, rows, "calls"), _over(sum, rows, "total_ns")
+    return {
+        **rows[0],
+        "calls": calls,
+        "total_ns": total,
+        "min_ns": _over(min, rows, "min_ns"),
+        "max_ns": _over(max, rows, "max_ns"),
+        "mean_ns": total / calls if calls and total is not None else None,
+        # The parts do not tell the median of the whole.
+        "median_ns": None,
+        "stddev_ns": None,
+        "printed_share": _over(sum, rows, "printed_share"),
+    }
+
+
+def _over(fold: Any, rows: Sequence[Row], column: str) -> Any:  # noqa: ANN401 - int or float
+    values = [row[column] for row in rows]
+    return None if None in values else fold(values)
+
+
+def counted(column: Column, style: Style) -> pa.Array:
+    """A column of counts or numbers of devices, as integers."""
+    return integers(column, style, 1)
+
+
+_Read = Callable[[Column, Style], pa.Array]
+
+
+class Numbers:
+    """Columns of one table as lists of numbers, with the place of a cell that is none."""
+
+    def __init__(self, block: Block, style: Style) -> None:
+        self._block = block
+        self._style = style
+
+    def __call__(self, read: _Read, name: str) -> list[Any]:
+        """A column of numbers as a list.
+
+        Raises:
+            FaultError: A cell is no number.
+        """
+        found: list[Any] = self.array(read, name).to_pylist()
+        return found
+
+    def array(self, read: _Read, name: str) -> pa.Array:
+        """A column of numbers.
+
+        Raises:
+            FaultError: A cell is no number.
+        """
+        try:
+            return read(self._block.column(name), self._style)
+        except NumberError as error:
+            lines = error.row + 1 if self._block.has_lines else 0
+            raise FaultError(self._block.offset, f"{error} under {name}", lines) from error

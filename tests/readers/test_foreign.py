@@ -1,0 +1,52 @@
+"""Files that people take for recordings are refused by name."""
+
+import pytest
+
+import gpuprof
+from gpuprof.errors import UnknownFormatError
+
+
+@pytest.mark.parametrize(
+    ("content", "what", "hint"),
+    [
+        pytest.param(
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+            "a Git LFS pointer, not the file itself",
+            "Fetch it with `git lfs pull`.",
+            id="lfs-pointer",
+        ),
+        pytest.param(
+            b'{\n "cells": [\n  {"outputs": [{"text": [" CUDA Kernel Statistics:\\n"]}]}\n ]}',
+            "a Jupyter notebook",
+            "Save the profiler's output in a file of its own, such as "
+            "`nsys stats ... > report.txt`.",
+            id="notebook",
+        ),
+        pytest.param(
+            b'<?xml version="1.0"?>\n<session version="1">',
+            "a session of the NVIDIA Visual Profiler, which holds no measurements itself",
+            "Give the file that it was imported from, or record with `nvprof -o run.nvprof`.",
+            id="visual-profiler",
+        ),
+        pytest.param(
+            b"\x00\x04\x00\x00\x05\x00\x00\x00\x01\x04",
+            "a profile of an nvprof that did not write SQLite yet",
+            "Print it with the nvprof that wrote it: `nvprof -i FILE --print-gpu-trace --csv`.",
+            id="old-nvprof",
+        ),
+        pytest.param(
+            b"\n<!DOCTYPE html><html><body>Log in</body></html>",
+            "a page of the web, not a recording",
+            "Download the file itself.",
+            id="web-page",
+        ),
+    ],
+)
+def test_file_of_another_kind_is_refused_by_name(tmp_path, content, what, hint):
+    path = tmp_path / "run.nvvp"
+    path.write_bytes(content)
+
+    with pytest.raises(UnknownFormatError) as caught:
+        gpuprof.read_profile(path)
+    assert caught.value.message == f"{path} is {what}"
+    assert caught.value.hint == hint
