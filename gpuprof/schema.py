@@ -267,8 +267,9 @@ OPERATIONS: Final = Schema(
         "operation_type": Column(TEXT, "", "MatMul, Conv2D, ..."),
         "requested_device": Column(TEXT, "", "Device that the script asked for; null for none."),
         "device": Column(TEXT, "", "Device it ran on.", required=True),
-        "calls": Column(INT, "1", "How often it ran; null where not traced."),
-        "total_ns": Column(INT, "ns", "Host time of all calls; null where not traced."),
+        "calls": Column(INT, "1", "How often it ran; null where not known."),
+        "traced_calls": Column(INT, "1", "Calls in total_ns; the cheapest are not traced."),
+        "total_ns": Column(INT, "ns", "Host time of the traced calls; null where none was."),
     },
 )
 FUNCTIONS: Final = Schema(

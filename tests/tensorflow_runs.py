@@ -42,6 +42,7 @@ def document(*copies, **changes):
                 "requested_device": "CPU:0",
                 "device": "CPU:0",
                 "calls": 10,
+                "traced_calls": 9,
                 "total_ns": 1000,
             }
         ],

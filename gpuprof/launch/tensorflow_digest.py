@@ -8,7 +8,8 @@ Format ``gpuprof-tensorflow``, version 1, one JSON object:
 - ``functions``: each tf.function: ``function``, ``executions`` that a window saw whole,
   ``is_step`` (the training step: it has gradients and updates variables);
 - ``operations``: ``function``, ``operation``, ``operation_type``, ``requested_device`` (null:
-  none), ``device`` it ran on, ``calls`` and ``total_ns`` of host time (null: not traced);
+  none), ``device`` it ran on, ``calls`` (null: not known), ``traced_calls`` and ``total_ns``, the
+  host time of these (TensorFlow stops tracing the cheapest operations after some 1,400 runs);
 - ``tensor_copies``: ``function`` (null: an eager operation's input), ``src_device``,
   ``dst_device``, ``tensor``, ``src_operation``, ``dst_operation``, ``is_gradient``,
   ``is_control``, ``calls``, ``bytes_per_call`` (null: unknown; control edges carry no data);
@@ -35,6 +36,8 @@ FORMAT_VERSION: Final = 1
 FOLDERS: Final = "tensorflow-*"
 
 _TRACE_NUMBER: Final = re.compile(r"^__(?:inference|forward|backward)_(.*?)_\d+$")
+# Operations that were traced no more often than this were traced whenever they ran.
+_TRACED_FOR_SURE: Final = 900
 _LOCAL: Final = "/job:localhost/replica:0/task:0/device:"
 
 Row = dict[str, Any]
@@ -57,6 +60,7 @@ class _Seen:
     calls: Counter[str] = field(default_factory=Counter)
     total_ns: Counter[str] = field(default_factory=Counter)
     sends: Counter[Sent] = field(default_factory=Counter)
+    received: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -128,30 +132,35 @@ def _add(total: _Sum, number: int, window: Window | None, graphs: list[Row]) -> 
             key = (root.function, execution.step_id, execution is not root)
             groups.setdefault(key, []).append(execution)
     for (function, step_id, is_called), executions in groups.items():
-        index = _graph_of(None if is_called else function, executions, graphs)
+        received = window.received.get(step_id, Counter())
+        name = None if is_called else function
+        index = _graph_of(name, executions, received, graphs)
         seen = total.seen.setdefault(
             (function, index, is_called),
             _Seen(function, None if index is None else graphs[index], is_called),
         )
         seen.step_ids.add((number, step_id))
+        seen.received += received
         for execution in executions:
             seen.calls += execution.calls
             seen.total_ns += execution.total_ns
             seen.sends += execution.sends
 
 
-def _graph_of(name: str | None, executions: list[Execution], graphs: list[Row]) -> int | None:
+def _graph_of(
+    name: str | None, executions: list[Execution], received: Counter[str], graphs: list[Row]
+) -> int | None:
     """The graph of a function: by its name, else the only one with all that was sent and ran."""
     named = [i for i, g in enumerate(graphs) if name in g["functions"]]
-    fitting = [i for i in named or range(len(graphs)) if _fits(graphs[i], executions)]
+    fitting = [i for i in named or range(len(graphs)) if _fits(graphs[i], executions, received)]
     sizes = {json.dumps(graphs[i]["copies"], sort_keys=True) for i in fitting}
     return fitting[-1] if len(sizes) == 1 else None
 
 
-def _fits(graph: Row, executions: list[Execution]) -> bool:
+def _fits(graph: Row, executions: list[Execution], received: Counter[str]) -> bool:
     operations = {row[0] for row in graph["operations"]}
     sends = {row["send"] for row in graph["copies"]}
-    return all(
+    return {row["recv"] for row in graph["copies"]} >= received.keys() and all(
         operations >= e.calls.keys() and sends >= {s.node for s in e.sends} for e in executions
     )
 
@@ -183,34 +192,60 @@ def _functions(seen: Iterable[_Seen], steps: set[str]) -> Iterator[Row]:
 
 def _operations(seen: _Seen) -> Iterator[Row]:
     for name, kind, requested, device in seen.graph["operations"] if seen.graph else ():
-        calls = seen.calls.get(name)
+        traced = seen.calls.get(name)
         yield {
             "function": label(seen.function),
             "operation": name,
             "operation_type": kind,
             "requested_device": requested,
             "device": device,
-            "calls": calls,
-            "total_ns": None if calls is None else seen.total_ns[name],
+            "calls": None if traced is None else _calls(seen, traced),
+            "traced_calls": traced,
+            "total_ns": None if traced is None else seen.total_ns[name],
         }
 
 
+def _calls(seen: _Seen, traced: int) -> int | None:
+    """How often an operation ran that was traced so often."""
+    if seen.graph and not seen.graph["has_control_flow"]:
+        return len(seen.step_ids)  # one that runs at all runs once in each execution
+    return traced if max(seen.calls.values()) <= _TRACED_FOR_SURE else None
+
+
 def _copies(seen: _Seen) -> Iterator[Row]:
-    known = {row["send"]: row for row in seen.graph["copies"]} if seen.graph else {}
-    for sent, calls in sorted(seen.sends.items(), key=lambda item: item[0].node):
-        row = known.get(sent.node)
-        takers = row["dst_operations"] if row else []
+    rows = seen.graph["copies"] if seen.graph else _copies_without_graph(seen)
+    for row in rows:
+        calls = seen.received[row["recv"]] if seen.graph else row["calls"]
+        if not calls:
+            continue
+        takers = row["dst_operations"]
         yield {
             "function": label(seen.function),
+            "src_device": row["src_device"],
+            "dst_device": row["dst_device"],
+            "tensor": row["tensor"],
+            "src_operation": row["src_operation"],
+            "dst_operation": takers[0] if takers else None,
+            "is_gradient": row["is_gradient"],
+            "is_control": row["is_control"],
+            "calls": calls,
+            "bytes_per_call": row["bytes_per_call"],
+        }
+
+
+def _copies_without_graph(seen: _Seen) -> Iterator[Row]:
+    """What the traced ``_Send`` operations say of themselves."""
+    for sent, calls in sorted(seen.sends.items(), key=lambda item: item[0].node):
+        yield {
             "src_device": short(sent.src_device),
             "dst_device": short(sent.dst_device),
-            "tensor": row["tensor"] if row else sent.source,
-            "src_operation": row["src_operation"] if row else sent.source,
-            "dst_operation": takers[0] if takers else sent.taker,
-            "is_gradient": row["is_gradient"] if row else None,
-            "is_control": row["is_control"] if row else "/ctrl/_" in sent.source,
+            "tensor": sent.source,
+            "src_operation": sent.source,
+            "dst_operations": [sent.taker],
+            "is_gradient": None,
+            "is_control": "/ctrl/_" in sent.source,
             "calls": calls,
-            "bytes_per_call": row["bytes_per_call"] if row else None,
+            "bytes_per_call": None,
         }
 
 
@@ -256,6 +291,9 @@ def _notes(folder: Path, seen: list[_Seen], total: _Sum, windows: list[Row]) -> 
     if without:
         names = ", ".join(without)
         yield f"no graph was kept of {names} or of what it calls: sizes of its copies are unknown"
+    lost = sum(one.received.total() - one.sends.total() for one in seen if one.graph is None)
+    if lost:
+        yield f"{lost} copies in functions without a graph were not traced"
     if any(one.graph and one.graph["collectives"] for one in seen):
         yield "collective operations ran; what they move between devices is not counted"
     moved = fallbacks(row for one in seen for row in _operations(one))

@@ -56,6 +56,7 @@ def row(graph: Any, names: list[str]) -> dict[str, Any]:
         "functions": names,
         "is_training": any(n.op.startswith(_UPDATES) for n in real)
         and any(is_gradient(n.name) for n in real),
+        "has_control_flow": any(n.op in ("Switch", "_SwitchN") for n in real),
         "collectives": sum(n.op.startswith(("Collective", "Nccl")) for n in real),
         "operations": [
             [n.name, n.op, short(asked[n.name]) if n.name in asked else None, short(n.device)]
@@ -71,6 +72,7 @@ def _copies(graph: Any, nodes: list[Any]) -> Iterator[dict[str, Any]]:
         return
     sizes = tensor_bytes(graph.post_optimization_graph)
     takers = _takers(nodes)
+    recvs = {n.attr["tensor_name"].s.decode(): n.name for n in nodes if n.op in _RECVS}
     controls = {n.name for n in nodes if n.op == "Const" and "/ctrl/_" in n.name}
     for send in sends:
         key = send.attr["tensor_name"].s.decode()
@@ -79,6 +81,7 @@ def _copies(graph: Any, nodes: list[Any]) -> Iterator[dict[str, Any]]:
         is_control = source in controls
         yield {
             "send": send.name,
+            "recv": recvs.get(key),
             "src_device": short(send.attr["send_device"].s.decode()),
             "dst_device": short(send.attr["recv_device"].s.decode()),
             "tensor": key.split("_", 2)[-1],

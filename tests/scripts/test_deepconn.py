@@ -1,0 +1,132 @@
+import re
+
+import pytest
+from tensorflow_recording import ROOT, manifest, needs_tensorflow, record, run
+
+from gpuprof.analyses.tensor_transfers import per_step, tensor_transfers
+from gpuprof.readers import read_profile
+
+SCRIPT = ROOT / "scripts" / "deepconn.py"
+PLACEMENTS = ("single", "dual", "dual-colocated", "exaggerated")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Each placement's run folder and what it printed."""
+    base = tmp_path_factory.mktemp("deepconn")
+    options = ("--size", "small", "--epochs", 2, "--steps", 5)
+    found = {}
+    for name in PLACEMENTS:
+        done = record(base / name, SCRIPT, "--placement", name, *options)
+        assert done.returncode == 0, done.stderr
+        found[name] = base / name, done.stdout
+    return found
+
+
+def profile(folder):
+    [path] = folder.glob("tensorflow-*.json")
+    return read_profile(path)
+
+
+class TestRecorded:
+    pytestmark = needs_tensorflow
+
+    @pytest.mark.parametrize(
+        ("placement", "copies", "moved"),
+        [
+            pytest.param("single", 0, 0, id="single"),
+            # The item tower's words there; its features, activations and weights back for the
+            # gradients; the gradients there again.
+            pytest.param("dual", 16, 26_587_520, id="dual"),
+            # 128 x 200 words of 4 bytes there, 128 x 32 features and their gradients.
+            pytest.param("dual-colocated", 3, 102_400 + 2 * 16_384, id="dual-colocated"),
+            pytest.param("exaggerated", 22, 46_281_088, id="exaggerated"),
+        ],
+    )
+    def test_a_step_copies_what_its_placement_makes_it_copy(self, runs, placement, copies, moved):
+        [row] = per_step(profile(runs[placement][0])).to_pylist()
+
+        assert row["steps"] == 10
+        assert (row["copies_per_step"], row["bytes_per_step"]) == (copies, moved)
+
+    def test_nearly_all_that_dual_moves_is_for_the_item_towers_gradients(self, runs):
+        rows = tensor_transfers(profile(runs["dual"][0])).to_pylist()
+        [row] = per_step(profile(runs["dual"][0])).to_pylist()
+
+        # All but the item's words and its features.
+        assert row["gradient_bytes_per_step"] == 26_587_520 - 102_400 - 16_384
+        assert all(r["is_gradient"] for r in rows[:4])
+        assert all(r["name_scope"].startswith("item_") for r in rows[:4])
+
+    def test_every_placement_gives_the_same_loss(self, runs):
+        losses = {
+            name: [float(text) for text in re.findall(r"loss (\S+)", printed)]
+            for name, (_, printed) in runs.items()
+        }
+
+        assert len(losses["single"]) == 2
+        for name in PLACEMENTS[1:]:
+            assert losses[name] == pytest.approx(losses["single"], abs=1e-6)
+
+    def test_every_operation_ran_where_it_was_asked_to(self, runs):
+        rows = profile(runs["exaggerated"][0]).table("operations").to_pylist()
+        asked = [r for r in rows if r["requested_device"] and r["calls"]]
+
+        assert len(asked) > 20
+        assert all(r["requested_device"] == r["device"] for r in asked)
+        assert {r["device"] for r in rows} == {"CPU:0", "CPU:1"}
+
+    def test_epochs_and_devices_are_in_the_manifest(self, runs):
+        folder, printed = runs["dual"]
+        epochs = manifest(folder)["epochs"]
+
+        assert [(e["epoch"], e["steps"]) for e in epochs] == [(0, 5), (1, 5)]
+        assert [d["name"] for d in manifest(folder)["devices"]] == ["CPU:0", "CPU:1"]
+        average = float(re.search(r"average of 2 epochs: (\S+) s", printed)[1])
+        assert manifest(folder)["seconds_per_epoch"] == pytest.approx(average, abs=0.01)
+
+    def test_the_devices_and_why_are_said_first(self, runs):
+        first = runs["dual"][1].splitlines()[0]
+
+        assert first.startswith("DeepCoNN, placement dual, on two ")
+
+
+class TestAlone:
+    pytestmark = needs_tensorflow
+
+    def test_it_runs_without_gpuprof_at_its_published_size(self, tmp_path):
+        (tmp_path / "gpuprof.py").write_text("raise ImportError", encoding="utf-8")
+        done = run(SCRIPT, "--epochs", 1, "--steps", 2, PYTHONPATH=str(tmp_path))
+
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"average of 1 epochs: \d+\.\d+ s\n", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param(
+            ("--placement", "both"),
+            "argument --placement: invalid choice: 'both' (choose from ",
+            id="placement",
+        ),
+        pytest.param(
+            ("--epochs", "0"),
+            "argument --epochs: expected a whole number of 1 or more, found 0",
+            id="no-epochs",
+        ),
+        pytest.param(
+            ("--seed", "-1"),
+            "argument --seed: expected a whole number of 0 or more, found -1",
+            id="seed-below-zero",
+        ),
+        pytest.param(("--lr", "1"), "unrecognized arguments: --lr 1", id="unknown"),
+    ],
+)
+def test_a_bad_argument_gets_one_line_before_tensorflow_is_loaded(options, message):
+    done = run("-X", "importtime", SCRIPT, *options)
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
+
+    assert (done.returncode, len(lines)) == (2, 1)
+    assert lines[0].startswith(f"deepconn.py: {message}")
+    assert "tensorflow" not in done.stderr
