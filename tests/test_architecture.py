@@ -14,6 +14,7 @@ LAYERS = (
     ("schema",),
     ("intervals",),
     ("profile",),
+    ("window",),
     ("readers",),
     ("analyses",),
     ("reports",),

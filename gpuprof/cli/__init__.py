@@ -17,6 +17,8 @@ COMMANDS: Final[dict[str, str]] = {
     "report": "gpuprof.cli.report:command",
     "compare": "gpuprof.cli.compare:command",
     "formats": "gpuprof.cli.formats:command",
+    "convert": "gpuprof.cli.convert:command",
+    "slice": "gpuprof.cli.slice:command",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from gpuprof.errors import InputError, UnknownFormatError
 from gpuprof.profile import Profile
 from gpuprof.readers import (
+    gpuprof_file,
     kineto,
     nsys_sqlite,
     nsys_stats,
@@ -30,6 +31,7 @@ READERS: Final[tuple[Reader, ...]] = (
     kineto.READER,
     tensorflow_run.READER,
     xplane.READER,
+    gpuprof_file.READER,
 )
 
 

@@ -210,7 +210,7 @@ READER: Final = Reader(
         "devices",
         "runs",
     ),
-    cannot="Before 2024 times are whole microseconds. Annotations are the host's.",
+    cannot="parts of a microsecond before 2024, or what part of a kernel's shared memory is static",
     read=read,
     recognises=_recognises,
 )

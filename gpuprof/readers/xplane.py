@@ -110,7 +110,7 @@ READER: Final = Reader(
         "nvtx_ranges",
         "devices",
     ),
-    cannot="Processes; ranges other than numbered steps; memory kinds before 2021.",
+    cannot="processes, ranges other than numbered steps, or kinds of memory before 2021",
     read=read,
     recognises=_recognises,
 )

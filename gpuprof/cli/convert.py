@@ -1,0 +1,37 @@
+"""``gpuprof convert``: keep a recording in one small file."""
+
+import click
+
+from gpuprof.cli.options import progress, reader_option
+
+
+@click.command(name="convert", no_args_is_help=True)
+@click.argument("file", type=click.Path())
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="The file to write; its name should end in .gpuprof.",
+)
+@click.option("--force", is_flag=True, help="Replace the output if it exists already.")
+@reader_option
+def command(*, file: str, output: str, force: bool, reader: str | None) -> None:
+    """Write a recording as gpuprof's own file: small enough to mail, quick to read again.
+
+    FILE is a recording in any format that `gpuprof formats` lists, a folder, or - for standard
+    input. The result holds all tables that gpuprof reads from it, as Parquet, and where they
+    came from; no environment variables and no names of hosts. Every command reads it.
+
+    \b
+    Example:
+      gpuprof convert train.sqlite -o train.gpuprof
+      gpuprof report train.gpuprof
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.render.gpuprof_file import save  # noqa: PLC0415
+    from gpuprof.render.output import prepare  # noqa: PLC0415
+
+    target = prepare(output, is_forced=force)
+    progress(f"Reading {file} ...")
+    save(read_profile(file, reader), target)

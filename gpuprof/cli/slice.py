@@ -1,0 +1,89 @@
+"""``gpuprof slice``: cut a part out of a recording."""
+
+import click
+
+from gpuprof.cli.options import progress, reader_option
+from gpuprof.units import parse_ns
+
+
+def _ns(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """A time with its unit, in nanoseconds."""
+    try:
+        return None if text is None else parse_ns(text)
+    except ValueError as error:
+        msg = f"{error}, such as 1.5s, 20ms or 300us"
+        raise click.BadParameter(msg) from error
+
+
+@click.command(name="slice", no_args_is_help=True)
+@click.argument("file", type=click.Path())
+@click.option(
+    "--from",
+    "from_ns",
+    callback=_ns,
+    metavar="TIME",
+    help="Start, as 1.5s, 20ms or 300us.",
+)
+@click.option(
+    "--to",
+    "to_ns",
+    callback=_ns,
+    metavar="TIME",
+    help="End, which is not part of it.",
+)
+@click.option("--range", "text", metavar="NAME", help="NVTX range or annotation to cut out.")
+@click.option(
+    "--occurrence",
+    type=int,
+    metavar="N",
+    help="Which of the ranges of this name, 0 for the first.",
+)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="The file to write; its name should end in .gpuprof.",
+)
+@click.option("--force", is_flag=True, help="Replace the output if it exists already.")
+@reader_option
+def command(  # noqa: PLR0913 - one parameter per option
+    *,
+    file: str,
+    from_ns: int | None,
+    to_ns: int | None,
+    text: str | None,
+    occurrence: int | None,
+    output: str,
+    force: bool,
+    reader: str | None,
+) -> None:
+    """Cut a window of time, or one NVTX range, out of a recording.
+
+    Times count from the recording's start. Every kernel, copy and call that starts in the
+    window is kept whole, so windows side by side add up to the recording; FILE stays as it is.
+    Work that a range launches may run on the GPU after the range has ended: it is not part of
+    the range's window.
+
+    \b
+    Example:
+      gpuprof slice train.sqlite --range "epoch 1" -o epoch-1.gpuprof
+      gpuprof slice train.sqlite --from 1.5s --to 2s -o part.gpuprof
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.render.gpuprof_file import save  # noqa: PLC0415
+    from gpuprof.render.output import prepare  # noqa: PLC0415
+    from gpuprof.window import Window, cut, window_of_range  # noqa: PLC0415
+
+    is_timed = from_ns is not None or to_ns is not None
+    if is_timed == (text is not None):
+        msg = "Give either --from and --to, or --range."
+        raise click.UsageError(msg)
+    if occurrence is not None and text is None:
+        msg = "--occurrence says which --range is meant."
+        raise click.UsageError(msg)
+    target = prepare(output, is_forced=force)
+    progress(f"Reading {file} ...")
+    profile = read_profile(file, reader)
+    window = window_of_range(profile, text, occurrence) if text else Window(from_ns, to_ns)
+    save(cut(profile, window), target)

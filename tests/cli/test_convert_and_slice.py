@@ -1,0 +1,143 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+TRACE = {
+    "schemaVersion": 1,
+    "traceEvents": [
+        {
+            "ph": "X",
+            "cat": "kernel",
+            "name": f"k{start}",
+            "pid": 0,
+            "tid": 7,
+            "ts": 1_000 + start,
+            "dur": 5,
+            "args": {"device": 0, "context": 1, "stream": 7, "correlation": start},
+        }
+        for start in (0, 10, 20)
+    ]
+    + [
+        {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 1, "tid": 1}
+        | {"ts": 1_010, "dur": 10, "args": {}}
+    ],
+}
+
+
+def gpuprof(*words, folder, status=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuprof", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        timeout=60,
+    )
+    assert done.returncode == status, done.stderr
+    return done
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "trace.json").write_text(json.dumps(TRACE), encoding="utf-8")
+    return tmp_path
+
+
+def kernels(folder, name):
+    from gpuprof.readers import read_profile  # noqa: PLC0415 - the commands run beside
+
+    return read_profile(folder / name).table("kernels").column("name").to_pylist()
+
+
+def test_a_converted_recording_says_what_the_original_says(folder):
+    gpuprof("convert", "trace.json", "-o", "run.gpuprof", folder=folder)
+    reports = [
+        json.loads(gpuprof("report", name, "--format", "json", folder=folder).stdout)["tables"]
+        for name in ("trace.json", "run.gpuprof")
+    ]
+
+    assert reports[0] == reports[1]
+    assert kernels(folder, "run.gpuprof") == ["k0", "k10", "k20"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--from", "10us"), ["k10", "k20"]),
+        (("--to", "10us"), ["k0"]),
+        (("--from", "0.01ms", "--to", "20us"), ["k10"]),
+        (("--range", "step"), ["k10"]),
+    ],
+)
+def test_a_slice_holds_what_starts_in_it(folder, words, expected):
+    before = (folder / "trace.json").read_bytes()
+    gpuprof("slice", "trace.json", *words, "-o", "part.gpuprof", folder=folder)
+
+    assert kernels(folder, "part.gpuprof") == expected
+    assert (folder / "trace.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        pytest.param(
+            ("slice", "trace.json"), 2, "Give either --from and --to, or --range.", id="no"
+        ),
+        pytest.param(
+            ("slice", "trace.json", "--from", "1s", "--range", "step"),
+            2,
+            "Give either --from and --to, or --range.",
+            id="both",
+        ),
+        pytest.param(
+            ("slice", "trace.json", "--from", "1s", "--occurrence", "1"),
+            2,
+            "--occurrence says which --range is meant.",
+            id="occurrence-alone",
+        ),
+        pytest.param(
+            ("slice", "trace.json", "--from", "ten"),
+            2,
+            'expected a number with a unit, found "ten", such as 1.5s, 20ms or 300us',
+            id="no-time",
+        ),
+        pytest.param(
+            ("slice", "trace.json", "--from", "2us", "--to", "1us"),
+            2,
+            "Error: the window ends at 1.000 us, not after 2.000 us",
+            id="backwards",
+        ),
+        pytest.param(
+            ("slice", "trace.json", "--from", "9s"),
+            1,
+            "Error: trace.json: nothing starts from 9.000 s to the end",
+            id="nothing",
+        ),
+        pytest.param(("convert", "none.json"), 1, "Error: none.json: no such file", id="no-file"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_leaves_no_file(folder, words, status, message):
+    done = gpuprof(*words, "-o", "out.gpuprof", folder=folder, status=status)
+
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in folder.iterdir()] == ["trace.json"]
+
+
+def test_an_output_that_exists_is_replaced_only_when_told(folder):
+    (folder / "out.gpuprof").write_text("mine", encoding="utf-8")
+    refused = gpuprof("convert", "trace.json", "-o", "out.gpuprof", folder=folder, status=1)
+
+    assert "out.gpuprof exists already" in refused.stderr
+    assert (folder / "out.gpuprof").read_text(encoding="utf-8") == "mine"
+    gpuprof("convert", "trace.json", "-o", "out.gpuprof", "--force", folder=folder)
+    assert kernels(folder, "out.gpuprof") == ["k0", "k10", "k20"]
+
+
+def test_a_gpuprof_file_is_not_printed(folder):
+    done = gpuprof("convert", "trace.json", "-o", "-", folder=folder, status=1)
+
+    assert "a gpuprof file cannot go to standard output" in done.stderr
+    assert done.stdout == ""

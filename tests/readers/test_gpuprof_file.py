@@ -1,0 +1,222 @@
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recordings import copy, kernel, trace
+
+from gpuprof import schema
+from gpuprof.errors import CorruptFileError, GpuprofError, UnknownFormatError
+from gpuprof.profile import Origin
+from gpuprof.readers import find_reader, read_profile
+from gpuprof.render.gpuprof_file import write
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+ORIGIN = Origin(
+    Path("/home/someone/train.sqlite"),
+    "nsys-sqlite",
+    "nsys",
+    tool_version="2024.1",
+    schema_version="3.7",
+    command="python train.py",
+    recorded_at="2024-05-01",
+    epoch_ns=1_700_000_000_000_000_001,
+    variant="dual",
+    start_resolution_ns=1000,
+    warnings=("Not all events might have been collected.",),
+)
+RECORDING = replace(
+    trace(
+        kernels=[
+            kernel(f"kernel {i % 7} µ", i * 10, i * 10 + 5, device_id=i % 2) for i in range(5000)
+        ],
+        memcpys=[copy("PtoP", 2**62, 2**62 + 1, bytes=2**40, src_device_id=0, dst_device_id=1)],
+        memsets=[],
+        epochs=[{"epoch": 0, "seconds": 1.5}],
+    ),
+    origin=ORIGIN,
+)
+
+
+def written(folder, profile=RECORDING):
+    path = folder / "run.gpuprof"
+    write(profile, path)
+    return path
+
+
+def assert_equal_tables(one, other):
+    assert one.sources.keys() == other.sources.keys()
+    for name in one.sources:
+        order = [(column, "ascending") for column in schema.BY_NAME[name].columns]
+        assert one.table(name).sort_by(order).equals(other.table(name).sort_by(order)), name
+
+
+def test_every_table_comes_back_as_it_was(tmp_path):
+    path = written(tmp_path)
+
+    assert find_reader(path).name == "gpuprof"
+    assert_equal_tables(RECORDING, read_profile(path))
+
+
+def test_a_table_with_no_rows_is_not_an_absent_one(tmp_path):
+    profile = read_profile(written(tmp_path))
+
+    assert profile.has("memsets")
+    assert not profile.has("api_calls")
+
+
+def test_where_it_came_from_comes_back_but_for_its_folder(tmp_path):
+    path = written(tmp_path)
+
+    assert read_profile(path).origin == replace(ORIGIN, source=path)
+    with zipfile.ZipFile(path) as archive:
+        header = json.loads(archive.read("gpuprof.json"))
+    assert header["converted_from"] == "train.sqlite"
+    assert "someone" not in json.dumps(header)
+
+
+def test_the_same_recording_gives_the_same_bytes(tmp_path):
+    first = written(tmp_path).read_bytes()
+
+    assert written(tmp_path).read_bytes() == first
+
+
+def test_a_query_reads_only_the_columns_that_it_names(tmp_path):
+    # The page of another column is damaged, and its checksum is never looked at.
+    path = written(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[_last_page_of(path, "kernels.parquet", "end_ns")] ^= 0xFF
+    path.write_bytes(data)
+    profile = read_profile(path)
+
+    assert profile.query("SELECT sum(device_id)::BIGINT AS n FROM kernels").to_pylist() == [
+        {"n": 2500}
+    ]
+    with pytest.raises(CorruptFileError) as caught:
+        profile.table("kernels")
+    assert caught.value.message == f"{path}: one of its tables is damaged"
+    assert caught.value.hint == "Make it again from the original with `gpuprof convert`."
+
+
+def _last_page_of(path, member, column):
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    with zipfile.ZipFile(path) as archive:
+        info = archive.getinfo(member)
+        content = archive.read(member)
+    start = path.read_bytes().index(content)
+    assert info.compress_type == zipfile.ZIP_STORED
+    (tmp := path.with_suffix(".parquet")).write_bytes(content)
+    group = pq.ParquetFile(tmp).metadata.row_group(0)
+    chunk = next(
+        group.column(i)
+        for i in range(group.num_columns)
+        if group.column(i).path_in_schema == column
+    )
+    return start + chunk.data_page_offset + chunk.total_compressed_size - 2
+
+
+def test_a_file_cut_off_anywhere_is_refused(tmp_path):
+    whole = written(tmp_path).read_bytes()
+    path = tmp_path / "cut.gpuprof"
+    for length in range(64, len(whole), 997):
+        path.write_bytes(whole[:length])
+        with pytest.raises(CorruptFileError, match="cut short or damaged"):
+            read_profile(path)
+
+
+def repacked(path, members, compression=zipfile.ZIP_STORED):
+    """The file again with some members changed or, for None, left out."""
+    with zipfile.ZipFile(path) as archive:
+        old = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in (old | members).items():
+            if content is not None:
+                archive.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("members", "error", "message"),
+    [
+        pytest.param(
+            {"gpuprof.json": "{"}, CorruptFileError, "gpuprof.json in it is missing or", id="header"
+        ),
+        pytest.param(
+            {"gpuprof.json": "[1]"}, CorruptFileError, "gpuprof.json in it is missing or", id="list"
+        ),
+        pytest.param(
+            {"gpuprof.json": '{"gpuprof_file": 2, "origin": {}}'},
+            UnknownFormatError,
+            "is a gpuprof file of version 2; this gpuprof reads 1",
+            id="newer",
+        ),
+        pytest.param(
+            {"gpuprof.json": '{"gpuprof_file": 1, "origin": {}}'},
+            CorruptFileError,
+            "gpuprof.json in it is missing or broken",
+            id="no-origin",
+        ),
+        pytest.param(
+            {"kernels.parquet": b"PAR1 no more"}, CorruptFileError, "its table kernels", id="table"
+        ),
+    ],
+)
+def test_a_file_that_breaks_its_rules_is_refused(tmp_path, members, error, message):
+    path = repacked(written(tmp_path), members)
+
+    with pytest.raises(error) as caught:
+        read_profile(path, "gpuprof")
+
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def test_an_archive_that_was_packed_again_is_refused(tmp_path):
+    path = repacked(written(tmp_path), {}, zipfile.ZIP_DEFLATED)
+
+    with pytest.raises(CorruptFileError, match="was packed by another program"):
+        read_profile(path)
+
+
+def test_a_table_that_this_version_does_not_know_is_left_alone(tmp_path):
+    path = repacked(written(tmp_path), {"of_the_future.parquet": b"?"})
+
+    assert_equal_tables(RECORDING, read_profile(path))
+
+
+REAL = [
+    "kineto/hta_ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
+    "kineto/hta_tical_path__alexnet__benchmark_result_2869224_1695835535_trace.json.gz",
+    "xplane/xprof__34.83.195.179_6003.xplane.pb",
+    "nsys-sqlite/GindaChen__nsys-ai__h100_2gpu_1s_3dc0af.sqlite",
+    "nvprof-text/cudapractice2020.txt",
+]
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real files is not here")
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_recording_reads_the_same_from_the_original_and_from_its_file(tmp_path, name):
+    if not (CORPUS / name).exists():
+        pytest.skip(f"{name} is not in the corpus")
+    original = read_profile(CORPUS / name)
+
+    path = written(tmp_path, original)
+
+    assert_equal_tables(original, read_profile(path))
+    assert path.stat().st_size < max(40_000, (CORPUS / name).stat().st_size)
+
+
+def test_any_damage_is_told_as_a_gpuprof_error_or_changes_nothing(tmp_path):
+    whole = written(tmp_path).read_bytes()
+    path = tmp_path / "damaged.gpuprof"
+    for place in range(0, len(whole), 331):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x55
+        path.write_bytes(damaged)
+        try:
+            found = read_profile(path, "gpuprof").table("kernels")
+        except GpuprofError:
+            continue
+        assert found.equals(read_profile(written(tmp_path)).table("kernels"))
