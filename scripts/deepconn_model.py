@@ -60,15 +60,17 @@ SIZES: Final = {
 class Tower:
     """The layers of one tower, and the device of each."""
 
+    name: str
     layers: Sequence[keras.Layer]
     devices: Sequence[str]
 
     def __call__(self, tokens: tf.Tensor) -> tf.Tensor:
         """The features of a batch of reviews."""
         features = tokens
-        for layer, device in zip(self.layers, self.devices, strict=True):
-            with tf.device(device):
-                features = layer(features)
+        with tf.name_scope(self.name):
+            for layer, device in zip(self.layers, self.devices, strict=True):
+                with tf.device(device):
+                    features = layer(features)
         return features
 
     @property
@@ -101,10 +103,10 @@ def build(size: Size, placement: str, devices: Sequence[str]) -> Model:
     """The model with its weights on the devices of their layers."""
     plans = [[devices[number] for number in plan] for plan in PLANS[placement]]
     user, item = (
-        Tower(tower_layers(name, size), plan)
+        Tower(f"{name}_tower", tower_layers(name, size), plan)
         for name, plan in zip(("user", "item"), plans, strict=True)
     )
-    head = Tower([keras.layers.Dense(1, name="head")], devices[:1])
+    head = Tower("head", [keras.layers.Dense(1, name="rating")], devices[:1])
     for tower, shape in (
         (user, (None, size.sequence)),
         (item, (None, size.sequence)),

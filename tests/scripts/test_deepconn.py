@@ -56,7 +56,7 @@ class TestRecorded:
         # All but the item's words and its features.
         assert row["gradient_bytes_per_step"] == 26_587_520 - 102_400 - 16_384
         assert all(r["is_gradient"] for r in rows[:4])
-        assert all(r["name_scope"].startswith("item_") for r in rows[:4])
+        assert all(r["name_scope"] == "item_tower" for r in rows[:4])
 
     def test_every_placement_gives_the_same_loss(self, runs):
         losses = {
