@@ -229,6 +229,7 @@ class Profile:
         connection = duckdb.connect(
             config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         )
+        _distrust(connection)
         herald = self.prepare(connection)
         connection.execute("CREATE SCHEMA whole")
         for name, source in self.sources.items():
@@ -274,6 +275,19 @@ _TIMELESS = {
     for name, spec in schema.BY_NAME.items()
     if "start_ns" not in spec.columns and name not in {"devices", "runs"}
 }
+
+
+def _distrust(connection: "duckdb.DuckDBPyConnection") -> None:
+    """Turn off an optimiser that takes two SQLite tables with the same columns for one.
+
+    DuckDB 1.5 reads the first of them twice: kernels that ran side by side were counted again
+    in the place of those that ran one by one.
+    """
+    faulty = "common_subplan"
+    if connection.execute(f"FROM duckdb_optimizers() WHERE name = '{faulty}'").fetchall():
+        connection.execute(f"SET disabled_optimizers = '{faulty}'")
+
+
 _SQL_TYPES = {
     schema.INT: "BIGINT",
     schema.FLOAT: "DOUBLE",
