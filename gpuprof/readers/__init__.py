@@ -14,6 +14,7 @@ from gpuprof.readers import (
     nsys_sqlite,
     nsys_stats,
     nvprof_csv,
+    nvprof_sqlite,
     nvprof_text,
     run_folder,
     tensorflow_run,
@@ -25,6 +26,7 @@ from gpuprof.readers.foreign import foreign
 READERS: Final[tuple[Reader, ...]] = (
     run_folder.READER,
     nsys_sqlite.READER,
+    nvprof_sqlite.READER,
     nsys_stats.READER,
     nvprof_text.READER,
     nvprof_csv.READER,

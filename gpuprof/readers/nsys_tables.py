@@ -139,14 +139,14 @@ def _memcpys(tables: Tables) -> str:
     def pick(*names: str) -> str:
         return tables.pick(MEMCPY, *names)
 
-    kind = f"coalesce({_words('t.copyKind', tables.memcpy_kinds)}, 'unknown')"
+    kind = f"coalesce({words('t.copyKind', tables.memcpy_kinds)}, 'unknown')"
     src, dst = pick("srcDeviceId"), pick("dstDeviceId")
-    staged = _staged(tables)
-    staged_src, staged_dst, staged_join = staged or ("NULL", "NULL", "")
+    pairs = staged(tables)
+    staged_src, staged_dst, staged_join = pairs or ("NULL", "NULL", "")
     return f"""
         SELECT {_place(tables, MEMCPY)}, {kind} AS memcpy_kind, t.bytes AS bytes,
-            {_words(pick("srcKind"), tables.memory_kinds)} AS src_memory_kind,
-            {_words(pick("dstKind"), tables.memory_kinds)} AS dst_memory_kind,
+            {words(pick("srcKind"), tables.memory_kinds)} AS src_memory_kind,
+            {words(pick("dstKind"), tables.memory_kinds)} AS dst_memory_kind,
             {_end(tables, src, staged_src, 0)} AS src_device_id,
             {_end(tables, dst, staged_dst, -1)} AS dst_device_id,
             CASE WHEN {staged_src} IS NOT NULL THEN 'staged'
@@ -174,7 +174,7 @@ def _end(tables: Tables, recorded: str, staged: str, letter: int) -> str:
     )
 
 
-def _staged(tables: Tables) -> tuple[str, str, str] | None:
+def staged(tables: Tables) -> tuple[str, str, str] | None:
     """Source, destination and join of peer copies that went through the host.
 
     Without a path between two devices, a peer copy is recorded as a copy to the host on the
@@ -209,7 +209,7 @@ def _staged(tables: Tables) -> tuple[str, str, str] | None:
 
 
 def _memsets(tables: Tables) -> str:
-    kind = _words(tables.pick(MEMSET, "memKind"), tables.memory_kinds)
+    kind = words(tables.pick(MEMSET, "memKind"), tables.memory_kinds)
     return f"""
         SELECT {_place(tables, MEMSET)}, {tables.pick(MEMSET, "bytes")} AS bytes,
             {kind} AS memory_kind
@@ -254,13 +254,13 @@ def _nvtx_ranges(tables: Tables) -> str:
             AND created.process IS NOT DISTINCT FROM {process}"""
     return f"""
         SELECT {_times()}, {message} AS text, coalesce(created.name, '') AS domain,
-            {_words("t.eventType", _RANGE_KINDS)} AS range_kind, {_thread(tables, NVTX)}
+            {words("t.eventType", _RANGE_KINDS)} AS range_kind, {_thread(tables, NVTX)}
         FROM raw.{NVTX} t {join} {domains}
         WHERE t.eventType IN ({_list(_RANGE_KINDS)}) AND t."end" IS NOT NULL"""
 
 
 def _synchronizations(tables: Tables) -> str:
-    kind = _words(tables.pick(SYNCHRONIZATION, "syncType"), _SYNC_KINDS)
+    kind = words(tables.pick(SYNCHRONIZATION, "syncType"), _SYNC_KINDS)
     return f"""
         SELECT {_place(tables, SYNCHRONIZATION)}, {kind} AS sync_kind
         FROM raw.{SYNCHRONIZATION} t {_TIMED}"""
@@ -371,7 +371,7 @@ def _string(tables: Tables, number: str, alias: str = "s") -> tuple[str, str]:
     return f"{alias}.value", f"LEFT JOIN {strings} {alias} ON {alias}.id = {number}"
 
 
-def _words(number: str, words: Mapping[int, str]) -> str:
+def words(number: str, words: Mapping[int, str]) -> str:
     """A tool's number as a word: null stays null, a number without a word is unknown."""
     if number == "NULL":
         return "NULL"
