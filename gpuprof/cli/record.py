@@ -68,6 +68,9 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     reaches it, and its exit status is passed on. The run's folder holds the recording, the
     output and a manifest; `report` and `compare` read it.
 
+    nsys writes the variables of the environment into its files: mind your tokens before you
+    pass them on. gpuprof's own files hold none.
+
     \b
     Example:
         gpuprof record --variant dual train.py --epochs 5

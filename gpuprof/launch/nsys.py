@@ -19,6 +19,7 @@ from gpuprof.launch.gpus import gpus, why_no_gpu
 from gpuprof.manifest import MARKS, RECORDER_LOG
 
 REPORT: Final = "nsys.nsys-rep"
+RAW: Final = "nsys.qdstrm"
 EXPORT: Final = "nsys.sqlite"
 
 # What costs little and says what moved: libraries' own ranges, and communication.
@@ -64,7 +65,7 @@ def finish(run: Run, ended: Ended) -> Recorded:
     Raises:
         OSError: The disk is full.
     """
-    if not (run.folder / REPORT).is_file():
+    if not (run.folder / REPORT).is_file() and not _import(run.folder):
         if _FULL in _log(run):
             raise OSError(errno.ENOSPC, _FULL)
         return Recorded(nothing_recorded=_failure("nsys wrote no report", run))
@@ -105,6 +106,28 @@ def _traceable(options: str) -> list[str]:
     offered = re.search(r"--trace=\s(.*?)Select the API", options, re.DOTALL)
     names = re.findall(r"'([\w-]+)'", offered[1]) if offered else []
     return [name for name in _WANTED if name in names] or list(_ALWAYS)
+
+
+def _import(folder: Path) -> bool:
+    """Whether a report could be made of what nsys left raw: its own import sometimes fails."""
+    raw, importer = folder / RAW, _importer()
+    if not raw.is_file() or importer is None:
+        return False
+    words = [str(importer), f"--input-file={raw}", f"--output-file={folder / REPORT}"]
+    subprocess.run(words, capture_output=True, start_new_session=True, check=False)  # noqa: S603
+    if not (folder / REPORT).is_file():
+        return False
+    raw.unlink()
+    return True
+
+
+def _importer() -> Path | None:
+    """The importer of nsys, which lies in its host folder; the help names a file there."""
+    named = re.search(r"'(/\S+/host-[\w-]+)/", _help_text())
+    beside = Path(shutil.which("nsys") or "").resolve().parent.parent
+    folders = ([Path(named[1])] if named else []) + sorted(beside.glob("host-*"))
+    found = (folder / "QdstrmImporter" for folder in folders)
+    return next((path for path in found if path.is_file()), None)
 
 
 def _export(folder: Path) -> bool:
@@ -173,10 +196,10 @@ def _package_version(name: str) -> str | None:
 
 
 def _failure(what: str, run: Run) -> str:
-    """What went wrong, with the last words of nsys."""
+    """What went wrong, with the first complaint of nsys."""
     lines = _log(run).replace("\r", "\n").splitlines()
     errors = [line.strip() for line in lines if re.search("fail|error", line, re.IGNORECASE)]
-    return f"{what}: {errors[-1]}" if errors else what
+    return f"{what}: {errors[0]}" if errors else what
 
 
 def _log(run: Run) -> str:

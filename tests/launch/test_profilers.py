@@ -65,7 +65,9 @@ def test_nsys_is_started_again_only_where_the_program_did_not_run(run):
 
 
 def test_nsys_without_a_report_is_told_with_its_own_words(run):
-    (run.folder / "recorder.log").write_text("Collecting\r10 %\rImportation failed.\n\n/tmp/x\n")
+    (run.folder / "recorder.log").write_text(
+        "Collecting\r10 %\rImportation failed.\nError {\n/tmp/x\n"
+    )
 
     assert nsys.finish(run, Ended(0, 1.0, 5)).nothing_recorded == (
         "nsys wrote no report: Importation failed."
@@ -77,6 +79,22 @@ def test_nsys_that_met_a_full_disk_raises_it(run):
 
     with pytest.raises(OSError, match="No space left on device"):
         nsys.finish(run, Ended(0, 1.0, 5))
+
+
+def test_nsys_imports_again_what_it_left_raw(run, monkeypatch):
+    importer = run.folder / "QdstrmImporter"
+    importer.write_text('#!/bin/sh\ncp "${1#--input-file=}" "${2#--output-file=}"\n')
+    importer.chmod(0o755)
+    monkeypatch.setattr(nsys, "_help_text", lambda: f"See '{run.folder}/host-linux-x64/x.json'")
+    (run.folder / "host-linux-x64").mkdir()
+    importer.rename(run.folder / "host-linux-x64/QdstrmImporter")
+    (run.folder / nsys.RAW).write_text("raw")
+    monkeypatch.setattr(nsys, "_export", lambda _: False)
+    recorded = nsys.finish(run, Ended(0, 1.0, 5))
+
+    assert (run.folder / nsys.REPORT).read_text() == "raw"
+    assert not (run.folder / nsys.RAW).exists()
+    assert recorded.nothing_recorded == ("nsys could not export its report; nsys.nsys-rep is kept")
 
 
 def export(path, kernels):
