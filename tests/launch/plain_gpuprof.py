@@ -11,6 +11,7 @@ from gpuprof.launch.contract import Recorded, Recorder
 
 PROFILER = """
 echo "profiler: starting"; echo "profiler: warming up" >&2
+touch "$FOLDER/starting"; sleep "${PROFILER_STARTS:-0}"
 "$@"
 echo "profiler: program ended with $?" > "$FOLDER/said"
 echo "profiler: 100 %"; sleep "${PROFILER_SLEEPS:-0}"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from gpuprof.errors import EmptyRecordingError
 
 GPUPROF = [sys.executable, str(Path(__file__).with_name("plain_gpuprof.py"))]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+ENVIRONMENT.pop("PYTHONUNBUFFERED", None)
 BOTH = pytest.mark.parametrize("recorder", ["plain", "wrapped"])
 
 
@@ -117,7 +119,8 @@ def test_output_without_a_newline_is_shown_as_it_comes(recorder):
         stderr=subprocess.DEVNULL,
         env=ENVIRONMENT,
     ) as process:
-        shown = os.read(process.stdout.fileno(), 100)
+        came, _, _ = select.select([process.stdout], [], [], 20)
+        shown = os.read(process.stdout.fileno(), 100) if came else b""
         process.stdin.close()
         rest = process.stdout.read()
 
@@ -298,6 +301,18 @@ def test_ctrl_c_reaches_the_children_as_in_a_terminal(recorder):
     assert process.returncode == 4
 
 
+def test_ctrl_c_before_the_program_is_there_reaches_it_then(monkeypatch):
+    monkeypatch.setitem(ENVIRONMENT, "PROFILER_STARTS", "1")
+    process = start("wrapped", script("import time; time.sleep(60)"))
+    while not Path("run/starting").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert manifest()["recordings"] == ["plain.txt"]
+
+
 def test_ctrl_c_while_the_profiler_finishes_loses_nothing(monkeypatch):
     monkeypatch.setitem(ENVIRONMENT, "PROFILER_SLEEPS", "2")
     process = start("wrapped", script("pass"))
@@ -379,6 +394,7 @@ def test_table_of_what_is_kept():
         "program.log",
         "recorder.log",
         "said",
+        "starting",
     ]
     kept = manifest()
     assert {k: v for k, v in kept.items() if isinstance(v, (str, int)) and k != "started_at"} == {
