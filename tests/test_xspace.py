@@ -1,29 +1,10 @@
 import struct
 
 import pytest
+from xspaces import entry, field, number
 
 from gpuprof import xspace
 from gpuprof.xspace import WireError
-
-
-def number(value):
-    out = bytearray()
-    value &= (1 << 64) - 1
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def field(key, value):
-    if isinstance(value, int):
-        return number(key << 3) + number(value)
-    return number(key << 3 | 2) + number(len(value)) + value
-
-
-def entry(key, message):
-    return field(1, key) + field(2, message)
-
 
 STATS = field(5, entry(7, field(2, b"to"))) + field(5, entry(8, field(2, b"mul_8")))
 METADATA = field(4, entry(3, field(1, 3) + field(2, b"a:_Send") + field(4, b"_Send")))

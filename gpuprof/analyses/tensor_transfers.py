@@ -39,7 +39,8 @@ PER_STEP: Final = Schema(
     },
 )
 
-_GRADIENT_SCOPES: Final = ("gradient_tape/", "gradients/")
+# Scopes that say nothing of the model: of a function that Keras calls, and of gradients.
+_OUTER_SCOPES: Final = ("StatefulPartitionedCall/", "gradient_tape/", "gradients/")
 
 Row = dict[str, Any]
 
@@ -119,12 +120,12 @@ def _cost(row: Row) -> tuple[float, int, str]:
 
 def _name_scope(row: Row) -> str | None:
     """The outermost scope in the names of the two ends, that of a gradient's forward part."""
-    ends = [_without_gradient(row[end] or "") for end in ("src_operation", "dst_operation")]
+    ends = [_of_the_model(row[end] or "") for end in ("src_operation", "dst_operation")]
     return next((end.partition("/")[0] for end in ends if "/" in end), None)
 
 
-def _without_gradient(name: str) -> str:
-    for scope in _GRADIENT_SCOPES:
+def _of_the_model(name: str) -> str:
+    for scope in _OUTER_SCOPES:
         name = name.removeprefix(scope)
     return name
 

@@ -82,14 +82,20 @@ def digest(folder: Path) -> Row:
         _add(total, number, _window(folder / str(window["folder"])), graphs)
     seen = list(total.seen.values())
     steps = _steps(seen)
+    names = _labels(seen, steps)
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "process": next(_rows(folder / "process.json"), {}),
         "windows": _coverage(windows, total, ended=(folder / "end.json").exists()),
-        "functions": list(_functions(seen, steps)),
-        "operations": [row for one in seen for row in _operations(one)],
-        "tensor_copies": [row for one in seen for row in _copies(one)] + _eager(total),
+        "functions": list(_functions(seen, steps, names)),
+        "operations": [
+            {"function": names[one.function], **row} for one in seen for row in _operations(one)
+        ],
+        "tensor_copies": [
+            {"function": names[one.function], **row} for one in seen for row in _copies(one)
+        ]
+        + _eager(total),
         "notes": list(_notes(folder, seen, total, windows)),
     }
 
@@ -181,11 +187,21 @@ def _steps(seen: list[_Seen]) -> set[str]:
     return {one.function for one in seen if one.graph and one.graph["is_training"]}
 
 
-def _functions(seen: Iterable[_Seen], steps: set[str]) -> Iterator[Row]:
+def _labels(seen: Iterable[_Seen], steps: set[str]) -> dict[str, str]:
+    """A name for each function; Keras calls both training and evaluation by the same one."""
+    training = {label(function) for function in steps}
+    names = {one.function: label(one.function) for one in seen}
+    return {
+        function: f"{name} (no training)" if function not in steps and name in training else name
+        for function, name in names.items()
+    }
+
+
+def _functions(seen: Iterable[_Seen], steps: set[str], names: dict[str, str]) -> Iterator[Row]:
     executions: Counter[tuple[str, bool]] = Counter()
     for one in seen:
         if not one.is_called:
-            executions[label(one.function), one.function in steps] += len(one.step_ids)
+            executions[names[one.function], one.function in steps] += len(one.step_ids)
     for (name, is_step), count in sorted(executions.items()):
         yield {"function": name, "executions": count, "is_step": is_step}
 
@@ -194,7 +210,6 @@ def _operations(seen: _Seen) -> Iterator[Row]:
     for name, kind, requested, device in seen.graph["operations"] if seen.graph else ():
         traced = seen.calls.get(name)
         yield {
-            "function": label(seen.function),
             "operation": name,
             "operation_type": kind,
             "requested_device": requested,
@@ -220,7 +235,6 @@ def _copies(seen: _Seen) -> Iterator[Row]:
             continue
         takers = row["dst_operations"]
         yield {
-            "function": label(seen.function),
             "src_device": row["src_device"],
             "dst_device": row["dst_device"],
             "tensor": row["tensor"],

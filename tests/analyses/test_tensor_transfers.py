@@ -86,6 +86,11 @@ def test_the_largest_copy_comes_first_and_unknown_ones_last(tmp_path):
         pytest.param(
             ("gradient_tape/item_tower/conv/Reshape", "mul_5"), "item_tower", id="of-a-gradient"
         ),
+        pytest.param(
+            ("StatefulPartitionedCall/gradient_tape/model/dense/Mul", "x"),
+            "model",
+            id="in-keras",
+        ),
         pytest.param(("items", "item_tower/embedding/add"), "item_tower", id="of-its-taker"),
         pytest.param(("gradient_tape/Slice_1", "mul_5"), None, id="of-nothing"),
         pytest.param((None, "MatMul"), None, id="of-an-eager-operation"),
