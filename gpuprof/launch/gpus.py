@@ -29,6 +29,14 @@ def gpus() -> tuple[Gpu, ...]:
     return tuple(_gpu(cuda, ordinal) for ordinal in range(count.value))
 
 
+def described_gpus() -> tuple[dict[str, Any], ...]:
+    """The GPUs as the manifest lists them; the compute capability such as "7.5"."""
+    return tuple(
+        {**gpu._asdict(), "compute_capability": "{}.{}".format(*gpu.compute_capability)}
+        for gpu in gpus()
+    )
+
+
 def why_no_gpu() -> str:
     """Why a profiler can have seen no GPU work, in a few words."""
     if _driver() is None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
-from gpuprof.launch.gpus import gpus, why_no_gpu
+from gpuprof.launch.gpus import described_gpus, why_no_gpu
 from gpuprof.manifest import MARKS, RECORDER_LOG
 
 REPORT: Final = "nsys.nsys-rep"
@@ -79,7 +79,7 @@ def finish(run: Run, ended: Ended) -> Recorded:
         recordings=(EXPORT,),
         nothing_recorded=nothing,
         warnings=(*interrupted, *_range_warnings(run, rows["ranges"])),
-        devices=tuple(gpu._asdict() for gpu in gpus()),
+        devices=described_gpus(),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
-from gpuprof.launch.gpus import gpus, why_no_gpu
+from gpuprof.launch.gpus import described_gpus, gpus, why_no_gpu
 
 NEWEST_COMPUTE_CAPABILITY: Final = (7, 5)
 
@@ -61,7 +61,7 @@ def finish(run: Run, ended: Ended) -> Recorded:
         exit_status=_program_status(said, ended),
         nothing_recorded=None if databases else _why_nothing(said),
         warnings=_own_warnings(said),
-        devices=tuple(gpu._asdict() for gpu in gpus()),
+        devices=described_gpus(),
     )
 
 

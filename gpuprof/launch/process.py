@@ -12,15 +12,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, Final
 
 from gpuprof.errors import RecordError
 from gpuprof.launch.contract import Ended
+from gpuprof.launch.output import STDERR, STDOUT, Output
 from gpuprof.launch.signals import Signals, handling
 
-STDOUT: Final = 1
-STDERR: Final = 2
 # Signals are reported as shells do.
 _SIGNAL_BASE: Final = 128
 _CHUNK_BYTES: Final = 1 << 20
@@ -29,37 +28,6 @@ _F_SETPIPE_SZ: Final = 1031
 _LINGER_SECONDS: Final = 1.0
 _MOST_LINGERING_BYTES: Final = 4 * _CHUNK_BYTES
 _SHELL: Final = 'exec >{out} 2>{err}; echo $$ >{said}; exec "$@"'
-
-
-@dataclass
-class Output:
-    """Where the program's output goes: to gpuprof's own streams and to a log.
-
-    A stream whose reader has left (``| head``) is given up; the log goes on. A log that cannot
-    be written is given up and its error kept; the program goes on.
-    """
-
-    log: IO[bytes]
-    size: int = 0
-    log_error: OSError | None = None
-    _gone: set[int] = field(default_factory=set)
-
-    def write(self, stream: int, data: bytes) -> None:
-        """Pass bytes on as they are."""
-        self.size += len(data)
-        if stream not in self._gone:
-            self._show(stream, data)
-        if self.log_error is None:
-            try:
-                self.log.write(data)
-            except OSError as error:
-                self.log_error = error
-
-    def _show(self, stream: int, data: bytes) -> None:
-        try:
-            _write_all(stream, data)
-        except OSError:
-            self._gone.add(stream)
 
 
 @dataclass(frozen=True)
@@ -155,18 +123,6 @@ def _same_file(first: int, second: int) -> bool:
         return os.path.sameopenfile(first, second)
     except OSError:
         return False
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        try:
-            rest = rest[os.write(descriptor, rest) :]
-        except BlockingIOError:
-            # Another program made the terminal non-blocking.
-            with selectors.DefaultSelector() as selector:
-                selector.register(descriptor, selectors.EVENT_WRITE)
-                selector.select()
 
 
 def _widen(descriptor: int) -> None:

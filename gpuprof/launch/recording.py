@@ -20,7 +20,8 @@ from gpuprof.launch.choice import AUTO, chosen
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.folder import check_folder, default_folder, make_folder
 from gpuprof.launch.marks import marked_epochs, mean_seconds
-from gpuprof.launch.process import Output, Wrapping, run_program
+from gpuprof.launch.output import Output
+from gpuprof.launch.process import Wrapping, run_program
 from gpuprof.launch.program import environment_of
 from gpuprof.launch.signals import handling
 from gpuprof.manifest import (

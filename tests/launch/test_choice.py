@@ -135,6 +135,14 @@ def test_gpus_are_those_that_the_driver_tells(monkeypatch):
     )
 
 
+def test_manifest_lists_the_gpus_in_words(monkeypatch):
+    monkeypatch.setattr(gpus, "gpus", lambda: (K80,))
+
+    assert gpus.described_gpus() == (
+        {"name": "Tesla K80", "compute_capability": "3.7", "total_memory_bytes": 12 << 30},
+    )
+
+
 def test_machine_without_a_driver_has_no_gpus(monkeypatch):
     monkeypatch.setattr(gpus, "_driver", lambda: None)
 
