@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.copies import EACH_TRANSFER, HOST, Route, Times, end_name, transfer_times
-from gpuprof.analyses.timeline import COMMUNICATION, COMPUTE, timeline_of
+from gpuprof.analyses.timeline import timeline_of
 from gpuprof.analyses.transfers import bytes_per_s
 from gpuprof.intervals import Intervals, difference, union
 from gpuprof.profile import Profile
@@ -99,8 +99,7 @@ def _running_on(times: Times, device: int, route: Route) -> Intervals:
 
 def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
     # A copy that starts in a window may end behind it, where kernels hide it too.
-    kernels = timeline_of(profile.whole or profile, device).busy
-    return difference(difference(running, kernels[COMPUTE]), kernels[COMMUNICATION]).length
+    return difference(running, timeline_of(profile.whole or profile, device).kernels).length
 
 
 ANALYSIS: Final = Analysis(

@@ -80,6 +80,11 @@ class DeviceTimeline:
         return tuple(attribute(self.busy))
 
     @cached_property
+    def kernels(self) -> Intervals:
+        """The instants at which at least one kernel runs, of communication or not."""
+        return together([self.busy[COMPUTE], self.busy[COMMUNICATION]])
+
+    @cached_property
     def idle(self) -> Intervals:
         """The instants of the span at which nothing runs."""
         left = self.span

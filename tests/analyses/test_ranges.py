@@ -1,0 +1,233 @@
+"""GPU work by the NVTX range that launched it."""
+
+import pytest
+from drawing import draw
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuprof.analyses.ranges import RANGES, ranges
+from gpuprof.profile import Part
+
+PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}
+
+
+def by_text(profile, *names):
+    return {row["text"]: tuple(row[name] for name in names) for row in ranges(profile).to_pylist()}
+
+
+def call(start, number, **columns):
+    return (start, start + 1, {"correlation_id": number} | columns)
+
+
+def work(start, end, number, **columns):
+    return (start, end, {"correlation_id": number} | columns)
+
+
+def test_no_range_is_an_empty_table():
+    result = ranges(draw(nvtx_ranges=[], api_calls=[]))
+
+    assert result.num_rows == 0
+    assert result.schema == RANGES.arrow
+
+
+def test_work_belongs_to_the_range_of_its_launch_not_of_its_time():
+    profile = draw(
+        nvtx_ranges=[(0, 10, {"text": "forward"}), (20, 90, {"text": "backward"})],
+        api_calls=[call(5, 1), call(21, 2)],
+        kernels=[work(30, 50, 1), work(60, 65, 2)],
+    )
+
+    assert by_text(profile, "kernel_calls", "kernel_ns", "projected_ns", "host_ns") == {
+        "forward": (1, 20, 20, 10),
+        "backward": (1, 5, 5, 70),
+    }
+
+
+def test_nested_ranges_share_work_and_only_the_innermost_owns_it():
+    profile = draw(
+        nvtx_ranges=[
+            (0, 100, {"text": "step"}),
+            (10, 40, {"text": "layer"}),
+            (20, 30, {"text": "copy"}),
+        ],
+        api_calls=[call(5, 1), call(15, 2), call(25, 3), call(30, 4), call(50, 5)],
+        kernels=[work(100, 110, 1), work(110, 130, 2), work(130, 160, 4), work(160, 200, 5)],
+        memcpys=[work(200, 207, 3, bytes=64)],
+    )
+
+    assert by_text(profile, "kernel_ns", "self_kernel_ns", "transfer_ns", "self_transfer_ns") == {
+        "step": (100, 50, 7, 0),
+        "layer": (50, 50, 7, 0),
+        "copy": (0, 0, 7, 7),
+    }
+
+
+def test_ranges_and_ids_of_another_thread_or_process_hold_nothing():
+    other = {"process_id": 200, "thread_id": 9}
+    profile = draw(
+        nvtx_ranges=[
+            (0, 10, {"text": "mine"}),
+            (0, 10, {"text": "other thread", "thread_id": 2}),
+            (0, 10, {"text": "other process", **other}),
+        ],
+        api_calls=[call(5, 1), call(6, 1, **other), call(7, 7)],
+        kernels=[work(20, 23, 1), work(20, 29, 1, process_id=200), work(30, 31, 8)],
+    )
+
+    assert by_text(profile, "kernel_ns") == {
+        "mine": (3,),
+        "other thread": (0,),
+        "other process": (9,),
+    }
+
+
+def test_start_end_range_holds_what_all_threads_launch():
+    profile = draw(
+        nvtx_ranges=[(0, 10, {"text": "epoch", "range_kind": "start_end"})],
+        api_calls=[call(5, 1), call(6, 2, thread_id=7), call(6, 1, process_id=200)],
+        kernels=[work(20, 23, 1), work(30, 34, 2), work(40, 49, 1, process_id=200)],
+    )
+
+    assert by_text(profile, "kernel_ns", "self_kernel_ns") == {"epoch": (7, None)}
+
+
+def test_work_whose_call_is_not_recorded_belongs_to_no_range():
+    profile = draw(
+        nvtx_ranges=[(0, 10, {"text": "step"})], api_calls=[call(5, 1)], kernels=[work(20, 23, 2)]
+    )
+
+    assert by_text(profile, "kernel_calls", "projected_ns") == {"step": (0, 0)}
+
+
+def test_of_two_calls_with_one_id_the_earlier_launched():
+    profile = draw(
+        nvtx_ranges=[(0, 6, {"text": "early"}), (6, 10, {"text": "late"})],
+        api_calls=[call(7, 1, api="driver"), call(5, 1)],
+        kernels=[work(20, 23, 1)],
+    )
+
+    assert by_text(profile, "kernel_ns") == {"early": (3,), "late": (0,)}
+
+
+def test_ids_far_apart_are_matched_too():
+    profile = draw(
+        nvtx_ranges=[(0, 9, {"text": "step"})],
+        api_calls=[call(5, 10**12), call(6, 3)],
+        kernels=[work(20, 23, 10**12), work(30, 34, 3), work(40, 45, 10**6)],
+    )
+
+    assert by_text(profile, "kernel_ns") == {"step": (7,)}
+
+
+def test_peer_copy_costs_the_end_that_waits_longer():
+    profile = draw(
+        nvtx_ranges=[(0, 9, {"text": "step"})],
+        api_calls=[call(1, 1), call(2, 2), call(3, 3)],
+        kernels=[work(10, 20, 1), work(10, 13, 2, device_id=1)],
+        memcpys=[work(11, 18, 3, bytes=5, **PUSHED)],
+    )
+
+    assert by_text(
+        profile, "transfer_ns", "transfer_bytes", "peer_transfer_ns", "exposed_transfer_ns"
+    ) == {"step": (7, 5, 7, 5)}
+
+
+def test_staged_halves_are_one_call_with_its_bytes_once():
+    half = PUSHED | {"path": "staged", "bytes": 8}
+    profile = draw(
+        nvtx_ranges=[(0, 9, {"text": "step"})],
+        api_calls=[call(1, 1)],
+        memcpys=[
+            work(10, 13, 1, **half | {"memcpy_kind": "DtoH"}),
+            work(13, 18, 1, **half | {"memcpy_kind": "HtoD", "device_id": 1}),
+        ],
+    )
+
+    assert by_text(profile, "transfer_calls", "transfer_ns", "transfer_bytes") == {
+        "step": (1, 8, 8)
+    }
+
+
+def test_work_of_a_window_keeps_the_call_that_came_before_it():
+    profile = draw(
+        nvtx_ranges=[(0, 10, {"text": "early"}), (50, 60, {"text": "late"})],
+        api_calls=[call(5, 1), call(6, 2), call(55, 3)],
+        kernels=[work(20, 23, 1), work(51, 60, 2), work(61, 63, 3)],
+    )
+
+    assert by_text(profile.restricted(Part(((50, 100),))), "kernel_ns") == {
+        "early": (9,),
+        "late": (2,),
+    }
+
+
+@st.composite
+def nested(draw_value, low=0, high=40, depth=0):
+    """Ranges as a program opens and closes them, of one thread."""
+    found = []
+    while low < high and draw_value(st.booleans()):
+        start = draw_value(st.integers(low, high))
+        end = draw_value(st.integers(start, high))
+        if depth < 3:
+            found += draw_value(nested(start, end, depth + 1))
+        found.append((start, end))
+        low = end
+    return found
+
+
+THREADS = st.sampled_from([(100, 1), (100, 2), (200, 1)])
+
+
+@settings(max_examples=60)
+@given(
+    st.dictionaries(THREADS, nested(), max_size=3),
+    st.lists(st.tuples(st.integers(0, 45), THREADS, st.integers(0, 9)), max_size=8),
+)
+def test_any_launch_is_found_in_the_ranges_open_at_it(opened, launched):
+    held = [
+        (start, end, {"text": f"{p} {t} {i}", "process_id": p, "thread_id": t})
+        for (p, t), pairs in opened.items()
+        for i, (start, end) in enumerate(pairs)
+    ]
+    profile = draw(
+        nvtx_ranges=held,
+        api_calls=[
+            call(at, number, process_id=p, thread_id=t)
+            for number, (at, (p, t), _) in enumerate(launched)
+        ],
+        kernels=[
+            work(100 - number, 100 - number + length, number, process_id=p)
+            for number, (_, (p, _), length) in enumerate(launched)
+        ],
+    )
+
+    def of(row):
+        start, end, place = row
+        return [
+            (number, at, length)
+            for number, (at, (p, t), length) in enumerate(launched)
+            if start <= at < end and (p, t) == (place["process_id"], place["thread_id"])
+        ]
+
+    def projected(found):
+        starts = [100 - number for number, _, _ in found]
+        ends = [100 - number + length for number, _, length in found]
+        return max(ends, default=0) - min(starts, default=0)
+
+    result = by_text(profile, "kernel_calls", "kernel_ns", "projected_ns")
+    assert result == {
+        row[2]["text"]: (len(of(row)), sum(one[2] for one in of(row)), projected(of(row)))
+        for row in held
+    }
+    owned = sum(value for (value,) in by_text(profile, "self_kernel_ns").values())
+    inside = {one for row in held for one in of(row)}
+    assert owned == sum(length for _, _, length in inside)
+
+
+@pytest.mark.parametrize("table", RANGES.columns)
+def test_every_column_is_filled(table):
+    profile = draw(
+        nvtx_ranges=[(0, 9, {"text": "step"})], api_calls=[call(1, 1)], kernels=[work(5, 6, 1)]
+    )
+
+    assert ranges(profile).column(table).null_count == 0
