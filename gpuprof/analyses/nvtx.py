@@ -10,7 +10,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.analyses.launches import UNKNOWN, Launches, Numbers
+from gpuprof.analyses.launches import (
+    NOT_FOUND,
+    UNKNOWN,
+    Launches,
+    Numbers,
+    launches,
+    launching_call,
+)
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
@@ -141,6 +148,28 @@ def innermost(held: Ranges, found: Launches) -> Int64s:
     for mine, (low, high) in _by_thread(held, found):
         inner[low:high] = _top_of_stack(held, mine, found.launch_ns[low:high])
     return inner
+
+
+def usual_range(profile: Profile, process: Numbers, correlation: Numbers) -> str | None:
+    """Text of the innermost range around most of some launches; None where none is."""
+    held, found = ranges_of(profile), launches(profile)
+    mine = held.take(np.flatnonzero(held.thread != ALL_THREADS))
+    every = found.activities
+    index = launching_call(
+        (process, correlation), (every.process, every.correlation), found.launch_ns
+    )
+    inner = profile.once(_innermost_of_threads)[index[index != NOT_FOUND]]
+    inner = inner[inner != NO_RANGE]
+    if not len(inner):
+        return None
+    label, calls = np.unique(mine.label[inner], return_counts=True)
+    return mine.labels[int(label[np.argmax(calls)])][0]
+
+
+def _innermost_of_threads(profile: Profile) -> Int64s:
+    held = ranges_of(profile)
+    mine = held.take(np.flatnonzero(held.thread != ALL_THREADS))
+    return innermost(mine, launches(profile))
 
 
 def _by_thread(held: Ranges, found: Launches) -> list[tuple[Int64s, tuple[int, int]]]:

@@ -1,0 +1,186 @@
+"""When each training step ran on the devices: from ranges that name steps, or found by pattern."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpuprof.analyses.launches import UNKNOWN, Launches, launches, read_columns
+from gpuprof.analyses.nvtx import Ranges, families, launches_within, ranges_of
+from gpuprof.intervals import Int64s
+from gpuprof.profile import Profile
+
+FROM_RANGES: Final = "ranges"
+DETECTED: Final = "detected"
+
+# Words that scripts and frameworks mark a step with: ProfilerStep#3, step 3, train_step, iter_3.
+_STEP: Final = re.compile(
+    r"(?:^|[^a-z])(?:profiler|train(?:ing)?|mini)?[ _]?(?:step|iter|iteration|batch)s?(?:$|[^a-z])",
+    re.IGNORECASE,
+)
+_DIGITS: Final = re.compile(r"\d+")
+_LEAST_STEPS: Final = 2
+_LEAST_DETECTED: Final = 3
+# Steps whose ranges follow one another this closely own the time between them, too.
+_CLOSE: Final = 0.1
+# A pattern must repeat this well, and one this much better is preferred to a shorter one.
+_ALIKE: Final = 0.8
+_BETTER: Final = 0.02
+_SAMPLE: Final = 100_000
+_CANDIDATES: Final = 60
+
+
+@dataclass(frozen=True, eq=False)
+class StepWindows:
+    """The steps of one process (or, where detected, one device), in order.
+
+    Args:
+        process_id: The process; None where steps were detected by device or it is unknown.
+        devices: Devices whose work belongs to these steps.
+        text: What marks a step: the ranges' text with # for digits, or a kernel's name.
+        source: `FROM_RANGES` or `DETECTED`.
+        start_ns: Start of each step on the devices.
+        end_ns: End of each; at most the start of the next.
+    """
+
+    process_id: int | None
+    devices: tuple[int, ...]
+    text: str
+    source: str
+    start_ns: Int64s
+    end_ns: Int64s
+
+
+def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
+    """The steps of every process; none where nothing names steps or repeats."""
+    return profile.once(_step_windows)
+
+
+def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
+    whole = profile.whole or profile
+    named = (
+        tuple(_named(ranges_of(whole), launches(whole)))
+        if whole.has("nvtx_ranges", "api_calls")
+        else ()
+    )
+    return named or tuple(_detected(whole))
+
+
+def _named(held: Ranges, found: Launches) -> Iterator[StepWindows]:
+    """For each process, the text of steps whose ranges hold most launches."""
+    texts = [_DIGITS.sub("#", text) for text, _, _ in held.labels]
+    wanted = sorted({text for text in texts if _STEP.search(text)})
+    number = np.array([wanted.index(t) if t in wanted else -1 for t in texts], np.int64)
+    chosen = held.take(np.flatnonzero(number[held.label] >= 0)) if len(held) else held
+    for process in np.unique(chosen.process).tolist():
+        best: tuple[int, StepWindows] | None = None
+        for text in range(len(wanted)):
+            mine = np.flatnonzero((chosen.process == process) & (number[chosen.label] == text))
+            for family, ordered in families(chosen.take(mine), found):
+                made = _windows(family, ordered, wanted[text])
+                if made is not None and (best is None or made[0] > best[0]):
+                    best = made
+        if best is not None:
+            yield best[1]
+
+
+def _windows(held: Ranges, found: Launches, text: str) -> tuple[int, StepWindows] | None:
+    """Steps of one text, and how many launches they hold."""
+    spans = launches_within(held, found)
+    filled = np.flatnonzero(spans.last > spans.first)
+    if len(filled) < _LEAST_STEPS:
+        return None
+    every = found.activities
+    start, end = (column[filled] for column in spans.extent(every.start_ns, every.end_ns))
+    order = np.argsort(start, kind="stable")
+    start, end, filled = start[order], end[order], filled[order]
+    host_start, host_end = held.start_ns[filled], held.end_ns[filled]
+    pause = host_start[1:] - host_end[:-1]
+    is_close = pause <= _CLOSE * (host_end - host_start)[:-1]
+    end[:-1] = np.where(is_close, start[1:], np.minimum(end[:-1], start[1:]))
+    process = int(held.process[0])
+    devices = np.unique(every.device[every.process == process]).tolist()
+    windows = StepWindows(
+        None if process == UNKNOWN else process, tuple(devices), text, FROM_RANGES, start, end
+    )
+    return int((spans.last - spans.first).sum()), windows
+
+
+def _detected(profile: Profile) -> Iterator[StepWindows]:
+    """For each device, the kernel that opens a pattern of launches that repeats."""
+    if not profile.has("kernels"):
+        return
+    tagged = profile.tagged("kernels", "(hash(name) >> 1)::BIGINT", "name_hash")
+    device, start, end, name = read_columns(
+        profile,
+        f"SELECT coalesce(device_id, {UNKNOWN})::SMALLINT, start_ns, end_ns,"
+        f" coalesce(name_hash, 0) FROM {tagged}",
+        4,
+    )
+    for one in np.unique(device).tolist():
+        mine = np.flatnonzero(device == one)
+        mine = mine[np.argsort(start[mine], kind="stable")]
+        opening = opening_kernels(name[mine], start[mine], end[mine])
+        if opening is not None:
+            begun = start[mine][opening]
+            text = _kernel_name(profile, int(name[mine][opening[0]]))
+            last = end[mine][opening[-1] : opening[-1] + int(np.median(np.diff(opening)))].max()
+            yield StepWindows(None, (one,), text, DETECTED, begun, np.append(begun[1:], last))
+
+
+def _kernel_name(profile: Profile, name_hash: int) -> str:
+    tagged = profile.tagged("kernels", "(hash(name) >> 1)::BIGINT", "name_hash")
+    found = profile.query(f"SELECT name FROM {tagged} WHERE name_hash = {name_hash} LIMIT 1")
+    return str(found.column(0)[0].as_py()) if found.num_rows else ""
+
+
+def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
+    """Indices of the kernels that open a repetition of the launch pattern; None where none.
+
+    The period is the smallest distance at which the sequence of names agrees best with itself.
+    Of the names that occur once per period, the one after the longest pauses opens it.
+
+    Args:
+        name: A number per kernel name, in the order of the launches.
+        start: Starts in ns.
+        end: Ends in ns.
+    """
+    period = _period(name[:_SAMPLE])
+    if period is None:
+        return None
+    pause = np.zeros(len(name), np.int64)
+    pause[1:] = np.maximum(start[1:] - np.maximum.accumulate(end)[:-1], 0)
+    best: tuple[float, Int64s] | None = None
+    for _, places in _places(name):
+        gaps = np.diff(places)
+        if len(places) >= _LEAST_DETECTED and np.mean(gaps == period) >= _ALIKE:
+            # The first one has no pause before it.
+            mean = float(pause[places[1:]].mean())
+            if best is None or mean > best[0]:
+                best = mean, places
+    return None if best is None else best[1]
+
+
+def _places(name: Int64s) -> list[tuple[int, Int64s]]:
+    """Every name's positions, in the order of their first."""
+    order = np.argsort(name, kind="stable")
+    borders = np.flatnonzero(np.diff(name[order])) + 1
+    groups = [group for group in np.split(order, borders) if len(group)]
+    return [(int(group[0]), group) for group in sorted(groups, key=lambda g: int(g[0]))]
+
+
+def _period(name: Int64s) -> int | None:
+    distances: dict[int, int] = {}
+    for _, places in _places(name):
+        if len(places) >= _LEAST_DETECTED:
+            usual = int(np.median(np.diff(places)))
+            distances[usual] = distances.get(usual, 0) + len(places)
+    # Most kernels of a step occur in it more than once: long distances are as likely right.
+    frequent = sorted(distances, key=lambda d: -distances[d] * d)[:_CANDIDATES]
+    fitting = [d for d in frequent if 0 < d <= len(name) // _LEAST_DETECTED]
+    scores = {d: float(np.mean(name[:-d] == name[d:])) for d in fitting}
+    highest = max(scores.values(), default=0.0)
+    good = [d for d, score in scores.items() if score >= max(highest - _BETTER, _ALIKE)]
+    return min(good, default=None)

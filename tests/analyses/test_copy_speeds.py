@@ -1,0 +1,123 @@
+"""Latency, bandwidth and sizes of copies."""
+
+import numpy as np
+import pytest
+from drawing import draw
+from scipy import optimize
+
+from gpuprof.analyses.copy_sizes import copy_sizes
+from gpuprof.analyses.copy_speeds import Sizes, copy_speeds, fit
+
+NO_SPREAD = {"latency_error_ns": 0, "bandwidth_error_bytes_per_s": 0}
+
+
+def copies(sizes, latency=1000, ns_per_byte=0.1, **columns):
+    """Copies one after the other that take exactly L + bytes / B."""
+    found, at = [], 0
+    for size in sizes:
+        end = at + latency + round(size * ns_per_byte)
+        found.append((at, end, {"bytes": size, "src_memory_kind": "pinned"} | columns))
+        at = end
+    return found
+
+
+def one(profile):
+    (row,) = copy_speeds(profile).to_pylist()
+    return row
+
+
+def test_nothing_copied_has_no_speed():
+    assert copy_speeds(draw()).num_rows == 0
+    assert copy_sizes(draw()).num_rows == 0
+
+
+def test_exact_copies_give_their_latency_and_bandwidth():
+    row = one(draw(memcpys=copies([10_000, 100_000, 1_000_000, 20_000])))
+
+    assert row["latency_ns"] == pytest.approx(1000)
+    assert row["bandwidth_bytes_per_s"] == pytest.approx(10e9)
+    assert row["latency_error_ns"] == pytest.approx(0, abs=1e-3)
+    assert row["half_speed_bytes"] == pytest.approx(10_000, rel=1e-6)
+
+
+def test_time_of_copies_below_half_speed_is_latency_bound():
+    row = one(draw(memcpys=copies([1000, 2000, 50_000, 1_000_000])))
+
+    assert (row["latency_bound_calls"], row["latency_bound_ns"]) == (2, 1100 + 1200)
+
+
+def test_two_sizes_tell_no_line():
+    row = one(draw(memcpys=copies([1000, 2000, 1000])))
+
+    assert (row["calls"], row["sizes"], row["latency_ns"], row["latency_bound_ns"]) == (
+        3,
+        2,
+        None,
+        None,
+    )
+
+
+def test_durations_that_do_not_grow_tell_no_bandwidth():
+    row = one(draw(memcpys=[(0, 100, {"bytes": n}) for n in (1000, 2000, 3000)]))
+
+    assert row["latency_ns"] == pytest.approx(100)
+    assert row["bandwidth_bytes_per_s"] is None
+
+
+def test_each_direction_and_kind_of_memory_is_a_link_of_its_own():
+    profile = draw(
+        memcpys=[
+            *copies([1000], memcpy_kind="HtoD"),
+            *copies([1000], memcpy_kind="DtoH"),
+            *copies([1000], src_memory_kind="pageable"),
+        ]
+    )
+
+    assert copy_speeds(profile).num_rows == 3
+
+
+def test_fit_and_errors_are_those_of_weighted_least_squares():
+    rng = np.random.default_rng(0)
+    sizes = np.repeat(2 ** np.arange(8, 24), 20)
+    duration = np.rint((2000 + sizes / 12) * rng.normal(1, 0.05, len(sizes))).astype(np.int64)
+    distinct, index = np.unique(sizes, return_inverse=True)
+    calls = np.bincount(index)
+    total = np.bincount(index, duration).astype(np.int64)
+    spread = np.bincount(index, duration.astype(float) ** 2) / calls - (total / calls) ** 2
+
+    line = fit(Sizes(distinct, calls, total, spread))
+
+    (latency, slope), covariance = optimize.curve_fit(
+        lambda x, a, b: a + b * x, sizes, duration, sigma=(total / calls)[index], p0=(1, 1)
+    )
+    assert line.latency_ns == pytest.approx(latency, rel=1e-4)
+    assert line.ns_per_byte == pytest.approx(slope, rel=1e-4)
+    errors = np.sqrt(np.diag(covariance))
+    assert line.latency_error_ns == pytest.approx(errors[0], rel=1e-3)
+    assert line.ns_per_byte_error == pytest.approx(errors[1], rel=1e-3)
+    assert abs(line.latency_ns - 2000) < 3 * line.latency_error_ns
+    assert abs(line.ns_per_byte - 1 / 12) < 3 * line.ns_per_byte_error
+
+
+def test_sizes_fall_into_powers_of_two():
+    profile = draw(memcpys=copies([0, 1, 2, 3, 4, 7, 8]))
+
+    found = [
+        (row["from_bytes"], row["below_bytes"], row["calls"], row["bytes"])
+        for row in copy_sizes(profile).to_pylist()
+    ]
+    assert found == [(0, 1, 1, 0), (1, 2, 1, 1), (2, 4, 2, 5), (4, 8, 2, 11), (8, 16, 1, 8)]
+
+
+def test_histogram_and_speeds_agree_on_latency_bound_time():
+    profile = draw(
+        memcpys=[*copies([10, 500, 90_000, 10**6]), *copies([10, 700, 10**6], memcpy_kind="DtoH")]
+    )
+
+    bound = sum(row["latency_bound_ns"] or 0 for row in copy_sizes(profile).to_pylist())
+    assert bound == sum(row["latency_bound_ns"] for row in copy_speeds(profile).to_pylist())
+    assert bound > 0
+
+
+def test_copies_of_unknown_size_are_in_no_row():
+    assert copy_sizes(draw(memcpys=[(0, 10)])).num_rows == 0

@@ -1,0 +1,80 @@
+"""Copies there and straight back."""
+
+from drawing import draw
+
+from gpuprof.analyses.ping_pong import PING_PONG, ping_pong
+
+KIB = 1024
+
+
+def peer(start, src, dst, size=KIB, **columns):
+    ends = {"memcpy_kind": "PtoP", "src_device_id": src, "dst_device_id": dst, "path": "direct"}
+    return (start, start + 5, ends | {"bytes": size, "device_id": src} | columns)
+
+
+def rows(profile, *names):
+    return [tuple(row[name] for name in names) for row in ping_pong(profile).to_pylist()]
+
+
+def test_nothing_copied_is_an_empty_table():
+    assert ping_pong(draw()).schema == PING_PONG.arrow
+    assert ping_pong(draw()).num_rows == 0
+
+
+def test_there_and_back_is_a_pair_and_each_copy_belongs_to_one():
+    copies = [peer(at, src, 1 - src) for at, src in ((0, 0), (10, 1), (30, 0), (40, 1))]
+
+    assert rows(draw(memcpys=copies), "src", "dst", "copy_bytes", "pairs", "total_ns") == [
+        ("device 0", "device 1", KIB, 2, 20)
+    ]
+    assert rows(draw(memcpys=copies), "median_stay_ns") == [(5.0,)]
+
+
+def test_one_pair_alone_is_chance():
+    assert rows(draw(memcpys=[peer(0, 0, 1), peer(10, 1, 0)]), "pairs") == []
+
+
+def test_another_size_way_or_overlap_is_no_pair():
+    one_way = [peer(at, 0, 1) for at in range(0, 60, 10)]
+    sizes = [peer(at, at // 10 % 2, 1 - at // 10 % 2, KIB + at) for at in range(0, 60, 10)]
+    at_once = [peer(0, n % 2, 1 - n % 2) for n in range(6)]
+    tiny = [peer(at, at // 10 % 2, 1 - at // 10 % 2, 4) for at in range(0, 60, 10)]
+
+    for copies in (one_way, sizes, at_once, tiny):
+        assert rows(draw(memcpys=copies), "pairs") == []
+
+
+def test_copies_of_other_devices_between_do_not_hide_a_pair():
+    copies = [peer(0, 0, 1), peer(6, 2, 3), peer(12, 1, 0)]
+    copies += [peer(100, 0, 1), peer(106, 2, 3), peer(112, 1, 0)]
+
+    assert rows(draw(memcpys=copies), "src", "pairs") == [("device 0", 2)]
+
+
+def test_host_is_a_memory_like_any_other_and_what_to_try_differs():
+    def copy(at, kind):
+        return (at, at + 5, {"memcpy_kind": kind, "bytes": KIB})
+
+    out = [copy(0, "DtoH"), copy(10, "HtoD"), copy(40, "DtoH"), copy(50, "HtoD")]
+
+    assert rows(draw(memcpys=out), "src", "dst", "suggestion") == [
+        ("device 0", "host", "keep it on device 0: do on the device what the host does with it")
+    ]
+
+
+def test_ranges_at_both_ends_are_named():
+    copies = [
+        peer(at + 2, src, 1 - src, correlation_id=at)
+        for at, src in ((10, 0), (20, 1), (30, 0), (40, 1))
+    ]
+    profile = draw(
+        memcpys=copies,
+        api_calls=[(at, at + 1, {"correlation_id": at}) for at in (10, 20, 30, 40)],
+        nvtx_ranges=[
+            (0, 100, {"text": "step"}),
+            *((at, at + 5, {"text": "layer 1"}) for at in (10, 30)),
+            *((at, at + 5, {"text": "layer 2"}) for at in (20, 40)),
+        ],
+    )
+
+    assert rows(profile, "there_range", "back_range") == [("layer 1", "layer 2")]
