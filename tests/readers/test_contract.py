@@ -1,0 +1,222 @@
+"""What every reader owes, tried on every sample and on every real file of the corpus.
+
+The table of expectations is written by ``pytest --update-expected tests/readers/test_contract.py``;
+its difference is to be reviewed like code.
+"""
+
+import csv
+import json
+import re
+import sqlite3
+
+import pyarrow.compute as pc
+import pytest
+from click.testing import CliRunner
+from contract import CORPUS, HEADINGS, ROOT, corpus_files, figures, sample_recordings
+
+import gpuprof
+from gpuprof import cuda, schema
+from gpuprof.cli import cli
+from gpuprof.errors import GpuprofError
+from gpuprof.readers import READERS, find_reader
+
+EXPECTATIONS = ROOT / "tests/readers/corpus_expectations.tsv"
+SAMPLES = sample_recordings()
+FILES = corpus_files()
+MEMORY_KINDS = frozenset(cuda.NSYS_MEMORY_KINDS.values())
+# An older word for the same is in no recording.
+MEMCPY_KINDS = frozenset(cuda.MEMCPY_KINDS.values()) | {"UVM_DtoD"}
+TOOL_NEEDED = {".nsys-rep", ".qdrep", ".qdstrm"}
+
+needs_corpus = pytest.mark.skipif(not FILES, reason="the corpus of real files is not here")
+
+
+def _name(path):
+    return str(path.relative_to(CORPUS if path.is_relative_to(CORPUS) else ROOT))
+
+
+def _params(paths):
+    """Recordings that only the installed nsys can open are marked so."""
+    return [
+        pytest.param(
+            path,
+            id=_name(path),
+            marks=[pytest.mark.profilers] if path.suffix in TOOL_NEEDED else [],
+        )
+        for path in paths
+    ]
+
+
+def _read(path):
+    """A recording, or None where it is refused with a message of one line."""
+    try:
+        return gpuprof.read_profile(path)
+    except GpuprofError as error:
+        _check_error(error)
+        return None
+
+
+def _check_error(error):
+    assert error.message
+    assert "\n" not in error.message
+    assert error.hint is None or "\n" not in error.hint
+
+
+def _expectations():
+    with EXPECTATIONS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert tuple(rows[0]) == HEADINGS
+    return {row[0]: row for row in rows[1:]}
+
+
+def _found(path):
+    try:
+        reader = find_reader(path)
+    except GpuprofError as error:
+        return [_name(path), "-", *["-"] * 9, _words(error, path)]
+    try:
+        profile = gpuprof.read_profile(path)
+        return [
+            _name(path), reader.name, *figures(profile), str(len(profile.origin.warnings)), "-"
+        ]  # fmt: skip
+    except GpuprofError as error:
+        return [_name(path), reader.name, *["-"] * 9, _words(error, path)]
+
+
+def _words(error, path):
+    _check_error(error)
+    return error.message.replace(str(path), "FILE").replace("\t", " ")
+
+
+def test_every_reader_says_what_it_is():
+    names = [reader.name for reader in READERS]
+
+    assert len(set(names)) == len(names)
+    for reader in READERS:
+        assert reader.title
+        assert reader.versions
+        assert set(reader.gives) <= set(schema.BY_NAME), reader.name
+        assert reader.recognises or reader.recognises_folder or reader.searches
+
+
+@pytest.mark.parametrize("path", _params(SAMPLES))
+def test_sample_is_read(path):
+    profile = gpuprof.read_profile(path)
+
+    assert any(profile.table(name).num_rows for name in profile.sources)
+
+
+@pytest.mark.parametrize("path", _params([*SAMPLES, *FILES]))
+def test_tables_keep_the_rules_of_the_data_model(path):
+    profile = _read(path)
+    if profile is None:
+        return
+    assert profile.origin.reader in {reader.name for reader in READERS}
+    gives = next(r.gives for r in READERS if r.name == profile.origin.reader)
+    assert set(profile.sources) <= set(gives)
+    for name in profile.sources:
+        table = profile.table(name)
+        spec = schema.BY_NAME[name]
+        assert table.schema == spec.arrow, name
+        for column, meaning in spec.columns.items():
+            assert not (meaning.required and table.column(column).null_count), (name, column)
+        _check_times(name, table)
+        _check_words(name, table)
+
+
+def _check_times(name, table):
+    if "start_ns" not in table.column_names or not table.num_rows:
+        return
+    start, end = table.column("start_ns"), table.column("end_ns")
+    assert pc.all(pc.less_equal(start, end)).as_py(), name
+    assert pc.all(pc.less_equal(start[:-1], start[1:])).as_py() in (True, None), name
+
+
+def _check_words(name, table):
+    words = {"memcpy_kind": MEMCPY_KINDS, "src_memory_kind": MEMORY_KINDS}
+    words |= {"dst_memory_kind": MEMORY_KINDS, "memory_kind": MEMORY_KINDS}
+    words |= {"path": {"direct", "staged"}, "api": {"runtime", "driver"}}
+    words |= {"activity_kind": {"kernel", "memcpy", "memset", "api"}}
+    for column in words.keys() & set(table.column_names):
+        found = set(pc.unique(table.column(column)).to_pylist()) - {None}
+        assert found <= words[column], (name, column)
+
+
+@pytest.mark.parametrize("path", _params(SAMPLES))
+def test_reading_twice_gives_equal_tables(path):
+    once, again = gpuprof.read_profile(path), gpuprof.read_profile(path)
+
+    assert once.origin == again.origin
+    assert list(once.sources) == list(again.sources)
+    assert all(once.table(name) == again.table(name) for name in once.sources)
+
+
+def _is_small(path):
+    return path.is_file() and path.stat().st_size < 200_000 and path.suffix not in TOOL_NEEDED
+
+
+@pytest.mark.parametrize("path", _params([*SAMPLES, *filter(_is_small, FILES)]))
+def test_copy_that_was_cut_is_read_or_refused(path, tmp_path):
+    if path.is_dir():
+        pytest.skip("a folder cannot be cut")
+    content = path.read_bytes()
+    copy = tmp_path / path.name
+    for kept in (0, 1, 100, len(content) // 3, len(content) // 2, len(content) - 1):
+        copy.write_bytes(content[:kept])
+        profile = _read(copy)
+        if profile is not None:
+            assert [profile.table(name).num_rows for name in profile.sources]
+
+
+@needs_corpus
+def test_every_real_file_has_an_expectation(update_expected):
+    if update_expected:
+        _write([_found(path) for path in FILES])
+    assert list(_expectations()) == [_name(path) for path in FILES]
+
+
+def _write(rows):
+    with EXPECTATIONS.open("w", encoding="utf-8", newline="") as file:
+        file.writelines("\t".join(row) + "\n" for row in [HEADINGS, *rows])
+
+
+@needs_corpus
+@pytest.mark.parametrize("path", _params(FILES))
+def test_real_file_is_read_or_refused_as_expected(path):
+    assert _found(path) == _expectations()[_name(path)]
+
+
+def _secrets(path):
+    """Names of hosts, and values of environment variables that are too long to be by chance."""
+    database = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    database.text_factory = lambda value: value.decode("utf-8", errors="replace")
+    tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+    found = []
+    for table in tables & {"META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV"}:
+        for name, value in database.execute(f"SELECT name, value FROM {table}"):
+            if name.lower() == "hostname":
+                found.append(value)
+            elif "environment" in name.lower():
+                values = [v.partition("=")[2].strip('"') for v in re.split("[;\n]", value or "")]
+                found += [v for v in values if len(v) > 12]
+    database.close()
+    return found
+
+
+WITH_SECRETS = [path for path in FILES if path.suffix == ".sqlite" and any(_secrets(path))]
+
+
+@needs_corpus
+def test_some_files_hold_names_of_hosts_and_an_environment():
+    assert len(WITH_SECRETS) > 10
+
+
+@pytest.mark.parametrize("path", _params(WITH_SECRETS))
+def test_names_of_hosts_and_values_of_the_environment_are_not_shown(path):
+    done = CliRunner().invoke(cli, ["report", str(path), "--format", "json", "--all"])
+    shown = f"{done.output}{done.exception}"
+    command = json.loads(done.stdout)["origin"]["command"] if done.exit_code == 0 else ""
+
+    for secret in _secrets(path):
+        # The command that a person typed is shown; it may hold a folder of theirs.
+        assert secret in (command or "") or secret not in shown
