@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 NS_PER_US: Final = 1_000
@@ -31,6 +31,9 @@ _BINARY_BYTES: Final = {
     "TiB": 2**40,
 }
 
+# Digits of 2**63, and some.
+_LONGEST: Final = 24
+
 _QUANTITY: Final = re.compile(r"^([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµμ]+)$")
 
 
@@ -44,8 +47,12 @@ def parse_ns(text: str) -> int:
 
 
 def to_ns(number: str, unit: str) -> int:
-    """Nanoseconds of a decimal number in a unit of time, exact before the last rounding."""
-    return round(Decimal(number) * _NS_PER_UNIT[unit]) if unit in _NS_PER_UNIT else _bad_unit(unit)
+    """Nanoseconds of a decimal number in a unit of time, exact before the last rounding.
+
+    Raises:
+        ValueError: It is no number, larger than 64 bits hold, or of an unknown unit.
+    """
+    return _whole(number, _NS_PER_UNIT.get(unit), unit)
 
 
 def parse_binary_bytes(text: str) -> int:
@@ -60,15 +67,21 @@ def parse_binary_bytes(text: str) -> int:
 
 def to_binary_bytes(number: str, unit: str) -> int:
     """Bytes of a decimal number in nvprof's units, where a KB is 1024 bytes."""
-    return (
-        round(Decimal(number) * _BINARY_BYTES[unit]) if unit in _BINARY_BYTES else _bad_unit(unit)
-    )
+    return _whole(number, _BINARY_BYTES.get(unit), unit)
 
 
 def to_decimal_bytes(number: str, unit: str) -> int:
     """Bytes of a decimal number in Nsight Systems' units: MB is 10**6, KiB is 1024 bytes."""
-    factor = _DECIMAL_BYTES.get(unit, _BINARY_BYTES.get(unit))
-    return round(Decimal(number) * factor) if factor is not None else _bad_unit(unit)
+    return _whole(number, _DECIMAL_BYTES.get(unit, _BINARY_BYTES.get(unit)), unit)
+
+
+def parse_count(text: str) -> int:
+    """A whole number, such as how often a kernel ran.
+
+    Raises:
+        ValueError: It is none, or larger than 64 bits hold.
+    """
+    return _within_64_bits(int(text[:_LONGEST]), text)
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -79,9 +92,25 @@ def _split(text: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _bad_unit(unit: str) -> int:
-    msg = f'unknown unit "{unit}"'
-    raise ValueError(msg)
+def _whole(number: str, factor: int | None, unit: str) -> int:
+    if factor is None:
+        msg = f'unknown unit "{unit}"'
+        raise ValueError(msg)
+    try:
+        exact = Decimal(number)
+    except InvalidOperation as error:
+        msg = f'expected a number, found "{number}"'
+        raise ValueError(msg) from error
+    if not exact.is_finite() or exact.adjusted() > _LONGEST:
+        return _within_64_bits(1 << 64, number)
+    return _within_64_bits(round(exact * factor), number)
+
+
+def _within_64_bits(value: int, text: str) -> int:
+    if abs(value) >= 1 << 63:
+        msg = f'"{text[:_LONGEST]}" is too large a number'
+        raise ValueError(msg)
+    return value
 
 
 _TIME_UNITS: Final = (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1))

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 # "Avg (ns)" is the column Avg in ns; "Time(%)" of old versions has no blank.
-_HEADER: Final = re.compile(r"^(?P<base>.*?)\s*(?:\((?P<unit>[A-Za-z%/]+)\))?$")
+_HEADER: Final = re.compile(r"^(?P<base>.*?)\s*(?:\((?P<unit>[A-Za-z%/]{1,8})\))?$")
 _BASES: Final = {
     "Average": "Avg",
     "Minimum": "Min",
@@ -121,10 +121,10 @@ def is_heading(headings: Sequence[str]) -> bool:
 
 
 def _column_name(heading: str) -> tuple[str, str | None]:
-    match = _HEADER.match(heading.strip().strip('"'))
-    assert match is not None  # noqa: S101 - the pattern matches every line of text
-    base, unit = match["base"], match["unit"]
-    return _BASES.get(base, base), _UNITS.get(unit, unit)
+    words = heading.strip().strip('"')
+    match = _HEADER.search(words)
+    base, unit = (match["base"], match["unit"]) if match else (words, None)
+    return _BASES.get(base, base), _UNITS.get(unit, unit) if unit else None
 
 
 def _without_blanks(cells: pa.Array) -> pa.Array:

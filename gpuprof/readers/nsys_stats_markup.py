@@ -90,5 +90,5 @@ class _Table(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Add to the cell."""
-        if self._is_in_cell:
+        if self._is_in_cell and self.rows and self.rows[-1]:
             self.rows[-1][-1] += data

@@ -34,7 +34,8 @@ class NumberError(ValueError):
     """A cell that must hold a number does not."""
 
     def __init__(self, row: int, cell: str) -> None:
-        super().__init__(f'expected a number, found "{cell}"')
+        shown = " ".join(cell.split())[:60]
+        super().__init__(f'expected a number, found "{shown}"')
         self.row = row
 
 
@@ -140,10 +141,10 @@ def integers(column: Column, style: Style, factor: int) -> pa.Array:
 
     plain = style.plain(column.cells)
     if factor == 1 and not pc.any(pc.match_substring_regex(plain, r"[.eE]")).as_py():
-        return _cast(plain, pa.int64())
-    exact = _cast(plain, pa.decimal128(*_EXACT))
+        return _cast(plain, pa.int64(), plain)
+    exact = _cast(plain, pa.decimal128(*_EXACT), plain)
     scaled = pc.multiply(exact, pa.scalar(Decimal(factor), pa.decimal128(10, 0)))
-    return pc.round(scaled, 0, "half_to_even").cast(pa.int64())
+    return _cast(pc.round(scaled, 0, "half_to_even"), pa.int64(), plain)
 
 
 def floats(column: Column, style: Style, factor: int) -> pa.Array:
@@ -154,16 +155,21 @@ def floats(column: Column, style: Style, factor: int) -> pa.Array:
     """
     import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
 
-    return pc.multiply(_cast(style.plain(column.cells), pa.float64()), float(factor))
+    return pc.multiply(_floats(style.plain(column.cells)), float(factor))
 
 
-def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array:
+def _floats(plain: pa.Array) -> pa.Array:
+    return _cast(plain, pa.float64(), plain)
+
+
+def _cast(cells: pa.Array, kind: pa.DataType, printed: pa.Array) -> pa.Array:
     try:
         return cells.cast(kind)
     except pa.ArrowInvalid as error:
-        # Only a number out of range gets here.
-        longest = max((cell for cell in cells.to_pylist() if cell), key=len)
-        raise NumberError(cells.to_pylist().index(longest), longest) from error
+        # Only a number out of range gets here, and the largest has the most digits.
+        sizes = [len(cell or "") for cell in printed.to_pylist()]
+        row = sizes.index(max(sizes))
+        raise NumberError(row, printed[row].as_py()) from error
 
 
 def times(column: Column, style: Style) -> pa.Array:
@@ -175,6 +181,21 @@ def times(column: Column, style: Style) -> pa.Array:
     if _has_units(column):
         return pa.array(_in_ns(column, style), pa.int64())
     return integers(column, style, units.to_ns("1", column.unit or "ns"))
+
+
+def durations(column: Column, style: Style) -> pa.Array:
+    """A column of times that are not below 0, in integer nanoseconds.
+
+    Raises:
+        NumberError: A cell is no time, or below 0.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
+
+    found = times(column, style)
+    row = pc.index(pc.less(found, 0), pa.scalar(value=True)).as_py()
+    if row >= 0:
+        raise NumberError(row, column.cells[row].as_py())
+    return found
 
 
 def mean_times(column: Column, style: Style) -> pa.Array:

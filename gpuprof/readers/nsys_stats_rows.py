@@ -126,7 +126,8 @@ def _merged(rows: Sequence[Row]) -> Row:
 
 def _over(fold: Any, rows: Sequence[Row], column: str) -> Any:  # noqa: ANN401 - int or float
     values = [row[column] for row in rows]
-    return None if None in values else fold(values)
+    folded = None if None in values else fold(values)
+    return None if folded is None or folded >= 1 << 63 else folded
 
 
 def counted(column: Column, style: Style) -> pa.Array:
@@ -161,6 +162,7 @@ class Numbers:
         """
         try:
             return read(self._block.column(name), self._style)
-        except NumberError as error:
-            lines = error.row + 1 if self._block.has_lines else 0
+        except ValueError as error:
+            row = error.row if isinstance(error, NumberError) else -1
+            lines = row + 1 if self._block.has_lines else 0
             raise FaultError(self._block.offset, f"{error} under {name}", lines) from error

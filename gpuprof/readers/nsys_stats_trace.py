@@ -6,8 +6,8 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof import cuda, schema
-from gpuprof.readers.nsys_stats_blocks import Column
-from gpuprof.readers.nsys_stats_numbers import Style, sizes, times
+from gpuprof.readers.nsys_stats_blocks import Column, FaultError
+from gpuprof.readers.nsys_stats_numbers import Style, durations, sizes, times
 from gpuprof.readers.nsys_stats_rows import Numbers, Row, counted
 from gpuprof.readers.nsys_stats_runs import Part
 from gpuprof.units import NS_PER_S
@@ -59,13 +59,13 @@ def _activities(part: Part) -> pa.Table:
     import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
 
     block, numbers = part.block, Numbers(part.block, part.style)
-    start = numbers.array(times, "Start")
+    start, end = _span(part, numbers)
     device = pc.extract_regex(block.column("Device").cells, r"\((?P<id>\d+)\)$")
     sources = _memory_kinds(block.column("SrcMemKd"))
     return pa.table(
         {
             "start_ns": start,
-            "end_ns": pc.add(start, numbers.array(times, "Duration")),
+            "end_ns": end,
             "name": block.column("Name").cells,
             "device_id": pc.struct_field(device, "id").cast(pa.int64()),
             "src_memory_kind": sources,
@@ -75,6 +75,16 @@ def _activities(part: Part) -> pa.Table:
             **{name: numbers.array(_in_bytes, printed) for name, printed in _SIZES.items()},
         }
     )
+
+
+def _span(part: Part, numbers: Numbers) -> tuple[pa.Array, pa.Array]:
+    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
+
+    start, duration = numbers.array(times, "Start"), numbers.array(durations, "Duration")
+    try:
+        return start, pc.add_checked(start, duration)
+    except pa.ArrowInvalid as error:
+        raise FaultError(part.block.offset, "a time is too large a number") from error
 
 
 def _in_bytes(column: Column, style: Style) -> pa.Array:
@@ -147,12 +157,12 @@ def api_calls(part: Part) -> pa.Table:
     import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
 
     block, numbers = part.block, Numbers(part.block, part.style)
-    start, names = numbers.array(times, "Start"), block.column("Name").cells
+    (start, end), names = _span(part, numbers), block.column("Name").cells
     is_runtime = pc.starts_with(names, "cuda")
     found = pa.table(
         {
             "start_ns": start,
-            "end_ns": pc.add(start, numbers.array(times, "Duration")),
+            "end_ns": end,
             "name": names,
             "api": pc.if_else(is_runtime, "runtime", "driver"),
             "correlation_id": numbers.array(counted, "CorrId"),

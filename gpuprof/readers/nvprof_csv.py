@@ -38,8 +38,8 @@ class _Layout:
     units: tuple[str, ...] | None = None
 
     def cell(self, cells: Sequence[str], name: str) -> str:
-        """A cell's text; empty where the row is too short."""
-        place = self.columns.index(name)
+        """A cell's text; empty where the row is too short, or the head has no such column."""
+        place = self.columns.index(name) if name in self.columns else len(cells)
         return cells[place] if place < len(cells) else ""
 
     def ns(self, cells: Sequence[str], name: str) -> int:
@@ -51,7 +51,7 @@ class _Layout:
         text = self.cell(cells, name)
         if self.units is None:
             return units.parse_ns(text)
-        return units.to_ns(text, self.units[self.columns.index(name)])
+        return units.to_ns(text, self.cell(self.units, name))
 
 
 class _Table:
@@ -117,7 +117,7 @@ class _Table:
             columns: dict[str, float | None] = {
                 column: layout.ns(cells, name) for name, column in _TIMES.items()
             }
-            columns["calls"] = int(layout.cell(cells, "Calls"))
+            columns["calls"] = units.parse_count(layout.cell(cells, "Calls"))
             columns["printed_share"] = _share(layout.cell(cells, "Time(%)"))
         except (ValueError, InvalidOperation):
             columns = {}
@@ -136,7 +136,7 @@ class _Table:
             time = layout.cell(cells, "Total Time")
             summary.migrate(
                 cells[-1],
-                int(layout.cell(cells, "Count")),
+                units.parse_count(layout.cell(cells, "Count")),
                 units.parse_binary_bytes(layout.cell(cells, "Total Size")),
                 None if _NUMBER.match(time) else units.parse_ns(time),
             )

@@ -85,15 +85,18 @@ def _row(summary: Summary, line: log.Line, lead: str) -> None:
     share, total, total_unit, calls, mean, mean_unit, least, least_unit, most, most_unit, name = (
         match.groups()
     )
-    summary.add(
-        name,
-        calls=int(calls),
-        total_ns=units.to_ns(total, total_unit),
-        mean_ns=float(units.to_ns(mean, mean_unit)),
-        min_ns=units.to_ns(least, least_unit),
-        max_ns=units.to_ns(most, most_unit),
-        printed_share=float(Decimal(share) / 100),
-    )
+    try:
+        columns = {
+            "calls": units.parse_count(calls),
+            "total_ns": units.to_ns(total, total_unit),
+            "mean_ns": float(units.to_ns(mean, mean_unit)),
+            "min_ns": units.to_ns(least, least_unit),
+            "max_ns": units.to_ns(most, most_unit),
+        }
+    except ValueError:
+        summary.broken = _broken(summary.path, line)
+        return
+    summary.add(name, **columns, printed_share=float(Decimal(share) / 100))
 
 
 def _is_share(text: str) -> bool:
@@ -113,7 +116,7 @@ def _migration(summary: Summary, match: re.Match[str], line: log.Line) -> None:
     try:
         summary.migrate(
             name,
-            int(calls),
+            units.parse_count(calls),
             None if size == "-" else units.parse_binary_bytes(size),
             None if time == "-" else units.parse_ns(time),
         )

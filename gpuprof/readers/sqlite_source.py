@@ -64,7 +64,7 @@ class SqliteFile:
         try:
             with closing(self.connect()) as connection:
                 return connection.execute(sql).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._told(error, self._broken_table()) from error
 
     def prepare(self, connection: "duckdb.DuckDBPyConnection") -> Callable[[str], None] | None:
