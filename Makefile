@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format clean
+.PHONY: demo test check fuzz format clean
 
 demo: $(VENV)/demo.stamp  ## Record four placements of one model, compare them, draw the chart
 	@$(BIN)/python scripts/demo.py
@@ -15,6 +15,9 @@ check: $(VENV)/test.stamp  ## Format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+fuzz: $(VENV)/test.stamp  ## Change recordings at random for ten minutes; nothing may fail but with a message
+	$(BIN)/python tests/readers/fuzz.py --seconds 600
 
 format: $(VENV)/test.stamp  ## Bring the code into shape
 	$(BIN)/ruff format .

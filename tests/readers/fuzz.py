@@ -1,0 +1,217 @@
+"""Change recordings at random for a while, and say what came of it.
+
+    python tests/readers/fuzz.py --seconds 600
+
+Starts from the samples, and from the corpus of real files where it is here. An input that
+makes a reader fail in any way but with a message, or take too long, is kept in ``fuzz-found/``.
+"""
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+
+from contract import ROOT, corpus_files, sample_recordings  # noqa: E402 - the path is set above
+from nsys_export import KERNEL, MEMCPY, kernel, memcpy, write  # noqa: E402 - as above
+
+import gpuprof  # noqa: E402 - as above
+from gpuprof.errors import GpuprofError  # noqa: E402 - as above
+
+LARGEST = 300_000
+SECONDS_PER_INPUT = 20
+FOUND = ROOT / "fuzz-found"
+# Values at which formats and integers break.
+ODD = (
+    b"", b"\0", b"-1", b"0", b"1e309", b"NaN", b"99999999999999999999", b"9223372036854775807",
+    b"null", b"[]", b"{}", b'"', b",", b"\t", b"\n", b"\r", b"\xff", b"\xef\xbb\xbf", b"%", b"ns",
+)  # fmt: skip
+
+
+def _flip(content, rng):
+    """Other bits in a few bytes."""
+    changed = bytearray(content)
+    for _ in range(rng.randint(1, 8)):
+        if changed:
+            changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def _cut(content, rng):
+    return content[: rng.randint(0, len(content))]
+
+
+def _remove(content, rng):
+    start, end = _span(content, rng)
+    return content[:start] + content[end:]
+
+
+def _repeat(content, rng):
+    start, end = _span(content, rng)
+    return content[:end] + content[start:end] * rng.randint(1, 4) + content[end:]
+
+
+def _move(content, rng):
+    start, end = _span(content, rng)
+    target = rng.randint(0, len(content))
+    return content[:target] + content[start:end] + content[target:]
+
+
+def _insert(content, rng):
+    start, _ = _span(content, rng)
+    return content[:start] + rng.choice(ODD) + content[start:]
+
+
+def _replace(content, rng):
+    """Something odd in place of a number or a word."""
+    start, end = _span(content, rng)
+    return content[:start] + rng.choice(ODD) + content[end:]
+
+
+def _lines(content, rng):
+    """Lines in another order, or left out."""
+    lines = content.split(b"\n")
+    for _ in range(rng.randint(1, 4)):
+        a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
+        lines[a], lines[b] = lines[b], lines[a] if rng.random() < 0.8 else b""
+    return b"\n".join(lines)
+
+
+def _span(content, rng):
+    start = rng.randint(0, len(content))
+    return start, min(len(content), start + rng.choice((1, 2, 4, 8, 16, 64, 512)))
+
+
+MUTATIONS = (_flip, _cut, _remove, _repeat, _move, _insert, _replace, _lines)
+
+
+def seeds():
+    """Samples and files broken by hand, by name, small enough to be tried often."""
+    broken = sorted((ROOT / "tests/readers/broken").iterdir())
+    files = [path for path in [*sample_recordings(), *broken] if path.is_file()]
+    return {
+        path.name: path.read_bytes() for path in files if path.stat().st_size < LARGEST
+    } | _made_by_hand()
+
+
+def try_one(name, content):
+    """Read some bytes as a file of this name whole; the reader's name, or None if refused.
+
+    Raises:
+        Exception: Whatever else than a `GpuprofError` a reader raises.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(content)
+        try:
+            profile = gpuprof.read_profile(path)
+            for table in profile.sources:
+                profile.table(table)
+        except GpuprofError as error:
+            if "\n" in error.message:
+                raise AssertionError(error.message) from error
+            return None
+        return profile.origin.reader
+
+
+def _made_by_hand():
+    """Texts and databases that other tests make, one or more for each reader of files."""
+    import test_kineto  # noqa: PLC0415 - only to borrow what they make
+    import test_nsys_stats as stats  # noqa: PLC0415 - as above
+    import test_nvprof_csv  # noqa: PLC0415 - as above
+    import test_nvprof_text  # noqa: PLC0415 - as above
+    import test_xplane  # noqa: PLC0415 - as above
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        export = write(
+            folder / "nsys.sqlite",
+            {KERNEL: [kernel(10, 20)], MEMCPY: [memcpy(5, 9, 1), memcpy(30, 34, 2)]},
+        )
+        events = [test_kineto.KERNEL, test_kineto.event("kernel", "other", 20, 5.5)]
+        trace = test_kineto.written(folder, events)
+        profile = test_xplane.written(folder, test_xplane.gpu(test_xplane.KERNEL))
+        made = {path.name: path.read_bytes() for path in (export, trace, profile)}
+    texts = {
+        "2019.txt": stats.YEAR_2019,
+        "2021.txt": stats.YEAR_2021,
+        "2022.txt": stats.YEAR_2022,
+        "2024.txt": stats.YEAR_2024,
+        "stats.csv": stats.CSV,
+        "stats.json": stats.JSON,
+        "stats.html": stats.HTML,
+        "boxes.txt": stats.BOXES,
+        "window.csv": stats.GUI,
+        "trace.csv": stats.TRACE,
+        "nvprof.txt": test_nvprof_text.LOG,
+        "nvprof.csv": test_nvprof_csv.LOG,
+    }
+    return made | {name: text.encode() for name, text in texts.items()}
+
+
+@contextmanager
+def _time_limit():
+    def stop(*_):
+        message = f"not read within {SECONDS_PER_INPUT} s"
+        raise TimeoutError(message)
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS_PER_INPUT)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def fuzz(seconds, seed, names):
+    """Try inputs until the time is up; how many of each kind, and what was found."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    files = [path for path in corpus_files() if path.stat().st_size < LARGEST]
+    inputs = [*seeds().items(), *((path.name, path.read_bytes()) for path in files)]
+    inputs = [pair for pair in inputs if not names or any(name in pair[0] for name in names)]
+    end = time.monotonic() + seconds
+    tried, found = Counter(), {}
+    FOUND.mkdir(exist_ok=True)
+    current = FOUND / "current"
+    while time.monotonic() < end:
+        name, content = rng.choice(inputs)
+        for _ in range(rng.randint(1, 4)):
+            content = rng.choice(MUTATIONS)(content, rng)
+        # Left behind where the interpreter itself dies.
+        current.write_bytes(content)
+        try:
+            with _time_limit():
+                tried[try_one(name, content) or "refused"] += 1
+        except Exception as error:  # noqa: BLE001 - this is what is looked for
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            key = f"{type(error).__name__} {Path(place.filename).name}:{place.lineno}"
+            tried["failed"] += 1
+            if key not in found:
+                found[key] = error
+                (FOUND / f"{len(found)}-{name}").write_bytes(content)
+                print(f"{key}: {str(error)[:200]} ({len(found)}-{name})", flush=True)  # noqa: T201 - it talks to a person
+    current.unlink(missing_ok=True)
+    return tried, found
+
+
+def main():
+    """Read the arguments, try, and say what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("names", nargs="*", help="only files with one of these in their names")
+    given = parser.parse_args()
+    tried, found = fuzz(given.seconds, given.seed, given.names)
+    print(f"{sum(tried.values()):,} inputs: {dict(tried)}; {len(found)} faults")  # noqa: T201 - it talks to a person
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

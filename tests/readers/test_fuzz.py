@@ -1,0 +1,29 @@
+"""Bytes of recordings that were changed at random are read or refused, never anything else.
+
+A longer run: ``make fuzz``, or ``python tests/readers/fuzz.py --seconds 600``.
+"""
+
+import pytest
+from fuzz import MUTATIONS, seeds, try_one
+from hypothesis import given
+from hypothesis import strategies as st
+
+# Per reader: small real texts and files made by hand, so that the test needs nothing else.
+SEEDS = seeds()
+
+
+@pytest.mark.parametrize("name", SEEDS)
+@given(data=st.data())
+def test_changed_recording_is_read_or_refused(name, data):
+    content = SEEDS[name]
+    for _ in range(data.draw(st.integers(1, 3))):
+        mutation = data.draw(st.sampled_from(MUTATIONS))
+        content = mutation(content, data.draw(st.randoms(use_true_random=False)))
+
+    try_one(name, content)
+
+
+def test_seeds_are_recordings_of_many_readers():
+    readers = {try_one(name, content) for name, content in SEEDS.items()}
+
+    assert len(readers - {None}) >= 5
