@@ -14,7 +14,7 @@ LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
 # For rows without a label or heading: CUDA's own functions are calls, the rest is GPU work.
 _API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z][A-Za-z0-9]*(?:_v[0-9]+|_ptsz|_ptds)*$")
 _MIGRATION: Final = re.compile(r"^(Host|Device) To (Host|Device)$")
-_DEVICE: Final = re.compile(r"^(.+) \(([0-9]+)\)$")
+_DEVICE: Final = re.compile(r"^(.+) \(([0-9]{1,18})\)$")
 # Warnings that explain why nothing was recorded.
 _TELLING: Final = re.compile(
     r"cuda driver|permission|invalid records|not recorded|received signal|non-zero code|No profile"

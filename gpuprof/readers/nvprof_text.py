@@ -26,7 +26,7 @@ _ANCHORS: Final = (
     re.compile(rb"No (?:kernels|events/metrics) were profiled\."),
     re.compile(rb" To (?:Host|Device)"),
     re.compile(rb'Device "'),
-    re.compile(rb"\(device: [0-9]+, name: "),
+    re.compile(rb"\(device: [0-9]{1,18}, name: "),
 )
 _TIME: Final = r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s)"
 _ROW_START: Final = re.compile(r'^([^"%]*?)([0-9.]+)%\s+([0-9.,]+[A-Za-zµ]+\s+[0-9]+)(?=\s|$)')
@@ -39,7 +39,7 @@ _MIGRATION: Final = re.compile(
 )
 _DEVICE: Final = re.compile(r'^\s*Device "(.+)"')
 _TENSORFLOW_DEVICE: Final = re.compile(
-    r"\(device: ([0-9]+), name: (?P<name>[^,]+), pci bus id: (?P<bus_id>[^,)]+)"
+    r"\(device: ([0-9]{1,18}), name: (?P<name>[^,]+), pci bus id: (?P<bus_id>[^,)]+)"
     r"(?:, compute capability: (?P<compute_capability>[0-9.]+))?\)"
 )
 
