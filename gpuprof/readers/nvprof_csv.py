@@ -9,7 +9,7 @@ import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -119,7 +119,7 @@ class _Table:
             }
             columns["calls"] = units.parse_count(layout.cell(cells, "Calls"))
             columns["printed_share"] = _share(layout.cell(cells, "Time(%)"))
-        except (ValueError, InvalidOperation):
+        except (ValueError, ArithmeticError):
             columns = {}
         if columns and (name := layout.cell(cells, "Name")):
             summary.add(name, **columns)
