@@ -29,8 +29,9 @@ def run(*words, **variables):
 
 
 def record(folder, *words, **variables):
+    """A recording in one window, so that no step is cut however slow the machine is."""
     command = ("-m", "gpuprof", "record", "--recorder", "tensorflow", "-o", folder)
-    return run(*command, *words, **variables)
+    return run(*command, *words, **{"GPUPROF_WINDOW_SECONDS": "60"} | variables)
 
 
 def recorded(folder):
