@@ -151,7 +151,7 @@ class Summary:
         """
         rows = [*self._rows, *self._migrations.values()]
         if all(row["activity_kind"] == "api" for row in rows):
-            raise self._nothing()
+            raise self.refusal()
         tables = {"activity_summary": schema.ACTIVITY_SUMMARY.table(rows)}
         if self.frame.runs:
             tables["runs"] = schema.RUNS.table(self.frame.runs)
@@ -163,11 +163,12 @@ class Summary:
             reader=reader,
             tool="nvprof",
             command=self.frame.command,
-            warnings=self._warnings(),
+            warnings=self.warnings(),
         )
         return Profile(origin, tables)
 
-    def _warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
+        """What nvprof says of the recording's quality, and what is missing of the log."""
         notes = list(self.frame.notes.values())
         runs = len(self.frame.runs)
         if self._without_kernels:
@@ -179,7 +180,7 @@ class Summary:
             notes.append("The log is cut off in its last row, which is left out.")
         return tuple(notes)
 
-    def _nothing(self) -> GpuprofError:
+    def refusal(self) -> GpuprofError:
         """Why there is nothing to tell, from the most to the least telling sign."""
         reason = next((n for n in self.frame.notes.values() if _TELLING.search(n)), None)
         if self._without_kernels or reason is not None or self._seen & _NOTHING:

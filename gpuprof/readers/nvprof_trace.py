@@ -1,0 +1,194 @@
+"""Traces that nvprof prints: one row per activity or API call, as text or with ``--csv``.
+
+Written with ``--print-gpu-trace`` and ``--print-api-trace`` by nvprof of CUDA 5.5 to 12. Which
+columns a file has depends on what ran: peer copies bring source and target, unified memory
+brings addresses.
+Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "GPU-Trace and API-Trace Modes".
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from gpuprof import cuda, schema
+from gpuprof.errors import CorruptFileError
+from gpuprof.profile import Origin, Profile
+from gpuprof.readers import nvprof_log as log
+from gpuprof.readers import nvprof_trace_rows as rows
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.nvprof_summary import SKIPPED, Summary, shortened
+
+_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls")
+_CUT: Final = (
+    "nvprof cut off the devices' numbers: which device a kernel or copy ran on is unknown. "
+    "Add --csv to record it."
+)
+_HINT: Final = "Was the file edited, or written by two programs at once?"
+
+
+@dataclass
+class _Trace:
+    """What a trace has told so far."""
+
+    summary: Summary
+    layout: rows.Layout | None = None
+    is_first: bool = False
+    has_gpu: bool = False
+    resolution_ns: int = 1
+    is_device_cut: bool = False
+    found: dict[str, list[rows.Row]] = field(default_factory=lambda: {t: [] for t in _TABLES})
+    devices: dict[int, str] = field(default_factory=dict)
+
+    def take(self, line: log.Line) -> None:
+        """Take in one line."""
+        summary, text = self.summary, line.text
+        if summary.hear(text):
+            # Metrics and NVTX results have tables of their own.
+            self.layout = None if summary.section in SKIPPED else self.layout
+            return
+        if summary.broken is not None and text.strip():
+            raise summary.broken
+        if "Duration" in text and (layout := rows.layout(text)) is not None:
+            self._head(layout)
+        elif self.layout is not None:
+            self._line(self.layout, line)
+
+    def _head(self, layout: rows.Layout) -> None:
+        self.layout, self.is_first = layout, layout.is_csv
+        self.has_gpu = self.has_gpu or not layout.is_api_trace
+        self.summary.head(is_labelled=False)
+
+    def _line(self, layout: rows.Layout, line: log.Line) -> None:
+        if self.is_first:
+            self.is_first = False
+            self._units(layout, line)
+            return
+        values = layout.split(line.text)
+        if values is None:
+            return  # A legend, or what the program printed.
+        width = len(layout.columns)
+        if len(values) != width:
+            self._break(line, f"{width} cells from Start to {layout.columns[-1]}")
+            return
+        try:
+            self._row(layout, layout.cells(values))
+        except ValueError:
+            self._break(line, "numbers and units as nvprof prints them")
+
+    def _units(self, layout: rows.Layout, line: log.Line) -> None:
+        marks = line.text.split(",")
+        if marks[0] not in rows.TIME_UNITS or len(marks) != len(layout.columns):
+            msg = (
+                f"{self.summary.path}, line {line.number}: expected a row of units, "
+                f'found "{shortened(marks[0])}"'
+            )
+            hint = "nvprof writes one under the head with --csv: was the file edited?"
+            raise CorruptFileError(msg, hint)
+        self.layout = rows.Layout(layout.columns, is_csv=True, units=tuple(marks))
+
+    def _break(self, line: log.Line, expected: str) -> None:
+        """Note a row that breaks the format: an error, unless the file was cut off in it."""
+        found = shortened(line.text.strip())
+        msg = f'{self.summary.path}, line {line.number}: expected {expected}, found "{found}"'
+        self.summary.broken = CorruptFileError(msg, _HINT)
+
+    def _row(self, layout: rows.Layout, cells: rows.Cells) -> None:
+        name, correlation_id = cells.name()
+        kind = cuda.memcpy_kind(name)
+        if kind is None and name.startswith("[Unified Memory"):
+            return  # A page fault, a throttle or a mapping moves no bytes.
+        common = {
+            **rows.place(cells),
+            "correlation_id": correlation_id,
+            "process_id": self._process(),
+        }
+        self.resolution_ns = max(self.resolution_ns, cells.resolution_ns())
+        number, label = cells.device("Device")
+        if number is not None and label is not None:
+            self.devices.setdefault(number, label)
+        self.is_device_cut = self.is_device_cut or (number is None and "Device" in cells.found)
+        table, own = self._own(layout, cells, name, kind)
+        self.found[table].append(common | own)
+
+    @staticmethod
+    def _own(
+        layout: rows.Layout, cells: rows.Cells, name: str, kind: str | None
+    ) -> tuple[str, rows.Row]:
+        if kind is not None:
+            return "memcpys", rows.memcpy(cells, kind)
+        if cuda.is_memset(name):
+            return "memsets", rows.memset(cells)
+        # With both traces in one table, a call is a row without a device.
+        if layout.is_api_trace or "Device" not in cells.found:
+            api = "runtime" if name.startswith("cuda") else "driver"
+            return "api_calls", {"name": name, "api": api}
+        return "kernels", {"name": name, **rows.kernel(cells)}
+
+    def _process(self) -> int | None:
+        runs, run_id = self.summary.frame.runs, self.summary.run_id
+        process_id: int | None = runs[run_id]["process_id"] if run_id is not None else None
+        return process_id
+
+    def profile(self) -> Profile:
+        """The recording.
+
+        Raises:
+            GpuprofError: It holds no row.
+        """
+        summary = self.summary
+        if not any(self.found.values()):
+            raise summary.refusal()
+        recorded = [t for t in _TABLES if self.found[t] or (self.has_gpu and t != "api_calls")]
+        tables = {
+            name: schema.BY_NAME[name].table(
+                sorted(self.found[name], key=lambda row: (row["start_ns"], row["end_ns"]))
+            )
+            for name in recorded
+        }
+        if summary.frame.runs:
+            tables["runs"] = schema.RUNS.table(summary.frame.runs)
+        if self.devices:
+            tables["devices"] = schema.DEVICES.table(
+                [{"device_id": n, "name": self.devices[n]} for n in sorted(self.devices)]
+            )
+        origin = Origin(
+            source=summary.path,
+            reader=READER.name,
+            tool="nvprof",
+            command=summary.frame.command,
+            start_resolution_ns=self.resolution_ns,
+            warnings=(*summary.warnings(), *([_CUT] if self.is_device_cut else [])),
+        )
+        return Profile(origin, tables)
+
+
+def read(path: Path) -> Profile:
+    """Read all rows of a trace, whatever else the file holds."""
+    trace = _Trace(Summary(path))
+    for line in log.all_lines(path):
+        trace.take(line)
+    return trace.profile()
+
+
+def _recognises(head: bytes) -> bool:
+    return log.first_table(head) == "trace"
+
+
+def _searches(path: Path) -> bool:
+    return log.table_in(path) == "trace"
+
+
+READER: Final = Reader(
+    name="nvprof-trace",
+    title="nvprof's printed trace of the GPU or of API calls, text or CSV",
+    versions="CUDA 5.5 to 12",
+    gives=("kernels", "memcpys", "memsets", "api_calls", "devices", "runs"),
+    cannot=(
+        "Starts more exactly than it prints them (text: five digits, CSV: 1 us), so that shorter "
+        "overlaps are noise; sizes beyond six digits; in text, the number of a device whose name "
+        "is long."
+    ),
+    read=read,
+    recognises=_recognises,
+    searches=_searches,
+)

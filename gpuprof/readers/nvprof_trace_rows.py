@@ -1,0 +1,174 @@
+"""Rows of nvprof's traces, text or CSV, in base units and the words of the data model."""
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpuprof import cuda, units
+
+# Names of text traces (with units in the cells) and of CSV (with a row of units).
+_ALIASES: Final = {
+    "Regs*": "Registers Per Thread",
+    "SSMem*": "Static SMem",
+    "DSMem*": "Dynamic SMem",
+}
+_DIMENSIONS: Final = {"Grid Size": "Grid", "Block Size": "Block"}
+_TIME: Final = re.compile(r"^[0-9]+(?:\.([0-9]+))?(?:e[+-]?[0-9]+)?\s*(ns|us|ms|s)$")
+_CORRELATION: Final = re.compile(r"^(.*\S)\s+\[([0-9]+)\]$")
+_DEVICE: Final = re.compile(r"^(.*\S) \(([0-9]+)\)$")
+_MEMORY_KINDS: Final = frozenset(cuda.CUPTI_MEMORY_KINDS.values())
+TIME_UNITS: Final = frozenset({"ns", "us", "ms", "s"})
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A trace's head: the columns that this file has, and the units of a CSV's columns."""
+
+    columns: tuple[str, ...]
+    is_csv: bool
+    units: tuple[str, ...] = ()
+
+    @property
+    def is_api_trace(self) -> bool:
+        """Whether it lists API calls and nothing else."""
+        return not {"Device", "Context", "Grid Size", "Grid X"} & set(self.columns)
+
+    def split(self, text: str) -> list[str] | None:
+        """The cells of a line; None where the line is no row of a table."""
+        if self.is_csv:
+            try:
+                cells = next(csv.reader([text]), [])
+            except csv.Error:
+                return None
+            return cells if cells and cells[0][:1].isdigit() and len(cells) > 1 else None
+        # Cells hold single blanks, and the name may hold any.
+        cells = re.split(r"\s{2,}", text.strip(), maxsplit=len(self.columns) - 1)
+        return cells if _TIME.match(cells[0]) and len(cells) > 1 else None
+
+    def cells(self, values: list[str]) -> "Cells":
+        """Cells by name, each with its unit; absent ones are left out."""
+        marks = self.units or ("",) * len(values)
+        found: dict[str, str] = {}
+        for name, value, unit in zip(self.columns, values, marks, strict=True):
+            if value in {"", "-"}:
+                continue
+            if name in _DIMENSIONS:
+                sizes = value.strip("()").split()
+                found |= dict(zip((f"{_DIMENSIONS[name]} {a}" for a in "XYZ"), sizes, strict=True))
+            else:
+                found[_ALIASES.get(name, name)] = value + (unit if value[-1].isdigit() else "")
+        return Cells(found)
+
+
+def layout(text: str) -> Layout | None:
+    """The head of a trace that a line holds, if it holds one."""
+    is_csv = "," in text
+    columns = next(csv.reader([text])) if is_csv else re.split(r"\s{2,}", text.strip())
+    if columns[:2] != ["Start", "Duration"] or "Name" not in columns:
+        return None
+    return Layout(tuple(columns), is_csv)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One row's cells by CSV's names."""
+
+    found: Mapping[str, str]
+
+    def time(self, name: str) -> int:
+        """A cell's nanoseconds.
+
+        Raises:
+            ValueError: The cell holds no time.
+        """
+        return units.parse_ns(self.found.get(name, ""))
+
+    def bytes(self, name: str) -> int | None:
+        """A cell's bytes; KB are 1024 bytes here."""
+        return units.parse_binary_bytes(self.found[name]) if name in self.found else None
+
+    def number(self, name: str) -> int | None:
+        """A cell's integer."""
+        return int(self.found[name]) if name in self.found else None
+
+    def memory_kind(self, name: str) -> str | None:
+        """A cell's kind of memory."""
+        if name not in self.found:
+            return None
+        kind = self.found[name].lower().replace(" ", "_")
+        return kind if kind in _MEMORY_KINDS else cuda.UNKNOWN
+
+    def device(self, name: str) -> tuple[int | None, str | None]:
+        """A cell's device number and name; text traces cut both from long names."""
+        label = self.found.get(name)
+        match = _DEVICE.match(label) if label else None
+        return (int(match[2]), match[1]) if match else (None, None)
+
+    def name(self) -> tuple[str, int | None]:
+        """The row's name and its correlation id, a column of CSV and part of text's name."""
+        text = self.found.get("Name", "")
+        match = _CORRELATION.match(text)
+        if match is None or "Correlation_ID" in self.found:
+            return text, self.number("Correlation_ID")
+        return match[1], int(match[2])
+
+    def resolution_ns(self) -> int:
+        """Nanoseconds of the last digit of the start."""
+        match = _TIME.match(self.found.get("Start", ""))
+        digits, unit = (len(match[1] or ""), match[2]) if match else (0, "ns")
+        return max(1, units.to_ns(f"1e-{digits}", unit))
+
+
+def place(cells: Cells) -> Row:
+    """Columns that all activities share.
+
+    Raises:
+        ValueError: A cell does not hold what its column says.
+    """
+    start = cells.time("Start")
+    return {
+        "start_ns": start,
+        "end_ns": start + cells.time("Duration"),
+        "device_id": cells.device("Device")[0],
+        "context_id": cells.number("Context"),
+        "stream_id": cells.number("Stream"),
+    }
+
+
+def kernel(cells: Cells) -> Row:
+    """Columns of a kernel."""
+    return {
+        **{f"{what.lower()}_{a.lower()}": cells.number(f"{what} {a}")
+           for what in ("Grid", "Block") for a in "XYZ"},
+        "registers_per_thread": cells.number("Registers Per Thread"),
+        "static_shared_memory_bytes": cells.bytes("Static SMem"),
+        "dynamic_shared_memory_bytes": cells.bytes("Dynamic SMem"),
+    }  # fmt: skip
+
+
+def memcpy(cells: Cells, kind: str) -> Row:
+    """Columns of a copy; of a migration, whose size stands in a column of its own."""
+    device = cells.device("Device")[0]
+    ends = kind.removeprefix("UVM_")
+    src = cells.device("Src Dev")[0]
+    dst = cells.device("Dst Dev")[0]
+    is_peer = kind == "PtoP" or (src is not None and dst is not None and src != dst)
+    return {
+        "memcpy_kind": kind,
+        "bytes": cells.bytes("Unified Memory" if kind.startswith("UVM_") else "Size"),
+        "src_memory_kind": cells.memory_kind("SrcMemType"),
+        "dst_memory_kind": cells.memory_kind("DstMemType"),
+        "src_device_id": device if src is None and ends[0] in "DA" else src,
+        "dst_device_id": device if dst is None and ends[-1] in "DA" else dst,
+        "path": "direct" if is_peer else None,
+    }
+
+
+def memset(cells: Cells) -> Row:
+    """Columns of a memset."""
+    kind = cells.memory_kind("SrcMemType") or cells.memory_kind("DstMemType")
+    return {"bytes": cells.bytes("Size"), "memory_kind": kind}
