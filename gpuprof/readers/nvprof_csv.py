@@ -21,12 +21,18 @@ from gpuprof.readers.contract import Reader
 from gpuprof.readers.nvprof_summary import LABELS, SKIPPED, Summary, shortened
 
 _TIMES: Final = {"Time": "total_ns", "Avg": "mean_ns", "Min": "min_ns", "Max": "max_ns"}
-_NUMBER: Final = re.compile(r"^[0-9.]+(?:e[+-]?[0-9]+)?$")
-_SHARE: Final = re.compile(r"^[0-9.]+%?$")
+_NUMBER: Final = re.compile(r"^[0-9]{1,20}(?:\.[0-9]{1,20})?$")
+_SHARE: Final = re.compile(r"^[0-9.]{1,20}%?$")
 _LABELLED: Final = tuple([label] for label in LABELS)
 _HEAD: Final = re.compile(
     r'Time\(%\)"?,.*Name|"Invocations","(?:Metric|Event) Name"|"Device","Count","Avg Size"'
 )
+_HEADS: Final = (
+    frozenset({"Time(%)", "Calls", "Name", *_TIMES}),
+    frozenset({"Count", "Total Size", "Total Time"}),
+    frozenset({"Invocations"}),
+)
+_HINT: Final = "Was the file edited, or written by two programs at once?"
 _UNITS: Final = frozenset({"ns", "us", "ms", "s"})
 
 
@@ -51,7 +57,10 @@ class _Layout:
         text = self.cell(cells, name)
         if self.units is None:
             return units.parse_ns(text)
-        return units.to_ns(text, self.cell(self.units, name))
+        if not _NUMBER.match(text):
+            msg = f'expected a number, found "{text}"'
+            raise ValueError(msg)
+        return units.to_ns(text, self.units[self.columns.index(name)])
 
 
 class _Table:
@@ -72,7 +81,7 @@ class _Table:
         is_head = _HEAD.search(line.text) is not None
         cells = _cells(line.text) if is_head or self._layout is not None else []
         if is_head:
-            self._head(cells)
+            self._head(cells, line)
         elif self._layout is None:
             return
         elif "Count" in self._layout.columns:
@@ -83,8 +92,14 @@ class _Table:
         elif "Invocations" not in self._layout.columns:
             self._row(self._layout, cells, line)
 
-    def _head(self, cells: list[str]) -> None:
+    def _head(self, cells: list[str], line: log.Line) -> None:
         self._layout = _Layout(tuple(cells))
+        if not any(head <= set(cells) for head in _HEADS):
+            msg = (
+                f"{self._summary.path}, line {line.number}: expected the head of one of nvprof's"
+                f' tables, found "{shortened(line.text)}"'
+            )
+            raise CorruptFileError(msg, _HINT)
         self._is_first = "Time(%)" in cells
         if self._is_first:
             self._summary.head(is_labelled="Type" in cells)
@@ -92,13 +107,15 @@ class _Table:
     def _units(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
         """Take in the row under the head: units, or a first row with units in its cells."""
         time = layout.cell(cells, "Time")
-        if time in _UNITS:
+        if time in _UNITS and len(cells) == len(layout.columns):
             self._layout = _Layout(layout.columns, tuple(cells))
-        elif time.endswith("s"):
+        elif time[:1].isdigit() and time.endswith("s"):
             self._row(layout, cells, line)
         else:
+            found = time if len(cells) >= len(layout.columns) else line.text
             msg = (
-                f'{self._summary.path}, line {line.number}: expected a row of units, found "{time}"'
+                f"{self._summary.path}, line {line.number}: expected a row of units, "
+                f'found "{shortened(found)}"'
             )
             hint = "nvprof writes one under the head with --csv: was the file edited?"
             raise CorruptFileError(msg, hint)
@@ -119,11 +136,8 @@ class _Table:
             }
             columns["calls"] = units.parse_count(layout.cell(cells, "Calls"))
             columns["printed_share"] = _share(layout.cell(cells, "Time(%)"))
-        except (ValueError, ArithmeticError):
-            columns = {}
-        if columns and (name := layout.cell(cells, "Name")):
-            summary.add(name, **columns)
-        else:
+            summary.add(_name(layout.cell(cells, "Name")), **columns)
+        except (ValueError, InvalidOperation):
             summary.broken = _broken(summary.path, layout, line)
 
     def _migration(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
@@ -151,8 +165,15 @@ def _cells(text: str) -> list[str]:
         return []  # A line of the program's, too long for a cell.
 
 
+def _name(text: str) -> str:
+    if not text.strip():
+        msg = "a row without a name"
+        raise ValueError(msg)
+    return text
+
+
 def _share(text: str) -> float:
-    share = Decimal(text.rstrip("%")) / 100
+    share = Decimal(text.rstrip("%")) / 100 if _SHARE.match(text) else Decimal(-1)
     if not 0 <= share <= Decimal("1.001"):
         msg = f'"{text}" is no share'
         raise ValueError(msg)
@@ -164,7 +185,7 @@ def _broken(path: Path, layout: _Layout, line: log.Line) -> GpuprofError:
         f"{path}, line {line.number}: expected {', '.join(c for c in layout.columns if c)}, "
         f'found "{shortened(line.text)}"'
     )
-    return CorruptFileError(msg, "Was the file edited, or written by two programs at once?")
+    return CorruptFileError(msg, _HINT)
 
 
 def read(path: Path) -> Profile:

@@ -41,9 +41,11 @@ _MARK: Final = re.compile(
     rb"|Warning: (?:No profile data collected|unable to locate cuda))"
 )
 MESSAGE: Final = re.compile(rb"==(?:[0-9]+|====)== +[A-Z]")
-_PREFIX: Final = re.compile(r"==(?:([0-9]{1,18})|====)== *(.*)")
+_PREFIX: Final = re.compile(r"==(?:([0-9]{1,10})|====)== *(.*)")
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_PROFILING: Final = re.compile(r"NVPROF is profiling process ([0-9]{1,18})(?:, command: (.*))?")
+_PROFILING: Final = re.compile(
+    r"NVPROF is profiling process ([0-9]{1,10})(?![0-9])(?:, command: (.*))?"
+)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What nvprof's summaries share, printed as text or as CSV: sections, rows, and refusals."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
 # For rows without a label or heading: CUDA's own functions are calls, the rest is GPU work.
 _API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z][A-Za-z0-9]*(?:_v[0-9]+|_ptsz|_ptds)*$")
 _MIGRATION: Final = re.compile(r"^(Host|Device) To (Host|Device)$")
-_DEVICE: Final = re.compile(r"^(.+) \(([0-9]{1,18})\)$")
+_DEVICE: Final = re.compile(r"^(.+) \(([0-9]{1,6})\)$")
 # Warnings that explain why nothing was recorded.
 _TELLING: Final = re.compile(
     r"cuda driver|permission|invalid records|not recorded|received signal|non-zero code|No profile"
@@ -24,6 +25,8 @@ _OTHER_KINDS: Final = {"CPU": "a CPU profile", "Metric": "metrics", "Event": "ev
 _RERECORD: Final = (
     "Run nvprof without --metrics, --events, --cpu-profiling and --print-api-summary for times."
 )
+# A century of nanoseconds, and some exabytes.
+_LARGEST: Final = 1 << 62
 SKIPPED: Final = frozenset({"nvtx", "other", "skipped"})
 
 
@@ -105,16 +108,26 @@ class Summary:
             self.section = LABELS.get(text.strip().rstrip(":"), "skipped")
 
     def add(self, name: str, **columns: float | None) -> None:
-        """Add a row of the current section."""
+        """Add a row of the current section.
+
+        Raises:
+            ValueError: A number is larger than any that nvprof could print.
+        """
+        check_size(columns.values())
         self._rows.append(
             {"run_id": self.run_id, **_kind_and_name(name.rstrip(), self.section), **columns}
         )
 
     def migrate(self, name: str, calls: int, size: int | None, total_ns: int | None) -> None:
-        """Add migrations of unified memory; the summary has one row for all devices."""
+        """Add migrations of unified memory; the summary has one row for all devices.
+
+        Raises:
+            ValueError: A number is larger than any that nvprof could print.
+        """
         match = _MIGRATION.match(name)
         if match is None:
             return
+        check_size((calls, size, total_ns))
         kind = f"UVM_{match[1][0]}to{match[2][0]}"
         row = self._migrations.setdefault(
             (self.run_id, kind),
@@ -217,6 +230,18 @@ def _kind_and_name(name: str, section: str) -> dict[str, str]:
         return {"activity_kind": "memset", "name": "memset"}
     is_api = section == "api" or (section == "unknown" and _API_NAME.match(name) is not None)
     return {"activity_kind": "api" if is_api else "kernel", "name": name}
+
+
+def check_size(numbers: Iterable[float | None]) -> None:
+    """Check that sums of such numbers fit into 64 bits.
+
+    Raises:
+        ValueError: One does not.
+    """
+    for number in numbers:
+        if number is not None and number > _LARGEST:
+            msg = f"no recording counts as far as {number:,.0f}"
+            raise ValueError(msg)
 
 
 def _plus(known: int | None, more: int | None) -> int | None:

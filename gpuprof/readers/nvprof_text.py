@@ -39,7 +39,7 @@ _MIGRATION: Final = re.compile(
 )
 _DEVICE: Final = re.compile(r'^\s*Device "(.+)"')
 _TENSORFLOW_DEVICE: Final = re.compile(
-    r"\(device: ([0-9]{1,18}), name: (?P<name>[^,]+), pci bus id: (?P<bus_id>[^,)]+)"
+    r"\(device: ([0-9]{1,6}), name: (?P<name>[^,]+), pci bus id: (?P<bus_id>[^,)]+)"
     r"(?:, compute capability: (?P<compute_capability>[0-9.]+))?\)"
 )
 
@@ -86,17 +86,17 @@ def _row(summary: Summary, line: log.Line, lead: str) -> None:
         match.groups()
     )
     try:
-        columns = {
-            "calls": units.parse_count(calls),
-            "total_ns": units.to_ns(total, total_unit),
-            "mean_ns": float(units.to_ns(mean, mean_unit)),
-            "min_ns": units.to_ns(least, least_unit),
-            "max_ns": units.to_ns(most, most_unit),
-        }
+        summary.add(
+            name,
+            calls=int(calls),
+            total_ns=units.to_ns(total, total_unit),
+            mean_ns=float(units.to_ns(mean, mean_unit)),
+            min_ns=units.to_ns(least, least_unit),
+            max_ns=units.to_ns(most, most_unit),
+            printed_share=float(Decimal(share) / 100),
+        )
     except ValueError:
         summary.broken = _broken(summary.path, line)
-        return
-    summary.add(name, **columns, printed_share=float(Decimal(share) / 100))
 
 
 def _is_share(text: str) -> bool:

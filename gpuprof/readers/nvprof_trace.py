@@ -16,7 +16,7 @@ from gpuprof.profile import Origin, Profile
 from gpuprof.readers import nvprof_log as log
 from gpuprof.readers import nvprof_trace_rows as rows
 from gpuprof.readers.contract import Reader
-from gpuprof.readers.nvprof_summary import SKIPPED, Summary, shortened
+from gpuprof.readers.nvprof_summary import SKIPPED, Summary, check_size, shortened
 
 _TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls")
 _CUT: Final = (
@@ -108,7 +108,9 @@ class _Trace:
             self.devices.setdefault(number, label)
         self.is_device_cut = self.is_device_cut or (number is None and "Device" in cells.found)
         table, own = self._own(layout, cells, name, kind)
-        self.found[table].append(common | own)
+        row = common | own
+        check_size(value for value in row.values() if isinstance(value, int))
+        self.found[table].append(row)
 
     @staticmethod
     def _own(

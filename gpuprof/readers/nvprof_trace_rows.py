@@ -15,9 +15,9 @@ _ALIASES: Final = {
     "DSMem*": "Dynamic SMem",
 }
 _DIMENSIONS: Final = {"Grid Size": "Grid", "Block Size": "Block"}
-_TIME: Final = re.compile(r"^[0-9]+(?:\.([0-9]+))?(?:e[+-]?[0-9]+)?\s*(ns|us|ms|s)$")
+_TIME: Final = re.compile(r"^[0-9]{1,20}(?:\.([0-9]{1,20}))?\s*(ns|us|ms|s)$")
 _CORRELATION: Final = re.compile(r"^(.*\S)\s+\[([0-9]+)\]$")
-_DEVICE: Final = re.compile(r"^(.*\S) \(([0-9]+)\)$")
+_DEVICE: Final = re.compile(r"^(.*\S) \(([0-9]{1,6})\)$")
 _MEMORY_KINDS: Final = frozenset(cuda.CUPTI_MEMORY_KINDS.values())
 TIME_UNITS: Final = frozenset({"ns", "us", "ms", "s"})
 

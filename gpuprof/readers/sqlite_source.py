@@ -128,7 +128,7 @@ class SqliteFile:
                 with closing(self.connect()) as connection:
                     for _ in connection.execute(f"SELECT * FROM {_quoted(table)}"):
                         pass
-            except sqlite3.Error:
+            except (sqlite3.Error, UnicodeDecodeError):
                 return table
         return None
 

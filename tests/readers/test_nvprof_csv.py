@@ -164,6 +164,27 @@ EXPECTED_COLUMNS = "expected Type, Time(%), Time, Calls, Avg, Min, Max, Name, fo
                 '"750,000000","..."'
             ),
         ),
+        (
+            "column-renamed",
+            CorruptFileError,
+            (
+                "FILE, line 4: expected the head of one of nvprof's tables, found "
+                '""Type","Time(%)","Time","Calls","Average","Min","Max","Name""'
+            ),
+        ),
+        (
+            "units-row-short",
+            CorruptFileError,
+            'FILE, line 5: expected a row of units, found ",%,ms,,us"',
+        ),
+        (
+            "number-too-large",
+            CorruptFileError,
+            (
+                f'FILE, line 6: {EXPECTED_COLUMNS} ""GPU activities",60.000000,7e999999,10,'
+                '750.000000,700.000..."'
+            ),
+        ),
         ("head-without-rows", CorruptFileError, "FILE ends after the head of nvprof's table"),
         (
             "api-calls-only",

@@ -430,6 +430,14 @@ def test_database_cut_short_is_refused(tmp_path):
         gpuprof.read_profile(path)
 
 
+def test_damage_that_sqlite_tells_in_bytes_that_are_no_text_is_refused(tmp_path):
+    path = write(tmp_path / "run.nvvp", ["f"], kernel=[at(0, 1, name=2)])
+    path.write_bytes(path.read_bytes().replace(b"TABLE Version(", b"TABLE \xff\xfe ersion("))
+
+    with pytest.raises(CorruptFileError, match="the database is damaged"):
+        nvprof_sqlite.read(path)
+
+
 def test_file_is_left_as_it_was(tmp_path):
     path = write(tmp_path / "run.nvvp", ["f"], kernel=[at(0, 1, name=2)])
     before = path.read_bytes()

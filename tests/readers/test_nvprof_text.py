@@ -346,6 +346,14 @@ def test_other_files_are_not_taken_for_a_summary(tmp_path, content):
             ),
         ),
         ("migration-size", CorruptFileError, 'FILE, line 9: unknown unit "XB"'),
+        (
+            "number-too-large",
+            CorruptFileError,
+            (
+                "FILE, line 5: expected Time(%), Time, Calls, Avg, Min, Max and Name as nvprof"
+                ' prints them, found "GPU activities:   75.00%  7.5000ms        999999999999999..."'
+            ),
+        ),
     ],
 )
 def test_fault_is_refused_in_one_line(fault, error, message):

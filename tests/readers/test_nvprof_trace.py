@@ -246,6 +246,13 @@ def test_calls_in_a_trace_of_the_gpu_are_no_kernels(tmp_path):
     assert _rows(profile, "api_calls", "name", "correlation_id") == [("cudaMalloc", 5)]
 
 
+def test_numbers_beyond_64_bits_are_refused(tmp_path):
+    text = TEXT_HEAD + TEXT_KERNEL.replace("1.6782ms", "1" * 19 + "s") + TEXT_COPY
+
+    with pytest.raises(CorruptFileError, match="line 2: expected numbers and units"):
+        _read(tmp_path, text)
+
+
 def test_doubts_of_nvprof_become_notes(tmp_path):
     doubt = "==4711== Warning: 2 records have invalid timestamps.\n"
 
