@@ -11,6 +11,8 @@ from gpuprof.profile import Profile
 from gpuprof.readers import (
     gpuprof_file,
     kineto,
+    nsys_parquet,
+    nsys_rep,
     nsys_sqlite,
     nsys_stats,
     nvprof_csv,
@@ -28,6 +30,8 @@ READERS: Final[tuple[Reader, ...]] = (
     run_folder.READER,
     nsys_sqlite.READER,
     nvprof_sqlite.READER,
+    nsys_parquet.READER,
+    nsys_rep.READER,
     nsys_stats.READER,
     nvprof_text.READER,
     nvprof_csv.READER,

@@ -24,6 +24,13 @@ CANNOT: Final = (
     "Kernels and copies inside CUDA graphs, unless it was recorded with --cuda-graph-trace=node."
 )
 
+SETTINGS: Final = "META_DATA_CAPTURE"
+SELECT_SETTINGS: Final = (
+    f"SELECT name, value FROM {SETTINGS} WHERE name LIKE '%COLLECT_CUDA_TRACE' "
+    "OR name LIKE '%COLLECT_NVTX_TRACE' OR name = 'PROCESS_0:COMMAND' "
+    "OR name LIKE 'PROCESS_0:ARGUMENT_%'"
+)
+
 _METADATA: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 # What the tool says of itself and not of CUDA: no doubt about these numbers.
 _BESIDE_THE_POINT: Final = re.compile(
@@ -113,14 +120,10 @@ def _sources(
 
 def _capture(export: Export) -> Mapping[str, list[str]]:
     """The settings of the recording that are read; the others may hold secrets."""
-    if not export.has("META_DATA_CAPTURE", "name", "value"):
+    if not export.has(SETTINGS, "name", "value"):
         return {}
     found: dict[str, list[str]] = {}
-    for name, value in export.rows(
-        "SELECT name, value FROM META_DATA_CAPTURE WHERE name LIKE '%COLLECT_CUDA_TRACE' "
-        "OR name LIKE '%COLLECT_NVTX_TRACE' OR name = 'PROCESS_0:COMMAND' "
-        "OR name LIKE 'PROCESS_0:ARGUMENT_%'"
-    ):
+    for name, value in export.rows(SELECT_SETTINGS):
         found.setdefault(name.rpartition(":")[2], []).append(value)
     return found
 
@@ -193,7 +196,8 @@ def _warnings(export: Export, sources: Mapping[str, pa.Table | View]) -> tuple[s
         )
         found.append(f"{records} left out: when it ran could not be collected")
     if not any(isinstance(sources.get(name), View) for name in ("kernels", "memcpys", "memsets")):
-        found.append("no GPU work was recorded")
+        calls = isinstance(sources.get("api_calls"), View)
+        found.append(f"{'CUDA calls were recorded, but ' if calls else ''}no GPU work was recorded")
     return tuple(found)
 
 

@@ -26,17 +26,24 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: Neither CUDA nor NVTX was recorded.
         InputError: It cannot be opened.
     """
-    file = open_sqlite(path)
-    return nsys_recording.profile(
-        Export(
-            path,
-            NAME,
-            {table: frozenset(columns) for table, columns in file.columns.items()},
-            file.rows,
-            file.prepare,
-            file.failure,
-        )
-    )
+    return nsys_recording.profile(export_of(path, path, NAME))
+
+
+def export_of(database: Path, path: Path, reader: str) -> Export:
+    """The tables of a database.
+
+    Args:
+        database: The file.
+        path: What the user named.
+        reader: Name of the reader that asks.
+
+    Raises:
+        CorruptFileError: The database is damaged.
+        InputError: It cannot be opened.
+    """
+    file = open_sqlite(database)
+    columns = {table: frozenset(names) for table, names in file.columns.items()}
+    return Export(path, reader, columns, file.rows, file.prepare, file.failure)
 
 
 def _recognises(head: bytes) -> bool:

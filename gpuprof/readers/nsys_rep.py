@@ -1,0 +1,171 @@
+"""Reports of Nsight Systems: ``.nsys-rep``, the older ``.qdrep``, and ``.qdstrm`` streams.
+
+Only nsys itself can open them: the installed one exports what is needed into a cache outside
+the user's folder. A report of a newer nsys than the installed one cannot be opened.
+"""
+
+import re
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from shutil import which
+from typing import Final
+
+from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
+from gpuprof.profile import Profile
+from gpuprof.readers import nsys_parquet, nsys_recording, nsys_sqlite, nsys_tables
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.export_cache import cached
+from gpuprof.readers.nsys_recording import CANNOT, GIVES
+
+NAME: Final = "nsys-rep"
+_REPORT: Final = b"NVIDIA Tegra Profiler Report"
+_STREAM: Final = b"\x00\xff\x00\xff\x00\xff\x00\xffNVIDIA Nsight Systems Stream"
+_NEWER: Final = re.compile(
+    r"created in Nsight Systems version \((?P<report>[\d.]+).*?\).*?"
+    r"your current version \((?P<installed>[\d.]+)",
+    re.DOTALL,
+)
+_VERSION: Final = re.compile(r"version ([\d.]+)")
+_SQLITE: Final = "report.sqlite"
+# Changes with what is exported, so that an older cache is not taken for complete.
+_LAYOUT: Final = "1"
+
+
+def read(path: Path) -> Profile:
+    """Read a report through the installed nsys.
+
+    Raises:
+        MissingToolError: nsys is not installed.
+        InputError: A newer nsys recorded it.
+        CorruptFileError: nsys cannot open it.
+        EmptyRecordingError: Neither CUDA nor NVTX was recorded.
+    """
+    nsys = _nsys(path)
+    folder = cached(
+        path, f"{NAME}-{_LAYOUT}-{_version(nsys)}", lambda into: _export(nsys, path, into)
+    )
+    if (folder / _SQLITE).exists():
+        return nsys_recording.profile(nsys_sqlite.export_of(folder / _SQLITE, path, NAME))
+    return nsys_recording.profile(nsys_parquet.export_in(folder, path, NAME))
+
+
+def _nsys(path: Path) -> str:
+    nsys = which("nsys")
+    if nsys is None:
+        msg = f"{path} can only be opened by nsys, which is not installed"
+        raise MissingToolError(
+            msg,
+            "Install Nsight Systems, or export the report where it was recorded: "
+            "nsys export --type sqlite FILE.",
+        )
+    return nsys
+
+
+def _export(nsys: str, path: Path, into: Path) -> None:
+    """Export what is read into a folder, in the fastest type that this nsys offers."""
+    with tempfile.TemporaryDirectory(prefix="gpuprof-") as scratch:
+        report = _imported(nsys, path, Path(scratch)) if _is_stream(path) else path
+        offered = _offered(nsys)
+        patterns = ",".join(f"^{table}$" for table in nsys_tables.USED)
+        tables = [f"--tables={patterns}"] if "--tables" in offered else []
+        if "parquetdir" not in offered:
+            _run([nsys, "export", "--type=sqlite", *tables], report, into / _SQLITE, path)
+            return
+        _run([nsys, "export", "--type=parquetdir", *tables], report, into, path)
+        settings = Path(scratch) / "settings.sqlite"
+        only = ["--tables=META_DATA_CAPTURE"]
+        _run([nsys, "export", "--type=sqlite", *only], report, settings, path)
+        _add_settings(settings, into)
+
+
+def _add_settings(settings: Path, into: Path) -> None:
+    """Add the settings of the recording that are read; the others may hold secrets."""
+    import pyarrow as pa  # noqa: PLC0415 - as in the reader of Parquet
+    from pyarrow import parquet  # noqa: PLC0415
+
+    table = nsys_recording.SETTINGS
+    export = nsys_sqlite.export_of(settings, settings, NAME)
+    rows = export.rows(nsys_recording.SELECT_SETTINGS) if export.has(table, "name", "value") else []
+    columns = {"name": [name for name, _ in rows], "value": [value for _, value in rows]}
+    kinds = pa.schema([("name", pa.string()), ("value", pa.string())])
+    parquet.write_table(pa.table(columns, schema=kinds), into / f"{table}.parquet")
+
+
+def _imported(nsys: str, path: Path, scratch: Path) -> Path:
+    """A stream as a report: nsys keeps the importer among the parts for the host."""
+    beside = Path(nsys).resolve().parent.parent.glob("host-*/QdstrmImporter")
+    importer = which("QdstrmImporter") or next(map(str, beside), None)
+    if importer is None:
+        msg = f"{path} is a stream, and nsys' QdstrmImporter is not installed"
+        hint = "Install all of Nsight Systems, or import it where it was recorded."
+        raise MissingToolError(msg, hint)
+    report = scratch / "report.nsys-rep"
+    _run([importer, "-i"], path, report, path)
+    return report
+
+
+def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
+    force = ["-q", "true", "--force-overwrite=true"] if "export" in command else []
+    words = [*command, str(report.absolute()), *force, "-o", str(output)]
+    done = subprocess.run(  # noqa: S603 - nsys of the user's own PATH
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    made = any(output.iterdir()) if output.is_dir() else output.exists()
+    if done.returncode or not made:
+        raise _refusal(path, f"{done.stdout}\n{done.stderr}", done.returncode)
+
+
+def _refusal(path: Path, said: str, status: int) -> GpuprofError:
+    newer = _NEWER.search(said)
+    if newer is not None:
+        return InputError(
+            f"{path}: nsys {newer['report']} recorded it, and the installed nsys "
+            f"{newer['installed']} is older",
+            "Install that nsys or a newer one, or export the report where it was recorded: "
+            "nsys export --type sqlite FILE.",
+        )
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    why = lines[0] if lines else f"exit status {status}"
+    return CorruptFileError(
+        f"{path}: nsys cannot open it ({why})", "Copy it again from where it was recorded."
+    )
+
+
+@cache
+def _version(nsys: str) -> str:
+    found = _VERSION.search(_output([nsys, "--version"]))
+    return found[1] if found else "unknown"
+
+
+@cache
+def _offered(nsys: str) -> str:
+    return _output([nsys, "export", "--help"])
+
+
+def _output(command: list[str]) -> str:
+    done = subprocess.run(  # noqa: S603 - nsys of the user's own PATH
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    return f"{done.stdout}\n{done.stderr}"
+
+
+def _is_stream(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_STREAM)) == _STREAM
+
+
+def _recognises(head: bytes) -> bool:
+    return head.startswith((_REPORT, _STREAM))
+
+
+READER: Final = Reader(
+    NAME,
+    "Nsight Systems report, through the installed nsys",
+    "nsys 2019.5 up to the installed one",
+    GIVES,
+    CANNOT,
+    read,
+    _recognises,
+)

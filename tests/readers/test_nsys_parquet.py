@@ -1,0 +1,127 @@
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from nsys_export import HTOD, KERNEL, MEMCPY, kernel, memcpy, write
+from pyarrow import parquet
+
+from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.readers import find_reader, read_profile
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "nsys-rep"
+REPORTS = [
+    "NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep",
+    "openhackathons__gpubootcamp__jacobi_memcpy_sys_report.qdrep",
+    "openhackathons__gpubootcamp__report1.qdrep",
+    "PolPuigPuy__OpenACC_Project_PolPuig__report3.qdrep",
+    "gartangh__Master-s-Dissertation__Darknet-19.qdrep",
+]
+
+
+def export(folder, tables, suffix):
+    """The tables as the files of an export, by way of the same tables in SQLite."""
+    folder.mkdir()
+    database = write(folder.parent / "x.sqlite", tables)
+    with closing(sqlite3.connect(database)) as connection:
+        names = [r[0] for r in connection.execute("SELECT name FROM sqlite_master")]
+        for name in names:
+            cursor = connection.execute(f"SELECT * FROM {name}")
+            columns = [column[0] for column in cursor.description]
+            table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in cursor])
+            if suffix == ".parquet":
+                parquet.write_table(table, folder / f"{name}.parquet")
+            else:
+                with pa.ipc.new_stream(folder / f"{name}.arrow", table.schema) as stream:
+                    stream.write_table(table)
+    return folder
+
+
+@pytest.fixture(params=[".parquet", ".arrow"])
+def suffix(request):
+    return request.param
+
+
+def test_a_folder_without_cuda_or_ranges_says_that_nothing_was_recorded(tmp_path, suffix):
+    folder = export(tmp_path / "run", {}, suffix)
+
+    with pytest.raises(EmptyRecordingError) as caught:
+        read_profile(folder)
+
+    assert caught.value.message == f"{folder}: nothing to report, no CUDA call was recorded"
+
+
+def test_a_folder_gives_the_tables_of_the_database(tmp_path, suffix):
+    tables = {KERNEL: [kernel(0, 9), kernel(9, 12)], MEMCPY: [memcpy(0, 5, HTOD)]}
+    folder = export(tmp_path / "run", tables, suffix)
+
+    profile = read_profile(folder)
+
+    assert find_reader(folder).name == "nsys-parquet"
+    database = read_profile(tmp_path / "x.sqlite")
+    assert profile.table("kernels") == database.table("kernels")
+    assert profile.table("memcpys") == database.table("memcpys")
+
+
+@pytest.mark.parametrize("kept", [0, 100, -1])
+def test_a_file_cut_short_names_its_table(tmp_path, suffix, kept):
+    folder = export(tmp_path / "run", {KERNEL: [kernel(0, 9)]}, suffix)
+    file = folder / f"{KERNEL}{suffix}"
+    file.write_bytes(file.read_bytes()[:kept])
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(folder)
+
+    assert caught.value.message.startswith(f"{folder}, table {KERNEL}: the file is damaged (")
+
+
+def test_a_table_without_its_columns_is_named(tmp_path, suffix):
+    folder = export(tmp_path / "run", {KERNEL: [{"start": 1, "name": 1}]}, suffix)
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(folder)
+
+    assert caught.value.message == f"{folder}: table {KERNEL} has no column end"
+
+
+def test_a_damaged_page_is_told_when_it_is_read(tmp_path):
+    rows = [kernel(t, t + 1, gridX=t * 7919 % 10_007) for t in range(1, 20_000)]
+    folder = export(tmp_path / "run", {KERNEL: rows}, ".parquet")
+    file = folder / f"{KERNEL}.parquet"
+    damaged = bytearray(file.read_bytes())
+    damaged[4:60_000] = bytes(59_996)
+    file.write_bytes(damaged)
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(folder).table("kernels")
+
+    assert caught.value.message.startswith(f"{folder}: a file is damaged (")
+
+
+@pytest.mark.profilers
+@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
+@pytest.mark.skipif(not CORPUS.exists(), reason="the recordings are not on this machine")
+@pytest.mark.parametrize("report", REPORTS)
+def test_one_recording_gives_equal_tables_from_every_export(tmp_path, monkeypatch, report):
+    monkeypatch.setenv("GPUPROF_CACHE", str(tmp_path / "cache"))
+    outputs = {"sqlite": "run.sqlite", "parquetdir": "parquet", "arrowdir": "arrow"}
+    for kind, name in outputs.items():
+        command = ["nsys", "export", "-q", "true", f"--type={kind}", "-o", tmp_path / name]
+        subprocess.run([*command, CORPUS / report], check=True, capture_output=True)
+
+    paths = [*(tmp_path / name for name in outputs.values()), CORPUS / report]
+    database, *others = map(read_profile, paths)
+
+    for name in database.sources:
+        expected = in_order(database.table(name))
+        for other in others:
+            # Only the settings in the database tell that an absent table was traced.
+            if expected.num_rows or other.has(name):
+                assert in_order(other.table(name)) == expected, (name, other.origin.source)
+
+
+def in_order(table):
+    return table.sort_by([(column, "ascending") for column in table.column_names])

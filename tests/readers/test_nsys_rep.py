@@ -1,0 +1,237 @@
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from nsys_export import KERNEL, MEMCPY, PTOP, kernel, memcpy, write
+
+from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
+from gpuprof.readers import find_reader, read_profile
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "nsys-rep"
+JACOBI = CORPUS / "openhackathons__gpubootcamp__jacobi_memcpy_nvlink_report.qdrep"
+JACOBI_STAGED = CORPUS / "openhackathons__gpubootcamp__jacobi_memcpy_sys_report.qdrep"
+
+runs_nsys = [
+    pytest.mark.profilers,
+    pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed"),
+    pytest.mark.skipif(not JACOBI.exists(), reason="the recordings are not on this machine"),
+]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("GPUPROF_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def report(tmp_path):
+    path = tmp_path / "run.nsys-rep"
+    path.write_bytes(b"NVIDIA Tegra Profiler Report 2023@4@1@84" + bytes(100))
+    return path
+
+
+@pytest.fixture
+def install_nsys(tmp_path, monkeypatch):
+    """Put a program of this name on PATH in place of nsys; its calls are kept in a file."""
+
+    def install(export, options="parquetdir --tables", name="nsys"):
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(
+            f"""#!/bin/sh
+            case "$*" in
+                --version) echo "NVIDIA Nsight Systems version 2023.4.4.54-234433681190v0";;
+                "export --help") echo "{options}";;
+                *) echo "$*" >> {tmp_path}/calls
+                   for output; do :; done
+                   {export};;
+            esac
+            """
+        )
+        (folder / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+        return tmp_path / "calls"
+
+    return install
+
+
+def test_without_nsys_a_report_says_how_to_go_on(report, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(MissingToolError) as caught:
+        read_profile(report)
+
+    assert caught.value.message == f"{report} can only be opened by nsys, which is not installed"
+    assert caught.value.hint == (
+        "Install Nsight Systems, or export the report where it was recorded: "
+        "nsys export --type sqlite FILE."
+    )
+
+
+def test_a_report_of_a_newer_nsys_names_both_versions(report, install_nsys):
+    install_nsys(
+        'echo "Exportation error: Report was created in Nsight Systems version '
+        "(2025.5.1.121-255136380782v0), newer than your current version "
+        '(2023.4.4.54-234433681190v0)."; echo "Please update."; exit 1'
+    )
+
+    with pytest.raises(InputError) as caught:
+        read_profile(report)
+
+    assert caught.value.message == (
+        f"{report}: nsys 2025.5.1.121 recorded it, and the installed nsys 2023.4.4.54 is older"
+    )
+
+
+@pytest.mark.parametrize(
+    ("export", "why"),
+    [
+        ('echo "ProtobufParseException"; touch "$output"; exit 1', "ProtobufParseException"),
+        ("exit 0", "exit status 0"),
+        ("kill -9 $$", "exit status -9"),
+    ],
+    ids=["fails-and-leaves-a-file", "leaves-nothing", "is-killed"],
+)
+def test_an_export_that_fails_leaves_no_cache_and_says_why(
+    report, install_nsys, cache, export, why
+):
+    install_nsys(export, options="sqlite")
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(report)
+
+    assert caught.value.message == f"{report}: nsys cannot open it ({why})"
+    assert list(cache.iterdir()) == []
+
+
+def exported(tmp_path):
+    return write(tmp_path / "made.sqlite", {KERNEL: [kernel(0, 9)]})
+
+
+def test_an_nsys_without_parquet_exports_sqlite(report, install_nsys, tmp_path):
+    calls = install_nsys(f'cp {exported(tmp_path)} "$output"', options="sqlite")
+
+    profile = read_profile(report)
+
+    assert profile.table("kernels").num_rows == 1
+    assert (profile.origin.source, profile.origin.reader) == (report, "nsys-rep")
+    assert calls.read_text().startswith(f"export --type=sqlite {report} -q true")
+
+
+def test_an_export_is_made_once_for_a_content_wherever_it_lies(report, install_nsys, tmp_path):
+    calls = install_nsys(f'cp {exported(tmp_path)} "$output"', options="sqlite")
+    copy = tmp_path / "elsewhere" / "other-name.nsys-rep"
+    copy.parent.mkdir()
+    shutil.copy(report, copy)
+
+    for path in (report, report, copy):
+        read_profile(path)
+
+    assert len(calls.read_text().splitlines()) == 1
+
+
+def test_a_new_report_under_an_old_name_is_exported_anew(report, install_nsys, tmp_path):
+    calls = install_nsys(f'cp {exported(tmp_path)} "$output"', options="sqlite")
+    read_profile(report)
+    before = report.stat()
+    report.write_bytes(report.read_bytes()[:-1] + b"x")
+    os.utime(report, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    read_profile(report)
+
+    assert len(calls.read_text().splitlines()) == 2
+
+
+def test_only_the_tables_that_are_read_are_exported(report, install_nsys):
+    calls = install_nsys("exit 1", options="parquetdir --tables")
+
+    with pytest.raises(CorruptFileError):
+        read_profile(report)
+
+    (call,) = calls.read_text().splitlines()
+    tables = call.split("--tables=")[1].split()[0].split(",")
+    assert f"^{KERNEL}$" in tables
+    assert not any("ENV" in table for table in tables)
+
+
+def test_a_stream_without_the_importer_says_so(tmp_path, install_nsys):
+    install_nsys("exit 1")
+    path = tmp_path / "run.qdstrm"
+    path.write_bytes(b"\x00\xff\x00\xff\x00\xff\x00\xffNVIDIA Nsight Systems Stream 2019.6.1")
+
+    with pytest.raises(MissingToolError) as caught:
+        read_profile(path)
+
+    assert caught.value.message == f"{path} is a stream, and nsys' QdstrmImporter is not installed"
+
+
+def test_a_stream_is_imported_first(tmp_path, install_nsys):
+    install_nsys('touch "$output"', name="QdstrmImporter")
+    install_nsys(f'cp {exported(tmp_path)} "$output"', options="sqlite")
+    path = tmp_path / "run.qdstrm"
+    path.write_bytes(b"\x00\xff\x00\xff\x00\xff\x00\xffNVIDIA Nsight Systems Stream 2019.6.1")
+
+    assert read_profile(path).table("kernels").num_rows == 1
+
+
+def test_a_database_with_the_suffix_of_a_report_is_read_as_a_database(tmp_path):
+    between = {"srcDeviceId": 0, "dstDeviceId": 1}
+    path = write(tmp_path / "net.nsys-rep", {MEMCPY: [memcpy(0, 5, PTOP, **between)]})
+
+    assert find_reader(path).name == "nsys-sqlite"
+
+
+class TestRealReports:
+    pytestmark = runs_nsys
+
+    def totals(self, path):
+        sql = (
+            "SELECT path, count(*) FILTER (memcpy_kind IN ('PtoP', 'DtoH')) AS copies,"
+            " sum(bytes) FILTER (memcpy_kind IN ('PtoP', 'DtoH')) AS bytes,"
+            " list_sort(list(DISTINCT [src_device_id, dst_device_id])) AS between"
+            " FROM memcpys WHERE path IS NOT NULL GROUP BY path"
+        )
+        return read_profile(path).query(sql).to_pylist()
+
+    def test_peer_copies_over_a_link_are_direct(self):
+        assert self.totals(JACOBI) == [
+            {
+                "path": "direct",
+                "copies": 4_004,
+                "bytes": 262_406_144,
+                "between": [[0, 3], [3, 0]],
+            }
+        ]
+
+    def test_peer_copies_without_a_link_are_staged(self):
+        assert self.totals(JACOBI_STAGED) == [
+            {
+                "path": "staged",
+                "copies": 4_004,
+                "bytes": 262_406_144,
+                "between": [[0, 7], [7, 0]],
+            }
+        ]
+
+    @pytest.mark.parametrize("kept", [30, 1_000, 100_000, -1])
+    def test_a_report_cut_short_is_refused(self, tmp_path, kept, cache):
+        path = tmp_path / "cut.nsys-rep"
+        path.write_bytes(JACOBI.read_bytes()[:kept])
+
+        with pytest.raises(GpuprofError) as caught:
+            read_profile(path)
+
+        assert caught.value.message.startswith(f"{path}: nsys cannot open it (")
+        assert list(cache.iterdir()) == []
+
+    def test_the_users_folder_stays_as_it_was(self, tmp_path):
+        path = tmp_path / "home" / "run.qdrep"
+        path.parent.mkdir()
+        shutil.copy(JACOBI, path)
+
+        read_profile(path).table("kernels")
+
+        assert [file.name for file in path.parent.iterdir()] == ["run.qdrep"]
