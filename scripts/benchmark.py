@@ -6,6 +6,7 @@ turns, and the middle of their times counts. They must print the same answer.
 
 import argparse
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -149,7 +150,56 @@ def log_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]
     ]
 
 
-SECTIONS = (Section("log", "Summary in a log full of program output", log_contenders),)
+READERS_OURS = """
+import dataclasses, sys, gpuprof
+from gpuprof.analyses.activity_summary import activity_summary
+whole = gpuprof.read_profile(sys.argv[1])
+names = ("kernels", "memcpys", "memsets")
+profile = dataclasses.replace(whole, sources={n: whole.sources[n] for n in names})
+rows = activity_summary(profile).to_pylist()
+print(len(rows), sum(r["total_ns"] for r in rows), sum(r["bytes"] or 0 for r in rows))
+"""
+READERS_PANDAS = """
+import sqlite3, sys, pandas
+database = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
+tables = {r[0] for r in database.execute("SELECT name FROM sqlite_master")}
+queries = {
+    "KERNEL": "SELECT value AS name, end - start AS ns, 0 AS bytes FROM {} JOIN StringIds"
+    " ON id = demangledName",
+    "MEMCPY": "SELECT copyKind AS name, end - start AS ns, bytes FROM {}",
+    "MEMSET": "SELECT 'memset' AS name, end - start AS ns, bytes FROM {}",
+}
+rows = ns = size = 0
+for kind, query in queries.items():
+    table = "CUPTI_ACTIVITY_KIND_" + kind
+    if table in tables:
+        calls = pandas.read_sql(query.format(table), database).groupby("name")
+        times = calls["ns"].agg(["count", "sum", "mean", "median", "min", "max", "std"])
+        rows, ns = rows + len(times), ns + times["sum"].sum()
+        size += calls["bytes"].sum().sum()
+print(rows, ns, size)
+"""
+NSYS_REPORTS = "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum"
+
+
+def readers_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
+    """Kernels and copies of a SQLite export, summed up by name with medians and deviations."""
+    if options.file is None:
+        return []
+    found = [Contender("gpuprof", python(READERS_OURS, options.file))]
+    if shutil.which("nsys"):
+        # Its own copy, since nsys may write to the file that it is given.
+        copy = shutil.copy(options.file, folder)
+        command = ("nsys", "stats", "-q", "--format=csv", "--report", NSYS_REPORTS, copy)
+        found.append(Contender("nsys stats, three reports", command, has_answer=False))
+    found.append(Contender("pandas.read_sql", python(READERS_PANDAS, options.file)))
+    return [*found, Contender("cat FILE", ("cat", options.file), has_answer=False)]
+
+
+SECTIONS = (
+    Section("log", "Summary in a log full of program output", log_contenders),
+    Section("readers", "Kernels and copies of an nsys SQLite export (--file)", readers_contenders),
+)
 
 
 def main() -> None:
@@ -157,6 +207,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sections", nargs="*", metavar="SECTION", help="all unless named")
     parser.add_argument("--megabytes", type=float, default=100, help="size of the log")
+    parser.add_argument("--file", help="a SQLite export of nsys for the section readers")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each contender")
     options = parser.parse_args()
     names = [section.name for section in SECTIONS]
@@ -166,7 +217,8 @@ def main() -> None:
         if section.name in (options.sections or names):
             with tempfile.TemporaryDirectory() as folder:
                 contenders = section.contenders(options, Path(folder))
-                show(section, measure(contenders, options.repeats))
+                if contenders:
+                    show(section, measure(contenders, options.repeats))
 
 
 if __name__ == "__main__":
