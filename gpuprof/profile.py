@@ -253,10 +253,12 @@ class Profile:
     def _expose(
         connection: "duckdb.DuckDBPyConnection", name: str, source: pa.Table | View
     ) -> None:
-        if isinstance(source, pa.Table):
+        if isinstance(source, pa.Table) and source.num_rows:
             connection.register(f"rows of {name}", schema.BY_NAME[name].conform(source))
             chosen = f'SELECT * FROM "rows of {name}"'
         else:
+            # DuckDB imports pandas to register a table: not for one that is empty.
+            source = source if isinstance(source, View) else _NO_ROWS
             given = set(connection.sql(f"SELECT * FROM ({source.sql}) LIMIT 0").columns)
             columns = [
                 f"CAST({column if column in given else 'NULL'} AS {_SQL_TYPES[spec.dtype]})"
@@ -268,6 +270,7 @@ class Profile:
         connection.execute(f'CREATE VIEW whole."{name}" AS {chosen}')
 
 
+_NO_ROWS = View("SELECT NULL AS none WHERE false")
 _ENDS = ("device_id", "src_device_id", "dst_device_id")
 # Neither restricted to a window nor true of one.
 _TIMELESS = {

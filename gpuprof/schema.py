@@ -42,7 +42,8 @@ class Schema:
 
     def empty(self) -> pa.Table:
         """The table with no rows: recorded, and nothing happened."""
-        return self.arrow.empty_table()
+        # Schema.empty_table imports pandas, which takes longer than many a reading.
+        return pa.Table.from_batches([], schema=self.arrow)
 
     def table(self, rows: list[dict[str, Any]]) -> pa.Table:
         """Rows as a table of this schema; a column that a row lacks is null there."""
@@ -55,7 +56,7 @@ class Schema:
             ValueError: A required column is absent or holds a null.
         """
         columns = [self._column(table, name) for name in self.columns]
-        return pa.table(columns, schema=self.arrow)
+        return pa.Table.from_arrays(columns, schema=self.arrow)
 
     def _column(self, table: pa.Table, name: str) -> pa.ChunkedArray | pa.Array:
         column, kind = self.columns[name], self.arrow.field(name).type

@@ -490,6 +490,20 @@ def test_a_database_whose_marks_lie_deep_in_it_is_recognised(tmp_path):
     assert find_reader(path) is nsys_sqlite.READER
 
 
+def test_a_summary_of_a_database_needs_no_pandas(tmp_path):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
+    code = (
+        "import sys, gpuprof; from gpuprof.analyses.activity_summary import activity_summary; "
+        "activity_summary(gpuprof.read_profile(sys.argv[1])); print('pandas' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
+
+    # Python's own sqlite3 hands over rows as Python objects, for which Arrow imports it.
+    if sqlite_source.scanner(duckdb.__version__):
+        assert done.stdout.strip() == b"False"
+
+
 def test_two_readings_give_equal_tables(tmp_path):
     path = many(tmp_path / "x.sqlite")
 
