@@ -40,7 +40,7 @@ _BESIDE_THE_POINT: Final = re.compile(
 # NAME=value in a command line may hold a secret.
 _ASSIGNMENT: Final = re.compile(r"\b([A-Z_][A-Z0-9_]*)=\S+")
 _WARNING_SEVERITIES: Final = "2, 3"
-_COUNT_UNTIMED: Final = 'SELECT count(*) FROM {} t WHERE t.start = 0 AND t."end" = 0'
+_COUNT_UNTIMED: Final = f"SELECT count(*) FROM {{}} t WHERE {nsys_tables.UNTIMED}"
 _FIRST_ROWS: Final = 100_000
 
 
@@ -189,12 +189,12 @@ def _warnings(export: Export, sources: Mapping[str, pa.Table | View]) -> tuple[s
             "Record with nsys --cuda-graph-trace=node."
         )
     if untimed := _untimed(export):
-        records = (
-            "1 record without times was"
+        what, who = (
+            ("1 record without times was", "it")
             if untimed == 1
-            else f"{untimed:,} records without times were"
+            else (f"{untimed:,} records without times were", "they")
         )
-        found.append(f"{records} left out: when it ran could not be collected")
+        found.append(f"{what} left out: when {who} ran could not be collected")
     if not any(isinstance(sources.get(name), View) for name in ("kernels", "memcpys", "memsets")):
         calls = isinstance(sources.get("api_calls"), View)
         found.append(f"{'CUDA calls were recorded, but ' if calls else ''}no GPU work was recorded")

@@ -63,8 +63,9 @@ _NUMBERED: Final = {
     "kernels": readable("value"),
     "api_calls": f"regexp_replace({readable('value')}, '_v[0-9]{{4}}$', '')",
 }
-# CUPTI writes both times as 0 where they could not be collected.
-_TIMED: Final = 'WHERE NOT (t.start = 0 AND t."end" = 0)'
+# CUPTI writes both times as 0 where they could not be collected; a null is of no use either.
+UNTIMED: Final = '(t.start IS NULL OR t."end" IS NULL OR (t.start = 0 AND t."end" = 0))'
+_TIMED: Final = f"WHERE NOT {UNTIMED}"
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ def _api_calls(tables: Tables) -> str:
         SELECT {_times()}, {api} AS api, {name} AS name, t.nameId AS name_id,
             {_thread(tables, RUNTIME)},
             {tables.pick(RUNTIME, "correlationId")} AS correlation_id
-        FROM raw.{RUNTIME} t {join}"""
+        FROM raw.{RUNTIME} t {join} {_TIMED}"""
 
 
 def _nvtx_ranges(tables: Tables) -> str:
@@ -256,7 +257,7 @@ def _nvtx_ranges(tables: Tables) -> str:
         SELECT {_times()}, {message} AS text, coalesce(created.name, '') AS domain,
             {words("t.eventType", _RANGE_KINDS)} AS range_kind, {_thread(tables, NVTX)}
         FROM raw.{NVTX} t {join} {domains}
-        WHERE t.eventType IN ({_list(_RANGE_KINDS)}) AND t."end" IS NOT NULL"""
+        WHERE t.eventType IN ({_list(_RANGE_KINDS)}) AND NOT {UNTIMED}"""
 
 
 def _synchronizations(tables: Tables) -> str:

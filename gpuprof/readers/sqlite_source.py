@@ -35,7 +35,8 @@ _COLUMNS: Final = (
 # Bytes that DuckDB shows as they are when a BLOB becomes text.
 _PLAIN: Final = frozenset(range(32, 127)) - frozenset(b"\\'\"")
 # What SQLite and DuckDB's scanner say of a file that is at fault, not the query.
-_FAULTS: Final = ("malformed", "disk i/o", "not a database", "mismatch", "unicode", "utf-8")
+_FAULTS: Final = ("malformed", "disk i/o", "not a database", "mismatch")
+_MISMATCH: Final = "type mismatch"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class SqliteFile:
             with closing(self.connect()) as connection:
                 return connection.execute(sql).fetchall()
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._told(error, self._broken_table()) from error
+            told = _locked(self.path) if "locked" in str(error) else self._damage()
+            raise told from error
 
     def prepare(self, connection: "duckdb.DuckDBPyConnection") -> Callable[[str], None] | None:
         """Make all tables visible to DuckDB as ``raw.NAME``.
@@ -95,7 +97,7 @@ class SqliteFile:
             return _locked(self.path)
         if not any(fault in text for fault in _FAULTS):
             return None
-        return self._told(error, self._broken_table())
+        return self._mismatch() if "mismatch" in text else self._damage()
 
     def _attached(self, connection: "duckdb.DuckDBPyConnection") -> bool:
         import duckdb  # noqa: PLC0415 - readers must not load it before it is used
@@ -122,24 +124,37 @@ class SqliteFile:
         connection.text_factory = _decoded
         return connection
 
-    def _broken_table(self) -> str | None:
+    def _damage(self) -> GpuprofError:
+        """The first table that cannot be read to its end."""
+        where, why = f"{self.path}", "it cannot be opened"
         for table in self.columns:
             try:
                 with closing(self.connect()) as connection:
                     for _ in connection.execute(f"SELECT * FROM {_quoted(table)}"):
                         pass
-            except (sqlite3.Error, UnicodeDecodeError):
-                return table
-        return None
-
-    def _told(self, error: Exception, table: str | None) -> GpuprofError:
-        if "locked" in str(error):
-            return _locked(self.path)
-        where = f"{self.path}, table {table}" if table else f"{self.path}"
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                where, why = f"{self.path}, table {table}", str(error)
+                break
         return CorruptFileError(
-            f"{where}: the database is damaged ({error})",
+            f"{where}: the database is damaged ({why})",
             "Copy or export the file again; if it was still being written, wait for its end.",
         )
+
+    def _mismatch(self) -> GpuprofError:
+        """The first column that holds something else than it is declared to hold."""
+        for table, columns in self.columns.items():
+            for column, kind in columns.items():
+                wanted = "('integer', 'null')" if kind == pa.int64() else "('real', 'null')"
+                sql = (
+                    f"SELECT typeof({_quoted(column)}) FROM {_quoted(table)}"
+                    f" WHERE typeof({_quoted(column)}) NOT IN {wanted} LIMIT 1"
+                )
+                with closing(self.connect()) as connection:
+                    found = kind != pa.string() and connection.execute(sql).fetchone()
+                if found:
+                    msg = f"{self.path}, table {table}: column {column} holds a {found[0]}"
+                    return CorruptFileError(msg, "Export the file again; was it edited?")
+        return CorruptFileError(f"{self.path}: a column holds another type than it declares")
 
 
 def is_sqlite(path: Path) -> bool:
@@ -162,7 +177,7 @@ def open_sqlite(path: Path) -> SqliteFile:
         copy = _Copy(path, wal)
         return _seen(path, copy.path.as_uri() + "?mode=ro", copy)
     # In WAL mode SQLite makes files beside the database unless told that nobody writes it.
-    still = _in_wal_mode(path) or wal.exists()
+    still = _in_wal_mode(path)
     uri = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if still else "")
     return _seen(path, uri, None)
 
@@ -293,11 +308,22 @@ class _Stream:
                 read = dict(zip(chosen, zip(*rows, strict=True), strict=False))
                 yield pa.record_batch(
                     [
-                        pa.array(read[name], kind) if name in read else pa.nulls(len(rows), kind)
+                        _array(read[name], kind) if name in read else pa.nulls(len(rows), kind)
                         for name, kind in self._columns.items()
                     ],
                     schema=self._schema,
                 )
+
+
+def _array(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
+    """Values as Arrow data of their column's type; told a type, Arrow would cut 1.5 to 1."""
+    try:
+        array = pa.array(values)
+        if pa.types.is_null(array.type) or pa.types.is_string(kind) or array.type == kind:
+            return array.cast(kind)
+    except pa.ArrowException as error:
+        raise TypeError(_MISMATCH) from error
+    raise TypeError(_MISMATCH)
 
 
 def _arrow_scans(plan: list[dict[str, Any]]) -> Iterator[str]:

@@ -220,6 +220,34 @@ def test_two_halves_through_the_host_are_one_staged_peer_copy(tmp_path, second, 
     assert [tuple(r.values()) for r in read_profile(path).query(sql).to_pylist()] == [expected]
 
 
+def test_processes_that_number_their_calls_alike_keep_their_pairs_apart(tmp_path):
+    other = {"globalPid": pid(8)}
+    rows = [
+        half(0, DTOH, 0),
+        half(1, HTOD, 3),
+        half(2, DTOH, 5, **other),
+        half(3, HTOD, 6, **other),
+    ]
+
+    assert ends(read_profile(write(tmp_path / "x.sqlite", {MEMCPY: rows}))) == [
+        (0, 3, "staged"),
+        (0, 3, "staged"),
+        (5, 6, "staged"),
+        (5, 6, "staged"),
+    ]
+
+
+def test_arrays_lie_on_the_device(tmp_path):
+    htoa, atoh, atod = 3, 4, 6
+    rows = [memcpy(t, t + 1, kind, deviceId=2) for t, kind in enumerate((htoa, atoh, atod))]
+
+    assert ends(read_profile(write(tmp_path / "x.sqlite", {MEMCPY: rows}))) == [
+        (None, 2, None),
+        (2, None, None),
+        (2, 2, None),
+    ]
+
+
 def test_a_staged_copy_in_chunks_is_staged_in_every_row(tmp_path):
     rows = [
         half(t, kind, device) for t, kind, device in [(0, 2, 0), (5, 1, 3), (6, 2, 0), (9, 1, 3)]
@@ -231,14 +259,29 @@ def test_a_staged_copy_in_chunks_is_staged_in_every_row(tmp_path):
 
 
 def test_rows_without_times_are_left_out(tmp_path):
-    tables = {KERNEL: [kernel(0, 0), kernel(0, 3), kernel(4, 4)]}
+    tables = {KERNEL: [kernel(0, 0), kernel(0, 3), kernel(4, 4), kernel(5, None)]}
 
     profile = read_profile(write(tmp_path / "x.sqlite", tables))
 
     assert column(profile, "SELECT end_ns FROM kernels ORDER BY 1") == [3, 4]
     assert profile.origin.warnings == (
-        "1 record without times was left out: when it ran could not be collected",
+        "2 records without times were left out: when they ran could not be collected",
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [("'soon'", "text"), ("1.5", "real"), ("X'00FF'", "blob")]
+)
+def test_a_column_that_holds_something_else_is_named(tmp_path, value, kind):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(1, 2), kernel(3, 4)]})
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f'UPDATE {KERNEL} SET "end" = {value} WHERE start = 3')
+        database.commit()
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path).table("kernels")
+
+    assert caught.value.message == f"{path}, table {KERNEL}: column end holds a {kind}"
 
 
 def test_api_calls_are_told_apart_by_name_and_lose_their_version(tmp_path):
@@ -452,7 +495,9 @@ def test_a_name_that_is_not_utf_8_is_a_name_still(tmp_path):
     assert read_profile(path).table("kernels").column("name").to_pylist() == [r"k\xC3\xA9rn\xFC"]
 
 
-@pytest.mark.parametrize("wal", ["no -wal", "an empty -wal", "a -wal with a row in it"])
+@pytest.mark.parametrize(
+    "wal", ["no -wal", "an empty -wal", "an empty -wal of no use", "a -wal with a row in it"]
+)
 def test_nothing_is_written_beside_the_users_file(tmp_path, wal):
     path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
     code = (
@@ -462,10 +507,10 @@ def test_nothing_is_written_beside_the_users_file(tmp_path, wal):
     )
     if wal == "a -wal with a row in it":
         subprocess.run([sys.executable, "-c", code, str(path)], check=True)
-    else:
+    elif wal != "an empty -wal of no use":
         with closing(sqlite3.connect(path)) as database:
             database.execute("PRAGMA journal_mode = wal")
-    if wal == "an empty -wal":
+    if wal.startswith("an empty -wal"):
         (tmp_path / "x.sqlite-wal").touch()
     (tmp_path / "x.sqlite-shm").unlink(missing_ok=True)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
