@@ -193,6 +193,7 @@ DEVICES: Final = Schema(
         "memory_bandwidth_bytes_per_s": Column(INT, "B/s", "Peak of its memory."),
         "compute_capability": Column(TEXT, "", "Such as 8.0."),
         "bus_id": Column(TEXT, "", "PCI bus id."),
+        "rank": Column(INT, "1", "Rank that uses it, where several are read as one."),
     },
 )
 RUNS: Final = Schema(

@@ -2,15 +2,18 @@
 
 import gzip
 import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import InputError, UnknownFormatError
+from gpuprof.errors import EmptyRecordingError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Profile
 from gpuprof.readers import (
     gpuprof_file,
     kineto,
+    many,
     nsys_parquet,
     nsys_rep,
     nsys_sqlite,
@@ -19,6 +22,7 @@ from gpuprof.readers import (
     nvprof_sqlite,
     nvprof_text,
     nvprof_trace,
+    places,
     run_folder,
     tensorflow_run,
     xplane,
@@ -47,7 +51,9 @@ def read_profile(path: str | Path, reader: str | None = None) -> Profile:
     """Read one recording, whichever tool wrote it.
 
     Args:
-        path: A file or folder in one of the formats that ``gpuprof formats`` lists.
+        path: A file in one of the formats that ``gpuprof formats`` lists; a folder that is one
+            recording; a folder or a glob of files of one format, one per process, which are
+            read as one recording with its ranks; ``-`` for standard input.
         reader: Name of the format, for a file that cannot be recognised; else it is found.
 
     Returns:
@@ -58,9 +64,68 @@ def read_profile(path: str | Path, reader: str | None = None) -> Profile:
         GpuprofError: The file cannot be opened, is of no known format, breaks its format's
             rules, or holds nothing.
     """
+    if str(path) == places.STDIN:
+        return _read_stdin(reader)
     path = Path(path)
+    if places.is_glob(path):
+        return _read_many(path, places.matching(path), reader)
+    if path.is_dir() and not _folder_readers(path):
+        return _read_many(path, places.files_in(path), reader)
     chosen = find_reader(path) if reader is None else reader_named(reader)
     return chosen.read(path)
+
+
+def _read_stdin(reader: str | None) -> Profile:
+    path = places.spooled()
+    try:
+        profile = read_profile(path, reader)
+    except GpuprofError as error:
+        message = error.message.replace(str(path), "standard input")
+        raise type(error)(message, error.hint) from error
+    return replace(profile, origin=replace(profile.origin, source=Path(places.STDIN)))
+
+
+def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profile:
+    chosen, notes = _readable(files)
+    if reader is not None:
+        chosen = {file: found for file, found in chosen.items() if found.name == reader}
+    _check_one_format(place, chosen)
+    profiles = []
+    empty: list[EmptyRecordingError] = []
+    for file, found in chosen.items():
+        try:
+            profiles.append(found.read(file))
+        except EmptyRecordingError as error:  # A rank that did nothing on a GPU is normal.
+            empty.append(error)
+    if not profiles:
+        raise empty[0]
+    profile = profiles[0] if len(profiles) == 1 else many.joined(profiles)
+    notes += [f"Left out: {error.message}." for error in empty]
+    origin = profile.origin
+    told = replace(origin, source=place, warnings=(*notes, *origin.warnings))
+    return replace(profile, origin=told)
+
+
+def _readable(files: Sequence[Path]) -> tuple[dict[Path, Reader], list[str]]:
+    """The files that are recordings with their readers, and a note on each other one."""
+    chosen, notes = {}, []
+    for file in files:
+        try:
+            chosen[file] = find_reader(file)
+        except (UnknownFormatError, InputError) as error:
+            notes.append(f"Left out: {error.message}.")
+    return chosen, notes
+
+
+def _check_one_format(place: Path, chosen: Mapping[Path, Reader]) -> None:
+    """A report beside its own export would count everything twice."""
+    if not chosen:
+        raise _nothing_in(place)
+    formats = {reader.name: file.name for file, reader in chosen.items()}
+    if len(formats) > 1:
+        held = " and ".join(f"{name} ({file})" for name, file in sorted(formats.items()))
+        msg = f"{place} holds files of several formats: {held}"
+        raise UnknownFormatError(msg, "Name one format with --reader, or the files with a glob.")
 
 
 def reader_named(name: str) -> Reader:
@@ -90,14 +155,19 @@ def find_reader(path: Path) -> Reader:
         msg = f"{path}: could be {' or '.join(r.name for r in found)}"
         raise UnknownFormatError(msg, "Name one with --reader.")
     if path.is_dir():
-        msg = f"{path} is a folder, and no recording is in it"
-        raise UnknownFormatError(msg, "Give a folder that `gpuprof record` made, or a file.")
+        raise _nothing_in(path)
     known = foreign(read_head(path))
     if known is not None:
         msg = f"{path} is {known.what}"
         raise UnknownFormatError(msg, known.hint)
     msg = f"{path}: looks like no known format"
     raise UnknownFormatError(msg, "See `gpuprof formats`, or name one with --reader.")
+
+
+def _nothing_in(place: Path) -> UnknownFormatError:
+    kind = "a folder" if place.is_dir() else "a pattern"
+    msg = f"{place} is {kind}, and no recording is in it"
+    return UnknownFormatError(msg, "Give a folder that `gpuprof record` made, or a file.")
 
 
 def _folder_readers(path: Path) -> list[Reader]:

@@ -1,0 +1,60 @@
+"""What a path may be beside one file: standard input, a folder, a glob."""
+
+import atexit
+import glob
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from gpuprof.errors import InputError
+
+STDIN: Final = "-"
+
+
+def spooled() -> Path:
+    """Standard input as a file, since readers look at a file's head first, then at its parts.
+
+    It is removed when the program ends.
+
+    Raises:
+        InputError: Standard input is a terminal, or cannot be kept.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        msg = "standard input is a terminal, and no recording comes from it"
+        raise InputError(msg, "Give a file, or pipe one in: zcat run.txt.gz | gpuprof report -")
+    folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "standard-input"
+    try:
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+    except OSError as error:
+        msg = f"standard input cannot be kept in {folder}: {error.strerror or error}"
+        raise InputError(msg, "Set TMPDIR to a folder with more room.") from error
+    return path
+
+
+def is_glob(path: Path) -> bool:
+    """Whether a path names a pattern, and not a file whose name looks like one."""
+    return glob.has_magic(str(path)) and not path.exists()
+
+
+def matching(path: Path) -> list[Path]:
+    """The files that a pattern names, in the order of their names.
+
+    Raises:
+        InputError: There are none.
+    """
+    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
+    if not found:
+        msg = f"{path}: no file has such a name"
+        raise InputError(msg)
+    return found
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files of a folder but for hidden ones, in the order of their names."""
+    entries = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    return sorted(entry for entry in entries if entry.is_file())

@@ -1,0 +1,276 @@
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UnknownFormatError
+from gpuprof.readers import read_profile
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "kineto"
+UNIX_US = 1_700_000_000_000_000
+
+
+def rank_file(folder, name, *, start=0, device=0, pid=100, rank=None, kernels=("k",)):  # noqa: PLR0913 - by name
+    """One process' trace: kernels of 5 us every 10 us, each with its launch."""
+    events = []
+    for number, kernel in enumerate(kernels):
+        ts = UNIX_US + start + 10 * number
+        place = {"device": device, "context": 1, "stream": 7, "correlation": number}
+        events.append({"cat": "kernel", "name": kernel, "pid": device, "tid": 7, "args": place})
+        events[-1] |= {"ph": "X", "ts": ts, "dur": 5}
+        events.append({"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": pid, "tid": 1})
+        events[-1] |= {"ph": "X", "ts": ts, "dur": 1, "args": {"correlation": number}}
+    devices = [{"id": number, "name": f"V100 #{number}"} for number in range(4)]
+    trace = {"schemaVersion": 1, "deviceProperties": devices, "traceEvents": events}
+    if rank is not None:
+        trace["distributedInfo"] = {"rank": rank}
+    text = json.dumps(trace)
+    path = folder / name
+    path.write_bytes(
+        gzip.compress(text.encode(), mtime=0) if name.endswith("gz") else text.encode()
+    )
+    return path
+
+
+def rows(profile, table, *columns):
+    return [tuple(row.values()) for row in profile.table(table).select(columns).to_pylist()]
+
+
+def launches(profile):
+    """How many kernels find exactly the call that launched them."""
+    [found] = profile.query("""
+        SELECT count(*)::BIGINT AS pairs FROM kernels k JOIN api_calls c
+        ON k.process_id = c.process_id AND k.correlation_id = c.correlation_id
+    """).to_pylist()
+    return found["pairs"]
+
+
+def test_ranks_of_one_host_keep_their_devices_and_share_a_clock(tmp_path):
+    rank_file(tmp_path, "b.json", start=3, device=0, pid=100, rank=0)
+    rank_file(tmp_path, "a.json", start=0, device=1, pid=101, rank=1, kernels=("k", "l"))
+    profile = read_profile(tmp_path)
+
+    assert rows(profile, "runs", "run_id", "process_id", "rank") == [(0, 100, 0), (1, 101, 1)]
+    assert rows(profile, "kernels", "start_ns", "device_id", "process_id", "name") == [
+        (0, 1, 101, "k"),
+        (3_000, 0, 100, "k"),
+        (10_000, 1, 101, "l"),
+    ]
+    assert profile.origin.epoch_ns == UNIX_US * 1_000
+    assert profile.origin.source == tmp_path
+    assert profile.origin.warnings == ()
+
+
+def test_only_devices_that_were_used_are_listed_with_their_rank(tmp_path):
+    rank_file(tmp_path, "a.json", device=2, pid=100, rank=0)
+    rank_file(tmp_path, "b.json", device=1, pid=101, rank=1)
+
+    assert rows(read_profile(tmp_path), "devices", "device_id", "rank", "name") == [
+        (2, 0, "V100 #2"),
+        (1, 1, "V100 #1"),
+    ]
+
+
+def test_devices_of_the_same_number_on_two_hosts_are_not_one_device(tmp_path):
+    rank_file(tmp_path, "a.json", device=0, pid=100, rank=10)
+    rank_file(tmp_path, "b.json", device=0, pid=101, rank=9)
+    profile = read_profile(tmp_path)
+
+    assert rows(profile, "devices", "device_id", "rank", "name") == [
+        (0, 9, "V100 #0"),
+        (1, 10, "V100 #0"),
+    ]
+    assert sorted(rows(profile, "kernels", "device_id", "process_id")) == [(0, 101), (1, 100)]
+    assert profile.origin.warnings[0].startswith("Several processes use devices of the same number")
+
+
+def test_processes_of_the_same_number_on_two_hosts_are_not_one_process(tmp_path):
+    rank_file(tmp_path, "a.json", device=0, pid=1, rank=0, kernels=("k", "l"))
+    rank_file(tmp_path, "b.json", device=1, pid=1, rank=1, kernels=("k", "l"))
+    profile = read_profile(tmp_path)
+
+    # Their correlation ids are the same: joined on those and one pid they would be 8 pairs.
+    assert launches(profile) == 4
+    assert rows(profile, "runs", "process_id", "rank") == [(1 << 32 | 1, 0), (2 << 32 | 1, 1)]
+
+
+def test_stretches_of_one_process_are_one_process_on_one_device(tmp_path):
+    rank_file(tmp_path, "w.1663735848187.json", start=0, pid=5)
+    rank_file(tmp_path, "w.1663735857573.json", start=1_000, pid=5)
+    profile = read_profile(tmp_path)
+
+    assert rows(profile, "kernels", "start_ns", "device_id", "process_id") == [
+        (0, 0, 5),
+        (1_000_000, 0, 5),
+    ]
+    assert len(rows(profile, "devices", "device_id")) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "ranks"),
+    [
+        (("rank1.json", "rank0.json"), [0, 1]),
+        (("worker-3_step_12.json", "worker-10_step_12.json"), [3, 10]),
+        (("report.2.json", "report.7.json"), [2, 7]),
+        (("run1.2.json", "run2.7.json"), [None, None]),
+        (("a.json", "b.json"), [None, None]),
+    ],
+)
+def test_names_tell_ranks_where_the_files_do_not(tmp_path, names, ranks):
+    for number, name in enumerate(names):
+        rank_file(tmp_path, name, device=number, pid=number + 1)
+
+    assert [rank for (rank,) in rows(read_profile(tmp_path), "runs", "rank")] == ranks
+
+
+def test_a_glob_reads_the_files_that_it_names(tmp_path):
+    rank_file(tmp_path, "rank0.json", device=0, pid=100)
+    rank_file(tmp_path, "rank1.json", device=1, pid=101)
+    rank_file(tmp_path, "other.json", device=2, pid=102)
+    profile = read_profile(tmp_path / "rank*.json")
+
+    assert [rank for (rank,) in rows(profile, "runs", "rank")] == [0, 1]
+
+
+def test_a_glob_that_names_nothing_says_so(tmp_path):
+    with pytest.raises(InputError) as caught:
+        read_profile(tmp_path / "rank*.json")
+
+    assert caught.value.message == f"{tmp_path / 'rank*.json'}: no file has such a name"
+
+
+def test_the_same_recording_twice_is_refused(tmp_path):
+    rank_file(tmp_path, "a.json", rank=0)
+    rank_file(tmp_path, "a.json.gz", rank=0)
+
+    with pytest.raises(InputError) as caught:
+        read_profile(tmp_path)
+
+    assert caught.value.message == "a.json and a.json.gz are the same recording"
+
+
+def test_a_folder_of_two_formats_is_refused_unless_one_is_named(tmp_path):
+    rank_file(tmp_path, "a.json")
+    (tmp_path / "b.txt").write_text(
+        "==1== Profiling application: a\n==1== Profiling result:\n"
+        "Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+        "100.00%  1.0000us         1  1.0000us  1.0000us  1.0000us  k\n",
+        encoding="utf-8",
+    )
+
+    with pytest.raises(UnknownFormatError) as caught:
+        read_profile(tmp_path)
+
+    assert caught.value.message == (
+        f"{tmp_path} holds files of several formats: kineto (a.json) and nvprof-text (b.txt)"
+    )
+    assert len(rows(read_profile(tmp_path, "kineto"), "kernels", "name")) == 1
+
+
+def test_what_is_no_recording_is_left_out_and_told(tmp_path):
+    rank_file(tmp_path, "a.json")
+    (tmp_path / "notes.md").write_text("# Notes\n", encoding="utf-8")
+
+    assert read_profile(tmp_path).origin.warnings == (
+        f"Left out: {tmp_path / 'notes.md'}: looks like no known format.",
+    )
+
+
+def test_a_rank_without_a_gpu_is_left_out_and_told(tmp_path):
+    rank_file(tmp_path, "rank0.json", rank=0)
+    rank_file(tmp_path, "rank1.json", rank=1, kernels=())
+    (tmp_path / "rank1.json").write_text(
+        json.dumps({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op"}]})
+    )
+    profile = read_profile(tmp_path)
+
+    assert rows(profile, "runs", "rank") == [(0,)]
+    assert profile.origin.warnings == (
+        f"Left out: {tmp_path / 'rank1.json'} holds no GPU activity: only the CPU was traced.",
+    )
+
+
+def test_a_broken_rank_is_not_left_out(tmp_path):
+    rank_file(tmp_path, "rank0.json", rank=0)
+    whole = rank_file(tmp_path, "rank1.json", rank=1).read_bytes()
+    (tmp_path / "rank1.json").write_bytes(whole[:-20])
+
+    with pytest.raises(CorruptFileError, match=r"rank1\.json: the JSON is cut short"):
+        read_profile(tmp_path)
+
+
+def test_a_folder_where_no_rank_used_a_gpu_says_why(tmp_path):
+    (tmp_path / "rank1.json").write_text(
+        json.dumps({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op"}]})
+    )
+
+    with pytest.raises(EmptyRecordingError, match="only the CPU was traced"):
+        read_profile(tmp_path)
+
+
+def test_files_without_a_common_clock_begin_at_0_and_say_so(tmp_path):
+    for name, ordinal in (("a.json", 0), ("b.json", 1)):
+        path = rank_file(
+            tmp_path, name, start=1_000 + ordinal * 50, device=ordinal, pid=ordinal + 1
+        )
+        path.write_text(path.read_text().replace("170000000000", ""))
+    profile = read_profile(tmp_path)
+
+    assert rows(profile, "kernels", "start_ns") == [(0,), (0,)]
+    assert profile.origin.warnings == ("The files have no common clock: each begins at 0.",)
+
+
+def standard_input(monkeypatch, data, *, is_terminal=False):
+    fake = SimpleNamespace(buffer=io.BytesIO(data), isatty=lambda: is_terminal)
+    monkeypatch.setattr(sys, "stdin", fake)
+
+
+def test_standard_input_is_read(tmp_path, monkeypatch):
+    standard_input(monkeypatch, rank_file(tmp_path, "a.json.gz").read_bytes())
+    profile = read_profile("-")
+
+    assert rows(profile, "kernels", "name") == [("k",)]
+    assert str(profile.origin.source) == "-"
+
+
+def test_an_error_in_standard_input_names_it(monkeypatch):
+    standard_input(monkeypatch, b"nothing known")
+
+    with pytest.raises(UnknownFormatError) as caught:
+        read_profile("-")
+
+    assert caught.value.message == "standard input: looks like no known format"
+
+
+def test_a_terminal_is_not_waited_for(monkeypatch):
+    standard_input(monkeypatch, b"", is_terminal=True)
+
+    with pytest.raises(InputError, match="standard input is a terminal"):
+        read_profile("-")
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real files is not here")
+def test_real_ranks_of_one_host_read_as_one_recording():
+    profile = read_profile(CORPUS / "param_dlrm_worker*.json")
+
+    assert profile.query("""
+        SELECT device_id, process_id, count(*)::BIGINT AS kernels
+        FROM kernels GROUP BY ALL ORDER BY ALL
+    """).to_pylist() == [
+        {"device_id": rank, "process_id": 59811 + rank, "kernels": kernels}
+        for rank, kernels in ((0, 245), (1, 310), (3, 315), (4, 251), (5, 245), (7, 246))
+    ]
+    assert [rank for (rank,) in rows(profile, "runs", "rank")] == [0, 1, 3, 4, 5, 7]
+    assert len(rows(profile, "devices", "device_id")) == 6
+    singles = [read_profile(path) for path in sorted(CORPUS.glob("param_dlrm_worker*.json"))]
+    ends = [p.origin.epoch_ns + max(p.table("kernels")["end_ns"].to_pylist()) for p in singles]
+    last = max(profile.table("kernels")["end_ns"].to_pylist())
+    assert profile.origin.epoch_ns == min(p.origin.epoch_ns for p in singles)
+    assert profile.origin.epoch_ns + last == max(ends)
+    assert profile.table("api_calls").num_rows == sum(
+        p.table("api_calls").num_rows for p in singles
+    )
