@@ -25,6 +25,7 @@ from gpuprof.readers import (
     places,
     run_folder,
     tensorflow_run,
+    tf1_timeline,
     xplane,
 )
 from gpuprof.readers.contract import HEAD_BYTES, Reader
@@ -43,6 +44,7 @@ READERS: Final[tuple[Reader, ...]] = (
     kineto.READER,
     tensorflow_run.READER,
     xplane.READER,
+    tf1_timeline.READER,
     gpuprof_file.READER,
 )
 
