@@ -5,6 +5,7 @@ turns, and the middle of their times counts. They must print the same answer.
 """
 
 import argparse
+import gzip
 import os
 import shutil
 import statistics
@@ -196,9 +197,123 @@ def readers_contenders(options: argparse.Namespace, folder: Path) -> list[Conten
     return [*found, Contender("cat FILE", ("cat", options.file), has_answer=False)]
 
 
+KINETO_OURS = """
+import sys, gpuprof
+[row] = gpuprof.read_profile(sys.argv[1]).query(
+    "SELECT count(*) AS calls, sum(end_ns - start_ns)::BIGINT // 1000 AS us FROM kernels"
+).to_pylist()
+print(row["calls"], row["us"])
+"""
+KINETO_JSON = """
+import gzip, json, sys
+events = json.load(gzip.open(sys.argv[1]))["traceEvents"]
+found = [event["dur"] for event in events if event.get("cat") == "kernel"]
+print(len(found), sum(found))
+"""
+KINETO_HTA = """
+import logging, sys
+from hta.common.trace_parser import parse_trace_dataframe
+from hta.configs.parser_config import ParserConfig
+logging.disable(logging.CRITICAL)
+_, frame, symbols = parse_trace_dataframe(sys.argv[1], ParserConfig.get_default_cfg())
+found = frame[frame["cat"] == symbols.get_sym_id_map()["kernel"]]
+print(len(found), int(found["dur"].sum()))
+"""
+XPLANE_OURS = """
+import sys, gpuprof
+[row] = gpuprof.read_profile(sys.argv[1]).query("SELECT count(*) AS calls FROM kernels").to_pylist()
+print(row["calls"])
+"""
+XPLANE_XPROF = """
+import sys
+from xprof.convert.raw_to_tool_data import xspace_to_tool_data
+xspace_to_tool_data([sys.argv[1]], "kernel_stats", {})
+"""
+
+
+def kineto_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
+    """A PyTorch trace in which, as in real ones, one event in eleven is a kernel."""
+    path = folder / "trace.json.gz"
+    with gzip.open(path, "wt", compresslevel=1) as file:
+        file.write('{"schemaVersion": 1, "traceEvents": [\n')
+        for number in range(options.kernels):
+            file.write(kineto_step(number))
+        file.write('{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "python"}}]}')
+    peers = [Contender("json", python(KINETO_JSON, str(path)))]
+    if options.hta_python:
+        command = (options.hta_python, "-c", KINETO_HTA, str(path))
+        peers.append(Contender("HolisticTraceAnalysis, its parser", command))
+    return [Contender("gpuprof", python(KINETO_OURS, str(path))), *peers]
+
+
+def kineto_step(number: int) -> str:
+    """A kernel with its launch, its arrows and the eight operations around it."""
+    start, name = 1_700_000_000_000_000 + 20 * number, f"void layer_{number % 97}<float>(float*)"
+    event = (
+        f'{{"ph": "%s", "cat": "%s", "name": "%s", "pid": %d, "tid": 7, "ts": {start}, "dur": 9,'
+        f' "args": {{"External id": {number}, "correlation": {number}%s}}}},\n'
+    )
+    place = ', "device": 0, "context": 1, "stream": 7, "grid": [8, 1, 1], "block": [256, 1, 1]'
+    shapes = ', "Input Dims": [[64, 128], [128, 256]], "Input type": ["float", "float"]'
+    operations = "".join(event % ("X", "cpu_op", f"aten::op{i}", 9, shapes) for i in range(8))
+    arrow = event % ("s", "ac2g", "ac2g", 9, "")
+    launch = event % ("X", "cuda_runtime", "cudaLaunchKernel", 9, ', "cbid": 211')
+    return operations + arrow + launch + event % ("X", "kernel", name, 0, place)
+
+
+def xplane_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
+    """A profile of one GPU with as many kernels, each with its launch and its sizes."""
+    path = folder / "host.xplane.pb"
+    details = b"regs:38 static_shared:0 dynamic_shared:0 grid:160,1,1 block:1024,1,1 occ_pct:50"
+    names = {1: b"correlation_id", 2: b"kernel_details", 3: details}
+    kinds = {number: b"void layer_%d<float>(float*)" % number for number in range(1, 98)}
+    refers = field(4, field(1, 2) + field(7, 3))
+    events = b"".join(
+        field(
+            4,
+            field(1, number % 97 + 1)
+            + field(2, number * 20_000_000)
+            + field(3, 9_000_000)
+            + field(4, field(1, 1) + field(3, number))
+            + refers,
+        )
+        for number in range(options.kernels)
+    )
+    line = field(1, 7) + field(2, b"Stream #7(Compute)") + field(3, 1) + events
+    tables = ((4, kinds), (5, names))
+    entries = [(at, key, text) for at, table in tables for key, text in table.items()]
+    plane = field(2, b"/device:GPU:0") + field(3, line)
+    for at, key, text in entries:
+        plane += field(at, field(1, key) + field(2, field(1, key) + field(2, text)))
+    path.write_bytes(field(1, plane))
+    ours = Contender("gpuprof", python(XPLANE_OURS, str(path)))
+    if not options.xprof_python:
+        return [ours]
+    command = (options.xprof_python, "-c", XPLANE_XPROF, str(path))
+    return [ours, Contender("xprof, its kernel statistics", command, has_answer=False)]
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    """A field of a protocol buffer."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def varint(number: int) -> bytes:
+    """A number of a protocol buffer: seven bits a byte, the top bit where more follow."""
+    octets = bytearray()
+    while number > 0x7F:  # noqa: PLR2004 - seven bits
+        octets.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*octets, number])
+
+
 SECTIONS = (
     Section("log", "Summary in a log full of program output", log_contenders),
     Section("readers", "Kernels and copies of an nsys SQLite export (--file)", readers_contenders),
+    Section("kineto", "Kernels of a PyTorch trace", kineto_contenders),
+    Section("xplane", "Kernels of a TensorFlow or JAX profile", xplane_contenders),
 )
 
 
@@ -208,6 +323,9 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", metavar="SECTION", help="all unless named")
     parser.add_argument("--megabytes", type=float, default=100, help="size of the log")
     parser.add_argument("--file", help="a SQLite export of nsys for the section readers")
+    parser.add_argument("--kernels", type=int, default=100_000, help="in the frameworks' traces")
+    parser.add_argument("--hta-python", metavar="FILE", help="a Python with HolisticTraceAnalysis")
+    parser.add_argument("--xprof-python", metavar="FILE", help="a Python with xprof")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each contender")
     options = parser.parse_args()
     names = [section.name for section in SECTIONS]
