@@ -28,6 +28,7 @@ _METADATA_NAME, _METADATA_DISPLAY_NAME, _METADATA_STATS = 2, 4, 5
 _STAT_METADATA, _STAT_DOUBLE, _STAT_INT64, _STAT_TEXT, _STAT_REFERENCE = 1, 2, 4, 5, 7
 _KEY, _VALUE = 1, 2
 
+_EVENT_TAG = _LINE_EVENTS << 3 | _BYTES
 _TOP_BIT, _LONGEST_SHIFT = 0x80, 63
 
 
@@ -62,12 +63,29 @@ class Event:
 
 @dataclass(frozen=True)
 class Line:
-    """One thread of the host or one stream of a device."""
+    """One thread of the host or one stream of a device.
+
+    Args:
+        line_id: Number of the thread or stream.
+        name: Its name.
+        start_ns: What its events' times count from.
+        data: The line's message.
+        begins: Where in it each event's message begins.
+        ends: Where each ends.
+    """
 
     line_id: int
     name: str
     start_ns: int
-    raw_events: tuple[bytes, ...]
+    data: bytes = field(repr=False)
+    begins: Sequence[int] = field(repr=False)
+    ends: Sequence[int] = field(repr=False)
+
+    @property
+    def raw_events(self) -> Iterator[bytes]:
+        """The events' messages, one after another."""
+        data = self.data
+        return (data[begin:end] for begin, end in zip(self.begins, self.ends, strict=True))
 
 
 @dataclass(frozen=True)
@@ -294,17 +312,41 @@ def _parts(data: bytes) -> dict[int, list[bytes]]:
 def _line(data: bytes) -> Line:
     numbers: dict[int, int] = {}
     texts: dict[int, bytes] = {}
-    events = []
-    for number, value in fields(data):
-        if number == _LINE_EVENTS and isinstance(value, bytes):
-            events.append(value)
-        elif isinstance(value, bytes):
-            texts[number] = value
+    begins, ends = [], []
+    position, end = 0, len(data)
+    while position < end:
+        # Lines hold events by the hundred thousand: nothing is called or copied for one.
+        if data[position] == _EVENT_TAG and position + 1 < end and data[position + 1] < _TOP_BIT:
+            size = data[position + 1]
+            position += 2
+        elif data[position] == _EVENT_TAG:
+            size, position = varint(data, position + 1)
         else:
-            numbers[number] = value
+            position = _other(data, position, numbers, texts)
+            continue
+        begins.append(position)
+        position += size
+        ends.append(position)
+    if ends and max(ends) > end:
+        msg = f"byte {begins[-1]}: an event goes beyond the end"
+        raise WireError(msg)
     name = texts.get(_LINE_DISPLAY_NAME) or texts.get(_LINE_NAME, b"")
     start_ns = numbers.get(_LINE_START_NS, 0)
-    return Line(signed(numbers.get(_LINE_ID, 0)), _text(name), start_ns, tuple(events))
+    return Line(signed(numbers.get(_LINE_ID, 0)), _text(name), start_ns, data, begins, ends)
+
+
+def _other(data: bytes, position: int, numbers: dict[int, int], texts: dict[int, bytes]) -> int:
+    """Keep a field of a line that is no event, and say where the next begins."""
+    tag, position = varint(data, position)
+    number, after = varint(data, position)
+    if tag & 7 == _VARINT:
+        numbers[tag >> 3] = number
+        return after
+    if tag & 7 != _BYTES or after + number > len(data):
+        msg = f"byte {position}: a line breaks off"
+        raise WireError(msg)
+    texts[tag >> 3] = data[after : after + number]
+    return after + number
 
 
 def _event_metadata(entry: bytes, names: Mapping[int, str]) -> tuple[int, EventMetadata]:

@@ -8,6 +8,7 @@ second ones, and so on, each in a few operations on whole arrays.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -69,6 +70,12 @@ class Coded:
             pa.array(self.codes, mask=self.codes < 0)
         )
 
+    @property
+    def words(self) -> pa.DictionaryArray:
+        """The texts themselves, each different one held once."""
+        codes = pa.array(self.codes.astype(np.int32), mask=self.codes < 0)
+        return pa.DictionaryArray.from_arrays(codes, pa.array(self.texts, pa.string()))
+
     def rows(self, wanted: Callable[[str], bool]) -> npt.NDArray[np.intp]:
         """The events whose text is wanted."""
         chosen = np.array([*(wanted(text) for text in self.texts), False], np.bool_)
@@ -92,20 +99,21 @@ class Events:
     """
 
     def __init__(self, plane: Plane, lines: Sequence[Line]) -> None:
-        raw = [event for line in lines for event in line.raw_events]
-        sizes = np.fromiter(map(len, raw), np.int64, len(raw))
-        ends = np.cumsum(sizes)
+        counts = [len(line.begins) for line in lines]
+        bases = np.repeat(np.cumsum([0, *(len(line.data) for line in lines)])[:-1], counts)
+        begin = bases + np.fromiter(chain.from_iterable(ln.begins for ln in lines), np.int64)
+        end = bases + np.fromiter(chain.from_iterable(ln.ends for ln in lines), np.int64)
         self._plane = plane
-        self._text = b"".join([*raw, _PADDING])
+        self._text = b"".join([*(line.data for line in lines), _PADDING])
         self._octets = np.frombuffer(self._text, np.uint8)
-        fields = _fields(self._octets, ends - sizes, ends)
-        counts = [len(line.raw_events) for line in lines]
+        fields = _fields(self._octets, begin, end)
+        count = len(begin)
         origins = np.array([line.start_ns for line in lines], np.int64)
         self.line: Integers = np.repeat(np.arange(len(lines)), counts)
-        self.metadata_id = fields.of(_METADATA).spread(len(raw))
-        offset_ns = fields.of(_OFFSET_PS).spread(len(raw)) // PS_PER_NS
+        self.metadata_id = fields.of(_METADATA).spread(count)
+        offset_ns = fields.of(_OFFSET_PS).spread(count) // PS_PER_NS
         self.start_ns: Integers = np.repeat(origins, counts) + offset_ns
-        self.duration_ns: Integers = fields.of(_DURATION_PS).spread(len(raw)) // PS_PER_NS
+        self.duration_ns: Integers = fields.of(_DURATION_PS).spread(count) // PS_PER_NS
         self._stats = fields.of(_STATS)
 
     def __len__(self) -> int:

@@ -62,10 +62,17 @@ def tables(gpus: Sequence["Streams"], hosts: Sequence[Plane]) -> dict[str, pa.Ta
 def _joined(table: schema.Schema, parts: Sequence[Mapping[str, Any]]) -> pa.Table:
     types = {name: table.arrow.field(name).type for name in table.columns}
     made = [
-        table.conform(pa.table({name: pa.array(v, types[name]) for name, v in part.items()}))
+        pa.table({name: _array(values, types[name]) for name, values in part.items()})
         for part in parts
     ]
-    return pa.concat_tables([table.empty(), *made]).sort_by("start_ns")
+    if not made:
+        return table.empty()
+    # Long names are sorted as numbers, and become text once.
+    return table.conform(pa.concat_tables(made).unify_dictionaries().sort_by("start_ns"))
+
+
+def _array(values: object, kind: pa.DataType) -> pa.Array:
+    return values if isinstance(values, pa.DictionaryArray) else pa.array(values, kind)
 
 
 class Streams:
@@ -93,7 +100,7 @@ class Streams:
         }
         return {
             **self._place(rows),
-            "name": self.events.names.of(rows).parsed(str, pa.string()),
+            "name": self.events.names.of(rows).words,
             "registers_per_thread": details.parsed(_Number("regs"), pa.int64()),
             "static_shared_memory_bytes": details.parsed(_Number("static_shared"), pa.int64()),
             "dynamic_shared_memory_bytes": details.parsed(_Number("dynamic_shared"), pa.int64()),
