@@ -46,6 +46,11 @@ FOREIGN: Final = (
         "Download the file itself.",
         re.compile(rb"\A\s*<!doctype html", re.IGNORECASE),
     ),
+    Foreign(
+        "a tar archive",
+        "Unpack it, and give the folder or a file in it.",
+        re.compile(rb"\A.{257}ustar", re.DOTALL),
+    ),
 )
 
 

@@ -100,10 +100,14 @@ def _members(path: Path, whole: pa.Buffer) -> Mapping[str, pa.Buffer]:
 
 
 def _content(path: Path, whole: pa.Buffer, info: zipfile.ZipInfo) -> pa.Buffer:
-    begin = info.header_offset
-    lengths = bytes(whole.slice(begin, _LOCAL_HEADER_BYTES))[_LENGTHS]
-    begin += _LOCAL_HEADER_BYTES + sum(int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
-    if info.compress_type != zipfile.ZIP_STORED or begin + info.file_size > whole.size:
+    begin = info.header_offset + _LOCAL_HEADER_BYTES
+    if info.header_offset >= 0 and begin <= whole.size:
+        lengths = bytes(whole.slice(info.header_offset, _LOCAL_HEADER_BYTES))[_LENGTHS]
+        begin += sum(int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
+    if info.header_offset < 0 or begin + info.file_size > whole.size:
+        msg = f"{path}: {info.filename} in it goes beyond its end"
+        raise CorruptFileError(msg, _HINT)
+    if info.compress_type != zipfile.ZIP_STORED:
         msg = f"{path}: {info.filename} in it was packed by another program"
         raise CorruptFileError(msg, _HINT)
     return whole.slice(begin, info.file_size)
@@ -128,7 +132,7 @@ def _check(path: Path, name: str, content: pa.Buffer) -> None:
 
     try:
         found = set(pq.read_schema(pa.BufferReader(content)).names)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         msg = f"{path}: its table {name} is damaged"
         raise CorruptFileError(msg, _HINT) from error
     required = {column for column, c in schema.BY_NAME[name].columns.items() if c.required}

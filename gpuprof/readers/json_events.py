@@ -103,6 +103,12 @@ def _exact_ns(text: bytes, count: int) -> Integers:
     return np.fromiter((round(number * NS_PER_US) for number in exact), np.int64, count)
 
 
+def too_large(path: Path, error: Exception) -> CorruptFileError:
+    """What a number that no tool writes says about the file."""
+    msg = f"{path}: a number is too large ({error})"
+    return CorruptFileError(msg, EDITED)
+
+
 def has_fractions(microseconds: Sequence[Any]) -> bool:
     """Whether any of these raw JSON numbers has decimals."""
     return b"." in b",".join(microseconds)

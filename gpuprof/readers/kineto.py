@@ -111,7 +111,10 @@ def read(path: Path) -> Profile:
     )
     rank = trace.distributedInfo.rank if trace.distributedInfo else None
     groups = {kind: group.since(origin_ns) for kind, group in sound.items()}
-    return Profile(origin, kineto_tables.tables(groups, trace.deviceProperties, rank))
+    try:
+        return Profile(origin, kineto_tables.tables(groups, trace.deviceProperties, rank))
+    except OverflowError as error:
+        raise json_events.too_large(path, error) from error
 
 
 def _decoded(path: Path, data: bytes) -> tuple[_Trace, list[str]]:

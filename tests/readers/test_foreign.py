@@ -40,6 +40,12 @@ from gpuprof.errors import UnknownFormatError
             "Download the file itself.",
             id="web-page",
         ),
+        pytest.param(
+            b"ranks/".ljust(257, b"\0") + b"ustar\x0000",
+            "a tar archive",
+            "Unpack it, and give the folder or a file in it.",
+            id="tar-archive",
+        ),
     ],
 )
 def test_file_of_another_kind_is_refused_by_name(tmp_path, content, what, hint):

@@ -312,6 +312,7 @@ def test_numbers_that_are_no_json_do_not_refuse_the_trace(tmp_path):
         ),
         pytest.param("kineto-start-is-text.json", "the time of an event is no number", id="text"),
         pytest.param("kineto-start-is-huge.json", "the time of an event is no", id="huge"),
+        pytest.param("kineto-id-is-huge.json", "a number is too large", id="huge-id"),
         pytest.param("kineto-no-valid-time.json", "no event of the GPU has a valid", id="times"),
         pytest.param("kineto-events-are-numbers.json", "Expected `object`", id="numbers"),
     ],
