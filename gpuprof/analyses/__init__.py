@@ -12,6 +12,7 @@ from gpuprof.analyses import (
     copy_sizes,
     copy_speeds,
     device_map,
+    findings,
     gaps,
     launch_latency,
     peer_matrix,
@@ -30,6 +31,7 @@ from gpuprof.analyses import (
 from gpuprof.analyses.contract import Analysis
 
 ANALYSES: Final[tuple[Analysis, ...]] = (
+    findings.ANALYSIS,
     totals.ANALYSIS,
     breakdown.ANALYSIS,
     utilisation.ANALYSIS,

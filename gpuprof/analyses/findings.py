@@ -1,0 +1,150 @@
+"""What costs a recording most, in sentences, the worst first."""
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.breakdown import breakdown
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.peer_matrix import peer_matrix
+from gpuprof.analyses.transfers import transfers
+from gpuprof.analyses.utilisation import ENOUGH
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.units import say_ns, say_rate, say_share
+
+# Less of a device's time is not worth a sentence.
+_LEAST_SHARE: Final = 0.01
+
+FINDINGS: Final = Schema(
+    "findings",
+    "one thing that costs time",
+    {
+        "rank": Column(INT, "1", "1 for the worst.", required=True),
+        "device_id": Column(INT, "1", "Device whose time it costs; null where unknown."),
+        "cost_ns": Column(INT, "ns", "Time at stake on that device.", required=True),
+        "cost_share": Column(FLOAT, "1", "cost_ns / the device's span.", required=True),
+        "finding": Column(TEXT, "", "What it is.", required=True),
+        "suggestion": Column(TEXT, "", "What to try.", required=True),
+        "table": Column(TEXT, "", "Table that tells more.", required=True),
+    },
+)
+
+Row = dict[str, Any]
+
+
+def findings(profile: Profile) -> pa.Table:
+    """Name what costs the devices time that kernels do not use.
+
+    The times at stake overlap where findings are about the same time seen differently: they
+    must not be added up.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``.
+
+    Returns:
+        One row per finding that costs a device at least 1 % of its time, the greatest share
+        first, columns as in `FINDINGS`; no rows where nothing does.
+    """
+    devices = {row["device_id"]: row for row in breakdown(profile).to_pylist() if row["span_ns"]}
+    found = [
+        *(row for device in devices.values() for row in _of_device(device)),
+        *_of_routes(peer_matrix(profile).to_pylist(), devices),
+        *_of_pageable(transfers(profile).to_pylist(), devices),
+    ]
+    kept = [row for row in found if row["cost_share"] >= _LEAST_SHARE]
+    kept.sort(key=lambda row: (-row["cost_share"], row["finding"]))
+    return FINDINGS.table([row | {"rank": rank} for rank, row in enumerate(kept, start=1)])
+
+
+def _name(device_id: int | None) -> str:
+    return "an unknown device" if device_id is None else f"device {device_id}"
+
+
+def _row(device: Row, cost_ns: int, finding: str, suggestion: str, table: str) -> Row:
+    share = cost_ns / device["span_ns"]
+    return {
+        "device_id": device["device_id"],
+        "cost_ns": cost_ns,
+        "cost_share": share,
+        "finding": finding.format(
+            device=_name(device["device_id"]), time=say_ns(cost_ns), share=say_share(share)
+        ),
+        "suggestion": suggestion,
+        "table": table,
+    }
+
+
+def _of_device(device: Row) -> list[Row]:
+    kernels = device["compute_ns"] + device["exposed_communication_ns"]
+    is_little = kernels < ENOUGH * device["span_ns"]
+    advice = "use one device better before adding another" if is_little else "overlap more work"
+    return [
+        _row(
+            device,
+            device["idle_ns"],
+            "{device} is idle for {time} ({share})",
+            f"{advice}; see what the host does in the longest pauses",
+            "gaps",
+        ),
+        _row(
+            device,
+            device["exposed_communication_ns"],
+            "{device} only communicates (NCCL) for {time} ({share})",
+            "overlap collectives with compute, or make them fewer and larger",
+            "collectives",
+        ),
+        _row(
+            device,
+            device["exposed_local_copy_ns"],
+            "{device} only copies or sets its own memory for {time} ({share})",
+            "avoid copies within the device, or run them beside kernels",
+            "breakdown",
+        ),
+    ]
+
+
+def _of_routes(matrix: list[Row], devices: dict[int | None, Row]) -> list[Row]:
+    found = []
+    for row in matrix:
+        for end in ("src", "dst"):
+            device = devices.get(row[f"{end}_device_id"])
+            exposed = row[f"{end}_exposed_ns"]
+            if device is not None and exposed:
+                route = f"{row['src']} to {row['dst']}"
+                way = " through the host" if row["path"] == "staged" else ""
+                text = f"{{device}} waits {{time}} ({{share}}) for copies {route}{way}"
+                found.append(_row(device, exposed, text, _advice(row), "peer_matrix"))
+    return found
+
+
+def _advice(row: Row) -> str:
+    if row["path"] == "staged":
+        return f"turn on peer access: by way of the host they reach {say_rate(row['bytes_per_s'])}"
+    if row["path"] == "uvm":
+        return "prefetch managed memory, or copy it explicitly"
+    if "host" in {row["src"], row["dst"]}:
+        return "copy from pinned memory on a stream of its own while kernels run"
+    return "place what works on the same data on one device, or overlap the copies"
+
+
+def _of_pageable(rows: list[Row], devices: dict[int | None, Row]) -> list[Row]:
+    """Copies that were meant to run beside other work and cannot, against the longest span."""
+    if not devices:
+        return []
+    longest = max(devices.values(), key=lambda row: int(row["span_ns"]))
+    return [
+        _row(
+            longest | {"device_id": None},
+            row["total_ns"],
+            f"{row['pageable_async_calls']:,} asynchronous {row['memcpy_kind']} copies are of"
+            " pageable memory, which makes them wait: {time}",
+            "pin the memory (cudaHostAlloc, pin_memory=True)",
+            "transfers",
+        )
+        for row in rows
+        if row["pageable_async_calls"]
+    ]
+
+
+ANALYSIS: Final = Analysis("What costs most", FINDINGS, ("kernels", "memcpys"), findings)

@@ -1,0 +1,109 @@
+"""Parts of a recording, and what costs most in it."""
+
+import pytest
+from drawing import draw
+
+from gpuprof.analyses.breakdown import breakdown
+from gpuprof.analyses.findings import findings
+from gpuprof.analyses.parts import part_of
+from gpuprof.errors import MissingTableError, UsageError
+
+RANGED = draw(
+    nvtx_ranges=[
+        (0, 10, {"text": "forward"}),
+        (10, 20, {"text": "backward"}),
+        (20, 30, {"text": "forward"}),
+        (30, 40, {"text": "idle"}),
+    ],
+    api_calls=[(at, at + 1, {"correlation_id": at}) for at in (1, 11, 21)],
+    kernels=[
+        (100, 150, {"correlation_id": 1}),
+        (150, 180, {"correlation_id": 11}),
+        (200, 260, {"correlation_id": 21}),
+    ],
+)
+
+
+def compute(profile):
+    return [row["compute_ns"] for row in breakdown(profile).to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        pytest.param({}, [140], id="all"),
+        pytest.param({"from_ns": 160}, [80], id="from"),
+        pytest.param({"to_ns": 160}, [60], id="to"),
+        pytest.param({"from_ns": 120, "to_ns": 210}, [70], id="window"),
+        pytest.param({"range_text": "forward"}, [110], id="range"),
+        pytest.param({"range_text": "*ward"}, [140], id="pattern"),
+        pytest.param({"range_text": "forward", "to_ns": 210}, [60], id="range-in-window"),
+        pytest.param({"device_id": 0}, [140], id="device"),
+        pytest.param({"device_id": 3}, [], id="other-device"),
+    ],
+)
+def test_a_part_has_the_compute_time_of_its_windows(wanted, expected):
+    assert compute(part_of(RANGED, **wanted)) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"range_text": "sideways"}, 'no NVTX range "sideways" is in this recording'),
+        ({"range_text": "idle"}, 'NVTX range "idle" launched nothing'),
+        ({"from_ns": 7, "to_ns": 7}, "the window is empty: --from is not before --to"),
+    ],
+)
+def test_a_part_that_is_nothing_is_said_to_be(wanted, message):
+    with pytest.raises(UsageError) as caught:
+        part_of(RANGED, **wanted)
+
+    assert caught.value.message == message
+
+
+def test_ranges_that_were_not_recorded_cannot_be_chosen():
+    with pytest.raises(MissingTableError):
+        part_of(draw(kernels=[(0, 1)]), range_text="forward")
+
+
+def test_the_worst_finding_comes_first():
+    profile = draw(kernels=[(0, 50), (95, 100)], memcpys=[(50, 80, {"bytes": 10})])
+
+    found = [(row["rank"], row["cost_ns"], row["finding"]) for row in findings(profile).to_pylist()]
+    assert found == [
+        (1, 30, "device 0 waits 30 ns (30.0 %) for copies host to device 0"),
+        (2, 15, "device 0 is idle for 15 ns (15.0 %)"),
+    ]
+
+
+def test_a_busy_device_has_no_findings():
+    assert findings(draw(kernels=[(0, 1000)], memcpys=[(995, 1003)])).num_rows == 0
+    assert findings(draw()).num_rows == 0
+
+
+def test_staged_copies_are_told_to_go_directly():
+    half = {"path": "staged", "src_device_id": 0, "dst_device_id": 1, "bytes": 6}
+    profile = draw(
+        memcpys=[
+            (0, 10, half | {"memcpy_kind": "DtoH", "correlation_id": 1}),
+            (10, 30, half | {"memcpy_kind": "HtoD", "correlation_id": 1, "device_id": 1}),
+        ]
+    )
+
+    row = findings(profile).to_pylist()[1]
+    assert row["finding"] == (
+        "device 1 waits 20 ns (100.0 %) for copies device 0 to device 1 through the host"
+    )
+    assert row["suggestion"].startswith("turn on peer access")
+
+
+def test_asynchronous_copies_of_pageable_memory_are_named():
+    profile = draw(
+        kernels=[(0, 100)],
+        memcpys=[(10, 30, {"src_memory_kind": "pageable", "correlation_id": 1})],
+        api_calls=[(5, 6, {"name": "cudaMemcpyAsync", "correlation_id": 1})],
+    )
+
+    assert [row["finding"] for row in findings(profile).to_pylist()] == [
+        "1 asynchronous HtoD copies are of pageable memory, which makes them wait: 20 ns"
+    ]
