@@ -20,6 +20,16 @@ from gpuprof.readers import READERS
 from gpuprof.units import say_ns
 
 FORMAT_VERSION: Final = 1
+# The analyses that people see first.
+OVERVIEW: Final = (
+    "findings",
+    "breakdown",
+    "totals",
+    "peer_matrix",
+    "top_activities",
+    "tensor_transfers_per_step",
+    "tensor_transfers",
+)
 _FRAMEWORK: Final = {"tensor_copies", "operations"}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
 _EXCERPT: Final = (

@@ -47,9 +47,10 @@ def findings(profile: Profile) -> pa.Table:
         first, columns as in `FINDINGS`; no rows where nothing does.
     """
     devices = {row["device_id"]: row for row in breakdown(profile).to_pylist() if row["span_ns"]}
+    matrix = peer_matrix(profile).to_pylist()
     found = [
         *(row for device in devices.values() for row in _of_device(device)),
-        *_of_routes(peer_matrix(profile).to_pylist(), devices),
+        *(row for device in devices.values() for row in _of_transfers(matrix, device)),
         *_of_pageable(transfers(profile).to_pylist(), devices),
     ]
     kept = [row for row in found if row["cost_share"] >= _LEAST_SHARE]
@@ -104,18 +105,22 @@ def _of_device(device: Row) -> list[Row]:
     ]
 
 
-def _of_routes(matrix: list[Row], devices: dict[int | None, Row]) -> list[Row]:
-    found = []
-    for row in matrix:
-        for end in ("src", "dst"):
-            device = devices.get(row[f"{end}_device_id"])
-            exposed = row[f"{end}_exposed_ns"]
-            if device is not None and exposed:
-                route = f"{row['src']} to {row['dst']}"
-                way = " through the host" if row["path"] == "staged" else ""
-                text = f"{{device}} waits {{time}} ({{share}}) for copies {route}{way}"
-                found.append(_row(device, exposed, text, _advice(row), "peer_matrix"))
-    return found
+def _of_transfers(matrix: list[Row], device: Row) -> list[Row]:
+    """What a device waits for transfers, and the route of most of it."""
+    number = device["device_id"]
+    routes = [
+        (row[f"{end}_exposed_ns"], row)
+        for row in matrix
+        for end in ("src", "dst")
+        if number is not None and row[f"{end}_device_id"] == number
+    ]
+    if not routes:
+        return []
+    _, most = max(routes, key=lambda pair: int(pair[0]))
+    way = " through the host" if most["path"] == "staged" else ""
+    text = f"{{device}} waits {{time}} ({{share}}) for transfers, most {most['src']} to "
+    text += f"{most['dst']}{way}"
+    return [_row(device, device["exposed_transfer_ns"], text, _advice(most), "peer_matrix")]
 
 
 def _advice(row: Row) -> str:

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import click
 
+from gpuprof.units import parse_ns
+
 FORMATS: Final = ("terminal", "markdown", "csv", "json")
 
 _Command = Callable[..., Any]
@@ -49,6 +51,44 @@ def reader_option(command: _Command) -> _Command:
         metavar="NAME",
         help="Format of the input where it cannot be recognised; see `gpuprof formats`.",
     )(command)
+
+
+def part_options(command: _Command) -> _Command:
+    """``--from``, ``--to``, ``--range`` and ``--device``."""
+    for option in (
+        click.option("--device", "device_id", type=int, metavar="N", help="Only this device."),
+        click.option(
+            "--range",
+            "range_text",
+            metavar="NAME",
+            help="Only while the work that NVTX ranges of this text launched runs; * is anything.",
+        ),
+        click.option(
+            "--to",
+            "to_ns",
+            callback=time_in_ns,
+            metavar="TIME",
+            help="Only before this time; it is not part of it.",
+        ),
+        click.option(
+            "--from",
+            "from_ns",
+            callback=time_in_ns,
+            metavar="TIME",
+            help="Only from this time since the recording's origin, as 1.5s, 20ms or 300us.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def time_in_ns(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """A time with its unit, in nanoseconds."""
+    try:
+        return None if text is None else parse_ns(text)
+    except ValueError as error:
+        msg = f"{error}, such as 1.5s, 20ms or 300us"
+        raise click.BadParameter(msg) from error
 
 
 def page_options(output: str, *, is_wide: bool) -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """``gpuprof report``: what one recording says."""
 
+from typing import Any
+
 import click
 
 from gpuprof.cli.options import (
     format_option,
     output_options,
     page_options,
+    part_options,
     progress,
     reader_option,
 )
@@ -23,6 +26,8 @@ from gpuprof.cli.options import (
     metavar="NAME",
     help="Show this table whole; repeat for more. --list names them.",
 )
+@part_options
+@click.option("--per-step", "is_per_step", is_flag=True, help="The time of every training step.")
 @click.option("--all", "is_all", is_flag=True, help="Show every table whole.")
 @click.option("--list", "is_list", is_flag=True, help="Name the tables and what they need.")
 def command(  # noqa: PLR0913 - one parameter per option
@@ -36,6 +41,8 @@ def command(  # noqa: PLR0913 - one parameter per option
     tables: tuple[str, ...],
     is_all: bool,
     is_list: bool,
+    is_per_step: bool,
+    **part: Any,  # noqa: ANN401 - those of part_options
 ) -> None:
     """Show where the time of one recording went: kernels, transfers by kind, memsets.
 
@@ -47,14 +54,16 @@ def command(  # noqa: PLR0913 - one parameter per option
     Example:
       gpuprof report train.txt
       gpuprof report train.sqlite --format json -o train.json
+      gpuprof report train.sqlite --range forward --table breakdown
     """  # noqa: D301 - click reads the escape
     from gpuprof.analyses import ANALYSES  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.analyses.parts import part_of  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.contract import Page  # noqa: PLC0415
     from gpuprof.render.listing import analyses_text  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
-    from gpuprof.reports import report  # noqa: PLC0415
+    from gpuprof.reports import OVERVIEW, report  # noqa: PLC0415
 
     target = prepare(output, is_forced=force)
     if is_list:
@@ -63,8 +72,13 @@ def command(  # noqa: PLR0913 - one parameter per option
     if file is None:
         msg = "Missing argument 'FILE'."
         raise click.UsageError(msg)
-    chosen = tuple(analysis.name for analysis in ANALYSES) if is_all else tables or None
+    chosen = (*tables, *(("steps",) if is_per_step else ()))
+    if is_all:
+        chosen = tuple(analysis.name for analysis in ANALYSES)
     progress(f"Reading {file} ...")
-    result = report(read_profile(file, reader), chosen)
-    page = Page(**page_options(output, is_wide=wide), tables=chosen)
+    profile = part_of(read_profile(file, reader), **part)
+    # People see an overview first; programs get everything.
+    shown = None if form == "json" else OVERVIEW
+    result = report(profile, chosen or shown)
+    page = Page(**page_options(output, is_wide=wide), tables=chosen or None)
     target.write_text(renderer_named(form).report(result, page))

@@ -2,17 +2,7 @@
 
 import click
 
-from gpuprof.cli.options import progress, reader_option
-from gpuprof.units import parse_ns
-
-
-def _ns(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """A time with its unit, in nanoseconds."""
-    try:
-        return None if text is None else parse_ns(text)
-    except ValueError as error:
-        msg = f"{error}, such as 1.5s, 20ms or 300us"
-        raise click.BadParameter(msg) from error
+from gpuprof.cli.options import progress, reader_option, time_in_ns
 
 
 @click.command(name="slice", no_args_is_help=True)
@@ -20,14 +10,14 @@ def _ns(_context: click.Context, _option: click.Parameter, text: str | None) -> 
 @click.option(
     "--from",
     "from_ns",
-    callback=_ns,
+    callback=time_in_ns,
     metavar="TIME",
     help="Start, as 1.5s, 20ms or 300us.",
 )
 @click.option(
     "--to",
     "to_ns",
-    callback=_ns,
+    callback=time_in_ns,
     metavar="TIME",
     help="End, which is not part of it.",
 )

@@ -71,7 +71,7 @@ def test_the_worst_finding_comes_first():
 
     found = [(row["rank"], row["cost_ns"], row["finding"]) for row in findings(profile).to_pylist()]
     assert found == [
-        (1, 30, "device 0 waits 30 ns (30.0 %) for copies host to device 0"),
+        (1, 30, "device 0 waits 30 ns (30.0 %) for transfers, most host to device 0"),
         (2, 15, "device 0 is idle for 15 ns (15.0 %)"),
     ]
 
@@ -92,7 +92,7 @@ def test_staged_copies_are_told_to_go_directly():
 
     row = findings(profile).to_pylist()[1]
     assert row["finding"] == (
-        "device 1 waits 20 ns (100.0 %) for copies device 0 to device 1 through the host"
+        "device 1 waits 20 ns (100.0 %) for transfers, most device 0 to device 1 through the host"
     )
     assert row["suggestion"].startswith("turn on peer access")
 

@@ -1,0 +1,73 @@
+"""``gpuprof report`` of a part of a recording."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from drawing import draw
+
+from gpuprof import readers
+from gpuprof.cli import cli
+from gpuprof.errors import UsageError
+
+TWO_STEPS = draw(
+    kernels=[(0, 40, {"correlation_id": 1}), (100, 150, {"correlation_id": 2, "device_id": 1})],
+    memcpys=[(40, 60, {"correlation_id": 3})],
+    api_calls=[(n, n + 1, {"correlation_id": n}) for n in (1, 2, 3)],
+    nvtx_ranges=[(0, 2, {"text": "step 0"}), (2, 3, {"text": "step 1"})],
+)
+
+
+@pytest.fixture(autouse=True)
+def _recording(monkeypatch):
+    monkeypatch.setattr(readers, "read_profile", lambda *_: TWO_STEPS)
+
+
+def tables(*options):
+    result = CliRunner().invoke(
+        cli, ["report", "x", "--format", "json", *options], catch_exceptions=False
+    )
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)["tables"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param([], [(0, 60, 40), (1, 50, 50)], id="whole"),
+        pytest.param(["--to", "50ns"], [(0, 50, 40)], id="to"),
+        pytest.param(
+            ["--from", "0.02us", "--to", "110ns"], [(0, 40, 20), (1, 10, 10)], id="window"
+        ),
+        pytest.param(["--device", "1"], [(1, 50, 50)], id="device"),
+        pytest.param(["--range", "step 1"], [(1, 50, 50)], id="range"),
+    ],
+)
+def test_a_part_is_broken_down_alone(options, expected):
+    rows = tables("--table", "breakdown", *options)["breakdown"]
+
+    assert [(r["device_id"], r["span_ns"], r["compute_ns"]) for r in rows] == expected
+
+
+def test_per_step_is_the_table_of_steps():
+    rows = tables("--per-step")["steps"]
+
+    assert {row["text"] for row in rows} == {"step #"}
+
+
+def test_json_has_every_table_that_the_recording_can_fill():
+    assert {"breakdown", "transfers", "peer_matrix", "ranges", "gaps", "placement_bound"} <= {
+        name for name, table in tables().items() if table is not None
+    }
+
+
+def test_a_time_without_unit_is_refused():
+    result = CliRunner().invoke(cli, ["report", "x", "--from", "5"])
+
+    assert result.exit_code == 2
+    assert "such as 1.5s, 20ms or 300us" in result.output
+
+
+def test_an_unknown_range_is_said_to_be():
+    with pytest.raises(UsageError, match='no NVTX range "nope" is in this recording'):
+        CliRunner().invoke(cli, ["report", "x", "--range", "nope"], catch_exceptions=False)
