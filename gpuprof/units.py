@@ -31,6 +31,9 @@ _BINARY_BYTES: Final = {
     "TiB": 2**40,
 }
 
+# Digits of 2**63, and some.
+_LONGEST: Final = 24
+
 _QUANTITY: Final = re.compile(r"^([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?)\s*([A-Za-zµμ]+)$")
 
 

@@ -137,7 +137,7 @@ class _Table:
             columns["calls"] = units.parse_count(layout.cell(cells, "Calls"))
             columns["printed_share"] = _share(layout.cell(cells, "Time(%)"))
             summary.add(_name(layout.cell(cells, "Name")), **columns)
-        except (ValueError, InvalidOperation):
+        except (ValueError, ArithmeticError):
             summary.broken = _broken(summary.path, layout, line)
 
     def _migration(self, layout: _Layout, cells: list[str], line: log.Line) -> None:

@@ -26,7 +26,7 @@ _ANCHORS: Final = (
     re.compile(rb"No (?:kernels|events/metrics) were profiled\."),
     re.compile(rb" To (?:Host|Device)"),
     re.compile(rb'Device "'),
-    re.compile(rb"\(device: [0-9]{1,18}, name: "),
+    re.compile(rb"\(device: [0-9]+, name: "),
 )
 _TIME: Final = r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s)"
 _ROW_START: Final = re.compile(r'^([^"%]*?)([0-9.]+)%\s+([0-9.,]+[A-Za-zµ]+\s+[0-9]+)(?=\s|$)')
@@ -88,7 +88,7 @@ def _row(summary: Summary, line: log.Line, lead: str) -> None:
     try:
         summary.add(
             name,
-            calls=int(calls),
+            calls=units.parse_count(calls),
             total_ns=units.to_ns(total, total_unit),
             mean_ns=float(units.to_ns(mean, mean_unit)),
             min_ns=units.to_ns(least, least_unit),
