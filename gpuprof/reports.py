@@ -3,7 +3,6 @@
 (Not ``report.py``: a module of that name would hide the function `gpuprof.report`.)
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -96,7 +95,7 @@ def cannot(profile: Profile) -> str:
     if reader is None or not reader.cannot:
         return ""
     phrase = reader.cannot[0].lower() + reader.cannot[1:].rstrip(".")
-    return f"{reader.name} cannot tell {phrase}."
+    return f"What {reader.name} cannot tell: {phrase}."
 
 
 def _origin_notes(profile: Profile) -> list[str]:
@@ -125,15 +124,17 @@ def _excerpt_notes(profile: Profile) -> list[str]:
 
 
 def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
-    """One note for all analyses that lack the same tables."""
-    lacking: dict[str, list[str]] = defaultdict(list)
-    for name, tables in missing.items():
-        # That no recording of CUDA knows a framework's tensors needs no word.
-        if tables and not _FRAMEWORK & set(_named(name).needs):
-            lacking[tables].append(name)
-    notes = [
-        f"n/a: {', '.join(names)}: no {tables} in this recording."
-        for tables, names in lacking.items()
-    ]
+    """What cannot be known from this recording, and why, in one note."""
+    # That no recording of CUDA knows a framework's tensors needs no word.
+    names = [n for n, lack in missing.items() if lack and not _FRAMEWORK & set(_named(n).needs)]
+    tables = (table for name in names for table in _tables(_named(name)))
+    lacking = [table for table in dict.fromkeys(tables) if not profile.has(table)]
     reason = cannot(profile)
-    return [*notes, reason] if reason else notes
+    if not names:
+        return [reason] if reason else []
+    said = f"n/a: {', '.join(names)}: they need {' and '.join(lacking)}. {reason}"
+    return [said.rstrip()]
+
+
+def _tables(analysis: Analysis) -> tuple[str, ...]:
+    return (*analysis.needs, *analysis.needs_any_of)

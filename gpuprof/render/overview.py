@@ -1,6 +1,6 @@
 """Which columns of which tables people see first, as grids of text for terminal and markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ _GROUP_NAMES: Final = {
     "unknown_copies": "Copies of unknown kind",
     "memsets": "Memsets",
     "gpu_activities": "All GPU activities",
-    "api_calls": "API calls (host time)",
+    "api_calls": "API calls (host)",
     "PtoP_staged": "staged through the host",
     "DtoD_peer": "DtoD to another device",
 }
@@ -92,6 +92,7 @@ _SHORT_METRICS: Final = (
     "peer_transfer_bytes_per_step",
 )
 SIDE_BY_SIDE: Final = 3
+_TENSORS: Final = 10
 
 
 def totals_grid(table: pa.Table) -> Grid:
@@ -160,12 +161,75 @@ def table_grid(title: str, name: str, table: pa.Table) -> Grid:
     return Grid(title, tuple(map(heading, kept)), tuple(rows), names)
 
 
+def breakdown_grid(table: pa.Table) -> Grid:
+    """Each device's span, and what it went to."""
+    shown = {
+        "span_ns": "Span",
+        "compute_ns": "Compute",
+        "exposed_communication_ns": "Communi- cation",
+        "exposed_transfer_ns": "Exposed transfer",
+        "exposed_local_copy_ns": "Local copy",
+        "idle_ns": "Idle",
+    }
+    rows = [
+        (
+            "unknown device" if row["device_id"] is None else f"device {row['device_id']}",
+            *(units.format_ns(row[name]) for name in shown),
+        )
+        for row in table.to_pylist()
+    ]
+    return Grid("Where each device's time went", ("", *shown.values()), tuple(rows))
+
+
+def peer_grid(table: pa.Table) -> Grid:
+    """Who copies to whom."""
+    columns = schema_columns("peer_matrix", table)
+    names = ("calls", "total_ns", "bytes", "bytes_per_s")
+    rows = [
+        (
+            f"{row['src']} to {row['dst']}, {row['path']}",
+            *(cell(name, columns[name], row[name]) for name in names),
+        )
+        for row in table.to_pylist()
+    ]
+    return Grid("Transfers from where to where", ("", *map(heading, names)), tuple(rows))
+
+
+def tensor_grid(table: pa.Table) -> Grid:
+    """The tensors that move most, with the operations at their ends."""
+    columns = schema_columns("tensor_transfers", table)
+    names = ("bytes_per_step", "calls_per_step")
+    rows = [
+        (
+            *(cell(name, columns[name], row[name]) for name in names),
+            f"{row['src_device']} > {row['dst_device']}",
+            "yes" if row["is_gradient"] else "",
+            clean(row["dst_operation"] or row["src_operation"] or ""),
+        )
+        for row in table.to_pylist()[:_TENSORS]
+    ]
+    header = ("Bytes per step", "Copies per step", "From > to", "For gradients", "Operation")
+    return Grid("Largest copies between devices", header, tuple(rows), (4,))
+
+
+_Show = Callable[[pa.Table], Grid]
+# What the overview shows of a recording of GPUs, and of one that counts tensors alone.
+_GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
+    ("breakdown", breakdown_grid),
+    ("totals", totals_grid),
+    ("peer_matrix", peer_grid),
+    ("top_activities", top_grid),
+)
+_TENSOR_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (("tensor_transfers", tensor_grid),)
+
+
 def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:
-    """The overview, or the tables that were asked for, whole."""
+    """The overview, the longest table last, or the tables that were asked for, whole."""
     if tables is None:
-        overview = (("totals", totals_grid), ("top_activities", top_grid))
+        has_tensors = result.tables.get("tensor_transfers") is not None
+        overview = _TENSOR_OVERVIEW if has_tensors else _GPU_OVERVIEW
         found = [(show, result.tables.get(name)) for name, show in overview]
-        return [show(table) for show, table in found if table is not None]
+        return [show(table) for show, table in found if table is not None and table.num_rows]
     titles = {analysis.name: analysis.title for analysis in ANALYSES}
     return [
         table_grid(titles[name], name, table)

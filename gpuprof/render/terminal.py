@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from rich.console import Console
@@ -15,18 +16,35 @@ from gpuprof.render.overview import Grid, comparison_grid, report_grids
 from gpuprof.reports import Report
 
 _GAP: Final = 2
+_SCREEN: Final = 40
+_LEAST_ROWS: Final = 3
 _LEAST: Final = 12  # No name is cut shorter than this.
 
 
 def report(result: Report, page: Page) -> str:
-    """Where the recording comes from, its notes, totals and costliest activities."""
+    """Where the recording comes from, what its time went to, and its notes.
+
+    The overview fits a screen: its last table is cut to the rows that there is room for.
+    """
+    grids = report_grids(result, page.tables)
+    if page.tables is not None or not grids:
+        return _report(result, grids, page)
+    *rest, last = grids
+    for rows in range(len(last.rows), _LEAST_ROWS, -1):
+        text = _report(result, [*rest, replace(last, rows=last.rows[:rows])], page)
+        if text.count("\n") <= _SCREEN:
+            return text
+    return _report(result, [*rest, replace(last, rows=last.rows[:_LEAST_ROWS])], page)
+
+
+def _report(result: Report, grids: Sequence[Grid], page: Page) -> str:
     console = _console(page)
     origin = result.origin
     version = f" {origin.tool_version}" if origin.tool_version else ""
     _say(console, f"{origin.source}: {origin.tool}{version}, read as {origin.reader}", "bold")
     if origin.command:
         _say(console, shortened(clean(origin.command), page.width))
-    for grid in report_grids(result, page.tables):
+    for grid in grids:
         _show(console, grid, page)
     _notes(console, result.notes)
     if page.tables is None:
