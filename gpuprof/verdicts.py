@@ -65,7 +65,7 @@ def _why(base: Metrics, candidate: Metrics) -> str:
     if abs(_growth("gpu_activity_ns", base, candidate)) < _NOTHING:
         return ""
     size, top = _cause(base, candidate)
-    return f": {size.removesuffix(' of the difference')} is {_WORDS[top]}"
+    return f": {size} is {_WORDS[top]}"
 
 
 def _basis(base: Metrics, candidate: Metrics) -> Callable[[str, Labels, Found], str]:

@@ -1,4 +1,6 @@
-"""What all tests share: hypothesis without clocks, so that a busy machine fails none."""
+"""What all tests share: expectations that are written anew on purpose, and no clocks."""
+
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,3 +23,17 @@ def pytest_addoption(parser):
 def update_expected(request):
     """Whether a test is to write its expectation instead of checking it."""
     return request.config.getoption("--update-expected")
+
+
+@pytest.fixture
+def expect(request, update_expected):
+    """Compare a text whole with a file under ``expected`` beside the test."""
+
+    def check(name, text):
+        path = Path(request.path).parent / "expected" / name
+        if update_expected:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8")
+
+    return check

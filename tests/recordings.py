@@ -1,9 +1,12 @@
 """Recordings made by hand, for tests of what comes after the readers."""
 
+from itertools import count
 from pathlib import Path
 
 from gpuprof import schema
 from gpuprof.profile import Origin, Profile
+
+_NUMBERS = count()
 
 
 def trace(**tables):
@@ -39,8 +42,9 @@ def row(name, calls, total_ns, share=None, **columns):
     }
 
 
-def summary(*rows, source="summary.txt", variant=None, **tables):
-    """A recording that holds only what a tool summed up."""
+def summary(*rows, source=None, variant=None, **tables):
+    """A recording that holds only what a tool summed up, from a file of its own."""
+    source = source or f"summary-{next(_NUMBERS)}.txt"
     sources = {"activity_summary": schema.ACTIVITY_SUMMARY.table(list(rows))}
     sources |= {name: schema.BY_NAME[name].table(found) for name, found in tables.items()}
     origin = Origin(Path(source), "nvprof-text", "nvprof", variant=variant)

@@ -94,9 +94,12 @@ def comparison_figure(result: Comparison) -> "Figure":
     for draw, one in zip(panels, axes, strict=True):
         draw(one, rows)
         _tidy(one)
-    axes[0].set_yticks(range(len(rows)), [folded(clean(r["variant"]), _LABEL_WIDTH) for r in rows])
+    labels = [folded(clean(row["variant"]), _LABEL_WIDTH) for row in rows]
+    # A label is not a formula, whatever dollars are in it.
+    axes[0].set_yticks(range(len(rows)), labels, parse_math=False)
     axes[0].set_ylim(len(rows) - 0.5, -0.5)
-    figure.suptitle(folded(clean(result.headline), _TITLE_WIDTH), x=0.01, ha="left", weight="bold")
+    title = folded(clean(result.headline), _TITLE_WIDTH)
+    figure.suptitle(title, x=0.01, ha="left", weight="bold", parse_math=False)
     _legend(figure, axes)
     return figure
 

@@ -42,7 +42,7 @@ def _table(grid: Grid) -> str:
 
 def _cell(text: str) -> str:
     indent = len(text) - len(text.lstrip(" "))
-    return "&nbsp;" * indent + _escaped(" ".join(text.split()))
+    return "&nbsp;" * indent + _escaped(" ".join(text.split()).removesuffix(" -"))
 
 
 def _escaped(text: str) -> str:

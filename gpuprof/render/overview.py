@@ -41,10 +41,10 @@ _GROUP_NAMES: Final = {
     "local_copies": "Local copies",
     "unknown_copies": "Copies of unknown kind",
     "memsets": "Memsets",
-    "gpu_activities": "All GPU activities",
+    "gpu_activities": "GPU activities",
     "api_calls": "API calls (host)",
-    "PtoP_staged": "staged through the host",
-    "DtoD_peer": "DtoD to another device",
+    "PtoP_staged": "by way of the host",
+    "DtoD_peer": "DtoD",
 }
 # Metric -> its name for people; these are the rows of a comparison.
 _METRIC_NAMES: Final = {

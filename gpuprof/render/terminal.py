@@ -16,6 +16,7 @@ from gpuprof.render.overview import Grid, comparison_grid, report_grids
 from gpuprof.reports import Report
 
 _GAP: Final = 2
+_ANY_WIDTH: Final = 100_000
 _SCREEN: Final = 40
 _LEAST_ROWS: Final = 3
 _LEAST: Final = 12  # No name is cut shorter than this.
@@ -99,7 +100,9 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
     if grid.title:
         _say(console, grid.title, "bold underline")
     for columns in _blocks(grid, page):
-        console.print(_table(grid, columns, page), crop=False, no_wrap=page.is_wide)
+        console.width = _ANY_WIDTH if page.is_wide else page.width
+        console.print(_table(grid, columns, page))
+    console.width = page.width
 
 
 def _cells(grid: Grid, column: int) -> list[str]:

@@ -1,0 +1,193 @@
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commands import CORPUS, DUAL, EXAGGERATED, ROOT, gpuprof
+
+PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<</Type /Catalog>>\nendobj\n"
+NOISE = random.Random(1).randbytes(100_000)  # noqa: S311 - noise, not a secret
+
+
+def test_a_report_is_printed():
+    done = gpuprof("report", EXAGGERATED)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "between devices   94,774  13.070 s" in done.stdout
+    assert "rows listed 13.07 s, implied total 53.28 s" in done.stdout
+
+
+def test_json_has_the_documented_keys():
+    done = gpuprof("report", EXAGGERATED, "--format", "json")
+
+    document = json.loads(done.stdout)
+    assert list(document) == ["format_version", "origin", "tables", "notes"]
+    assert document["format_version"] == 1
+    assert document["origin"]["source"] == EXAGGERATED
+    assert document["tables"]["breakdown"] is None
+
+
+def test_a_report_goes_into_a_file(tmp_path):
+    out = tmp_path / "report.md"
+
+    done = gpuprof("report", DUAL, "--format", "markdown", "-o", out)
+
+    assert (done.stdout, done.stderr) == ("", "")
+    assert out.read_text().startswith("# ")
+
+
+def test_tables_are_listed_with_what_they_need():
+    done = gpuprof("report", "--list")
+
+    assert "breakdown" in done.stdout
+    assert "Needs kernels and memcpys" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        pytest.param("none", None, "no such file", id="no-such-file"),
+        pytest.param("empty.txt", b"", "is empty", id="empty"),
+        pytest.param("noise.bin", NOISE, "looks like no known format", id="noise"),
+        pytest.param("paper.pdf", PDF, "looks like no known format", id="pdf"),
+        pytest.param("notes.txt", b"hello\n" * 9, "looks like no known format", id="text"),
+        pytest.param(
+            "killed.txt",
+            b"==1== NVPROF is profiling process 1, command: ./a\n",
+            "",
+            id="header-only",
+        ),
+        pytest.param(
+            "idle.txt",
+            b"==1== NVPROF is profiling process 1, command: ./a\n"
+            b"==1== Profiling application: ./a\n==1== Profiling result:\n"
+            b"No kernels were profiled.\nNo API activities were profiled.\n",
+            "nvprof recorded no kernels",
+            id="no-kernels",
+        ),
+    ],
+)
+def test_what_is_no_recording_is_refused_in_two_lines(tmp_path, name, content, message):
+    path, out = tmp_path / name, tmp_path / "out.txt"
+    if content is not None:
+        path.write_bytes(content)
+
+    done = gpuprof("report", path, "-o", out)
+
+    assert done.returncode == 1
+    assert name in done.stderr
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2
+    assert "Traceback" not in done.stderr
+    assert not out.exists()
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    done = gpuprof("report", tmp_path)
+
+    assert done.returncode == 1
+    assert "no recording is in it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param([DUAL, "--nonsense"], "No such option '--nonsense'", id="option"),
+        pytest.param([DUAL, "--format", "xml"], "'xml' is not one of", id="format"),
+        pytest.param([DUAL, "--table", "total"], "there is no table total", id="table"),
+        pytest.param([], "Missing argument 'FILE'", id="nothing"),
+        pytest.param(["--wide"], "Missing argument 'FILE'", id="no-file"),
+    ],
+)
+def test_wrong_usage_is_status_2_in_two_lines(arguments, message):
+    done = gpuprof("report", *arguments)
+
+    assert done.returncode == 2
+    assert message in done.stderr or not arguments
+    assert "Traceback" not in done.stderr
+    assert not arguments or len(done.stderr.strip().splitlines()) <= 2
+
+
+def test_an_unknown_reader_is_named_with_the_known_ones():
+    done = gpuprof("report", DUAL, "--reader", "nothing")
+
+    assert done.returncode == 1
+    assert "there is no format nothing" in done.stderr
+    assert "nvprof-text" in done.stderr
+
+
+def test_an_output_that_cannot_be_is_found_before_the_work(tmp_path):
+    done = gpuprof("report", tmp_path / "none.txt", "-o", tmp_path / "no" / "out.txt")
+
+    assert done.returncode == 1
+    assert "there is no folder" in done.stderr
+    assert "no such file" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_standard_output_is_an_error_in_one_line():
+    with Path("/dev/full").open("w") as full:
+        done = gpuprof("report", DUAL, stdout=full)
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: standard output cannot be written: No space left on device\n"
+
+
+def test_a_reader_of_a_pipe_may_leave_early():
+    text = f"{sys.executable} -m gpuprof report {DUAL} --all | head -1"
+
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", text],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1
+
+
+def test_no_colour_and_80_columns_without_a_terminal():
+    done = gpuprof("report", DUAL)
+
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.replace(DUAL, "").splitlines())) <= 80
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+def test_ctrl_c_ends_with_its_status(tmp_path):
+    fifo = tmp_path / "slow.txt"
+    os.mkfifo(fifo)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpuprof", "report", str(fifo)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    writer = os.open(fifo, os.O_WRONLY)  # Opens once the command reads.
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    os.close(writer)
+
+    assert process.returncode == 130
+    assert errors.strip() == "Error: stopped by Ctrl-C"
+
+
+@pytest.mark.skipif(
+    not CORPUS.is_dir(), reason="the corpus of real logs is not beside this repository"
+)
+def test_a_full_log_is_reported_on_one_screen():
+    done = gpuprof("report", CORPUS / "nvprof-text" / "dlprof_dual_gpu_bad_placement_profile.txt")
+
+    assert done.returncode == 0
+    assert done.stdout.count("\n") <= 40
+    assert "53.275 s" in done.stdout

@@ -1,0 +1,99 @@
+import pytest
+from recordings import DUAL, EXAGGERATED, PUBLISHED_DUAL, PUBLISHED_SINGLE, SINGLE, summary
+from tensorflow_runs import copy as tensor_copy
+from tensorflow_runs import document, written
+
+from gpuprof.comparisons import comparison
+from gpuprof.readers import read_profile
+from gpuprof.render.chart import TIME_LAYERS, comparison_figure
+
+
+def _figure(epoch_seconds=None, **variants):
+    profiles = {label: summary(*rows) for label, rows in variants.items()}
+    return comparison_figure(comparison(profiles, epoch_seconds=epoch_seconds))
+
+
+def _layers(axes):
+    """Legend name of each layer to the widths of its bars, top to bottom."""
+    return {
+        bars.get_label(): [round(bar.get_width(), 3) for bar in bars] for bars in axes.containers
+    }
+
+
+def test_bars_are_the_times_by_kind_in_seconds():
+    axes = _figure(single=SINGLE, dual=DUAL, exaggerated=EXAGGERATED).axes[0]
+
+    assert _layers(axes) == {
+        "kernels": [36.499, 37.23, 37.232],
+        "PtoP": [0, 10.098, 13.07],
+        "HtoD": [0.41, 0.43, 0.436],
+        "DtoH": [0.118, 0.12, 0.121],
+        "local copies": [2.327, 2.32, 2.32],
+        "memsets": [0.098, 0.096, 0.096],
+    }
+    assert axes.get_xlabel() == "GPU time, summed over devices [s]"
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["single", "dual", "exaggerated"]
+
+
+def test_bars_begin_where_the_last_one_ended():
+    axes = _figure(single=SINGLE, dual=DUAL).axes[0]
+
+    ends = [0.0, 0.0]
+    for bars in axes.containers:
+        assert [bar.get_x() for bar in bars] == pytest.approx(ends)
+        ends = [bar.get_x() + bar.get_width() for bar in bars]
+    assert ends == pytest.approx([39.452, 50.294])
+
+
+def test_epochs_stand_beside_where_they_are_known():
+    figure = _figure({"single": 20.455, "dual": 22.5}, single=SINGLE, dual=DUAL)
+
+    epochs = figure.axes[1]
+    assert [bar.get_width() for bar in epochs.patches] == [20.455, 22.5]
+    assert epochs.get_xlabel() == "seconds per epoch [s]"
+
+
+def test_an_unknown_epoch_is_said_to_be_unknown():
+    epochs = _figure({"dual": 22.5}, single=SINGLE, dual=DUAL).axes[1]
+
+    assert [text.get_text() for text in epochs.texts] == ["n/a", "22.500 s"]
+
+
+def test_the_title_states_the_finding():
+    assert _figure(single=SINGLE, dual=DUAL).get_suptitle() == (
+        "dual takes 10.84 s (27.5 %) more GPU time than single: practically the whole\n"
+        "difference is PtoP"
+    )
+
+
+def test_what_an_excerpt_does_not_list_is_a_part_of_its_own():
+    axes = _figure(single=PUBLISHED_SINGLE, dual=PUBLISHED_DUAL).axes[0]
+
+    assert _layers(axes) == {"PtoP": [0, 10.098], "not listed (implied)": [39.459, 40.19]}
+
+
+def test_recordings_of_tensors_are_drawn_by_bytes_per_step(tmp_path):
+    copies = [tensor_copy("a/x", 2_000_000, is_gradient=True), tensor_copy("a/y", 500_000)]
+    profiles = {}
+    for label, made in {"single": [], "dual": copies}.items():
+        (tmp_path / label).mkdir()
+        profiles[label] = read_profile(written(tmp_path / label, document(*made)))
+
+    (axes,) = comparison_figure(comparison(profiles)).axes
+
+    assert _layers(axes) == {"for gradients": [0, 2.0], "for the forward pass": [0, 0.5]}
+    assert axes.get_xlabel() == "copied between devices per step [MB]"
+
+
+def test_layers_differ_in_grey_too():
+    shown = [layer for layer in TIME_LAYERS if layer.hatch]
+
+    assert len({layer.hatch for layer in shown}) == len(shown)
+    assert len({layer.colour for layer in TIME_LAYERS}) == len(TIME_LAYERS)
+
+
+def test_a_dollar_in_a_label_is_no_formula():
+    figure = _figure(**{"cost $a_1": SINGLE, "cost $b": DUAL})
+
+    figure.draw_without_rendering()
+    assert figure.axes[0].get_yticklabels()[0].get_text() == "cost $a_1"

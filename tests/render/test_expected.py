@@ -1,0 +1,199 @@
+"""Every output compared whole with a file; ``pytest --update-expected`` writes them anew."""
+
+import json
+
+import pytest
+from recordings import (
+    DUAL,
+    EXAGGERATED,
+    PUBLISHED_DUAL,
+    PUBLISHED_SINGLE,
+    SINGLE,
+    copy,
+    kernel,
+    summary,
+    trace,
+)
+from tensorflow_runs import copy as tensor_copy
+from tensorflow_runs import document, written
+
+from gpuprof.comparisons import comparison
+from gpuprof.readers import read_profile
+from gpuprof.render import RENDERERS, renderer_named
+from gpuprof.render.contract import Page
+from gpuprof.reports import report
+
+SUFFIX = {"terminal": "txt", "markdown": "md", "csv": "csv", "json": "json"}
+NAMES = [renderer.name for renderer in RENDERERS]
+
+
+def _named(rows, name):
+    return summary(*rows, source=f"{name}.txt")
+
+
+def _two_devices():
+    """Kernels on two devices, a peer copy that half hides, a staged pair."""
+    staged = {"path": "staged", "correlation_id": 5, "bytes": 65_536, "process_id": 1}
+    ends = {"src_device_id": 0, "dst_device_id": 1}
+    return trace(
+        kernels=[
+            kernel("conv<float, 3>", 0, 60_000, device_id=0),
+            kernel("dense", 20_000, 80_000, device_id=1),
+            kernel("ncclDevKernel_AllReduce", 80_000, 90_000, device_id=1),
+        ],
+        memcpys=[
+            copy("HtoD", 0, 5_000, device_id=0, bytes=4096, dst_device_id=0),
+            copy("PtoP", 50_000, 70_000, device_id=0, bytes=1_000_000, **ends),
+            copy("DtoH", 90_000, 95_000, device_id=0, **staged, **ends),
+            copy("HtoD", 95_000, 99_000, device_id=1, **staged, **ends),
+            copy("DtoD", 10_000, 12_000, device_id=1, bytes=512),
+        ],
+        memsets=[{"start_ns": 0, "end_ns": 1_000, "device_id": 1, "bytes": 64}],
+    )
+
+
+RECORDINGS = {
+    "summary": lambda _: _named(DUAL, "dual"),
+    "excerpt": lambda _: _named(PUBLISHED_DUAL, "dual"),
+    "trace": lambda _: _two_devices(),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("recording", RECORDINGS)
+def test_a_report_is_shown(expect, tmp_path, recording, name):
+    result = report(RECORDINGS[recording](tmp_path))
+
+    expect(f"report-{recording}.{SUFFIX[name]}", renderer_named(name).report(result, Page()))
+
+
+def _tensors(folder, *copies):
+    folder.mkdir()
+    return read_profile(written(folder, document(*copies)))
+
+
+def _three(_):
+    variants = {"single": SINGLE, "dual": DUAL, "exaggerated": EXAGGERATED}
+    profiles = {name: _named(rows, name) for name, rows in variants.items()}
+    return comparison(profiles, epoch_seconds={"single": 20.455, "dual": 22.5})
+
+
+def _excerpts(_):
+    variants = {"single": PUBLISHED_SINGLE, "dual": PUBLISHED_DUAL}
+    return comparison({name: _named(rows, name) for name, rows in variants.items()})
+
+
+COMPARISONS = {"summaries": _three, "excerpts": _excerpts}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("compared", COMPARISONS)
+def test_a_comparison_is_shown(expect, tmp_path, compared, name):
+    result = COMPARISONS[compared](tmp_path)
+
+    text = renderer_named(name).comparison(result, Page())
+
+    expect(f"compare-{compared}.{SUFFIX[name]}", text)
+
+
+def test_recordings_of_tensors_are_compared_by_steps(expect, tmp_path):
+    copies = [
+        tensor_copy("item_tower/conv", 26_453_000, is_gradient=True),
+        tensor_copy("item_tower/flat", 135_000),
+    ]
+    single = _tensors(tmp_path / "single")
+    dual = _tensors(tmp_path / "dual", *copies)
+
+    result = comparison({"single": single, "dual": dual})
+
+    expect("compare-tensors.txt", renderer_named("terminal").comparison(result, Page()))
+
+
+def test_many_variants_stand_below_each_other(expect):
+    rows = {f"variant-{n:02}": _named(DUAL if n % 2 else SINGLE, f"v{n}") for n in range(6)}
+
+    text = renderer_named("terminal").comparison(comparison(rows), Page())
+
+    expect("compare-many.txt", text)
+
+
+@pytest.mark.parametrize("compared", COMPARISONS)
+def test_terminal_text_fits_80_columns(tmp_path, compared):
+    text = renderer_named("terminal").comparison(COMPARISONS[compared](tmp_path), Page())
+
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_long_labels_are_folded_not_cut():
+    labels = ["dlprof_dual_gpu_bad_placement_profile", "dlprof_dual_gpu_reasonable_placement"]
+    rows = {
+        label: _named(found, label) for label, found in zip(labels, (SINGLE, DUAL), strict=True)
+    }
+
+    text = renderer_named("terminal").comparison(comparison(rows), Page())
+
+    table = text[text.index("\n\n") :]
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(word in table for word in ("bad_", "reasonable_"))
+
+
+def test_json_has_no_number_that_json_lacks(tmp_path):
+    text = renderer_named("json").comparison(_three(tmp_path), Page())
+
+    def refuse(word):
+        raise AssertionError(word)
+
+    json.loads(text, parse_constant=refuse)
+
+
+def test_an_overview_fits_a_screen():
+    rows = [kernel(f"kernel {number}", 0, number + 1, device_id=0) for number in range(30)]
+    profile = trace(kernels=rows, memcpys=_two_devices().table("memcpys").to_pylist(), memsets=[])
+
+    text = renderer_named("terminal").report(report(profile), Page())
+
+    assert text.count("\n") <= 40
+    assert "kernel 29" in text
+
+
+def test_what_a_recording_says_cannot_steer_the_terminal():
+    hostile = [kernel("\x1b[31mred\x1b]0;title\x07 <script>", 0, 5)]
+
+    text = renderer_named("terminal").report(report(trace(kernels=hostile)), Page())
+
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
+def test_what_a_recording_says_cannot_break_a_markdown_table():
+    hostile = [kernel("a|b <script>`", 0, 5)]
+
+    text = renderer_named("markdown").report(report(trace(kernels=hostile)), Page())
+
+    assert "a\\|b \\<script\\>\\`" in text
+
+
+def test_names_are_shown_in_full_where_asked():
+    name = "void " + "x" * 200 + "<float>(int)"
+    result = report(trace(kernels=[kernel(name, 0, 5)]))
+
+    assert name not in renderer_named("terminal").report(result, Page())
+    assert name in renderer_named("terminal").report(result, Page(is_wide=True))
+
+
+def test_colours_are_used_only_where_they_can_be_shown():
+    result = report(_two_devices())
+
+    assert "\x1b[1m" in renderer_named("terminal").report(result, Page(is_colour=True))
+    assert "\x1b" not in renderer_named("terminal").report(result, Page())
+
+
+@pytest.mark.parametrize("name", ["terminal", "markdown", "csv"])
+def test_a_table_is_shown_whole_by_name(name):
+    rows = [kernel(f"kernel{number}", 0, number + 1) for number in range(30)]
+    page = Page(tables=("activity_summary",))
+    result = report(trace(kernels=rows), page.tables)
+
+    text = renderer_named(name).report(result, page)
+
+    assert all(f"kernel{number}" in text for number in range(30))

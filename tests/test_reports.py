@@ -1,0 +1,98 @@
+import subprocess
+import sys
+
+import pytest
+from recordings import DUAL, PUBLISHED_DUAL, SINGLE, copy, kernel, summary, trace
+from tensorflow_runs import copy as tensor_copy
+from tensorflow_runs import document, written
+
+from gpuprof.analyses import ANALYSES
+from gpuprof.errors import UsageError
+from gpuprof.profile import Origin, Profile
+from gpuprof.readers import read_profile
+from gpuprof.reports import report
+
+
+def test_every_analysis_has_a_place_in_every_report():
+    assert list(report(summary(*DUAL)).tables) == [analysis.name for analysis in ANALYSES]
+
+
+def test_what_a_summary_cannot_tell_is_none_with_the_reason():
+    result = report(summary(*DUAL))
+
+    assert result.tables["breakdown"] is None
+    assert result.tables["peer_matrix"] is None
+    (note,) = result.notes
+    assert note.startswith("n/a: breakdown, ")
+    assert "they need kernels and memcpys" in note
+    assert "What nvprof-text cannot tell: when anything ran: no overlap" in note
+
+
+def test_a_trace_answers_what_a_summary_cannot():
+    profile = trace(kernels=[kernel("a", 0, 5, device_id=0)], memcpys=[copy("HtoD", 3, 9)])
+
+    assert report(profile).tables["breakdown"] is not None
+
+
+def test_an_excerpt_is_named_one():
+    notes = report(summary(*PUBLISHED_DUAL)).notes
+
+    assert notes[0] == ("Excerpt: rows listed 10.10 s, implied total 50.29 s of GPU activities.")
+
+
+def test_a_whole_summary_is_no_excerpt():
+    assert "Excerpt" not in " ".join(report(summary(*SINGLE)).notes)
+
+
+def test_the_tool_s_own_doubts_come_first():
+    made = summary(*PUBLISHED_DUAL)
+    origin = Origin(made.origin.source, "nvprof-text", "nvprof", warnings=("records dropped",))
+
+    notes = report(Profile(origin, made.sources)).notes
+
+    assert notes[0] == 'nvprof reported: "records dropped"'
+
+
+def test_graphs_recorded_as_a_whole_are_said_to_be_missing():
+    profile = trace(kernels=[], memcpys=[], graph_launches=[{"graph_id": 1}])
+
+    assert report(profile).notes[0].startswith("1 launches of CUDA graphs were recorded as a whole")
+
+
+def test_an_analysis_is_run_by_name():
+    assert list(report(summary(*DUAL), ["totals"]).tables) == ["totals"]
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(UsageError, match=r"^there is no table total$") as caught:
+        report(summary(*DUAL), ["total"])
+
+    assert "totals" in caught.value.hint
+
+
+def test_a_recording_without_any_table_is_all_notes():
+    result = report(Profile(summary().origin, {}))
+
+    assert set(result.tables.values()) == {None}
+    assert len(result.notes) == 1
+
+
+def test_a_recording_of_tensors_answers_with_them(tmp_path):
+    made = written(tmp_path, document(tensor_copy("item/flat", 1000)))
+
+    tables = report(read_profile(made)).tables
+
+    assert tables["tensor_transfers_per_step"].to_pylist()[0]["bytes_per_step"] == 1000
+    assert tables["breakdown"] is None
+
+
+def test_the_functions_are_public_even_after_their_modules_were_imported():
+    code = (
+        "import gpuprof.comparisons, gpuprof.reports, gpuprof.cli.compare, gpuprof.cli.report;"
+        "print(callable(gpuprof.compare), callable(gpuprof.report))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert done.stdout == "True True\n"

@@ -1,0 +1,141 @@
+import pytest
+from recordings import (
+    DUAL,
+    EXAGGERATED,
+    PUBLISHED_DUAL,
+    PUBLISHED_EXAGGERATED,
+    PUBLISHED_SINGLE,
+    SINGLE,
+    row,
+    summary,
+)
+
+from gpuprof.comparisons import comparison
+
+
+def _verdict(epoch_seconds=None, **profiles):
+    return comparison(profiles, epoch_seconds=epoch_seconds).verdict
+
+
+def _headline(**profiles):
+    return comparison(profiles).headline
+
+
+def _made(**times):
+    """A whole summary with these times: kernels, then copies by kind."""
+    rows = {"kernels": "conv", "PtoP": "PtoP", "HtoD": "HtoD", "DtoD": "DtoD"}
+    whole = sum(times.values())
+    return summary(*(row(rows[name], 1, ns, ns / whole) for name, ns in times.items()))
+
+
+S = 1_000_000_000
+
+
+def test_peer_transfers_make_the_difference():
+    assert _verdict(
+        single=summary(*SINGLE), dual=summary(*DUAL), exaggerated=summary(*EXAGGERATED)
+    ) == (
+        "Against single, dual takes 10.84 s (27.5 %) more GPU time and exaggerated takes 13.82 s"
+        " (35.0 %) more GPU time. Kernel time is the same within 2.0 %, and practically the whole"
+        " difference is PtoP: 10.10 s of 10.84 s in dual and 13.07 s of 13.82 s in exaggerated."
+    )
+
+
+def test_epochs_are_part_of_it_where_they_are_known():
+    verdict = _verdict(
+        {"single": 20.455, "dual": 22.5}, single=summary(*SINGLE), dual=summary(*DUAL)
+    )
+
+    assert verdict.startswith(
+        "Against single, dual takes 2.045 s (10.0 %) more per epoch and 10.84 s (27.5 %) more GPU"
+        " time. "
+    )
+
+
+def test_a_faster_candidate_takes_less():
+    assert _verdict(dual=summary(*DUAL), single=summary(*SINGLE)) == (
+        "Against dual, single takes 10.84 s (21.6 %) less GPU time. Kernel time is the same within"
+        " 2.0 %, and practically the whole difference is PtoP: 10.10 s of 10.84 s in single."
+    )
+
+
+def test_slower_kernels_are_the_cause_where_they_are():
+    assert _verdict(a=_made(kernels=10 * S, HtoD=S), b=_made(kernels=15 * S, HtoD=2 * S)) == (
+        "Against a, b takes 6.000 s (54.5 %) more GPU time. Kernel time changes by +50.0 %, and"
+        " most of the difference is kernels: 5.000 s of 6.000 s (transfers: 1.000 s) in b."
+    )
+
+
+def test_different_causes_are_told_each():
+    verdict = _verdict(
+        a=_made(kernels=10 * S, HtoD=S),
+        b=_made(kernels=10 * S, HtoD=3 * S),
+        c=_made(kernels=10 * S, HtoD=S, PtoP=4 * S),
+    )
+
+    assert verdict.endswith(
+        "Kernel time is the same within 0.0 %; practically the whole difference is HtoD, 2.000 s"
+        " of 2.000 s in b; practically the whole difference is PtoP, 4.000 s of 4.000 s in c."
+    )
+
+
+def test_no_cause_is_named_for_next_to_no_difference():
+    verdict = _verdict(a=_made(kernels=1000 * S, HtoD=S), b=_made(kernels=1001 * S, HtoD=S))
+
+    assert verdict.endswith("and no difference is large enough to name its cause.")
+
+
+def test_excerpts_are_compared_by_what_their_shares_imply():
+    assert _verdict(
+        single=summary(*PUBLISHED_SINGLE),
+        dual=summary(*PUBLISHED_DUAL),
+        exaggerated=summary(*PUBLISHED_EXAGGERATED),
+    ) == (
+        "By the totals that the printed shares imply, against single (39.46 s) dual takes 10.83 s"
+        " (27.4 %) more GPU time (50.29 s) and exaggerated takes 13.82 s (35.0 %) more GPU time"
+        " (53.28 s). PtoP takes 10.10 s (20.1 %) in dual and 13.07 s (24.5 %) in exaggerated; for"
+        " single it is not listed."
+    )
+
+
+def test_the_same_recording_under_two_names_is_recognised():
+    assert _verdict(a=summary(*DUAL, source="a.txt"), b=summary(*DUAL, source="b.txt")) == (
+        "b is the same recording as a: nothing differs."
+    )
+
+
+def test_recordings_without_a_common_figure_are_not_ranked():
+    kernels_only = summary(row("conv", 1, 5, 1.0, section="kernel"))
+
+    assert _verdict(a=kernels_only, b=summary(*DUAL)).startswith("b and a have no figure in common")
+
+
+def test_a_sentence_names_three_of_many():
+    many = {f"v{n}": _made(kernels=10 * S, PtoP=n * S) for n in range(1, 8)}
+
+    verdict = _verdict(base=_made(kernels=10 * S, HtoD=S), **many)
+
+    assert "v5 takes" in verdict
+    assert "v4 takes" not in verdict
+    assert "; 4 others are in the table" in verdict
+
+
+@pytest.mark.parametrize(
+    ("profiles", "headline"),
+    [
+        pytest.param(
+            {"single": SINGLE, "dual": DUAL, "bad": EXAGGERATED},
+            "bad takes 13.82 s (35.0 %) more GPU time than single: practically the whole"
+            " difference is PtoP",
+            id="whole",
+        ),
+        pytest.param(
+            {"single": PUBLISHED_SINGLE, "dual": PUBLISHED_DUAL},
+            "dual takes 10.83 s (27.4 %) more GPU time than single, as printed shares imply",
+            id="excerpts",
+        ),
+        pytest.param({"a": SINGLE, "b": SINGLE}, "a and b", id="same"),
+    ],
+)
+def test_a_headline_is_the_largest_difference(profiles, headline):
+    assert _headline(**{label: summary(*rows) for label, rows in profiles.items()}) == headline
