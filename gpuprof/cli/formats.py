@@ -4,16 +4,22 @@ import click
 
 
 @click.command(name="formats")
-@click.option("--markdown", is_flag=True, help="As a table for a README.")
-def command(*, markdown: bool) -> None:
+@click.option("--markdown", "is_markdown", is_flag=True, help="As a table, as in the README.")
+@click.option("--schema", "is_schema", is_flag=True, help="The columns of every table instead.")
+def command(*, is_markdown: bool, is_schema: bool) -> None:
     """List the input formats: their names, versions, and what each cannot tell.
 
     \b
     Example:
       gpuprof formats
+      gpuprof formats --schema
     """  # noqa: D301 - click reads the escape
     from gpuprof.readers import READERS  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.render.listing import formats_table, formats_text  # noqa: PLC0415
+    from gpuprof.render.cells import SCHEMAS  # noqa: PLC0415
+    from gpuprof.render.listing import formats_table, formats_text, schemas_text  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
 
-    write_stdout(formats_table(READERS) if markdown else formats_text(READERS))
+    if is_schema:
+        write_stdout(schemas_text(list(SCHEMAS.values())))
+    else:
+        write_stdout((formats_table if is_markdown else formats_text)(READERS))

@@ -44,6 +44,7 @@ def comparison(result: Comparison, _: Page) -> str:
             "differences": _differences(result.differences),
             "activities": result.activities.to_pylist(),
             "verdict": result.verdict,
+            "headline": result.headline,
             "notes": result.notes,
         }
     )

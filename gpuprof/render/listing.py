@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.readers.contract import Reader
+from gpuprof.schema import Schema
 
 
 def formats_text(readers: Sequence[Reader]) -> str:
@@ -24,6 +25,30 @@ def formats_table(readers: Sequence[Reader]) -> str:
     return "\n".join(
         ["| name | what it is | versions | what it cannot tell |", "|---|---|---|---|", *rows, ""]
     )
+
+
+def schemas_text(schemas: Sequence[Schema]) -> str:
+    """Every table: its name, what a row is, and each column's unit and meaning."""
+    return "\n".join(_schema_text(schema) for schema in schemas)
+
+
+def _schema_text(schema: Schema) -> str:
+    width = max(map(len, schema.columns)) + 2
+    columns = "".join(
+        _entry(
+            f"  {name}",
+            width + 2,
+            [f"[{column.unit}] {column.meaning}" if column.unit else column.meaning],
+        )
+        for name, column in schema.columns.items()
+    )
+    return f"{schema.name}: {schema.row}\n{columns}"
+
+
+def columns_table(schema: Schema) -> str:
+    """A table's columns as a markdown table, as the README shows it."""
+    rows = [f"| `{n}` | {c.unit} | {c.meaning} |" for n, c in schema.columns.items()]
+    return "\n".join(["| key | unit | meaning |", "|---|---|---|", *rows, ""])
 
 
 def analyses_text(analyses: Sequence[Analysis]) -> str:

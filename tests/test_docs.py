@@ -1,0 +1,136 @@
+"""The README is run: each console block's commands, the library example, the generated tables."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import click
+import pytest
+from commands import ROOT, gpuprof
+
+from gpuprof.cli import COMMANDS, cli
+from gpuprof.metrics import VARIANTS
+from gpuprof.readers import READERS
+from gpuprof.render.listing import columns_table, formats_table
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+
+
+def _sessions():
+    """Commands of the console blocks, each with the output that is shown under it."""
+    for language, text in BLOCKS:
+        if language == "console":
+            for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+                command, _, shown = part.partition("\n")
+                yield command, shown
+
+
+SESSIONS = list(_sessions())
+
+
+def _expanded(word):
+    """One word as bash expands its braces."""
+    found = re.search(r"\{([^}]*)\}", word)
+    if not found:
+        return [word]
+    return [word[: found.start()] + one + word[found.end() :] for one in found[1].split(",")]
+
+
+def _words(command):
+    return [word for part in shlex.split(command) for word in _expanded(part)]
+
+
+def test_the_readme_shows_commands():
+    assert len(SESSIONS) >= 2
+
+
+@pytest.mark.parametrize(("command", "shown"), SESSIONS, ids=[c for c, _ in SESSIONS])
+def test_a_command_of_the_readme_prints_what_is_shown(command, shown):
+    program, *arguments = _words(command)
+    assert program == "gpuprof"
+
+    done = gpuprof(*arguments)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == shown
+
+
+def test_commands_that_are_not_run_have_only_options_that_exist():
+    lines = [line for language, text in BLOCKS if language == "bash" for line in text.splitlines()]
+    commands = [_words(line) for line in lines if line.startswith("gpuprof ")]
+    assert commands
+
+    for _, name, *words in commands:
+        command = cli.get_command(click.Context(cli), name)
+        known = {option for parameter in command.params for option in parameter.opts}
+        own = words[: words.index("--")] if "--" in words else words
+        script = next((i for i, word in enumerate(own) if word.endswith(".py")), len(own))
+        assert {word for word in own[:script] if word.startswith("-")} <= known
+
+
+def test_the_library_example_runs():
+    (code,) = [text for language, text in BLOCKS if language == "python" and "compare(" in text]
+
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nprint(frame.loc['dual', 'peer_transfer_ns'])"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.stdout == "10097800000\n", done.stderr
+
+
+def _generated(mark):
+    return re.search(rf"<!-- {mark}.*?-->\n(.*?)<!-- end -->", README, re.DOTALL)[1]
+
+
+def test_the_table_of_formats_is_the_one_that_the_command_prints():
+    assert _generated("formats") == formats_table(READERS)
+
+
+def test_the_table_of_keys_is_the_one_in_the_code():
+    assert _generated("metrics") == columns_table(VARIANTS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(name):
+    command = cli.get_command(click.Context(cli), name)
+
+    assert "Example:" in command.help
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{name} {parameter.opts} has no help"
+
+
+def test_help_names_every_command():
+    done = gpuprof("--help")
+
+    assert all(f"\n  {name} " in done.stdout for name in COMMANDS)
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, contextlib, io\n"
+        "from gpuprof.cli import main\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        "    main(['--help'])\n"
+        "heavy = {'tensorflow', 'matplotlib', 'pandas', 'duckdb', 'pyarrow', 'numpy', 'rich'}\n"
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert done.stdout == "[]\n"
+
+
+def test_every_table_is_documented_by_a_command():
+    done = gpuprof("formats", "--schema")
+
+    assert "peer_transfer_ns" in done.stdout
+    assert "[ns] Copies between two devices" in done.stdout
