@@ -85,16 +85,19 @@ def test_the_library_example_runs():
     assert done.stdout == "10097800000\n", done.stderr
 
 
-def _generated(mark):
-    return re.search(rf"<!-- {mark}.*?-->\n(.*?)<!-- end -->", README, re.DOTALL)[1]
+GENERATED = {"formats": formats_table(READERS), "metrics": columns_table(VARIANTS)}
 
 
-def test_the_table_of_formats_is_the_one_that_the_command_prints():
-    assert _generated("formats") == formats_table(READERS)
+@pytest.mark.parametrize("mark", GENERATED)
+def test_a_generated_table_is_the_one_in_the_code(request, mark):
+    """``pytest --update-expected tests/test_docs.py`` writes it anew."""
+    path = ROOT / "README.md"
+    table = re.compile(rf"(<!-- {mark}.*?-->\n)(.*?)(<!-- end -->)", re.DOTALL)
+    if request.config.getoption("--update-expected"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(table.sub(lambda m: m[1] + GENERATED[mark] + m[3], text), encoding="utf-8")
 
-
-def test_the_table_of_keys_is_the_one_in_the_code():
-    assert _generated("metrics") == columns_table(VARIANTS)
+    assert table.search(path.read_text(encoding="utf-8"))[2] == GENERATED[mark]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
