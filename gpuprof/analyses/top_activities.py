@@ -49,7 +49,7 @@ def top_activities(profile: Profile) -> pa.Table:
     return TOP_ACTIVITIES.table(
         [
             {name: row[name] for name in TOP_ACTIVITIES.columns if name in row}
-            | {"rank": rank, "share": row["total_ns"] / whole if whole else None}
+            | {"rank": rank, "share": _share(row["total_ns"], whole)}
             for rank, row in enumerate(ranked, start=1)
         ]
     )
@@ -61,6 +61,10 @@ def _whole_ns(profile: Profile) -> int | None:
     ]
     whole: int | None = everything["total_ns"] or everything["implied_ns"]
     return whole
+
+
+def _share(part: int | None, whole: int | None) -> float | None:
+    return part / whole if part is not None and whole else None
 
 
 def merged_runs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -233,14 +233,12 @@ def _rate(found: _Sum) -> float | None:
 def _everything(groups: list[Row], known: _Coverage) -> Row:
     parts = [group for group in groups if group["part_of"] == "gpu_activities"]
     is_known = all(known.is_whole(kind) for kind in GPU_KINDS)
-    found = _Sum(
-        _known_sum(part["calls"] for part in parts) if is_known else len(parts),
-        sum(part["listed_ns"] or 0 for part in parts),
-    )
+    found = _Sum(*(_known_sum(part[name] for part in parts) for name in ("calls", "total_ns")))
     everything = _group("gpu_activities", None, found, is_known=is_known)
     return everything | {
         "bytes": None,
         "bytes_per_s": None,
+        "listed_ns": sum(part["listed_ns"] or 0 for part in parts),
         "implied_ns": known.implied_ns(GPU_KINDS),
     }
 

@@ -18,7 +18,7 @@ from gpuprof.reports import Report
 _GAP: Final = 2
 _ANY_WIDTH: Final = 100_000
 _SCREEN: Final = 40
-_LEAST_ROWS: Final = 3
+_LEAST_ROWS: Final = 1
 _LEAST: Final = 12  # No name is cut shorter than this.
 
 

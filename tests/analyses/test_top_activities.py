@@ -41,3 +41,14 @@ def test_a_kernel_of_two_processes_is_one_row():
 
     assert (found["calls"], found["total_ns"], found["mean_ns"]) == (5, 30, 6.0)
     assert (found["min_ns"], found["max_ns"]) == (1, 12)
+
+
+def test_an_activity_of_unknown_time_has_no_share():
+    unprinted = row("UVM_DtoD", 3, 0, activity_kind="memcpy") | {"total_ns": None}
+
+    found = top_activities(summary(row("a", 1, 90, 1.0), unprinted)).to_pylist()
+
+    assert [(r["name"], r["total_ns"], r["share"]) for r in found] == [
+        ("a", 90, None),
+        ("UVM_DtoD", None, None),
+    ]

@@ -193,3 +193,14 @@ def test_bytes_per_second_of_copies():
     profile = trace(memcpys=[copy("HtoD", 0, 500, bytes=1000)])
 
     assert _groups(profile)["HtoD"]["bytes_per_s"] == pytest.approx(2e9)
+
+
+def test_a_time_that_the_tool_did_not_print_leaves_the_sum_unknown():
+    unprinted = row("UVM_DtoD", 3, 0, activity_kind="memcpy") | {"total_ns": None}
+    groups = _groups(summary(row("a", 1, 90, 1.0), unprinted))
+
+    assert groups["kernels"]["total_ns"] == 90
+    assert groups["transfers"]["total_ns"] is None
+    assert groups["gpu_activities"]["total_ns"] is None
+    assert groups["gpu_activities"]["calls"] == 4
+    assert groups["gpu_activities"]["listed_ns"] == 90
