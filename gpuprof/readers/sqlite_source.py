@@ -35,7 +35,9 @@ _COLUMNS: Final = (
 # Bytes that DuckDB shows as they are when a BLOB becomes text.
 _PLAIN: Final = frozenset(range(32, 127)) - frozenset(b"\\'\"")
 # What SQLite and DuckDB's scanner say of a file that is at fault, not the query.
-_FAULTS: Final = ("malformed", "disk i/o", "not a database", "mismatch")
+_FAULTS: Final = ("malformed", "disk i/o", "not a database")
+# What DuckDB says where a column is declared as, or holds, another type than its tool gives it.
+_OTHER_TYPE: Final = ("mismatch", "no function matches", "conversion error")
 _MISMATCH: Final = "type mismatch"
 
 
@@ -95,9 +97,9 @@ class SqliteFile:
         text = str(error).lower()
         if "locked" in text:
             return _locked(self.path)
-        if not any(fault in text for fault in _FAULTS):
-            return None
-        return self._mismatch() if "mismatch" in text else self._damage()
+        if any(sign in text for sign in _OTHER_TYPE):
+            return self._mismatch()
+        return self._damage() if any(fault in text for fault in _FAULTS) else None
 
     def _attached(self, connection: "duckdb.DuckDBPyConnection") -> bool:
         import duckdb  # noqa: PLC0415 - readers must not load it before it is used

@@ -284,6 +284,15 @@ def test_a_column_that_holds_something_else_is_named(tmp_path, value, kind):
     assert caught.value.message == f"{path}, table {KERNEL}: column end holds a {kind}"
 
 
+def test_a_process_that_is_declared_as_text_is_refused(tmp_path):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(1, 2, globalPid="nine")]})
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path).table("kernels")
+
+    assert caught.value.message == f"{path}: a column holds another type than it declares"
+
+
 def test_api_calls_are_told_apart_by_name_and_lose_their_version(tmp_path):
     names = ["cudaLaunchKernel_v7000", "cuMemcpyDtoDAsync_v2", "cudaMemcpy_ptsz"]
     strings = [{"id": n, "value": name} for n, name in enumerate(names)]
