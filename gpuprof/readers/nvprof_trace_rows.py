@@ -93,7 +93,7 @@ class Cells:
 
     def number(self, name: str) -> int | None:
         """A cell's integer."""
-        return int(self.found[name]) if name in self.found else None
+        return units.parse_count(self.found[name]) if name in self.found else None
 
     def memory_kind(self, name: str) -> str | None:
         """A cell's kind of memory."""
@@ -114,7 +114,7 @@ class Cells:
         match = _CORRELATION.match(text)
         if match is None or "Correlation_ID" in self.found:
             return text, self.number("Correlation_ID")
-        return match[1], int(match[2])
+        return match[1], units.parse_count(match[2])
 
     def resolution_ns(self) -> int:
         """Nanoseconds of the last digit of the start."""
