@@ -229,6 +229,8 @@ class Profile:
         connection = duckdb.connect(
             config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         )
+        # DuckDB draws it among the results on stdout when a query takes long, terminal or not.
+        connection.execute("SET enable_progress_bar = false")
         _distrust(connection)
         herald = self.prepare(connection)
         connection.execute("CREATE SCHEMA whole")

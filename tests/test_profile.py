@@ -179,3 +179,11 @@ def test_a_part_can_look_back_at_the_whole():
 
     counts = "SELECT (SELECT count(*) FROM kernels), (SELECT count(*) FROM whole.kernels)"
     assert list(part.query(counts).to_pylist()[0].values()) == [2, 4]
+
+
+def test_a_long_query_draws_no_progress_bar_among_the_results():
+    profile = Profile(Origin(Path("x"), "made-by-hand", "hand"), {})
+
+    settings = profile.query("SELECT current_setting('enable_progress_bar') AS bar")
+
+    assert settings.column("bar").to_pylist() == [False]

@@ -111,6 +111,7 @@ class _Files:
         connection = duckdb.connect(
             config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         )
+        connection.execute("SET enable_progress_bar = false")
         self.prepare(connection)
         connection.execute("SET schema = 'raw'")
         return connection
