@@ -2,6 +2,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import xspaces
 
 from gpuprof import xspace
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, UnknownFormatError
@@ -15,20 +16,8 @@ needs_corpus = pytest.mark.skipif(
 )
 
 
-def number(value):
-    out = bytearray()
-    value &= (1 << 64) - 1
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
 def field(key, value):
-    if isinstance(value, int):
-        return number(key << 3) + number(value)
-    value = value.encode() if isinstance(value, str) else value
-    return number(key << 3 | 2) + number(len(value)) + value
+    return xspaces.field(key, value.encode() if isinstance(value, str) else value)
 
 
 class Plane:
