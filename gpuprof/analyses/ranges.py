@@ -31,6 +31,9 @@ RANGES: Final = Schema(
         "domain": Column(TEXT, "", "Domain; empty for the default one.", required=True),
         "range_kind": Column(TEXT, "", "push_pop, start_end or annotation."),
         "instances": Column(INT, "1", "How often it was entered.", required=True),
+        "active_instances": Column(
+            INT, "1", "Those that launched something, which alone nsys counts.", required=True
+        ),
         "host_ns": Column(INT, "ns", "Sum of the ranges' own durations.", required=True),
         "projected_ns": Column(
             INT, "ns", "Sum of first start to last end of what each launched.", required=True
@@ -103,6 +106,7 @@ def _values(profile: Profile, held: Ranges, ordered: Launches) -> dict[str, Int6
     found = {name: spans.total(values) for name, values in measured.items()}
     found |= {
         "instances": np.ones(len(held), np.int64),
+        "active_instances": (spans.last > spans.first).astype(np.int64),
         "host_ns": held.end_ns - held.start_ns,
         "projected_ns": last - first,
     }

@@ -1,0 +1,271 @@
+"""Figures of real recordings of several GPUs, each computed a second, plain way as well.
+
+The second way reads the recording itself (sqlite3 or json) and walks over all borders in time
+with counters, knowing nothing of readers, tables or intervals.
+"""
+
+import csv
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+from collections import Counter, defaultdict
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from gpuprof.analyses.breakdown import breakdown
+from gpuprof.analyses.peer_matrix import peer_matrix
+from gpuprof.analyses.ranges import ranges
+from gpuprof.analyses.transfers import transfers
+from gpuprof.readers import read_profile
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+H100 = "nsys-sqlite/GindaChen__nsys-ai__h100_2gpu_1s.sqlite"
+MFU = "nsys-sqlite/GindaChen__nsys-ai__mfu_2gpu_before.sqlite"
+NVLINK = "nsys-rep/openhackathons__gpubootcamp__jacobi_memcpy_nvlink_report.qdrep"
+STAGED = "nsys-rep/openhackathons__gpubootcamp__jacobi_memcpy_sys_report.qdrep"
+NCCL = "nsys-rep/NERSC__sc21-dl-tutorial__4gpu_nobroadcast.qdrep"
+DLRM = "kineto/param_dlrm_worker{}_step_12.{}.pt.trace.json"
+RANKS = [
+    DLRM.format(*rank)
+    for rank in (
+        (0, 1694128201545),
+        (1, 1694128201556),
+        (3, 1694128201557),
+        (4, 1694128201547),
+        (5, 1694128201549),
+        (7, 1694128201553),
+    )
+]
+# Recording -> device -> span and its parts in ns: compute, exposed communication, exposed
+# transfer, exposed local copy or memset, idle.
+FIGURES = {
+    H100: {
+        0: (969_447_605, 22_385_163, 0, 920_876_649, 19_628_435, 6_557_358),
+        1: (969_258_578, 22_444_359, 0, 920_762_021, 19_604_325, 6_447_873),
+    },
+    MFU: {
+        0: (299_848_812, 253_690_832, 17_172_652, 13_408, 2_940_895, 26_031_025),
+        1: (298_661_551, 256_095_624, 8_229_100, 13_248, 2_937_944, 31_385_635),
+    },
+    NVLINK: {
+        0: (7_563_599_001, 6_973_999_496, 0, 148_721_754, 13_197_546, 427_680_205),
+        3: (2_499_965_748, 2_320_086_454, 0, 61_091_330, 2_487_684, 116_300_280),
+    },
+    STAGED: {
+        0: (7_635_848_610, 6_977_099_628, 0, 162_069_705, 13_180_277, 483_499_000),
+        7: (2_587_152_401, 2_321_708_657, 0, 74_652_282, 2_525_497, 188_265_965),
+    },
+    NCCL: {
+        0: (1_331_487_077, 1_236_616_233, 17_498_899, 11_793_431, 12_377_403, 53_201_111),
+    },
+    RANKS[0]: {
+        0: (13_009_000, 1_034_000, 5_537_000, 16_000, 3_000, 6_419_000),
+    },
+    RANKS[1]: {
+        1: (18_749_000, 1_246_000, 11_056_000, 16_000, 3_000, 6_428_000),
+    },
+    RANKS[2]: {
+        3: (18_853_000, 1_240_000, 9_450_000, 16_000, 2_000, 8_145_000),
+    },
+    RANKS[3]: {
+        4: (16_589_000, 1_126_000, 6_550_000, 16_000, 10_000, 8_887_000),
+    },
+    RANKS[4]: {
+        5: (16_392_000, 1_041_000, 6_211_000, 16_000, 3_000, 9_121_000),
+    },
+    RANKS[5]: {
+        7: (10_967_000, 1_059_000, 1_580_000, 17_000, 3_000, 8_308_000),
+    },
+}
+PARTS = ("span_ns", "compute_ns", "exposed_communication_ns", "exposed_transfer_ns")
+PARTS += ("exposed_local_copy_ns", "idle_ns")
+
+
+def profilers(name):
+    return pytest.param(name, marks=pytest.mark.profilers, id=Path(name).stem)
+
+
+EXPORTED = [pytest.param(name, id=Path(name).stem) for name in (H100, MFU)]
+REPORTS = [profilers(name) for name in (NVLINK, STAGED, NCCL)]
+
+
+@pytest.fixture(name="exported", scope="session")
+def _exported(tmp_path_factory):
+    """The recording as SQLite: as it is, or exported by the real nsys."""
+    folder = tmp_path_factory.mktemp("exports")
+
+    def export(name):
+        source = CORPUS / name
+        if not source.exists():
+            pytest.skip("the recordings are not on this machine")
+        if source.suffix != ".qdrep":
+            return source
+        if shutil.which("nsys") is None:
+            pytest.skip("nsys is not installed")
+        target = folder / f"{source.stem}.sqlite"
+        if not target.exists():
+            command = ["nsys", "export", "--type", "sqlite", "-o", str(target), str(source)]
+            subprocess.run(command, check=True, capture_output=True, timeout=300)
+        return target
+
+    return export
+
+
+def split(activities):
+    """Device -> span and its parts, from (device, layer, start, end), walking over all borders."""
+    borders = defaultdict(list)
+    for device, layer, start, end in activities:
+        borders[device] += [(start, 1, layer), (end, -1, layer)]
+    found = {}
+    for device, events in borders.items():
+        events.sort()
+        parts, running, before = Counter(), Counter(), events[0][0]
+        for at, step, layer in events:
+            parts[min((one for one in running if running[one]), default=5)] += at - before
+            running[layer] += step
+            before = at
+        found[device] = (before - events[0][0], *(parts[layer] for layer in range(1, 6)))
+    return found
+
+
+def nsys_activities(path):
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
+        tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+        yield from database.execute("""
+            SELECT deviceId, CASE WHEN value LIKE '%nccl%kernel%' THEN 2 ELSE 1 END, start, end
+            FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = demangledName""")
+        copies = database.execute("""
+            SELECT deviceId, copyKind, start, end, srcDeviceId, dstDeviceId
+            FROM CUPTI_ACTIVITY_KIND_MEMCPY""")
+        for device, kind, start, end, src, dst in copies:
+            for place in {device, src, dst} - {None}:
+                yield place, 3 if kind in {1, 2, 10} else 4, start, end
+        if "CUPTI_ACTIVITY_KIND_MEMSET" in tables:
+            yield from database.execute(
+                "SELECT deviceId, 4, start, end FROM CUPTI_ACTIVITY_KIND_MEMSET"
+            )
+
+
+def kineto_activities(path):
+    text = path.read_text(encoding="utf-8")
+    for event in json.loads(text, parse_float=str)["traceEvents"]:
+        kind = event.get("cat")
+        if kind not in {"kernel", "gpu_memcpy", "gpu_memset"}:
+            continue
+        start, length = (round(Decimal(event[name]) * 1000) for name in ("ts", "dur"))
+        layer = 2 if "nccl" in event["name"] else 1
+        if kind != "kernel":
+            layer = 3 if re.search("HtoD|DtoH|PtoP", event["name"]) else 4
+        yield event["args"]["device"], layer, start, start + length
+
+
+def figures(profile):
+    return {
+        row["device_id"]: tuple(row[name] for name in PARTS)
+        for row in breakdown(profile).to_pylist()
+    }
+
+
+@pytest.mark.parametrize("name", [*EXPORTED, *REPORTS])
+def test_breakdown_is_that_of_a_walk_over_the_exports_rows(name, exported):
+    path = exported(name)
+
+    found = figures(read_profile(path))
+    assert found == split(nsys_activities(path))
+    assert found == FIGURES[name]
+
+
+@pytest.mark.parametrize("name", RANKS, ids=[f"rank-{RANKS.index(n)}" for n in RANKS])
+def test_breakdown_of_a_rank_is_that_of_a_walk_over_its_events(name):
+    path = CORPUS / name
+    if not path.exists():
+        pytest.skip("the recordings are not on this machine")
+
+    found = figures(read_profile(path))
+    assert found == split(kineto_activities(path))
+    assert found == FIGURES[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "total_ns"),
+    [
+        pytest.param(NVLINK, "direct", 16_018_963, id="nvlink"),
+        pytest.param(STAGED, "staged", 58_865_973, id="staged"),
+    ],
+)
+@pytest.mark.profilers
+def test_peer_copies_count_once_whether_direct_or_staged(name, path, total_ns, exported):
+    calls, bytes_moved = 4004, 262_406_144
+    source = exported(name)
+    profile = read_profile(source)
+
+    (row,) = [r for r in transfers(profile).to_pylist() if r["memcpy_kind"] == "PtoP"]
+    assert (row["path"], row["calls"], row["bytes"], row["total_ns"]) == (
+        path,
+        calls,
+        bytes_moved,
+        total_ns,
+    )
+    with closing(sqlite3.connect(source)) as database:
+        plain = database.execute("""
+            SELECT sum(end - start), sum(CASE WHEN copyKind <> 1 THEN bytes END)
+            FROM CUPTI_ACTIVITY_KIND_MEMCPY
+            WHERE copyKind = 10 OR (copyKind <> 8 AND srcKind = 2 AND dstKind = 2)""").fetchone()
+    assert plain == (total_ns, bytes_moved)
+    pairs = [r for r in peer_matrix(profile).to_pylist() if "host" not in {r["src"], r["dst"]}]
+    assert sum(r["bytes"] for r in pairs) == bytes_moved
+    assert all(r["src_exposed_ns"] == r["src_busy_ns"] for r in pairs)
+
+
+def nsys_report(report, path):
+    """Rows of a report of the real nsys, which says what it does on lines of its own."""
+    command = ["nsys", "stats", "-q", "-r", report, "--format", "csv", str(path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    return list(csv.DictReader(done.stdout.strip().splitlines()))
+
+
+def by_name(path):
+    return {
+        (f"{row['domain']}:" if row["domain"] else "") + row["text"]: row
+        for row in ranges(read_profile(path)).to_pylist()
+    }
+
+
+@pytest.mark.profilers
+@pytest.mark.parametrize("name", [NVLINK, STAGED, NCCL], ids=["nvlink", "staged", "nccl"])
+def test_projections_of_ranges_are_those_of_nsys(name, exported):
+    path = exported(name)
+
+    theirs = {
+        row["Range"]: (int(row["Range Instances"]), int(row["Total Proj Time (ns)"]))
+        for row in nsys_report("nvtx_gpu_proj_sum", path)
+    }
+    ours = {
+        text: (row["active_instances"], row["projected_ns"])
+        for text, row in by_name(path).items()
+        if row["active_instances"]
+    }
+    assert ours == theirs
+
+
+@pytest.mark.profilers
+@pytest.mark.parametrize("name", [NVLINK, STAGED, NCCL], ids=["nvlink", "staged", "nccl"])
+def test_kernels_of_ranges_are_those_of_nsys(name, exported):
+    path = exported(name)
+    calls, total_ns = Counter(), Counter()
+    for row in nsys_report("nvtx_kern_sum", path):
+        calls[row["NVTX Range"]] += int(row["Kern Inst"])
+        total_ns[row["NVTX Range"]] += int(row["Total Time (ns)"])
+
+    theirs = {text: (calls[text], total_ns[text]) for text in calls if text}
+    ours = {
+        text: (row["kernel_calls"], row["kernel_ns"])
+        for text, row in by_name(path).items()
+        if row["kernel_calls"]
+    }
+    assert ours == theirs
