@@ -168,6 +168,20 @@ class Profile:
                 raise
             raise told from error
 
+    def keep(self, name: str) -> None:
+        """Read a table once for all later queries, for one that many analyses ask for."""
+        if isinstance(self.sources.get(name), View) and name not in self._kept:
+            rows = self.query(f"SELECT * FROM whole.{name}")
+            connection, _ = self._opened
+            connection.register(f"kept {name}", rows)
+            kept = f'SELECT * FROM "kept {name}"'
+            connection.execute(f"CREATE OR REPLACE VIEW whole.{name} AS {kept}")
+            self._kept.add(name)
+
+    @cached_property
+    def _kept(self) -> set[str]:
+        return set()
+
     def tagged(self, table: str, expression: str, column: str) -> str:
         """SQL for a table with one more column, which depends on ``name`` alone.
 
@@ -196,6 +210,13 @@ class Profile:
     @cached_property
     def _results(self) -> dict[Any, Any]:
         return {}
+
+    def names(self, table: str) -> str:
+        """SQL for the names of a table, perhaps with others, in a column ``name``."""
+        source = self.sources[table]
+        if isinstance(source, pa.Table) or source.names is None:
+            return f'(SELECT DISTINCT name FROM "{table}")'
+        return f"(SELECT name FROM ({source.names}))"
 
     def table(self, name: str) -> pa.Table:
         """A whole table as Arrow data with all columns of its schema, sorted by start.

@@ -68,9 +68,12 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
         UsageError: There is no analysis of such a name.
     """
     chosen = ANALYSES if names is None else tuple(_named(name) for name in names)
-    profile = with_summary(profile)
+    if any("activity_summary" in analysis.needs_any_of for analysis in chosen):
+        profile = with_summary(profile)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
-    tables = {a.name: None if missing[a.name] else a.run(profile) for a in chosen}
+    if len(chosen) > 1:
+        profile.keep("memcpys")
+    tables = {a.name: None if missing[a.name] else profile.once(a.run) for a in chosen}
     notes = (*recording_notes(profile), *_missing_notes(profile, missing))
     return Report(profile.origin, tables, notes)
 
@@ -85,7 +88,6 @@ def _named(name: str) -> Analysis:
 
 def recording_notes(profile: Profile) -> list[str]:
     """What the tool said about its recording, and what is missing from it."""
-    profile = with_summary(profile)
     return [*_origin_notes(profile), *_excerpt_notes(profile)]
 
 

@@ -187,3 +187,23 @@ def test_a_long_query_draws_no_progress_bar_among_the_results():
     settings = profile.query("SELECT current_setting('enable_progress_bar') AS bar")
 
     assert settings.column("bar").to_pylist() == [False]
+
+
+def test_a_table_that_is_kept_is_read_once():
+    reads = []
+
+    def prepare(connection):
+        numbered(connection)
+        connection.create_function("seen", lambda n: reads.append(n) or n, ["BIGINT"], "BIGINT")
+
+    source = View("SELECT seen(s) AS start_ns, e AS end_ns, 'a' AS name FROM raw")
+    profile = Profile(ORIGIN, {"kernels": source}, prepare)
+    before = profile.table("kernels")
+    reads.clear()
+
+    profile.keep("kernels")
+    profile.keep("kernels")
+    read_once = len(reads)
+
+    assert [profile.table("kernels"), profile.table("kernels")] == [before, before]
+    assert len(reads) == read_once == 3

@@ -14,6 +14,7 @@ from gpuprof.analyses import (
     device_map,
     findings,
     gaps,
+    kernel_summary,
     launch_latency,
     peer_matrix,
     ping_pong,
@@ -53,6 +54,7 @@ ANALYSES: Final[tuple[Analysis, ...]] = (
     tensor_transfers.PER_STEP_ANALYSIS,
     tensor_transfers.ANALYSIS,
     activity_summary.ANALYSIS,
+    kernel_summary.ANALYSIS,
 )
 
 

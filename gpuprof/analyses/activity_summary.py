@@ -33,7 +33,7 @@ def activity_summary(profile: Profile) -> pa.Table:
     """
     if profile.has("activity_summary"):
         return profile.table("activity_summary")
-    parts = [_select(table, *spec) for table, spec in _SOURCES.items() if profile.has(table)]
+    parts = [summary_sql(profile, table) for table in _SOURCES if profile.has(table)]
     return ACTIVITY_SUMMARY.conform(
         profile.query(
             f"SELECT * FROM ({' UNION ALL '.join(parts)}) ORDER BY part, total_ns DESC, name"
@@ -41,17 +41,37 @@ def activity_summary(profile: Profile) -> pa.Table:
     )
 
 
-def _select(table: str, activity_kind: str, name: str, size: str) -> str:
-    return (
+def summary_sql(profile: Profile, table: str) -> str:
+    """SQL: the activities of one trace table summed up by name."""
+    activity_kind, name, size = _SOURCES[table]
+    head = (
         f"SELECT {list(_SOURCES).index(table)} AS part, '{activity_kind}' AS activity_kind,"
-        f" '{activity_kind}' AS section,"
-        f" {name} AS name, count(*) AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,"
+        f" '{activity_kind}' AS section"
+    )
+    if name != "name":
+        return f"{head}, {name} AS name, {_figures(size)} FROM {_timed(table)} {_GROUPED}"
+    # Numbers are grouped faster than names, and each has its name looked up once.
+    numbered = profile.tagged(table, _NUMBER, "number")
+    return f"""{head}, coalesce(n.name, 'unknown') AS name, s.* EXCLUDE (number)
+        FROM (SELECT number, {_figures(size)} FROM {_timed(numbered)} {_GROUPED}) s
+        LEFT JOIN (SELECT DISTINCT {_NUMBER} AS number, name FROM {profile.names(table)}) n
+        USING (number)"""
+
+
+_NUMBER: Final = "dense_rank() OVER (ORDER BY name)"
+_GROUPED: Final = "GROUP BY ALL HAVING count(*) > 0"
+
+
+def _timed(source: str) -> str:
+    return f"(SELECT *, end_ns - start_ns AS duration_ns FROM {source})"
+
+
+def _figures(size: str) -> str:
+    return (
+        "count(*) AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,"
         " min(duration_ns) AS min_ns, max(duration_ns) AS max_ns, avg(duration_ns) AS mean_ns,"
         " CAST(median(duration_ns) AS DOUBLE) AS median_ns,"
-        " stddev_samp(duration_ns) AS stddev_ns,"
-        f" {known_sum(size)} AS bytes"
-        f" FROM (SELECT *, end_ns - start_ns AS duration_ns FROM {table})"
-        " GROUP BY ALL HAVING count(*) > 0"
+        f" stddev_samp(duration_ns) AS stddev_ns, {known_sum(size)} AS bytes"
     )
 
 

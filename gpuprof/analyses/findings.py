@@ -46,12 +46,14 @@ def findings(profile: Profile) -> pa.Table:
         One row per finding that costs a device at least 1 % of its time, the greatest share
         first, columns as in `FINDINGS`; no rows where nothing does.
     """
-    devices = {row["device_id"]: row for row in breakdown(profile).to_pylist() if row["span_ns"]}
-    matrix = peer_matrix(profile).to_pylist()
+    devices = {
+        row["device_id"]: row for row in profile.once(breakdown).to_pylist() if row["span_ns"]
+    }
+    matrix = profile.once(peer_matrix).to_pylist()
     found = [
         *(row for device in devices.values() for row in _of_device(device)),
         *(row for device in devices.values() for row in _of_transfers(matrix, device)),
-        *_of_pageable(transfers(profile).to_pylist(), devices),
+        *_of_pageable(profile.once(transfers).to_pylist(), devices),
     ]
     kept = [row for row in found if row["cost_share"] >= _LEAST_SHARE]
     kept.sort(key=lambda row: (-row["cost_share"], row["finding"]))

@@ -40,6 +40,8 @@ TRANSFERS: Final = Schema(
     },
 )
 
+_SOME_PAGEABLE: Final = """
+    SELECT 1 FROM memcpys WHERE 'pageable' IN (src_memory_kind, dst_memory_kind) LIMIT 1"""
 _CALLS: Final = """(
     SELECT DISTINCT process_id, correlation_id, true AS is_async FROM {calls} c
     WHERE is_async AND EXISTS (
@@ -66,7 +68,9 @@ def transfers(profile: Profile) -> pa.Table:
         nothing was transferred.
     """
     knows_calls = profile.has("api_calls")
-    calls = profile.tagged("api_calls", "name LIKE '%Async%'", "is_async") if knows_calls else ""
+    # Millions of calls need not be read where no copy is of pageable memory.
+    is_asked = knows_calls and bool(profile.query(_SOME_PAGEABLE).num_rows)
+    calls = profile.tagged("api_calls", "name LIKE '%Async%'", "is_async") if is_asked else ""
     return TRANSFERS.conform(
         profile.query(f"""
         SELECT memcpy_kind, path, src_memory_kind, dst_memory_kind,
@@ -79,7 +83,7 @@ def transfers(profile: Profile) -> pa.Table:
             {bytes_per_s("bytes", "duration_ns")} AS bytes_per_s,
             {"count(is_async)" if knows_calls else "NULL"} AS pageable_async_calls
         FROM {EACH_TRANSFER} t
-            LEFT JOIN {_CALLS.format(calls=calls) if knows_calls else _UNKNOWN_CALLS} a
+            LEFT JOIN {_CALLS.format(calls=calls) if is_asked else _UNKNOWN_CALLS} a
             ON 'pageable' IN (t.src_memory_kind, t.dst_memory_kind)
             AND t.process_id IS NOT DISTINCT FROM a.process_id
             AND t.correlation_id = a.correlation_id
