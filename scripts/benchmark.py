@@ -1,4 +1,4 @@
-"""Time gpuprof beside other ways to the same figures, in one run: ``benchmark.py log``.
+"""Time gpuprof beside other ways to the same figures, in one run: ``benchmark.py analyses``.
 
 Every contender is a process of its own, from its start to its printed answer; contenders take
 turns, and the middle of their times counts. They must print the same answer.
@@ -309,11 +309,93 @@ def varint(number: int) -> bytes:
     return bytes([*octets, number])
 
 
+ANALYSIS_OURS = """
+import sys, gpuprof
+tables = gpuprof.report(gpuprof.read_profile(sys.argv[1]), sys.argv[2].split(",")).tables
+first = next(iter(tables.values()))
+print(sum(first.column(sys.argv[3]).to_pylist()))
+"""
+KERNELS_PLAIN = """
+import sqlite3, sys
+rows = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True).execute(
+    "SELECT value, count(*), sum(end - start), avg(end - start), min(end - start),"
+    " max(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = demangledName"
+    " GROUP BY demangledName").fetchall()
+print(sum(row[2] for row in rows))
+"""
+MAKE_TRACE = HERE.parent.parent / "shared" / "tools" / "make_trace.py"
+
+
+def trace_of(options: argparse.Namespace, folder: Path) -> Path:
+    """The export to read: the one that was given, or one with as many GPU events, made once."""
+    if options.file:
+        return Path(options.file)
+    path = folder / f"{options.events}.sqlite"
+    if not path.exists():
+        print(f"Making a trace of {options.events:,} GPU events ...", file=sys.stderr)
+        command = [sys.executable, str(MAKE_TRACE), str(path), str(options.events), "-q"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
+    return path
+
+
+def ours(path: Path, tables: str, column: str) -> tuple[str, ...]:
+    """A command that runs analyses of gpuprof and prints the sum of a column of the first."""
+    return python(ANALYSIS_OURS, str(path), tables, column)
+
+
+def nsys_stats(report: str, path: Path) -> list[Contender]:
+    """A report of the real nsys, where it is installed."""
+    if shutil.which("nsys") is None:
+        return []
+    command = ("nsys", "stats", "-q", "-r", report, "--format", "csv", str(path))
+    return [Contender(f"nsys stats {report}", command, has_answer=False)]
+
+
+def kernel_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
+    """Kernels by name with medians; plain SQL cannot give the medians."""
+    path = trace_of(options, folder)
+    return [
+        Contender("gpuprof kernel_summary", ours(path, "kernel_summary", "total_ns")),
+        Contender("sqlite3 GROUP BY, no median", python(KERNELS_PLAIN, str(path))),
+        *nsys_stats("cuda_gpu_kern_sum", path),
+        Contender("cat FILE", ("cat", str(path)), has_answer=False),
+    ]
+
+
+def breakdown_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
+    """The breakdown, beside the kernel summary that it is measured by."""
+    path = trace_of(options, folder)
+    summary = ours(path, "kernel_summary", "total_ns")
+    return [
+        Contender("gpuprof breakdown", ours(path, "breakdown", "span_ns")),
+        Contender("gpuprof kernel_summary", summary, has_answer=False),
+    ]
+
+
+def range_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
+    """Kernels and copies by NVTX range."""
+    path = trace_of(options, folder)
+    return [
+        Contender("gpuprof ranges", ours(path, "ranges", "kernel_ns")),
+        *nsys_stats("cuda_gpu_kern_sum:nvtx-name", path),
+    ]
+
+
+def report_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
+    """What `gpuprof report` shows people first."""
+    command = (sys.executable, "-m", "gpuprof", "report", str(trace_of(options, folder)))
+    return [Contender("gpuprof report", command)]
+
+
 SECTIONS = (
     Section("log", "Summary in a log full of program output", log_contenders),
     Section("readers", "Kernels and copies of an nsys SQLite export (--file)", readers_contenders),
     Section("kineto", "Kernels of a PyTorch trace", kineto_contenders),
     Section("xplane", "Kernels of a TensorFlow or JAX profile", xplane_contenders),
+    Section("analyses", "Kernels by name with medians", kernel_contenders),
+    Section("analyses", "Breakdown with exposed times", breakdown_contenders),
+    Section("analyses", "GPU work by NVTX range", range_contenders),
+    Section("analyses", "The whole report", report_contenders),
 )
 
 
@@ -322,18 +404,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sections", nargs="*", metavar="SECTION", help="all unless named")
     parser.add_argument("--megabytes", type=float, default=100, help="size of the log")
-    parser.add_argument("--file", help="a SQLite export of nsys for the section readers")
+    parser.add_argument("--file", help="a SQLite export of nsys for readers and analyses")
     parser.add_argument("--kernels", type=int, default=100_000, help="in the frameworks' traces")
     parser.add_argument("--hta-python", metavar="FILE", help="a Python with HolisticTraceAnalysis")
     parser.add_argument("--xprof-python", metavar="FILE", help="a Python with xprof")
+    parser.add_argument(
+        "--events", type=int, default=1_000_000, help="of analyses' trace without --file"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="runs of each contender")
     options = parser.parse_args()
-    names = [section.name for section in SECTIONS]
+    names = list(dict.fromkeys(section.name for section in SECTIONS))
     if unknown := set(options.sections) - set(names):
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(names)}")
-    for section in SECTIONS:
-        if section.name in (options.sections or names):
-            with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
+        for section in SECTIONS:
+            if section.name in (options.sections or names):
                 contenders = section.contenders(options, Path(folder))
                 if contenders:
                     show(section, measure(contenders, options.repeats))
