@@ -6,7 +6,7 @@ from typing import Final
 from gpuprof.comparisons import Comparison
 from gpuprof.render.cells import clean
 from gpuprof.render.contract import Page, Renderer
-from gpuprof.render.overview import Grid, comparison_grid, report_grids
+from gpuprof.render.overview import Grid, comparison_grid, findings_lines, report_grids
 from gpuprof.reports import Report
 
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|])")
@@ -16,6 +16,8 @@ def report(result: Report, page: Page) -> str:
     """The overview under headings, or the tables that were asked for."""
     origin = result.origin
     parts = [f"# {_escaped(str(origin.source))}", f"{origin.tool}, read as {origin.reader}."]
+    if page.tables is None:
+        parts += ["  \n".join(map(_escaped, lines)) for lines in [findings_lines(result)] if lines]
     parts += [_table(grid) for grid in report_grids(result, page.tables)]
     return _joined(parts, result.notes)
 

@@ -25,12 +25,14 @@ class Grid:
         header: One heading per column; figures stand right, the names in ``name_columns`` left.
         rows: Cells.
         name_columns: Positions of the columns that hold names, and may be shortened.
+        least: Rows that an overview keeps where there is no room for more; None for all.
     """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     name_columns: tuple[int, ...] = (0,)
+    least: int | None = None
 
 
 _GROUP_NAMES: Final = {
@@ -93,6 +95,11 @@ _SHORT_METRICS: Final = (
 )
 SIDE_BY_SIDE: Final = 3
 _TENSORS: Final = 10
+_FINDINGS: Final = 3
+# What an overview of many devices keeps of its tables.
+_LEAST_DEVICES: Final = 2
+_LEAST_ROUTES: Final = 2
+_LEAST_ACTIVITIES: Final = 1
 
 
 def totals_grid(table: pa.Table) -> Grid:
@@ -141,7 +148,8 @@ def top_grid(table: pa.Table) -> Grid:
         (*(cell(n, columns[n], row[n]) for n in names), activity_name(row))
         for row in table.to_pylist()
     ]
-    return Grid("Costliest activities", (*map(heading, names), "Name"), tuple(rows), (len(names),))
+    header = (*map(heading, names), "Name")
+    return Grid("Costliest activities", header, tuple(rows), (len(names),), _LEAST_ACTIVITIES)
 
 
 def activity_name(row: Row) -> str:
@@ -178,7 +186,8 @@ def breakdown_grid(table: pa.Table) -> Grid:
         )
         for row in table.to_pylist()
     ]
-    return Grid("Where each device's time went", ("", *shown.values()), tuple(rows))
+    title = "Where each device's time went"
+    return Grid(title, ("", *shown.values()), tuple(rows), least=_LEAST_DEVICES)
 
 
 def peer_grid(table: pa.Table) -> Grid:
@@ -192,7 +201,8 @@ def peer_grid(table: pa.Table) -> Grid:
         )
         for row in table.to_pylist()
     ]
-    return Grid("Transfers from where to where", ("", *map(heading, names)), tuple(rows))
+    title = "Transfers from where to where"
+    return Grid(title, ("", *map(heading, names)), tuple(rows), least=_LEAST_ROUTES)
 
 
 def tensor_grid(table: pa.Table) -> Grid:
@@ -221,6 +231,20 @@ _GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
     ("top_activities", top_grid),
 )
 _TENSOR_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (("tensor_transfers", tensor_grid),)
+
+
+def findings_lines(result: Report) -> list[str]:
+    """The worst findings in a sentence each, the first with what to try."""
+    table = result.tables.get("findings")
+    rows = [] if table is None else table.to_pylist()[:_FINDINGS]
+    lines = [f"{row['rank']}. {_capital(clean(row['finding']))}." for row in rows]
+    if rows:
+        lines[0] += f" {_capital(rows[0]['suggestion'])} (--table {rows[0]['table']})."
+    return lines
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:

@@ -12,45 +12,61 @@ from rich.text import Text
 from gpuprof.comparisons import Comparison
 from gpuprof.render.cells import clean, folded, shortened
 from gpuprof.render.contract import Page, Renderer
-from gpuprof.render.overview import Grid, comparison_grid, report_grids
+from gpuprof.render.overview import Grid, comparison_grid, findings_lines, report_grids
 from gpuprof.reports import Report
 
 _GAP: Final = 2
 _ANY_WIDTH: Final = 100_000
 _SCREEN: Final = 40
-_LEAST_ROWS: Final = 1
+_MORE: Final = "More: --table NAME (--list), --all, --per-step, --range, --device, --from, --to."
 _LEAST: Final = 12  # No name is cut shorter than this.
 
 
 def report(result: Report, page: Page) -> str:
     """Where the recording comes from, what its time went to, and its notes.
 
-    The overview fits a screen: its last table is cut to the rows that there is room for.
+    The overview fits a screen: tables that name how many rows they need at least are cut to
+    what there is room for, the last one first.
     """
     grids = report_grids(result, page.tables)
-    if page.tables is not None or not grids:
-        return _report(result, grids, page)
-    *rest, last = grids
-    for rows in range(len(last.rows), _LEAST_ROWS, -1):
-        text = _report(result, [*rest, replace(last, rows=last.rows[:rows])], page)
-        if text.count("\n") <= _SCREEN:
-            return text
-    return _report(result, [*rest, replace(last, rows=last.rows[:_LEAST_ROWS])], page)
+    text = _report(result, grids, page)
+    if page.tables is not None:
+        return text
+    for place in reversed(range(len(grids))):
+        surplus = text.count("\n") - _SCREEN
+        if surplus <= 0:
+            break
+        grids[place] = _cut(grids[place], surplus)
+        text = _report(result, grids, page)
+    return text if text.count("\n") <= _SCREEN else _report(result, grids, page, findings=1)
 
 
-def _report(result: Report, grids: Sequence[Grid], page: Page) -> str:
+def _cut(grid: Grid, surplus: int) -> Grid:
+    """A table with as many rows less, but for those that it needs, and a word of it."""
+    whole = len(grid.rows)
+    kept = max(whole - surplus, grid.least or whole)
+    if kept >= whole:
+        return grid
+    return replace(grid, rows=grid.rows[:kept], title=f"{grid.title} ({kept} of {whole})")
+
+
+def _report(result: Report, grids: Sequence[Grid], page: Page, findings: int | None = None) -> str:
     console = _console(page)
     origin = result.origin
     version = f" {origin.tool_version}" if origin.tool_version else ""
     _say(console, f"{origin.source}: {origin.tool}{version}, read as {origin.reader}", "bold")
     if origin.command:
         _say(console, shortened(clean(origin.command), page.width))
+    if page.tables is None and (lines := findings_lines(result)[:findings]):
+        console.print()
+        for line in lines:
+            _say(console, line, "bold")
     for grid in grids:
         _show(console, grid, page)
     _notes(console, result.notes)
     if page.tables is None:
         console.print()
-        _say(console, "More: --table NAME for one table whole, --list for their names.", "dim")
+        _say(console, _MORE, "dim")
     return _text(console)
 
 
