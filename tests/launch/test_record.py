@@ -303,7 +303,8 @@ def test_ctrl_c_reaches_the_children_as_in_a_terminal(recorder):
 
 def test_ctrl_c_before_the_program_is_there_reaches_it_then(monkeypatch):
     monkeypatch.setitem(ENVIRONMENT, "PROFILER_STARTS", "1")
-    process = start("wrapped", script("import time; time.sleep(60)"))
+    # Not a Python program: one that is interrupted while it starts ends in ways of its own.
+    process = start("wrapped", ["--", "sleep", "60"])
     while not Path("run/starting").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
