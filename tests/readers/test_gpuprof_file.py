@@ -3,6 +3,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import nsys_export
 import pytest
 from recordings import copy, kernel, trace
 
@@ -237,3 +238,21 @@ def test_a_table_whose_column_has_no_readable_name_is_refused(tmp_path):
 
     with pytest.raises(CorruptFileError, match="its table kernels is damaged"):
         read_profile(path)
+
+
+def test_the_environment_and_the_host_of_a_recording_do_not_travel(tmp_path):
+    names = {"PROCESS_0:COMMAND": "train", "PROCESS_0:ENVIRONMENT_0": "TOKEN=hunter2"}
+    host = {"name": "HOSTNAME", "value": "node17.example"}
+    rows = [{"name": name, "value": value} for name, value in names.items()]
+    tables = {"META_DATA_CAPTURE": [*rows, host], nsys_export.KERNEL: [nsys_export.kernel(0, 9)]}
+    export = nsys_export.write(tmp_path / "x.sqlite", tables)
+
+    path = written(tmp_path, read_profile(export))
+
+    kept = read_profile(path)
+    texts = [repr(kept.origin), *(str(kept.table(name).to_pylist()) for name in kept.sources)]
+    with zipfile.ZipFile(path) as file:
+        texts += [file.read(name).decode("latin-1") for name in file.namelist()]
+    assert "train" in "".join(texts)
+    assert "hunter2" not in "".join(texts)
+    assert "node17" not in "".join(texts)
