@@ -131,11 +131,6 @@ def say_ns(value: float | None) -> str:
     return _scaled(value, _TIME_UNITS, _four_digits)
 
 
-def say_seconds(value: float | None) -> str:
-    """Seconds in a sentence: ``20.46 s``; ``n/a`` where unknown."""
-    return say_ns(None if value is None else value * NS_PER_S)
-
-
 def say_rate(value: float | None) -> str:
     """Bytes per second in a sentence: ``4.458 GB/s``; ``n/a`` where unknown."""
     return format_rate(value)

@@ -20,9 +20,6 @@ PEER_DEVICE_COPY: Final = "DtoD_peer"
 
 PEER_MOVEMENTS: Final = PEER_MEMCPY_KINDS | {PEER_STAGED, PEER_DEVICE_COPY}
 TRANSFER_MOVEMENTS: Final = PEER_MOVEMENTS | HOST_MEMCPY_KINDS
-MANAGED_MOVEMENTS: Final = frozenset({"UVM_HtoD", "UVM_DtoH"})
-HOST_TO_DEVICE_MOVEMENTS: Final = frozenset({"HtoD", "HtoA"})
-DEVICE_TO_HOST_MOVEMENTS: Final = frozenset({"DtoH", "AtoH"})
 
 
 def _sql_list(words: frozenset[str]) -> str:
@@ -38,7 +35,6 @@ IS_PEER: Final = (
     f" OR ({_IS_DEVICE_COPY} AND {_CROSSES}))"
 )
 IS_TRANSFER: Final = f"({IS_PEER} OR memcpy_kind IN {_sql_list(HOST_MEMCPY_KINDS)})"
-IS_LOCAL_COPY: Final = f"(memcpy_kind IN {_sql_list(LOCAL_MEMCPY_KINDS)} AND NOT {IS_PEER})"
 # False for the second half of a staged copy, which is neither another call nor more bytes.
 IS_COUNTED: Final = f"(NOT ({IS_STAGED} AND memcpy_kind = 'HtoD'))"
 # The memcpy kind, with the peer transfers that do not bear the name PtoP told apart.

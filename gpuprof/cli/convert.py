@@ -2,19 +2,12 @@
 
 import click
 
-from gpuprof.cli.options import progress, reader_option
+from gpuprof.cli.options import progress, reader_option, recording_output_options
 
 
 @click.command(name="convert", no_args_is_help=True)
 @click.argument("file", type=click.Path())
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    help="The file to write; its name should end in .gpuprof.",
-)
-@click.option("--force", is_flag=True, help="Replace the output if it exists already.")
+@recording_output_options
 @reader_option
 def command(*, file: str, output: str, force: bool, reader: str | None) -> None:
     """Write a recording as gpuprof's own file: small enough to mail, quick to read again.

@@ -44,6 +44,19 @@ def output_options(command: _Command) -> _Command:
     return command
 
 
+def recording_output_options(command: _Command) -> _Command:
+    """``-o`` and ``--force`` of commands that write gpuprof's own file."""
+    force = click.option("--force", is_flag=True, help="Replace the output if it exists already.")
+    output = click.option(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="The file to write; its name should end in .gpuprof.",
+    )
+    return output(force(command))
+
+
 def reader_option(command: _Command) -> _Command:
     """``--reader``."""
     return click.option(

@@ -2,7 +2,7 @@
 
 import click
 
-from gpuprof.cli.options import progress, reader_option, time_in_ns
+from gpuprof.cli.options import progress, reader_option, recording_output_options, time_in_ns
 
 
 @click.command(name="slice", no_args_is_help=True)
@@ -28,14 +28,7 @@ from gpuprof.cli.options import progress, reader_option, time_in_ns
     metavar="N",
     help="Which of the ranges of this name, 0 for the first.",
 )
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    help="The file to write; its name should end in .gpuprof.",
-)
-@click.option("--force", is_flag=True, help="Replace the output if it exists already.")
+@recording_output_options
 @reader_option
 def command(  # noqa: PLR0913 - one parameter per option
     *,

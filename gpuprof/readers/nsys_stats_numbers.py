@@ -67,9 +67,6 @@ class Style:
         return cells
 
 
-PLAIN: Final = Style("", ".")
-
-
 def styles(blocks: list[Block]) -> list[Style]:
     """How each table writes its numbers: as its own show, else as the table before it."""
     proved = [_proved(block) for block in blocks]
