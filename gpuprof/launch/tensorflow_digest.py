@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpuprof.launch.tensorflow_events import Execution, Sent, Window, read_window
 from gpuprof.xspace import WireError, planes
@@ -63,11 +63,26 @@ class _Seen:
     received: Counter[str] = field(default_factory=Counter)
 
 
+class _Graph(NamedTuple):
+    """A graph that ran as part of a function, as in `_Seen`."""
+
+    function: str
+    number: int | None
+    is_called: bool
+
+
 @dataclass
 class _Sum:
-    """What all windows show."""
+    """What all windows show.
 
-    seen: dict[tuple[str, int | None, bool], _Seen] = field(default_factory=dict)
+    Args:
+        seen: By graph and by what each of its executions received, where all receive the same.
+        eager_copies: As in `Window`.
+        cut: Executions that the edge of a window cut.
+        unreadable: Windows that could not be read.
+    """
+
+    seen: dict[tuple[_Graph, frozenset[str]], _Seen] = field(default_factory=dict)
     eager_copies: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     cut: int = 0
     unreadable: int = 0
@@ -80,7 +95,7 @@ def digest(folder: Path) -> Row:
     total = _Sum()
     for number, window in enumerate(windows):
         _add(total, number, _window(folder / str(window["folder"])), graphs)
-    seen = list(total.seen.values())
+    seen = list(_whole(total))
     steps = _steps(seen)
     names = _labels(seen, steps)
     return {
@@ -140,10 +155,11 @@ def _add(total: _Sum, number: int, window: Window | None, graphs: list[Row]) -> 
     for (function, step_id, is_called), executions in groups.items():
         received = window.received.get(step_id, Counter())
         name = None if is_called else function
-        index = _graph_of(name, executions, received, graphs)
+        found = _graph_of(name, executions, received, graphs)
+        graph = None if found is None else graphs[found]
         seen = total.seen.setdefault(
-            (function, index, is_called),
-            _Seen(function, None if index is None else graphs[index], is_called),
+            (_Graph(function, found, is_called), _always(received, graph)),
+            _Seen(function, graph, is_called),
         )
         seen.step_ids.add((number, step_id))
         seen.received += received
@@ -151,6 +167,33 @@ def _add(total: _Sum, number: int, window: Window | None, graphs: list[Row]) -> 
             seen.calls += execution.calls
             seen.total_ns += execution.total_ns
             seen.sends += execution.sends
+
+
+def _always(received: Counter[str], graph: Row | None) -> frozenset[str]:
+    """What an execution received, where every one of its graph receives the same."""
+    if graph is None or graph["has_control_flow"]:
+        return frozenset()
+    return frozenset(received.keys() & _recvs(graph))
+
+
+def _recvs(graph: Row) -> set[str]:
+    return {row["recv"] for row in graph["copies"]}
+
+
+def _whole(total: _Sum) -> Iterator[_Seen]:
+    """Without executions that a window cut while the receiving threads were still at it.
+
+    A function may return, and its window end, before a thread has closed the event of the last
+    tensor that it received.
+    """
+    most: dict[_Graph, frozenset[str]] = {}
+    for graph, received in total.seen:
+        most[graph] = most.get(graph, frozenset()) | received
+    for (graph, received), seen in total.seen.items():
+        if received == most[graph]:
+            yield seen
+        elif not seen.is_called:
+            total.cut += len(seen.step_ids)
 
 
 def _graph_of(
@@ -166,7 +209,7 @@ def _graph_of(
 def _fits(graph: Row, executions: list[Execution], received: Counter[str]) -> bool:
     operations = {row[0] for row in graph["operations"]}
     sends = {row["send"] for row in graph["copies"]}
-    return {row["recv"] for row in graph["copies"]} >= received.keys() and all(
+    return _recvs(graph) >= received.keys() and all(
         operations >= e.calls.keys() and sends >= {s.node for s in e.sends} for e in executions
     )
 

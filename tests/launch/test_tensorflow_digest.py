@@ -141,6 +141,16 @@ def test_an_execution_that_a_window_cut_is_left_out(tmp_path):
     assert found["windows"]["cut_executions"] == 2
 
 
+def test_an_execution_whose_last_receipt_a_window_cut_is_left_out(tmp_path):
+    # The function has returned, and the thread that received has not closed its event yet.
+    cut = space(called(STEP, 100, 200, (11, 1), (12, 1)), executor(11, 1, 100), ON_SECOND)
+    found = recording(tmp_path, [graph()], WHOLE, cut, WHOLE)
+
+    assert found["functions"][0]["executions"] == 2
+    assert found["tensor_copies"] == [COPY | {"calls": 2}]
+    assert found["windows"]["cut_executions"] == 1
+
+
 def test_copies_count_though_cheap_sends_are_no_longer_traced(tmp_path):
     quiet = executor(12, 1, 100)
     window = space(called(STEP, 100, 200, (11, 1), (12, 1)), ON_FIRST, quiet)
