@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final, NoReturn
 
@@ -34,6 +35,18 @@ class _Commands(click.Group):
         module, _, function = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), function)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = " or ".join(get_close_matches(args[0], COMMANDS))
+            if not near:
+                raise
+            msg = f"{error.message} Did you mean {near}?"
+            raise click.UsageError(msg, ctx) from error
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

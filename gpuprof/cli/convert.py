@@ -2,19 +2,26 @@
 
 import click
 
-from gpuprof.cli.options import progress, reader_option, recording_output_options
+from gpuprof.cli.options import (
+    named,
+    progress,
+    reader_option,
+    recording_argument,
+    recording_output_options,
+)
 
 
 @click.command(name="convert", no_args_is_help=True)
-@click.argument("file", type=click.Path())
+@recording_argument
 @recording_output_options
 @reader_option
-def command(*, file: str, output: str, force: bool, reader: str | None) -> None:
+def command(*, files: tuple[str, ...], output: str, force: bool, reader: str | None) -> None:
     """Write a recording as gpuprof's own file: small enough to mail, quick to read again.
 
     FILE is a recording in any format that `gpuprof formats` lists, a folder, or - for standard
-    input. The result holds all tables that gpuprof reads from it, as Parquet, and where they
-    came from; no environment variables and no names of hosts. Every command reads it.
+    input; several files are read as one recording, each of them a process. The result holds
+    all tables that gpuprof reads from it, as Parquet, and where they came from; no environment
+    variables and no names of hosts. Every command reads it.
 
     \b
     Example:
@@ -26,5 +33,5 @@ def command(*, file: str, output: str, force: bool, reader: str | None) -> None:
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     target = prepare(output, is_forced=force)
-    progress(f"Reading {file} ...")
-    save(read_profile(file, reader), target)
+    progress(f"Reading {named(files)} ...")
+    save(read_profile(files, reader), target)

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import click
@@ -13,6 +13,11 @@ from gpuprof.units import parse_ns
 FORMATS: Final = ("terminal", "markdown", "csv", "json")
 
 _Command = Callable[..., Any]
+
+
+def recording_argument(command: _Command) -> _Command:
+    """``FILE...``: one recording; several files are those of its processes."""
+    return click.argument("files", nargs=-1, required=True, metavar="FILE...")(command)
 
 
 def format_option(command: _Command) -> _Command:
@@ -120,3 +125,8 @@ def progress(message: str) -> None:
     """Say on a terminal's stderr what takes its time; say nothing to a file or a pipe."""
     if sys.stderr.isatty():
         click.echo(message, err=True)
+
+
+def named(files: Sequence[str]) -> str:
+    """How a message names the files of a recording."""
+    return files[0] if len(files) == 1 else f"{len(files)} files"

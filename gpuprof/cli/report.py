@@ -6,6 +6,7 @@ import click
 
 from gpuprof.cli.options import (
     format_option,
+    named,
     output_options,
     page_options,
     part_options,
@@ -15,7 +16,7 @@ from gpuprof.cli.options import (
 
 
 @click.command(name="report", no_args_is_help=True)
-@click.argument("file", required=False, type=click.Path())
+@click.argument("files", nargs=-1, metavar="FILE...")  # not needed for --list
 @format_option
 @output_options
 @reader_option
@@ -32,7 +33,7 @@ from gpuprof.cli.options import (
 @click.option("--list", "is_list", is_flag=True, help="Name the tables and what they need.")
 def command(  # noqa: PLR0913 - one parameter per option
     *,
-    file: str | None,
+    files: tuple[str, ...],
     form: str,
     output: str,
     force: bool,
@@ -47,8 +48,9 @@ def command(  # noqa: PLR0913 - one parameter per option
     """Show where the time of one recording went: kernels, transfers by kind, memsets.
 
     FILE is a recording of nvprof, Nsight Systems or another tool that `gpuprof formats` lists,
-    or a folder that `gpuprof record` made. What the recording cannot tell is n/a, with the
-    reason.
+    or a folder that `gpuprof record` made; several files are read as one recording, each of
+    them a process (to set recordings side by side, see `gpuprof compare`). What the
+    recording cannot tell is n/a, with the reason.
 
     \b
     Example:
@@ -69,14 +71,14 @@ def command(  # noqa: PLR0913 - one parameter per option
     if is_list:
         target.write_text(analyses_text(ANALYSES))
         return
-    if file is None:
-        msg = "Missing argument 'FILE'."
+    if not files:
+        msg = "Missing argument 'FILE...'."
         raise click.UsageError(msg)
     chosen = (*tables, *(("steps",) if is_per_step else ()))
     if is_all:
         chosen = tuple(analysis.name for analysis in ANALYSES)
-    progress(f"Reading {file} ...")
-    profile = part_of(read_profile(file, reader), **part)
+    progress(f"Reading {named(files)} ...")
+    profile = part_of(read_profile(files, reader), **part)
     # People see an overview first; programs get everything.
     shown = None if form == "json" else OVERVIEW
     result = report(profile, chosen or shown)

@@ -2,11 +2,18 @@
 
 import click
 
-from gpuprof.cli.options import progress, reader_option, recording_output_options, time_in_ns
+from gpuprof.cli.options import (
+    named,
+    progress,
+    reader_option,
+    recording_argument,
+    recording_output_options,
+    time_in_ns,
+)
 
 
 @click.command(name="slice", no_args_is_help=True)
-@click.argument("file", type=click.Path())
+@recording_argument
 @click.option(
     "--from",
     "from_ns",
@@ -32,7 +39,7 @@ from gpuprof.cli.options import progress, reader_option, recording_output_option
 @reader_option
 def command(  # noqa: PLR0913 - one parameter per option
     *,
-    file: str,
+    files: tuple[str, ...],
     from_ns: int | None,
     to_ns: int | None,
     text: str | None,
@@ -66,7 +73,7 @@ def command(  # noqa: PLR0913 - one parameter per option
         msg = "--occurrence says which --range is meant."
         raise click.UsageError(msg)
     target = prepare(output, is_forced=force)
-    progress(f"Reading {file} ...")
-    profile = read_profile(file, reader)
+    progress(f"Reading {named(files)} ...")
+    profile = read_profile(files, reader)
     window = window_of_range(profile, text, occurrence) if text else Window(from_ns, to_ns)
     save(cut(profile, window), target)

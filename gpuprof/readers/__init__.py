@@ -49,13 +49,13 @@ READERS: Final[tuple[Reader, ...]] = (
 )
 
 
-def read_profile(path: str | Path, reader: str | None = None) -> Profile:
+def read_profile(path: str | Path | Sequence[str | Path], reader: str | None = None) -> Profile:
     """Read one recording, whichever tool wrote it.
 
     Args:
         path: A file in one of the formats that ``gpuprof formats`` lists; a folder that is one
-            recording; a folder or a glob of files of one format, one per process, which are
-            read as one recording with its ranks; ``-`` for standard input.
+            recording; a folder, a glob or a sequence of files of one format, one per process,
+            which are read as one recording with its ranks; ``-`` for standard input.
         reader: Name of the format, for a file that cannot be recognised; else it is found.
 
     Returns:
@@ -66,6 +66,11 @@ def read_profile(path: str | Path, reader: str | None = None) -> Profile:
         GpuprofError: The file cannot be opened, is of no known format, breaks its format's
             rules, or holds nothing.
     """
+    if not isinstance(path, (str, Path)):
+        if len(path) != 1:
+            files = [Path(file) for file in path]
+            return _read_many(places.folder_of(files), files, reader)
+        path = path[0]
     if str(path) == places.STDIN:
         return _read_stdin(reader)
     path = Path(path)
@@ -167,7 +172,7 @@ def find_reader(path: Path) -> Reader:
 
 
 def _nothing_in(place: Path) -> UnknownFormatError:
-    kind = "a folder" if place.is_dir() else "a pattern"
+    kind = "a pattern" if places.is_glob(place) else "a folder"
     msg = f"{place} is {kind}, and no recording is in it"
     return UnknownFormatError(msg, "Give a folder that `gpuprof record` made, or a file.")
 

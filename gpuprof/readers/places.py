@@ -2,9 +2,11 @@
 
 import atexit
 import glob
+import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +54,28 @@ def matching(path: Path) -> list[Path]:
         msg = f"{path}: no file has such a name"
         raise InputError(msg)
     return found
+
+
+def folder_of(files: Sequence[Path]) -> Path:
+    """The folder that files named one by one have in common.
+
+    Raises:
+        InputError: One is not there, or is standard input, or there are none.
+    """
+    for file in files:
+        if str(file) == STDIN:
+            msg = "standard input is one recording, and cannot be read beside others"
+            raise InputError(msg)
+        if not file.exists():
+            msg = f"{file}: no such file"
+            raise InputError(msg)
+    if not files:
+        msg = "no file is given"
+        raise InputError(msg)
+    try:
+        return Path(os.path.commonpath([file.parent for file in files]))
+    except ValueError:  # Some paths are absolute, or they are on several drives.
+        return files[0].parent
 
 
 def files_in(folder: Path) -> list[Path]:

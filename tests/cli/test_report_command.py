@@ -41,6 +41,19 @@ def test_a_report_goes_into_a_file(tmp_path):
     assert out.read_text().startswith("# ")
 
 
+def test_a_command_with_a_slip_of_the_finger_names_the_near_one():
+    done = gpuprof("reprot", EXAGGERATED)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: No such command 'reprot'. Did you mean report?")
+
+
+def test_several_files_are_one_recording(tmp_path):
+    done = gpuprof("report", EXAGGERATED, tmp_path / "gone.txt")
+
+    assert (done.returncode, done.stderr) == (1, f"Error: {tmp_path / 'gone.txt'}: no such file\n")
+
+
 def test_tables_are_listed_with_what_they_need():
     done = gpuprof("report", "--list")
 
@@ -100,8 +113,8 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         pytest.param([DUAL, "--nonsense"], "No such option '--nonsense'", id="option"),
         pytest.param([DUAL, "--format", "xml"], "'xml' is not one of", id="format"),
         pytest.param([DUAL, "--table", "total"], "there is no table total", id="table"),
-        pytest.param([], "Missing argument 'FILE'", id="nothing"),
-        pytest.param(["--wide"], "Missing argument 'FILE'", id="no-file"),
+        pytest.param([], "Missing argument 'FILE...'", id="nothing"),
+        pytest.param(["--wide"], "Missing argument 'FILE...'", id="no-file"),
     ],
 )
 def test_wrong_usage_is_status_2_in_two_lines(arguments, message):

@@ -171,6 +171,37 @@ def test_a_folder_of_two_formats_is_refused_unless_one_is_named(tmp_path):
     assert len(rows(read_profile(tmp_path, "kineto"), "kernels", "name")) == 1
 
 
+def test_files_named_one_by_one_read_as_their_folder_does(tmp_path):
+    files = [rank_file(tmp_path, f"rank{rank}.json", rank=rank, device=rank) for rank in (0, 1)]
+    rank_file(tmp_path, "rank2.json", rank=2, device=2)
+    profile = read_profile(files)
+
+    assert profile.origin.source == tmp_path
+    assert rows(profile, "runs", "rank") == [(0,), (1,)]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        pytest.param(["a.json", "b.json"], "b.json: no such file", id="not-there"),
+        pytest.param(
+            ["-", "a.json"],
+            "standard input is one recording, and cannot be read beside others",
+            id="standard-input",
+        ),
+        pytest.param([], "no file is given", id="none"),
+    ],
+)
+def test_files_that_cannot_be_read_together_are_refused(tmp_path, monkeypatch, names, message):
+    monkeypatch.chdir(tmp_path)
+    rank_file(tmp_path, "a.json")
+
+    with pytest.raises(InputError) as caught:
+        read_profile(names)
+
+    assert caught.value.message == message
+
+
 def test_what_is_no_recording_is_left_out_and_told(tmp_path):
     rank_file(tmp_path, "a.json")
     (tmp_path / "notes.md").write_text("# Notes\n", encoding="utf-8")
