@@ -5,11 +5,11 @@ the user's folder. A report of a newer nsys than the installed one cannot be ope
 """
 
 import re
+import shutil
 import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
-from shutil import which
 from typing import Final
 
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
@@ -21,7 +21,9 @@ from gpuprof.readers.nsys_recording import CANNOT, GIVES
 
 NAME: Final = "nsys-rep"
 _REPORT: Final = b"NVIDIA Tegra Profiler Report"
-_STREAM: Final = b"\x00\xff\x00\xff\x00\xff\x00\xffNVIDIA Nsight Systems Stream"
+# Before it stands whether the recorder came to its end, as "U3w[END]".
+_STREAM: Final = re.compile(rb".{8}NVIDIA Nsight Systems Stream", re.DOTALL)
+_STREAM_HEAD_BYTES: Final = 64
 _NEWER: Final = re.compile(
     r"created in Nsight Systems version \((?P<report>[\d.]+).*?\).*?"
     r"your current version \((?P<installed>[\d.]+)",
@@ -52,7 +54,7 @@ def read(path: Path) -> Profile:
 
 
 def _nsys(path: Path) -> str:
-    nsys = which("nsys")
+    nsys = shutil.which("nsys")
     if nsys is None:
         msg = f"{path} can only be opened by nsys, which is not installed"
         raise MissingToolError(
@@ -94,16 +96,25 @@ def _add_settings(settings: Path, into: Path) -> None:
 
 
 def _imported(nsys: str, path: Path, scratch: Path) -> Path:
-    """A stream as a report: nsys keeps the importer among the parts for the host."""
-    beside = Path(nsys).resolve().parent.parent.glob("host-*/QdstrmImporter")
-    importer = which("QdstrmImporter") or next(map(str, beside), None)
+    """A stream as a report; of a copy, since the importer writes into what it reads."""
+    importer = shutil.which("QdstrmImporter") or _importer(nsys)
     if importer is None:
         msg = f"{path} is a stream, and nsys' QdstrmImporter is not installed"
         hint = "Install all of Nsight Systems, or import it where it was recorded."
         raise MissingToolError(msg, hint)
-    report = scratch / "report.nsys-rep"
-    _run([importer, "-i"], path, report, path)
+    stream, report = scratch / "stream.qdstrm", scratch / "report.nsys-rep"
+    shutil.copyfile(path, stream)
+    _run([importer, "-i"], stream, report, path)
     return report
+
+
+def _importer(nsys: str) -> str | None:
+    """The importer, which lies in the folder for the host; the help of nsys names a file there."""
+    named = re.search(r"'(/\S+/host-[\w-]+)/", _output([nsys, "profile", "--help"]))
+    beside = sorted(Path(nsys).resolve().parent.parent.glob("host-*"))
+    folders = [Path(named[1]), *beside] if named else beside
+    found = (shutil.which("QdstrmImporter", path=folder) for folder in folders)
+    return next(filter(None, found), None)
 
 
 def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
@@ -153,11 +164,11 @@ def _output(command: list[str]) -> str:
 
 def _is_stream(path: Path) -> bool:
     with path.open("rb") as file:
-        return file.read(len(_STREAM)) == _STREAM
+        return _STREAM.match(file.read(_STREAM_HEAD_BYTES)) is not None
 
 
 def _recognises(head: bytes) -> bool:
-    return head.startswith((_REPORT, _STREAM))
+    return head.startswith(_REPORT) or _STREAM.match(head) is not None
 
 
 READER: Final = Reader(

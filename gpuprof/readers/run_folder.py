@@ -6,6 +6,7 @@ per process, their tables are put one after another, on one clock where they hav
 
 import shlex
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -61,11 +62,12 @@ def _joined(profiles: list[Profile]) -> Profile:
     known = [p.origin.epoch_ns for p in profiles if p.origin.epoch_ns is not None]
     earliest = min(known) if len(known) == len(profiles) else None
     parts: dict[str, list[pa.Table]] = {}
-    for number, profile in enumerate(profiles):
+    first_runs = accumulate(map(_run_count, profiles), initial=0)
+    for profile, first_run in zip(profiles, first_runs, strict=False):
         own = profile.origin.epoch_ns
         shift = 0 if own is None or earliest is None else own - earliest
         for name in profile.sources:
-            parts.setdefault(name, []).append(_shifted(profile.table(name), shift, number))
+            parts.setdefault(name, []).append(_shifted(profile.table(name), shift, first_run))
     warnings = tuple(dict.fromkeys(w for p in profiles for w in p.origin.warnings))
     if earliest is None:
         warnings += ("The recordings of several processes have no common clock.",)
@@ -73,9 +75,16 @@ def _joined(profiles: list[Profile]) -> Profile:
     return Profile(origin, {name: _together(tables) for name, tables in parts.items()})
 
 
-def _shifted(table: pa.Table, shift_ns: int, number: int) -> pa.Table:
+def _run_count(profile: Profile) -> int:
+    """How many run ids a recording uses; one where it numbers none."""
+    tables = (profile.table(n) for n in profile.sources if "run_id" in schema.BY_NAME[n].columns)
+    last_ids = [pc.max(table["run_id"]).as_py() for table in tables]
+    return 1 + max((number for number in last_ids if number is not None), default=0)
+
+
+def _shifted(table: pa.Table, shift_ns: int, first_run: int) -> pa.Table:
     """A table with its times moved, in integers, and its runs apart from other recordings'."""
-    for name, offset in (("start_ns", shift_ns), ("end_ns", shift_ns), ("run_id", number)):
+    for name, offset in (("start_ns", shift_ns), ("end_ns", shift_ns), ("run_id", first_run)):
         if name in table.column_names:
             position = table.column_names.index(name)
             moved = pc.add(table[name], pa.scalar(offset, pa.int64()))

@@ -1,5 +1,8 @@
 import os
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from gpuprof.readers import find_reader, read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "nsys-rep"
 JACOBI = CORPUS / "openhackathons__gpubootcamp__jacobi_memcpy_nvlink_report.qdrep"
+STREAMS = sorted(CORPUS.glob("*.qdstrm"))
 JACOBI_STAGED = CORPUS / "openhackathons__gpubootcamp__jacobi_memcpy_sys_report.qdrep"
 
 runs_nsys = [
@@ -177,11 +181,42 @@ def test_a_stream_is_imported_first(tmp_path, install_nsys):
     assert read_profile(path).table("kernels").num_rows == 1
 
 
+def test_the_importer_is_found_where_the_help_of_nsys_points(tmp_path, install_nsys):
+    install_nsys('touch "$output"', name="QdstrmImporter")
+    host = tmp_path / "elsewhere" / "host-linux-x64"
+    host.parent.mkdir()
+    (tmp_path / "bin").rename(host)
+    export = f"case $1 in profile) echo \"See '{host}/PythonNvtx/annotations.json'\";;"
+    install_nsys(f'{export} *) cp {exported(tmp_path)} "$output";; esac', options="sqlite")
+    path = tmp_path / "run.qdstrm"
+    path.write_bytes(b"U3w[END]NVIDIA Nsight Systems Stream 2023.4.4.54")
+
+    assert read_profile(path).table("kernels").num_rows == 1
+
+
 def test_a_database_with_the_suffix_of_a_report_is_read_as_a_database(tmp_path):
     between = {"srcDeviceId": 0, "dstDeviceId": 1}
     path = write(tmp_path / "net.nsys-rep", {MEMCPY: [memcpy(0, 5, PTOP, **between)]})
 
     assert find_reader(path).name == "nsys-sqlite"
+
+
+def recorded_stream(folder):
+    """What the real nsys leaves of a marked step where it finds no importer beside itself."""
+    said = subprocess.run(["nsys", "profile", "--help"], capture_output=True, text=True, check=True)
+    host = Path(re.search(r"'(/\S+/host-[\w-]+)/", said.stdout)[1])
+    alone = folder / "nsys" / "target-linux-x64"
+    alone.mkdir(parents=True)
+    for part in (host.parent / alone.name).iterdir():
+        (shutil.copy if part.name == "nsys" else os.symlink)(part, alone / part.name)
+    stream = folder / "home" / "run.qdstrm"
+    stream.parent.mkdir()
+    marked = "import nvtx\nwith nvtx.annotate('step'): pass"
+    quiet = ["--trace=nvtx", "--sample=none", "--cpuctxsw=none", "-o", stream.with_suffix("")]
+    command = [alone / "nsys", "profile", *quiet, sys.executable, "-c", marked]
+    subprocess.run(command, env={**os.environ, "TMPDIR": str(folder)}, check=True)
+    shutil.rmtree(alone.parent)
+    return stream
 
 
 class TestRealReports:
@@ -226,6 +261,26 @@ class TestRealReports:
 
         assert caught.value.message.startswith(f"{path}: nsys cannot open it (")
         assert list(cache.iterdir()) == []
+
+    def test_a_real_stream_is_imported_and_left_as_it_was(self, tmp_path):
+        path = recorded_stream(tmp_path)
+        before = path.read_bytes()
+
+        ranges = read_profile(path).table("nvtx_ranges")
+
+        assert ranges["text"].to_pylist() == ["step"]
+        assert path.read_bytes() == before
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+    @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.name)
+    def test_the_importers_refusal_of_a_stream_is_one_line(self, path):
+        with pytest.raises(CorruptFileError) as caught:
+            read_profile(path)
+
+        assert caught.value.message == (
+            f"{path}: nsys cannot open it (Qdstrm file is incomplete or invalid. Please ensure "
+            "that the CLI ran to completion and provide a valid qdstrm file.)"
+        )
 
     def test_the_users_folder_stays_as_it_was(self, tmp_path):
         path = tmp_path / "home" / "run.qdrep"

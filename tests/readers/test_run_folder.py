@@ -26,6 +26,10 @@ RUN = Manifest(
 )
 
 
+def of_process(number):
+    return LOG.replace("==7==", f"=={number}==").replace("process 7", f"process {number}")
+
+
 @pytest.fixture
 def folder(tmp_path):
     run = tmp_path / "run"
@@ -140,6 +144,17 @@ def test_recordings_of_several_processes_share_one_clock(folder, monkeypatch):
     assert joined.table("runs")["run_id"].to_pylist() == [0, 1]
     assert joined.table("devices")["name"].to_pylist() == ["K80"]
     assert joined.origin.warnings == ("Same doubt.",)
+
+
+def test_runs_of_recordings_that_hold_several_stay_apart(folder):
+    (folder / "log.txt").write_text(LOG + of_process(8))
+    (folder / "more.txt").write_text(of_process(9))
+
+    joined = read_profile(write(folder, recordings=("log.txt", "more.txt")))
+
+    assert joined.table("activity_summary")["run_id"].to_pylist() == [0, 1, 2]
+    runs = joined.table("runs").select(["run_id", "process_id"]).to_pylist()
+    assert [tuple(run.values()) for run in runs] == [(0, 7), (1, 8), (2, 9)]
 
 
 def test_recordings_without_a_common_clock_say_so(folder, monkeypatch):
