@@ -29,6 +29,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # They meet the rest in a file on disk; the training script imports annotate.
 APART = {
     "launch": {"errors", "units", "xspace", "manifest", "launch", "annotate"},
+    "doctor": {"units", "launch", "doctor"},
     "annotate": {"errors", "manifest", "launch", "annotate"},
 }
 

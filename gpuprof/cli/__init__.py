@@ -17,6 +17,7 @@ COMMANDS: Final[dict[str, str]] = {
     "record": "gpuprof.cli.record:command",
     "report": "gpuprof.cli.report:command",
     "compare": "gpuprof.cli.compare:command",
+    "doctor": "gpuprof.cli.doctor:command",
     "formats": "gpuprof.cli.formats:command",
     "convert": "gpuprof.cli.convert:command",
     "slice": "gpuprof.cli.slice:command",

@@ -2,6 +2,7 @@
 
 import ctypes
 from functools import cache
+from itertools import permutations
 from typing import Any, Final, NamedTuple
 
 _LIBRARY: Final = "libcuda.so.1"
@@ -37,6 +38,27 @@ def described_gpus() -> tuple[dict[str, Any], ...]:
     )
 
 
+def has_driver() -> bool:
+    """Whether NVIDIA's driver is here."""
+    return _driver() is not None
+
+
+def driver_cuda() -> tuple[int, int] | None:
+    """The newest CUDA that the driver runs, such as (12, 4); None where there is no driver."""
+    cuda, version = _driver(), ctypes.c_int()
+    if cuda is None or cuda.cuDriverGetVersion(ctypes.byref(version)):
+        return None
+    # 1000 * major + 10 * minor, as cuda.h says.
+    return version.value // 1000, version.value % 1000 // 10
+
+
+def peers() -> dict[tuple[int, int], bool]:
+    """Whether one GPU can reach another's memory directly, for each two of `gpus`."""
+    cuda = _driver()
+    pairs = permutations(range(len(gpus())), 2)
+    return {pair: _reaches(cuda, *pair) for pair in pairs}
+
+
 def why_no_gpu() -> str:
     """Why a profiler can have seen no GPU work, in a few words."""
     if _driver() is None:
@@ -59,3 +81,8 @@ def _gpu(cuda: Any, ordinal: int) -> Gpu:  # noqa: ANN401 - a ctypes library
     cuda.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, ordinal)
     cuda.cuDeviceTotalMem_v2(ctypes.byref(memory), ordinal)
     return Gpu(name.value.decode(errors="replace"), (major.value, minor.value), memory.value)
+
+
+def _reaches(cuda: Any, one: int, other: int) -> bool:  # noqa: ANN401 - a ctypes library
+    can = ctypes.c_int()
+    return not cuda.cuDeviceCanAccessPeer(ctypes.byref(can), one, other) and bool(can.value)

@@ -1,0 +1,30 @@
+"""``gpuprof doctor``: what this machine can record, and what stands in the way."""
+
+import click
+
+
+@click.command(name="doctor")
+@click.option("--json", "is_json", is_flag=True, help="For programs: findings and facts.")
+def command(*, is_json: bool) -> int:
+    """Say what can be recorded here, what cannot, and how to mend it.
+
+    Looks at GPUs, driver and links, at nsys, nvprof, ncu and CUPTI and whether they suit them,
+    at permissions, containers, frameworks and disk space. Nothing is changed, no program is
+    recorded and no framework imported. The exit status is 1 where there is a problem.
+
+    \b
+    Example:
+      gpuprof doctor
+      gpuprof doctor --json
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.cli.options import page_options  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.doctor import findings  # noqa: PLC0415
+    from gpuprof.doctor.here import this_machine  # noqa: PLC0415
+    from gpuprof.doctor.text import as_json, as_text  # noqa: PLC0415
+    from gpuprof.render.output import write_stdout  # noqa: PLC0415
+
+    machine = this_machine()
+    found = findings(machine)
+    width = page_options("-", is_wide=False)["width"]
+    write_stdout(as_json(machine, found) if is_json else as_text(found, width))
+    return int(any(finding.state == "problem" for finding in found))

@@ -1,0 +1,35 @@
+"""What this machine can record, what stands in the way, and the fix: one check, one function.
+
+A check is a function of a `Machine`, in the file of its subject, and one line in `CHECKS`.
+"""
+
+from typing import Final
+
+from gpuprof.doctor import gpu, host, python, tools
+from gpuprof.doctor.finding import Check, Finding
+from gpuprof.doctor.machine import Machine
+
+CHECKS: Final[tuple[Check, ...]] = (
+    host.system,
+    gpu.driver,
+    gpu.devices,
+    gpu.topology,
+    gpu.counters,
+    tools.nsys,
+    tools.nvprof,
+    tools.ncu,
+    tools.cupti,
+    tools.other_profiler,
+    host.container,
+    host.sampling,
+    host.space,
+    python.frameworks,
+    python.nvtx,
+    python.distribution,
+    tools.recorders,
+)
+
+
+def findings(machine: Machine) -> tuple[Finding, ...]:
+    """What every check says of a machine, in the order of `CHECKS`."""
+    return tuple(check(machine) for check in CHECKS)

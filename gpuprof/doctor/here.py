@@ -1,0 +1,152 @@
+"""The facts of this machine, read from the driver, /proc, PATH and the installed packages."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from gpuprof.doctor.machine import INJECTIONS, PACKAGES, VISIBLE, Machine
+from gpuprof.launch import RECORDERS
+from gpuprof.launch.contract import Program
+from gpuprof.launch.gpus import driver_cuda, gpus, has_driver, peers
+
+_DRIVER: Final = Path("/proc/driver/nvidia/version")
+_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
+_STATUS: Final = Path("/proc/self/status")
+_PARANOID: Final = Path("/proc/sys/kernel/perf_event_paranoid")
+# Bits of CAP_SYS_ADMIN and CAP_PERFMON in linux/capability.h.
+_CAPABILITIES: Final = (1 << 21) | (1 << 38)
+_TOOLS: Final = ("nsys", "nvprof", "ncu")
+_PATIENCE_SECONDS: Final = 20
+
+
+def this_machine() -> Machine:
+    """Look at this machine; what cannot be found out is None or left out."""
+    return Machine(
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        has_driver=has_driver(),
+        driver=_first(r"Kernel Module.*?(\d+\.\d+(?:\.\d+)?)", _text(_DRIVER)),
+        driver_cuda=driver_cuda(),
+        gpus=gpus(),
+        peers=peers(),
+        links=links(_output(["nvidia-smi", "topo", "-m"])),
+        tools=_tool_versions(),
+        nsys_cuda=_nsys_cuda(),
+        packages=_packages(),
+        foreign=_version("gpuprof"),
+        counters_for_admins=_counters_for_admins(),
+        is_admin=_is_admin(),
+        perf_event_paranoid=_paranoid(),
+        container=_container(),
+        variables={n: os.environ[n] for n in (VISIBLE, *INJECTIONS) if n in os.environ},
+        free_bytes={f: shutil.disk_usage(f).free for f in (str(Path.cwd()), tempfile.gettempdir())},
+        obstacles=_obstacles(),
+    )
+
+
+def links(table: str) -> dict[tuple[int, int], str]:
+    """The way between each two GPUs, from what ``nvidia-smi topo -m`` prints."""
+    # The heading is underlined on a terminal; columns of network cards follow those of the GPUs.
+    lines = [line.split() for line in re.sub(r"\x1b\[\d*m", "", table).splitlines()]
+    heading = next((words for words in lines if words[:1] == ["GPU0"]), [])
+    columns = [word for word in heading if re.fullmatch(r"GPU\d+", word)]
+    rows = [words[1 : len(columns) + 1] for words in lines[1:] if words[:1] and words[0] in columns]
+    return {
+        (number, other): way
+        for number, row in enumerate(rows)
+        for other, way in enumerate(row)
+        if way != "X"
+    }
+
+
+def _tool_versions() -> dict[str, str]:
+    texts = {t: _output([t, "--version"]) for t in _TOOLS if shutil.which(t)}
+    return {
+        tool: _first(r"(\d+\.\d+(?:\.\d+)*)", text) or "of unknown version"
+        for tool, text in texts.items()
+    }
+
+
+def _nsys_cuda() -> tuple[int, int] | None:
+    """The newest of the tracers that lie beside nsys; NVIDIA's package may start it by a script."""
+    path = shutil.which("nsys")
+    if path is None:
+        return None
+    program = Path(path).resolve()
+    named = _first(r"(/\S+/target-[\w-]+)/nsys", _text(program)[:4096])
+    folder = Path(named) if named else program.parent
+    names = [p.name for p in folder.glob("libcupti.so.*")]
+    found = [re.fullmatch(r"libcupti\.so\.(\d+)\.(\d+)", name) for name in names]
+    return max(((int(m[1]), int(m[2])) for m in found if m), default=None)
+
+
+def _packages() -> dict[str, str]:
+    versions = {name: _version(name) for name in PACKAGES}
+    return {name: version for name, version in versions.items() if version is not None}
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _counters_for_admins() -> bool | None:
+    value = _first(r"^RmProfilingAdminOnly: (\d)", _text(_PARAMETERS))
+    return None if value is None else value != "0"
+
+
+def _is_admin() -> bool:
+    effective = _first(r"^CapEff:\s*([0-9a-f]+)", _text(_STATUS))
+    return effective is not None and bool(int(effective, 16) & _CAPABILITIES)
+
+
+def _paranoid() -> int | None:
+    text = _text(_PARANOID).strip()
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
+
+
+def _container() -> str | None:
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return "Kubernetes"
+    for path, name in (("/.dockerenv", "Docker"), ("/run/.containerenv", "Podman")):
+        if Path(path).exists():
+            return name
+    return os.environ.get("container")  # noqa: SIM112 - systemd-nspawn and LXC write it so
+
+
+def _obstacles() -> dict[str, str | None]:
+    python = Program((sys.executable,))
+    found = ((r.name, r.obstacle(python)) for r in RECORDERS)
+    return {name: None if obstacle is None else obstacle.message for name, obstacle in found}
+
+
+def _output(words: list[str]) -> str:
+    if shutil.which(words[0]) is None:
+        return ""
+    try:
+        done = subprocess.run(  # noqa: S603 - tools on the user's PATH, words of ours
+            words, capture_output=True, text=True, check=False, timeout=_PATIENCE_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _first(pattern: str, text: str) -> str | None:
+    found = re.search(pattern, text, re.MULTILINE)
+    return found[1] if found else None

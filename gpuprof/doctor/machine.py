@@ -1,0 +1,58 @@
+"""What a machine is made of, as far as recording goes: facts only; the checks judge them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpuprof.launch.gpus import Gpu
+
+# Another profiler that is at work sets these for its program.
+INJECTIONS: Final = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+FRAMEWORKS: Final = ("tensorflow", "tensorflow-cpu", "keras", "torch", "jax")
+PACKAGES: Final = (*FRAMEWORKS, "nvtx", "cupti-python", "nvidia-ml-py", "psutil")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine and the Python environment on it.
+
+    Args:
+        system: Operating system, kernel and architecture.
+        has_driver: Whether NVIDIA's driver library loads.
+        driver: The driver's version; None where unknown.
+        driver_cuda: Newest CUDA that the driver runs, such as (12, 4).
+        gpus: Those that CUDA shows.
+        peers: Whether a GPU can reach another's memory, by their numbers.
+        links: How nvidia-smi calls the way between two GPUs: ``NV4``, ``PIX``, ``SYS``.
+        tools: Versions of nsys, nvprof and ncu, those that are on PATH.
+        nsys_cuda: Newest CUDA that this nsys brings a tracer for.
+        packages: Versions of the Python packages that matter, those that are installed.
+        foreign: Version of PyPI's other ``gpuprof``, where that is installed.
+        counters_for_admins: Whether the driver keeps GPU counters for administrators.
+        is_admin: Whether this process may use what is kept for administrators.
+        perf_event_paranoid: The kernel's setting; None where it has none.
+        container: Kind of container; None outside of one.
+        variables: Those of the environment that hide GPUs or load another profiler.
+        free_bytes: Free space of the folders that recordings go through.
+        obstacles: Why each recorder cannot work here; None where it can.
+    """
+
+    system: str
+    has_driver: bool = False
+    driver: str | None = None
+    driver_cuda: tuple[int, int] | None = None
+    gpus: tuple[Gpu, ...] = ()
+    peers: Mapping[tuple[int, int], bool] = field(default_factory=dict)
+    links: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    tools: Mapping[str, str] = field(default_factory=dict)
+    nsys_cuda: tuple[int, int] | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    foreign: str | None = None
+    counters_for_admins: bool | None = None
+    is_admin: bool = False
+    perf_event_paranoid: int | None = None
+    container: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    free_bytes: Mapping[str, int] = field(default_factory=dict)
+    obstacles: Mapping[str, str | None] = field(default_factory=dict)

@@ -1,0 +1,44 @@
+"""Checks of the Python environment: frameworks, NVTX, and whose ``gpuprof`` this is."""
+
+from typing import Final
+
+from gpuprof.doctor.finding import Finding, numbers
+from gpuprof.doctor.machine import FRAMEWORKS, Machine
+
+# From this version on, nsys 2023.4 keeps no range of the package.
+_NVTX_TOO_NEW: Final = (0, 2, 12)
+_NSYS_WITHOUT_RANGES: Final = (2023, 4)
+
+
+def frameworks(machine: Machine) -> Finding:
+    """Frameworks whose own profilers record where no GPU tool can; none is imported."""
+    found = [f"{n} {machine.packages[n]}" for n in FRAMEWORKS if n in machine.packages]
+    if found:
+        return Finding("frameworks", "ok", ", ".join(found))
+    fix = "Install gpuprof where the training script's packages are: recording needs them there."
+    return Finding("frameworks", "limited", "neither TensorFlow, PyTorch nor JAX is here", fix)
+
+
+def nvtx(machine: Machine) -> Finding:
+    """The package that shows marked epochs to nsys."""
+    version, nsys = machine.packages.get("nvtx"), machine.tools.get("nsys")
+    if version is None:
+        text = "nvtx is not installed: nsys sees no marked epochs or steps"
+        return Finding("nvtx", "limited", text, "pip install 'gpuprof-toolkit[nvtx]'")
+    too_new = numbers(version) >= _NVTX_TOO_NEW
+    if nsys is not None and too_new and numbers(nsys)[:2] <= _NSYS_WITHOUT_RANGES:
+        text = f"nvtx {version} is too new for nsys {nsys}, which would keep no range"
+        return Finding("nvtx", "problem", text, "pip install 'nvtx<0.2.12', or update nsys.")
+    return Finding("nvtx", "ok", f"nvtx {version}")
+
+
+def distribution(machine: Machine) -> Finding:
+    """PyPI's ``gpuprof``, another project that installs the same package and command."""
+    if machine.foreign is None:
+        return Finding("distribution", "ok", "no other project's gpuprof in this environment")
+    text = (
+        f"PyPI's gpuprof {machine.foreign}, another project, is installed here too: "
+        "its command and package take this one's place"
+    )
+    fix = "pip uninstall gpuprof && pip install --force-reinstall gpuprof-toolkit"
+    return Finding("distribution", "problem", text, fix)

@@ -1,0 +1,108 @@
+"""Checks of the profilers: which are here, and whether they suit the driver and the GPUs.
+
+Sources: "GPU architectures starting with Pascal", "any driver from 450 on" of the Nsight Systems
+Installation Guide; an older nsys brings no tracer for a newer CUDA (its ``libcupti.so.*``).
+"""
+
+from typing import Final
+
+from gpuprof.doctor.finding import Finding, in_words, numbers
+from gpuprof.doctor.machine import INJECTIONS, Machine
+from gpuprof.launch.nvprof import NEWEST_COMPUTE_CAPABILITY
+
+_OLDEST_FOR_NSYS: Final = (6, 0)
+_OLDEST_FOR_NCU: Final = (7, 0)
+_OLDEST_DRIVER_FOR_NSYS: Final = 450
+_GET_NSYS: Final = "Get NVIDIA Nsight Systems from https://developer.nvidia.com/nsight-systems."
+
+
+def nsys(machine: Machine) -> Finding:
+    """Nsight Systems, against the driver and the GPUs."""
+    version = machine.tools.get("nsys")
+    if version is None:
+        return Finding("nsys", "limited", "nsys is not installed, or not on PATH", _GET_NSYS)
+    driver = numbers(machine.driver or "")
+    if driver and driver[0] < _OLDEST_DRIVER_FOR_NSYS:
+        text = f"nsys {version} needs a driver from 450 on, and this is {machine.driver}"
+        return Finding("nsys", "problem", text, "Install a newer driver.")
+    if machine.nsys_cuda and machine.driver_cuda and machine.nsys_cuda[0] < machine.driver_cuda[0]:
+        text = (
+            f"nsys {version} traces CUDA up to {in_words(machine.nsys_cuda)}, and the driver "
+            f"runs {in_words(machine.driver_cuda)}: it may record nothing"
+        )
+        return Finding("nsys", "problem", text, f"Update nsys. {_GET_NSYS}")
+    old = [g for g in machine.gpus if g.compute_capability < _OLDEST_FOR_NSYS]
+    if old:
+        text = f"nsys {version} records GPUs from Pascal on, and {old[0].name} is older"
+        return Finding("nsys", "problem", text, "Use --recorder nvprof.")
+    cuda = f", traces CUDA up to {in_words(machine.nsys_cuda)}" if machine.nsys_cuda else ""
+    return Finding("nsys", "ok", f"nsys {version}{cuda}")
+
+
+def nvprof(machine: Machine) -> Finding:
+    """Nvprof, for GPUs before Ampere."""
+    version = machine.tools.get("nvprof")
+    new = [g for g in machine.gpus if g.compute_capability > NEWEST_COMPUTE_CAPABILITY]
+    if new and len(new) == len(machine.gpus):
+        capability = in_words(new[0].compute_capability)
+        text = (
+            f"nvprof cannot profile {new[0].name}: compute capability {capability}, "
+            f"7.5 is its newest"
+        )
+        return Finding("nvprof", "limited", text, "Use --recorder nsys.")
+    if version is None:
+        fix = "Only for GPUs before Pascal: it comes with the CUDA toolkit up to 12.x."
+        return Finding("nvprof", "limited", "nvprof is not installed, or not on PATH", fix)
+    return Finding("nvprof", "ok", f"nvprof {version}")
+
+
+def ncu(machine: Machine) -> Finding:
+    """Nsight Compute, for looking into one kernel; gpuprof does not need it."""
+    version = machine.tools.get("ncu")
+    if version is None:
+        fix = "To look into single kernels: https://developer.nvidia.com/nsight-compute."
+        return Finding("ncu", "limited", "ncu is not here; recording does without it", fix)
+    old = [g for g in machine.gpus if g.compute_capability < _OLDEST_FOR_NCU]
+    if old:
+        text = f"ncu {version} profiles GPUs from Volta on, and {old[0].name} is older"
+        return Finding("ncu", "limited", text, "Use nvprof's metrics instead.")
+    return Finding("ncu", "ok", f"ncu {version}")
+
+
+def cupti(machine: Machine) -> Finding:
+    """The package for recording in the process, against the driver's CUDA."""
+    version = machine.packages.get("cupti-python")
+    if version is None:
+        fix = "Where nsys cannot be installed: pip install cupti-python."
+        return Finding("cupti", "limited", "cupti-python is not installed", fix)
+    major, driver = numbers(version)[0], machine.driver_cuda
+    if driver and driver[0] < major:
+        text = f"cupti-python {version} needs CUDA {major}, and the driver runs {in_words(driver)}"
+        fix = f"pip install 'cupti-python=={driver[0]}.*', or install a newer driver."
+        return Finding("cupti", "problem", text, fix)
+    return Finding("cupti", "ok", f"cupti-python {version}")
+
+
+def other_profiler(machine: Machine) -> Finding:
+    """A profiler around this very process: only one can trace CUDA in one process."""
+    found = [name for name in INJECTIONS if name in machine.variables]
+    if not found:
+        return Finding("other profiler", "ok", "no other profiler is set to load into programs")
+    text = f"another profiler loads into programs that start here: {', '.join(found)} is set"
+    fix = f"unset {' '.join(found)}, or record outside of it."
+    return Finding("other profiler", "problem", text, fix)
+
+
+def recorders(machine: Machine) -> Finding:
+    """Which recorders could start here."""
+    able = [name for name, obstacle in machine.obstacles.items() if obstacle is None]
+    useful = [n for n in able if machine.gpus or n not in ("nsys", "nvprof", "cupti")]
+    if useful:
+        return Finding("recorders", "ok", f"can record here: {', '.join(useful)}")
+    why = "; ".join(obstacle for obstacle in machine.obstacles.values() if obstacle)
+    if able:
+        why = "; ".join(filter(None, (f"{', '.join(able)} would see no GPU", why)))
+    fix = (
+        "Install a framework with a profiler of its own: pip install 'gpuprof-toolkit[tensorflow]'."
+    )
+    return Finding("recorders", "problem", f"nothing here can record: {why}", fix)
