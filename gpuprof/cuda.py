@@ -98,3 +98,26 @@ def is_communication(kernel_name: str) -> bool:
 
 
 COMMUNICATION_PATTERN: Final = _COMMUNICATION.pattern
+
+# Transfers per second of one lane, in one direction, and what of them is left by line coding:
+# 8b/10b, 128b/130b, and the flits of PCIe 6, of which 242 of 256 bytes are data.
+_PCIE_LANES: Final = {
+    1: (2_500_000_000, 8, 10),
+    2: (5_000_000_000, 8, 10),
+    3: (8_000_000_000, 128, 130),
+    4: (16_000_000_000, 128, 130),
+    5: (32_000_000_000, 128, 130),
+    6: (64_000_000_000, 242, 256),
+}
+
+
+def pcie_bytes_per_s(generation: int, lanes: int) -> int | None:
+    """Peak of a PCIe link in one direction, before packet headers; None where not known.
+
+    Source: PCI-SIG's base specifications, as summed up in https://pcisig.com/faq: 2.5, 5, 8, 16,
+    32 and 64 GT/s for generations 1 to 6.
+    """
+    if generation not in _PCIE_LANES or lanes <= 0:
+        return None
+    rate, data, coded = _PCIE_LANES[generation]
+    return rate * lanes * data // (8 * coded)

@@ -299,7 +299,7 @@ _ENDS = ("device_id", "src_device_id", "dst_device_id")
 _TIMELESS = {
     name
     for name, spec in schema.BY_NAME.items()
-    if "start_ns" not in spec.columns and name not in {"devices", "runs"}
+    if "start_ns" not in spec.columns and name not in {"devices", "links", "runs"}
 }
 
 

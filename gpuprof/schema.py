@@ -196,6 +196,17 @@ DEVICES: Final = Schema(
         "rank": Column(INT, "1", "Rank that uses it, where several are read as one."),
     },
 )
+LINKS: Final = Schema(
+    "links",
+    "one direct link of a device to another one or to the host, as the tool found it",
+    {
+        "device_id": Column(INT, "1", "CUDA device ordinal.", required=True),
+        "peer_device_id": Column(INT, "1", "Device at the other end; null for the host."),
+        "link": Column(TEXT, "", "NVLink 2 x2, PCIe 3 x16: generation and width.", required=True),
+        "bytes_per_s": Column(INT, "B/s", "Peak in one direction; null where unknown."),
+        "has_peer_access": Column(FLAG, "", "Whether its ends can address each other's memory."),
+    },
+)
 RUNS: Final = Schema(
     "runs",
     "one profiled process, in the order of the file",
@@ -294,6 +305,7 @@ TABLES: Final = (
     GRAPH_LAUNCHES,
     COLLECTIVES,
     DEVICES,
+    LINKS,
     RUNS,
     ACTIVITY_SUMMARY,
     EPOCHS,

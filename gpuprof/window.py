@@ -17,7 +17,7 @@ from gpuprof.units import format_ns
 
 _RANGES: Final = schema.NVTX_RANGES.name
 # What these say holds for every part of a recording.
-_OF_THE_WHOLE: Final = (schema.DEVICES.name, schema.RUNS.name)
+_OF_THE_WHOLE: Final = (schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name)
 
 
 @dataclass(frozen=True)

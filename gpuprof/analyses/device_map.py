@@ -1,12 +1,14 @@
 """The devices: what they are, which processes use them, and which they copy to directly."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.copies import HOST, transfer_times
+from gpuprof.analyses.links import links
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema
 
@@ -22,6 +24,12 @@ DEVICE_MAP: Final = Schema(
         "memory_bandwidth_bytes_per_s": Column(INT, "B/s", "Peak of its memory."),
         "compute_capability": Column(TEXT, "", "Such as 8.0."),
         "bus_id": Column(TEXT, "", "PCI bus id."),
+        "links": Column(
+            TEXT, "", "What joins it to which: PCIe 3 x16 (host), NVLink 2 x1 (1, 2), ..."
+        ),
+        "accessible_peers": Column(
+            TEXT, "", "Devices whose memory it can address over a link, where the recording tells."
+        ),
         "kernel_calls": Column(INT, "1", "Kernels that the process ran on it."),
         "memcpy_calls": Column(INT, "1", "Copies that the process ran on it."),
         "direct_peers": Column(
@@ -57,13 +65,18 @@ def device_map(profile: Profile) -> pa.Table:
     ranks = profile.table("runs").to_pylist() if profile.has("runs") else []
     rank = {row["process_id"]: row["rank"] for row in ranks}
     peers = _peers(profile) if profile.has("memcpys") else {}
+    joined, accessible = _links_of(profile), _accessible(profile)
     rows = [
         _described(known, device_id, process_id)
+        | {
+            "links": ", ".join(joined.get(device_id, ())) or None,
+            "accessible_peers": _listed(accessible.get(device_id, ())),
+        }
         | {"device_id": device_id, "process_id": process_id, "rank": rank.get(process_id)}
         | {f"{table[:-1]}_calls": 0 for table in _USED if profile.has(table)}
         | calls
         | {
-            f"{path}_peers": ", ".join(map(str, sorted(peers[device_id, path]))) or None
+            f"{path}_peers": _listed(peers[device_id, path])
             for path in ("direct", "staged")
             if (device_id, path) in peers
         }
@@ -71,6 +84,31 @@ def device_map(profile: Profile) -> pa.Table:
     ]
     rows.sort(key=lambda row: (row["device_id"] is None, row["device_id"], row["process_id"] or 0))
     return DEVICE_MAP.table(rows)
+
+
+def _listed(devices: Iterable[int]) -> str | None:
+    return ", ".join(map(str, sorted(devices))) or None
+
+
+def _links_of(profile: Profile) -> dict[int | None, list[str]]:
+    """For each device its links in words, that to the host first."""
+    found: dict[int | None, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for (end, other), link in sorted(links(profile).items()):
+        if end != HOST:
+            found[end][link.name].append("host" if other == HOST else str(other))
+    return {
+        device: [f"{name} ({', '.join(others)})" for name, others in joined.items()]
+        for device, joined in found.items()
+    }
+
+
+def _accessible(profile: Profile) -> dict[int | None, set[int]]:
+    found: dict[int | None, set[int]] = defaultdict(set)
+    for row in profile.table("links").to_pylist() if profile.has("links") else ():
+        if row["has_peer_access"] and row["peer_device_id"] is not None:
+            found[row["device_id"]].add(row["peer_device_id"])
+            found[row["peer_device_id"]].add(row["device_id"])
+    return found
 
 
 def _counts(profile: Profile, table: str) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.copies import EACH_TRANSFER, HOST, Route, Times, end_name, transfer_times
+from gpuprof.analyses.links import link_between
 from gpuprof.analyses.timeline import timeline_of
 from gpuprof.analyses.transfers import bytes_per_s
 from gpuprof.intervals import Intervals, difference, union
@@ -25,6 +26,11 @@ PEER_MATRIX: Final = Schema(
         "total_ns": Column(INT, "ns", "Sum of durations; of staged ones, both halves."),
         "bytes": Column(INT, "B", "Bytes moved; null where unknown of one."),
         "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns."),
+        "link": Column(
+            TEXT, "", "What joins the two, such as NVLink 2 x2; null where the recording is silent."
+        ),
+        "peak_bytes_per_s": Column(INT, "B/s", "The link's peak in one direction."),
+        "peak_share": Column(FLOAT, "1", "bytes_per_s / peak_bytes_per_s."),
         "src_busy_ns": Column(
             INT, "ns", "At least one of them runs on the source; null for the host."
         ),
@@ -57,6 +63,9 @@ def peer_matrix(profile: Profile) -> pa.Table:
     of several rows run at once, each row counts the instant. Kernels that move data themselves
     (NCCL, direct loads) leave no copy: see `collectives`.
 
+    The link is known from nvprof's databases, or from a device's name (see `analyses.links`). A
+    staged copy crosses two links one after the other, and has none here.
+
     Args:
         profile: Needs ``memcpys`` and ``kernels``.
 
@@ -65,7 +74,9 @@ def peer_matrix(profile: Profile) -> pa.Table:
         `PEER_MATRIX`; no rows where nothing was transferred.
     """
     rows = profile.query(_SUMS).to_pylist()
-    return PEER_MATRIX.table([row | _ends(row) | _exposed(profile, row) for row in rows])
+    return PEER_MATRIX.table(
+        [row | _ends(row) | _peak(profile, row) | _exposed(profile, row) for row in rows]
+    )
 
 
 def _ends(row: dict[str, Any]) -> dict[str, Any]:
@@ -77,6 +88,15 @@ def _ends(row: dict[str, Any]) -> dict[str, Any]:
             (f"{end}_device_id", None if row[end] == HOST else row[end]),
         )
     }
+
+
+def _peak(profile: Profile, row: dict[str, Any]) -> dict[str, Any]:
+    link = None if row["path"] == "staged" else link_between(profile, row["src"], row["dst"])
+    if link is None:
+        return {}
+    peak, achieved = link.bytes_per_s, row["bytes_per_s"]
+    share = None if peak is None or achieved is None else achieved / peak
+    return {"link": link.name, "peak_bytes_per_s": peak, "peak_share": share}
 
 
 def _exposed(profile: Profile, row: dict[str, Any]) -> dict[str, int | None]:

@@ -29,7 +29,7 @@ _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"\d+")
 # A larger number in a file's name is a time or a process.
 _LARGEST_RANK: Final = 1_000_000
-_DEVICES, _RUNS = schema.DEVICES.name, schema.RUNS.name
+_DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
 # A process of a file whose number another one has as well: the file's place, then its number.
 _PROCESS_BITS: Final = 32
 _SHARED: Final = (
@@ -55,7 +55,7 @@ class _Part:
         found: set[int] = set()
         for name, table in self.tables.items():
             for column in columns:
-                if name not in (_DEVICES, _RUNS) and column in table.column_names:
+                if name not in (_DEVICES, _LINKS, _RUNS) and column in table.column_names:
                     found |= set(pc.unique(table[column]).to_pylist())
         return found - {None}
 
@@ -163,6 +163,12 @@ def _renumbered(
     maps = _device_maps(used, processes) if is_shared else own
     parts = [_mapped(p, _DEVICE_COLUMNS, m) for p, m in zip(parts, maps, strict=True)]
     parts = [_with_devices(part, found) for part, found in zip(parts, maps, strict=True)]
+    # Where a number means the same device to all, a link may join those of two processes.
+    everyone: _Numbers = {number: number for found in used for number in found}
+    parts = [
+        _with_links(part, found if is_shared else everyone)
+        for part, found in zip(parts, maps, strict=True)
+    ]
     return parts, (_SHARED,) if is_shared else ()
 
 
@@ -194,7 +200,7 @@ def _mapped(part: _Part, columns: Sequence[str], numbers: _Numbers) -> _Part:
     tables = dict(part.tables)
     for name, table in part.tables.items():
         for column in columns:
-            if column in table.column_names and name != _DEVICES:
+            if column in table.column_names and name not in (_DEVICES, _LINKS):
                 tables[name] = _with(tables[name], column, _looked_up(table[column], numbers))
     return replace(part, tables=tables)
 
@@ -217,6 +223,20 @@ def _with_devices(part: _Part, numbers: _Numbers) -> _Part:
     listed = {row["device_id"] for row in rows}
     rows += [{"device_id": n, "rank": part.rank} for n in numbers.values() if n not in listed]
     return replace(part, tables={**part.tables, _DEVICES: schema.DEVICES.table(rows)})
+
+
+def _with_links(part: _Part, numbers: _Numbers) -> _Part:
+    """The links between devices that were used; null is the host."""
+    ends = ("device_id", "peer_device_id")
+    new = {None: None, **numbers}
+    if _LINKS not in part.tables:
+        return part
+    rows = [
+        row | {end: new[row[end]] for end in ends}
+        for row in part.tables[_LINKS].to_pylist()
+        if all(row[end] in new for end in ends)
+    ]
+    return replace(part, tables={**part.tables, _LINKS: schema.LINKS.table(rows)})
 
 
 def _together(
@@ -249,7 +269,7 @@ def _moved(table: pa.Table, offsets: Mapping[str, int]) -> pa.Table:
 
 def _sorted(name: str, tables: Sequence[pa.Table]) -> pa.Table:
     table = pa.concat_tables(tables)
-    if name == _DEVICES:
+    if name in (_DEVICES, _LINKS):
         # Two stretches of one process list the same devices.
         return table.group_by(table.column_names, use_threads=False).aggregate([])
     return table.sort_by("start_ns") if "start_ns" in table.column_names else table

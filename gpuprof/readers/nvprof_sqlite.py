@@ -17,7 +17,7 @@ from gpuprof import schema
 from gpuprof.cuda import CUPTI_MEMORY_KINDS
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.profile import Origin, Profile, View
-from gpuprof.readers import nvprof_tables
+from gpuprof.readers import nvprof_links, nvprof_tables
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.demangle import demangled, is_mangled
 from gpuprof.readers.nsys_tables import Tables
@@ -84,6 +84,8 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
     sources: dict[str, pa.Table | View] = dict(nvprof_tables.views(database))
     if MARKER in file.columns:
         sources["nvtx_ranges"] = _ranges(file, origin_ns)
+    if (links := nvprof_links.links(file)) is not None:
+        sources["links"] = links
     if process_id is not None:
         run = {"run_id": 0, "process_id": process_id, "command": command}
         sources["runs"] = schema.RUNS.table([run])
@@ -257,6 +259,7 @@ READER: Final = Reader(
         "nvtx_ranges",
         "synchronizations",
         "devices",
+        "links",
         "runs",
     ),
     cannot="Work of further processes: nvprof writes a file for each.",

@@ -93,9 +93,9 @@ def _shifted(table: pa.Table, shift_ns: int, first_run: int) -> pa.Table:
 
 
 def _together(tables: list[pa.Table]) -> pa.Table:
-    """Rows after one another; a device that every recording lists is one device."""
+    """Rows after one another; a device or link that every recording lists is one."""
     table = pa.concat_tables(tables)
-    if table.schema.equals(schema.DEVICES.arrow):
+    if any(table.schema.equals(one.arrow) for one in (schema.DEVICES, schema.LINKS)):
         return table.group_by(table.column_names, use_threads=False).aggregate([])
     return table
 

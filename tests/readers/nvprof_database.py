@@ -36,8 +36,13 @@ TABLES = {
     ),
     "DEVICE": (
         "flags globalMemoryBandwidth globalMemorySize computeCapabilityMajor"
-        " computeCapabilityMinor id name isCudaVisible"
+        " computeCapabilityMinor id name uuid isCudaVisible"
     ),
+    "NVLINK": (
+        "nvlinkVersion typeDev0 typeDev1 idDev0 idDev1 flag physicalNvLinkCount portDev0"
+        " portDev1 bandwidth nvswitchConnected"
+    ),
+    "PCIE": "type id domain pcieGeneration linkRate linkWidth upstreamBus attr",
     "CONTEXT": "contextId deviceId computeApiKind nullStreamId",
     "NAME": "objectKind objectId name",
     "METRIC": "id value correlationId flags",
@@ -60,9 +65,13 @@ def write(path, strings=(), without=(), **rows):
     return path
 
 
+_BYTES = {("NAME", "objectId"), ("MARKER", "objectId"), ("DEVICE", "uuid"), ("PCIE", "id")}
+_BYTES |= {("NVLINK", name) for name in ("idDev0", "idDev1", "portDev0", "portDev1")}
+
+
 def _fill(database, table, columns, rows):
     declared = ", ".join(
-        f"{name} {'BLOB' if name == 'objectId' else 'INT'} NOT NULL" for name in columns
+        f"{name} {'BLOB' if (table, name) in _BYTES else 'INT'} NOT NULL" for name in columns
     )
     database.execute(
         f"CREATE TABLE {PREFIX}{table}(_id_ INTEGER PRIMARY KEY AUTOINCREMENT, {declared})"

@@ -2,13 +2,17 @@ import gzip
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UnknownFormatError
+from gpuprof.profile import Origin, Profile
 from gpuprof.readers import read_profile
+from gpuprof.readers.many import joined
+from gpuprof.schema import KERNELS, LINKS
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "kineto"
 UNIX_US = 1_700_000_000_000_000
@@ -86,6 +90,32 @@ def test_devices_of_the_same_number_on_two_hosts_are_not_one_device(tmp_path):
     ]
     assert sorted(rows(profile, "kernels", "device_id", "process_id")) == [(0, 101), (1, 100)]
     assert profile.origin.warnings[0].startswith("Several processes use devices of the same number")
+
+
+def linked(device):
+    """One process on a machine of three devices, of which it uses one."""
+    kernels = KERNELS.table([{"start_ns": 0, "end_ns": 5, "name": "k", "device_id": device}])
+    ends = ((0, None), (0, 1), (1, None), (1, 2))
+    links = [{"device_id": a, "peer_device_id": b, "link": f"{a}-{b}"} for a, b in ends]
+    source = Path(f"rank{device}.nvvp")
+    return Profile(
+        Origin(source, "nvprof-sqlite", "nvprof"),
+        {"kernels": kernels, "links": LINKS.table(links)},
+    )
+
+
+def test_links_join_devices_of_two_processes_of_one_host():
+    assert rows(joined([linked(0), linked(1)]), "links", "device_id", "peer_device_id") == [
+        (0, None),
+        (0, 1),
+        (1, None),
+    ]
+
+
+def test_links_between_two_hosts_are_unknown():
+    profile = joined([linked(1), replace(linked(1), origin=linked(0).origin)])
+
+    assert rows(profile, "links", "device_id", "peer_device_id") == [(0, None), (1, None)]
 
 
 def test_processes_of_the_same_number_on_two_hosts_are_not_one_process(tmp_path):

@@ -9,7 +9,7 @@ from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, Un
 from gpuprof.manifest import Manifest, begin_manifest, finish_manifest
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import run_folder
-from gpuprof.schema import DEVICES, KERNELS, RUNS
+from gpuprof.schema import DEVICES, KERNELS, LINKS, RUNS
 
 LOG = """==7== NVPROF is profiling process 7, command: ./a
 ==7== Profiling result:
@@ -127,6 +127,7 @@ def one_process(epoch_ns, start):
             "kernels": KERNELS.table(kernels),
             "runs": RUNS.table([{"run_id": 0, "process_id": start}]),
             "devices": DEVICES.table([{"device_id": 0, "name": "K80"}]),
+            "links": LINKS.table([{"device_id": 0, "link": "PCIe 3 x16"}]),
         },
     )
 
@@ -143,6 +144,7 @@ def test_recordings_of_several_processes_share_one_clock(folder, monkeypatch):
     ]
     assert joined.table("runs")["run_id"].to_pylist() == [0, 1]
     assert joined.table("devices")["name"].to_pylist() == ["K80"]
+    assert joined.table("links")["link"].to_pylist() == ["PCIe 3 x16"]
     assert joined.origin.warnings == ("Same doubt.",)
 
 
