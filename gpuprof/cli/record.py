@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from gpuprof.cli.options import time_in_ns
 from gpuprof.launch import RECORDERS
 from gpuprof.launch.choice import AUTO
 from gpuprof.launch.contract import Program
+from gpuprof.launch.printed import printed_command
 from gpuprof.launch.program import executable, module, script
 from gpuprof.launch.recording import Options, Outcome, record
 
@@ -48,6 +50,19 @@ class _Command(click.Command):
     help="Folder for the run; by default a new one under gpuprof-runs.",
 )
 @click.option("--force", is_flag=True, help="Replace the run that is in the folder already.")
+@click.option(
+    "--timeout",
+    "timeout_ns",
+    metavar="TIME",
+    callback=time_in_ns,
+    help="Stop a program that runs longer, as 90s or 1.5s: as Ctrl-C does, then harder.",
+)
+@click.option(
+    "--print-command",
+    "is_printed",
+    is_flag=True,
+    help="Print the profiler's command, to run it elsewhere, and record nothing.",
+)
 @click.option("-m", "as_module", is_flag=True, help="What follows is a module, as in python -m.")
 @click.argument(
     "words", nargs=-1, required=True, metavar="SCRIPT [ARGS]...", type=click.UNPROCESSED
@@ -58,6 +73,8 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     variant: str | None,
     folder: Path | None,
     force: bool,
+    timeout_ns: int | None,
+    is_printed: bool,
     as_module: bool,
     as_executable: bool,
     words: tuple[str, ...],
@@ -78,7 +95,10 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
         gpuprof record -- python3 train.py
     """  # noqa: D301 - click reads the escape: keep these lines as they are
     program = _program(words, as_module=as_module, as_executable=as_executable)
-    options = Options(recorder, variant, folder, force)
+    if is_printed:
+        click.echo(printed_command(recorder, program, folder, RECORDERS))
+        return 0
+    options = Options(recorder, variant, folder, force, timeout_ns)
     outcome = record(program, options, _say)
     return _tell(outcome)
 

@@ -21,16 +21,26 @@ def chosen(name: str, program: Program, recorders: Sequence[Recorder]) -> tuple[
         UsageError: There is none of this name.
         RecordError: It cannot record this program here; under ``auto``: none can.
     """
-    by_name = {recorder.name: recorder for recorder in recorders}
     if name == AUTO:
-        return _best(program, by_name)
-    if name not in by_name:
-        msg = f"there is no recorder {name}"
-        raise UsageError(msg, f"Recorders: {', '.join([AUTO, *by_name])}.")
-    obstacle = by_name[name].obstacle(program)
+        return _best(program, {recorder.name: recorder for recorder in recorders})
+    recorder = named(name, recorders)
+    obstacle = recorder.obstacle(program)
     if obstacle is not None:
         raise obstacle
-    return by_name[name], "as asked for"
+    return recorder, "as asked for"
+
+
+def named(name: str, recorders: Sequence[Recorder]) -> Recorder:
+    """The recorder of this name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    for recorder in recorders:
+        if recorder.name == name:
+            return recorder
+    msg = f"there is no recorder {name}"
+    raise UsageError(msg, f"Recorders: {', '.join([AUTO, *(r.name for r in recorders)])}.")
 
 
 def _best(program: Program, by_name: dict[str, Recorder]) -> tuple[Recorder, str]:

@@ -39,12 +39,14 @@ class Ended:
         wall_seconds: From its start to its end.
         output_bytes: What the program printed, both streams.
         interrupted: Whether a signal was passed on to it (Ctrl-C and the like).
+        timed_out: Whether it was stopped because its time was over.
     """
 
     exit_status: int
     wall_seconds: float
     output_bytes: int
     interrupted: bool = False
+    timed_out: bool = False
 
 
 @dataclass(frozen=True)

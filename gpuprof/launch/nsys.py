@@ -7,6 +7,7 @@ https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "CLI Profile Comman
 import errno
 import re
 import shutil
+import signal
 import subprocess
 from contextlib import closing
 from functools import cache
@@ -32,6 +33,7 @@ _GPU_TABLES: Final = (
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
 )
 _PUSH_POP, _START_END = 59, 60
+_SIGNAL_BASE: Final = 128
 _FULL: Final = "No space left on device"
 
 
@@ -53,7 +55,7 @@ def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
     words.append(f"--trace={','.join(_traceable(options))}")
     # Without CPU samples the report takes a second to write, not many.
     words += ["--sample=none", "--cpuctxsw=none"]
-    if "--cuda-graph-trace" in options:
+    if not options or "--cuda-graph-trace" in options:
         # A graph recorded as a whole hides its kernels and copies.
         words.append("--cuda-graph-trace=node")
     return [*words, *arguments]
@@ -78,7 +80,7 @@ def finish(run: Run, ended: Ended) -> Recorded:
     return Recorded(
         recordings=(EXPORT,),
         nothing_recorded=nothing,
-        warnings=(*interrupted, *_range_warnings(run, rows["ranges"])),
+        warnings=(*interrupted, *_lost(ended), *_range_warnings(run, rows["ranges"])),
         devices=described_gpus(),
     )
 
@@ -98,7 +100,8 @@ def failed_to_start(run: Run, ended: Ended) -> bool:
 
 @cache
 def _help_text() -> str:
-    return _output(["nsys", "profile", "--help"])
+    """Empty where nsys is not installed, for a command that is to run elsewhere."""
+    return _output(["nsys", "profile", "--help"]) if shutil.which("nsys") else ""
 
 
 def _traceable(options: str) -> list[str]:
@@ -171,6 +174,14 @@ def _rows(export: Path) -> dict[str, int]:
             query = "SELECT count(*) FROM NVTX_EVENTS WHERE eventType IN (?, ?)"
             ranges = connection.execute(query, (_PUSH_POP, _START_END)).fetchone()[0]
     return {"gpu": sum(count.values()), "ranges": ranges}
+
+
+def _lost(ended: Ended) -> tuple[str, ...]:
+    """Nsys takes events over in pieces; Ctrl-C lets a Python program hand over the last one."""
+    number = ended.exit_status - _SIGNAL_BASE
+    if number <= 0 or number == signal.SIGINT:
+        return ()
+    return (f"Signal {number} ended the program: what nsys had not taken over yet is lost.",)
 
 
 def _range_warnings(run: Run, ranges: int) -> tuple[str, ...]:

@@ -25,13 +25,14 @@ class Output:
     def write(self, stream: int, data: bytes) -> None:
         """Pass bytes on as they are."""
         self.size += len(data)
-        if stream not in self._gone:
-            self._show(stream, data)
+        # Kept before it is shown: what was seen is there after a kill.
         if self.log_error is None:
             try:
                 self.log.write(data)
             except OSError as error:
                 self.log_error = error
+        if stream not in self._gone:
+            self._show(stream, data)
 
     def _show(self, stream: int, data: bytes) -> None:
         try:

@@ -8,6 +8,7 @@ pipes of gpuprof as the program's streams, says its process id, and becomes the 
 
 import os
 import selectors
+import signal
 import subprocess
 import threading
 import time
@@ -27,6 +28,8 @@ _F_SETPIPE_SZ: Final = 1031
 # A process that the program left behind may hold its streams open, and print, for ever.
 _LINGER_SECONDS: Final = 1.0
 _MOST_LINGERING_BYTES: Final = 4 * _CHUNK_BYTES
+# Between Ctrl-C, SIGTERM and SIGKILL to a program that has used up its time.
+_GRACE_SECONDS: Final = 10.0
 _SHELL: Final = 'exec >{out} 2>{err}; echo $$ >{said}; exec "$@"'
 
 
@@ -48,6 +51,7 @@ def run_program(
     environment: Mapping[str, str],
     output: Output,
     wrapping: Wrapping | None = None,
+    timeout_seconds: float | None = None,
 ) -> Ended:
     """Run a program to its end, showing and keeping its output as it comes.
 
@@ -56,12 +60,14 @@ def run_program(
         environment: All of its variables.
         output: Takes what it prints.
         wrapping: The profiler before it; None to run it as it is.
+        timeout_seconds: After which it is stopped as by Ctrl-C, then harder; None for never.
 
     Raises:
         RecordError: It cannot be started.
     """
     pipes = _Pipes()
     signals = Signals()
+    alarm = _Alarm(signals, timeout_seconds)
     started = time.perf_counter()
     try:
         with handling(signals.handle):
@@ -70,11 +76,13 @@ def run_program(
             if wrapping is None:
                 pipes.hand_over()
                 signals.running(process.pid)
-            status = _Relay(pipes, signals, output).until_end(process)
+            status = _Relay(pipes, signals, output, alarm).until_end(process)
     finally:
         pipes.close()
     seconds = time.perf_counter() - started
-    return Ended(as_exit_status(status), seconds, output.size, bool(signals.received))
+    return Ended(
+        as_exit_status(status), seconds, output.size, bool(signals.received), alarm.has_rung
+    )
 
 
 def as_exit_status(returncode: int) -> int:
@@ -158,13 +166,34 @@ def _start(
         raise RecordError(msg) from error
 
 
+class _Alarm:
+    """Stops a program that has used up its time: as Ctrl-C would, and harder each time."""
+
+    def __init__(self, signals: Signals, seconds: float | None) -> None:
+        self._signals = signals
+        self._next = None if seconds is None else time.monotonic() + seconds
+        self.has_rung = False
+
+    def seconds_left(self) -> float | None:
+        """Until it rings; None for never."""
+        return None if self._next is None else max(0, self._next - time.monotonic())
+
+    def ring_if_due(self) -> None:
+        """Stop the program if its time is over."""
+        if self.seconds_left() == 0:
+            self.has_rung = True
+            self._next = time.monotonic() + _GRACE_SECONDS
+            self._signals.handle(signal.SIGINT)
+
+
 class _Relay:
     """Passes on what comes until the process has ended and its streams are dry."""
 
-    def __init__(self, pipes: _Pipes, signals: Signals, output: Output) -> None:
+    def __init__(self, pipes: _Pipes, signals: Signals, output: Output, alarm: _Alarm) -> None:
         self._pipes = pipes
         self._signals = signals
         self._output = output
+        self._alarm = alarm
         self._selector = selectors.DefaultSelector()
         self._deadline: float | None = None
         self._lingering_bytes = 0
@@ -181,6 +210,8 @@ class _Relay:
             while self._deadline is None or self._more():
                 for key, _ in self._selector.select(self._patience()):
                     key.data(key.fd)
+                if self._deadline is None:
+                    self._alarm.ring_if_due()
         waiter.join()
         self._signals.ended()
         return process.wait()
@@ -193,7 +224,9 @@ class _Relay:
         return self._patience() != 0 or bool(self._selector.select(0))
 
     def _patience(self) -> float | None:
-        return None if self._deadline is None else max(0, self._deadline - time.monotonic())
+        if self._deadline is None:
+            return self._alarm.seconds_left()
+        return max(0, self._deadline - time.monotonic())
 
     def _wake_at_end(self, pid: int) -> None:
         # Not reaped here: as long as signals may be sent, its id must not become another's.

@@ -32,6 +32,7 @@ from gpuprof.manifest import (
     begin_manifest,
     finish_manifest,
 )
+from gpuprof.units import NS_PER_S
 
 _ATTEMPTS: Final = 2
 _BLOCK_BYTES: Final = 4096
@@ -46,12 +47,14 @@ class Options:
         variant: Label of the run in comparisons; by default the name of its folder.
         folder: Where to; by default a new one under ``gpuprof-runs``.
         force: Whether to replace a run that is in the folder already.
+        timeout_ns: After which the program is stopped; None for never.
     """
 
     recorder: str = AUTO
     variant: str | None = None
     folder: Path | None = None
     force: bool = False
+    timeout_ns: int | None = None
 
 
 class Outcome(NamedTuple):
@@ -93,7 +96,7 @@ def record(
         begin_manifest(folder, manifest)
         say(f"Recording with {recorder.name} ({reason}) into {folder}")
         run = Run(program, folder.resolve(), manifest.variant)
-        ended = _run(run, recorder)
+        ended = _run(run, recorder, options)
         with handling(_Patience(say).handle):
             recorded = recorder.finish(run, ended)
             _check_space(run.folder)
@@ -137,15 +140,15 @@ def _whole_or_none(folder: Path) -> Iterator[None]:
         raise
 
 
-def _run(run: Run, recorder: Recorder) -> Ended:
+def _run(run: Run, recorder: Recorder, options: Options) -> Ended:
     for attempt in range(1, _ATTEMPTS + 1):
-        ended = _run_once(run, recorder)
+        ended = _run_once(run, recorder, options)
         if attempt == _ATTEMPTS or not recorder.retry(run, ended):
             break
     return ended
 
 
-def _run_once(run: Run, recorder: Recorder) -> Ended:
+def _run_once(run: Run, recorder: Recorder, options: Options) -> Ended:
     environment = environment_of({**recorder.environment(run), RUN_DIR_VARIABLE: str(run.folder)})
     # Unbuffered, so that the log of a run that is killed is whole.
     with (
@@ -155,7 +158,8 @@ def _run_once(run: Run, recorder: Recorder) -> Ended:
         output = Output(log)
         command = recorder.command
         wrapping = None if command is None else Wrapping(partial(command, run), recorder_log)
-        ended = run_program(run.program.arguments, environment, output, wrapping)
+        seconds = None if options.timeout_ns is None else options.timeout_ns / NS_PER_S
+        ended = run_program(run.program.arguments, environment, output, wrapping, seconds)
     if output.log_error is not None:
         raise output.log_error
     return ended
@@ -179,6 +183,9 @@ def _first_manifest(recorder: Recorder, program: Program, variant: str) -> Manif
 def _last_manifest(manifest: Manifest, run: Run, ended: Ended, recorded: Recorded) -> Manifest:
     epochs, doubts = marked_epochs(run.folder)
     status = ended.exit_status if recorded.exit_status is None else recorded.exit_status
+    late = (
+        ("The program was stopped: it ran for longer than --timeout.",) if ended.timed_out else ()
+    )
     return replace(
         manifest,
         wall_seconds=round(ended.wall_seconds, 3),
@@ -188,5 +195,5 @@ def _last_manifest(manifest: Manifest, run: Run, ended: Ended, recorded: Recorde
         devices=recorded.devices,
         epochs=epochs,
         seconds_per_epoch=mean_seconds(epochs),
-        warnings=(*recorded.warnings, *doubts),
+        warnings=(*late, *recorded.warnings, *doubts),
     )

@@ -2,13 +2,21 @@
 
 # ruff: noqa: N802, SLF001 - the names of CUDA, and the way ctypes.byref is followed
 
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from gpuprof.errors import MissingToolError, UsageError
-from gpuprof.launch import choice, gpus
+from gpuprof.launch import RECORDERS, choice, gpus, nsys
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorded, Recorder
 from gpuprof.launch.gpus import Gpu
+from gpuprof.launch.printed import printed_command
 
 PROGRAM = Program(("python", "train.py"))
 K80 = Gpu("Tesla K80", (3, 7), 12 << 30)
@@ -148,3 +156,48 @@ def test_machine_without_a_driver_has_no_gpus(monkeypatch):
 
     assert gpus.gpus.__wrapped__() == ()
     assert gpus.why_no_gpu() == "no NVIDIA driver here"
+
+
+class TestPrintedCommand:
+    def printed(self, name, folder=None, *words):
+        program = Program((sys.executable, *words), None)
+        return printed_command(name, program, folder, RECORDERS)
+
+    def test_nsys_is_printed_for_a_machine_that_has_it(self, monkeypatch):
+        monkeypatch.setenv("PATH", "/nowhere")
+        nsys._help_text.cache_clear()
+
+        line = self.printed("auto", None, "train.py", "--name", "a b")
+
+        nsys._help_text.cache_clear()
+        assert line == (
+            "nsys profile --output=nsys.nsys-rep --force-overwrite=true "
+            "--trace=cuda,nvtx,cublas,cudnn --sample=none --cpuctxsw=none "
+            "--cuda-graph-trace=node python3 train.py --name 'a b'"
+        )
+
+    def test_the_folder_is_made_by_the_line_itself(self):
+        line = self.printed("nvprof", Path("my runs/x"), "train.py")
+
+        assert line.startswith("mkdir -p 'my runs/x' && nvprof --profile-child-processes ")
+        assert shlex.split(line)[-2:] == ["python3", "train.py"]
+
+    def test_a_recorder_without_a_command_says_what_to_do_instead(self):
+        with pytest.raises(UsageError, match="works inside the program and has no command"):
+            self.printed("tensorflow", None, "train.py")
+
+
+@pytest.mark.profilers
+@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
+def test_a_printed_command_runs_in_a_shell_as_it_is(tmp_path):
+    (tmp_path / "train.py").write_text("import sys; print(sys.argv[1:])")
+    root = Path(__file__).parent.parent.parent
+    words = [sys.executable, "-m", "gpuprof", "record", "--print-command", "-o", "a b", "train.py"]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    line = subprocess.check_output([*words, "x y"], cwd=tmp_path, env=environment, text=True)
+
+    assert not (tmp_path / "a b").exists()
+    said = subprocess.check_output(["sh", "-c", line], cwd=tmp_path, text=True)
+
+    assert "['x y']" in said
+    assert (tmp_path / "a b" / "nsys.nsys-rep").stat().st_size > 0

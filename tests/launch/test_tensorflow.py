@@ -127,6 +127,7 @@ class TestHowProgramsEnd:
             pytest.param("terminate", 143, id="SIGTERM"),
             pytest.param("leave-at-once", 3, id="os._exit"),
             pytest.param("abort", 134, id="abort"),
+            pytest.param("kill", 137, id="SIGKILL"),
         ],
     )
     def test_a_program_that_is_killed_keeps_its_closed_windows(self, tmp_path, ending, status):
@@ -145,6 +146,17 @@ class TestHowProgramsEnd:
         assert per_execution == {1.0}
         lost = "the program was killed or left at once: what its last window saw is lost"
         assert lost in manifest(folder)["warnings"]
+
+    def test_a_program_that_hangs_keeps_every_step(self, tmp_path):
+        folder = tmp_path / "run"
+        done = record(folder, "--timeout", "12s", PROGRAMS / "endings.py", "hang")
+
+        assert done.returncode == 130, done.stderr
+        assert done.stdout == "trained\n"
+        assert recorded(folder)["functions"][0]["executions"] == 20
+        assert manifest(folder)["warnings"][0] == (
+            "The program was stopped: it ran for longer than --timeout."
+        )
 
     def test_a_script_with_a_profiler_of_its_own_is_left_in_peace(self, tmp_path):
         folder = tmp_path / "run"

@@ -42,6 +42,13 @@ match sys.argv[1]:
         time.sleep(10)
     case "leave-at-once":
         os._exit(3)
+    case "kill":  # as the kernel does when memory runs out
+        os.kill(os.getpid(), signal.SIGKILL)
+    case "hang":
+        sys.stdout.write("trained\n")
+        sys.stdout.flush()
+        while True:
+            time.sleep(60)
     case "abort":
         os.abort()
     case "own-profiler":

@@ -1,0 +1,37 @@
+"""A profiler's command as ``gpuprof record`` would run it, to run it without gpuprof."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuprof.errors import UsageError
+from gpuprof.launch.choice import AUTO, named
+from gpuprof.launch.contract import Program, Recorder, Run
+
+_BY_DEFAULT = "nsys"
+
+
+def printed_command(
+    name: str, program: Program, folder: Path | None, recorders: Sequence[Recorder]
+) -> str:
+    """One line for a shell; nothing is checked here, as it is to run elsewhere.
+
+    Args:
+        name: Of a recorder; ``auto`` stands for nsys.
+        program: What it records; the interpreter that runs gpuprof becomes ``python3``.
+        folder: Where its files go, made by the line itself; None for the current one.
+        recorders: Those to choose from.
+
+    Raises:
+        UsageError: There is no such recorder, or it has no command.
+    """
+    recorder = named(_BY_DEFAULT if name == AUTO else name, recorders)
+    if recorder.command is None:
+        msg = f"the recorder {recorder.name} works inside the program and has no command"
+        hint = "Install gpuprof there and record with it, or print the one of --recorder nsys."
+        raise UsageError(msg, hint)
+    python, *rest = program.arguments
+    words = ("python3" if python == sys.executable else python, *rest)
+    line = shlex.join(recorder.command(Run(program, folder or Path()), words))
+    return line if folder is None else f"mkdir -p {shlex.quote(str(folder))} && {line}"
