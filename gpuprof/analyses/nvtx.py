@@ -4,6 +4,7 @@ A range holds the launches of its own thread between its start and its end; a ``
 range, which may end on another thread, holds those of its whole process.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.launches import (
-    NOT_FOUND,
     UNKNOWN,
     Launches,
     Numbers,
@@ -152,18 +152,22 @@ def innermost(held: Ranges, found: Launches) -> Int64s:
 
 def usual_range(profile: Profile, process: Numbers, correlation: Numbers) -> str | None:
     """Text of the innermost range around most of some launches; None where none is."""
+    texts = Counter(t for t in ranges_around(profile, process, correlation) if t is not None)
+    return max(sorted(texts), key=lambda text: texts[text], default=None)
+
+
+def ranges_around(profile: Profile, process: Numbers, correlation: Numbers) -> list[str | None]:
+    """Text of the innermost range around each of some launches; None where none is."""
     held, found = ranges_of(profile), launches(profile)
     mine = held.take(np.flatnonzero(held.thread != ALL_THREADS))
     every = found.activities
     index = launching_call(
         (process, correlation), (every.process, every.correlation), found.launch_ns
     )
-    inner = profile.once(_innermost_of_threads)[index[index != NOT_FOUND]]
-    inner = inner[inner != NO_RANGE]
-    if not len(inner):
-        return None
-    label, calls = np.unique(mine.label[inner], return_counts=True)
-    return mine.labels[int(label[np.argmax(calls)])][0]
+    # What is not found has the index -1, which is that of the last one here.
+    inner = np.append(profile.once(_innermost_of_threads), NO_RANGE)[index]
+    label = np.append(mine.label, NO_RANGE)[inner]
+    return [None if number == NO_RANGE else mine.labels[number][0] for number in label.tolist()]
 
 
 def _innermost_of_threads(profile: Profile) -> Int64s:

@@ -1,0 +1,244 @@
+"""Copies that every training step makes again: of constants, or of the same size and place."""
+
+import re
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.copies import EACH_TRANSFER, HOST, end_name
+from gpuprof.analyses.launches import UNKNOWN, Numbers, read_columns
+from gpuprof.analyses.nvtx import ranges_around
+from gpuprof.analyses.step_windows import StepWindows, step_windows
+from gpuprof.analyses.steps import in_part
+from gpuprof.analyses.timeline import timeline_of
+from gpuprof.intervals import Int64s, covered_within
+from gpuprof.profile import Profile
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.units import NS_PER_S
+
+REPEATED_TRANSFERS: Final = Schema(
+    "repeated_transfers",
+    "all copies of one size from one memory to another that one place makes in every step",
+    {
+        "process_id": Column(INT, "1", "Process; null where unknown."),
+        "src": Column(TEXT, "", "Memory copied from: host, device N, CPU:0, ...", required=True),
+        "dst": Column(TEXT, "", "Memory copied to.", required=True),
+        "copy_bytes": Column(INT, "B", "Size of each copy; null where unknown."),
+        "steps": Column(INT, "1", "Steps, in each of which it is copied.", required=True),
+        "step_source": Column(
+            TEXT, "", "What tells steps: ranges, a detected pattern, or a function.", required=True
+        ),
+        "calls_per_step": Column(FLOAT, "1", "Copies per step.", required=True),
+        "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where unknown."),
+        "total_ns": Column(INT, "ns", "Time of all of them; null where no times were recorded."),
+        "exposed_ns": Column(
+            INT, "ns", "The part of total_ns at which no kernel runs on the destination."
+        ),
+        "is_constant": Column(
+            FLAG, "", "Whether it is known to be the same bytes; null where only the size is."
+        ),
+        "range": Column(TEXT, "", "NVTX range that launched it; null where unknown."),
+        "src_operation": Column(
+            TEXT, "", "What made it: the operation, or the kernel that ended last on the source."
+        ),
+        "dst_operation": Column(
+            TEXT, "", "What takes it: the operation, or the kernel that starts next."
+        ),
+        "suggestion": Column(TEXT, "", "What to try.", required=True),
+    },
+)
+
+_LEAST_STEPS: Final = 3
+_ROWS: Final = 20
+# How far before or after a copy what makes or takes it is looked for.
+_NEAR_NS: Final = NS_PER_S
+_DIGITS: Final = re.compile(r"\d+")
+# What is copied back to the host are results, which differ from step to step.
+_COPIES: Final = f"""
+    SELECT src, dst, bytes, start_ns, end_ns, duration_ns,
+        coalesce(process_id, {UNKNOWN}) AS process, coalesce(correlation_id, {UNKNOWN})
+    FROM {EACH_TRANSFER}
+    WHERE src <> dst AND dst <> {HOST} AND path <> 'uvm' AND bytes > 0 ORDER BY start_ns"""
+
+Row = dict[str, Any]
+
+
+class _Copies(NamedTuple):
+    """Copies to devices, one element each, in the order of their starts."""
+
+    src: Numbers
+    dst: Numbers
+    bytes: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    duration_ns: Int64s
+    process: Numbers
+    correlation: Numbers
+
+    def take(self, chosen: npt.NDArray[Any]) -> "_Copies":
+        return _Copies(*(column[chosen] for column in self))
+
+
+def repeated_transfers(profile: Profile) -> pa.Table:
+    """Find what every step copies to a device again.
+
+    The contents of copies are not recorded: copies of the same size between the same memories,
+    launched in the same NVTX range, in every one of at least three steps, may be the same bytes
+    (a table, a mask, weights that do not change), or the next batch. Only where TensorFlow says
+    that a constant is copied, it is certain. Copies to the host are left out: they are results.
+
+    Args:
+        profile: Needs ``memcpys`` and ``kernels``, with steps that can be told (see `steps`); or
+            ``tensor_copies``, ``functions`` and ``operations`` of TensorFlow, of which constants
+            and variables that another device reads are named.
+
+    Returns:
+        At most twenty rows, the longest exposed and the largest first, columns as in
+        `REPEATED_TRANSFERS`; none where nothing tells steps.
+    """
+    rows = _tensors(profile) if profile.has("tensor_copies", "functions", "operations") else []
+    if profile.has("memcpys", "kernels"):
+        rows += _copies_again(profile)
+    rows.sort(key=_cost)
+    return REPEATED_TRANSFERS.table(rows[:_ROWS])
+
+
+def _cost(row: Row) -> tuple[int, int, float, str]:
+    return (
+        -(row.get("exposed_ns") or 0),
+        -(row.get("total_ns") or 0),
+        -(row["bytes_per_step"] or 0),
+        row["src"] + row["dst"],
+    )
+
+
+def _copies_again(profile: Profile) -> list[Row]:
+    every = _Copies(*read_columns(profile, _COPIES, len(_Copies._fields)))
+    if not len(every.start_ns):
+        return []
+    rows = [row for series in step_windows(profile) for row in _of_series(profile, series, every)]
+    rows.sort(key=_cost)
+    return _with_kernels(profile, rows[:_ROWS])
+
+
+def _of_series(profile: Profile, series: StepWindows, every: _Copies) -> list[Row]:
+    steps = in_part(series, profile)
+    if len(steps) < _LEAST_STEPS:
+        return []
+    start, end = series.start_ns[steps], series.end_ns[steps]
+    step = np.searchsorted(start, every.start_ns, side="right") - 1
+    is_ours = (step >= 0) & (every.start_ns < end[np.maximum(step, 0)])
+    is_ours &= (
+        np.isin(every.dst, series.devices)
+        if series.process_id is None
+        else every.process == series.process_id
+    )
+    chosen, step = every.take(is_ours), step[is_ours]
+    places, names = _places(profile, series, chosen)
+    columns = np.stack([chosen.src, chosen.dst, chosen.bytes, places])
+    _, member = np.unique(columns, axis=1, return_inverse=True)
+    rows = []
+    for index in range(int(member.max(initial=-1)) + 1):
+        mine = np.flatnonzero(member == index)
+        if len(np.unique(step[mine])) == len(steps):
+            name = names[int(places[mine[0]])] if names else None
+            rows.append(_row(profile, series, chosen.take(mine), len(steps)) | {"range": name})
+    return rows
+
+
+def _places(
+    profile: Profile, series: StepWindows, copies: _Copies
+) -> tuple[Int64s, list[str | None]]:
+    """A number for the range that launched each copy, and the ranges' names by number.
+
+    Ranges that differ in digits alone are one place: they often number the step.
+    """
+    whole = profile.whole or profile
+    if not whole.has("nvtx_ranges", "api_calls"):
+        return np.zeros(len(copies.src), np.int64), []
+    texts = ranges_around(whole, copies.process, copies.correlation)
+    alike = [None if text is None else _DIGITS.sub("#", text) for text in texts]
+    alike = [None if text == series.text else text for text in alike]
+    names = sorted(set(alike), key=str)
+    number = {name: index for index, name in enumerate(names)}
+    return np.array([number[text] for text in alike], np.int64), names
+
+
+def _row(profile: Profile, series: StepWindows, copies: _Copies, steps: int) -> Row:
+    src, dst, size = int(copies.src[0]), int(copies.dst[0]), int(copies.bytes[0])
+    kernels = timeline_of(profile.whole or profile, dst).kernels
+    hidden = covered_within(kernels, copies.start_ns, copies.end_ns)
+    calls = len(copies.src)
+    return {
+        "process_id": series.process_id,
+        "src": end_name(src),
+        "dst": end_name(dst),
+        "copy_bytes": size,
+        "steps": steps,
+        "step_source": series.source,
+        "calls_per_step": calls / steps,
+        "bytes_per_step": calls * size / steps,
+        "total_ns": int(copies.duration_ns.sum()),
+        "exposed_ns": int(np.maximum(copies.duration_ns - hidden, 0).sum()),
+        "suggestion": _suggestion(end_name(src), end_name(dst)),
+        "first": (src, dst, int(copies.start_ns[0]), int(copies.end_ns[0])),
+    }
+
+
+def _suggestion(src: str, dst: str) -> str:
+    return f"if it is the same data in every step, copy it from {src} to {dst} once and keep it"
+
+
+def _with_kernels(profile: Profile, rows: list[Row]) -> list[Row]:
+    """The kernels on both sides of each row's first copy: a hint at what makes and takes it."""
+    if not rows:
+        return []
+    firsts = [row.pop("first") for row in rows]
+    values = ", ".join(f"({number}, {', '.join(map(str, f))})" for number, f in enumerate(firsts))
+    low = min(start for _, _, start, _ in firsts) - _NEAR_NS
+    high = max(end for _, _, _, end in firsts) + _NEAR_NS
+    found = profile.query(f"""
+        SELECT number,
+            arg_max(name, k.end_ns) FILTER (device_id = src AND k.end_ns <= copy_start_ns)
+                AS src_operation,
+            arg_min(name, k.start_ns) FILTER (device_id = dst AND k.start_ns >= copy_end_ns)
+                AS dst_operation
+        FROM (VALUES {values}) AS v(number, src, dst, copy_start_ns, copy_end_ns)
+            CROSS JOIN (SELECT name, device_id, start_ns, end_ns FROM whole.kernels
+                WHERE start_ns BETWEEN {low} AND {high}) k
+        GROUP BY number""").to_pylist()
+    kernels = {row.pop("number"): row for row in found}
+    return [row | kernels.get(number, {}) for number, row in enumerate(rows)]
+
+
+def _tensors(profile: Profile) -> list[Row]:
+    """Constants and variables that every step copies to another device."""
+    rows = profile.query("""
+        SELECT c.src_device AS src, c.dst_device AS dst, c.bytes_per_call AS copy_bytes,
+            f.executions AS steps, 'function' AS step_source, c.calls / f.executions AS
+            calls_per_step, c.bytes / f.executions AS bytes_per_step, c.src_operation,
+            c.dst_operation, CASE WHEN o.operation_type = 'Const' THEN true END AS is_constant
+        FROM tensor_copies c JOIN functions f ON f.function = c.function AND f.is_step
+            JOIN (SELECT DISTINCT function, operation, operation_type FROM operations) o
+                ON o.function = c.function AND o.operation = c.src_operation
+        WHERE NOT c.is_control AND o.operation_type IN ('Const', 'ReadVariableOp')
+            AND c.calls >= f.executions""").to_pylist()
+    return [row | {"suggestion": _tensor_suggestion(row)} for row in rows]
+
+
+def _tensor_suggestion(row: Row) -> str:
+    if row["is_constant"]:
+        return f"make the constant under tf.device({row['dst']!r}), where it is taken"
+    return f"place the variable on {row['dst']}, where it is read, or read it once per step there"
+
+
+ANALYSIS: Final = Analysis(
+    "Copies that every step makes again",
+    REPEATED_TRANSFERS,
+    (),
+    repeated_transfers,
+    needs_any_of=("memcpys", "tensor_copies"),
+)
