@@ -2,10 +2,14 @@
 
 It is the only thing that recording and reading share. Nothing of the environment is kept in
 it: no variables and no host name. A folder without it is no run; it is written last.
+
+Repeats of one variant are runs side by side in a folder of their own, which has no manifest:
+``dual/run-1``, ``dual/run-2``, ...
 """
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -23,6 +27,7 @@ FORMAT_VERSION: Final = 1
 
 # Names the run's folder to the program, so that gpuprof.epoch() can write its marks there.
 RUN_DIR_VARIABLE: Final = "GPUPROF_RUN_DIR"
+_REPEAT: Final = re.compile(r"run-([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,15 @@ def _typed(value: Any, annotation: object) -> Any:  # noqa: ANN401 - whatever JS
     if not isinstance(value, list):
         raise TypeError(value)
     return tuple(value)
+
+
+def repeats(folder: Path) -> tuple[Path, ...]:
+    """The runs ``run-1``, ``run-2``, ... in a folder of repeats, in order; none in any other."""
+    if not folder.is_dir() or is_run(folder):
+        return ()
+    named = ((_REPEAT.fullmatch(entry.name), entry) for entry in folder.iterdir())
+    found = {int(match[1]): entry for match, entry in named if match and is_run(entry)}
+    return tuple(found[number] for number in sorted(found))
 
 
 def is_run(folder: Path) -> bool:

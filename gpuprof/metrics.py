@@ -10,6 +10,7 @@ from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
 
 _GPU: Final = "summed over devices; null where not recorded or where rows may be missing"
+_BUSIEST: Final = "on the device that is busy longest; null for summaries"
 
 VARIANTS: Final = Schema(
     "variants",
@@ -18,6 +19,9 @@ VARIANTS: Final = Schema(
         "variant": Column(TEXT, "", "Label.", required=True),
         "source": Column(TEXT, "", "File or folder that was read.", required=True),
         "tool": Column(TEXT, "", "Tool that recorded it.", required=True),
+        "runs": Column(INT, "1", "Its runs; the figures are those of the median one."),
+        "devices": Column(INT, "1", "Devices that did any work; null for summaries."),
+        "device_names": Column(TEXT, "", "Their models; null where not recorded."),
         "gpu_activity_ns": Column(INT, "ns", f"All kernels, copies and memsets, {_GPU}."),
         "implied_gpu_activity_ns": Column(
             INT, "ns", "What an excerpt's printed shares imply for it; null for whole tables."
@@ -52,9 +56,21 @@ VARIANTS: Final = Schema(
             "ns",
             "Transfers while no kernel runs, on the device that waits longest; null for summaries.",
         ),
+        "exposed_transfer_share": Column(
+            FLOAT, "1", "The same as a share of that device's span; null for summaries."
+        ),
+        "span_ns": Column(
+            INT, "ns", f"Time of the compared steps, or from first start to last end, {_BUSIEST}."
+        ),
+        "step_ns": Column(FLOAT, "ns", "span_ns / steps; null where steps are not compared."),
+        "compute_ns": Column(INT, "ns", f"A compute kernel runs, {_BUSIEST}."),
+        "exposed_communication_ns": Column(
+            INT, "ns", f"A communication kernel runs, and no compute kernel, {_BUSIEST}."
+        ),
+        "idle_ns": Column(INT, "ns", f"Nothing runs, {_BUSIEST}."),
         "seconds_per_epoch": Column(FLOAT, "s", "Mean wall time of an epoch, as marked or given."),
         "epochs": Column(INT, "1", "Epochs that the script marked."),
-        "steps": Column(INT, "1", "Training steps that were recorded."),
+        "steps": Column(INT, "1", "Training steps that were recorded, or those compared."),
         "peer_transfer_calls_per_step": Column(FLOAT, "1", "Copies between devices in a step."),
         "peer_transfer_bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where unknown."),
         "gradient_bytes_per_step": Column(FLOAT, "B", "Those that only gradients need."),
@@ -77,6 +93,12 @@ COMPONENTS: Final = (
     "local_copy_ns",
     "memset_ns",
     "unknown_copy_ns",
+)
+# What grows with the number of steps; everything else is a share, a mean, or of one step.
+EXTENSIVE: Final = frozenset(
+    name
+    for name, column in VARIANTS.columns.items()
+    if name.endswith(("_ns", "_bytes", "_calls")) and column.dtype == INT
 )
 TRANSFER_COMPONENTS: Final = ("peer_transfer_ns", "htod_ns", "dtoh_ns", "managed_transfer_ns")
 
@@ -115,7 +137,7 @@ def metrics(profile: Profile) -> Metrics:
     """One recording's figures by the names of `VARIANTS`; those that it cannot tell are absent."""
     profile = with_summary(profile)
     found = _from_totals(profile) if any(profile.has(table) for table in TABLES) else {}
-    return found | _exposed(profile) | _epochs(profile) | _steps(profile)
+    return found | _devices(profile) | _exposed(profile) | _epochs(profile) | _steps(profile)
 
 
 def _from_totals(profile: Profile) -> Metrics:
@@ -136,13 +158,23 @@ def _from_totals(profile: Profile) -> Metrics:
 def _exposed(profile: Profile) -> Metrics:
     if breakdown.ANALYSIS.missing(profile):
         return {}
-    exposed = breakdown.breakdown(profile).column("exposed_transfer_ns").to_pylist()
+    rows = breakdown.breakdown(profile).to_pylist()
     # A peer copy is exposed on both its ends: the devices' times must not be added up.
-    return {"exposed_transfer_ns": max(exposed, default=0)}
+    found = {"exposed_transfer_ns": max((r["exposed_transfer_ns"] for r in rows), default=0)}
+    shares = [r["exposed_transfer_ns"] / r["span_ns"] for r in rows if r["span_ns"]]
+    return found | {"devices": len(rows), "exposed_transfer_share": max(shares, default=None)}
+
+
+def _devices(profile: Profile) -> Metrics:
+    if not profile.has("devices"):
+        return {}
+    names = profile.table("devices").column("name").to_pylist()
+    return {"device_names": ", ".join(sorted({name for name in names if name})) or None}
 
 
 def _epochs(profile: Profile) -> Metrics:
     """Epochs as the script marked them; seconds are the mean over all of them."""
+    profile = profile.whole or profile
     if not profile.has("epochs"):
         return {}
     epochs = profile.table("epochs").to_pylist()

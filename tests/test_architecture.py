@@ -20,7 +20,6 @@ LAYERS = (
     ("reports",),
     ("statistics",),
     ("metrics",),
-    ("verdicts",),
     ("comparisons",),
     ("render",),
     ("cli",),

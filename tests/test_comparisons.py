@@ -84,27 +84,28 @@ def test_exposed_transfers_are_those_of_the_device_that_waits_longest():
     assert found["b"]["exposed_transfer_ns"] is None
 
 
-def test_activities_that_one_side_lacks_are_kept():
+def test_kernels_that_one_side_lacks_are_kept():
     base = summary(row("a", 1, 10), row("gone", 2, 20))
     result = _compared(base=base, candidate=summary(row("a", 1, 15), row("new", 3, 30)))
 
     found = {
         r["name"]: (r["status"], r["baseline_ns"], r["candidate_ns"], r["difference_ns"])
-        for r in result.activities.to_pylist()
+        for r in result.kernels.to_pylist()
     }
     assert found == {
-        "a": ("common", 10, 15, 5),
-        "gone": ("gone", 20, None, -20),
-        "new": ("new", None, 30, 30),
+        "new": ("new", 0, 30, 30),
+        "gone": ("gone", 20, 0, -20),
+        "a": ("slower", 10, 15, 5),
     }
+    assert list(found) == ["new", "gone", "a"]
 
 
 def test_a_row_that_an_excerpt_lacks_may_have_been_there():
     result = _compared(base=summary(*SINGLE), excerpt=summary(*PUBLISHED_DUAL))
 
-    found = {r["name"]: r["difference_ns"] for r in result.activities.to_pylist()}
-    assert found["conv"] is None
-    assert found["PtoP"] == 10_097_800_000
+    (found,) = result.kernels.to_pylist()
+    assert (found["name"], found["status"], found["candidate_ns"]) == ("conv", "gone", None)
+    assert found["difference_ns"] is None
 
 
 def test_epochs_are_averaged_over_all_that_were_marked():
@@ -171,9 +172,24 @@ def test_equal_paths_are_told_apart_by_a_number():
     assert list(labelled([one, one])) == ["summary", "summary (2)"]
 
 
-def test_a_label_given_twice_is_refused():
-    with pytest.raises(UsageError, match="label a is given to 2 recordings"):
-        labelled([("a", summary()), ("a", summary())])
+def test_recordings_of_one_label_are_runs_of_one_variant():
+    first, second = summary(source="one.txt"), summary(source="two.txt")
+
+    other = summary(source="b.txt")
+
+    assert labelled([("a", first), other, ("a", second)]) == {"a": (first, second), "b": (other,)}
+
+
+def test_a_run_that_repeats_itself_is_refused():
+    twice = summary(source="run.txt")
+
+    with pytest.raises(UsageError) as caught:
+        labelled([("a", twice), ("a", twice)])
+
+    assert caught.value.message == (
+        "label a is given to run.txt twice, and a run does not repeat itself"
+    )
+    assert caught.value.hint == "Give each recording once, or another label."
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
@@ -198,7 +214,7 @@ def test_an_unknown_baseline_is_refused_with_the_labels():
 def test_notes_name_the_recording_unless_all_share_them():
     result = _compared(whole=summary(*SINGLE), part=summary(*PUBLISHED_DUAL))
 
-    assert result.notes[0].startswith("part: Excerpt: rows listed 10.10 s")
+    assert result.notes[1].startswith("part: Excerpt: rows listed 10.10 s")
     assert result.notes[-1].startswith("One recording of each variant")
 
 

@@ -1,14 +1,16 @@
 """When each training step ran on the devices: from ranges that name steps, or found by pattern."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final
 
 import numpy as np
 
 from gpuprof.analyses.launches import UNKNOWN, Launches, launches, read_columns
 from gpuprof.analyses.nvtx import Ranges, families, launches_within, ranges_of
+from gpuprof.errors import UsageError
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
@@ -68,10 +70,38 @@ def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     return named or tuple(_detected(whole))
 
 
+def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:
+    """What the NVTX ranges of a text launched, each as if it were a step, of every process.
+
+    Args:
+        profile: Needs ``nvtx_ranges`` and ``api_calls``.
+        pattern: The ranges' text; * stands for anything.
+
+    Raises:
+        MissingTableError: No ranges or calls were recorded.
+        UsageError: No such range launched anything.
+    """
+    profile.require("nvtx_ranges", "api_calls")
+    held = ranges_of(profile)
+    texts = [pattern if fnmatchcase(text, pattern) else "" for text, _, _ in held.labels]
+    named = tuple(_most_launches(held, launches(profile), texts, [pattern], least=1))
+    if not named:
+        msg = f'{profile.origin.source}: no NVTX range "{pattern}" launched anything'
+        raise UsageError(msg, "See `gpuprof report --table ranges` for those that did.")
+    return named
+
+
 def _named(held: Ranges, found: Launches) -> Iterator[StepWindows]:
     """For each process, the text of steps whose ranges hold most launches."""
     texts = [_DIGITS.sub("#", text) for text, _, _ in held.labels]
     wanted = sorted({text for text in texts if _STEP.search(text)})
+    return _most_launches(held, found, texts, wanted, least=_LEAST_STEPS)
+
+
+def _most_launches(
+    held: Ranges, found: Launches, texts: Sequence[str], wanted: Sequence[str], *, least: int
+) -> Iterator[StepWindows]:
+    """For each process, the wanted text whose ranges hold most launches."""
     number = np.array([wanted.index(t) if t in wanted else -1 for t in texts], np.int64)
     chosen = held.take(np.flatnonzero(number[held.label] >= 0)) if len(held) else held
     for process in np.unique(chosen.process).tolist():
@@ -79,18 +109,20 @@ def _named(held: Ranges, found: Launches) -> Iterator[StepWindows]:
         for text in range(len(wanted)):
             mine = np.flatnonzero((chosen.process == process) & (number[chosen.label] == text))
             for family, ordered in families(chosen.take(mine), found):
-                made = _windows(family, ordered, wanted[text])
+                made = _windows(family, ordered, wanted[text], least)
                 if made is not None and (best is None or made[0] > best[0]):
                     best = made
         if best is not None:
             yield best[1]
 
 
-def _windows(held: Ranges, found: Launches, text: str) -> tuple[int, StepWindows] | None:
+def _windows(
+    held: Ranges, found: Launches, text: str, least: int
+) -> tuple[int, StepWindows] | None:
     """Steps of one text, and how many launches they hold."""
     spans = launches_within(held, found)
     filled = np.flatnonzero(spans.last > spans.first)
-    if len(filled) < _LEAST_STEPS:
+    if len(filled) < least:
         return None
     every = found.activities
     start, end = (column[filled] for column in spans.extent(every.start_ns, every.end_ns))

@@ -38,6 +38,12 @@ UNKNOWN_DEVICE: Final = -1
 
 _DEVICE: Final = f"coalesce(device_id, {UNKNOWN_DEVICE})"
 _ENDS: Final = "[device_id, src_device_id, dst_device_id]"
+# SQL: the devices on whose timelines a copy is.
+DEVICES_OF_COPY: Final = (
+    f"CASE WHEN {IS_STAGED} THEN [{_DEVICE}]"
+    f" WHEN len(list_distinct({_ENDS})) = 0 THEN [{UNKNOWN_DEVICE}]"
+    f" ELSE list_distinct({_ENDS}) END"
+)
 _SOURCES: Final = {
     "kernels": f"""
         SELECT start_ns, end_ns, {_DEVICE} AS device,
@@ -48,9 +54,7 @@ _SOURCES: Final = {
         FROM graph_launches""",
     "memcpys": f"""
         SELECT start_ns, end_ns,
-            unnest(CASE WHEN {IS_STAGED} THEN [{_DEVICE}]
-                WHEN len(list_distinct({_ENDS})) = 0 THEN [{UNKNOWN_DEVICE}]
-                ELSE list_distinct({_ENDS}) END) AS device,
+            unnest({DEVICES_OF_COPY}) AS device,
             (CASE WHEN {IS_TRANSFER} THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT AS layer
         FROM memcpys""",
     "memsets": f"""

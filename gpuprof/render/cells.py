@@ -9,12 +9,11 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.analyses import ANALYSES
-from gpuprof.comparisons import ACTIVITIES
 from gpuprof.metrics import VARIANTS
 from gpuprof.schema import TABLES, Column
 
 SCHEMAS: Final = {
-    schema.name: schema for schema in (*TABLES, *(a.schema for a in ANALYSES), VARIANTS, ACTIVITIES)
+    schema.name: schema for schema in (*TABLES, *(a.schema for a in ANALYSES), VARIANTS)
 }
 _FORMATS: Final = {
     "ns": units.format_ns,

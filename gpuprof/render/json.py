@@ -35,14 +35,20 @@ def report(result: Report, _: Page) -> str:
 
 
 def comparison(result: Comparison, _: Page) -> str:
-    """``baseline``, ``variants`` and ``differences`` by label, ``activities``, ``verdict``."""
+    """``variants``, ``figures`` and ``differences`` by label; the other tables as rows."""
     return _text(
         {
             "format_version": FORMAT_VERSION,
             "baseline": result.baseline,
+            "unit": result.unit,
             "variants": _by_label(result.variants),
-            "differences": _differences(result.differences),
-            "activities": result.activities.to_pylist(),
+            "runs": result.runs.to_pylist(),
+            "figures": _by_metric(result.figures),
+            "differences": _by_metric(result.differences),
+            "split": result.split.to_pylist(),
+            "kernels": result.kernels.to_pylist(),
+            "comparability": result.comparability.to_pylist(),
+            "outcomes": _by_label(result.outcomes),
             "verdict": result.verdict,
             "headline": result.headline,
             "notes": result.notes,
@@ -55,17 +61,19 @@ def _by_label(variants: pa.Table) -> dict[str, dict[str, Any]]:
     return {row.pop("variant"): row for row in rows}
 
 
-def _differences(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
-    """Candidate -> metric -> ``difference`` in the metric's unit and ``percent``."""
+def _by_metric(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
+    """Variant -> metric -> the other columns; whole numbers where the metric has them."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in table.to_pylist():
-        is_whole = VARIANTS.columns[row["metric"]].dtype == INT
-        difference = int(row["difference"]) if is_whole else row["difference"]
-        found.setdefault(row["variant"], {})[row["metric"]] = {
-            "difference": difference,
-            "percent": row["percent"],
-        }
+        metric = row.pop("metric")
+        of_variant = found.setdefault(row.pop("variant"), {})
+        of_variant[metric] = {name: _whole(metric, name, value) for name, value in row.items()}
     return found
+
+
+def _whole(metric: str, name: str, value: float | None) -> float | None:
+    is_whole = VARIANTS.columns[metric].dtype == INT and name not in {"percent", "p_value"}
+    return int(value) if value is not None and is_whole and value == int(value) else value
 
 
 def _text(document: dict[str, Any]) -> str:

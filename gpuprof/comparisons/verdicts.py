@@ -84,8 +84,8 @@ def _has(name: str, *sides: Metrics) -> bool:
 
 
 def _gpu_ns(found: Metrics) -> int | None:
-    whole: int | None = found.get("gpu_activity_ns")
-    return found.get("implied_gpu_activity_ns") if whole is None else whole
+    whole: int | None = found["gpu_ns"]
+    return whole
 
 
 def _same(baseline: str, labels: Labels, _: Found) -> str:

@@ -1,0 +1,170 @@
+"""Variants against a baseline: their figures, the differences, and what they come to.
+
+(Not ``compare.py``: a module of that name would hide the function `gpuprof.compare`.)
+"""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from gpuprof.comparisons.comparability import comparability_notes, comparability_rows
+from gpuprof.comparisons.differences import difference_rows, figure_rows
+from gpuprof.comparisons.kernels import Side, kernel_rows
+from gpuprof.comparisons.matching import has_shapes, kernels_of
+from gpuprof.comparisons.notes import notes
+from gpuprof.comparisons.outcomes import outcome
+from gpuprof.comparisons.result import Comparison
+from gpuprof.comparisons.runs import Variant, known_figures, run_rows, told, variant_of, variant_row
+from gpuprof.comparisons.splitting import split
+from gpuprof.comparisons.tables import (
+    COMPARABILITY,
+    DIFFERENCES,
+    FIGURES,
+    KERNELS,
+    OUTCOMES,
+    RUNS,
+    SPLIT,
+)
+from gpuprof.comparisons.variants import Recording, is_same, labelled
+from gpuprof.comparisons.verdicts import headline, verdict
+from gpuprof.comparisons.work import unit_of, works
+from gpuprof.errors import UsageError
+from gpuprof.metrics import VARIANTS
+from gpuprof.profile import Profile, to_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Comparison", "Recording", "compare", "comparison", "labelled"]
+
+Row = dict[str, Any]
+
+
+def compare(
+    recordings: Sequence[Recording],
+    baseline: str | None = None,
+    epoch_seconds: Mapping[str, float] | None = None,
+) -> "pd.DataFrame":
+    """Set recordings of one program in several variants side by side.
+
+    Args:
+        recordings: Paths or profiles, each alone or as ``(label, path or profile)``; those of
+            one label are runs of one variant. Without a label it is the recorded variant's
+            name, or the file's name without its suffix.
+        baseline: Label of the variant to compare with; the first one where None.
+        epoch_seconds: Measured seconds per epoch by label, where no recording has them.
+
+    Returns:
+        One row per variant, indexed by its label. Columns as in `gpuprof.metrics.VARIANTS`
+        (times in integer ns, sizes in bytes, shares 0 to 1, NA where unknown), and for each
+        metric ``<metric>_difference`` (candidate - baseline, same unit, of one step where
+        steps are compared) where both are known. ``frame.attrs`` has ``baseline``, ``unit``,
+        ``verdict`` and ``notes``.
+
+    Raises:
+        GpuprofError: A recording cannot be read, or the labels do not fit together.
+    """
+    found = comparison(labelled(recordings), baseline, epoch_seconds)
+    frame = to_frame(found.variants).set_index("variant")
+    wide = to_frame(found.differences).pivot_table(
+        index="variant", columns="metric", values="difference", sort=False
+    )
+    frame = frame.join(wide.add_suffix("_difference"))
+    frame.attrs = {name: getattr(found, name) for name in ("baseline", "unit", "verdict", "notes")}
+    return frame
+
+
+def comparison(
+    variants: Mapping[str, Profile | Sequence[Profile]],
+    baseline: str | None = None,
+    epoch_seconds: Mapping[str, float] | None = None,
+    *,
+    range_text: str | None = None,
+    skip_steps: int = 0,
+) -> Comparison:
+    """Compare the runs of each variant by label; see `compare`.
+
+    Args:
+        variants: A recording of each variant, or several that repeat it.
+        baseline: As in `compare`.
+        epoch_seconds: As in `compare`.
+        range_text: Text of the NVTX ranges to compare as steps; * stands for anything.
+        skip_steps: Steps to leave out at the start of each run.
+
+    Raises:
+        UsageError: Fewer than two variants, a label that none of them has, or steps that are
+            asked for and not known.
+    """
+    chosen = _baseline(variants, baseline)
+    seconds = _checked_seconds(variants, epoch_seconds or {})
+    runs = {label: (p,) if isinstance(p, Profile) else tuple(p) for label, p in variants.items()}
+    compared = works(runs, range_text, skip_steps)
+    found = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
+    base, candidates = found[chosen], [one for label, one in found.items() if label != chosen]
+    figures = known_figures(found)
+    differences = difference_rows(chosen, figures)
+    pairs = [_pair(base, one, unit_of(compared), differences) for one in candidates]
+    same = {one.label for one in candidates if is_same(base.median, one.median)}
+    figures_told = {label: told(one) for label, one in found.items()}
+    checked = [row for one in candidates for row in comparability_rows(base, one)]
+    return Comparison(
+        chosen,
+        unit_of(compared),
+        VARIANTS.table([variant_row(one) for one in found.values()]),
+        RUNS.table([row for one in found.values() for row in run_rows(one)]),
+        FIGURES.table(figure_rows(figures)),
+        DIFFERENCES.table(differences),
+        SPLIT.table([row for split_rows, _, _ in pairs for row in split_rows]),
+        KERNELS.table([row for _, kernels, _ in pairs for row in kernels]),
+        COMPARABILITY.table(checked),
+        OUTCOMES.table([row for _, _, row in pairs]),
+        verdict(chosen, figures_told, same),
+        headline(chosen, figures_told, same),
+        (*comparability_notes(checked), *notes(found, unit_of(compared))),
+    )
+
+
+def _pair(
+    base: Variant, candidate: Variant, unit: str, differences: Sequence[Row]
+) -> tuple[list[Row], list[Row], Row]:
+    """The rows of the split and of the kernels of one candidate, and its outcome."""
+    is_shaped = all(has_shapes(one.median.work.profile) for one in (base, candidate))
+    sides = [
+        Side(one, [kernels_of(run.work.profile, is_shaped=is_shaped) for run in one.runs])
+        for one in (base, candidate)
+    ]
+    name = {"variant": candidate.label}
+    parts = split((base.median, candidate.median), (sides[0].median, sides[1].median))
+    own = {row["metric"]: row for row in differences if row["variant"] == candidate.label}
+    found = {"basis": "same", "certainty": "exact"}
+    if not is_same(base.median, candidate.median):
+        found = outcome(own, parts, (told(base)["gpu_ns"], told(candidate)["gpu_ns"]), unit)
+    rows = [name | row for of_basis in parts.values() for row in of_basis]
+    return rows, kernel_rows(*sides), name | found
+
+
+def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:
+    if len(variants) < 2:  # noqa: PLR2004 - a comparison has two sides
+        msg = f"{len(variants)} recording given, and a comparison needs two"
+        raise UsageError(msg, "See one recording alone with `gpuprof report`.")
+    if baseline is None:
+        return next(iter(variants))
+    return _known_label(variants, baseline, "baseline")
+
+
+def _known_label(variants: Mapping[str, Any], label: str, role: str) -> str:
+    if label not in variants:
+        msg = f"{role} {label} is no label of the recordings"
+        raise UsageError(msg, f"Labels: {', '.join(variants)}.")
+    return label
+
+
+def _checked_seconds(
+    variants: Mapping[str, Any], epoch_seconds: Mapping[str, float]
+) -> Mapping[str, float]:
+    for label, seconds in epoch_seconds.items():
+        _known_label(variants, label, "epoch seconds:")
+        if not (isfinite(seconds) and seconds > 0):
+            msg = f"epoch seconds of {label}: {seconds} is no time"
+            raise UsageError(msg, "Give seconds above 0: --epoch-seconds LABEL=20.455.")
+    return epoch_seconds

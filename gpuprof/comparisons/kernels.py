@@ -1,0 +1,143 @@
+"""Every kernel of a candidate beside the baseline's: slower, faster, new or gone."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from gpuprof.comparisons.matching import Kernel, Kernels, Key
+from gpuprof.comparisons.runs import Run, Variant
+from gpuprof.statistics import LEAST_RUNS, adjusted, rank_tests
+
+SLOWER: Final = "slower"
+FASTER: Final = "faster"
+SAME: Final = "same"
+NEW: Final = "new"
+GONE: Final = "gone"
+COMMON: Final = "common"  # Where a time is unknown, so that neither is faster.
+
+Row = dict[str, Any]
+
+
+class Side(NamedTuple):
+    """One side of a comparison: a variant, and the kernels of each of its runs."""
+
+    variant: Variant
+    kernels: Sequence[Kernels]
+
+    @property
+    def run(self) -> Run:
+        """The run that stands for the variant."""
+        return self.variant.median
+
+    @property
+    def median(self) -> Kernels:
+        """The kernels of that run."""
+        pairs = zip(self.variant.runs, self.kernels, strict=True)
+        return next(kernels for run, kernels in pairs if run is self.run)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a kernel that is not listed did not run."""
+        return self.run.figure("kernel_ns") is not None
+
+
+def kernel_rows(base: Side, candidate: Side) -> list[Row]:
+    """The outer join of two variants' kernels, the largest difference first.
+
+    Returns:
+        Rows as in `KERNELS`. Times and calls are those of the median runs, of one step where
+        steps are compared; the rank test is over all runs.
+    """
+    kernels = base.median, candidate.median
+    names = tuple({key.name for key in side} for side in kernels)
+    keys = list(dict.fromkeys((*kernels[0], *kernels[1])))
+    tested = _tested(keys, base, candidate)
+    whole = base.run.figure("kernel_ns")
+    rows = [
+        _row(key, base, candidate)
+        | {"variant": candidate.variant.label, "is_reshaped": _is_reshaped(key, kernels, names)}
+        | tested.get(key, {})
+        for key in keys
+    ]
+    if whole:
+        shares = [
+            None if row["difference_ns"] is None else row["difference_ns"] / whole for row in rows
+        ]
+        rows = [row | {"contribution": share} for row, share in zip(rows, shares, strict=True)]
+    return sorted(rows, key=_by_difference)
+
+
+def _by_difference(row: Row) -> tuple[float, float, str]:
+    largest = max(row["baseline_ns"] or 0, row["candidate_ns"] or 0)
+    return -abs(row["difference_ns"] or 0), -largest, row["name"]
+
+
+def _is_reshaped(key: Key, kernels: tuple[Kernels, Kernels], names: tuple[set[str], ...]) -> bool:
+    is_on_one_side = (key in kernels[0]) != (key in kernels[1])
+    return is_on_one_side and all(key.name in side for side in names)
+
+
+def _row(key: Key, base: Side, candidate: Side) -> Row:
+    found = base.median.get(key), candidate.median.get(key)
+    (calls, time), (other_calls, other_time) = (
+        _figures(kernel, side) for kernel, side in zip(found, (base, candidate), strict=True)
+    )
+    difference = None if time is None or other_time is None else other_time - time
+    kernel = found[0] or found[1]
+    assert kernel is not None  # noqa: S101 - the key is of one of the sides
+    return {
+        "name": kernel.name,
+        "grid": key.grid,
+        "block": key.block,
+        "status": _status(found, difference),
+        "is_communication": kernel.is_communication,
+        "baseline_calls": calls,
+        "candidate_calls": other_calls,
+        "baseline_ns": time,
+        "candidate_ns": other_time,
+        "difference_ns": difference,
+    }
+
+
+def _figures(kernel: Kernel | None, side: Side) -> tuple[float | None, int | None]:
+    """Calls and time of one step; 0 of a kernel that did not run, None where it may have."""
+    if kernel is None:
+        return (0, 0) if side.is_whole else (None, None)
+    steps = side.run.work.steps or 1
+    return (
+        None if kernel.calls is None else kernel.calls / steps,
+        None if kernel.total_ns is None else round(kernel.total_ns / steps),
+    )
+
+
+def _status(found: tuple[Kernel | None, Kernel | None], difference: int | None) -> str:
+    if found[0] is None or found[1] is None:
+        return NEW if found[0] is None else GONE
+    if difference is None:
+        return COMMON
+    return SLOWER if difference > 0 else FASTER if difference < 0 else SAME
+
+
+def _tested(keys: Sequence[Key], base: Side, candidate: Side) -> Mapping[Key, Row]:
+    """The rank test of every kernel over the runs, corrected for how many there are."""
+    sides = base, candidate
+    if not keys or any(len(s.kernels) < LEAST_RUNS or not s.is_whole for s in sides):
+        return {}
+    import numpy as np  # noqa: PLC0415 - start-up time
+
+    tables = [
+        np.array([[_time(run.get(key), one) for run, one in _runs(side)] for key in keys])
+        for side in sides
+    ]
+    p_values = rank_tests(*tables)
+    return {
+        key: {"p_value": p, "adjusted_p_value": q}
+        for key, p, q in zip(keys, p_values.tolist(), adjusted(p_values).tolist(), strict=True)
+    }
+
+
+def _runs(side: Side) -> list[tuple[Kernels, Run]]:
+    return list(zip(side.kernels, side.variant.runs, strict=True))
+
+
+def _time(kernel: Kernel | None, run: Run) -> float:
+    return 0.0 if kernel is None else (kernel.total_ns or 0) / (run.work.steps or 1)

@@ -1,0 +1,74 @@
+"""What a reader must know to trust a comparison, one sentence each."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gpuprof.analyses.step_windows import DETECTED
+from gpuprof.comparisons.runs import Variant
+from gpuprof.comparisons.work import FROM_EPOCHS, STEP
+from gpuprof.reports import cannot, recording_notes
+from gpuprof.statistics import LEVEL, coverage
+from gpuprof.units import say_share
+
+_ONE_RUN: Final = "One recording of each variant: how much runs differ by chance is not known."
+
+_GUESSED: Final = (
+    "Compared by step ({counts}): no range names steps, so a pattern of kernels that repeats is"
+    " taken for them, which {text} opens; what lies outside is left out."
+)
+
+
+def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
+    """Each recording's notes under its label, and what no recording here can tell."""
+    said: dict[str, list[str]] = {}
+    for label, variant in variants.items():
+        for note in recording_notes(variant.median.work.profile):
+            said.setdefault(note, []).append(label)
+    shared = [note for note, labels in said.items() if len(labels) == len(variants)]
+    own = [f"{', '.join(labels)}: {note}" for note, labels in said.items() if note not in shared]
+    return (*own, *shared, *_exposed(variants), *_steps(variants, unit), *_chance(variants))
+
+
+def _exposed(variants: Mapping[str, Variant]) -> list[str]:
+    untold = {
+        label: variant
+        for label, variant in variants.items()
+        if variant.median.found.get("exposed_transfer_ns") is None
+    }
+    if not untold:
+        return []
+    reasons = {cannot(variant.median.work.profile) for variant in untold.values()} - {""}
+    which = "" if len(untold) == len(variants) else f" for {', '.join(untold)}"
+    return [f"Exposed transfer time is n/a{which}. {' '.join(sorted(reasons))}".strip()]
+
+
+def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
+    """What is taken for a step, or that recordings are compared as they are."""
+    works = {label: variant.median.work for label, variant in variants.items()}
+    if unit != STEP:
+        return ["Steps are not known of all recordings: each is compared as a whole."]
+    counts = ", ".join(f"{label} {work.steps}" for label, work in works.items())
+    sources = {work.source for work in works.values()}
+    if sources == {DETECTED}:
+        text = next(iter(works.values())).text
+        return [_GUESSED.format(counts=counts, text=text)]
+    if FROM_EPOCHS in sources:
+        return [f"Compared by step ({counts}), as the script counted them, warm-up included."]
+    return [f"Compared by step ({counts}); what lies outside of steps is left out."]
+
+
+def _chance(variants: Mapping[str, Variant]) -> list[str]:
+    counts = {label: len(variant.runs) for label, variant in variants.items()}
+    if set(counts.values()) == {1}:
+        return [_ONE_RUN]
+    single = [label for label, count in counts.items() if count == 1]
+    said = []
+    if single:
+        said.append(f"One run of {', '.join(single)}: how much its runs differ is not known.")
+    least = min(count for count in counts.values() if count > 1)
+    if coverage(least) < LEVEL:
+        said.append(
+            f"An interval from {least} runs covers the median at most {say_share(coverage(least))}"
+            " of the time: record more for a surer one."
+        )
+    return said

@@ -1,0 +1,82 @@
+"""What the comparison of one candidate comes to: how much, how sure, and what makes it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gpuprof.comparisons.splitting import EXPOSED, SUMS
+from gpuprof.comparisons.work import STEP
+
+IMPLIED: Final = "implied"
+COPIES: Final = "copies"
+SAME: Final = "same"
+NONE: Final = "none"
+BEYOND: Final = "beyond noise"
+WITHIN: Final = "within noise"
+UNKNOWN: Final = "noise unknown"
+EXACT: Final = "exact"
+_COUNTED: Final = "peer_transfer_calls_per_step"
+
+Row = dict[str, Any]
+
+
+def outcome(
+    differences: Mapping[str, Row],
+    split: Mapping[str, Sequence[Row]],
+    implied: tuple[int | None, int | None],
+    unit: str,
+) -> Row:
+    """A row of `OUTCOMES` but for the candidate's name.
+
+    Args:
+        differences: The candidate's rows of `DIFFERENCES` by metric.
+        split: Its rows of `SPLIT` by basis.
+        implied: GPU time of both sides, as recorded or else as printed shares imply it.
+        unit: What the figures are of, as in `Comparison`.
+    """
+    metric = _metric(differences, split, unit)
+    if metric is not None:
+        basis = EXPOSED if EXPOSED in split else SUMS
+        return _judged(metric, differences[metric]) | {"basis": basis} | _cause(split[basis])
+    before, after = implied
+    if before and after:
+        change = {"baseline": before, "candidate": after, "difference": after - before}
+        percent = 100 * (after - before) / before
+        found = {"metric": "implied_gpu_activity_ns", "percent": percent, "certainty": UNKNOWN}
+        return change | found | {"basis": IMPLIED}
+    if _COUNTED in differences:
+        return _judged(_COUNTED, differences[_COUNTED]) | {"basis": COPIES, "certainty": EXACT}
+    return {"basis": NONE, "certainty": UNKNOWN}
+
+
+def _metric(
+    differences: Mapping[str, Row], split: Mapping[str, Sequence[Row]], unit: str
+) -> str | None:
+    """The time that both sides tell: on the clock where they can, else summed over devices."""
+    clock = "step_ns" if unit == STEP else "span_ns"
+    if EXPOSED in split and clock in differences:
+        return clock
+    return "gpu_activity_ns" if SUMS in split else None
+
+
+def _judged(metric: str, row: Row) -> Row:
+    ends = {"low_percent": row["low"], "high_percent": row["high"]}
+    if row["baseline"]:
+        ends = {n: None if e is None else 100 * e / row["baseline"] for n, e in ends.items()}
+    names = ("baseline", "candidate", "difference", "percent")
+    figures = {name: row[name] for name in names}
+    return figures | ends | {"metric": metric, "certainty": _certainty(row)}
+
+
+def _certainty(row: Row) -> str:
+    if row["low"] is None:
+        return UNKNOWN
+    return WITHIN if row["low"] <= 0 <= row["high"] else BEYOND
+
+
+def _cause(rows: Sequence[Row]) -> Row:
+    """The part that makes most of the difference, in its direction."""
+    whole = sum(row["difference_ns"] for row in rows)
+    if not whole:
+        return {}
+    top = max(rows, key=lambda row: row["difference_ns"] / whole)
+    return {"cause": top["part"], "cause_ns": top["difference_ns"]}

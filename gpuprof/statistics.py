@@ -1,0 +1,128 @@
+"""What repeated runs say of chance: medians with intervals, rank tests, many tests at once.
+
+SciPy is imported when it is needed: most comparisons are of single runs.
+"""
+
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+LEVEL: Final = 0.95
+LEAST_RUNS: Final = 2
+_RESAMPLES: Final = 9_999
+_SEED: Final = 20180418  # The same runs give the same interval.
+
+Interval = tuple[float, float]
+
+__all__ = [
+    "LEAST_RUNS",
+    "LEVEL",
+    "Interval",
+    "adjusted",
+    "coverage",
+    "difference_interval",
+    "median",
+    "median_interval",
+    "rank_test",
+    "rank_tests",
+]
+
+
+def coverage(runs: int) -> float:
+    """The most that an interval of the median of so few runs can cover: 1 - 2^(1 - runs).
+
+    It is the chance that the median lies between the smallest and the largest of them.
+    Source: H. A. David, H. N. Nagaraja, Order Statistics, 3rd ed., 2003, section 7.1.
+    """
+    return max(0.0, 1 - 2.0 ** (1 - runs))
+
+
+def median_interval(values: Sequence[float]) -> Interval | None:
+    """The interval of a median by the percentile bootstrap; None from fewer than two runs.
+
+    Source: B. Efron, R. Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13;
+    `scipy.stats.bootstrap`.
+    """
+    if len(values) < LEAST_RUNS:
+        return None
+    import numpy as np  # noqa: PLC0415 - start-up time
+
+    return _bootstrap((values,), lambda x, axis: np.median(x, axis=axis))
+
+
+def difference_interval(baseline: Sequence[float], candidate: Sequence[float]) -> Interval | None:
+    """The interval of the candidate's median less the baseline's, each side resampled.
+
+    None where a side has fewer than two runs. Source as in `median_interval`.
+    """
+    if min(len(baseline), len(candidate)) < LEAST_RUNS:
+        return None
+    import numpy as np  # noqa: PLC0415 - start-up time
+
+    return _bootstrap(
+        (baseline, candidate),
+        lambda base, other, axis: np.median(other, axis=axis) - np.median(base, axis=axis),
+    )
+
+
+def _bootstrap(samples: tuple[Sequence[float], ...], statistic: Any) -> Interval:  # noqa: ANN401
+    from scipy import stats  # noqa: PLC0415 - half a second that only repeats need
+
+    # SciPy gives no interval where nothing varies.
+    if all(min(sample) == max(sample) for sample in samples):
+        exact = float(statistic(*samples, axis=-1))
+        return exact, exact
+    found = stats.bootstrap(
+        samples,
+        statistic,
+        n_resamples=_RESAMPLES,
+        confidence_level=LEVEL,
+        method="percentile",
+        rng=_SEED,
+    ).confidence_interval
+    return float(found.low), float(found.high)
+
+
+def rank_test(baseline: Sequence[float], candidate: Sequence[float]) -> float | None:
+    """Chance of so different ranks if both sides were one; None from fewer than two runs.
+
+    Source: H. B. Mann, D. R. Whitney, Annals of Mathematical Statistics 18, 1947;
+    `scipy.stats.mannwhitneyu`.
+    """
+    if min(len(baseline), len(candidate)) < LEAST_RUNS:
+        return None
+    import numpy as np  # noqa: PLC0415 - start-up time
+
+    return float(rank_tests(np.array([baseline]), np.array([candidate]))[0])
+
+
+def rank_tests(
+    baseline: "npt.NDArray[np.float64]", candidate: "npt.NDArray[np.float64]"
+) -> "npt.NDArray[np.float64]":
+    """The rank test of every row of two tables, one column per run; at least two on a side."""
+    import numpy as np  # noqa: PLC0415 - start-up time
+    from scipy import stats  # noqa: PLC0415 - half a second that only repeats need
+
+    # Where all runs of both sides are equal, nothing tells them apart.
+    both = np.concatenate([baseline, candidate], axis=1)
+    varies = both.min(axis=1) < both.max(axis=1)
+    p_values = np.ones(len(both))
+    if varies.any():
+        p_values[varies] = stats.mannwhitneyu(baseline[varies], candidate[varies], axis=1).pvalue
+    return p_values
+
+
+def adjusted(p_values: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+    """P values for as many tests as these: the share of false finds among what they find.
+
+    Source: Y. Benjamini, Y. Hochberg, Journal of the Royal Statistical Society B 57, 1995;
+    `scipy.stats.false_discovery_control`.
+    """
+    from scipy import stats  # noqa: PLC0415 - half a second that only repeats need
+
+    found: npt.NDArray[np.float64] = stats.false_discovery_control(p_values)
+    return found
