@@ -21,6 +21,7 @@ LAYERS = (
     ("statistics",),
     ("metrics",),
     ("comparisons",),
+    ("sweeps",),
     ("render",),
     ("cli",),
 )

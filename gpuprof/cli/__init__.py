@@ -18,6 +18,7 @@ COMMANDS: Final[dict[str, str]] = {
     "report": "gpuprof.cli.report:command",
     "compare": "gpuprof.cli.compare:command",
     "doctor": "gpuprof.cli.doctor:command",
+    "sweep": "gpuprof.cli.sweep:command",
     "formats": "gpuprof.cli.formats:command",
     "convert": "gpuprof.cli.convert:command",
     "slice": "gpuprof.cli.slice:command",

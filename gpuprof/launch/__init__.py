@@ -5,11 +5,12 @@ Recording and analysing share only a file on disk.
 
 from typing import Final
 
-from gpuprof.launch import nsys, nvprof, tensorflow
+from gpuprof.launch import nsys, nvprof, tensorflow, unrecorded
 from gpuprof.launch.contract import Recorder
 
 RECORDERS: Final[tuple[Recorder, ...]] = (
     nsys.RECORDER,
     nvprof.RECORDER,
     tensorflow.RECORDER,
+    unrecorded.RECORDER,
 )

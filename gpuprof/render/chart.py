@@ -74,7 +74,15 @@ def save_comparison(result: Comparison, output: Output) -> None:
     Raises:
         OutputError: It cannot be written; nothing of it is left behind.
     """
-    figure = comparison_figure(result)
+    save_figure(comparison_figure(result), output)
+
+
+def save_figure(figure: "Figure", output: Output) -> None:
+    """Write a figure as what its file's ending says.
+
+    Raises:
+        OutputError: It cannot be written; nothing of it is left behind.
+    """
     form = output.path.suffix[1:].lower() if output.path else "png"
     # No date in the file: the same comparison is the same picture.
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})

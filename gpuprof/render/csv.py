@@ -23,15 +23,16 @@ def report(result: Report, page: Page) -> str:
         for row in table.to_pylist()
     ]
     columns = [c for t in tables.values() if t is not None for c in t.column_names]
-    return _text((["table"] if len(tables) > 1 else []) + list(dict.fromkeys(columns)), rows)
+    return rows_text((["table"] if len(tables) > 1 else []) + list(dict.fromkeys(columns)), rows)
 
 
 def comparison(result: Comparison, _: Page) -> str:
     """One row per variant, one column per metric."""
-    return _text(result.variants.column_names, result.variants.to_pylist())
+    return rows_text(result.variants.column_names, result.variants.to_pylist())
 
 
-def _text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def rows_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows under their columns' names."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()

@@ -1,6 +1,7 @@
 """Markdown: tables for an issue or a pull request."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from gpuprof.comparisons import Comparison
@@ -24,12 +25,15 @@ def report(result: Report, page: Page) -> str:
 
 def comparison(result: Comparison, _: Page) -> str:
     """The verdict, then the variants."""
-    return _joined(
-        [f"**{_escaped(result.verdict)}**", _table(comparison_grid(result))], result.notes
-    )
+    return grids_text(result.verdict, [comparison_grid(result)], result.notes)
 
 
-def _joined(parts: list[str], notes: tuple[str, ...]) -> str:
+def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str]) -> str:
+    """A sentence, tables, and notes."""
+    return _joined([f"**{_escaped(headline)}**", *map(_table, grids)], notes)
+
+
+def _joined(parts: list[str], notes: Sequence[str]) -> str:
     listed = "\n".join(f"- {_escaped(clean(note))}" for note in notes)
     return "\n\n".join([*parts, *([listed] if listed else [])]) + "\n"
 

@@ -72,10 +72,16 @@ def _report(result: Report, grids: Sequence[Grid], page: Page, findings: int | N
 
 def comparison(result: Comparison, page: Page) -> str:
     """The verdict first, then the variants."""
+    return grids_text(result.verdict, [comparison_grid(result)], result.notes, page)
+
+
+def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str], page: Page) -> str:
+    """A sentence, tables, and notes."""
     console = _console(page)
-    _say(console, result.verdict, "bold")
-    _show(console, comparison_grid(result), page)
-    _notes(console, result.notes)
+    _say(console, headline, "bold")
+    for grid in grids:
+        _show(console, grid, page)
+    _notes(console, notes)
     return _text(console)
 
 

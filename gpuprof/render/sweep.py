@@ -1,0 +1,179 @@
+"""A sweep's results: a table for people, CSV and Parquet of every run and every cell."""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof import units
+from gpuprof.render import csv, markdown, terminal
+from gpuprof.render.cells import cell, clean, heading
+from gpuprof.render.contract import Page
+from gpuprof.render.output import Output
+from gpuprof.render.overview import Grid
+from gpuprof.schema import Column
+from gpuprof.sweeps.break_even import BREAK_EVENS, break_evens
+from gpuprof.sweeps.results import CELLS, RECORDED, Results
+
+FORMAT_VERSION: Final = 1
+_RECORDED_SHOWN: Final = {
+    "peer_transfer_bytes_per_step": "Copied per step",
+    "peer_transfer_calls_per_step": "Copies per step",
+    "peer_transfer_ns": "PtoP",
+    "exposed_transfer_ns": "Exposed transfers",
+}
+_DIGITS: Final = 4
+
+Row = dict[str, Any]
+
+
+def sweep_text(found: Results, form: str, page: Page) -> str:
+    """A sweep in one of the formats of ``--format``."""
+    show: Mapping[str, Callable[[], str]] = {
+        "terminal": lambda: terminal.grids_text(
+            headline(found), sweep_grids(found), notes(found), page
+        ),
+        "markdown": lambda: markdown.grids_text(headline(found), sweep_grids(found), notes(found)),
+        "csv": lambda: table_csv(found.cells),
+        "json": lambda: _json(found),
+    }
+    return show[form]()
+
+
+def save_tables(found: Results, folder: Path) -> None:
+    """Write ``results`` (a row per cell) and ``runs`` (one per run), each as CSV and Parquet.
+
+    Raises:
+        OutputError: One cannot be written.
+    """
+    from pyarrow import parquet  # noqa: PLC0415 - what else is shown needs none of it
+
+    for name, table in (("results", found.cells), ("runs", found.runs)):
+        Output(folder / f"{name}.csv").write_text(table_csv(table))
+        Output(folder / f"{name}.parquet").save(
+            lambda path, table=table: parquet.write_table(table, path)  # type: ignore[misc]
+        )
+
+
+def table_csv(table: pa.Table) -> str:
+    """A table in base units, empty where unknown."""
+    return csv.rows_text(table.column_names, table.to_pylist())
+
+
+def headline(found: Results) -> str:
+    """What came of the sweep, in a sentence."""
+    rows = found.cells.to_pylist()
+    ok = sum(row["status"] == "ok" for row in rows)
+    said = f"{ok} of {len(rows)} cells ran"
+    ranked = [row for row in rows if row["speed_up"] is not None]
+    if not ranked:
+        return f"{said}."
+    best = max(ranked, key=lambda row: float(row["speed_up"]))
+    return f"{said}. The greatest speed-up is {_times(best['speed_up'])}, of {best['cell']}."
+
+
+def sweep_grids(found: Results) -> list[Grid]:
+    """The cells, and from where on each placement is faster."""
+    grids = [_cells_grid(found), *_reasons_grid(found)]
+    crossings = break_evens(found).to_pylist() if found.plan.baseline else []
+    if crossings:
+        rows = tuple((clean(row["variant"]), row["axis"], row["meaning"]) for row in crossings)
+        grids.append(
+            Grid("Break-even", ("Cells", "Along", "Against the baseline"), rows, (0, 1, 2))
+        )
+    return grids
+
+
+def _cells_grid(found: Results) -> Grid:
+    rows = found.cells.to_pylist()
+    axes = tuple(found.plan.axes)
+    time = "s per epoch" if found.per_epoch else "Seconds"
+    columns: dict[str, Callable[[Row], str]] = {
+        **{axis: partial(_value, axis) for axis in axes},
+        time: lambda row: units.format_seconds(row["seconds"]),
+        **_when(any(row["spread"] is not None for row in rows), _SPREAD),
+        **_when(bool(found.plan.baseline), _SPEED_UP),
+        "Runs": lambda row: str(row["runs"]),
+        **{heading(name): partial(_figure, name) for name in found.plan.figures},
+        **{
+            title: partial(_recorded, name)
+            for name, title in _RECORDED_SHOWN.items()
+            if any(row.get(name) is not None for row in rows)
+        },
+    }
+    shown = tuple(tuple(words(row) for words in columns.values()) for row in rows)
+    return Grid("", tuple(columns), shown, tuple(range(len(axes))))
+
+
+def _when(is_there: bool, columns: Mapping[str, Callable[[Row], str]]) -> dict[str, Any]:  # noqa: FBT001 - a fact, not a switch
+    return dict(columns) if is_there else {}
+
+
+def _reasons_grid(found: Results) -> list[Grid]:
+    rows = [row for row in found.cells.to_pylist() if row["reason"]]
+    shown = tuple((clean(row["cell"]), row["status"], clean(row["reason"])) for row in rows)
+    return [Grid("Not ok", ("Cell", "Status", "Reason"), shown, (0, 1, 2))] if rows else []
+
+
+def _value(axis: str, row: Row) -> str:
+    return clean(str(row[axis]))
+
+
+def _recorded(name: str, row: Row) -> str:
+    return cell(name, RECORDED[name], row[name])
+
+
+def _figure(name: str, row: Row) -> str:
+    """A figure of the program, whose unit is the program's matter."""
+    value = row[name]
+    if value is None:
+        return "n/a"
+    return f"{value:,.{_DIGITS}g}" if value % 1 else f"{value:,.0f}"
+
+
+def _range(row: Row) -> str:
+    least, most = row["speed_up_min"], row["speed_up_max"]
+    return "" if least is None or least == most else f"{least:.2f} to {most:.2f}"
+
+
+def _times(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.2f}x"
+
+
+_SPREAD: Final = {"Spread": lambda row: units.format_share(row["spread"])}
+_SPEED_UP: Final = {"Speed-up": lambda row: _times(row["speed_up"]), "Range": _range}
+
+
+def notes(found: Results) -> list[str]:
+    """How the figures are to be read."""
+    plan = found.plan
+    what = "an epoch, as marked" if found.per_epoch else "the whole program"
+    skipped = f", the first {plan.skipped_epochs} left out" if plan.skipped_epochs else ""
+    said = [f"Seconds are of {what}{skipped if found.per_epoch else ''}: the median over runs."]
+    if plan.baseline:
+        values = ", ".join(f"{axis}={value}" for axis, value in plan.baseline.items())
+        said.append(f"Speed-up: seconds with {values} and the same other values / seconds.")
+    if plan.repeats == 1:
+        said.append("One run of each cell: how much runs differ by chance is not known.")
+    return said
+
+
+def _json(found: Results) -> str:
+    tables = {"cells": found.cells, "runs": found.runs}
+    if found.plan.baseline:
+        tables["break_evens"] = break_evens(found)
+    document = {
+        "format_version": FORMAT_VERSION,
+        "per_epoch": found.per_epoch,
+        **{name: table.to_pylist() for name, table in tables.items()},
+        "notes": notes(found),
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def columns_documented() -> Mapping[str, Column]:
+    """The columns of a row per cell, beside the axes and the program's own figures."""
+    return {**CELLS, **RECORDED, **BREAK_EVENS.columns}

@@ -1,0 +1,122 @@
+"""From which batch size on a placement is faster than the baseline."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.schema import FLOAT, TEXT, Column, Schema
+from gpuprof.sweeps.plan import Number, Plan
+from gpuprof.sweeps.results import Results, axis_column, axis_values
+
+BREAK_EVENS: Final = Schema(
+    "break_evens",
+    "one placement along one axis of numbers",
+    {
+        "axis": Column(TEXT, "", "The axis of numbers, such as a batch size.", required=True),
+        "variant": Column(TEXT, "", "The other values of these cells.", required=True),
+        "break_even": Column(
+            FLOAT, "", "Value from which on it is faster, between the two measured around it."
+        ),
+        "lowest": Column(FLOAT, "", "Least value measured.", required=True),
+        "highest": Column(FLOAT, "", "Greatest value measured.", required=True),
+        "meaning": Column(TEXT, "", "In words.", required=True),
+    },
+)
+
+# From here on decimals would promise more than two points tell.
+_WHOLE: Final = 10
+
+Row = dict[str, Any]
+Points = Sequence[tuple[Number, float]]
+
+
+def break_evens(found: Results) -> pa.Table:
+    """Where speed-up reaches 1 along each axis of numbers that is not the baseline's.
+
+    Args:
+        found: Results with a baseline.
+
+    Returns:
+        One row per axis and per combination of the others but the baseline itself, columns as
+        in `BREAK_EVENS`; ``break_even`` is null where no speed-up crosses 1 for good within
+        what was measured. Nothing is said beyond the least and greatest values measured.
+    """
+    rows = [
+        {"axis": axis, "variant": name, **_row(points)}
+        for axis in numeric_axes(found.plan)
+        for name, points in lines(found, axis, "speed_up").items()
+        if len(points) > 1
+    ]
+    return BREAK_EVENS.table(rows)
+
+
+def numeric_axes(plan: Plan) -> list[str]:
+    """Axes of two numbers or more that the baseline leaves open."""
+    return [
+        axis
+        for axis, values in plan.axes.items()
+        if axis not in plan.baseline and len(values) > 1 and axis_column(values).dtype != TEXT
+    ]
+
+
+def lines(found: Results, axis: str, column: str) -> dict[str, list[tuple[Number, float]]]:
+    """A column along an axis: one line per combination of the others, but for the baseline's.
+
+    Cells in which it is unknown are left out.
+    """
+    lines: dict[str, list[tuple[Number, float]]] = {}
+    for row in found.cells.to_pylist():
+        others = {name: row[name] for name in found.plan.axes if name != axis}
+        is_baseline = column == "speed_up" and _is_baseline(found.plan, others)
+        if row[column] is not None and not is_baseline:
+            name = ", ".join(f"{name}={value}" for name, value in others.items())
+            lines.setdefault(name, []).append((row[axis], row[column]))
+    return {name: sorted(points) for name, points in lines.items()}
+
+
+def _is_baseline(plan: Plan, values: Row) -> bool:
+    return bool(plan.baseline) and axis_values(plan, plan.baseline).items() <= values.items()
+
+
+def _row(points: Points) -> Row:
+    place = crossing(points)
+    return {
+        "break_even": place,
+        "lowest": points[0][0],
+        "highest": points[-1][0],
+        "meaning": _meaning(points, place),
+    }
+
+
+def crossing(points: Points) -> float | None:
+    """Where speed-up rises through 1 and stays there, on a logarithmic axis.
+
+    Between the last point below 1 and the next one, which must be at 1 or more, the speed-up
+    is taken to grow in proportion to the logarithm of the axis (to the axis itself where it
+    has values of 0 and below).
+    """
+    below = [place for place, (_, speed_up) in enumerate(points) if speed_up < 1]
+    if not below or below[-1] == len(points) - 1:
+        return None
+    (left, low), (right, high) = points[below[-1]], points[below[-1] + 1]
+    share = (1 - low) / (high - low)
+    if left <= 0:
+        return left + share * (right - left)
+    return math.exp(math.log(left) + share * math.log(right / left))
+
+
+def _meaning(points: Points, place: float | None) -> str:
+    if place is not None:
+        return f"faster from about {place:.{0 if place >= _WHOLE else 2}f} on"
+    if all(speed_up >= 1 for _, speed_up in points):
+        return f"faster at all measured, from {points[0][0]} on"
+    if all(speed_up < 1 for _, speed_up in points):
+        return f"slower at all measured, up to {points[-1][0]}"
+    faster = ", ".join(str(value) for value in _values_above(points))
+    return f"slower at {points[-1][0]}, the greatest measured; faster only at {faster}"
+
+
+def _values_above(points: Iterable[tuple[Number, float]]) -> Iterator[Number]:
+    return (value for value, speed_up in points if speed_up >= 1)

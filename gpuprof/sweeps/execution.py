@@ -1,0 +1,171 @@
+"""Run what of a sweep has not run yet, one program at a time, each under `gpuprof record`."""
+
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from gpuprof.sweeps.folder import (
+    Failure,
+    failure,
+    forget,
+    has_ended,
+    note_failure,
+    working_in,
+)
+from gpuprof.sweeps.grid import Cell, Run, ordered_runs, runs_of
+from gpuprof.sweeps.plan import Plan
+from gpuprof.units import format_seconds
+
+_GPUPROF: Final = (sys.executable, "-m", "gpuprof")
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+
+Say = Callable[[str], None]
+
+
+def execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
+    """Run what has not ended yet.
+
+    A cell that failed once does not run again. A run that Ctrl-C or SIGTERM stops here counts
+    as not run.
+
+    Args:
+        plan: The sweep.
+        folder: Its own, as `open_sweep` leaves it.
+        seed: Of the order.
+        say: Takes lines of progress.
+
+    Raises:
+        OutputError: Another sweep works in the folder.
+        KeyboardInterrupt: It was stopped; the run that went on is dropped.
+    """
+    with working_in(folder, say) as lock, _stoppable():
+        runs = list(ordered_runs(plan, seed))
+        waiting = [run for run in runs if not has_ended(folder, run)]
+        if len(waiting) < len(runs):
+            say(f"{len(runs) - len(waiting)} of {len(runs)} runs have ended before")
+        progress = _Progress(len(waiting), say)
+        for run in waiting:
+            if _has_failed(folder, plan, run.cell):
+                progress.skipped(run)
+                continue
+            progress.begins(run)
+            _run(plan, folder, run, lock)
+            progress.ended(failure(folder, run))
+
+
+def commands(plan: Plan, seed: int, folder: Path) -> Iterator[str]:
+    """The command of each run, in their order, as a shell takes it."""
+    for run in ordered_runs(plan, seed):
+        yield shlex.join(["gpuprof", *_words(plan, folder, run)])
+
+
+def retry_failed(plan: Plan, folder: Path) -> None:
+    """Forget the runs that failed, so that they run again."""
+    for run in ordered_runs(plan, 0):
+        if has_ended(folder, run) and failure(folder, run):
+            forget(folder, run)
+
+
+def _has_failed(folder: Path, plan: Plan, cell: Cell) -> bool:
+    ended = (run for run in runs_of(plan, cell) if has_ended(folder, run))
+    return any(failure(folder, run) for run in ended)
+
+
+def _words(plan: Plan, folder: Path, run: Run) -> list[str]:
+    """``record`` with its options, then the cell's command."""
+    program = list(run.cell.words)
+    if not program[0].endswith(".py") and program[0] != "-m":
+        program.insert(0, "--")
+    return [
+        *("record", "--force", "--recorder", plan.recorder, "--variant", run.cell.name),
+        *("-o", str(folder / run.folder), *program),
+    ]
+
+
+def _run(plan: Plan, folder: Path, run: Run, lock: IO[bytes]) -> None:
+    forget(folder, run)
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        # A session of its own: Ctrl-C reaches it through here, once, and a kill of the sweep
+        # lets it end in order. It holds the lock as long as it lives.
+        process = subprocess.Popen(  # noqa: S603 - running what the user names is the purpose
+            [*_GPUPROF, *_words(plan, folder, run)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            pass_fds=(lock.fileno(),),
+            start_new_session=True,
+        )
+        try:
+            process.wait()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            forget(folder, run)
+            raise
+        if not has_ended(folder, run):
+            said.seek(0)
+            note_failure(folder, run, _why(said.read(), process.returncode))
+
+
+def _why(said: str, status: int) -> str:
+    """Why `record` itself gave up."""
+    errors = [line for line in said.splitlines() if line.startswith("Error: ")]
+    if errors:
+        return errors[-1].removeprefix("Error: ")
+    return f"gpuprof record ended with exit status {status}"
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let SIGTERM stop a sweep as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Progress:
+    """A line per run, with the time that is left."""
+
+    def __init__(self, count: int, say: Say) -> None:
+        self._count = count
+        self._say = say
+        self._done = 0
+        self._ran = 0
+        self._seconds = 0.0
+        self._began = 0.0
+
+    def begins(self, run: Run) -> None:
+        kind = "warm-up" if run.is_warm_up else "run"
+        self._say(f"[{self._done + 1}/{self._count}] {run.cell.name}, {kind} {run.number} ...")
+        self._began = time.monotonic()
+
+    def ended(self, why: Failure | None) -> None:
+        took = time.monotonic() - self._began
+        self._done += 1
+        self._ran += 1
+        self._seconds += took
+        how = f"failed: {why.reason}" if why else format_seconds(took)
+        left = self._seconds / self._ran * (self._count - self._done)
+        self._say(f"    {how}" + (f"; about {_span(left)} left" if left else ""))
+
+    def skipped(self, run: Run) -> None:
+        self._done += 1
+        self._say(f"[{self._done}/{self._count}] {run.cell.name}: left out, since it failed")
+
+
+def _span(seconds: float) -> str:
+    if seconds < _MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < _HOUR:
+        return f"{seconds / _MINUTE:.0f} min"
+    return f"{seconds / _HOUR:.1f} h"

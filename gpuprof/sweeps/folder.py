@@ -1,0 +1,194 @@
+"""A sweep's folder: its plan and seed, its runs, and who works in it.
+
+sweep.json     the plan and the seed, written once
+runs/          CELL/NUMBER, each a folder that `gpuprof record` made
+runs/CELL/NUMBER.failed.txt   why a run left no such folder
+results.csv    a row per cell; runs.csv a row per run; both as .parquet too
+"""
+
+import fcntl
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from gpuprof.errors import CorruptFileError, OutputError
+from gpuprof.manifest import MANIFEST, PROGRAM_LOG, is_run, read_manifest
+from gpuprof.sweeps.grid import Run
+from gpuprof.sweeps.plan import Plan
+
+DEFAULT_PARENT: Final = "gpuprof-sweeps"
+PLAN: Final = "sweep.json"
+_FORMAT: Final = "gpuprof-sweep"
+# What makes runs of a plan comparable with those that are there already.
+_SAME: Final = ("command", "skipped_epochs", "recorder")
+# Exit statuses of programs that somebody stopped: 128 + SIGINT and + SIGTERM.
+_STOPPED: Final = (130, 143)
+_LONGEST_REASON: Final = 200
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run has no figures.
+
+    Args:
+        reason: In one line.
+        exit_status: Of the program; None where it did not start.
+    """
+
+    reason: str
+    exit_status: int | None = None
+
+
+def open_sweep(folder: Path, plan: Plan) -> int:
+    """Make a sweep's folder or go on with what is in it, and give the seed of its order.
+
+    Raises:
+        OutputError: It cannot be made, holds something else, or another sweep.
+        CorruptFileError: Its plan cannot be read.
+    """
+    path = folder / PLAN
+    if not path.is_file():
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            msg = f"{folder} holds no sweep"
+            raise OutputError(msg, "Choose another folder with -o.")
+        return _begin(folder, plan)
+    kept = _read(path)
+    asked = json.loads(json.dumps(asdict(plan)))
+    differing = [key for key in _SAME if kept["plan"].get(key) != asked[key]]
+    if list(kept["plan"].get("axes", ())) != list(asked["axes"]):
+        differing.append("axes")
+    if differing:
+        msg = f"{folder} holds a sweep with another {' and '.join(differing)}"
+        raise OutputError(msg, "Choose another folder with -o, or replace it with --force.")
+    return int(kept["seed"])
+
+
+def remove_sweep(folder: Path) -> None:
+    """Remove a sweep with all its runs, and nothing else.
+
+    Raises:
+        OutputError: The folder holds no sweep, or cannot be removed.
+    """
+    if not folder.exists():
+        return
+    if not (folder / PLAN).is_file():
+        msg = f"{folder} holds no sweep, and --force replaces nothing else"
+        raise OutputError(msg, "Choose another folder with -o.")
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        msg = f"{folder} cannot be removed: {error.strerror}"
+        raise OutputError(msg) from error
+
+
+def _begin(folder: Path, plan: Plan) -> int:
+    seed = random.SystemRandom().randrange(10**6) if plan.seed is None else plan.seed
+    head = {"format": _FORMAT, "format_version": 1, "seed": seed, "plan": asdict(plan)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / PLAN, json.dumps(head, indent=1) + "\n")
+    except OSError as error:
+        msg = f"{folder} cannot be made: {error.strerror}"
+        raise OutputError(msg) from error
+    return seed
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        is_sweep = found["format"] == _FORMAT and found["plan"] and int(found["seed"]) >= 0
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        msg = f"{path} cannot be read as a sweep's plan"
+        raise CorruptFileError(msg, "Was the file edited? --force begins anew.") from error
+    if not is_sweep:
+        msg = f"{path} is no sweep's plan"
+        raise CorruptFileError(msg, "Was the file edited? --force begins anew.")
+    return found
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a kill leaves the old one or the new one."""
+    draft = path.with_name(f".{path.name}.unfinished")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+@contextmanager
+def working_in(folder: Path, say: Callable[[str], None]) -> Iterator[IO[bytes]]:
+    """Have the folder alone; the file that a run's process holds open while it goes on.
+
+    A sweep that is killed leaves its run going, which is waited for, since two runs at a time
+    would falsify both.
+
+    Raises:
+        OutputError: Another sweep works in the folder.
+    """
+    with (folder / ".sweep.lock").open("wb") as own, (folder / ".run.lock").open("wb") as shared:
+        if not _locked(own):
+            msg = f"another sweep is at work in {folder}"
+            raise OutputError(msg, "Wait for it, or choose another folder with -o.")
+        if not _locked(shared):
+            say("A run of the sweep that was killed is still going; waiting for its end ...")
+            fcntl.flock(shared, fcntl.LOCK_EX)
+        yield shared
+
+
+def _locked(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def has_ended(folder: Path, run: Run) -> bool:
+    """Whether a run came to its own end, well or not."""
+    where = folder / run.folder
+    if _failure_file(where).is_file():
+        return True
+    if not (where / MANIFEST).is_file():
+        return False
+    return read_manifest(where).exit_status not in _STOPPED
+
+
+def failure(folder: Path, run: Run) -> Failure | None:
+    """Why a run that ended has no figures; None where it ended well."""
+    where = folder / run.folder
+    if _failure_file(where).is_file():
+        return Failure(_failure_file(where).read_text(encoding="utf-8").strip())
+    status = read_manifest(where).exit_status
+    if status == 0:
+        return None
+    return Failure(f"exit status {status}: {last_line(where / PROGRAM_LOG)}", status)
+
+
+def last_line(path: Path) -> str:
+    """The last line that says something, shortened."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+    return said[:_LONGEST_REASON]
+
+
+def note_failure(folder: Path, run: Run, reason: str) -> None:
+    """Keep why a run left nothing."""
+    path = _failure_file(folder / run.folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, reason + "\n")
+
+
+def forget(folder: Path, run: Run) -> None:
+    """Remove what a run left, so that it runs again."""
+    where = folder / run.folder
+    _failure_file(where).unlink(missing_ok=True)
+    if where.is_dir() and (is_run(where) or not os.listdir(where)):  # noqa: PTH208 - emptiness
+        shutil.rmtree(where)
+
+
+def _failure_file(where: Path) -> Path:
+    return where.with_name(f"{where.name}.failed.txt")

@@ -1,0 +1,150 @@
+"""What a sweep runs: a command with placeholders, and the values that they take."""
+
+import difflib
+import re
+import string
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpuprof.errors import UsageError
+
+Number = int | float
+_AXIS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Columns of the results, which an axis or a figure of the program must not hide.
+RESERVED: Final = frozenset(
+    {"run", "runs", "status", "reason", "speed_up", "seconds", "cell", "folder"}
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep, checked.
+
+    Args:
+        command: Words; ``{axis}`` in them becomes the cell's value, ``{{`` a brace.
+        axes: Axis name to its values, as text; a cell is one value of each.
+        repeats: Runs per cell that count.
+        warm_ups: Runs per cell before these, which do not count.
+        skipped_epochs: Epochs at the start of each run that do not count.
+        recorder: As in ``gpuprof record --recorder``; ``none`` only times.
+        baseline: Values of some axes: what every cell's speed-up is relative to.
+        figures: Name to the pattern whose first group is that figure in the program's output;
+            the last one found counts.
+        seed: Of the order of runs; None to draw one.
+        name: Of the sweep's folder, where none is given.
+
+    Raises:
+        UsageError: It does not fit together.
+    """
+
+    command: tuple[str, ...]
+    axes: Mapping[str, tuple[str, ...]]
+    repeats: int = 1
+    warm_ups: int = 0
+    skipped_epochs: int = 0
+    recorder: str = "auto"
+    baseline: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, str] = field(default_factory=dict)
+    seed: int | None = None
+    name: str = "sweep"
+
+    def __post_init__(self) -> None:
+        """Check what can be checked before anything runs."""
+        if not self.command:
+            msg = "the sweep has no command"
+            raise UsageError(msg, "Give one: gpuprof sweep --grid batch=64,128 -- train.py {batch}")
+        _check_counts(self)
+        for name, values in self.axes.items():
+            _check_axis(name, values)
+        _check_placeholders(self.command, self.axes)
+        _check_baseline(self.baseline, self.axes)
+        _check_figures(self.figures, self.axes)
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """A hint that names what was perhaps meant, or all that there is."""
+    there = list(known)
+    found = difflib.get_close_matches(word, there, n=1, cutoff=0.5)
+    return f"Did you mean {found[0]}?" if found else f"There are: {', '.join(there)}."
+
+
+def as_number(text: str) -> Number | None:
+    """The whole or decimal number that a text is; None for other texts."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
+
+
+def _check_counts(plan: Plan) -> None:
+    for name, least in (("repeats", 1), ("warm_ups", 0), ("skipped_epochs", 0)):
+        found = getattr(plan, name)
+        if found < least:
+            msg = f"{name} is {found}, and must be {least} or more"
+            raise UsageError(msg)
+
+
+def _check_axis(name: str, values: tuple[str, ...]) -> None:
+    if not _AXIS_NAME.fullmatch(name) or name in RESERVED:
+        msg = f"{name!r} cannot name an axis"
+        raise UsageError(msg, "Use letters, digits and _, and none of the results' own columns.")
+    if not values or "" in values:
+        msg = f"the axis {name} has {'an empty value' if values else 'no values'}"
+        raise UsageError(msg, f"Write them with commas: --grid {name}=1,2")
+    twice = next((value for value in values if values.count(value) > 1), None)
+    if twice is not None:
+        msg = f"the axis {name} has {twice} twice"
+        raise UsageError(msg)
+
+
+def _check_placeholders(command: tuple[str, ...], axes: Mapping[str, object]) -> None:
+    found = {name: word for word in command for name in placeholders(word)}
+    for name, word in found.items():
+        if name not in axes:
+            msg = f"the grid has no axis {name!r}, which the command's {word} asks for"
+            raise UsageError(msg, f"{near(name, axes)} Write {{{{ for a brace that stays.")
+    for name in axes:
+        if name not in found:
+            msg = f"the command has no {{{name}}}: all values of this axis would run the same"
+            raise UsageError(msg, f"Put {{{name}}} where the value belongs.")
+
+
+def placeholders(word: str) -> list[str]:
+    """Names in braces in a word of a command.
+
+    Raises:
+        UsageError: A brace is not closed.
+    """
+    try:
+        return [name for _, name, _, _ in string.Formatter().parse(word) if name is not None]
+    except ValueError as error:
+        msg = f"{word}: {error}"
+        raise UsageError(msg, "Write {{ and }} for braces that stay.") from error
+
+
+def _check_baseline(baseline: Mapping[str, str], axes: Mapping[str, tuple[str, ...]]) -> None:
+    for name, value in baseline.items():
+        if name not in axes:
+            msg = f"the baseline's {name} is no axis of the grid"
+            raise UsageError(msg, near(name, axes))
+        if value not in axes[name]:
+            msg = f"the baseline's {name}={value} is not in the grid"
+            raise UsageError(msg, near(value, axes[name]))
+
+
+def _check_figures(figures: Mapping[str, str], axes: Mapping[str, object]) -> None:
+    for name, pattern in figures.items():
+        if not _AXIS_NAME.fullmatch(name) or name in RESERVED or name in axes:
+            msg = f"{name!r} cannot name a figure of the program"
+            raise UsageError(msg, "Use letters, digits and _, and no name that is taken.")
+        try:
+            groups = re.compile(pattern).groups
+        except re.error as error:
+            msg = f"the pattern of {name}, {pattern}, is broken: {error}"
+            raise UsageError(msg) from error
+        if groups != 1:
+            msg = f"the pattern of {name}, {pattern}, has {groups} groups"
+            raise UsageError(msg, r"Put the number in one: accuracy=(\S+)")

@@ -1,0 +1,96 @@
+r"""``sweep.toml``: a sweep as a file.
+
+name = "placements"                 # of the folder under gpuprof-sweeps
+command = ["scripts/deepconn.py", "--placement", "{placement}", "--batch-size", "{batch}"]
+repeats = 3
+warm_ups = 1                        # runs of each cell that do not count
+skipped_epochs = 1                  # epochs at the start of each run that do not count
+recorder = "auto"                   # or "none", which only times
+baseline = { placement = "single" }
+seed = 7                            # of the order of runs
+
+[grid]
+placement = ["single", "dual"]
+batch = [64, 128]
+
+[figures]                           # read from what the program prints
+loss = 'loss (\S+)$'
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from gpuprof.errors import InputError, UsageError
+from gpuprof.sweeps.plan import Plan, near
+
+_KINDS: Final[Mapping[str, tuple[type, str]]] = {
+    "name": (str, "a text"),
+    "command": (list, "a list of words"),
+    "repeats": (int, "a whole number"),
+    "warm_ups": (int, "a whole number"),
+    "skipped_epochs": (int, "a whole number"),
+    "recorder": (str, "a text"),
+    "baseline": (dict, "a table"),
+    "seed": (int, "a whole number"),
+    "grid": (dict, "a table"),
+    "figures": (dict, "a table"),
+}
+_PLAIN: Final = ("repeats", "warm_ups", "skipped_epochs", "recorder", "seed", "figures")
+
+
+def read_sweep_file(path: Path) -> Plan:
+    """The plan in a file.
+
+    Raises:
+        InputError: It cannot be read, or is no TOML.
+        UsageError: A key is unknown or of the wrong kind, or the plan does not fit together.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+    except ValueError as error:  # TOML, or its encoding
+        msg = f"{path} is no TOML: {error}"
+        raise InputError(msg) from error
+    _check(path, values)
+    try:
+        return _plan(path, values)
+    except UsageError as error:
+        msg = f"{path}: {error.message}"
+        raise UsageError(msg, error.hint) from error
+
+
+def _check(path: Path, values: Mapping[str, Any]) -> None:
+    for key, value in values.items():
+        if key not in _KINDS:
+            msg = f"{path}: there is no key {key}"
+            raise UsageError(msg, near(key, _KINDS))
+        kind, words = _KINDS[key]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            msg = f"{path}: {key} must be {words}"
+            raise UsageError(msg)
+    for key in ("command", "grid"):
+        if key not in values:
+            msg = f"{path}: {key} is missing"
+            raise UsageError(msg, f"{key} is {_KINDS[key][1]}.")
+    for name, axis in values["grid"].items():
+        if not isinstance(axis, list):
+            msg = f"{path}: the axis {name} must be a list of values"
+            raise UsageError(msg, f"{name} = [{axis!r}]")
+
+
+def _plan(path: Path, values: Mapping[str, Any]) -> Plan:
+    return Plan(
+        command=tuple(map(_text, values["command"])),
+        axes={name: tuple(map(_text, axis)) for name, axis in values["grid"].items()},
+        baseline={name: _text(value) for name, value in values.get("baseline", {}).items()},
+        name=values.get("name", path.stem),
+        **{key: values[key] for key in _PLAIN if key in values},
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,295 @@
+"""Sweeps of a small program, by the command line, as a user runs them."""
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from commands import ROOT, gpuprof
+from pyarrow import parquet
+
+PROGRAM = """
+import os, sys, time
+import gpuprof
+batch, devices, log = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+with open(log, "a") as file:
+    print("begin", batch, devices, file=file)
+if devices == 3:
+    sys.exit("3 devices are asked for, 2 are here")
+for _ in range(2):
+    with gpuprof.epoch():
+        time.sleep(float(os.environ.get('SLEEP', 0.05)))
+print(f"accuracy {batch / 1000}")
+with open(log, "a") as file:
+    print("end", batch, devices, file=file)
+"""
+GRID = ("--grid", "batch=64,128", "--grid", "devices=1,2")
+WORDS = ("--", "train.py", "{batch}", "{devices}", "log.txt")
+
+
+@pytest.fixture
+def here(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def sweep(here, *options, words=WORDS):
+    return gpuprof("sweep", "--no-record", "-o", "out", *options, *words, cwd=here)
+
+
+def rows(here, name="results"):
+    with (here / "out" / f"{name}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def log(here):
+    path = here / "log.txt"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_each_cell_becomes_a_row_with_its_seconds_and_its_speed_up(here):
+    figures = ("--figure", r"accuracy=^accuracy (\S+)", "--repeats", "2", "--seed", "5")
+    done = sweep(here, *GRID, "--baseline", "devices=1", *figures)
+
+    assert done.returncode == 0, done.stderr
+    found = rows(here)
+    assert [row["cell"] for row in found] == [
+        "batch=64,devices=1",
+        "batch=64,devices=2",
+        "batch=128,devices=1",
+        "batch=128,devices=2",
+    ]
+    assert {row["status"] for row in found} == {"ok"}
+    assert {row["runs"] for row in found} == {"2"}
+    assert all(0.05 <= float(row["seconds_min"]) <= float(row["seconds"]) for row in found)
+    assert [row["accuracy"] for row in found] == ["0.064", "0.064", "0.128", "0.128"]
+    for base, other in ((0, 1), (2, 3)):
+        ratio = float(found[base]["seconds"]) / float(found[other]["seconds"])
+        assert float(found[other]["speed_up"]) == pytest.approx(ratio)
+        assert float(found[base]["speed_up"]) == 1
+    assert len(rows(here, "runs")) == 8
+    assert json.loads((here / "out" / "sweep.json").read_text())["seed"] == 5
+    for name in ("break-even.svg", "scaling.svg"):
+        assert (here / "out" / name).read_text().startswith("<?xml")
+
+
+def test_parquet_holds_the_same_rows_with_their_types(here):
+    done = sweep(here, "--grid", "batch=64", "--grid", "devices=2")
+
+    assert done.returncode == 0, done.stderr
+    table = parquet.read_table(here / "out" / "results.parquet")
+    [row] = table.to_pylist()
+    assert (row["batch"], row["devices"], row["status"]) == (64, 2, "ok")
+    assert row["speed_up"] is None
+    assert str(rows(here)[0]["seconds"]) == str(row["seconds"])
+
+
+def test_a_failing_cell_is_a_row_with_its_reason_and_runs_only_once(here):
+    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,3", "--repeats", "2")
+
+    assert done.returncode == 0, done.stderr
+    assert [(row["status"], row["reason"]) for row in rows(here)] == [
+        ("ok", ""),
+        ("failed", "exit status 1: 3 devices are asked for, 2 are here"),
+    ]
+    assert log(here).count("begin 64 3") == 1
+    assert "1 of 2 cells ran." in done.stdout
+    assert "3 devices are asked for, 2 are here" in done.stdout
+
+
+def test_a_program_that_is_not_there_is_every_cells_reason(here):
+    done = sweep(here, "--grid", "n=1", words=("--", "absent.py", "{n}"))
+
+    assert done.returncode == 0
+    assert rows(here)[0]["reason"] == "absent.py: no such script"
+
+
+def test_the_same_command_repeats_nothing_that_has_ended(here):
+    first = sweep(here, *GRID)
+    before = log(here)
+    again = sweep(here, *GRID)
+
+    assert log(here) == before
+    assert again.stdout == first.stdout
+    assert again.stderr.startswith("4 of 4 runs have ended before\n")
+
+
+def test_values_and_repeats_can_be_added_to_a_sweep(here):
+    sweep(here, "--grid", "batch=64", "--grid", "devices=1")
+    done = sweep(here, *GRID)
+
+    assert done.returncode == 0, done.stderr
+    assert len(log(here)) == 2 * 4
+    assert [row["status"] for row in rows(here)] == ["ok"] * 4
+
+
+def test_another_command_in_the_same_folder_is_refused(here):
+    sweep(here, "--grid", "batch=64", "--grid", "devices=1")
+    done = sweep(here, *GRID, words=(*WORDS, "--more"))
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: out holds a sweep with another command\n"
+        "Hint: Choose another folder with -o, or replace it with --force.\n"
+    )
+
+
+def test_force_removes_a_sweep_and_nothing_else(here):
+    sweep(here, "--grid", "batch=64", "--grid", "devices=1")
+    assert sweep(here, "--force", *GRID, words=(*WORDS, "--more")).returncode == 0
+
+    (here / "mine").mkdir()
+    (here / "mine" / "thesis.txt").touch()
+    done = gpuprof("sweep", "--force", *GRID, "-o", "mine", *WORDS, cwd=here)
+    assert done.stderr.splitlines()[0] == (
+        "Error: mine holds no sweep, and --force replaces nothing else"
+    )
+    assert (here / "mine" / "thesis.txt").exists()
+
+
+def test_failed_cells_run_again_when_asked_for(here):
+    grid = ("--grid", "batch=64", "--grid", "devices=1,3")
+    sweep(here, *grid)
+    (here / "train.py").write_text(PROGRAM.replace("devices == 3", "devices == 4"))
+    done = sweep(here, *grid, "--retry-failed")
+
+    assert done.returncode == 0, done.stderr
+    assert [row["status"] for row in rows(here)] == ["ok", "ok"]
+    assert log(here).count("begin 64 1") == 1
+
+
+def test_warm_ups_run_first_and_do_not_count(here):
+    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,2", "--warm-ups", "1")
+
+    assert done.returncode == 0, done.stderr
+    assert log(here).count("begin 64 1") == 2
+    assert [row["folder"] for row in rows(here, "runs")] == [
+        "runs/batch=64,devices=1/1",
+        "runs/batch=64,devices=2/1",
+    ]
+
+
+def test_a_dry_run_shows_commands_and_runs_nothing(here):
+    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,2", "--seed", "1", "--dry-run")
+
+    shown = "gpuprof record --force --recorder none --variant batch=64,devices={0} -o"
+    shown += " out/runs/batch=64,devices={0}/1 train.py 64 {0} log.txt"
+    assert sorted(done.stdout.splitlines()) == [shown.format(1), shown.format(2)]
+    assert done.stderr == "2 runs, in this order; nothing was run\n"
+    assert {path.name for path in here.iterdir()} == {"train.py"}
+
+
+def test_a_sweep_file_runs_by_its_name(here):
+    (here / "two.toml").write_text(
+        'command = ["train.py", "{batch}", "{devices}", "log.txt"]\n'
+        'recorder = "none"\ngrid = { batch = [64], devices = [1, 2] }\n'
+    )
+    done = gpuprof("sweep", "two.toml", cwd=here)
+
+    assert done.returncode == 0, done.stderr
+    assert (here / "gpuprof-sweeps" / "two" / "results.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        pytest.param(
+            ("--grid", "batch=", "--", "a.py", "{batch}"),
+            "the axis batch has no values",
+            "Write them with commas: --grid batch=1,2",
+            id="empty-axis",
+        ),
+        pytest.param(
+            ("--grid", "batch", "--", "a.py"),
+            "batch is not of the form NAME=VALUE",
+            None,
+            id="axis",
+        ),
+        pytest.param(
+            ("--", "a.py"),
+            "there is no grid",
+            "Give a sweep.toml, or axes: --grid batch=64,128 -- train.py {batch}",
+            id="no-grid",
+        ),
+        pytest.param(
+            ("--grid", "a=1", "--grid", "a=2", "--", "a.py", "{a}"),
+            "--grid a is given twice",
+            "Give all its values at once: --grid a=1,2",
+            id="axis-twice",
+        ),
+        pytest.param(
+            ("--grid", "a=1", "--recorder", "nsis", "--", "a.py", "{a}"),
+            "there is no recorder nsis",
+            "Did you mean nsys?",
+            id="recorder",
+        ),
+    ],
+)
+def test_bad_words_are_refused_in_a_line_before_anything_is_made(tmp_path, words, message, hint):
+    done = gpuprof("sweep", *words, cwd=tmp_path)
+
+    said = f"Error: {message}\n" + (f"Hint: {hint}\n" if hint else "")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert not list(tmp_path.iterdir())
+
+
+def _started(here, **environment):
+    words = ("sweep", "--no-record", "-o", "out", "--seed", "1", *GRID, *WORDS)
+    return subprocess.Popen(
+        [sys.executable, "-m", "gpuprof", *words],
+        cwd=here,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_a_sweep_that_is_killed_at_any_moment_goes_on_without_repeating_or_doubling(here, number):
+    moments = random.Random(number)  # noqa: S311 - no secret
+    for _ in range(3):
+        process = _started(here)
+        time.sleep(moments.uniform(0.1, 1.2))
+        process.kill()
+        process.wait()
+    done = sweep(here, *GRID)
+
+    assert done.returncode == 0, done.stderr
+    assert [row["status"] for row in rows(here)] == ["ok"] * 4
+    # A run that was going on ended in order: one after another, each once.
+    lines = log(here)
+    assert sorted(lines[::2]) == [f"begin {b} {d}" for b in (128, 64) for d in (1, 2)]
+    assert [line.replace("begin", "end") for line in lines[::2]] == lines[1::2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_sweep_that_is_stopped_drops_the_run_that_went_on(here, number):
+    process = _started(here, SLEEP="0.4")
+    while len(log(here)) != 3:
+        time.sleep(0.01)
+    process.send_signal(number)
+
+    assert process.wait(timeout=30) == 130
+    assert len(list((here / "out" / "runs").glob("*/1/manifest.json"))) == 1
+    sweep(here, *GRID)
+    assert [row["status"] for row in rows(here)] == ["ok"] * 4
+    assert len([line for line in log(here) if line.startswith("end")]) == 4
+
+
+def test_two_sweeps_do_not_work_in_one_folder(here):
+    process = _started(here)
+    while not log(here):
+        time.sleep(0.01)
+    done = sweep(here, *GRID)
+    process.kill()
+    process.wait()
+
+    assert done.stderr == (
+        "Error: another sweep is at work in out\n"
+        "Hint: Wait for it, or choose another folder with -o.\n"
+    )
