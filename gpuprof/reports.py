@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses import ANALYSES, analysis_named
+from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.analyses.activity_summary import with_summary
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.totals import totals
@@ -82,7 +82,7 @@ def _named(name: str) -> Analysis:
     found = analysis_named(name)
     if found is None:
         msg = f"there is no table {name}"
-        raise UsageError(msg, f"Tables: {', '.join(a.name for a in ANALYSES)}.")
+        raise UsageError(msg, f"Tables: {', '.join(a.name for a in (*ANALYSES, *LONG))}.")
     return found
 
 

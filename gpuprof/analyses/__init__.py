@@ -1,6 +1,7 @@
 """Profile -> table: each analysis is one pure function in one file and one line in `ANALYSES`.
 
-`report` runs every one whose needs a recording meets, in this order.
+`report` runs every one whose needs a recording meets, in this order; those of `LONG` only by
+their names.
 """
 
 from typing import Final
@@ -15,6 +16,7 @@ from gpuprof.analyses import (
     findings,
     gaps,
     kernel_summary,
+    lanes,
     launch_latency,
     peer_matrix,
     ping_pong,
@@ -58,8 +60,10 @@ ANALYSES: Final[tuple[Analysis, ...]] = (
     activity_summary.ANALYSIS,
     kernel_summary.ANALYSIS,
 )
+# Made for pictures: too long to be read.
+LONG: Final[tuple[Analysis, ...]] = (lanes.ANALYSIS, lanes.OVER_TIME_ANALYSIS)
 
 
 def analysis_named(name: str) -> Analysis | None:
     """The analysis of this name, or None where there is none."""
-    return next((analysis for analysis in ANALYSES if analysis.name == name), None)
+    return next((analysis for analysis in (*ANALYSES, *LONG) if analysis.name == name), None)

@@ -8,6 +8,7 @@ count as compute: what they contain is unknown.
 
 import itertools
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -141,6 +142,22 @@ def timeline_of(profile: Profile, device_id: int | None) -> DeviceTimeline:
     """The timeline of one device; an empty one where it did nothing."""
     found = [one for one in timelines(profile) if one.device_id == device_id]
     return found[0] if found else DeviceTimeline(device_id, NOTHING, (NOTHING,) * len(LAYERS))
+
+
+def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
+    """Borders of equal slices from the first activity of all devices to the last.
+
+    Returns:
+        One more than there are slices; none where no device did anything, fewer where the time
+        has not as many ns.
+    """
+    spans = [one.span for one in devices if len(one.span)]
+    if not spans:
+        return np.array([], np.int64)
+    first = min(int(span.start[0]) for span in spans)
+    last = max(int(span.end[-1]) for span in spans)
+    # Computed in integers: they must not lose nanoseconds.
+    return np.unique([first + (last - first) * i // slices for i in range(slices + 1)])
 
 
 def _timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:

@@ -2,11 +2,10 @@
 
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.timeline import TRANSFER, timelines
+from gpuprof.analyses.timeline import TRANSFER, slice_borders, timelines
 from gpuprof.intervals import covered_within
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, Column, Schema
@@ -38,12 +37,7 @@ def utilisation_over_time(profile: Profile) -> pa.Table:
         where the time has not as many ns.
     """
     devices = [one for one in timelines(profile) if len(one.span)]
-    if not devices:
-        return UTILISATION_OVER_TIME.empty()
-    first = min(int(one.span.start[0]) for one in devices)
-    last = max(int(one.span.end[-1]) for one in devices)
-    # Borders are computed in integers: they must not lose nanoseconds.
-    borders = np.unique([first + (last - first) * i // _SLICES for i in range(_SLICES + 1)])
+    borders = slice_borders(devices, _SLICES)
     start, end = borders[:-1], borders[1:]
     rows = []
     for one in devices:

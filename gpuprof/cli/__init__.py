@@ -19,6 +19,7 @@ COMMANDS: Final[dict[str, str]] = {
     "compare": "gpuprof.cli.compare:command",
     "doctor": "gpuprof.cli.doctor:command",
     "sweep": "gpuprof.cli.sweep:command",
+    "plot": "gpuprof.cli.plot:command",
     "formats": "gpuprof.cli.formats:command",
     "convert": "gpuprof.cli.convert:command",
     "slice": "gpuprof.cli.slice:command",

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import click
 
-from gpuprof.cli.options import format_option, output_options, page_options, progress
+from gpuprof.cli.options import (
+    chart_options,
+    format_option,
+    output_options,
+    page_options,
+    progress,
+)
 
 
 @click.command(name="compare", no_args_is_help=True)
@@ -25,13 +31,7 @@ from gpuprof.cli.options import format_option, output_options, page_options, pro
     metavar="LABEL=S",
     help="Measured seconds per epoch of a variant; repeat for more.",
 )
-@click.option(
-    "--chart",
-    "charts",
-    multiple=True,
-    metavar="FILE",
-    help="Draw the variants into a .png, .svg or .pdf file; repeat for more.",
-)
+@chart_options
 def command(  # noqa: PLR0913 - one parameter per option
     *,
     files: tuple[str, ...],
@@ -43,6 +43,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     baseline: str | None,
     epoch_seconds: tuple[str, ...],
     charts: tuple[str, ...],
+    data_format: str | None,
 ) -> None:
     """Compare recordings of one program in several variants, such as device placements.
 
@@ -56,20 +57,24 @@ def command(  # noqa: PLR0913 - one parameter per option
     """  # noqa: D301 - click reads the escape
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415 - start-up time
     from gpuprof.render import renderer_named  # noqa: PLC0415
-    from gpuprof.render.chart import check_suffix, save_comparison  # noqa: PLC0415
+    from gpuprof.render.charts.contract import COMPARISON  # noqa: PLC0415
+    from gpuprof.render.charts.drawing import drawing, named_chart  # noqa: PLC0415
+    from gpuprof.render.charts.results import of_comparison  # noqa: PLC0415
     from gpuprof.render.contract import Page  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     seconds = {label: _seconds(label, text) for label, text in map(_pair, epoch_seconds)}
     target = prepare(output, is_forced=force)
-    drawings = [prepare(check_suffix(chart), is_forced=force) for chart in charts]
+    drawings = [
+        drawing(*named_chart(chart, COMPARISON), data_format, is_forced=force) for chart in charts
+    ]
     recordings = _recordings(files, [_pair(label) for label in labels])
     progress(f"Reading {len(recordings)} recordings ...")
     result = comparison(labelled(recordings), baseline, seconds)
     page = Page(**page_options(output, is_wide=wide))
     text = renderer_named(form).comparison(result, page)
-    for drawing in drawings:
-        save_comparison(result, drawing)
+    for one in drawings:
+        one.draw(of_comparison(result))
     target.write_text(text)
 
 

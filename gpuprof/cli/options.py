@@ -130,3 +130,26 @@ def progress(message: str) -> None:
 def named(files: Sequence[str]) -> str:
     """How a message names the files of a recording."""
     return files[0] if len(files) == 1 else f"{len(files)} files"
+
+
+def chart_options(command: _Command) -> _Command:
+    """``--chart`` and ``--chart-data`` of commands that draw what they say."""
+    chart = click.option(
+        "--chart",
+        "charts",
+        multiple=True,
+        metavar="[NAME=]FILE",
+        help="Draw a chart into a .png, .svg or .pdf file; repeat for more. "
+        "`gpuprof plot --list` names them.",
+    )
+    return chart(chart_data_option(command))
+
+
+def chart_data_option(command: _Command) -> _Command:
+    """``--chart-data``."""
+    return click.option(
+        "--chart-data",
+        "data_format",
+        type=click.Choice(("csv", "json")),
+        help="Write what is drawn beside each picture, in base units.",
+    )(command)

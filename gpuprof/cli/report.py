@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from gpuprof.cli.options import (
+    chart_options,
     format_option,
     named,
     output_options,
@@ -27,6 +28,7 @@ from gpuprof.cli.options import (
     metavar="NAME",
     help="Show this table whole; repeat for more. --list names them.",
 )
+@chart_options
 @part_options
 @click.option("--per-step", "is_per_step", is_flag=True, help="The time of every training step.")
 @click.option("--all", "is_all", is_flag=True, help="Show every table whole.")
@@ -43,6 +45,8 @@ def command(  # noqa: PLR0913 - one parameter per option
     is_all: bool,
     is_list: bool,
     is_per_step: bool,
+    charts: tuple[str, ...],
+    data_format: str | None,
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> None:
     """Show where the time of one recording went: kernels, transfers by kind, memsets.
@@ -58,10 +62,13 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof report train.sqlite --format json -o train.json
       gpuprof report train.sqlite --range forward --table breakdown
     """  # noqa: D301 - click reads the escape
-    from gpuprof.analyses import ANALYSES  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.analyses import ANALYSES, LONG  # noqa: PLC0415 - start-up time of --help
     from gpuprof.analyses.parts import part_of  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
+    from gpuprof.render.charts.contract import RECORDING  # noqa: PLC0415
+    from gpuprof.render.charts.drawing import drawing, named_chart  # noqa: PLC0415
+    from gpuprof.render.charts.results import of_recording  # noqa: PLC0415
     from gpuprof.render.contract import Page  # noqa: PLC0415
     from gpuprof.render.listing import analyses_text  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
@@ -69,11 +76,14 @@ def command(  # noqa: PLR0913 - one parameter per option
 
     target = prepare(output, is_forced=force)
     if is_list:
-        target.write_text(analyses_text(ANALYSES))
+        target.write_text(analyses_text((*ANALYSES, *LONG)))
         return
     if not files:
         msg = "Missing argument 'FILE...'."
         raise click.UsageError(msg)
+    drawings = [
+        drawing(*named_chart(chart, RECORDING), data_format, is_forced=force) for chart in charts
+    ]
     chosen = (*tables, *(("steps",) if is_per_step else ()))
     if is_all:
         chosen = tuple(analysis.name for analysis in ANALYSES)
@@ -83,4 +93,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     shown = None if form == "json" else OVERVIEW
     result = report(profile, chosen or shown)
     page = Page(**page_options(output, is_wide=wide), tables=chosen or None)
-    target.write_text(renderer_named(form).report(result, page))
+    text = renderer_named(form).report(result, page)
+    for one in drawings:
+        one.draw(of_recording(profile, one.chart))
+    target.write_text(text)

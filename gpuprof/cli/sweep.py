@@ -165,7 +165,7 @@ def _show_commands(lines: list[str], *, has_seed: bool) -> None:
 
 def _save(found: "Results", folder: Path) -> None:
     """Tables and charts into the sweep's folder."""
-    from gpuprof.render.chart import save_figure  # noqa: PLC0415
+    from gpuprof.render.charts.canvas import save  # noqa: PLC0415
     from gpuprof.render.output import Output  # noqa: PLC0415
     from gpuprof.render.sweep import save_tables  # noqa: PLC0415
     from gpuprof.render.sweep_chart import break_even_figure, scaling_figure  # noqa: PLC0415
@@ -175,7 +175,7 @@ def _save(found: "Results", folder: Path) -> None:
     for name, draw in (("break-even.svg", break_even_figure), ("scaling.svg", scaling_figure)):
         figure = draw(found)
         if figure is not None:
-            save_figure(figure, Output(folder / name))
+            save(figure, Output(folder / name))
             written.append(name)
     _say(f"In {folder}: {', '.join(written)}")
 

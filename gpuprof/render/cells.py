@@ -8,12 +8,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof import units
-from gpuprof.analyses import ANALYSES
+from gpuprof.analyses import ANALYSES, LONG
 from gpuprof.metrics import VARIANTS
 from gpuprof.schema import TABLES, Column
 
 SCHEMAS: Final = {
-    schema.name: schema for schema in (*TABLES, *(a.schema for a in ANALYSES), VARIANTS)
+    schema.name: schema for schema in (*TABLES, *(a.schema for a in (*ANALYSES, *LONG)), VARIANTS)
 }
 _FORMATS: Final = {
     "ns": units.format_ns,

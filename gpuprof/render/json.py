@@ -21,7 +21,7 @@ from gpuprof.schema import INT
 
 def report(result: Report, _: Page) -> str:
     """``format_version``, ``origin``, ``tables`` (name to list of rows or null), ``notes``."""
-    return _text(
+    return document_text(
         {
             "format_version": FORMAT_VERSION,
             "origin": asdict(result.origin),
@@ -36,7 +36,7 @@ def report(result: Report, _: Page) -> str:
 
 def comparison(result: Comparison, _: Page) -> str:
     """``variants``, ``figures`` and ``differences`` by label; the other tables as rows."""
-    return _text(
+    return document_text(
         {
             "format_version": FORMAT_VERSION,
             "baseline": result.baseline,
@@ -76,7 +76,8 @@ def _whole(metric: str, name: str, value: float | None) -> float | None:
     return int(value) if value is not None and is_whole and value == int(value) else value
 
 
-def _text(document: dict[str, Any]) -> str:
+def document_text(document: dict[str, Any]) -> str:
+    """A document as JSON; what is no number becomes null."""
     return (
         json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False, default=_other)
         + "\n"

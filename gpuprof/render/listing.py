@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.readers.contract import Reader
+from gpuprof.render.charts.contract import Chart
 from gpuprof.schema import Schema
 
 
@@ -55,6 +56,15 @@ def analyses_text(analyses: Sequence[Analysis]) -> str:
     """Every analysis: name, title, and the tables that it needs."""
     width = max(len(analysis.name) for analysis in analyses) + 2
     return "".join(_entry(a.name, width, [a.title, f"Needs {_needs(a)}"]) for a in analyses)
+
+
+def charts_text(charts: Sequence[Chart]) -> str:
+    """Every chart: name, title, what it is about, and the tables that it is drawn from."""
+    width = max(len(chart.name) for chart in charts) + 2
+    return "".join(
+        _entry(c.name, width, [c.title, f"Of a {c.subject}: {' and '.join(c.tables)}"])
+        for c in charts
+    )
 
 
 def _needs(analysis: Analysis) -> str:

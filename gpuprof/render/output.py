@@ -43,7 +43,7 @@ class Output:
         """
         if self.path is None:
             msg = "a picture cannot go to standard output"
-            raise OutputError(msg, "Give it a file name: --chart chart.png.")
+            raise OutputError(msg, "Give it the name of a file, such as chart.png.")
         try:
             _save_whole(self.path, write)
         except OSError as error:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof import units
-from gpuprof.analyses import ANALYSES
+from gpuprof.analyses import ANALYSES, LONG
 from gpuprof.comparisons import Comparison
 from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import cell, clean, heading, schema_columns
@@ -254,7 +254,7 @@ def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:
         overview = _TENSOR_OVERVIEW if has_tensors else _GPU_OVERVIEW
         found = [(show, result.tables.get(name)) for name, show in overview]
         return [show(table) for show, table in found if table is not None and table.num_rows]
-    titles = {analysis.name: analysis.title for analysis in ANALYSES}
+    titles = {analysis.name: analysis.title for analysis in (*ANALYSES, *LONG)}
     return [
         table_grid(titles[name], name, table)
         for name in tables

@@ -5,12 +5,18 @@ from tensorflow_runs import document, written
 
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
-from gpuprof.render.chart import TIME_LAYERS, comparison_figure
+from gpuprof.render.charts import figure_of, picture_of, variants
+from gpuprof.render.charts.results import of_comparison
+from gpuprof.render.charts.variants import TIME_LAYERS
 
 
-def _figure(epoch_seconds=None, **variants):
-    profiles = {label: summary(*rows) for label, rows in variants.items()}
-    return comparison_figure(comparison(profiles, epoch_seconds=epoch_seconds))
+def _drawn(profiles, epoch_seconds=None):
+    results = of_comparison(comparison(profiles, epoch_seconds=epoch_seconds))
+    return figure_of(variants.CHART, picture_of(variants.CHART, results))
+
+
+def _figure(epoch_seconds=None, **recorded):
+    return _drawn({label: summary(*rows) for label, rows in recorded.items()}, epoch_seconds)
 
 
 def _layers(axes):
@@ -79,17 +85,18 @@ def test_recordings_of_tensors_are_drawn_by_bytes_per_step(tmp_path):
         (tmp_path / label).mkdir()
         profiles[label] = read_profile(written(tmp_path / label, document(*made)))
 
-    (axes,) = comparison_figure(comparison(profiles)).axes
+    (axes,) = _drawn(profiles).axes
 
     assert _layers(axes) == {"for gradients": [0, 2.0], "for the forward pass": [0, 0.5]}
     assert axes.get_xlabel() == "copied between devices per step [MB]"
 
 
 def test_layers_differ_in_grey_too():
-    shown = [layer for layer in TIME_LAYERS if layer.hatch]
+    looks = TIME_LAYERS.values()
+    shown = [look for look in looks if look.hatch]
 
-    assert len({layer.hatch for layer in shown}) == len(shown)
-    assert len({layer.colour for layer in TIME_LAYERS}) == len(TIME_LAYERS)
+    assert len({look.hatch for look in shown}) == len(shown)
+    assert len({look.colour for look in looks}) == len(looks)
 
 
 def test_a_dollar_in_a_label_is_no_formula():

@@ -1,0 +1,73 @@
+"""``gpuprof plot``: one chart of one recording, of a comparison, or of measured times."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuprof.cli.options import chart_data_option, part_options, progress, reader_option
+
+if TYPE_CHECKING:
+    from gpuprof.render.charts.contract import Chart, Results
+
+
+@click.command(name="plot", no_args_is_help=True)
+@click.argument("name", metavar="CHART", required=False)
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("-o", "--output", metavar="FILE", help="The picture: .png, .svg or .pdf.")
+@click.option("--force", is_flag=True, help="Replace outputs that exist already.")
+@chart_data_option
+@reader_option
+@part_options
+@click.option("--list", "is_list", is_flag=True, help="Name the charts and what they show.")
+def command(
+    *,
+    name: str | None,
+    files: tuple[str, ...],
+    output: str | None,
+    is_list: bool,
+    **choices: Any,  # noqa: ANN401 - those of the options above
+) -> None:
+    """Draw a chart: a timeline, who copies to whom, variants side by side, and more.
+
+    CHART is one that --list names. A chart of a recording takes one (several FILEs are its
+    processes), one of a comparison takes the recordings, the baseline first.
+
+    \b
+    Example:
+      gpuprof plot --list
+      gpuprof plot matrix train.sqlite -o matrix.png
+      gpuprof plot timeline train.sqlite --from 1.2s --to 1.4s -o timeline.svg
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.render.charts import CHARTS, chart_named  # noqa: PLC0415 - start-up of --help
+    from gpuprof.render.charts.drawing import drawing  # noqa: PLC0415
+    from gpuprof.render.listing import charts_text  # noqa: PLC0415
+    from gpuprof.render.output import write_stdout  # noqa: PLC0415
+
+    if is_list:
+        write_stdout(charts_text(CHARTS))
+        return
+    if not (name and files and output):
+        msg = "plot needs a CHART, a FILE and -o PICTURE."
+        raise click.UsageError(msg)
+    chart = chart_named(name)
+    is_forced, data_format = choices.pop("force"), choices.pop("data_format")
+    target = drawing(chart, output, data_format, is_forced=is_forced)
+    progress("Reading ...")
+    target.draw(_results(chart, files, **choices))
+
+
+def _results(
+    chart: "Chart",
+    files: tuple[str, ...],
+    reader: str | None,
+    **part: Any,  # noqa: ANN401 - those of part_options
+) -> "Results":
+    from gpuprof.analyses.parts import part_of  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
+    from gpuprof.readers import read_profile  # noqa: PLC0415
+    from gpuprof.render.charts.contract import COMPARISON  # noqa: PLC0415
+    from gpuprof.render.charts.results import of_comparison, of_recording  # noqa: PLC0415
+
+    if chart.subject == COMPARISON:
+        return of_comparison(comparison(labelled(files)))
+    return of_recording(part_of(read_profile(files, reader), **part), chart)

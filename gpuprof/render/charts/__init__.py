@@ -1,0 +1,56 @@
+"""Result tables -> pictures: each chart is one file and one line in `CHARTS`."""
+
+from typing import TYPE_CHECKING, Final
+
+from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
+from gpuprof.render.charts import matrix, timeline, variants
+from gpuprof.render.charts.canvas import STYLE
+from gpuprof.render.charts.contract import Chart, Picture, Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CHARTS: Final[tuple[Chart, ...]] = (
+    timeline.CHART,
+    matrix.CHART,
+    variants.CHART,
+)
+
+
+def chart_named(name: str) -> Chart:
+    """The chart of this name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    found = next((chart for chart in CHARTS if chart.name == name), None)
+    if found is None:
+        msg = f"there is no chart {name}"
+        raise UsageError(msg, f"Charts: {', '.join(chart.name for chart in CHARTS)}.")
+    return found
+
+
+def picture_of(chart: Chart, results: Results) -> Picture:
+    """What a chart shows of results.
+
+    Raises:
+        MissingTableError: The recording cannot tell what it takes.
+        EmptyRecordingError: There is nothing to draw.
+    """
+    missing = [name for name in chart.tables if results.tables.get(name) is None]
+    if missing:
+        msg = f"{chart.name} cannot be drawn: this recording cannot tell {' and '.join(missing)}"
+        raise MissingTableError(msg, "`gpuprof report` says why; a trace tells most.")
+    picture = chart.picture(results)
+    if not picture.rows.num_rows:
+        msg = f"{chart.name} cannot be drawn: nothing of it happened"
+        raise EmptyRecordingError(msg, f"It shows: {chart.title[0].lower()}{chart.title[1:]}.")
+    return picture
+
+
+def figure_of(chart: Chart, picture: Picture) -> "Figure":
+    """A picture as a figure of matplotlib."""
+    from matplotlib import rc_context  # noqa: PLC0415 - half a second that only charts need
+
+    with rc_context(STYLE):
+        return chart.draw(picture)

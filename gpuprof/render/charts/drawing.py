@@ -1,0 +1,85 @@
+"""Charts as files: checked before the work begins, drawn when the results are there."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpuprof.errors import UsageError
+from gpuprof.render.charts import CHARTS, chart_named, figure_of, picture_of
+from gpuprof.render.charts.canvas import check_suffix, save
+from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.csv import rows_text
+from gpuprof.render.json import document_text
+from gpuprof.render.output import Output, prepare
+from gpuprof.reports import FORMAT_VERSION
+
+DATA_FORMATS: Final = ("csv", "json")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart that is to be drawn.
+
+    Args:
+        chart: Which.
+        picture: Where to.
+        data: Where what is drawn goes, as .csv or .json; None for nowhere.
+    """
+
+    chart: Chart
+    picture: Output
+    data: Output | None = None
+
+    def draw(self, results: Results) -> None:
+        """Draw it, and write the data beside it.
+
+        Raises:
+            GpuprofError: There is nothing to draw, or a file cannot be written.
+        """
+        shown = picture_of(self.chart, results)
+        save(figure_of(self.chart, shown), self.picture)
+        if self.data is not None:
+            self.data.write_text(self._data_text(shown, self.data))
+
+    def _data_text(self, shown: Picture, output: Output) -> str:
+        rows = shown.rows.to_pylist()
+        if output.path is not None and output.path.suffix == ".csv":
+            return rows_text(shown.rows.column_names, rows)
+        head = {"format_version": FORMAT_VERSION, "chart": self.chart.name}
+        return document_text(head | {"finding": shown.finding, "rows": rows})
+
+
+def drawing(chart: Chart, path: str, data_format: str | None, *, is_forced: bool) -> Drawing:
+    """A chart and its files, found writable.
+
+    Args:
+        chart: Which.
+        path: The picture.
+        data_format: One of `DATA_FORMATS` for a file of that suffix beside it, or None.
+        is_forced: Whether files that exist may be replaced.
+
+    Raises:
+        GpuprofError: The name has another ending, or a file cannot be written.
+    """
+    target = prepare(check_suffix(path), is_forced=is_forced)
+    if data_format is None:
+        return Drawing(chart, target)
+    beside = str(Path(path).with_suffix(f".{data_format}"))
+    return Drawing(chart, target, prepare(beside, is_forced=is_forced))
+
+
+def named_chart(text: str, subject: str) -> tuple[Chart, str]:
+    """The chart and the file of ``NAME=FILE``, or of a file alone.
+
+    Raises:
+        UsageError: The chart is not about that subject.
+    """
+    own = [chart for chart in CHARTS if chart.subject == subject]
+    name, equals, path = text.partition("=")
+    if not equals or name not in {chart.name for chart in CHARTS}:
+        return own[0], text
+    chart = chart_named(name)
+    if chart not in own:
+        msg = f"chart {name} shows a {chart.subject}, not a {subject}"
+        raise UsageError(msg, f"Charts of a {subject}: {', '.join(c.name for c in own)}.")
+    return chart, path

@@ -1,0 +1,123 @@
+"""Who copies to whom, as a heat map of time, with bytes and throughput in its cells."""
+
+from math import nan
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprof.render.charts import canvas
+from gpuprof.render.charts.contract import RECORDING, Chart, Picture, Results
+from gpuprof.units import format_bytes, format_rate, say_ns, say_rate, say_share, time_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SHOWN: Final = ("src", "dst", "path", "calls", "total_ns", "bytes", "bytes_per_s")
+# Grows darker in grey as in colour, and is one hue for all eyes.
+_COLOURS: Final = "Blues"
+_DARK_FROM: Final = 0.55
+_CELL_INCHES: Final = 0.72
+# With more ends than this, a cell has room for its time alone.
+_MANY: Final = 10
+
+Row = dict[str, Any]
+
+
+def picture(results: Results) -> Picture:
+    """The routes of `peer_matrix`, and which of them takes most time."""
+    rows = results.table("peer_matrix").select(_SHOWN)
+    return Picture(_finding(rows.to_pylist()), rows)
+
+
+def _finding(rows: list[Row]) -> str:
+    if not rows:
+        return ""
+    most, total = max(rows, key=lambda row: int(row["total_ns"])), sum(r["total_ns"] for r in rows)
+    way = "" if most["path"] == "direct" else f", {most['path']},"
+    rate = f" at {say_rate(most['bytes_per_s'])}" if most["bytes_per_s"] else ""
+    return (
+        f"Copies from {most['src']} to {most['dst']}{way} take most time:"
+        f" {say_ns(most['total_ns'])}, {say_share(most['total_ns'] / total if total else None)}"
+        f" of all transfers{rate}"
+    )
+
+
+def draw(shown: Picture) -> "Figure":
+    """A row per source, a column per destination; the darker, the more time."""
+    rows = shown.rows.to_pylist()
+    ends = sorted({row[end] for row in rows for end in ("src", "dst")}, key=_place)
+    cells = _cells(rows)
+    largest = max(sum(row["total_ns"] for row in found) for found in cells.values())
+    figure = canvas.new_figure(2.2 + _CELL_INCHES * len(ends))
+    axes = figure.subplots()
+    factor, unit = time_axis(largest)
+    image = axes.imshow(
+        [[_time(cells.get((src, dst)), factor) for dst in ends] for src in ends],
+        cmap=_COLOURS,
+        vmin=0,
+        aspect="auto",
+    )
+    for (src, dst), found in cells.items():
+        _write(axes, (ends.index(dst), ends.index(src)), found, largest, is_short=len(ends) > _MANY)
+    axes.set_xticks(range(len(ends)), ends)
+    axes.set_yticks(range(len(ends)), ends)
+    axes.set(xlabel="to", ylabel="from")
+    axes.tick_params(which="both", length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xticks([place - 0.5 for place in range(len(ends) + 1)], minor=True)
+    axes.set_yticks([place - 0.5 for place in range(len(ends) + 1)], minor=True)
+    axes.grid(which="minor", color="#CCCCCC", linewidth=0.6)
+    figure.colorbar(image, label=f"time of copies [{unit}]", pad=0.01).outline.set_visible(False)
+    canvas.state(figure, shown.finding)
+    return figure
+
+
+def _place(end: str) -> tuple[int, int]:
+    """The host first, devices by number, what is unknown last."""
+    order = {"host": 0, "unknown": 2}.get(end, 1)
+    return order, int(end.rpartition(" ")[2]) if order == 1 else 0
+
+
+def _cells(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
+    """The paths of each pair of ends."""
+    cells: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        cells.setdefault((row["src"], row["dst"]), []).append(row)
+    return cells
+
+
+def _time(found: list[Row] | None, factor: float) -> float:
+    """What a cell shows; not a number, and so left white, where nothing was copied."""
+    return sum(row["total_ns"] for row in found) / factor if found else nan
+
+
+def _write(
+    axes: "Axes", place: tuple[int, int], found: list[Row], largest: int, *, is_short: bool
+) -> None:
+    total = sum(row["total_ns"] for row in found)
+    lines = [say_ns(total)]
+    if not is_short:
+        lines += [_path_line(row, len(found)) for row in found]
+    axes.text(
+        *place,
+        "\n".join(lines),
+        ha="center",
+        va="center",
+        fontsize=9 if len(found) == 1 else 7.5,
+        color="white" if largest and total > _DARK_FROM * largest else canvas.DARK,
+    )
+
+
+def _path_line(row: Row, paths: int) -> str:
+    name = f"{row['path']} " if paths > 1 or row["path"] != "direct" else ""
+    gap = " " if paths > 1 else "\n"
+    return f"{name}{format_bytes(row['bytes'])}{gap}{format_rate(row['bytes_per_s'])}"
+
+
+CHART: Final = Chart(
+    "matrix",
+    "Time, bytes and throughput of copies from each device to each other",
+    RECORDING,
+    ("peer_matrix",),
+    picture,
+    draw,
+)

@@ -1,0 +1,156 @@
+"""Variants as stacked bars: where the GPU time goes, beside the measured seconds per epoch."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprof import units
+from gpuprof.render.cells import clean, folded
+from gpuprof.render.charts import canvas
+from gpuprof.render.charts.canvas import Look
+from gpuprof.render.charts.contract import COMPARISON, Chart, Picture, Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BAR_INCHES: Final = 0.55
+
+Row = dict[str, Any]
+
+# Metric -> how its part of a bar is shown, from the left to the right.
+TIME_LAYERS: Final = {
+    "kernel_ns": canvas.KERNELS,
+    "peer_transfer_ns": canvas.PEER,
+    "htod_ns": canvas.HTOD,
+    "dtoh_ns": canvas.DTOH,
+    "managed_transfer_ns": canvas.MANAGED,
+    "local_copy_ns": canvas.LOCAL,
+    "memset_ns": canvas.MEMSETS,
+    "unknown_copy_ns": canvas.UNKNOWN,
+    "unlisted_gpu_activity_ns": Look("not listed (implied)", canvas.NOTHING.colour),
+}
+BYTE_LAYERS: Final = {
+    "gradient_bytes_per_step": Look("for gradients", canvas.PEER.colour, canvas.PEER.hatch),
+    "forward_bytes_per_step": Look("for the forward pass", canvas.KERNELS.colour),
+}
+_TOTALS: Final = ("gpu_activity_ns", "implied_gpu_activity_ns")
+_SHOWN: Final = (
+    "variant",
+    *_TOTALS,
+    *TIME_LAYERS,
+    "peer_transfer_bytes_per_step",
+    *BYTE_LAYERS,
+    "seconds_per_epoch",
+)
+
+
+def picture(results: Results) -> Picture:
+    """The parts of each variant's GPU time, its bytes per step and seconds per epoch."""
+    return Picture(results.headline, results.table("variants").select(_SHOWN))
+
+
+def draw(shown: Picture) -> "Figure":
+    """Bars per variant: GPU time by kind or bytes per step, and seconds per epoch if known."""
+    rows = shown.rows.to_pylist()
+    panels = _panels(rows)
+    figure = canvas.new_figure(1.9 + _BAR_INCHES * len(rows))
+    widths = [2.4 if panel is not _draw_epochs else 1 for panel in panels]
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False, width_ratios=widths)[0]
+    for draw_panel, one in zip(panels, axes, strict=True):
+        draw_panel(one, rows)
+        one.set_xlim(left=0)
+        one.tick_params(axis="y", length=0)
+    labels = [folded(clean(row["variant"]), canvas.LABEL_WIDTH) for row in rows]
+    axes[0].set_yticks(range(len(rows)), labels)
+    axes[0].set_ylim(len(rows) - 0.5, -0.5)
+    canvas.state(figure, shown.finding)
+    canvas.explain(figure, axes)
+    return figure
+
+
+def _panels(rows: Sequence[Row]) -> "list[Callable[[Axes, Sequence[Row]], None]]":
+    """The figures that at least one variant has."""
+    panels: list[Callable[[Axes, Sequence[Row]], None]] = []
+    if any(row[metric] for row in rows for metric in TIME_LAYERS):
+        panels.append(_draw_times)
+    if any(row["peer_transfer_bytes_per_step"] is not None for row in rows):
+        panels.append(_draw_bytes)
+    if any(row["seconds_per_epoch"] is not None for row in rows):
+        panels.append(_draw_epochs)
+    return panels or [_draw_times]
+
+
+def _draw_times(axes: "Axes", rows: Sequence[Row]) -> None:
+    totals = [_first(row, *_TOTALS) for row in rows]
+    factor, unit = units.time_axis(max((t or 0 for t in totals), default=0))
+    _stack(axes, rows, TIME_LAYERS, factor)
+    _annotate(axes, totals, factor, units.format_ns)
+    axes.set_xlabel(f"GPU time, summed over devices [{unit}]")
+
+
+def _draw_bytes(axes: "Axes", rows: Sequence[Row]) -> None:
+    totals = [row["peer_transfer_bytes_per_step"] for row in rows]
+    factor, unit = units.bytes_axis(max((t or 0 for t in totals), default=0))
+    _stack(axes, rows, BYTE_LAYERS, factor)
+    _annotate(axes, totals, factor, units.format_bytes)
+    axes.set_xlabel(f"copied between devices per step [{unit}]")
+
+
+def _draw_epochs(axes: "Axes", rows: Sequence[Row]) -> None:
+    seconds = [row["seconds_per_epoch"] for row in rows]
+    axes.barh(range(len(rows)), [s or 0 for s in seconds], height=0.6, color="#999999")
+    _annotate(axes, seconds, 1, units.format_seconds, margin=0.36)
+    axes.set_xlabel("seconds per epoch [s]")
+
+
+def _first(row: Row, *names: str) -> float | None:
+    return next((row[name] for name in names if row[name] is not None), None)
+
+
+def _stack(axes: "Axes", rows: Sequence[Row], layers: dict[str, Look], factor: float) -> None:
+    left = [0.0] * len(rows)
+    for metric, look in layers.items():
+        widths = [(row[metric] or 0) / factor for row in rows]
+        if not any(widths):
+            continue
+        axes.barh(
+            range(len(rows)),
+            widths,
+            left=left,
+            height=0.6,
+            label=look.name,
+            color=look.colour,
+            hatch=look.hatch,
+            edgecolor=canvas.DARK,
+            linewidth=0.4,
+        )
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+
+
+def _annotate(
+    axes: "Axes",
+    totals: Sequence[float | None],
+    factor: float,
+    words: Callable[[float | None], str],
+    margin: float = 0.16,
+) -> None:
+    for place, total in enumerate(totals):
+        axes.annotate(
+            words(total),
+            ((total or 0) / factor, place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+        )
+    axes.margins(x=margin)
+
+
+CHART: Final = Chart(
+    "variants",
+    "Where each variant's GPU time goes, beside its seconds per epoch",
+    COMPARISON,
+    ("variants",),
+    picture,
+    draw,
+)

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from drawing import draw
+from pictures import figure
+
+from gpuprof.errors import EmptyRecordingError
+from gpuprof.render.charts import timeline
+
+_ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0}
+
+
+def _heights(axes, lane):
+    """Share that each part of a lane fills by time: a list per layer, exposed first."""
+    found = []
+    for patch in axes.patches:
+        if patch.get_gid() == lane:
+            values, edges, baseline = patch.get_data()
+            shares = (np.broadcast_to(baseline, values.shape) - values) / 0.85
+            found.append((edges[:-1], edges[1:], shares))
+    return found
+
+
+def _covered(layers):
+    return [round(float(((right - left) * share).sum()), 6) for left, right, share in layers]
+
+
+def test_lanes_stand_by_device_and_kind():
+    profile = draw(
+        kernels=[(0, 1_000), (0, 500, {"device_id": 1, "name": "ncclDevKernel_AllReduce"})],
+        memcpys=[(1_000, 2_000), (0, 2_000, _ONE_TO_ZERO), (0, 9, {"memcpy_kind": "DtoD"})],
+    )
+
+    axes = figure(timeline.CHART, profile).axes[0]
+
+    assert [text.get_text() for text in axes.get_yticklabels()] == [
+        "device 0   compute",
+        "HtoD",
+        "PtoP",
+        "local copies",
+        "device 1   communication",
+        "PtoP",
+    ]
+    assert axes.get_xlabel().startswith("time since the first activity [us]")
+
+
+def test_exposed_parts_are_told_from_hidden_ones():
+    profile = draw(kernels=[(0, 1_000)], memcpys=[(400, 2_000)])
+
+    axes = figure(timeline.CHART, profile).axes[0]
+
+    assert _covered(_heights(axes, "0 compute")) == [1.0]
+    # 1.0 us of the copy is exposed, 0.6 us is hidden behind the kernel.
+    assert _covered(_heights(axes, "0 HtoD")) == [1.0, 0.6]
+
+
+def test_what_is_short_still_shows():
+    axes = figure(timeline.CHART, draw(kernels=[(0, 10), (9_999_990, 10_000_000)])).axes[0]
+
+    ((_, _, shares),) = _heights(axes, "0 compute")
+    assert set(shares.round(3)) == {0, 0.15}
+
+
+def test_the_title_is_the_worst_finding():
+    shown = figure(timeline.CHART, draw(kernels=[(0, 250), (750, 1_000)]))
+
+    assert shown.get_suptitle() == "Device 0 is idle for 500 ns (50.0 %)"
+
+
+def test_a_title_says_the_span_where_nothing_is_wrong():
+    assert figure(timeline.CHART, draw(kernels=[(0, 1_000)])).get_suptitle() == (
+        "What 1 device did in 1.000 us"
+    )
+
+
+def test_an_idle_recording_has_no_timeline():
+    with pytest.raises(EmptyRecordingError, match="timeline cannot be drawn"):
+        figure(timeline.CHART, draw())
