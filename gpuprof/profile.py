@@ -93,7 +93,8 @@ class Profile:
     Args:
         origin: Where it came from.
         sources: Table name to Arrow data or `View`. An absent table was not recorded; a
-            table with no rows was recorded, and nothing happened.
+            table with no rows was recorded, and nothing happened. Arrow data may be of narrower
+            types than the schema's, and lack columns that are null (see `Schema.narrow`).
         prepare: Makes the reader's file visible to the views, on a fresh DuckDB connection;
             returns what must be told each query before it runs, or None.
         failure: What a failed query says about the reader's file; None where it is a bug.
@@ -277,19 +278,17 @@ class Profile:
         connection: "duckdb.DuckDBPyConnection", name: str, source: pa.Table | View
     ) -> None:
         if isinstance(source, pa.Table) and source.num_rows:
-            connection.register(f"rows of {name}", schema.BY_NAME[name].conform(source))
-            chosen = f'SELECT * FROM "rows of {name}"'
-        else:
-            # DuckDB imports pandas to register a table: not for one that is empty.
-            source = source if isinstance(source, View) else _NO_ROWS
-            given = set(connection.sql(f"SELECT * FROM ({source.sql}) LIMIT 0").columns)
-            columns = [
-                f"CAST({column if column in given else 'NULL'} AS {_SQL_TYPES[spec.dtype]})"
-                f" AS {column}"
-                for column, spec in schema.BY_NAME[name].columns.items()
-            ]
-            columns += ["name_id"] if source.names else []
-            chosen = f"SELECT {', '.join(columns)} FROM ({source.sql})"
+            connection.register(f"rows of {name}", source)
+            source = View(f'SELECT * FROM "rows of {name}"')
+        # DuckDB imports pandas to register a table: not for one that is empty.
+        view = source if isinstance(source, View) else _NO_ROWS
+        given = set(connection.sql(f"SELECT * FROM ({view.sql}) LIMIT 0").columns)
+        columns = [
+            f"CAST({column if column in given else 'NULL'} AS {_SQL_TYPES[spec.dtype]}) AS {column}"
+            for column, spec in schema.BY_NAME[name].columns.items()
+        ]
+        columns += ["name_id"] if view.names else []
+        chosen = f"SELECT {', '.join(columns)} FROM ({view.sql})"
         connection.execute(f'CREATE VIEW whole."{name}" AS {chosen}')
 
 

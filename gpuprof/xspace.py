@@ -5,6 +5,8 @@ Source: https://github.com/openxla/xla/blob/main/third_party/tsl/tsl/profiler/pr
 """
 
 import re
+from array import array
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +15,9 @@ from typing import Final
 
 PS_PER_NS: Final = 1_000
 
-Field = tuple[int, int | bytes]
+# A part of a file is a view of it, not a copy.
+Octets = bytes | memoryview
+Field = tuple[int, int | Octets]
 Stat = int | float | str | bytes
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -30,6 +34,7 @@ _KEY, _VALUE = 1, 2
 
 _EVENT_TAG = _LINE_EVENTS << 3 | _BYTES
 _TOP_BIT, _LONGEST_SHIFT = 0x80, 63
+_LARGEST: Final = (1 << 31) - 1
 
 
 class WireError(ValueError):
@@ -53,7 +58,7 @@ class Event:
     metadata: EventMetadata
     start_ns: int
     duration_ps: int
-    raw_stats: tuple[bytes, ...]
+    raw_stats: tuple[Octets, ...]
 
     @property
     def end_ns(self) -> int:
@@ -77,15 +82,24 @@ class Line:
     line_id: int
     name: str
     start_ns: int
-    data: bytes = field(repr=False)
-    begins: Sequence[int] = field(repr=False)
-    ends: Sequence[int] = field(repr=False)
+    data: Octets = field(repr=False)
+    begins: "array[int]" = field(repr=False)
+    ends: "array[int]" = field(repr=False)
 
     @property
     def raw_events(self) -> Iterator[bytes]:
         """The events' messages, one after another."""
         data = self.data
-        return (data[begin:end] for begin, end in zip(self.begins, self.ends, strict=True))
+        return (bytes(data[begin:end]) for begin, end in zip(self.begins, self.ends, strict=True))
+
+    def raw_events_with(self, mark: bytes) -> Iterator[bytes]:
+        """The messages of those events that hold some bytes, which is fast where few do."""
+        last = -1
+        for match in re.finditer(re.escape(mark), self.data):
+            place = bisect_right(self.begins, match.start()) - 1
+            if place > last and match.end() <= self.ends[place]:
+                yield bytes(self.data[self.begins[place] : self.ends[place]])
+                last = place
 
 
 @dataclass(frozen=True)
@@ -98,7 +112,7 @@ class Plane:
     """
 
     name: str
-    parts: Mapping[int, Sequence[bytes]] = field(repr=False)
+    parts: Mapping[int, Sequence[Octets]] = field(repr=False)
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
@@ -120,6 +134,14 @@ class Plane:
     def stat_names(self) -> Mapping[int, str]:
         """Names of values by their key; also texts that values refer to."""
         return dict(_stat_name(entry) for entry in self.parts.get(_PLANE_STATS, ()))
+
+    @cached_property
+    def stat_keys(self) -> Mapping[str, Sequence[int]]:
+        """Keys of values by their name."""
+        keys: dict[str, list[int]] = {}
+        for key, name in self.stat_names.items():
+            keys.setdefault(name, []).append(key)
+        return keys
 
     @cached_property
     def stats(self) -> Mapping[str, Stat]:
@@ -147,10 +169,10 @@ class Plane:
         Raises:
             WireError: An event breaks off.
         """
-        for key in (key for key, text in self.stat_names.items() if text == name):
+        for key in self.stat_keys.get(name, ()):
             mark = b"\x08" + _encoded(key)
-            for raw in line.raw_events:
-                if mark in raw and name in self.stats_of(event := self._event(line, raw)):
+            for raw in line.raw_events_with(mark):
+                if name in self.stats_of(event := self._event(line, raw)):
                     yield event
 
     def stats_of(self, event: Event) -> dict[str, Stat]:
@@ -193,7 +215,8 @@ def planes(data: bytes) -> list[Plane]:
     Raises:
         WireError: The bytes break off or are no protocol buffer.
     """
-    return [_plane(_bytes(value)) for number, value in fields(data) if number == _SPACE_PLANES]
+    parts = fields(memoryview(data))
+    return [_plane(_bytes(value)) for number, value in parts if number == _SPACE_PLANES]
 
 
 def space(data: bytes) -> Space:
@@ -202,7 +225,7 @@ def space(data: bytes) -> Space:
     Raises:
         WireError: The bytes break off or are no protocol buffer.
     """
-    parts = _parts(data)
+    parts = _parts(memoryview(data))
     hosts = [f"{_text(host)}: " for host in parts.get(_SPACE_HOSTS, ())]
     return Space(
         tuple(_plane(entry) for entry in parts.get(_SPACE_PLANES, ())),
@@ -211,14 +234,14 @@ def space(data: bytes) -> Space:
     )
 
 
-def _without(hosts: Sequence[str], entry: bytes) -> str:
+def _without(hosts: Sequence[str], entry: Octets) -> str:
     """A message without the host's name before it."""
     text = _text(entry)
     host = next((host for host in hosts if text.startswith(host)), "")
     return text.removeprefix(host)
 
 
-def fields(data: bytes) -> Iterator[Field]:
+def fields(data: Octets) -> Iterator[Field]:
     """The fields of one message in the order of the file: number and value.
 
     Numbers are unsigned as the wire has them (see `signed`); fixed ones come as their bytes.
@@ -252,12 +275,12 @@ def fields(data: bytes) -> Iterator[Field]:
         position += number
 
 
-def _long(data: bytes, position: int) -> tuple[int, int]:
+def _long(data: Octets, position: int) -> tuple[int, int]:
     number, after = varint(data, position)
     return after, number
 
 
-def varint(data: bytes, position: int) -> tuple[int, int]:
+def varint(data: Octets, position: int) -> tuple[int, int]:
     """The number at a position, and the position after it.
 
     Raises:
@@ -287,32 +310,36 @@ def _encoded(number: int) -> bytes:
 
 def signed(number: int) -> int:
     """An int64 from the unsigned number on the wire."""
+    number &= (1 << 64) - 1
     return number - (1 << 64) if number >> 63 else number
 
 
-def _metadata_id(raw: bytes) -> int:
+def _metadata_id(raw: Octets) -> int:
     """The first field of an event, which is how every profiler writes it."""
     return varint(raw, 1)[0] if raw[:1] == b"\x08" else 0
 
 
-def _plane(data: bytes) -> Plane:
+def _plane(data: Octets) -> Plane:
     parts = _parts(data)
     return Plane(_text(parts.get(_PLANE_NAME, [b""])[-1]), parts)
 
 
-def _parts(data: bytes) -> dict[int, list[bytes]]:
+def _parts(data: Octets) -> dict[int, list[Octets]]:
     """The fields of a message that are texts or messages themselves, by number."""
-    parts: dict[int, list[bytes]] = {}
+    parts: dict[int, list[Octets]] = {}
     for number, value in fields(data):
-        if isinstance(value, bytes):
+        if not isinstance(value, int):
             parts.setdefault(number, []).append(value)
     return parts
 
 
-def _line(data: bytes) -> Line:
+def _line(data: Octets) -> Line:
     numbers: dict[int, int] = {}
-    texts: dict[int, bytes] = {}
-    begins, ends = [], []
+    texts: dict[int, Octets] = {}
+    begins, ends = array("I"), array("I")
+    if len(data) > _LARGEST:
+        msg = f"a line of {len(data)} bytes is larger than a protocol buffer can be"
+        raise WireError(msg)
     position, end = 0, len(data)
     while position < end:
         # Lines hold events by the hundred thousand: nothing is called or copied for one.
@@ -321,21 +348,27 @@ def _line(data: bytes) -> Line:
             position += 2
         elif data[position] == _EVENT_TAG:
             size, position = varint(data, position + 1)
+            if size > end:
+                raise _beyond(position)
         else:
             position = _other(data, position, numbers, texts)
             continue
         begins.append(position)
         position += size
         ends.append(position)
-    if ends and max(ends) > end:
-        msg = f"byte {begins[-1]}: an event goes beyond the end"
-        raise WireError(msg)
+    # Only the last can go beyond it.
+    if ends and ends[-1] > end:
+        raise _beyond(begins[-1])
     name = texts.get(_LINE_DISPLAY_NAME) or texts.get(_LINE_NAME, b"")
-    start_ns = numbers.get(_LINE_START_NS, 0)
+    start_ns = signed(numbers.get(_LINE_START_NS, 0))
     return Line(signed(numbers.get(_LINE_ID, 0)), _text(name), start_ns, data, begins, ends)
 
 
-def _other(data: bytes, position: int, numbers: dict[int, int], texts: dict[int, bytes]) -> int:
+def _beyond(position: int) -> WireError:
+    return WireError(f"byte {position}: an event goes beyond the end")
+
+
+def _other(data: Octets, position: int, numbers: dict[int, int], texts: dict[int, Octets]) -> int:
     """Keep a field of a line that is no event, and say where the next begins."""
     tag, position = varint(data, position)
     number, after = varint(data, position)
@@ -349,27 +382,30 @@ def _other(data: bytes, position: int, numbers: dict[int, int], texts: dict[int,
     return after + number
 
 
-def _event_metadata(entry: bytes, names: Mapping[int, str]) -> tuple[int, EventMetadata]:
+def _event_metadata(entry: Octets, names: Mapping[int, str]) -> tuple[int, EventMetadata]:
     key, value = _map_entry(entry)
-    texts: dict[int, bytes] = {}
+    texts: dict[int, Octets] = {}
     stats = []
     for number, part in fields(value):
-        if number == _METADATA_STATS and isinstance(part, bytes):
+        if isinstance(part, int):
+            continue
+        if number == _METADATA_STATS:
             stats.append(_stat(part, names))
-        elif isinstance(part, bytes):
+        else:
             texts[number] = part
     name, display = texts.get(_METADATA_NAME, b""), texts.get(_METADATA_DISPLAY_NAME, b"")
     return key, EventMetadata(_text(name), _text(display), dict(stats))
 
 
-def _stat_name(entry: bytes) -> tuple[int, str]:
+def _stat_name(entry: Octets) -> tuple[int, str]:
     key, value = _map_entry(entry)
     names = (_text(_bytes(part)) for number, part in fields(value) if number == _METADATA_NAME)
     return key, next(names, "")
 
 
-def _map_entry(entry: bytes) -> tuple[int, bytes]:
-    key, value = 0, b""
+def _map_entry(entry: Octets) -> tuple[int, Octets]:
+    key: int = 0
+    value: Octets = b""
     for number, part in fields(entry):
         if number == _KEY:
             key = _int(part)
@@ -378,13 +414,13 @@ def _map_entry(entry: bytes) -> tuple[int, bytes]:
     return key, value
 
 
-def _stat(raw: bytes, names: Mapping[int, str]) -> tuple[str, Stat]:
+def _stat(raw: Octets, names: Mapping[int, str]) -> tuple[str, Stat]:
     name = ""
     value: Stat = b""
     for number, part in fields(raw):
         if number == _STAT_METADATA:
             name = names.get(_int(part), "")
-        elif isinstance(part, bytes):
+        elif not isinstance(part, int):
             value = _stat_bytes(number, part)
         elif number == _STAT_REFERENCE:  # the value is the name of another stat
             value = names.get(part, "")
@@ -393,26 +429,26 @@ def _stat(raw: bytes, names: Mapping[int, str]) -> tuple[str, Stat]:
     return name, value
 
 
-def _stat_bytes(number: int, part: bytes) -> Stat:
+def _stat_bytes(number: int, part: Octets) -> Stat:
     if number == _STAT_DOUBLE:
         double: float = unpack_from("<d", part)[0]
         return double
-    return _text(part) if number == _STAT_TEXT else part
+    return _text(part) if number == _STAT_TEXT else bytes(part)
 
 
-def _int(value: int | bytes) -> int:
-    if isinstance(value, bytes):
+def _int(value: int | Octets) -> int:
+    if not isinstance(value, int):
         msg = "bytes where a number is expected"
         raise WireError(msg)
     return value
 
 
-def _bytes(value: int | bytes) -> bytes:
+def _bytes(value: int | Octets) -> Octets:
     if isinstance(value, int):
         msg = "a number where bytes are expected"
         raise WireError(msg)
     return value
 
 
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
+def _text(value: Octets) -> str:
+    return str(value, "utf-8", "replace")

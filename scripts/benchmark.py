@@ -224,10 +224,14 @@ import sys, gpuprof
 [row] = gpuprof.read_profile(sys.argv[1]).query("SELECT count(*) AS calls FROM kernels").to_pylist()
 print(row["calls"])
 """
+# In a folder of its own, since xprof leaves its result beside the file and reads that next time.
 XPLANE_XPROF = """
-import sys
+import os, sys, tempfile
 from xprof.convert.raw_to_tool_data import xspace_to_tool_data
-xspace_to_tool_data([sys.argv[1]], "kernel_stats", {})
+with tempfile.TemporaryDirectory(dir=os.path.dirname(sys.argv[1])) as folder:
+    path = os.path.join(folder, "host.xplane.pb")
+    os.link(sys.argv[1], path)
+    xspace_to_tool_data([path], "kernel_stats", {})
 """
 
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gpuprof import schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import xplane_tables
@@ -37,12 +36,13 @@ def read(path: Path) -> Profile:
         CorruptFileError: It breaks off, or its bytes were changed on the way.
         EmptyRecordingError: No activity of a GPU is in it.
     """
-    data = _content(path)
     try:
-        return _profile(path, space(data))
-    except WireError as error:
+        origin, recorded = _recorded(path, space(_content(path)))
+    except (WireError, OverflowError) as error:
         msg = f"{path}: not a whole XPlane file ({error})"
         raise CorruptFileError(msg, "Was it cut short, or copied as text?") from error
+    # The file is no longer in memory when the tables are made.
+    return Profile(origin, recorded.tables)
 
 
 def _content(path: Path) -> bytes:
@@ -57,12 +57,12 @@ def _content(path: Path) -> bytes:
     return data
 
 
-def _profile(path: Path, found: Space) -> Profile:
-    planes = [plane for plane in found.planes if xplane_tables.GPU_PLANE.match(plane.name)]
-    gpus = [xplane_tables.Streams(plane) for plane in planes]
-    if not any(len(gpu.events) for gpu in gpus):
-        raise _empty(path, found, planes)
+def _recorded(path: Path, found: Space) -> tuple[Origin, xplane_tables.Recorded]:
+    gpus = [plane for plane in found.planes if xplane_tables.GPU_PLANE.match(plane.name)]
     hosts = [plane for plane in found.planes if plane.name.startswith(_HOST)]
+    recorded = xplane_tables.recorded(gpus, hosts)
+    if not len(recorded.activities):
+        raise _empty(path, found, gpus)
     origin = Origin(
         source=path,
         reader=READER.name,
@@ -70,8 +70,7 @@ def _profile(path: Path, found: Space) -> Profile:
         epoch_ns=_epoch_ns(found),
         warnings=tuple(f"The profiler reported: {t}" for t in (*found.errors, *found.warnings)),
     )
-    tables = xplane_tables.tables(gpus, hosts)
-    return Profile(origin, tables | {schema.DEVICES.name: xplane_tables.devices(planes)})
+    return origin, recorded
 
 
 def _empty(path: Path, found: Space, gpus: Sequence[Plane]) -> EmptyRecordingError:

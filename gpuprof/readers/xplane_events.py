@@ -1,33 +1,36 @@
 """Events of an XPlane's lines as columns, decoded side by side: one step for all, not one each.
 
 A profile holds millions of events of a few fields. Decoding field after field of one event in
-Python takes 13 us an event; here the first fields of all events are decoded together, then the
-second ones, and so on, each in a few operations on whole arrays.
+Python takes 13 us an event; here the first fields of many events are decoded together, then the
+second ones, and so on, each in a few operations on whole arrays. A batch is small enough for the
+processor's cache, and only the values that are asked for are looked into.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from gpuprof.xspace import PS_PER_NS, Line, Plane, WireError
 
 Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 _Octets = npt.NDArray[np.uint8]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _METADATA, _OFFSET_PS, _DURATION_PS, _STATS = 1, 2, 3, 4
 _STAT_METADATA, _STAT_TEXT, _STAT_REFERENCE = 1, 5, 7
 _NUMBERS: Final = (3, 4)  # uint64_value and int64_value
+_IS_KIND: Final = np.isin(np.arange(8), (_VARINT, _FIXED64, _BYTES, _FIXED32))
+# Profilers write the key of an event or value before all else.
+_KEY_TAG: Final = 1 << 3 | _VARINT
 _LONGEST: Final = 10
 _SEVEN_BITS: Final = 0x7F
 # So many zeros after the end let every field be looked at without asking whether it is there.
 _PADDING: Final = bytes(2 * _LONGEST)
+_BATCH_EVENTS: Final = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,12 @@ class _Fields:
 
     def of(self, number: int) -> "_Fields":
         """The fields of one number."""
-        found = self.number == number
+        return self.where(self.number == number)
+
+    def where(self, chosen: Flags) -> "_Fields":
+        """Some of the fields."""
         columns = (self.message, self.number, self.value, self.size)
-        return _Fields(*(column[found] for column in columns))
+        return _Fields(*(column[chosen] for column in columns))
 
     def spread(self, count: int) -> Integers:
         """Their values, one for each of the messages; 0 where a message has none."""
@@ -53,150 +59,200 @@ class _Fields:
 
 
 @dataclass(frozen=True)
-class Coded:
-    """A text for each event, each different one held once.
+class _Messages:
+    """Messages in a part of a line that begins at ``base``: where in it each begins and ends."""
 
-    Args:
-        texts: The different ones.
-        codes: Each event's place among them; -1 where it has none.
-    """
-
-    texts: list[str]
-    codes: Integers
-
-    def parsed(self, parse: Callable[[str], Any], dtype: pa.DataType) -> pa.Array:
-        """What each event's text means; null where it has none."""
-        return pa.array([parse(text) for text in self.texts], dtype).take(
-            pa.array(self.codes, mask=self.codes < 0)
-        )
+    text: bytes
+    base: int
+    begin: Integers
+    end: Integers
 
     @property
-    def words(self) -> pa.DictionaryArray:
-        """The texts themselves, each different one held once."""
-        codes = pa.array(self.codes.astype(np.int32), mask=self.codes < 0)
-        return pa.DictionaryArray.from_arrays(codes, pa.array(self.texts, pa.string()))
+    def octets(self) -> _Octets:
+        """The text as numbers."""
+        return np.frombuffer(self.text, np.uint8)
 
-    def rows(self, wanted: Callable[[str], bool]) -> npt.NDArray[np.intp]:
-        """The events whose text is wanted."""
-        chosen = np.array([*(wanted(text) for text in self.texts), False], np.bool_)
-        return np.flatnonzero(chosen[self.codes])
-
-    def of(self, rows: npt.NDArray[np.intp]) -> "Coded":
-        """The texts of some events."""
-        return Coded(self.texts, self.codes[rows])
+    def of(self, kinds: Collection[int]) -> "_Messages":
+        """Those with one of these keys."""
+        chosen = _may_have(self.octets, self.begin, kinds)
+        return replace(self, begin=self.begin[chosen], end=self.end[chosen])
 
 
-class Events:
-    """The events of some lines of one plane.
+class Lexicon:
+    """Different texts, numbered in the order in which they are met, each held once."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts by their number."""
+        return [*self._codes]
+
+    def codes(self, texts: Iterator[str], count: int) -> Integers:
+        """The numbers of so many texts."""
+        found = (self._codes.setdefault(text, len(self._codes)) for text in texts)
+        return np.fromiter(found, np.int64, count)
+
+    def codes_of_keys(self, keys: Integers, text: Callable[[int], str]) -> Integers:
+        """The numbers of the texts that some keys stand for."""
+        different, places = np.unique(keys, return_inverse=True)
+        return self.codes(map(text, different.tolist()), len(different))[places]
+
+
+class Batch:
+    """Some events of one line.
 
     Attributes:
-        line: Each event's line, as its place among the lines.
         start_ns: Start, since the origin of the file.
         duration_ns: Duration.
+
+    Args:
+        plane: The plane of the line.
+        line: The line.
+        messages: The events.
+        wanted: Names of the values that will be asked for.
 
     Raises:
         WireError: An event breaks off.
     """
 
-    def __init__(self, plane: Plane, lines: Sequence[Line]) -> None:
-        counts = [len(line.begins) for line in lines]
-        bases = np.repeat(np.cumsum([0, *(len(line.data) for line in lines)])[:-1], counts)
-        begin = bases + np.fromiter(chain.from_iterable(ln.begins for ln in lines), np.int64)
-        end = bases + np.fromiter(chain.from_iterable(ln.ends for ln in lines), np.int64)
-        self._plane = plane
-        self._text = b"".join([*(line.data for line in lines), _PADDING])
-        self._octets = np.frombuffer(self._text, np.uint8)
-        fields = _fields(self._octets, begin, end)
-        count = len(begin)
-        origins = np.array([line.start_ns for line in lines], np.int64)
-        self.line: Integers = np.repeat(np.arange(len(lines)), counts)
-        self.metadata_id = fields.of(_METADATA).spread(count)
-        offset_ns = fields.of(_OFFSET_PS).spread(count) // PS_PER_NS
-        self.start_ns: Integers = np.repeat(origins, counts) + offset_ns
+    def __init__(
+        self, plane: Plane, line: Line, messages: _Messages, wanted: Collection[str]
+    ) -> None:
+        self._plane, self._text = plane, messages.text
+        fields, count = _fields(messages), len(messages.begin)
+        self._metadata_id = fields.of(_METADATA).spread(count)
+        self.start_ns: Integers = line.start_ns + fields.of(_OFFSET_PS).spread(count) // PS_PER_NS
         self.duration_ns: Integers = fields.of(_DURATION_PS).spread(count) // PS_PER_NS
-        self._stats = fields.of(_STATS)
+        stats = fields.of(_STATS)
+        keys = [key for name in wanted for key in plane.stat_keys.get(name, ())]
+        stats = stats.where(_may_have(messages.octets, stats.value, keys))
+        values = replace(messages, begin=stats.value, end=stats.value + stats.size)
+        self._values = _fields(values)
+        self._name = self._values.of(_STAT_METADATA).spread(len(stats.message))
+        self._event = stats.message
 
     def __len__(self) -> int:
         """How many events there are."""
-        return len(self.line)
+        return len(self.start_ns)
 
-    @cached_property
-    def names(self) -> "Coded":
-        """Each event's name."""
+    def names(self, lexicon: Lexicon) -> Integers:
+        """Each event's name, as its number in a lexicon."""
         kinds = self._plane.event_metadata
-        keys, codes = np.unique(self.metadata_id, return_inverse=True)
-        return Coded([kinds[key].name if key in kinds else "" for key in keys.tolist()], codes)
+        return lexicon.codes_of_keys(
+            self._metadata_id, lambda key: kinds[key].name if key in kinds else ""
+        )
 
-    def numbers(self, name: str) -> pa.Array:
-        """Each event's integer value of this name; null where it has none."""
-        chosen = self._values(name)
-        numbers, missing = np.zeros(len(self), np.int64), np.ones(len(self), np.bool_)
+    def numbers(self, name: str) -> tuple[Integers, Flags]:
+        """Each event's integer value of this name, and whether it has one."""
+        chosen = self._of(name)
+        numbers, is_known = np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
         for number in _NUMBERS:
             found = chosen.of(number)
             numbers[found.message] = found.value
-            missing[found.message] = False
-        return pa.array(numbers, mask=missing)
+            is_known[found.message] = True
+        return numbers, is_known
 
-    def texts(self, name: str) -> "Coded":
-        """Each event's text of this name, be it in the event or referred to."""
-        chosen = self._values(name)
+    def texts(self, name: str, lexicon: Lexicon) -> Integers:
+        """Each event's text of this name, in the event or referred to; -1 where it has none."""
+        chosen = self._of(name)
         codes = np.full(len(self), -1, np.int64)
-        references = chosen.of(_STAT_REFERENCE)
-        keys, codes[references.message] = np.unique(references.value, return_inverse=True)
-        known = [self._plane.stat_names.get(key, "") for key in keys.tolist()]
-        own = chosen.of(_STAT_TEXT)
-        seen: dict[bytes, int] = {}
+        names = self._plane.stat_names
+        referred, own = chosen.of(_STAT_REFERENCE), chosen.of(_STAT_TEXT)
+        codes[referred.message] = lexicon.codes_of_keys(
+            referred.value, lambda key: names.get(key, "")
+        )
         places = zip(own.value.tolist(), (own.value + own.size).tolist(), strict=True)
-        found = (seen.setdefault(self._text[b:e], len(known) + len(seen)) for b, e in places)
-        codes[own.message] = np.fromiter(found, np.int64, len(own.message))
-        return Coded([*known, *(text.decode("utf-8", "replace") for text in seen)], codes)
+        texts = (self._text[begin:end].decode("utf-8", "replace") for begin, end in places)
+        codes[own.message] = lexicon.codes(texts, len(own.message))
+        return codes
 
-    @cached_property
-    def _decoded(self) -> tuple[_Fields, Integers]:
-        """The fields of all values, and which name each value has."""
-        values = self._stats
-        fields = _fields(self._octets, values.value, values.value + values.size)
-        return fields, fields.of(_STAT_METADATA).spread(len(values.message))
-
-    def _values(self, name: str) -> _Fields:
+    def _of(self, name: str) -> _Fields:
         """The fields of the values of this name, with the event as their message."""
-        fields, names = self._decoded
-        keys = [key for key, text in self._plane.stat_names.items() if text == name]
-        found = np.isin(names[fields.message], keys) & (fields.number != _STAT_METADATA)
-        event = self._stats.message[fields.message[found]]
-        return _Fields(event, fields.number[found], fields.value[found], fields.size[found])
+        names = self._name[self._values.message]
+        found = np.isin(names, self._plane.stat_keys.get(name, ()))
+        fields = self._values.where(found & (self._values.number != _STAT_METADATA))
+        return _Fields(self._event[fields.message], fields.number, fields.value, fields.size)
 
 
-def _fields(octets: _Octets, start: Integers, end: Integers) -> _Fields:
-    """All fields of messages that lie in one text.
+def batches(
+    plane: Plane, line: Line, wanted: Collection[str], kinds: Collection[int] | None = None
+) -> Iterator[Batch]:
+    """The events of a line as the file has them, some thousand at a time.
+
+    Args:
+        plane: The plane of the line.
+        line: The line.
+        wanted: Names of the values that will be asked for.
+        kinds: Keys of ``event_metadata``; other events are left out. None for all.
+
+    Raises:
+        WireError: An event breaks off.
+    """
+    begins, ends = np.asarray(line.begins), np.asarray(line.ends)
+    for first in range(0, len(begins), _BATCH_EVENTS):
+        begin = begins[first : first + _BATCH_EVENTS].astype(np.int64)
+        end = ends[first : first + _BATCH_EVENTS].astype(np.int64)
+        base = int(begin[0])
+        text = bytes(line.data[base : end[-1]]) + _PADDING
+        every = _Messages(text, base, begin - base, end - base)
+        messages = every if kinds is None else every.of(kinds)
+        if len(messages.begin):
+            yield Batch(plane, line, messages, wanted)
+
+
+def _may_have(octets: _Octets, begin: Integers, keys: Collection[int]) -> Flags:
+    """Which messages have one of these keys, or do not begin with their key."""
+    numbers, _ = _varints(octets, begin + 1)
+    is_other: Flags = octets[begin] != _KEY_TAG
+    return is_other | np.isin(numbers, [*keys])
+
+
+def _fields(messages: _Messages) -> _Fields:
+    """All fields of messages.
 
     Raises:
         WireError: A message breaks off, or is no protocol buffer.
     """
-    message, at, stop = np.arange(len(start)), start, end
+    octets, base = messages.octets, messages.base
+    message, at, stop = np.arange(len(messages.begin)), messages.begin, messages.end
     rounds = []
     while True:
         there = at < stop
-        message, at, stop = message[there], at[there], stop[there]
+        if not there.all():
+            message, at, stop = message[there], at[there], stop[there]
         if not message.size:
             break
         tag, at = _varints(octets, at)
-        kind = tag & 7
         number, after = _varints(octets, at)
-        fixed = np.where(kind == _FIXED64, 8, 4)
-        is_fixed = (kind == _FIXED64) | (kind == _FIXED32)
-        if not (is_fixed | (kind == _VARINT) | (kind == _BYTES)).all():
-            msg = "an event has a field of no kind"
-            raise WireError(msg)
-        begin = np.where(is_fixed, at, after)
-        size = np.where(kind == _VARINT, 0, np.where(is_fixed, fixed, number))
-        if ((size < 0) | (size > stop - begin)).any():
-            msg = "an event has a field that goes beyond its end"
-            raise WireError(msg)
+        kind = tag & 7
+        _refuse(base + at, ~_IS_KIND[kind], "a field of an event is of no kind")
+        begin, size = _extent(kind, number, at, after)
+        is_beyond = (size < 0) | (size > stop - begin)
+        _refuse(base + at, is_beyond, "a field of an event goes beyond its end")
         rounds.append((message, tag >> 3, np.where(kind == _VARINT, number, begin), size))
         at = begin + size
     columns = zip(*rounds, strict=True) if rounds else [[np.zeros(0, np.int64)]] * 4
     return _Fields(*(np.concatenate(list(column)) for column in columns))
+
+
+def _extent(
+    kind: Integers, number: Integers, at: Integers, after: Integers
+) -> tuple[Integers, Integers]:
+    """Where the values of fields begin, and how long they are; 0 for numbers."""
+    is_fixed = (kind == _FIXED64) | (kind == _FIXED32)
+    size = np.where(kind == _VARINT, 0, number)
+    if not is_fixed.any():
+        return after, size
+    fixed = np.where(kind == _FIXED64, 8, 4)
+    return np.where(is_fixed, at, after), np.where(is_fixed, fixed, size)
+
+
+def _refuse(at: Integers, is_wrong: Flags, what: str) -> None:
+    if is_wrong.any():
+        msg = f"byte {at[is_wrong.argmax()]} of a line: {what}"
+        raise WireError(msg)
 
 
 def _varints(octets: _Octets, at: Integers) -> tuple[Integers, Integers]:

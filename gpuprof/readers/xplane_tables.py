@@ -5,17 +5,17 @@ values of events) and cupti_buffer_events.h (their details as text).
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gpuprof import cuda, schema
-from gpuprof.readers.xplane_events import Events
+from gpuprof.readers.narrow import Coded, coded, column, gathered
+from gpuprof.readers.xplane_events import Batch, Flags, Integers, Lexicon, batches
 from gpuprof.xspace import Event, Line, Plane
 
 MEMCPY_KINDS: Final = {
@@ -31,131 +31,228 @@ OTHER_ACTIVITIES: Final = frozenset(
 )
 MEMSET, GRAPH = "Memset", "CudaGraph"
 
-GPU_PLANE: Final = re.compile(r"^/device:GPU:(\d+)")
+GPU_PLANE: Final = re.compile(r"^/device:GPU:(\d{1,9})")
 
-_STREAM: Final = re.compile(r"^Stream #(\d+)")
+_STREAM: Final = re.compile(r"^Stream #(\d{1,18})")
 _DETAIL: Final = re.compile(r"(\w+):(\S+)")
 _CONTEXT: Final = re.compile(r"\$\$(\d+)")
+# Digits of the largest number that every int64 column holds.
+_LONGEST: Final = 18
 _API_CALL: Final = re.compile(rb"\x12.cu(?:da)?[A-Z]", re.DOTALL)
 _STEP: Final = "step_num"
 _MEMORY_KINDS: Final = frozenset(cuda.CUPTI_MEMORY_KINDS.values())
 
-Rows = npt.NDArray[np.intp]
+# An event has the details of its kind only.
+_DETAILS: Final = ("kernel_details", "memcpy_details", "memset_details")
+_NUMBERS: Final = ("correlation_id", "cuda_graph_node_id", "cuda_graph_id")
 
 
-def tables(gpus: Sequence["Streams"], hosts: Sequence[Plane]) -> dict[str, pa.Table]:
-    """The tables of the activities, of the host's calls and of the script's steps."""
-    recorded = {
-        "kernels": _joined(schema.KERNELS, [gpu.kernels() for gpu in gpus]),
-        "memcpys": _joined(schema.MEMCPYS, [gpu.memcpys() for gpu in gpus]),
-        "memsets": _joined(schema.MEMSETS, [gpu.memsets() for gpu in gpus]),
-        "nvtx_ranges": _joined(schema.NVTX_RANGES, [_steps(host) for host in hosts]),
-    }
-    # These two are there only where the profiler was told to, and in newer versions.
-    optional = {
-        "graph_launches": _joined(schema.GRAPH_LAUNCHES, [gpu.graph_launches() for gpu in gpus]),
-        "api_calls": _joined(schema.API_CALLS, [_api_calls(host) for host in hosts]),
-    }
-    return recorded | {name: table for name, table in optional.items() if table.num_rows}
+@dataclass(frozen=True)
+class Recorded:
+    """What is read of a profile, without the file itself.
+
+    Args:
+        activities: What ran on the GPUs.
+        api_calls: The host's calls.
+        steps: The script's steps.
+        devices: The GPUs that the profiler saw, whether they were used or not.
+    """
+
+    activities: "Activities"
+    api_calls: pa.Table
+    steps: pa.Table
+    devices: pa.Table
+
+    @property
+    def tables(self) -> dict[str, pa.Table]:
+        """The tables of the data model."""
+        recorded = {
+            "kernels": schema.KERNELS.narrow(self.activities.kernels()),
+            "memcpys": schema.MEMCPYS.narrow(self.activities.memcpys()),
+            "memsets": schema.MEMSETS.narrow(self.activities.memsets()),
+            "nvtx_ranges": self.steps,
+        }
+        # These two are there only where the profiler was told to, and in newer versions.
+        optional = {
+            "graph_launches": schema.GRAPH_LAUNCHES.narrow(self.activities.graph_launches()),
+            "api_calls": self.api_calls,
+        }
+        told = {name: table for name, table in optional.items() if table.num_rows}
+        return recorded | told | {"devices": self.devices}
 
 
-def _joined(table: schema.Schema, parts: Sequence[Mapping[str, Any]]) -> pa.Table:
-    types = {name: table.arrow.field(name).type for name in table.columns}
-    made = [
-        pa.table({name: _array(values, types[name]) for name, values in part.items()})
-        for part in parts
-    ]
-    if not made:
-        return table.empty()
-    # Long names are sorted as numbers, and become text once.
-    return table.conform(pa.concat_tables(made).unify_dictionaries().sort_by("start_ns"))
+def recorded(gpus: Sequence[Plane], hosts: Sequence[Plane]) -> Recorded:
+    """What some planes tell.
+
+    Raises:
+        WireError: An event breaks off.
+    """
+    return Recorded(Activities(gpus), _api_calls(hosts), _steps(hosts), _devices(gpus))
 
 
-def _array(values: object, kind: pa.DataType) -> pa.Array:
-    return values if isinstance(values, pa.DictionaryArray) else pa.array(values, kind)
+class Activities:
+    """What ran on the streams of some GPUs, in the order of its start.
 
+    Raises:
+        WireError: An event breaks off.
+    """
 
-class Streams:
-    """What ran on the streams of one GPU: the columns of its tables."""
+    def __init__(self, gpus: Iterable[Plane]) -> None:
+        self._names, self._contexts, self._details = Lexicon(), Lexicon(), Lexicon()
+        self._columns = gathered(part for plane in gpus for part in self._parts(plane))
 
-    def __init__(self, plane: Plane) -> None:
-        numbered = [(_STREAM.match(line.name), line) for line in plane.lines]
-        streams = [(int(match[1]), line) for match, line in numbered if match]
-        match = GPU_PLANE.match(plane.name)
-        self.device_id = int(match[1]) if match else 0
-        self.stream_ids = np.array([stream_id for stream_id, _ in streams], np.int64)
-        self.events = Events(plane, [line for _, line in streams])
-        self._context_id = self.events.texts("context_id").parsed(_context_id, pa.int64())
-        self._correlation_id = self.events.numbers("correlation_id")
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._columns.get("start_ns", ()))
 
-    def kernels(self) -> dict[str, Any]:
-        """Columns of the kernels."""
+    def _parts(self, plane: Plane) -> Iterator[dict[str, Integers | Flags]]:
+        for line in plane.lines:
+            match = _STREAM.match(line.name)
+            if match:
+                place = {"device_id": _device_id(plane), "stream_id": int(match[1])}
+                for batch in batches(plane, line, ("context_id", *_DETAILS, *_NUMBERS)):
+                    yield self._part(batch) | {
+                        name: np.full(len(batch), number) for name, number in place.items()
+                    }
+
+    def _part(self, batch: Batch) -> dict[str, Integers | Flags]:
+        details = (batch.texts(name, self._details) for name in _DETAILS)
+        return {
+            "start_ns": batch.start_ns,
+            "duration_ns": batch.duration_ns,
+            "name": batch.names(self._names),
+            "context_id": batch.texts("context_id", self._contexts),
+            "details": np.maximum.reduce([*details]),
+            **_numbers(batch, _NUMBERS),
+        }
+
+    def _chosen(self, wanted: Callable[[str], bool]) -> "_Chosen":
+        """Those whose name is wanted."""
+        is_wanted = np.array([*map(wanted, self._names.texts), False], np.bool_)
+        names = self._columns.get("name", np.zeros(0, np.int64))
+        texts = {"name": self._names, "context_id": self._contexts, "details": self._details}
+        return _Chosen(
+            self._columns,
+            {name: lexicon.texts for name, lexicon in texts.items()},
+            np.flatnonzero(is_wanted[names]),
+        )
+
+    def kernels(self) -> pa.Table:
+        """The kernels."""
         apart = {*MEMCPY_KINDS, *OTHER_ACTIVITIES, MEMSET}
-        rows = self.events.names.rows(lambda n: n not in apart and not n.startswith(GRAPH))
-        details = self.events.texts("kernel_details").of(rows)
+        chosen = self._chosen(lambda n: n not in apart and not n.startswith(GRAPH))
         axes = {
-            f"{size}_{letter}": details.parsed(_Axis(size, axis), pa.int64())
+            f"{size}_{letter}": chosen.detail(_Axis(size, axis))
             for size in ("grid", "block")
             for axis, letter in enumerate("xyz")
         }
-        return {
-            **self._place(rows),
-            "name": self.events.names.of(rows).words,
-            "registers_per_thread": details.parsed(_Number("regs"), pa.int64()),
-            "static_shared_memory_bytes": details.parsed(_Number("static_shared"), pa.int64()),
-            "dynamic_shared_memory_bytes": details.parsed(_Number("dynamic_shared"), pa.int64()),
+        return chosen.table(
+            name=chosen.names.array(pa.string()),
+            registers_per_thread=chosen.detail(_Number("regs")),
+            static_shared_memory_bytes=chosen.detail(_Number("static_shared")),
+            dynamic_shared_memory_bytes=chosen.detail(_Number("dynamic_shared")),
             **axes,
-            "graph_node_id": self.events.numbers("cuda_graph_node_id").take(rows),
-        }
+            graph_node_id=chosen.number("cuda_graph_node_id"),
+        )
 
-    def memcpys(self) -> dict[str, Any]:
-        """Columns of the copies."""
-        rows = self.events.names.rows(MEMCPY_KINDS.__contains__)
-        details = self.events.texts("memcpy_details").of(rows)
-        kinds = self.events.names.of(rows).parsed(MEMCPY_KINDS.get, pa.string())
-        targets = details.parsed(_Number("dest"), pa.int64())
-        here = pa.scalar(self.device_id, pa.int64())
-        nowhere = pa.scalar(None, pa.int64())
-        is_between = pc.is_in(kinds, pa.array(["PtoP", "DtoD"]))
-        is_out, is_in = pc.equal(kinds, "DtoH"), pc.equal(kinds, "HtoD")
-        return {
-            **self._place(rows),
-            "memcpy_kind": kinds,
-            "src_memory_kind": details.parsed(_Word("kind_src"), pa.string()),
-            "dst_memory_kind": details.parsed(_Word("kind_dst"), pa.string()),
-            "bytes": details.parsed(_Number("size"), pa.int64()),
+    def memcpys(self) -> pa.Table:
+        """The copies."""
+        chosen = self._chosen(MEMCPY_KINDS.__contains__)
+        device, kinds = chosen.column("device_id"), chosen.names.mapped(MEMCPY_KINDS.get)
+        is_between, is_in = kinds.are("PtoP", "DtoD"), kinds.are("HtoD")
+        target = chosen.details.mapped(_Number("dest")).integers(missing=-1)
+        return chosen.table(
+            memcpy_kind=kinds.array(pa.string()),
+            src_memory_kind=chosen.word(_Word("kind_src")),
+            dst_memory_kind=chosen.word(_Word("kind_dst")),
+            bytes=chosen.detail(_Number("size")),
             # A copy between two devices is in the plane of the one that it starts on.
-            "src_device_id": pc.if_else(pc.or_(is_between, is_out), here, nowhere),
-            "dst_device_id": pc.if_else(is_between, targets, pc.if_else(is_in, here, nowhere)),
-            "path": pc.if_else(pc.equal(kinds, "PtoP"), "direct", pa.scalar(None, pa.string())),
-            "graph_node_id": self.events.numbers("cuda_graph_node_id").take(rows),
-        }
+            src_device_id=column(device, is_between | kinds.are("DtoH")),
+            dst_device_id=column(
+                np.where(is_in, device, target), is_in | (is_between & (target >= 0))
+            ),
+            path=kinds.mapped({"PtoP": "direct"}.get).array(pa.string()),
+            graph_node_id=chosen.number("cuda_graph_node_id"),
+        )
 
-    def memsets(self) -> dict[str, Any]:
-        """Columns of the memsets."""
-        rows = self.events.names.rows(MEMSET.__eq__)
-        details = self.events.texts("memset_details").of(rows)
-        return {
-            **self._place(rows),
-            "bytes": details.parsed(_Number("num_bytes"), pa.int64()),
-            "memory_kind": details.parsed(_Word("kind"), pa.string()),
-        }
+    def memsets(self) -> pa.Table:
+        """The memsets."""
+        chosen = self._chosen(MEMSET.__eq__)
+        return chosen.table(
+            bytes=chosen.detail(_Number("num_bytes")), memory_kind=chosen.word(_Word("kind"))
+        )
 
-    def graph_launches(self) -> dict[str, Any]:
-        """Columns of CUDA graphs recorded as a whole."""
-        rows = self.events.names.rows(lambda name: name.startswith(GRAPH))
-        return {**self._place(rows), "graph_id": self.events.numbers("cuda_graph_id").take(rows)}
+    def graph_launches(self) -> pa.Table:
+        """CUDA graphs recorded as a whole."""
+        chosen = self._chosen(lambda name: name.startswith(GRAPH))
+        return chosen.table(graph_id=chosen.number("cuda_graph_id"))
 
-    def _place(self, rows: Rows) -> dict[str, Any]:
-        start_ns = self.events.start_ns[rows]
-        return {
-            "start_ns": start_ns,
-            "end_ns": start_ns + self.events.duration_ns[rows],
-            "device_id": np.full(len(rows), self.device_id),
-            "context_id": self._context_id.take(rows),
-            "stream_id": self.stream_ids[self.events.line[rows]],
-            "correlation_id": self._correlation_id.take(rows),
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Some of the activities.
+
+    Args:
+        columns: As `Activities` has them.
+        texts: What the numbers in columns of texts stand for.
+        rows: The places of those that are chosen.
+    """
+
+    columns: Mapping[str, Integers]
+    texts: Mapping[str, list[str]]
+    rows: Integers
+
+    @cached_property
+    def names(self) -> Coded:
+        """Each one's name."""
+        return self._coded("name")
+
+    @cached_property
+    def details(self) -> Coded:
+        """What the profiler says of each as text, such as ``regs:38``."""
+        return self._coded("details")
+
+    def detail(self, number: Callable[[str], int | None]) -> pa.Array:
+        """A number of the details."""
+        return self.details.mapped(number).array(pa.int64())
+
+    def word(self, word: Callable[[str], str | None]) -> pa.Array:
+        """A word of the details."""
+        return self.details.mapped(word).array(pa.string())
+
+    def number(self, name: str) -> pa.Array:
+        """A value that only some have."""
+        return column(self.column(name), self.column(f"has {name}").astype(np.bool_))
+
+    def table(self, **columns: pa.Array) -> pa.Table:
+        """The columns of all activities, and some more."""
+        start_ns = self.column("start_ns")
+        contexts = self._coded("context_id").mapped(_context_id)
+        place = {
+            "start_ns": pa.array(start_ns),
+            "end_ns": pa.array(start_ns + self.column("duration_ns")),
+            "device_id": pa.array(self.column("device_id")),
+            "context_id": contexts.array(pa.int64()),
+            "stream_id": pa.array(self.column("stream_id")),
+            "correlation_id": self.number("correlation_id"),
         }
+        return pa.table(place | columns)
+
+    def _coded(self, name: str) -> Coded:
+        return coded(self.texts[name], self.column(name))
+
+    def column(self, name: str) -> Integers:
+        """One column; empty where there are no activities."""
+        found: Integers = self.columns[name][self.rows] if self.columns else self.rows
+        return found
+
+
+def _numbers(batch: Batch, names: Iterable[str]) -> dict[str, Integers | Flags]:
+    """Values that only some events have, and whether they do."""
+    found = {name: batch.numbers(name) for name in names}
+    return {name: numbers for name, (numbers, _) in found.items()} | {
+        f"has {name}": is_known for name, (_, is_known) in found.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -166,8 +263,7 @@ class _Number:
 
     def __call__(self, details: str) -> int | None:
         """None where the details do not have it."""
-        text = dict(_DETAIL.findall(details)).get(self.word, "")
-        return int(text) if text.isdecimal() else None
+        return _integer(dict(_DETAIL.findall(details)).get(self.word, ""))
 
 
 @dataclass(frozen=True)
@@ -180,7 +276,7 @@ class _Axis:
     def __call__(self, details: str) -> int | None:
         """None where the details do not have them."""
         texts = dict(_DETAIL.findall(details)).get(self.word, "").split(",")
-        return int(texts[self.axis]) if len(texts) == len("xyz") else None
+        return _integer(texts[self.axis]) if len(texts) == len("xyz") else None
 
 
 @dataclass(frozen=True)
@@ -197,56 +293,81 @@ class _Word:
 
 def _context_id(text: str) -> int | None:
     match = _CONTEXT.fullmatch(text)
-    return int(match[1]) if match else None
+    return _integer(match[1]) if match else None
 
 
-def _api_calls(host: Plane) -> dict[str, Any]:
+def _integer(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _LONGEST else None
+
+
+def _api_calls(hosts: Iterable[Plane]) -> pa.Table:
+    names = Lexicon()
+    columns = gathered(part for host in hosts for part in _calls(host, names))
+    every = np.arange(len(columns.get("name", ())))
+    found = _Chosen(columns, {"name": names.texts}, every)
+    apis = found.names.mapped(lambda name: "runtime" if name.startswith("cuda") else "driver")
+    start_ns = found.column("start_ns")
+    calls = pa.table(
+        {
+            "start_ns": pa.array(start_ns),
+            "end_ns": pa.array(start_ns + found.column("duration_ns")),
+            "api": apis.array(pa.string()),
+            "name": found.names.array(pa.string()),
+            "thread_id": pa.array(found.column("thread_id")),
+            "correlation_id": found.number("correlation_id"),
+        }
+    )
+    return schema.API_CALLS.narrow(calls)
+
+
+def _calls(host: Plane, names: Lexicon) -> Iterator[dict[str, Integers | Flags]]:
     kinds = host.event_metadata_with(_API_CALL)
-    found = _host_events(host, lambda line: host.events(line, kinds)) if kinds else []
-    return {
-        **_host_place(found),
-        "api": ["runtime" if e.metadata.name.startswith("cuda") else "driver" for _, e in found],
-        "name": [kinds[event.metadata_id].name for _, event in found],
-        "correlation_id": [host.stats_of(event).get("correlation_id") for _, event in found],
-    }
+    for line in host.lines if kinds else ():
+        for batch in batches(host, line, ("correlation_id",), kinds):
+            yield {
+                "start_ns": batch.start_ns,
+                "duration_ns": batch.duration_ns,
+                "name": batch.names(names),
+                "thread_id": np.full(len(batch), line.line_id),
+                **_numbers(batch, ("correlation_id",)),
+            }
 
 
-def _steps(host: Plane) -> dict[str, Any]:
+def _steps(hosts: Iterable[Plane]) -> pa.Table:
     """The script's steps, which have a number: ``train#5``."""
-    found = _host_events(host, lambda line: host.events_with(line, _STEP))
-    numbers = [host.stats_of(event).get(_STEP) for _, event in found]
-    names = [event.metadata.name for _, event in found]
+    found = [_step(host, line, event) for host in hosts for line, event in _step_events(host)]
+    return schema.NVTX_RANGES.table(sorted(found, key=lambda row: row["start_ns"]))
+
+
+def _step_events(host: Plane) -> Iterator[tuple[Line, Event]]:
+    return ((line, event) for line in host.lines for event in host.events_with(line, _STEP))
+
+
+def _step(host: Plane, line: Line, event: Event) -> dict[str, Any]:
     return {
-        **_host_place(found),
-        "text": [f"{name}#{number!s}" for name, number in zip(names, numbers, strict=True)],
-        "domain": [""] * len(found),
-        "range_kind": ["annotation"] * len(found),
+        "start_ns": event.start_ns,
+        "end_ns": event.end_ns,
+        "text": f"{event.metadata.name}#{host.stats_of(event).get(_STEP)!s}",
+        "domain": "",
+        "range_kind": "annotation",
+        "thread_id": line.line_id,
     }
 
 
-def _host_events(host: Plane, of: Callable[[Line], Iterable[Event]]) -> list[tuple[Line, Event]]:
-    return [(line, event) for line in host.lines for event in of(line)]
-
-
-def _host_place(found: Sequence[tuple[Line, Event]]) -> dict[str, Any]:
-    return {
-        "start_ns": [event.start_ns for _, event in found],
-        "end_ns": [event.end_ns for _, event in found],
-        "thread_id": [line.line_id for line, _ in found],
-    }
-
-
-def devices(gpus: Sequence[Plane]) -> pa.Table:
-    """The GPUs that the profiler saw, whether they were used or not."""
+def _devices(gpus: Iterable[Plane]) -> pa.Table:
     return schema.DEVICES.table([_device(plane) for plane in gpus])
 
 
 def _device(plane: Plane) -> dict[str, Any]:
-    match = GPU_PLANE.match(plane.name)
     major, minor = (plane.stats.get(f"compute_cap_{part}") for part in ("major", "minor"))
     return {
-        "device_id": int(match[1]) if match else 0,
+        "device_id": _device_id(plane),
         "total_memory_bytes": plane.stats.get("memory_size"),
         "memory_bandwidth_bytes_per_s": plane.stats.get("memory_bandwidth"),
         "compute_capability": None if major is None else f"{major!s}.{minor!s}",
     }
+
+
+def _device_id(plane: Plane) -> int:
+    match = GPU_PLANE.match(plane.name)
+    return int(match[1]) if match else 0

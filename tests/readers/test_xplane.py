@@ -6,7 +6,7 @@ import xspaces
 
 from gpuprof import xspace
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, UnknownFormatError
-from gpuprof.readers import find_reader, read_profile
+from gpuprof.readers import find_reader, read_profile, xplane_events
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 BROKEN = Path(__file__).parent / "broken"
@@ -272,16 +272,42 @@ def test_a_profile_cut_off_anywhere_is_refused_or_shorter(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["xplane-event-beyond-its-end.pb", "xplane-value-beyond-its-end.pb", "xplane-group.pb"]
+    ("name", "fault"),
+    [
+        ("event", "byte 35 of a line: a field of an event goes beyond its end"),
+        ("value", "byte 40 of a line: a field of an event goes beyond its end"),
+        ("group", "byte 35 of a line: a field of an event is of no kind"),
+    ],
 )
-def test_events_whose_lengths_lie_are_refused(name):
-    path = BROKEN / name
+def test_events_whose_lengths_lie_are_refused(name, fault):
+    path = BROKEN / f"xplane-{name}{'' if name == 'group' else '-beyond-its-end'}.pb"
 
     with pytest.raises(CorruptFileError) as caught:
         read_profile(path)
 
-    assert caught.value.message.startswith(f"{path}: not a whole XPlane file (an event has a field")
+    assert caught.value.message == f"{path}: not a whole XPlane file ({fault})"
     assert caught.value.hint == "Was it cut short, or copied as text?"
+
+
+def test_events_are_the_same_however_many_are_decoded_at_once(tmp_path, monkeypatch):
+    kinds = ("gemm", "MemcpyH2D", "relu")
+    events = [(kinds[n % 3], n * 7_000_000, 5_000_000, {"correlation_id": n}) for n in range(50)]
+    path = written(tmp_path, gpu(*events), gpu(*reversed(events), device=1))
+    whole = {name: read_profile(path).table(name) for name in ("kernels", "memcpys")}
+    monkeypatch.setattr(xplane_events, "_BATCH_EVENTS", 7)
+
+    assert {name: read_profile(path).table(name) for name in whole} == whole
+    assert [whole[name].num_rows for name in whole] == [66, 34]
+    assert whole["kernels"]["correlation_id"].to_pylist()[:4] == [0, 0, 2, 2]
+
+
+def test_a_number_beyond_64_bits_is_unknown(tmp_path):
+    details = f"regs:{'9' * 30} grid:1,x,{'9' * 30}"
+    path = written(tmp_path, gpu(("gemm", 0, 1_000, {"kernel_details": details})))
+
+    assert rows(path, "kernels", "registers_per_thread", "grid_x", "grid_y", "grid_z") == [
+        (None, 1, None, None)
+    ]
 
 
 def test_the_excerpt_for_a_browser_names_the_file_beside_it(tmp_path):
