@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, str]] = {
     "formats": "gpuprof.cli.formats:command",
     "convert": "gpuprof.cli.convert:command",
     "slice": "gpuprof.cli.slice:command",
+    "cache": "gpuprof.cli.cache:command",
 }
 
 

@@ -1,20 +1,47 @@
-"""A cache of exports outside the user's folder: keyed by content, bounded, all or nothing."""
+"""A cache of exports outside the user's folder: keyed by content, bounded, all or nothing.
 
+An export that a process reads is held by a shared lock until that process ends (on systems
+with ``flock``), and is neither cleared nor pushed out meanwhile.
+"""
+
+import contextlib
 import hashlib
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from gpuprof.errors import InputError
 
-_LIMIT_BYTES: Final = 8 * 2**30
-_ABANDONED_S: Final = 24 * 3600
+LIMIT_BYTES: Final = 8 * 2**30
+_DAY_S: Final = 24 * 3600
 _PARTIAL: Final = "partial-"
+# The file that was exported, for people; beside the export's own files.
+_SOURCE: Final = "source.txt"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One export in the cache.
+
+    Args:
+        folder: Where it lies.
+        source: The file that was exported first with this content; None where unknown.
+        size_bytes: What it takes on disk.
+        used_at: When it was last used, in seconds of the Unix clock.
+    """
+
+    folder: Path
+    source: str | None
+    size_bytes: int
+    used_at: float
 
 
 def cached(path: Path, kind: str, make: Callable[[Path], None]) -> Path:
@@ -32,13 +59,16 @@ def cached(path: Path, kind: str, make: Callable[[Path], None]) -> Path:
         folder = location()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         entry = folder / f"{kind}-{_digest(path)}"
-        if entry.is_dir():
+        if _hold(entry):
             os.utime(entry)  # the entry that was used longest ago is the first to go
             return entry
         partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))
         try:
             make(partial)
-            return _kept(partial, entry)
+            (partial / _SOURCE).write_text(str(path.absolute()), encoding="utf-8")
+            kept = _kept(partial, entry)
+            _hold(kept)
+            return kept
         finally:
             shutil.rmtree(partial, ignore_errors=True)
             _shrink(folder, entry)
@@ -60,6 +90,115 @@ def location() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuprof"
 
 
+def entries(unused_days: float = 0.0) -> list[Entry]:
+    """What the cache holds, the most recently used first.
+
+    Args:
+        unused_days: Only exports that were not used for so many days.
+
+    Raises:
+        InputError: The cache's folder cannot be read.
+    """
+    try:
+        found = [_entry(folder) for folder in _folders(location())]
+    except OSError as error:
+        raise _unreadable(error) from error
+    latest = time.time() - unused_days * _DAY_S
+    old = [entry for entry in found if entry.used_at <= latest or not unused_days]
+    return sorted(old, key=lambda entry: (-entry.used_at, entry.folder.name))
+
+
+def clear(chosen: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """Remove exports.
+
+    Returns:
+        Those that were removed, and those that are in use and were kept.
+    """
+    removed: list[Entry] = []
+    kept: list[Entry] = []
+    for entry in chosen:
+        (removed if _remove(entry.folder) else kept).append(entry)
+    return removed, kept
+
+
+def _unreadable(error: OSError) -> InputError:
+    msg = f"{location()} cannot be read: {error.strerror}"
+    return InputError(msg, "Name another folder in the environment variable GPUPROF_CACHE.")
+
+
+def _folders(folder: Path) -> list[Path]:
+    """The folders of whole exports."""
+    if not folder.exists():
+        return []
+    return [f for f in folder.iterdir() if f.is_dir() and not f.name.startswith(_PARTIAL)]
+
+
+def _entry(folder: Path) -> Entry:
+    source = None
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        source = (folder / _SOURCE).read_text(encoding="utf-8")
+    return Entry(folder, source, _size(folder), _used(folder))
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # another process is removing it
+            total += file.stat().st_size
+    return total
+
+
+@cache
+def _flock() -> ModuleType | None:
+    """The module of file locks, which not every system has."""
+    try:
+        import fcntl  # noqa: PLC0415 - absent on Windows
+    except ImportError:
+        return None
+    return fcntl
+
+
+def _hold(entry: Path) -> bool:
+    """Keep other processes from removing an export as long as this one lives; if it is there."""
+    with contextlib.suppress(OSError):
+        _held(entry, entry.stat().st_ino)
+    # Another process may have removed it while this one waited for the lock.
+    return entry.is_dir()
+
+
+@cache
+def _held(entry: Path, _inode: int) -> int | None:
+    fcntl = _flock()
+    if fcntl is None:
+        return None
+    # Open until the process ends, also when it is killed.
+    descriptor = os.open(entry, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def _remove(entry: Path) -> bool:
+    """Remove an export that no process holds; whether it is gone."""
+    fcntl = _flock()
+    if fcntl is None:
+        shutil.rmtree(entry, ignore_errors=True)
+        return not entry.exists()
+    try:
+        descriptor = os.open(entry, os.O_RDONLY)
+    except FileNotFoundError:
+        return True  # another process was first
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(entry, ignore_errors=True)
+    except OSError:
+        return False  # a process reads it
+    finally:
+        os.close(descriptor)
+    return not entry.exists()
+
+
 def _kept(partial: Path, entry: Path) -> Path:
     try:
         partial.rename(entry)
@@ -77,15 +216,15 @@ def _digest(path: Path) -> str:
 def _shrink(folder: Path, newest: Path) -> None:
     """Remove what an interrupted export left, and the longest unused beyond the limit."""
     now = time.time()
-    entries = sorted(folder.iterdir(), key=_used, reverse=True)
-    for entry in (e for e in entries if e.name.startswith(_PARTIAL)):
-        if now - _used(entry) > _ABANDONED_S:
+    found = sorted(folder.iterdir(), key=_used, reverse=True)
+    for entry in (e for e in found if e.name.startswith(_PARTIAL)):
+        if now - _used(entry) > _DAY_S:
             shutil.rmtree(entry, ignore_errors=True)
     total = 0
-    for entry in (e for e in entries if not e.name.startswith(_PARTIAL)):
-        total += sum(file.stat().st_size for file in entry.rglob("*"))
-        if total > _LIMIT_BYTES and entry != newest:
-            shutil.rmtree(entry, ignore_errors=True)
+    for entry in (e for e in found if not e.name.startswith(_PARTIAL)):
+        total += _size(entry)
+        if total > LIMIT_BYTES and entry != newest:
+            _remove(entry)
 
 
 def _used(entry: Path) -> float:

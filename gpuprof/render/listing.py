@@ -1,12 +1,17 @@
 """What gpuprof can read and answer, listed from the declarations themselves."""
 
+import json
 import textwrap
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.readers.contract import Reader
+from gpuprof.readers.export_cache import LIMIT_BYTES, Entry, location
 from gpuprof.render.charts.contract import Chart
 from gpuprof.schema import Schema
+from gpuprof.units import format_bytes
 
 
 def formats_text(readers: Sequence[Reader]) -> str:
@@ -71,6 +76,46 @@ def _needs(analysis: Analysis) -> str:
     every = " and ".join(analysis.needs)
     any_of = " or ".join(analysis.needs_any_of)
     return ", and ".join(part for part in (every, any_of) if part) or "nothing"
+
+
+def cache_text(entries: Sequence[Entry]) -> str:
+    """The exports in the cache, a line each, and what they take together."""
+    lines = [
+        f"{format_bytes(e.size_bytes):>10}  {_used(e)[:16]}  {e.source or e.folder.name}"
+        for e in entries
+    ]
+    head = [f"{'Size':>10}  {'Last used (UTC)':16}  Exported file"] if lines else []
+    total = sum(entry.size_bytes for entry in entries)
+    count = f"{len(entries)} {'export' if len(entries) == 1 else 'exports'}"
+    room = f"{format_bytes(total)} of at most {format_bytes(LIMIT_BYTES)}"
+    return "\n".join([*head, *lines, f"{count} in {location()}, {room}", ""])
+
+
+def cleared_text(removed: Sequence[Entry], kept: Sequence[Entry]) -> str:
+    """What was removed from the cache, and what is in use."""
+    total = format_bytes(sum(entry.size_bytes for entry in removed))
+    text = f"Removed {len(removed)} {'export' if len(removed) == 1 else 'exports'}, {total}.\n"
+    return text + (f"Kept {len(kept)} that a running gpuprof reads.\n" if kept else "")
+
+
+def cache_json(**groups: Sequence[Entry]) -> str:
+    """The cache's folder and limit, and groups of its exports, for programs."""
+    told = {name: [_told(entry) for entry in entries] for name, entries in groups.items()}
+    head = {"folder": str(location()), "limit_bytes": LIMIT_BYTES}
+    return json.dumps({**head, **told}, indent=2) + "\n"
+
+
+def _told(entry: Entry) -> dict[str, Any]:
+    return {
+        "source": entry.source,
+        "folder": str(entry.folder),
+        "bytes": entry.size_bytes,
+        "last_used": _used(entry),
+    }
+
+
+def _used(entry: Entry) -> str:
+    return datetime.fromtimestamp(entry.used_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _entry(name: str, width: int, lines: Sequence[str]) -> str:

@@ -1,4 +1,5 @@
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -59,19 +60,34 @@ def test_what_a_killed_export_left_goes_after_a_day(tmp_path, folder):
     ]
 
 
-def test_the_longest_unused_goes_first_where_there_are_too_many(tmp_path, monkeypatch):
-    monkeypatch.setattr(export_cache, "_LIMIT_BYTES", 250)
+def test_the_longest_unused_goes_first_where_there_are_too_many(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr(export_cache, "LIMIT_BYTES", 2500)
+    for name, used in (("first", 2), ("second", 1)):
+        (folder / name).mkdir(parents=True)
+        fill(1000)(folder / name)
+        os.utime(folder / name, (used, used))
+
+    third = cached(file(tmp_path, "c"), "kind", fill(1000))
+
+    assert sorted(entry.name for entry in folder.iterdir()) == sorted(["first", third.name])
+
+
+def test_what_this_process_reads_is_not_pushed_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(export_cache, "LIMIT_BYTES", 10)
     first, second = (cached(file(tmp_path, name), "kind", fill(100)) for name in "ab")
-    os.utime(second, (1, 1))
-    os.utime(first, (2, 2))
 
-    third = cached(file(tmp_path, "c"), "kind", fill(100))
+    assert (first.exists(), second.exists()) == (True, True)
 
-    assert (first.exists(), second.exists(), third.exists()) == (True, False, True)
+
+def test_an_export_that_was_cleared_is_made_again(tmp_path):
+    path = file(tmp_path, "a")
+    shutil.rmtree(cached(path, "kind", fill(1)))
+
+    assert (cached(path, "kind", fill(2)) / "table").stat().st_size == 2
 
 
 def test_an_export_beyond_the_limit_is_kept_for_its_own_use(tmp_path, monkeypatch):
-    monkeypatch.setattr(export_cache, "_LIMIT_BYTES", 10)
+    monkeypatch.setattr(export_cache, "LIMIT_BYTES", 10)
 
     assert cached(file(tmp_path, "a"), "kind", fill(100)).exists()
 

@@ -1,0 +1,47 @@
+"""``gpuprof cache``: the exports that gpuprof keeps, and how to be rid of them."""
+
+import click
+
+
+@click.command(name="cache")
+@click.argument("action", type=click.Choice(["list", "clear"]), default="list")
+@click.option(
+    "--older-than",
+    "days",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="DAYS",
+    help="Only exports that were not used for so many days.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["terminal", "json"]),
+    default="terminal",
+    show_default=True,
+    help="How the result is written; json is in bytes.",
+)
+def command(*, action: str, days: float, form: str) -> None:
+    """List or clear the exports of .nsys-rep files that gpuprof keeps.
+
+    nsys exports a report once; its tables are then kept in the user's cache folder, or in the
+    folder that the environment variable GPUPROF_CACHE names, as long as all of them take less
+    than 8 GiB. What a running gpuprof reads is never cleared.
+
+    \b
+    Example:
+      gpuprof cache
+      gpuprof cache clear --older-than 30
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.readers import export_cache  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.render.listing import cache_json, cache_text, cleared_text  # noqa: PLC0415
+    from gpuprof.render.output import write_stdout  # noqa: PLC0415
+
+    found = export_cache.entries(unused_days=days)
+    if action == "list":
+        write_stdout(cache_json(listed=found) if form == "json" else cache_text(found))
+        return
+    removed, kept = export_cache.clear(found)
+    write_stdout(
+        cache_json(removed=removed, kept=kept) if form == "json" else cleared_text(removed, kept)
+    )
