@@ -12,7 +12,7 @@ from gpuprof import schema
 from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
 from gpuprof.profile import Origin, Profile, View
-from gpuprof.readers import nsys_tables
+from gpuprof.readers import nsys_devices, nsys_tables
 from gpuprof.readers.nsys_tables import Tables
 
 if TYPE_CHECKING:
@@ -83,9 +83,12 @@ def profile(export: Export) -> Profile:
         _kinds(export, "ENUM_CUDA_MEM_KIND", NSYS_MEMORY_KINDS),
     )
     capture = _capture(export)
-    sources = _sources(export, nsys_tables.views(tables), capture)
+    numbers = nsys_devices.machine_numbers(_devices_seen(export))
+    views = nsys_devices.renumbered(nsys_tables.views(tables), numbers)
+    sources = _sources(export, views, capture)
+    warnings = (*_warnings(export, sources), *_device_warnings(export, numbers))
     return Profile(
-        _origin(export, capture, _warnings(export, sources)),
+        _origin(export, capture, warnings),
         sources,
         export.prepare,
         export.failure,
@@ -199,6 +202,30 @@ def _warnings(export: Export, sources: Mapping[str, pa.Table | View]) -> tuple[s
         calls = isinstance(sources.get("api_calls"), View)
         found.append(f"{'CUDA calls were recorded, but ' if calls else ''}no GPU work was recorded")
     return tuple(found)
+
+
+def _devices_seen(export: Export) -> list[tuple[int, int, int | str]]:
+    """Each process' number of a device, and which GPU it is."""
+    mapped, old, _ = nsys_tables.GPUS
+    for table, columns in (
+        (mapped, ("pid", "cudaId", "gpuId")),
+        (old, ("pid", "deviceId", "pciBusId")),
+    ):
+        if export.has(table, *columns):
+            rows = export.rows(f"SELECT {', '.join(columns)} FROM {table}")
+            whole = (row for row in rows if isinstance(row[0], int) and isinstance(row[1], int))
+            return [(pid, number, gpu) for pid, number, gpu in whole if gpu is not None]
+    return []
+
+
+def _device_warnings(export: Export, numbers: nsys_devices.Numbers) -> list[str]:
+    table = nsys_tables.PROCESSES[1]
+    if numbers:
+        return [nsys_devices.RENUMBERED]
+    if _devices_seen(export) or not export.has(table, "processId", "deviceId"):
+        return []
+    told = nsys_devices.shared(export.rows(f"SELECT processId, deviceId FROM {table}"))
+    return [told] if told else []
 
 
 def _doubts(export: Export) -> list[str]:
