@@ -55,3 +55,9 @@ class RecordError(GpuprofError):
 
 class MissingToolError(RecordError):
     """A program or package that is needed is not installed."""
+
+
+class GateError(GpuprofError):
+    """A comparison fails a condition that the user gave."""
+
+    exit_status: ClassVar[int] = 3

@@ -161,6 +161,21 @@ def format_rate(value: float | None) -> str:
     return "n/a" if value is None else f"{format_bytes(value)}/s"
 
 
+# What a number may be given in, by the unit of the column that it is compared with.
+BASE_UNITS: Final = {
+    "ns": {unit: float(factor) for unit, factor in _NS_PER_UNIT.items()},
+    "s": {unit: factor / NS_PER_S for unit, factor in _NS_PER_UNIT.items()},
+    "B": {unit: float(factor) for unit, factor in _DECIMAL_BYTES.items()},
+    "1": {"%": 0.01},
+}
+
+
+def format_base(value: float, unit: str) -> str:
+    """Show a number of a column to a person, by the column's unit."""
+    shown = {"ns": format_ns, "s": format_seconds, "B": format_bytes}.get(unit)
+    return f"{value:,.4g}" if shown is None else shown(value)
+
+
 def format_count(value: float | None) -> str:
     """Show a count with thousands separators; ``n/a`` where unknown."""
     return "n/a" if value is None else f"{value:,.0f}"

@@ -207,7 +207,9 @@ def test_an_unknown_baseline_is_refused_with_the_labels():
     with pytest.raises(UsageError) as caught:
         comparison({"a": summary(), "b": summary()}, baseline="c")
 
-    assert caught.value.message == "baseline c is no label of the recordings"
+    assert caught.value.message == (
+        "baseline c is no label of the recordings, and none is saved by this name"
+    )
     assert caught.value.hint == "Labels: a, b."
 
 
@@ -215,7 +217,7 @@ def test_notes_name_the_recording_unless_all_share_them():
     result = _compared(whole=summary(*SINGLE), part=summary(*PUBLISHED_DUAL))
 
     assert result.notes[1].startswith("part: Excerpt: rows listed 10.10 s")
-    assert result.notes[-1].startswith("One recording of each variant")
+    assert result.notes[-1].startswith("Steps are not known of all recordings")
 
 
 def test_the_public_function_gives_a_frame():

@@ -36,8 +36,9 @@ def test_peer_transfers_make_the_difference():
         single=summary(*SINGLE), dual=summary(*DUAL), exaggerated=summary(*EXAGGERATED)
     ) == (
         "Against single, dual takes 10.84 s (27.5 %) more GPU time and exaggerated takes 13.82 s"
-        " (35.0 %) more GPU time. Kernel time is the same within 2.0 %, and practically the whole"
-        " difference is PtoP: 10.10 s of 10.84 s in dual and 13.07 s of 13.82 s in exaggerated."
+        " (35.0 %) more GPU time; noise is unknown from one run each. Kernel time is the"
+        " same within 2.0 %, and practically the whole difference is PtoP: 10.10 s of 10.84 s in"
+        " dual and 13.07 s of 13.82 s in exaggerated."
     )
 
 
@@ -48,20 +49,22 @@ def test_epochs_are_part_of_it_where_they_are_known():
 
     assert verdict.startswith(
         "Against single, dual takes 2.045 s (10.0 %) more per epoch and 10.84 s (27.5 %) more GPU"
-        " time. "
+        " time; noise is unknown from one run each. "
     )
 
 
 def test_a_faster_candidate_takes_less():
     assert _verdict(dual=summary(*DUAL), single=summary(*SINGLE)) == (
-        "Against dual, single takes 10.84 s (21.6 %) less GPU time. Kernel time is the same within"
-        " 2.0 %, and practically the whole difference is PtoP: 10.10 s of 10.84 s in single."
+        "Against dual, single takes 10.84 s (21.6 %) less GPU time; noise is unknown from one"
+        " run each. Kernel time is the same within 2.0 %, and practically the whole difference is"
+        " PtoP: 10.10 s of 10.84 s in single."
     )
 
 
 def test_slower_kernels_are_the_cause_where_they_are():
     assert _verdict(a=_made(kernels=10 * S, HtoD=S), b=_made(kernels=15 * S, HtoD=2 * S)) == (
-        "Against a, b takes 6.000 s (54.5 %) more GPU time. Kernel time changes by +50.0 %, and"
+        "Against a, b takes 6.000 s (54.5 %) more GPU time; noise is unknown from one run each."
+        " Kernel time changes by +50.0 %, and"
         " most of the difference is kernels: 5.000 s of 6.000 s (transfers: 1.000 s) in b."
     )
 
@@ -93,8 +96,8 @@ def test_excerpts_are_compared_by_what_their_shares_imply():
     ) == (
         "By the totals that the printed shares imply, against single (39.46 s) dual takes 10.83 s"
         " (27.4 %) more GPU time (50.29 s) and exaggerated takes 13.82 s (35.0 %) more GPU time"
-        " (53.28 s). PtoP takes 10.10 s (20.1 %) in dual and 13.07 s (24.5 %) in exaggerated; for"
-        " single it is not listed."
+        " (53.28 s); noise is unknown from one run each. PtoP takes 10.10 s (20.1 %) in"
+        " dual and 13.07 s (24.5 %) in exaggerated; for single it is not listed."
     )
 
 

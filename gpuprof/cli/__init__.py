@@ -17,6 +17,7 @@ COMMANDS: Final[dict[str, str]] = {
     "record": "gpuprof.cli.record:command",
     "report": "gpuprof.cli.report:command",
     "compare": "gpuprof.cli.compare:command",
+    "baseline": "gpuprof.cli.baseline:command",
     "doctor": "gpuprof.cli.doctor:command",
     "sweep": "gpuprof.cli.sweep:command",
     "plot": "gpuprof.cli.plot:command",

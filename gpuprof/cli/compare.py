@@ -1,6 +1,8 @@
 """``gpuprof compare``: variants of one program side by side."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +14,11 @@ from gpuprof.cli.options import (
     progress,
 )
 
+if TYPE_CHECKING:
+    from gpuprof.comparisons import Comparison
+    from gpuprof.comparisons.gate import Condition
+    from gpuprof.render.output import Output
+
 
 @click.command(name="compare", no_args_is_help=True)
 @click.argument("files", nargs=-1, type=click.Path())
@@ -22,14 +29,52 @@ from gpuprof.cli.options import (
     "labels",
     multiple=True,
     metavar="NAME=FILE",
-    help="A recording with a name of its own; repeat for more.",
+    help="A recording with a name of its own; several under one name are its runs, which tell "
+    "how much of a difference is chance.",
 )
-@click.option("--baseline", metavar="LABEL", help="Variant to compare with; else the first.")
+@click.option(
+    "--baseline",
+    metavar="LABEL",
+    help="Variant to compare with, or a name that `gpuprof baseline save` gave; else the first.",
+)
 @click.option(
     "--epoch-seconds",
     multiple=True,
     metavar="LABEL=S",
     help="Measured seconds per epoch of a variant; repeat for more.",
+)
+@click.option(
+    "--range",
+    "range_text",
+    metavar="NAME",
+    help="Compare what NVTX ranges of this text launched, each as one step; * is anything. "
+    "For steps that are not called so, or for a part of them.",
+)
+@click.option(
+    "--skip-steps",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Leave out the first N steps of each run, where they warm up.",
+)
+@click.option(
+    "--kernels",
+    "is_kernels",
+    is_flag=True,
+    help="Show what each kernel adds to the difference: slower, faster, new or gone.",
+)
+@click.option(
+    "--fail-if",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help='End with status 3 where this is true of a candidate, as in "step_ns > 1.05x" (times '
+    'the baseline) or "exposed_transfer_share > 10%"; for CI. Repeat for more.',
+)
+@click.option(
+    "--junit",
+    metavar="FILE",
+    help="Write the conditions of --fail-if as a JUnit file, which CI servers show as tests.",
 )
 @chart_options
 def command(  # noqa: PLR0913 - one parameter per option
@@ -42,6 +87,11 @@ def command(  # noqa: PLR0913 - one parameter per option
     labels: tuple[str, ...],
     baseline: str | None,
     epoch_seconds: tuple[str, ...],
+    range_text: str | None,
+    skip_steps: int,
+    is_kernels: bool,
+    conditions: tuple[str, ...],
+    junit: str | None,
     charts: tuple[str, ...],
     data_format: str | None,
 ) -> None:
@@ -54,8 +104,10 @@ def command(  # noqa: PLR0913 - one parameter per option
     Example:
       gpuprof compare single.txt dual.txt
       gpuprof compare --label one=a.txt --label two=b.sqlite --chart variants.png
+      gpuprof compare main.sqlite branch.sqlite --fail-if "step_ns > 1.05x"
     """  # noqa: D301 - click reads the escape
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415 - start-up time
+    from gpuprof.comparisons.gate import parse  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.charts.contract import COMPARISON  # noqa: PLC0415
     from gpuprof.render.charts.drawing import drawing, named_chart  # noqa: PLC0415
@@ -63,19 +115,42 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.render.contract import Page  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
+    if junit is not None and not conditions:
+        msg = "--junit needs conditions: give at least one by --fail-if."
+        raise click.UsageError(msg)
+    gates = [parse(condition) for condition in conditions]
     seconds = {label: _seconds(label, text) for label, text in map(_pair, epoch_seconds)}
     target = prepare(output, is_forced=force)
     drawings = [
         drawing(*named_chart(chart, COMPARISON), data_format, is_forced=force) for chart in charts
     ]
+    tests = None if junit is None else prepare(junit, is_forced=force)
     recordings = _recordings(files, [_pair(label) for label in labels])
     progress(f"Reading {len(recordings)} recordings ...")
-    result = comparison(labelled(recordings), baseline, seconds)
-    page = Page(**page_options(output, is_wide=wide))
+    variants = labelled(recordings, baseline)
+    result = comparison(variants, baseline, seconds, range_text=range_text, skip_steps=skip_steps)
+    tables = ("kernels",) if is_kernels else None
+    page = Page(**page_options(output, is_wide=wide), tables=tables)
     text = renderer_named(form).comparison(result, page)
     for one in drawings:
         one.draw(of_comparison(result))
     target.write_text(text)
+    _pass_gate(result, gates, tests)
+
+
+def _pass_gate(
+    result: "Comparison", conditions: "Sequence[Condition]", tests: "Output | None"
+) -> None:
+    """Put the conditions to the candidates, and end with their reasons where they fail."""
+    from gpuprof.comparisons.gate import checks, failure  # noqa: PLC0415 - start-up time
+    from gpuprof.render.junit import junit  # noqa: PLC0415
+
+    found = checks(result, conditions)
+    if tests is not None:
+        tests.write_text(junit(result, found))
+    failed = failure(found)
+    if failed is not None:
+        raise failed
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -5,14 +5,16 @@
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpuprof.comparisons.baselines import baselines
+from gpuprof.comparisons.cases import Case
 from gpuprof.comparisons.comparability import comparability_notes, comparability_rows
 from gpuprof.comparisons.differences import difference_rows, figure_rows
 from gpuprof.comparisons.kernels import Side, kernel_rows
 from gpuprof.comparisons.matching import has_shapes, kernels_of
 from gpuprof.comparisons.notes import notes
-from gpuprof.comparisons.outcomes import outcome
+from gpuprof.comparisons.outcomes import SAME_RECORDING, outcome
 from gpuprof.comparisons.result import Comparison
 from gpuprof.comparisons.runs import Variant, known_figures, run_rows, told, variant_of, variant_row
 from gpuprof.comparisons.splitting import split
@@ -51,7 +53,8 @@ def compare(
         recordings: Paths or profiles, each alone or as ``(label, path or profile)``; those of
             one label are runs of one variant. Without a label it is the recorded variant's
             name, or the file's name without its suffix.
-        baseline: Label of the variant to compare with; the first one where None.
+        baseline: Label of the variant to compare with, or the name of a saved baseline; the
+            first one where None.
         epoch_seconds: Measured seconds per epoch by label, where no recording has them.
 
     Returns:
@@ -64,7 +67,7 @@ def compare(
     Raises:
         GpuprofError: A recording cannot be read, or the labels do not fit together.
     """
-    found = comparison(labelled(recordings), baseline, epoch_seconds)
+    found = comparison(labelled(recordings, baseline), baseline, epoch_seconds)
     frame = to_frame(found.variants).set_index("variant")
     wide = to_frame(found.differences).pivot_table(
         index="variant", columns="metric", values="difference", sort=False
@@ -101,46 +104,56 @@ def comparison(
     compared = works(runs, range_text, skip_steps)
     found = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
     base, candidates = found[chosen], [one for label, one in found.items() if label != chosen]
-    figures = known_figures(found)
+    unit, figures = unit_of(compared), known_figures(found)
     differences = difference_rows(chosen, figures)
-    pairs = [_pair(base, one, unit_of(compared), differences) for one in candidates]
-    same = {one.label for one in candidates if is_same(base.median, one.median)}
-    figures_told = {label: told(one) for label, one in found.items()}
+    pairs = [_pair(base, one, unit, differences) for one in candidates]
+    cases = [pair.case for pair in pairs]
     checked = [row for one in candidates for row in comparability_rows(base, one)]
     return Comparison(
         chosen,
-        unit_of(compared),
+        unit,
         VARIANTS.table([variant_row(one) for one in found.values()]),
         RUNS.table([row for one in found.values() for row in run_rows(one)]),
         FIGURES.table(figure_rows(figures)),
         DIFFERENCES.table(differences),
-        SPLIT.table([row for split_rows, _, _ in pairs for row in split_rows]),
-        KERNELS.table([row for _, kernels, _ in pairs for row in kernels]),
+        SPLIT.table([row for pair in pairs for row in pair.split]),
+        KERNELS.table([row for pair in pairs for row in pair.kernels]),
         COMPARABILITY.table(checked),
-        OUTCOMES.table([row for _, _, row in pairs]),
-        verdict(chosen, figures_told, same),
-        headline(chosen, figures_told, same),
-        (*comparability_notes(checked), *notes(found, unit_of(compared))),
+        OUTCOMES.table([pair.outcome for pair in pairs]),
+        verdict(chosen, cases, unit),
+        headline(chosen, cases, unit),
+        (*comparability_notes(checked), *notes(found, unit)),
     )
 
 
-def _pair(
-    base: Variant, candidate: Variant, unit: str, differences: Sequence[Row]
-) -> tuple[list[Row], list[Row], Row]:
-    """The rows of the split and of the kernels of one candidate, and its outcome."""
+class _Pair(NamedTuple):
+    """The rows of one candidate against the baseline, and what its sentence is made of."""
+
+    split: list[Row]
+    kernels: list[Row]
+    outcome: Row
+    case: Case
+
+
+def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Row]) -> _Pair:
     is_shaped = all(has_shapes(one.median.work.profile) for one in (base, candidate))
     sides = [
         Side(one, [kernels_of(run.work.profile, is_shaped=is_shaped) for run in one.runs])
         for one in (base, candidate)
     ]
-    name = {"variant": candidate.label}
     parts = split((base.median, candidate.median), (sides[0].median, sides[1].median))
     own = {row["metric"]: row for row in differences if row["variant"] == candidate.label}
-    found = {"basis": "same", "certainty": "exact"}
+    figures = told(base), told(candidate)
+    judged = SAME_RECORDING
     if not is_same(base.median, candidate.median):
-        found = outcome(own, parts, (told(base)["gpu_ns"], told(candidate)["gpu_ns"]), unit)
-    rows = [name | row for of_basis in parts.values() for row in of_basis]
-    return rows, kernel_rows(*sides), name | found
+        judged = outcome(own, parts, (figures[0]["gpu_ns"], figures[1]["gpu_ns"]), unit)
+    name = {"variant": candidate.label}
+    return _Pair(
+        [name | row for of_basis in parts.values() for row in of_basis],
+        kernel_rows(*sides),
+        name | judged,
+        Case(candidate.label, judged, parts.get(judged["basis"], ()), *figures),
+    )
 
 
 def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:
@@ -149,21 +162,24 @@ def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:
         raise UsageError(msg, "See one recording alone with `gpuprof report`.")
     if baseline is None:
         return next(iter(variants))
-    return _known_label(variants, baseline, "baseline")
+    if baseline not in variants:
+        msg = f"baseline {baseline} is no label of the recordings, and none is saved by this name"
+        saved = ", ".join(one.name for one in baselines())
+        raise UsageError(msg, _labels(variants) + (f" Baselines: {saved}." if saved else ""))
+    return baseline
 
 
-def _known_label(variants: Mapping[str, Any], label: str, role: str) -> str:
-    if label not in variants:
-        msg = f"{role} {label} is no label of the recordings"
-        raise UsageError(msg, f"Labels: {', '.join(variants)}.")
-    return label
+def _labels(variants: Mapping[str, Any]) -> str:
+    return f"Labels: {', '.join(variants)}."
 
 
 def _checked_seconds(
     variants: Mapping[str, Any], epoch_seconds: Mapping[str, float]
 ) -> Mapping[str, float]:
     for label, seconds in epoch_seconds.items():
-        _known_label(variants, label, "epoch seconds:")
+        if label not in variants:
+            msg = f"epoch seconds: {label} is no label of the recordings"
+            raise UsageError(msg, _labels(variants))
         if not (isfinite(seconds) and seconds > 0):
             msg = f"epoch seconds of {label}: {seconds} is no time"
             raise UsageError(msg, "Give seconds above 0: --epoch-seconds LABEL=20.455.")

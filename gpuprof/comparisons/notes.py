@@ -10,8 +10,6 @@ from gpuprof.reports import cannot, recording_notes
 from gpuprof.statistics import LEVEL, coverage
 from gpuprof.units import say_share
 
-_ONE_RUN: Final = "One recording of each variant: how much runs differ by chance is not known."
-
 _GUESSED: Final = (
     "Compared by step ({counts}): no range names steps, so a pattern of kernels that repeats is"
     " taken for them, which {text} opens; what lies outside is left out."
@@ -46,6 +44,9 @@ def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
     """What is taken for a step, or that recordings are compared as they are."""
     works = {label: variant.median.work for label, variant in variants.items()}
     if unit != STEP:
+        # Where no time is known there is nothing to divide.
+        if all(v.median.found.get("gpu_activity_ns") is None for v in variants.values()):
+            return []
         return ["Steps are not known of all recordings: each is compared as a whole."]
     counts = ", ".join(f"{label} {work.steps}" for label, work in works.items())
     sources = {work.source for work in works.values()}
@@ -60,7 +61,7 @@ def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
 def _chance(variants: Mapping[str, Variant]) -> list[str]:
     counts = {label: len(variant.runs) for label, variant in variants.items()}
     if set(counts.values()) == {1}:
-        return [_ONE_RUN]
+        return []  # The verdict says that noise is unknown.
     single = [label for label, count in counts.items() if count == 1]
     said = []
     if single:

@@ -18,6 +18,8 @@ _COUNTED: Final = "peer_transfer_calls_per_step"
 
 Row = dict[str, Any]
 
+SAME_RECORDING: Final[Row] = {"basis": SAME, "certainty": EXACT}
+
 
 def outcome(
     differences: Mapping[str, Row],

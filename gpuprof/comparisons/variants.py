@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from gpuprof.comparisons.baselines import baseline_named
 from gpuprof.comparisons.runs import Run
 from gpuprof.errors import UsageError
 from gpuprof.manifest import repeats
@@ -14,32 +15,35 @@ Recording = str | Path | Profile | tuple[str, str | Path | Profile]
 Runs = tuple[Profile, ...]
 
 
-def labelled(recordings: Sequence[Recording]) -> dict[str, Runs]:
+def labelled(recordings: Sequence[Recording], baseline: str | None = None) -> dict[str, Runs]:
     """The runs of each variant by label; recordings of one given label are repeats.
 
     A folder of repeats (``run-1``, ``run-2``, ...) is one variant of several runs. What has no
     label is named after its variant or its file.
+
+    Args:
+        recordings: Paths, names of saved baselines or profiles, each alone or with its label.
+        baseline: A label, or the name of a saved baseline that is then the first variant.
 
     Raises:
         GpuprofError: A recording cannot be read.
         UsageError: One recording is given twice as a repeat of itself.
     """
     given = [r if isinstance(r, tuple) else (None, r) for r in recordings]
+    runs = [(r,) if isinstance(r, Profile) else runs_of(r) for _, r in given]
+    unnamed = [
+        (_name(recording, own[0]), own[0])
+        for (label, recording), own in zip(given, runs, strict=True)
+        if label is None
+    ]
+    names = iter(_distinct(unnamed, {label for label, _ in given if label is not None}))
     found: dict[str, Runs] = {}
-    unnamed: list[tuple[int, str, Runs]] = []
-    order: list[str | int] = []
-    for place, (label, recording) in enumerate(given):
-        runs = _runs(recording)
-        if label is None:
-            unnamed.append((place, _name(recording, runs[0]), runs))
-            order.append(place)
-        else:
-            _check_new(label, found.get(label, ()), runs)
-            order += [] if label in found else [label]
-            found[label] = (*found.get(label, ()), *runs)
-    names = _distinct([(name, runs[0]) for _, name, runs in unnamed], found)
-    own = {place: (name, runs) for (place, _, runs), name in zip(unnamed, names, strict=True)}
-    return dict((key, found[key]) if isinstance(key, str) else own[key] for key in order)
+    for (label, _), own in zip(given, runs, strict=True):
+        name = next(names) if label is None else label
+        _check_new(name, found.get(name, ()), own)
+        found[name] = (*found.get(name, ()), *own)
+    is_saved = baseline and baseline not in found and baseline_named(baseline) is not None
+    return {baseline: runs_of(baseline), **found} if baseline and is_saved else found
 
 
 def is_same(first: Run, second: Run) -> bool:
@@ -53,17 +57,27 @@ def is_same(first: Run, second: Run) -> bool:
     return rows.num_rows > 0 and bool(rows.equals(others))
 
 
-def _runs(recording: str | Path | Profile) -> Runs:
-    if isinstance(recording, Profile):
-        return (recording,)
-    folders = repeats(Path(recording))
-    return tuple(read_profile(folder) for folder in folders) or (read_profile(recording),)
+def runs_of(path: str | Path, reader: str | None = None) -> Runs:
+    """The runs at a path: those of a folder of repeats, those of a baseline, or the one.
+
+    A baseline is meant where no file or folder has its name.
+
+    Raises:
+        GpuprofError: A recording cannot be read.
+    """
+    place = Path(path)
+    saved = None if place.exists() else baseline_named(str(path))
+    found = repeats(place) if saved is None else saved.runs
+    return tuple(read_profile(run, reader) for run in found) or (read_profile(path, reader),)
 
 
 def _name(recording: str | Path | Profile, first: Profile) -> str:
-    # A folder of repeats is named after itself, not after its first run.
-    source = first.origin.source if isinstance(recording, Profile) else Path(recording)
-    return first.origin.variant or source.stem
+    if isinstance(recording, Profile):
+        return first.origin.variant or first.origin.source.stem
+    place = Path(recording)
+    # A baseline bears its own name, a folder of repeats not that of its first run.
+    is_saved = not place.exists() and baseline_named(str(recording)) is not None
+    return place.name if is_saved else first.origin.variant or place.stem
 
 
 def _check_new(label: str, known: Iterable[Profile], runs: Runs) -> None:

@@ -1,0 +1,114 @@
+"""``gpuprof baseline``: runs to compare with later, by name."""
+
+import click
+
+from gpuprof.cli.options import progress, reader_option
+
+
+@click.group(name="baseline", no_args_is_help=True)
+def command() -> None:
+    """Keep runs under a name, to compare later ones with.
+
+    A baseline is a folder of small gpuprof files under .gpuprof/baselines of the project, or
+    with --user under the user's own. `gpuprof compare NAME new` and --baseline NAME take it.
+
+    \b
+    Example:
+      gpuprof baseline save main runs/main
+      gpuprof compare runs/branch --baseline main --fail-if "step_ns > 1.05x"
+    """  # noqa: D301 - click reads the escape
+
+
+@command.command(name="save")
+@click.argument("name")
+@click.argument("runs", nargs=-1, required=True, type=click.Path())
+@click.option("--user", "is_user", is_flag=True, help="For all projects of this user.")
+@click.option("--force", is_flag=True, help="Replace a baseline of this name.")
+@reader_option
+def save(
+    *, name: str, runs: tuple[str, ...], is_user: bool, force: bool, reader: str | None
+) -> None:
+    """Keep RUNS under NAME; several of them are repeats, which tell how much is chance.
+
+    \b
+    Example:
+      gpuprof baseline save main runs/main
+      gpuprof baseline save main a.sqlite b.sqlite c.sqlite --force
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.comparisons.baselines import (  # noqa: PLC0415 - start-up time
+        check_name,
+        project_folder,
+        save_baseline,
+        user_folder,
+    )
+    from gpuprof.comparisons.variants import runs_of  # noqa: PLC0415
+    from gpuprof.render.gpuprof_file import write  # noqa: PLC0415
+    from gpuprof.units import format_bytes  # noqa: PLC0415
+
+    check_name(name)
+    progress(f"Reading {len(runs)} recordings ...")
+    profiles = [profile for run in runs for profile in runs_of(run, reader)]
+    place = user_folder() if is_user else project_folder()
+    saved = save_baseline(name, profiles, place, write, is_forced=force)
+    size = format_bytes(saved.bytes)
+    click.echo(f"Saved {name}: {len(saved.runs)} run(s), {size}, in {saved.folder}", err=True)
+
+
+@command.command(name="list")
+def list_all() -> None:
+    """Name the baselines, with their runs, size and place.
+
+    \b
+    Example:
+      gpuprof baseline list
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.comparisons.baselines import baselines  # noqa: PLC0415 - start-up time
+    from gpuprof.units import format_bytes  # noqa: PLC0415
+
+    found = baselines()
+    if not found:
+        click.echo("No baselines. Save one with `gpuprof baseline save NAME RUN`.", err=True)
+    for one in found:
+        click.echo(f"{one.name}: {len(one.runs)} run(s), {format_bytes(one.bytes)}, {one.folder}")
+
+
+@command.command(name="show")
+@click.argument("name")
+def show(*, name: str) -> None:
+    """Say what NAME holds: each run's tool, variant, command and date.
+
+    \b
+    Example:
+      gpuprof baseline show main
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.comparisons.baselines import saved_baseline  # noqa: PLC0415 - start-up time
+    from gpuprof.readers import read_profile  # noqa: PLC0415
+    from gpuprof.render.cells import clean  # noqa: PLC0415
+
+    for run in saved_baseline(name).runs:
+        origin = read_profile(run).origin
+        told = {
+            "tool": f"{origin.tool} {origin.tool_version or ''}".strip(),
+            "read as": origin.reader,
+            "variant": origin.variant,
+            "command": origin.command,
+            "recorded": origin.recorded_at,
+        }
+        click.echo(f"{run}")
+        for word, text in told.items():
+            click.echo(f"  {word}: {'n/a' if text is None else clean(text)}")
+
+
+@command.command(name="remove")
+@click.argument("name")
+def remove(*, name: str) -> None:
+    """Remove NAME and its files.
+
+    \b
+    Example:
+      gpuprof baseline remove main
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.comparisons.baselines import remove_baseline  # noqa: PLC0415 - start-up time
+
+    removed = remove_baseline(name)
+    click.echo(f"Removed {name} from {removed.folder.parent}", err=True)

@@ -1,0 +1,180 @@
+"""Baselines by name: runs kept as gpuprof files under the project's or the user's folder.
+
+``.gpuprof/baselines/NAME/run-1.gpuprof``, ``run-2.gpuprof``, ... The project is the nearest
+folder above that has a ``.gpuprof`` or is a git repository, else the current one; the user's
+folder is ``$XDG_DATA_HOME/gpuprof``. A project's baseline hides a user's of the same name.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+from gpuprof.errors import InputError, OutputError, UsageError
+from gpuprof.profile import Profile
+
+_FOLDER: Final = ".gpuprof"
+_BASELINES: Final = "baselines"
+_RUN: Final = re.compile(r"run-([0-9]+)\.gpuprof")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A baseline that was saved.
+
+    Args:
+        name: Its name.
+        folder: Where its runs are.
+        runs: Their files, in order.
+    """
+
+    name: str
+    folder: Path
+    runs: tuple[Path, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Size of all its files."""
+        return sum(run.stat().st_size for run in self.runs)
+
+
+def project_folder(start: Path | None = None) -> Path:
+    """Where baselines of the project are."""
+    here = (start or Path.cwd()).absolute()
+    places = [here, *here.parents]
+    marks = (Path(_FOLDER) / _BASELINES, Path(".git"))
+    found = (place for mark in marks for place in places if (place / mark).exists())
+    return next(found, here) / _FOLDER / _BASELINES
+
+
+def user_folder() -> Path:
+    """Where baselines of the user are."""
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "gpuprof" / _BASELINES
+
+
+def baselines() -> tuple[Baseline, ...]:
+    """Every baseline that can be named, by name."""
+    found: dict[str, Baseline] = {}
+    for place in (user_folder(), project_folder()):
+        folders = sorted(place.iterdir()) if place.is_dir() else []
+        found |= {one.name: one for one in map(_in, folders) if one is not None}
+    return tuple(found[name] for name in sorted(found))
+
+
+def baseline_named(name: str) -> Baseline | None:
+    """The baseline of this name; None where there is none."""
+    return next((one for one in baselines() if one.name == name), None)
+
+
+def saved_baseline(name: str) -> Baseline:
+    """The baseline of this name.
+
+    Raises:
+        InputError: There is none.
+    """
+    found = baseline_named(name)
+    if found is None:
+        known = [one.name for one in baselines()]
+        near = get_close_matches(name, known) or known
+        msg = f"there is no baseline {name}"
+        make = "Save one with `gpuprof baseline save NAME RUN`."
+        raise InputError(msg, f"Baselines: {', '.join(near)}." if near else make)
+    return found
+
+
+def _in(folder: Path) -> Baseline | None:
+    if not (folder.is_dir() and _NAME.fullmatch(folder.name)):
+        return None
+    named = ((_RUN.fullmatch(entry.name), entry) for entry in folder.iterdir())
+    runs = {int(match[1]): entry for match, entry in named if match}
+    ordered = tuple(runs[number] for number in sorted(runs))
+    return Baseline(folder.name, folder, ordered) if runs else None
+
+
+def save_baseline(
+    name: str,
+    runs: Sequence[Profile],
+    place: Path,
+    write: Callable[[Profile, Path], object],
+    *,
+    is_forced: bool = False,
+) -> Baseline:
+    """Keep runs under a name: all of them, or nothing.
+
+    Args:
+        name: Letters, digits and any of ``. _ + -``.
+        runs: The runs.
+        place: `project_folder` or `user_folder`.
+        write: Writes a run into a gpuprof file.
+        is_forced: Whether a baseline of this name may be replaced.
+
+    Raises:
+        UsageError: The name is none.
+        OutputError: It exists already, or cannot be written.
+    """
+    check_name(name)
+    folder = place / name
+    if folder.exists() and not is_forced:
+        msg = f"baseline {name} exists already, in {folder}"
+        raise OutputError(msg, "Replace it with --force, or give another name.")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        draft = Path(mkdtemp(prefix=f".{name}-", dir=place))
+        try:
+            for number, run in enumerate(runs, start=1):
+                write(run, draft / f"run-{number}.gpuprof")
+            _replace(folder, draft)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        msg = f"{folder} cannot be written: {error.strerror or error}"
+        raise OutputError(msg, "Choose the user's folder with --user.") from error
+    return saved_baseline(name)
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no name of a folder everywhere.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if not _NAME.fullmatch(name):
+        msg = f'"{name[:40]}" is no name of a baseline'
+        raise UsageError(msg, "Use up to 100 letters, digits, dots, dashes, + and underscores.")
+
+
+def _replace(folder: Path, draft: Path) -> None:
+    draft.chmod(0o755)
+    if folder.exists():
+        old = Path(mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+        folder.rename(old / folder.name)
+        draft.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        draft.rename(folder)
+
+
+def remove_baseline(name: str) -> Baseline:
+    """Remove a baseline's files, and its folder where nothing else is in it.
+
+    Raises:
+        InputError: There is none of this name.
+        OutputError: It cannot be removed.
+    """
+    found = saved_baseline(name)
+    try:
+        for run in found.runs:
+            run.unlink()
+        if not any(found.folder.iterdir()):
+            found.folder.rmdir()
+    except OSError as error:
+        msg = f"{found.folder} cannot be removed: {error.strerror or error}"
+        raise OutputError(msg) from error
+    return found

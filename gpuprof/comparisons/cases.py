@@ -1,0 +1,121 @@
+"""One candidate against the baseline, with what its sentence is made of; and common phrases."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpuprof.comparisons.outcomes import UNKNOWN, WITHIN
+from gpuprof.metrics import Metrics
+from gpuprof.units import NS_PER_S, say_ns, say_share
+
+NAMED: Final = 3  # Candidates that a sentence names; the table has all.
+SAME: Final = 0.05  # Kernel times closer than this are called the same, with the figure.
+NOTHING: Final = 0.005  # A smaller difference has no cause worth naming.
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A candidate and the baseline.
+
+    Args:
+        label: The candidate's.
+        outcome: Its row of `OUTCOMES`.
+        parts: Its rows of `SPLIT` on the outcome's basis.
+        base: The baseline's figures, as `told` gives them.
+        found: The candidate's.
+    """
+
+    label: str
+    outcome: Row
+    parts: Sequence[Row]
+    base: Metrics
+    found: Metrics
+
+    @property
+    def difference(self) -> float:
+        """Candidate less baseline, in the unit of what is judged; 0 where nothing is."""
+        return self.outcome.get("difference") or 0
+
+    @property
+    def growth(self) -> float:
+        """Difference as a share of the baseline; all of it where the baseline is 0."""
+        base: float = self.outcome["baseline"]
+        return self.difference / base if base else float(bool(self.difference))
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the difference may well be chance."""
+        is_within: bool = self.outcome["certainty"] == WITHIN
+        return is_within
+
+    def knows(self, metric: str) -> bool:
+        """Whether both sides tell a metric."""
+        return self.base.get(metric) is not None and self.found.get(metric) is not None
+
+
+def largest(cases: Sequence[Case], count: int = NAMED) -> list[Case]:
+    """The few with the largest differences, in their own order."""
+    chosen = sorted(cases, key=lambda case: -abs(case.difference))[:count]
+    return [case for case in cases if case in chosen]
+
+
+def others(cases: Sequence[Case], named: Sequence[Case]) -> str:
+    """How many the table has beside those that a sentence names."""
+    left = len(cases) - len(named)
+    return f"; {left} others are in the table" if left else ""
+
+
+def change(case: Case) -> str:
+    """``2.045 s (10.0 %, interval 8.1 to 11.9 %) more``."""
+    shares = [part for part in (share_of(case.growth, case), interval(case)) if part]
+    said = f" ({', '.join(shares)})" if shares else ""
+    return f"{say_ns(abs(case.difference))}{said} {'more' if case.difference >= 0 else 'less'}"
+
+
+def share_of(growth: float, case: Case) -> str:
+    """``10.0 %``; nothing where the baseline is 0."""
+    return say_share(abs(growth)) if case.outcome["baseline"] else ""
+
+
+def interval(case: Case) -> str:
+    """``interval 8.1 to 11.9 %`` of a difference in the direction that is said; or nothing."""
+    low, high = case.outcome.get("low_percent"), case.outcome.get("high_percent")
+    if low is None or high is None or not case.outcome["baseline"]:
+        return ""
+    ends = (low, high) if case.difference >= 0 else (-high, -low)
+    return f"interval {ends[0]:.1f} to {ends[1]:.1f} %"
+
+
+def of_epoch(case: Case) -> str:
+    """``2.045 s (10.0 %) more per epoch``; nothing where epochs are not known."""
+    if not case.knows("seconds_per_epoch"):
+        return ""
+    base, found = (side["seconds_per_epoch"] for side in (case.base, case.found))
+    more = "more" if found >= base else "less"
+    size = say_ns(abs(found - base) * NS_PER_S)
+    return f"{size} ({say_share(abs(found - base) / base)}) {more} per epoch"
+
+
+def noise(cases: Sequence[Case]) -> str:
+    """What is to be said where runs were not repeated."""
+    unknown = [case for case in cases if case.outcome["certainty"] == UNKNOWN]
+    if not unknown:
+        return ""
+    if len(unknown) == len(cases):
+        return "; noise is unknown from one run each"
+    return f"; noise is unknown of {listed([case.label for case in unknown])}, run once"
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
+
+
+def capital(sentence: str) -> str:
+    """With a capital letter."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+Say = Callable[[str, Sequence[Case], str], str]

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from gpuprof.statistics import (
+    adjusted,
+    coverage,
+    difference_interval,
+    median_interval,
+    rank_test,
+    rank_tests,
+)
+
+
+def test_one_run_has_no_interval():
+    assert median_interval([1.0]) is None
+    assert difference_interval([1.0], [1.0, 2.0]) is None
+    assert rank_test([1.0, 2.0], [1.0]) is None
+
+
+def test_an_interval_lies_within_the_runs_and_is_the_same_each_time():
+    runs = [10.0, 11.0, 12.0, 13.0, 30.0]
+
+    low, high = median_interval(runs)
+
+    assert min(runs) <= low <= 12.0 <= high <= max(runs)
+    assert median_interval(runs) == (low, high)
+
+
+def test_the_interval_of_a_difference_holds_the_difference():
+    low, high = difference_interval([10.0, 10.2, 9.9, 10.1], [12.0, 12.1, 11.8, 12.2])
+
+    assert 1.5 < low <= 2.0 <= high < 2.5
+
+
+def test_runs_without_spread_have_an_interval_without_width():
+    assert median_interval([3.0, 3.0]) == (3.0, 3.0)
+    assert difference_interval([3.0, 3.0], [5.0, 5.0, 5.0]) == (2.0, 2.0)
+
+
+def test_intervals_cover_as_often_as_they_say():
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(200):
+        low, high = median_interval(rng.normal(size=15).tolist())
+        hits += low <= 0 <= high
+
+    assert hits / 200 >= 0.9
+
+
+@pytest.mark.parametrize(("runs", "share"), [(1, 0), (2, 0.5), (5, 0.9375), (6, 0.96875)])
+def test_few_runs_cover_little(runs, share):
+    assert coverage(runs) == share
+
+
+def test_rank_tests_are_those_of_scipy_one_by_one():
+    rng = np.random.default_rng(2)
+    base, other = rng.normal(size=(20, 5)), rng.normal(1, size=(20, 4))
+
+    found = rank_tests(base, other)
+
+    expected = [stats.mannwhitneyu(a, b).pvalue for a, b in zip(base, other, strict=True)]
+    assert found == pytest.approx(expected)
+
+
+def test_runs_that_are_all_equal_do_not_differ():
+    assert rank_tests(np.ones((1, 3)), np.ones((1, 3))).tolist() == [1.0]
+
+
+def test_many_tests_need_smaller_p_values():
+    assert adjusted(np.array([0.01, 0.02, 0.03, 0.5])).tolist() == pytest.approx(
+        [0.04, 0.04, 0.04, 0.5]
+    )
