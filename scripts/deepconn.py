@@ -24,37 +24,17 @@ is 3 + 8 x the mean sentiment of both, cut to 1 to 5.
 import argparse
 import os
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Final
+
+from arguments import Parser, positive, whole
 
 PLACEMENTS: Final = ("single", "dual", "dual-colocated", "exaggerated")
 SIZES: Final = ("published", "small")
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong and leave with status 2."""
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
-def whole(text: str, least: int = 0) -> int:
-    """A whole number that is not too small, from the command line."""
-    number = int(text) if text.isdecimal() else -1
-    if number < least:
-        msg = f"expected a whole number of {least} or more, found {text}"
-        raise argparse.ArgumentTypeError(msg)
-    return number
-
-
-def positive(text: str) -> int:
-    """A whole number of 1 or more."""
-    return whole(text, 1)
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """What the command line asks for; bad words end the program with one line."""
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(__doc__)
     parser.add_argument("--placement", choices=PLACEMENTS, default="single")
     parser.add_argument("--size", choices=SIZES, default="published")
     parser.add_argument("--epochs", type=positive, default=5, metavar="N")

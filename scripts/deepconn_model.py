@@ -10,6 +10,7 @@ from typing import Any, Final
 import keras
 import numpy as np
 import tensorflow as tf
+from devices import find_devices
 
 try:
     from gpuprof import epoch as mark_epoch
@@ -194,16 +195,6 @@ def reviews(size: Size, count: int, seed: int) -> tuple[np.ndarray, np.ndarray, 
     return words[0], words[1], ratings[:, None]
 
 
-def find_devices() -> tuple[list[str], str]:
-    """Two devices, and why they are these; to be called before TensorFlow uses any."""
-    gpus = tf.config.list_physical_devices("GPU")
-    if len(gpus) > 1:
-        return ["/GPU:0", "/GPU:1"], "two GPUs"
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    return ["/CPU:0", "/CPU:1"], f"two logical CPU devices: {len(gpus)} GPUs here, two are needed"
-
-
 def check_placement(model: Model) -> None:
     """Refuse to train a model whose weights are not where they were asked to be."""
     for tower in (model.user, model.item, model.head):
@@ -254,7 +245,7 @@ class Training:
 
 def run(asked: Training) -> None:
     """Train under one placement and print the seconds per epoch."""
-    devices, why = find_devices()
+    devices, why = find_devices(2)
     tf.config.set_soft_device_placement(enabled=False)
     keras.utils.set_random_seed(asked.seed)
     model = build(SIZES[asked.size], asked.placement, devices)

@@ -97,6 +97,7 @@ def recorders(machine: Machine) -> Finding:
     """Which recorders could start here."""
     able = [name for name, obstacle in machine.obstacles.items() if obstacle is None]
     useful = [n for n in able if machine.gpus or n not in ("nsys", "nvprof", "cupti")]
+    useful = [name for name in useful if name != "none"]  # it only times
     if useful:
         return Finding("recorders", "ok", f"can record here: {', '.join(useful)}")
     why = "; ".join(obstacle for obstacle in machine.obstacles.values() if obstacle)

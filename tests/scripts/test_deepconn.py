@@ -88,7 +88,7 @@ class TestRecorded:
     def test_the_devices_and_why_are_said_first(self, runs):
         first = runs["dual"][1].splitlines()[0]
 
-        assert first.startswith("DeepCoNN, placement dual, on two ")
+        assert first.startswith("DeepCoNN, placement dual, on 2 ")
 
 
 class TestAlone:

@@ -1,0 +1,187 @@
+"""The operation, its variants and their timing; `data_parallel.py` says what they are."""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import tensorflow as tf
+from devices import check_names, describe, find_devices
+from utilisation import ENOUGH, utilisation
+
+try:
+    from gpuprof import epoch as mark_epoch
+    from gpuprof import step as mark_step
+except ImportError:  # the script runs without gpuprof too
+    from contextlib import nullcontext as mark_epoch
+
+    mark_step = mark_epoch
+
+Step = Callable[[tf.Tensor], tf.Tensor]
+
+
+def expensive(samples: tf.Tensor, weights: Sequence[tf.Tensor]) -> tf.Tensor:
+    """A chain of products; one weight matrix is read for each."""
+    for one in weights:
+        samples = tf.tanh(samples @ one)
+    return samples
+
+
+def part_sizes(samples: int, parts: int) -> list[int]:
+    """Sizes that differ by at most one; no part is empty."""
+    parts = min(samples, parts)
+    return [samples // parts + (number < samples % parts) for number in range(parts)]
+
+
+class Work:
+    """The weights on the first device, and one step in each variant."""
+
+    def __init__(self, asked: argparse.Namespace, devices: Sequence[str]) -> None:
+        self.sizes = part_sizes(asked.batch_size, len(devices))
+        self.devices = list(devices)[: len(self.sizes)]
+        self.products = asked.products
+        shape = (asked.width, asked.width)
+        with tf.device(devices[0]):
+            start = tf.random.stateless_normal(shape, (asked.seed, 0)) / asked.width**0.5
+            self.weights = tf.Variable(start, name="weights")
+            self.batch = tf.random.stateless_normal(
+                (asked.batch_size, asked.width), (asked.seed, 1)
+            )
+        self.copies = [_variable_on(device, start) for device in self.devices]
+
+    def parts(self, batch: tf.Tensor) -> Iterator[tuple[str, tf.Tensor]]:
+        """Each device with its samples, in order."""
+        with tf.device(self.devices[0]):
+            split = tf.split(batch, self.sizes)
+        yield from zip(self.devices, split, strict=True)
+
+    def one(self, batch: tf.Tensor) -> tf.Tensor:
+        """The whole batch on the first device."""
+        with tf.device(self.devices[0]):
+            return expensive(batch, [self.weights] * self.products)
+
+    def spread(self, batch: tf.Tensor) -> tf.Tensor:
+        """A part per device, each with weights that are there; results in a list."""
+        results = []
+        for number, (device, part) in enumerate(self.parts(batch)):
+            with tf.device(device):
+                results.append(expensive(part, [self.copies[number]] * self.products))
+        return self._joined(results)
+
+    def array(self, batch: tf.Tensor) -> tf.Tensor:
+        """The same with a TensorArray, whose parts may differ in size."""
+        results = tf.TensorArray(
+            tf.float32, len(self.sizes), infer_shape=False, element_shape=(None, batch.shape[1])
+        )
+        for number, (device, part) in enumerate(self.parts(batch)):
+            with tf.device(device):
+                result = expensive(part, [self.copies[number]] * self.products)
+            with tf.device(self.devices[0]):
+                results = results.write(number, result)
+        with tf.device(self.devices[0]):
+            return results.concat()
+
+    def far(self, batch: tf.Tensor) -> tf.Tensor:
+        """All devices read the first one's weights, once for each product."""
+        results = []
+        for device, part in self.parts(batch):
+            result = part
+            for _ in range(self.products):
+                with tf.device(self.devices[0]):
+                    weights = self.weights.read_value()
+                with tf.device(device):
+                    result = tf.tanh(result @ weights)
+            results.append(result)
+        return self._joined(results)
+
+    def near(self, batch: tf.Tensor) -> tf.Tensor:
+        """Each device's copy is written once in a step, and read there."""
+        for device, copy in zip(self.devices[1:], self.copies[1:], strict=True):
+            with tf.device(device):
+                copy.assign(self.weights)
+        return self.spread(batch)
+
+    def _joined(self, results: list[tf.Tensor]) -> tf.Tensor:
+        with tf.device(self.devices[0]):
+            return tf.concat(results, axis=0)
+
+
+def _variable_on(device: str, start: tf.Tensor) -> tf.Variable:
+    with tf.device(device):
+        return tf.Variable(start, name="copy")
+
+
+def step_of(work: Work, variant: str) -> Step:
+    """One step of a variant; all but the sequential one are one graph."""
+    if variant == "sequential":
+        return work.spread
+    chosen: Step = {
+        "one": work.one,
+        "array": work.array,
+        "list": work.spread,
+        "far-variable": work.far,
+        "near-variable": work.near,
+    }[variant]
+
+    @tf.function(jit_compile=False)  # XLA would put everything on one device
+    def data_parallel_step(batch: tf.Tensor) -> tf.Tensor:
+        return chosen(batch)
+
+    return data_parallel_step
+
+
+def run(asked: argparse.Namespace) -> None:
+    """Run one variant, and print its seconds per epoch and its checksum."""
+    if asked.list_devices:
+        print(describe(asked.devices, asked.kind))
+        return
+    tf.config.threading.set_intra_op_parallelism_threads(asked.threads)
+    count = 1 if asked.variant == "one" else asked.devices
+    devices, why = find_devices(max(count, len(asked.on)), asked.kind)
+    tf.config.set_soft_device_placement(enabled=False)
+    check_names(asked.on)
+    work = Work(asked, asked.on or devices)
+    print(f"{asked.variant}, batch {asked.batch_size} as {_said(work.sizes, asked)}, on {why}")
+    if asked.variant != "one" and not asked.no_check:
+        _check_utilisation(asked)
+    # Eagerly first: oneDNN makes its kernels at the first call, which no recorded step should hold.
+    (work.one if asked.variant == "one" else work.spread)(work.batch)
+    _timed(step_of(work, asked.variant), work.batch, asked)
+
+
+def _said(sizes: list[int], asked: argparse.Namespace) -> str:
+    if asked.variant == "one":
+        return "a whole"
+    parts = " + ".join(map(str, sizes))
+    idle = len(asked.on or range(asked.devices)) - len(sizes)
+    return parts + (f" (no sample for {idle} of the devices)" if idle > 0 else "")
+
+
+_ADVICE: Final = "give one device more to do at a time first: larger batches, fewer operations"
+
+
+def _check_utilisation(asked: argparse.Namespace) -> None:
+    share, how = utilisation(asked)
+    if share is None:
+        print(f"utilisation of one device is not known: {how}")
+    elif share < ENOUGH:
+        print(f"one device is busy {share:.0%} of the time ({how}), less than {ENOUGH:.0%}:")
+        print(f"    {_ADVICE}")
+    else:
+        print(f"one device is busy {share:.0%} of the time ({how}): worth splitting")
+
+
+def _timed(step: Step, batch: tf.Tensor, asked: argparse.Namespace) -> None:
+    result = step(batch)  # so that no epoch holds the tracing
+    seconds = []
+    for number in range(1, asked.epochs + 1):
+        begin = time.perf_counter()
+        with mark_epoch():
+            for _ in range(asked.steps):
+                with mark_step():
+                    result = step(batch)
+            checksum = float(tf.reduce_sum(tf.abs(result)))
+        seconds.append(time.perf_counter() - begin)
+        print(f"epoch {number}/{asked.epochs}: {seconds[-1]:.3f} s", flush=True)
+    print(f"average of {asked.epochs} epochs: {sum(seconds) / len(seconds):.3f} s")
+    print(f"checksum {checksum:.3f}")
