@@ -1,7 +1,8 @@
 """``manifest.json``: what ran, how it ended, and which files in the run's folder were recorded.
 
-It is the only thing that recording and reading share. Nothing of the environment is kept in
-it: no variables and no host name. A folder without it is no run; it is written last.
+It is the only thing that recording and reading share. Of the environment it keeps only variables
+that say how a training ran, and no host name; secrets in the command are masked. A folder without
+it is no run; it is written last.
 
 Repeats of one variant are runs side by side in a folder of their own, which has no manifest:
 ``dual/run-1``, ``dual/run-2``, ...
@@ -37,16 +38,20 @@ class Manifest:
     Args:
         recorder: Name of the recorder.
         variant: Device placement that the run stands for; its label in comparisons.
-        command: What ran, without the profiler before it.
+        command: What ran, without the profiler before it; secrets in it masked.
         started_at: Start as ISO 8601 with the offset from UTC.
         wall_seconds: From the start of the process to its end, profiler included.
         exit_status: Of the program, 128 + n where signal n ended it; null if unknown.
         recordings: Files that readers read, relative to the folder.
         nothing_recorded: Why there is nothing to read, in a sentence; null where there is.
-        versions: Of gpuprof, Python, the operating system and the recorder's tools.
+        versions: Of gpuprof, Python, the operating system, the driver and the recorder's tools.
+        packages: Versions of the Python packages that matter, where they are known.
+        environment: Variables that say how a training ran, of a fixed list.
+        git: ``commit`` and ``is_dirty`` of the program's repository; null outside of one.
         devices: What the recorder knows of the devices, one mapping each, with "name".
         epochs: What the script marked: ``epoch``, ``seconds`` and ``steps`` (null if none).
         seconds_per_epoch: Mean of the marked epochs.
+        seconds_per_step: Seconds of the epochs whose steps were marked, per step.
         warnings: What a reader of the numbers must know, a sentence each.
     """
 
@@ -59,9 +64,13 @@ class Manifest:
     recordings: tuple[str, ...] = ()
     nothing_recorded: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    git: Mapping[str, Any] | None = None
     devices: tuple[Mapping[str, Any], ...] = ()
     epochs: tuple[Mapping[str, Any], ...] = ()
     seconds_per_epoch: float | None = None
+    seconds_per_step: float | None = None
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> str:

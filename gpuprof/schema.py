@@ -235,7 +235,7 @@ RUNS: Final = Schema(
     {
         "run_id": Column(INT, "1", "0 for the first in the file.", required=True),
         "process_id": Column(INT, "1", "Operating-system process."),
-        "command": Column(TEXT, "", "As the tool printed it."),
+        "command": Column(TEXT, "", "As the tool printed it; secrets masked."),
         "rank": Column(INT, "1", "Rank in the job, where known."),
     },
 )

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
-    ("units", "cuda", "xspace", "manifest"),
+    ("units", "cuda", "xspace", "secrets", "manifest"),
     ("schema",),
     ("intervals",),
     ("profile",),
@@ -23,12 +23,13 @@ LAYERS = (
     ("comparisons",),
     ("sweeps",),
     ("render",),
+    ("archive",),
     ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # They meet the rest in a file on disk; the training script imports annotate.
 APART = {
-    "launch": {"errors", "units", "xspace", "manifest", "launch", "annotate"},
+    "launch": {"errors", "units", "secrets", "xspace", "manifest", "launch", "annotate"},
     "doctor": {"units", "launch", "doctor"},
     "annotate": {"errors", "manifest", "launch", "annotate"},
 }

@@ -54,9 +54,13 @@ def test_keys_are_those_that_are_documented():
         "recordings",
         "nothing_recorded",
         "versions",
+        "packages",
+        "environment",
+        "git",
         "devices",
         "epochs",
         "seconds_per_epoch",
+        "seconds_per_step",
         "warnings",
     ]
 

@@ -25,6 +25,8 @@ COMMANDS: Final[dict[str, str]] = {
     "convert": "gpuprof.cli.convert:command",
     "slice": "gpuprof.cli.slice:command",
     "cache": "gpuprof.cli.cache:command",
+    "pack": "gpuprof.cli.pack:pack",
+    "unpack": "gpuprof.cli.pack:unpack",
 }
 
 

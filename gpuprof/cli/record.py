@@ -85,8 +85,9 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     reaches it, and its exit status is passed on. The run's folder holds the recording, the
     output and a manifest; `report` and `compare` read it.
 
-    nsys writes the variables of the environment into its files: mind your tokens before you
-    pass them on. gpuprof's own files hold none.
+    Of the environment only variables that say how a training runs are kept, and tokens in
+    the command are masked. The report of nsys itself holds them all: mind it before you pass
+    it on; `pack` leaves it out.
 
     \b
     Example:

@@ -14,9 +14,8 @@ from typing import Final
 from gpuprof.doctor.machine import INJECTIONS, PACKAGES, VISIBLE, Machine
 from gpuprof.launch import RECORDERS
 from gpuprof.launch.contract import Program
-from gpuprof.launch.gpus import driver_cuda, gpus, has_driver, peers
+from gpuprof.launch.gpus import driver_cuda, driver_version, gpus, has_driver, peers
 
-_DRIVER: Final = Path("/proc/driver/nvidia/version")
 _PARAMETERS: Final = Path("/proc/driver/nvidia/params")
 _STATUS: Final = Path("/proc/self/status")
 _PARANOID: Final = Path("/proc/sys/kernel/perf_event_paranoid")
@@ -31,7 +30,7 @@ def this_machine() -> Machine:
     return Machine(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         has_driver=has_driver(),
-        driver=_first(r"Kernel Module.*?(\d+\.\d+(?:\.\d+)?)", _text(_DRIVER)),
+        driver=driver_version(),
         driver_cuda=driver_cuda(),
         gpus=gpus(),
         peers=peers(),

@@ -1,11 +1,14 @@
 """Which NVIDIA GPUs are here, from the driver's own library; no tool needs to be installed."""
 
 import ctypes
+import re
 from functools import cache
 from itertools import permutations
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 _LIBRARY: Final = "libcuda.so.1"
+_DRIVER_FILE: Final = Path("/proc/driver/nvidia/version")
 # CUdevice_attribute of cuda.h.
 _MAJOR: Final = 75
 _MINOR: Final = 76
@@ -41,6 +44,16 @@ def described_gpus() -> tuple[dict[str, Any], ...]:
 def has_driver() -> bool:
     """Whether NVIDIA's driver is here."""
     return _driver() is not None
+
+
+def driver_version() -> str | None:
+    """The version of NVIDIA's driver, such as 550.54.15; None where there is none."""
+    try:
+        text = _DRIVER_FILE.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"Kernel Module.*?(\d+\.\d+(?:\.\d+)?)", text)
+    return found[1] if found else None
 
 
 def driver_cuda() -> tuple[int, int] | None:

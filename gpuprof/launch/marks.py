@@ -30,6 +30,14 @@ def mean_seconds(epochs: tuple[Mapping[str, Any], ...]) -> float | None:
     return sum(e["seconds"] for e in epochs) / len(epochs) if epochs else None
 
 
+def seconds_per_step(epochs: tuple[Mapping[str, Any], ...]) -> float | None:
+    """Seconds of the epochs whose steps were marked, per step; None where none were."""
+    counted = [e for e in epochs if e["steps"]]
+    return (
+        sum(e["seconds"] for e in counted) / sum(e["steps"] for e in counted) if counted else None
+    )
+
+
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """Whole marks only: the last line is cut off where the program was killed in its midst."""
     if not path.is_file():

@@ -17,6 +17,7 @@ from typing import Final
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.gpus import described_gpus, why_no_gpu
+from gpuprof.launch.nsys_scrub import scrub
 from gpuprof.manifest import MARKS, RECORDER_LOG
 
 REPORT: Final = "nsys.nsys-rep"
@@ -154,6 +155,7 @@ def _export(folder: Path) -> bool:
     if b"disk is full" in done.stdout:
         raise OSError(errno.ENOSPC, _FULL)
     if done.returncode == 0 and export.is_file() and export.stat().st_size:
+        scrub(export)
         return True
     export.unlink(missing_ok=True)
     return False

@@ -18,8 +18,9 @@ from gpuprof.errors import OutputError, RecordError
 from gpuprof.launch import RECORDERS
 from gpuprof.launch.choice import AUTO, chosen
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.evidence import driver_versions, git_state, packages
 from gpuprof.launch.folder import check_folder, default_folder, make_folder
-from gpuprof.launch.marks import marked_epochs, mean_seconds
+from gpuprof.launch.marks import marked_epochs, mean_seconds, seconds_per_step
 from gpuprof.launch.output import Output
 from gpuprof.launch.process import Wrapping, run_program
 from gpuprof.launch.program import environment_of
@@ -32,6 +33,7 @@ from gpuprof.manifest import (
     begin_manifest,
     finish_manifest,
 )
+from gpuprof.secrets import allowed_variables, masked_words
 from gpuprof.units import NS_PER_S
 
 _ATTEMPTS: Final = 2
@@ -169,14 +171,18 @@ def _first_manifest(recorder: Recorder, program: Program, variant: str) -> Manif
     return Manifest(
         recorder=recorder.name,
         variant=variant,
-        command=program.arguments,
+        command=masked_words(program.arguments),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions={
             "gpuprof": __version__,
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+            **driver_versions(),
             **recorder.versions(),
         },
+        packages=packages(program),
+        environment=allowed_variables(os.environ),
+        git=git_state(program),
     )
 
 
@@ -195,5 +201,6 @@ def _last_manifest(manifest: Manifest, run: Run, ended: Ended, recorded: Recorde
         devices=recorded.devices,
         epochs=epochs,
         seconds_per_epoch=mean_seconds(epochs),
+        seconds_per_step=seconds_per_step(epochs),
         warnings=(*late, *recorded.warnings, *doubts),
     )

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gpuprof.launch.tensorflow_events import Execution, Sent, Window, read_window
+from gpuprof.secrets import masked_words
 from gpuprof.xspace import WireError, planes
 
 FORMAT: Final = "gpuprof-tensorflow"
@@ -101,7 +102,7 @@ def digest(folder: Path) -> Row:
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "process": next(_rows(folder / "process.json"), {}),
+        "process": _process(folder),
         "windows": _coverage(windows, total, ended=(folder / "end.json").exists()),
         "functions": list(_functions(seen, steps, names)),
         "operations": [
@@ -113,6 +114,14 @@ def digest(folder: Path) -> Row:
         + _eager(total),
         "notes": list(_notes(folder, seen, total, windows)),
     }
+
+
+def _process(folder: Path) -> Row:
+    """What the process said of itself; it names its command as it was given."""
+    found = next(_rows(folder / "process.json"), {})
+    return (
+        found | {"command": list(masked_words(found["command"]))} if "command" in found else found
+    )
 
 
 def _rows(path: Path) -> Iterator[Row]:

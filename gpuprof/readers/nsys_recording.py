@@ -14,6 +14,7 @@ from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
 from gpuprof.profile import Origin, Profile, View
 from gpuprof.readers import nsys_devices, nsys_tables
 from gpuprof.readers.nsys_tables import Tables
+from gpuprof.secrets import masked_words
 
 if TYPE_CHECKING:
     import duckdb
@@ -181,7 +182,7 @@ def _command(capture: Mapping[str, list[str]]) -> str | None:
         if name.startswith("ARGUMENT_")
     )
     words = [capture["COMMAND"][0], *(word for _, word in numbered)]
-    return _ASSIGNMENT.sub(r"\1=...", " ".join(words))
+    return _ASSIGNMENT.sub(r"\1=...", " ".join(masked_words(words)))
 
 
 def _warnings(export: Export, sources: Mapping[str, pa.Table | View]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.secrets import masked_text
 
 _BLOCK_BYTES: Final = 1 << 18
 # A line without an end is a program's progress bar; a name is some thousand bytes at most.
@@ -216,7 +217,8 @@ class Frame:
 
     def _start(self, process_id: int | None, command: str | None) -> int:
         run_id = len(self.runs)
-        self.runs.append({"run_id": run_id, "process_id": process_id, "command": command})
+        shown = None if command is None else masked_text(command)
+        self.runs.append({"run_id": run_id, "process_id": process_id, "command": shown})
         self._run_of[process_id] = run_id
         return run_id
 

@@ -23,6 +23,7 @@ from gpuprof.readers.demangle import demangled, is_mangled
 from gpuprof.readers.nsys_tables import Tables
 from gpuprof.readers.nvprof_tables import GPU_WORK, MARKER, NEEDED, PREFIX, TIMED, Database
 from gpuprof.readers.sqlite_source import MAGIC, SqliteFile, is_sqlite, open_sqlite
+from gpuprof.secrets import masked_text
 from gpuprof.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
     origin_ns = min((ns for ns in starts if ns is not None), default=0)
     columns = {table: frozenset(names) for table, names in file.columns.items()}
     process_id, command = _process(file)
+    command = None if command is None else masked_text(command)
     database = Database(Tables(columns, memory_kinds=CUPTI_MEMORY_KINDS), origin_ns, process_id)
     names = _names(file)
     sources: dict[str, pa.Table | View] = dict(nvprof_tables.views(database))

@@ -107,7 +107,7 @@ def _origin(folder: Path, manifest: Manifest, inner: Origin) -> Origin:
         command=shlex.join(manifest.command),
         recorded_at=manifest.started_at,
         variant=manifest.variant or inner.variant,
-        warnings=(*_failure(manifest), *manifest.warnings, *inner.warnings),
+        warnings=tuple(dict.fromkeys((*_failure(manifest), *manifest.warnings, *inner.warnings))),
     )
 
 

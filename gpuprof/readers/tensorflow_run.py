@@ -23,6 +23,7 @@ from gpuprof.schema import (
     TENSOR_COPIES,
     Schema,
 )
+from gpuprof.secrets import masked_words
 
 FORMAT: Final = "gpuprof-tensorflow"
 FORMAT_VERSION: Final = 1
@@ -122,7 +123,7 @@ def _origin(path: Path, document: Row, copies: Iterable[Row]) -> Origin:
         tool="tensorflow",
         tool_version=process.get("tensorflow_version"),
         schema_version=str(document["format_version"]),
-        command=" ".join(process["command"]) if "command" in process else None,
+        command=" ".join(masked_words(process["command"])) if "command" in process else None,
         epoch_ns=process.get("start_unix_ns"),
         warnings=tuple(_warnings(document, list(copies))),
     )

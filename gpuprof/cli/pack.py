@@ -1,0 +1,67 @@
+"""``gpuprof pack`` and ``gpuprof unpack``: a run as one file, and back."""
+
+from pathlib import Path
+
+import click
+
+from gpuprof.cli.options import progress
+
+
+@click.command(name="pack", no_args_is_help=True)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", metavar="FILE", help="The file to write; by default the run's name and .zip."
+)
+@click.option("--force", is_flag=True, help="Replace the output if it exists already.")
+@click.option(
+    "--with-original",
+    is_flag=True,
+    help="The tools' own files and the program's output too; they may hold secrets.",
+)
+def pack(*, run: Path, output: str | None, force: bool, with_original: bool) -> None:
+    """Make one file of a run, to mail or to keep.
+
+    RUN is a folder that `gpuprof record` made. The file holds its manifest (command, commit,
+    packages, GPUs, versions, seconds per step and epoch), its marks and the recording as
+    Parquet. Of the environment it holds only variables that say how a training runs.
+
+    \b
+    Example:
+      gpuprof pack runs/dual -o dual.zip
+      gpuprof unpack dual.zip -o elsewhere/dual
+    """  # noqa: D301 - click reads the escape
+    from gpuprof import archive  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.render.output import prepare  # noqa: PLC0415
+
+    target = prepare(output or f"{run.resolve().name}.zip", is_forced=force)
+    progress(f"Packing {run} ...")
+    archive.pack(run, target, with_original=with_original)
+    click.echo(f"Packed in {target.path}", err=True)
+
+
+@click.command(name="unpack", no_args_is_help=True)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The folder to make; by default the file's name without its suffix.",
+)
+def unpack(*, file: Path, folder: Path | None) -> None:
+    """Make a folder of a packed run again, once everything in it is checked.
+
+    Sizes and hashes must be as packed; a file that would leave the folder, a link, or an archive
+    that would unpack to more than its own size is refused, and nothing is left of it.
+
+    \b
+    Example:
+      gpuprof unpack dual.zip
+      gpuprof report dual
+    """  # noqa: D301 - click reads the escape
+    from gpuprof import archive  # noqa: PLC0415 - start-up time of --help
+
+    target = folder or Path(file.stem)
+    archive.unpack(file, target)
+    click.echo(f"Unpacked in {target}", err=True)

@@ -1,0 +1,229 @@
+"""A run goes into one file and comes back; what was changed or would escape is refused whole."""
+
+import hashlib
+import json
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+from commands import DUAL, gpuprof
+
+from gpuprof import read_profile
+from gpuprof.archive import INDEX, RECORDING, pack, unpack
+from gpuprof.errors import CorruptFileError, GpuprofError, UnknownFormatError
+from gpuprof.manifest import Manifest, finish_manifest, read_manifest
+from gpuprof.render.output import prepare
+
+MANIFEST = Manifest(
+    recorder="nvprof",
+    variant="dual",
+    command=("python", "train.py"),
+    started_at="2026-01-02T03:04:05+00:00",
+    exit_status=0,
+    recordings=("dual.txt",),
+    epochs=({"epoch": 0, "seconds": 2.0, "steps": 4},),
+    seconds_per_epoch=2.0,
+    seconds_per_step=0.5,
+    warnings=("Something to know.",),
+)
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "dual.txt").write_bytes(Path(DUAL).read_bytes())
+    (folder / "marks.jsonl").write_text('{"mark": "epoch"}\n', encoding="utf-8")
+    (folder / "program.log").write_text("said\n", encoding="utf-8")
+    finish_manifest(folder, MANIFEST)
+    return folder
+
+
+@pytest.fixture
+def packed(run, tmp_path):
+    pack(run, prepare(str(tmp_path / "run.zip")))
+    return tmp_path / "run.zip"
+
+
+def test_a_run_that_was_packed_and_unpacked_reads_as_before(run, packed, tmp_path):
+    unpack(packed, tmp_path / "again")
+    before, after = read_profile(run), read_profile(tmp_path / "again")
+
+    assert sorted(p.name for p in (tmp_path / "again").iterdir()) == [
+        "manifest.json",
+        "marks.jsonl",
+        RECORDING,
+    ]
+    assert set(after.sources) == set(before.sources)
+    for table in before.sources:
+        assert after.table(table).equals(before.table(table)), table
+    assert after.origin.warnings == before.origin.warnings
+    assert (after.origin.tool, after.origin.variant) == ("nvprof", "dual")
+    assert read_manifest(tmp_path / "again").seconds_per_step == 0.5
+
+
+def test_the_original_goes_along_by_choice(run, tmp_path):
+    (run / "elsewhere").symlink_to("/etc")
+    pack(run, prepare(str(tmp_path / "run.zip")), with_original=True)
+    unpack(tmp_path / "run.zip", tmp_path / "again")
+
+    kept = sorted(p.name for p in (tmp_path / "again" / "original").iterdir())
+    assert kept == ["dual.txt", "manifest.json", "marks.jsonl", "program.log"]
+    original = (tmp_path / "again" / "original" / "dual.txt").read_bytes()
+    assert original == Path(DUAL).read_bytes()
+
+
+def test_the_same_run_packs_into_the_same_bytes(run, packed, tmp_path):
+    pack(run, prepare(str(tmp_path / "twice.zip")))
+
+    assert (tmp_path / "twice.zip").read_bytes() == packed.read_bytes()
+
+
+def forged(path, members, *, listed=None, prepare_info=lambda info: info, compress=0):
+    """An archive with these members and a fitting index, unless another list is given."""
+    index = [
+        {"name": n, "size": len(d), "sha256": hashlib.sha256(d).hexdigest()}
+        for n, d in (listed or members).items()
+    ]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(INDEX, json.dumps({"gpuprof_pack": 1, "members": index}))
+        for name, data in members.items():
+            info = prepare_info(zipfile.ZipInfo(name))
+            info.compress_type = compress
+            archive.writestr(info, data)
+    return path
+
+
+RUN = {"manifest.json": MANIFEST.to_json().encode()}
+
+
+def as_link(info):
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return info
+
+
+def as_pipe(info):
+    info.external_attr = (stat.S_IFIFO | 0o666) << 16
+    return info
+
+
+ESCAPES = {
+    "parent": "../evil",
+    "parent-within": "a/../../evil",
+    "absolute": "/evil",
+    "drive": "C:/evil",
+    "drive-relative": "C:evil",
+    "unc": "//server/share/evil",
+    "backslash": "..\\evil",
+    "dot": "./evil",
+    "empty-part": "a//evil",
+    "folder": "folder/",
+    "device": "NUL",
+    "device-with-suffix": "a/com1.txt",
+    "stream": "manifest.json:evil",
+    "trailing-dot": "evil.",
+    "control": "a\x01b",
+}
+
+
+@pytest.mark.parametrize("name", ESCAPES.values(), ids=ESCAPES)
+def test_a_name_that_would_leave_the_folder_is_refused(tmp_path, name):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    file = forged(inside / "run.zip", {**RUN, name: b"evil"})
+
+    with pytest.raises(CorruptFileError, match="nothing was unpacked"):
+        unpack(file, inside / "again")
+    assert [p.name for p in tmp_path.rglob("*")] == ["inside", "run.zip"]
+
+
+@pytest.mark.parametrize("kind", [as_link, as_pipe])
+def test_a_link_or_a_pipe_is_refused(tmp_path, kind):
+    file = forged(tmp_path / "run.zip", {**RUN, "x": b"/etc/passwd"}, prepare_info=kind)
+
+    with pytest.raises(CorruptFileError, match="is a link or no plain file"):
+        unpack(file, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
+    bomb = {**RUN, "zeros": bytes(50_000_000)}
+    file = forged(tmp_path / "run.zip", bomb, compress=zipfile.ZIP_DEFLATED)
+
+    assert file.stat().st_size < 100_000
+    with pytest.raises(CorruptFileError, match="would unpack to more than its own size"):
+        unpack(file, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+WRONG = {
+    "changed": ({"x": b"abd"}, {"x": b"abc"}, "was changed or damaged"),
+    "size": ({"x": b"abcd"}, {"x": b"abc"}, "has not the listed size"),
+    "unlisted": ({"x": b"abc"}, {"y": b""}, "is in it but not listed|is listed but missing"),
+    "missing": ({}, {"x": b"abc"}, "'x' is listed but missing"),
+}
+
+
+@pytest.mark.parametrize(("members", "listed", "said"), WRONG.values(), ids=WRONG)
+def test_what_is_not_as_it_was_packed_is_refused(tmp_path, members, listed, said):
+    file = forged(tmp_path / "run.zip", RUN | members, listed=RUN | listed)
+
+    with pytest.raises(CorruptFileError, match=said):
+        unpack(file, tmp_path / "again")
+    assert [p.name for p in tmp_path.iterdir()] == ["run.zip"]
+
+
+def test_two_names_that_are_one_on_some_systems_are_refused(tmp_path):
+    file = forged(tmp_path / "run.zip", {**RUN, "a": b"1", "A": b"2"})
+
+    with pytest.raises(CorruptFileError, match="names a file twice"):
+        unpack(file, tmp_path / "again")
+
+
+@pytest.mark.parametrize("index", [b"", b"[]", b"{}", b'{"gpuprof_pack": 1}', b"\xff"])
+def test_an_archive_of_others_is_no_packed_run(tmp_path, index):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr(INDEX, index)
+    with pytest.raises(UnknownFormatError, match="is no packed run"):
+        unpack(tmp_path / "x.zip", tmp_path / "again")
+
+
+def test_a_packed_run_cut_anywhere_is_refused_and_leaves_nothing(packed, tmp_path):
+    whole = packed.read_bytes()
+    for size in range(0, len(whole), max(1, len(whole) // 40)):
+        (tmp_path / "cut.zip").write_bytes(whole[:size])
+        with pytest.raises(GpuprofError):
+            unpack(tmp_path / "cut.zip", tmp_path / "again")
+        assert not (tmp_path / "again").exists()
+
+
+def test_a_packed_run_with_any_byte_changed_never_reads_as_another_run(packed, tmp_path):
+    whole = bytearray(packed.read_bytes())
+    for position in range(0, len(whole), max(1, len(whole) // 60)):
+        changed = bytearray(whole)
+        changed[position] ^= 0x55
+        (tmp_path / "changed.zip").write_bytes(changed)
+        folder = tmp_path / f"again-{position}"
+        try:
+            unpack(tmp_path / "changed.zip", folder)
+        except GpuprofError:
+            assert not folder.exists()
+        else:
+            # A byte that says nothing of the content, such as a member's time.
+            assert (folder / RECORDING).read_bytes() in bytes(whole)
+
+
+def test_the_commands_pack_and_unpack_a_run(run, tmp_path):
+    done = gpuprof("pack", run, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "Packed in run.zip\n")
+    assert gpuprof("pack", run, cwd=tmp_path).returncode == 1
+    assert gpuprof("pack", run, "--force", cwd=tmp_path).returncode == 0
+
+    refused = gpuprof("unpack", "run.zip", cwd=tmp_path)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("Error: run exists already\n")
+    assert gpuprof("unpack", "run.zip", "-o", "b/again", cwd=tmp_path).returncode == 0
+    shown = [gpuprof("report", place, "--all", cwd=tmp_path) for place in ("run", "b/again")]
+    assert [s.returncode for s in shown] == [0, 0]
+    assert shown[0].stdout.splitlines()[1:] == shown[1].stdout.splitlines()[1:]
