@@ -12,6 +12,7 @@ import pyarrow as pa
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.analyses.activity_summary import with_summary
 from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.host_activity import clocks_agree, early_starts
 from gpuprof.analyses.totals import totals
 from gpuprof.errors import UsageError
 from gpuprof.profile import Origin, Profile
@@ -31,6 +32,8 @@ OVERVIEW: Final = (
 )
 _FRAMEWORK: Final = {"tensor_copies", "operations"}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
+# Analyses that set the host's times beside those of the devices.
+_OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency")
 _EXCERPT: Final = (
     "Implied totals follow from the shares that the tool printed; what rows that were left out"
     " may hold is n/a."
@@ -74,7 +77,11 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
     if len(chosen) > 1:
         profile.keep("memcpys")
     tables = {a.name: None if missing[a.name] else profile.once(a.run) for a in chosen}
-    notes = (*recording_notes(profile), *_missing_notes(profile, missing))
+    notes = (
+        *recording_notes(profile),
+        *_clock_notes(profile, tables),
+        *_missing_notes(profile, missing),
+    )
     return Report(profile.origin, tables, notes)
 
 
@@ -101,9 +108,12 @@ def cannot(profile: Profile) -> str:
 
 
 def _origin_notes(profile: Profile) -> list[str]:
-    """What the tool itself said first: its doubts are doubts about every figure."""
+    """Doubts of the tool and of the reader first: they are doubts about every figure."""
     origin = profile.origin
-    notes = [f'{origin.tool} reported: "{warning}"' for warning in origin.warnings]
+    notes = [
+        text if text.startswith(origin.tool) else text[:1].upper() + text[1:]
+        for text in origin.warnings
+    ]
     graphs = profile.table("graph_launches").num_rows if profile.has("graph_launches") else 0
     if graphs:
         notes.append(
@@ -125,16 +135,30 @@ def _excerpt_notes(profile: Profile) -> list[str]:
     return [*notes, _EXCERPT] if notes else []
 
 
+def _clock_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
+    """Why what the host did is n/a although its calls were recorded."""
+    whole = profile.whole or profile
+    asked = [name for name in _OF_THE_HOST if tables.get(name) is not None]
+    if not asked or not whole.has("api_calls") or clocks_agree(whole):
+        return []
+    calls, early, ns = early_starts(whole)
+    said = (
+        f"{early:,} of {calls:,} kernels and copies start before the call that launched them, the"
+        f" median one by {say_ns(ns)}: the clocks of GPU and host disagree in this recording. What"
+        f" the host did meanwhile is n/a ({', '.join(asked)}); all else holds."
+    )
+    return [said]
+
+
 def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
     """What cannot be known from this recording, and why, in one note."""
     # That no recording of CUDA knows a framework's tensors needs no word.
     names = [n for n, lack in missing.items() if lack and not _FRAMEWORK & set(_named(n).needs)]
     tables = (table for name in names for table in _tables(_named(name)))
     lacking = [table for table in dict.fromkeys(tables) if not profile.has(table)]
-    reason = cannot(profile)
     if not names:
-        return [reason] if reason else []
-    said = f"n/a: {', '.join(names)}: they need {' and '.join(lacking)}. {reason}"
+        return []
+    said = f"n/a: {', '.join(names)}: they need {' and '.join(lacking)}. {cannot(profile)}"
     return [said.rstrip()]
 
 

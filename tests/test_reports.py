@@ -45,13 +45,38 @@ def test_a_whole_summary_is_no_excerpt():
     assert "Excerpt" not in " ".join(report(summary(*SINGLE)).notes)
 
 
-def test_the_tool_s_own_doubts_come_first():
+def test_doubts_of_tool_and_reader_come_first_in_their_own_words():
     made = summary(*PUBLISHED_DUAL)
-    origin = Origin(made.origin.source, "nvprof-text", "nvprof", warnings=("records dropped",))
+    told = ('nvprof reported: "dropped"', "sizes of 3 copies are unknown")
+    origin = Origin(made.origin.source, "nvprof-text", "nvprof", warnings=told)
 
     notes = report(Profile(origin, made.sources)).notes
 
-    assert notes[0] == 'nvprof reported: "records dropped"'
+    assert notes[:2] == ('nvprof reported: "dropped"', "Sizes of 3 copies are unknown")
+
+
+def early(*milliseconds):
+    """Kernels that start so many ms before the call that launched them."""
+    kernels = [kernel("a", 0, 5, device_id=0, correlation_id=n) for n in range(len(milliseconds))]
+    calls = [
+        {"name": "launch", "start_ns": ms * 1_000_000, "end_ns": ms * 1_000_000 + 1}
+        | {"correlation_id": n}
+        for n, ms in enumerate(milliseconds)
+    ]
+    return trace(kernels=kernels, memcpys=[], api_calls=calls)
+
+
+def test_clocks_that_disagree_are_said_where_the_host_is_asked_for():
+    profile = early(1, 3, 2)
+
+    [note] = report(profile, ["gaps", "utilisation"]).notes
+    assert note == (
+        "3 of 3 kernels and copies start before the call that launched them, the median one by "
+        "2.000 ms: the clocks of GPU and host disagree in this recording. What the host did "
+        "meanwhile is n/a (utilisation, gaps); all else holds."
+    )
+    assert report(profile, ["breakdown"]).notes == ()
+    assert report(early(-1, -3, 0), ["gaps"]).notes == ()
 
 
 def test_graphs_recorded_as_a_whole_are_said_to_be_missing():

@@ -77,6 +77,14 @@ def clocks_agree(profile: Profile) -> bool:
 
 
 def _clocks_agree(profile: Profile) -> bool:
+    calls, early, _ = early_starts(profile)
+    return early <= _TOLERATED * calls
+
+
+def early_starts(profile: Profile) -> tuple[int, int, int]:
+    """Activities whose call is known, those that start before it, and by how much in the median."""
     found = launches(profile.whole or profile)
-    early = found.activities.start_ns < found.launch_ns
-    return not len(early) or float(early.mean()) <= _TOLERATED
+    ahead = found.launch_ns - found.activities.start_ns
+    ahead_early = ahead[ahead > 0]
+    median = int(np.median(ahead_early)) if len(ahead_early) else 0
+    return len(ahead), len(ahead_early), median

@@ -134,9 +134,11 @@ def _depths(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def _is_worth_a_row(row: Row) -> bool:
-    """Groups that most programs lack are shown where they exist."""
+    """Groups that say little where nothing happened are shown where something did."""
     if row["activity_group"] == "communication_kernels":
         return bool(row["calls"])
+    if row["activity_group"] in {"local_copies", "memsets"}:
+        return bool(row["calls"] != 0)
     return row["activity_group"] != "api_calls" or row["total_ns"] is not None
 
 
@@ -191,18 +193,21 @@ def breakdown_grid(table: pa.Table) -> Grid:
 
 
 def peer_grid(table: pa.Table) -> Grid:
-    """Who copies to whom."""
+    """Who copies to whom: the costliest first, then the costliest between two devices."""
     columns = schema_columns("peer_matrix", table)
-    names = ("calls", "total_ns", "bytes", "bytes_per_s")
+    found = table.to_pylist()
+    names = ("calls", "total_ns", "bytes", "bytes_per_s", "peak_share")
+    kept = names if any(row["peak_share"] is not None for row in found) else names[:-1]
+    peer = next((row for row in found[1:] if "host" not in {row["src"], row["dst"]}), None)
     rows = [
         (
             f"{row['src']} to {row['dst']}, {row['path']}",
-            *(cell(name, columns[name], row[name]) for name in names),
+            *(cell(name, columns[name], row[name]) for name in kept),
         )
-        for row in table.to_pylist()
+        for row in sorted(found, key=lambda row: (row is not found[0], row is not peer))
     ]
     title = "Transfers from where to where"
-    return Grid(title, ("", *map(heading, names)), tuple(rows), least=_LEAST_ROUTES)
+    return Grid(title, ("", *map(heading, kept)), tuple(rows), least=_LEAST_ROUTES)
 
 
 def tensor_grid(table: pa.Table) -> Grid:

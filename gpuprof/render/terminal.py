@@ -38,7 +38,10 @@ def report(result: Report, page: Page) -> str:
             break
         grids[place] = _cut(grids[place], surplus)
         text = _report(result, grids, page)
-    return text if text.count("\n") <= _SCREEN else _report(result, grids, page, findings=1)
+    for findings in (2, 1):
+        if text.count("\n") > _SCREEN:
+            text = _report(result, grids, page, findings)
+    return text
 
 
 def _cut(grid: Grid, surplus: int) -> Grid:

@@ -45,7 +45,7 @@ def test_a_command_with_a_slip_of_the_finger_names_the_near_one():
     done = gpuprof("reprot", EXAGGERATED)
 
     assert done.returncode == 2
-    assert done.stderr.startswith("Error: No such command 'reprot'. Did you mean report?")
+    assert done.stderr.startswith("Error: No such command 'reprot'. Did you mean report")
 
 
 def test_several_files_are_one_recording(tmp_path):
