@@ -5,7 +5,6 @@ process, between lines that the profiled program prints.
 """
 
 import gzip
-import itertools
 import re
 import zlib
 from collections.abc import Iterator
@@ -120,9 +119,16 @@ def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[L
 
 def all_lines(path: Path) -> Iterator[Line]:
     """Every line of a log, in order; of a line that was written over, what shows at last."""
-    pieces = (block.removesuffix(b"\n").split(b"\n") for block in blocks(path))
-    for number, raw in enumerate(itertools.chain.from_iterable(pieces), 1):
-        yield Line(number, clean(raw.rstrip(b"\r").rpartition(b"\r")[2]), after_comment=False)
+    number = 1
+    for block in blocks(path):
+        yield from lines_of(block, number)
+        number += block.count(b"\n")
+
+
+def lines_of(block: bytes, number: int) -> Iterator[Line]:
+    """Every line of a part of a log whose first line has this number, as `all_lines`."""
+    for place, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), number):
+        yield Line(place, clean(raw.rstrip(b"\r").rpartition(b"\r")[2]), after_comment=False)
 
 
 def _line_start(block: bytes, position: int) -> int:

@@ -26,7 +26,7 @@ _RERECORD: Final = (
     "Run nvprof without --metrics, --events, --cpu-profiling and --print-api-summary for times."
 )
 # A century of nanoseconds, and some exabytes.
-_LARGEST: Final = 1 << 62
+LARGEST: Final = 1 << 62
 SKIPPED: Final = frozenset({"nvtx", "other", "skipped"})
 
 
@@ -239,7 +239,7 @@ def check_size(numbers: Iterable[float | None]) -> None:
         ValueError: One does not.
     """
     for number in numbers:
-        if number is not None and number > _LARGEST:
+        if number is not None and number > LARGEST:
             msg = f"no recording counts as far as {number:,.0f}"
             raise ValueError(msg)
 

@@ -10,19 +10,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from gpuprof import cuda, schema
 from gpuprof.errors import CorruptFileError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import nvprof_log as log
+from gpuprof.readers import nvprof_trace_bulk as bulk
 from gpuprof.readers import nvprof_trace_rows as rows
 from gpuprof.readers.contract import Reader
-from gpuprof.readers.nvprof_summary import SKIPPED, Summary, check_size, shortened
+from gpuprof.readers.narrow import Rows
+from gpuprof.readers.nvprof_summary import LARGEST, SKIPPED, Summary, check_size, shortened
 
 _TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls")
 _CUT: Final = (
     "nvprof cut off the devices' numbers: which device a kernel or copy ran on is unknown. "
     "Add --csv to record it."
 )
+# Fewer lines than this are read one by one as soon.
+_SMALL_BYTES: Final = 1 << 13
 _HINT: Final = "Was the file edited, or written by two programs at once?"
 
 
@@ -36,8 +42,40 @@ class _Trace:
     has_gpu: bool = False
     resolution_ns: int = 1
     is_device_cut: bool = False
-    found: dict[str, list[rows.Row]] = field(default_factory=lambda: {t: [] for t in _TABLES})
+    found: dict[str, Rows] = field(default_factory=lambda: {t: Rows() for t in _TABLES})
     devices: dict[int, str] = field(default_factory=dict)
+
+    def take_block(self, block: bytes, number: int) -> None:
+        """Take in whole lines, of which the first has this number."""
+        if self._take_rows(block):
+            return
+        middle = block.rfind(b"\n", 0, len(block) // 2) + 1
+        if self.layout is None or len(block) < _SMALL_BYTES or not middle:
+            for line in log.lines_of(block, number):
+                self.take(line)
+        else:
+            # Before and after what is no row may be rows alone.
+            self.take_block(block[:middle], number)
+            self.take_block(block[middle:], number + block.count(b"\n", 0, middle))
+
+    def _take_rows(self, block: bytes) -> bool:
+        """Take in lines that are rows and nothing else; False where they are not."""
+        layout = self.layout
+        if layout is None or self.is_first or self.summary.broken is not None:
+            return False
+        found = bulk.rows(layout, block)
+        if found is None or int(found.timed.end_ns.max()) > LARGEST:
+            return False
+        try:
+            parsed = [self._parsed(layout, layout.split(line)) for line in found.examples]
+        except ValueError:
+            return False
+        resolutions = (rows.Cells({"Start": start}).resolution_ns() for start in found.starts)
+        self.resolution_ns = max(self.resolution_ns, *resolutions)
+        for table, kept in self.found.items():
+            codes = [kept.code(row) if name == table else -1 for name, row in parsed]
+            kept.extend(found.timed, np.array(codes)[found.alike])
+        return True
 
     def take(self, line: log.Line) -> None:
         """Take in one line."""
@@ -71,9 +109,12 @@ class _Trace:
             self._break(line, f"{width} cells from Start to {layout.columns[-1]}")
             return
         try:
-            self._row(layout, layout.cells(values))
+            table, row = self._parsed(layout, values)
         except ValueError:
             self._break(line, "numbers and units as nvprof prints them")
+            return
+        if table is not None:
+            self.found[table].add(row)
 
     def _units(self, layout: rows.Layout, line: log.Line) -> None:
         marks = line.text.split(",")
@@ -92,11 +133,20 @@ class _Trace:
         msg = f'{self.summary.path}, line {line.number}: expected {expected}, found "{found}"'
         self.summary.broken = CorruptFileError(msg, _HINT)
 
-    def _row(self, layout: rows.Layout, cells: rows.Cells) -> None:
+    def _parsed(self, layout: rows.Layout, values: list[str] | None) -> tuple[str | None, rows.Row]:
+        """A row and its table; no table for a row that is of none.
+
+        Raises:
+            ValueError: It breaks the format.
+        """
+        if values is None or len(values) != len(layout.columns):
+            msg = "another number of cells"
+            raise ValueError(msg)
+        cells = layout.cells(values)
         name, correlation_id = cells.name()
         kind = cuda.memcpy_kind(name)
         if kind is None and name.startswith("[Unified Memory"):
-            return  # A page fault, a throttle or a mapping moves no bytes.
+            return None, {}  # A page fault, a throttle or a mapping moves no bytes.
         common = {
             **rows.place(cells),
             "correlation_id": correlation_id,
@@ -110,7 +160,7 @@ class _Trace:
         table, own = self._own(layout, cells, name, kind)
         row = common | own
         check_size(value for value in row.values() if isinstance(value, int))
-        self.found[table].append(row)
+        return table, row
 
     @staticmethod
     def _own(
@@ -138,15 +188,10 @@ class _Trace:
             GpuprofError: It holds no row.
         """
         summary = self.summary
-        if not any(self.found.values()):
+        if not any(map(len, self.found.values())):
             raise summary.refusal()
-        recorded = [t for t in _TABLES if self.found[t] or (self.has_gpu and t != "api_calls")]
-        tables = {
-            name: schema.BY_NAME[name].table(
-                sorted(self.found[name], key=lambda row: (row["start_ns"], row["end_ns"]))
-            )
-            for name in recorded
-        }
+        recorded = [t for t in _TABLES if len(self.found[t]) or (self.has_gpu and t != "api_calls")]
+        tables = {name: self.found[name].table(schema.BY_NAME[name]) for name in recorded}
         if summary.frame.runs:
             tables["runs"] = schema.RUNS.table(summary.frame.runs)
         if self.devices:
@@ -167,8 +212,10 @@ class _Trace:
 def read(path: Path) -> Profile:
     """Read all rows of a trace, whatever else the file holds."""
     trace = _Trace(Summary(path))
-    for line in log.all_lines(path):
-        trace.take(line)
+    number = 1
+    for block in log.blocks(path):
+        trace.take_block(block, number)
+        number += block.count(b"\n")
     return trace.profile()
 
 

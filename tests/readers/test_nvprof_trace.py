@@ -6,7 +6,7 @@ import pytest
 
 import gpuprof
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.readers import find_reader, nvprof_trace
+from gpuprof.readers import find_reader, nvprof_log, nvprof_trace, nvprof_trace_bulk
 
 HERE = Path(__file__).parent
 BROKEN = HERE / "broken"
@@ -409,3 +409,47 @@ def test_sizes_and_times_of_real_copies_give_the_printed_throughput():
     assert len(copies) == len(rates)
     for (start, end, size), (rate, _) in zip(copies, rates, strict=True):
         assert size / (end - start) * 1e9 / 2**30 == pytest.approx(float(rate), rel=1e-6)
+
+
+def _many(head, rows, between):
+    """Rows of which each starts later than the one before, with other lines here and there."""
+    text = head
+    for number in range(400):
+        row = rows[number % len(rows)].replace("128", str(number))
+        text += row.replace("999.63", "999.6").replace("1.00016", f"1.{number:03d}16")
+        text += between if number in (200, 399) else ""
+    return text
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        pytest.param((RESULT + TEXT_HEAD, (TEXT_KERNEL, TEXT_COPY)), id="text"),
+        pytest.param((RESULT + CSV_COLUMNS + CSV_UNITS, (CSV_KERNEL, CSV_COPY)), id="csv"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("between", "line_end"),
+    [("", "\n"), ("", "\r\n"), ("step 3: loss 0.1\n", "\n"), ("\x1b[1mdone\x1b[0m\n", "\r\n")],
+)
+def test_rows_read_in_bulk_are_those_read_line_by_line(
+    tmp_path, monkeypatch, trace, between, line_end
+):
+    text = _many(*trace, between).replace("\n", line_end)
+    singly = _read(tmp_path, text)
+    taken_apart, found = nvprof_trace_bulk.rows, []
+
+    def seen(layout, block):
+        found.append(taken_apart(layout, block))
+        return found[-1]
+
+    # So that the head is in another piece.
+    monkeypatch.setattr(nvprof_log, "_BLOCK_BYTES", 1 << 13)
+    monkeypatch.setattr(nvprof_trace_bulk, "rows", seen)
+    in_bulk = _read(tmp_path, text)
+
+    for name in ("kernels", "memcpys"):
+        assert in_bulk.table(name) == singly.table(name)
+        assert in_bulk.table(name).num_rows == 200
+    assert in_bulk.origin == singly.origin
+    assert any(rows is not None for rows in found)

@@ -1,0 +1,113 @@
+"""A recording is read in at most twice the memory of its file, above what reading takes at all.
+
+Measured as the most memory that a process of its own ever held, less that of one that reads a
+file of the same kind with next to nothing in it.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import test_nvprof_trace as nvprof
+from xspaces import entry, field
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="only Linux tells the peak of a process"
+)
+
+SIZE = 24_000_000
+# The peak that getrusage tells of a process begins with what its parent held.
+READ = """
+import re, sys
+import gpuprof
+profile = gpuprof.read_profile(sys.argv[1])
+assert any(table in profile.sources for table in ("kernels", "activity_summary"))
+print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024)
+"""
+
+
+def _peak_bytes(path):
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(path)],
+        capture_output=True,
+        check=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    return int(done.stdout)
+
+
+def _repeated(head, rows, size):
+    """A head and as many rows, in turn, as make a text of a size."""
+    made = [head]
+    length, number = 0, 0
+    while length < size:
+        made.append(rows[number % len(rows)](number))
+        length += len(made[-1])
+        number += 1
+    return "".join(made).encode()
+
+
+def _nvprof_text(size):
+    kernel = nvprof.TEXT_KERNEL.replace("[128]", "[{}]").replace("999.63ms", "1.{:05d}s")
+    copy = nvprof.TEXT_COPY.replace("1.00016s", "1.{:05d}s")
+    rows = (lambda n: kernel.format(n % 99_999, n), lambda n: copy.format(n % 99_999))
+    return _repeated(nvprof.RESULT + nvprof.TEXT_HEAD, rows, size)
+
+
+def _nvprof_csv(size):
+    kernel = nvprof.CSV_KERNEL.replace("128\n", "{}\n").replace("0.999630", "{:.6f}")
+    copy = nvprof.CSV_COPY.replace("1.000160", "{:.6f}")
+    rows = (lambda n: kernel.format(n / 1e5, n), lambda n: copy.format(n / 1e5))
+    return _repeated(nvprof.RESULT + nvprof.CSV_COLUMNS + nvprof.CSV_UNITS, rows, size)
+
+
+def _nvprof_log(size):
+    output = (lambda n: f"2018-04-30 17:55:10: step {n}, loss 0.{n % 97}, {n % 100}% of 3.2s\n",)
+    log = _repeated("==1== NVPROF is profiling process 1, command: ./a\n", output, size)
+    row = b" GPU activities:  100.00%  10.0ms  1000  10.0us  9.0us  11.0us  kernel(float*)\n"
+    head = b"            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+    return log + b"==1== Profiling result:\n" + head + row
+
+
+def _xplane(size):
+    names = {1: b"correlation_id", 2: b"kernel_details", 3: b"regs:38 grid:160,1,1", 4: b"pct"}
+    kinds = {number: b"void layer_%d<float>(float*)" % number for number in range(1, 98)}
+    refers = field(4, field(1, 2) + field(7, 3)) + field(4, field(1, 4) + field(3, 50))
+    events = b"".join(
+        field(
+            4,
+            field(1, number % 97 + 1)
+            + field(2, number * 20_000_000)
+            + field(3, 9_000_000)
+            + field(4, field(1, 1) + field(3, number))
+            + refers,
+        )
+        for number in range(5_000)
+    )
+    events *= max(1, size // len(events))
+    line = field(1, 7) + field(2, b"Stream #7(Compute)") + field(3, 1) + events
+    plane = field(2, b"/device:GPU:0") + field(3, line)
+    for at, texts in ((4, kinds), (5, names)):
+        plane += b"".join(
+            field(at, entry(key, field(1, key) + field(2, text))) for key, text in texts.items()
+        )
+    return field(1, plane)
+
+
+@pytest.mark.parametrize(
+    ("make", "suffix"),
+    [
+        pytest.param(_nvprof_text, ".txt", id="nvprof-trace-text"),
+        pytest.param(_nvprof_csv, ".csv", id="nvprof-trace-csv"),
+        pytest.param(_nvprof_log, ".log", id="nvprof-log"),
+        pytest.param(_xplane, ".xplane.pb", id="xplane"),
+    ],
+)
+def test_a_file_is_read_in_twice_its_size(tmp_path, make, suffix):
+    small, large = tmp_path / f"small{suffix}", tmp_path / f"large{suffix}"
+    small.write_bytes(make(1))
+    large.write_bytes(make(SIZE))
+
+    assert _peak_bytes(large) - _peak_bytes(small) <= 2 * large.stat().st_size
