@@ -16,8 +16,9 @@ check: $(VENV)/test.stamp  ## Format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-fuzz: $(VENV)/test.stamp  ## Change recordings at random for ten minutes; nothing may fail but with a message
-	$(BIN)/python tests/readers/fuzz.py --seconds 600
+fuzz: $(VENV)/fuzz.stamp  ## Change recordings at random for ten minutes; nothing may fail but with a message
+	$(BIN)/python tests/readers/fuzz_by_coverage.py --seconds 300
+	$(BIN)/python tests/readers/fuzz.py --seconds 300
 
 format: $(VENV)/test.stamp  ## Bring the code into shape
 	$(BIN)/ruff format .
@@ -40,3 +41,8 @@ $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 	@echo "Installing gpuprof, TensorFlow and the test tools into $(VENV) (about a minute) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorflow,dev]'
 	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/fuzz.stamp: $(VENV)/test.stamp
+	@echo "Installing atheris into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	@touch $@

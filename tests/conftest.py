@@ -19,6 +19,14 @@ def pytest_addoption(parser):
     )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def exports(tmp_path_factory):
+    """What nsys exports is made once for all tests, and not in the user's own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUPROF_CACHE", str(tmp_path_factory.mktemp("exports")))
+        yield
+
+
 @pytest.fixture
 def update_expected(request):
     """Whether a test is to write its expectation instead of checking it."""

@@ -23,6 +23,7 @@ from gpuprof.analyses import (
     placement_bound,
     ranges,
     repeated_transfers,
+    size_summary,
     steps,
     synchronising_calls,
     tensor_transfers,
@@ -59,6 +60,7 @@ ANALYSES: Final[tuple[Analysis, ...]] = (
     tensor_transfers.ANALYSIS,
     activity_summary.ANALYSIS,
     kernel_summary.ANALYSIS,
+    size_summary.ANALYSIS,
 )
 # Made for pictures: too long to be read.
 LONG: Final[tuple[Analysis, ...]] = (lanes.ANALYSIS, lanes.OVER_TIME_ANALYSIS)

@@ -12,7 +12,15 @@ import sqlite3
 import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner
-from contract import CORPUS, HEADINGS, ROOT, corpus_files, figures, sample_recordings
+from contract import (
+    CORPUS,
+    HEADINGS,
+    ROOT,
+    TOOL_NEEDED,
+    corpus_files,
+    figures,
+    sample_recordings,
+)
 
 import gpuprof
 from gpuprof import cuda, schema
@@ -26,7 +34,6 @@ FILES = corpus_files()
 MEMORY_KINDS = frozenset(cuda.NSYS_MEMORY_KINDS.values())
 # An older word for the same is in no recording.
 MEMCPY_KINDS = frozenset(cuda.MEMCPY_KINDS.values()) | {"UVM_DtoD"}
-TOOL_NEEDED = {".nsys-rep", ".qdrep", ".qdstrm"}
 
 needs_corpus = pytest.mark.skipif(not FILES, reason="the corpus of real files is not here")
 

@@ -3,16 +3,13 @@
 from pathlib import Path
 
 import pytest
-from summary_figures import expectations, figures
 
 import gpuprof
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
+from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers import find_reader, nvprof_csv
 
 HERE = Path(__file__).parent
 BROKEN = HERE / "broken"
-CORPUS = HERE.parent.parent.parent / "shared/corpus/nvprof-csv"
-EXPECTED = expectations("nvprof-csv")
 
 RESULT = (
     "==4711== NVPROF is profiling process 4711, command: ./stencil 10\n"
@@ -214,38 +211,3 @@ def test_fault_is_refused_in_one_line(fault, error, message):
 
     assert caught.value.message == message.replace("FILE", str(path))
     assert caught.value.hint
-
-
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is absent")
-
-
-@needs_corpus
-def test_every_real_file_has_an_expectation():
-    assert {row[0] for row in EXPECTED} == {path.name for path in CORPUS.iterdir()}
-
-
-@needs_corpus
-@pytest.mark.parametrize("expected", EXPECTED, ids=[row[0] for row in EXPECTED])
-def test_real_file_is_read_or_refused_as_expected(expected):
-    path = CORPUS / expected[0]
-    try:
-        found = figures(gpuprof.read_profile(path))
-    except GpuprofError as error:
-        found = ["-"] * 7 + [error.message.replace(str(path), "FILE")]
-
-    assert found == expected[1:]
-
-
-@needs_corpus
-@pytest.mark.parametrize("name", [row[0] for row in EXPECTED if row[1] != "-"])
-def test_shares_recomputed_from_times_agree_with_the_printed_ones(name):
-    sections = {}
-    for row in gpuprof.read_profile(CORPUS / name).table("activity_summary").to_pylist():
-        if row["printed_share"] is not None:
-            section = sections.setdefault(row["activity_kind"] == "api", [])
-            section.append((row["total_ns"], row["printed_share"]))
-
-    for rows in sections.values():
-        listed = sum(share for _, share in rows)
-        total = sum(ns for ns, _ in rows) / (listed if listed < 0.995 else 1)
-        assert [ns / total for ns, _ in rows] == pytest.approx([s for _, s in rows], abs=1e-4)
