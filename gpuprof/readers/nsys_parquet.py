@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof.errors import CorruptFileError, GpuprofError
+from gpuprof.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.profile import Profile
 from gpuprof.readers import nsys_recording, nsys_tables
 from gpuprof.readers.contract import Reader
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NAME: Final = "nsys-parquet"
 _SUFFIXES: Final = (".parquet", ".arrow")
 _MARKS: Final = ("StringIds", *nsys_tables.TIMED)
+_TIMES: Final = frozenset({"start", "end"})
 # An Arrow stream that was written to its end has this there.
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _HINT: Final = "Export the report again: nsys export --type parquetdir FILE."
@@ -35,7 +36,11 @@ def read(path: Path) -> Profile:
     Raises:
         CorruptFileError: A file is cut short or lacks columns.
         EmptyRecordingError: Neither CUDA nor NVTX was recorded.
+        InputError: It is no folder.
     """
+    if not path.is_dir():
+        msg = f"{path} is no folder"
+        raise InputError(msg, "Give the folder that nsys exported, not a file in it.")
     return nsys_recording.profile(export_in(path, path, NAME))
 
 
@@ -63,12 +68,21 @@ class _Files:
     paths: Mapping[str, Path] = field(repr=False)
 
     def schema_of(self, table: str) -> pa.Schema:
-        """The columns of a table, after a look at the end of its file."""
+        """The columns of a table, after a look at the end of its file.
+
+        Raises:
+            CorruptFileError: It is cut short, or its times are no integers.
+        """
         try:
-            return _schema(self.paths[table])
+            found = _schema(self.paths[table])
         except (pa.ArrowInvalid, OSError) as error:
             msg = f"{self.path}, table {table}: the file is damaged ({_line(error)})"
             raise CorruptFileError(msg, _HINT) from error
+        for column in found:
+            if column.name in _TIMES and not pa.types.is_integer(column.type):
+                msg = f"{self.path}, table {table}: column {column.name} holds {column.type}"
+                raise CorruptFileError(msg, _HINT)
+        return found
 
     def prepare(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Make all tables visible to DuckDB as ``raw.NAME``."""

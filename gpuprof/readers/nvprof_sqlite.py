@@ -120,10 +120,12 @@ def _check_columns(file: SqliteFile) -> None:
 
 
 def _count(file: SqliteFile, table: str) -> _Counts:
-    first, rows, timed = file.rows(
-        f"SELECT min(CASE WHEN {TIMED} THEN t.start END), count(*),"
-        f" coalesce(sum({TIMED}), 0) FROM {table} t"
+    first, rows, timed, texts = file.rows(
+        f"SELECT min(CASE WHEN {TIMED} THEN t.start END), count(*), coalesce(sum({TIMED}), 0),"
+        f" coalesce(sum('text' IN (typeof(t.start), typeof(t.\"end\"))), 0) FROM {table} t"
     )[0]
+    if texts:
+        raise file.mismatch()
     return _Counts(first, rows, rows - timed)
 
 

@@ -20,6 +20,7 @@ from gpuprof.readers.nvprof_summary import SKIPPED, Summary, shortened
 _ANCHORS: Final = (
     log.MESSAGE,
     re.compile(rb"%[ \t]+[0-9.,]+[A-Za-z\xc2\xb5]+[ \t]+[0-9]"),
+    re.compile(rb"%[ \t]+[0-9](?:[^\s]+[ \t]+){0,5}?[^\s]*[\x80-\xff]"),
     re.compile(rb"Time\(%\)[ \t]+Time[ \t]+Calls"),
     re.compile(rb"Profiling result:"),
     re.compile(rb"API calls:"),
@@ -29,7 +30,11 @@ _ANCHORS: Final = (
     re.compile(rb"\(device: [0-9]+, name: "),
 )
 _TIME: Final = r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s)"
-_ROW_START: Final = re.compile(r'^([^"%]*?)([0-9.]+)%\s+([0-9.,]+[A-Za-zµ]+\s+[0-9]+)(?=\s|$)')
+# A row whose numbers hold bytes that are no text is a row still: it must not be passed over.
+_GARBLED: Final = r"[0-9](?:\S+\s+){0,5}?\S*\ufffd"
+_ROW_START: Final = re.compile(
+    rf'^([^"%]*?)([0-9.]+)%\s+(?:[0-9.,]+[A-Za-zµ]+\s+[0-9]+(?=\s|$)|{_GARBLED})'
+)
 _ROW: Final = re.compile(
     rf"^([0-9.]+)%\s+{_TIME}\s+([0-9]+)\s+{_TIME}\s+{_TIME}\s+{_TIME}\s+(\S.*)$"
 )

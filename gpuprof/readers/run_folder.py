@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpuprof import schema
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
 from gpuprof.manifest import MANIFEST, PROGRAM_LOG, Manifest, is_run, read_manifest
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
@@ -51,7 +51,10 @@ def _read_one(folder: Path, name: str) -> Profile:
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
         msg = f"{folder / MANIFEST}: names {name}, which is not in its folder"
-        raise CorruptFileError(msg)
+        raise CorruptFileError(msg, "Was the file edited? Give that recording itself.")
+    if not path.exists():
+        msg = f"{path}: no such file, though {MANIFEST} names it"
+        raise InputError(msg, "Copy the whole folder from where it was recorded.")
     return read_profile(path)
 
 

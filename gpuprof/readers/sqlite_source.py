@@ -98,7 +98,7 @@ class SqliteFile:
         if "locked" in text:
             return _locked(self.path)
         if any(sign in text for sign in _OTHER_TYPE):
-            return self._mismatch()
+            return self.mismatch()
         return self._damage() if any(fault in text for fault in _FAULTS) else None
 
     def _attached(self, connection: "duckdb.DuckDBPyConnection") -> bool:
@@ -142,7 +142,7 @@ class SqliteFile:
             "Copy or export the file again; if it was still being written, wait for its end.",
         )
 
-    def _mismatch(self) -> GpuprofError:
+    def mismatch(self) -> GpuprofError:
         """The first column that holds something else than it is declared to hold."""
         for table, columns in self.columns.items():
             for column, kind in columns.items():

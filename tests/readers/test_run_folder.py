@@ -101,7 +101,9 @@ def test_run_that_did_not_finish_is_refused(folder):
 def test_recording_that_is_gone_is_named(folder):
     write(folder, recordings=("gone.sqlite",))
 
-    with pytest.raises(InputError, match=r"gone\.sqlite: no such file"):
+    with pytest.raises(
+        InputError, match=r"gone\.sqlite: no such file, though manifest\.json names it"
+    ):
         read_profile(folder)
 
 
