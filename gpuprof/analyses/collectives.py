@@ -127,7 +127,9 @@ def collectives(profile: Profile) -> pa.Table:
     """
     names = f"SELECT DISTINCT name FROM {profile.names('kernels')}"
     found = profile.query(
-        f"{names} WHERE regexp_matches(name, '{COMMUNICATION_PATTERN}', 'i') ORDER BY name"
+        f"{names} WHERE regexp_matches(name, '{COMMUNICATION_PATTERN}', 'i')"
+        # Among all names of a file are environments: words with zero bytes, which SQL has none of.
+        " AND NOT contains(name, chr(0)) ORDER BY name"
     )
     kernels = found.column(0).to_pylist()
     if not kernels:

@@ -5,13 +5,9 @@ its difference is to be reviewed like code.
 """
 
 import csv
-import json
-import re
-import sqlite3
 
 import pyarrow.compute as pc
 import pytest
-from click.testing import CliRunner
 from contract import (
     CORPUS,
     HEADINGS,
@@ -24,9 +20,8 @@ from contract import (
 
 import gpuprof
 from gpuprof import cuda, schema
-from gpuprof.cli import cli
 from gpuprof.errors import GpuprofError
-from gpuprof.readers import READERS, find_reader
+from gpuprof.readers import READERS, find_reader, read_head
 
 EXPECTATIONS = ROOT / "tests/readers/corpus_expectations.tsv"
 SAMPLES = sample_recordings()
@@ -193,37 +188,22 @@ def test_real_file_is_read_or_refused_as_expected(path):
     assert _found(path) == _expectations()[_name(path)]
 
 
-def _secrets(path):
-    """Names of hosts, and values of environment variables that are too long to be by chance."""
-    database = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
-    database.text_factory = lambda value: value.decode("utf-8", errors="replace")
-    tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
-    found = []
-    for table in tables & {"META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV"}:
-        for name, value in database.execute(f"SELECT name, value FROM {table}"):
-            if name.lower() == "hostname":
-                found.append(value)
-            elif "environment" in name.lower():
-                values = [v.partition("=")[2].strip('"') for v in re.split("[;\n]", value or "")]
-                found += [v for v in values if len(v) > 12]
-    database.close()
-    return found
-
-
-WITH_SECRETS = [path for path in FILES if path.suffix == ".sqlite" and any(_secrets(path))]
+def _claims(path):
+    head = read_head(path)
+    claimed = {r.name for r in READERS if r.recognises is not None and r.recognises(head)}
+    return claimed | {r.name for r in READERS if r.searches is not None and r.searches(path)}
 
 
 @needs_corpus
-def test_some_files_hold_names_of_hosts_and_an_environment():
-    assert len(WITH_SECRETS) > 10
+@pytest.mark.parametrize("path", [pytest.param(path, id=_name(path)) for path in FILES])
+def test_real_file_is_claimed_by_the_reader_that_reads_it_and_by_no_other(path):
+    reader = _expectations()[_name(path)][1]
+
+    assert _claims(path) == {reader} - {"-"}
 
 
-@pytest.mark.parametrize("path", _params(WITH_SECRETS))
-def test_names_of_hosts_and_values_of_the_environment_are_not_shown(path):
-    done = CliRunner().invoke(cli, ["report", str(path), "--format", "json", "--all"])
-    shown = f"{done.output}{done.exception}"
-    command = json.loads(done.stdout)["origin"]["command"] if done.exit_code == 0 else ""
+@needs_corpus
+def test_files_are_those_of_the_index():
+    lines = (CORPUS / "INDEX.tsv").read_text("utf-8").splitlines()[1:]
 
-    for secret in _secrets(path):
-        # The command that a person typed is shown; it may hold a folder of theirs.
-        assert secret in (command or "") or secret not in shown
+    assert sorted(line.partition("\t")[0] for line in lines) == sorted(map(_name, FILES))

@@ -24,6 +24,7 @@ from nsys_export import (
     write,
 )
 
+from gpuprof import report
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
 from gpuprof.readers import find_reader, nsys_sqlite, read_profile, sqlite_source
 
@@ -437,6 +438,16 @@ def test_a_query_reads_every_column_that_it_names(tmp_path, sql, expected):
     tables = {KERNEL: kernels, MEMCPY: [memcpy(0, 1, HTOD, correlationId=4)]}
 
     assert column(read_profile(write(tmp_path / "x.sqlite", tables)), sql) == expected
+
+
+def test_an_environment_among_the_names_disturbs_no_analysis(tmp_path):
+    names = ["ncclDevKernel_AllReduce_Sum_f32", "PATH=/opt/nccl\0SHELL=/bin/sh"]
+    strings = [{"id": number, "value": name} for number, name in enumerate(names, 1)]
+    path = write(tmp_path / "x.sqlite", {STRINGS: strings, KERNEL: [kernel(0, 9)]})
+
+    (row,) = report(read_profile(path)).tables["collectives"].to_pylist()
+
+    assert (row["collective"], row["total_ns"]) == ("AllReduce", 9)
 
 
 @pytest.mark.parametrize("missing", ["start", "end"])
