@@ -104,7 +104,7 @@ def test_a_row_that_an_excerpt_lacks_may_have_been_there():
     result = _compared(base=summary(*SINGLE), excerpt=summary(*PUBLISHED_DUAL))
 
     (found,) = result.kernels.to_pylist()
-    assert (found["name"], found["status"], found["candidate_ns"]) == ("conv", "gone", None)
+    assert (found["name"], found["status"], found["candidate_ns"]) == ("conv", "unlisted", None)
     assert found["difference_ns"] is None
 
 

@@ -122,7 +122,7 @@ def comparison(
         OUTCOMES.table([pair.outcome for pair in pairs]),
         verdict(chosen, cases, unit),
         headline(chosen, cases, unit),
-        (*comparability_notes(checked), *notes(found, unit)),
+        (*comparability_notes(checked, chosen, unit), *notes(found, unit)),
     )
 
 

@@ -5,12 +5,13 @@ Nothing here refuses a comparison: a reader is told by name what may make the di
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
 from gpuprof.comparisons.runs import Variant
+from gpuprof.comparisons.work import STEP
 from gpuprof.profile import Profile
 
 _BATCH: Final = re.compile(r"^--?(?:batch(?:[-_]size)?|bs|b)(?:=(.*))?$")
@@ -107,21 +108,31 @@ def _row(aspect: Aspect, baseline: Variant, candidate: Variant) -> Row | None:
     if (before == after and is_known) or (not is_known and aspect.name in _OPTIONAL):
         return None
     found = {"aspect": aspect.name, "baseline": before, "candidate": after, "is_known": is_known}
-    if is_known:
-        words = f"{aspect.words} differ: {before} in {baseline.label}, {after} in {candidate.label}"
-    else:
-        which = " and ".join(
-            v.label for v, text in ((baseline, before), (candidate, after)) if text is None
-        )
-        words = f"{aspect.words} could not be compared: {which} does not tell"
-    return found | {"warning": f"{words[0].upper()}{words[1:]}."}
+    if before is not None and after is not None:
+        sides = {baseline.label: before, candidate.label: after}
+        return found | {"warning": _sentence(aspect.words, sides)}
+    silent = [v.label for v, text in ((baseline, before), (candidate, after)) if text is None]
+    said = f"Not compared: {aspect.words}, which {' and '.join(silent)} do not tell."
+    return found | {"warning": said}
 
 
-def comparability_notes(rows: Sequence[Row]) -> list[str]:
-    """The warnings in few sentences: each difference, then what could not be checked."""
-    differ = [row["warning"] for row in rows if row["is_known"]]
+def comparability_notes(rows: Sequence[Row], baseline: str, unit: str) -> list[str]:
+    """The warnings in few sentences: each aspect that differs, then what was not checked."""
+    # How many steps each has is said with what a step is.
+    differ = [row for row in rows if row["is_known"] and (row["aspect"], unit) != ("steps", STEP)]
     words = {aspect.name: aspect.words for aspect in ASPECTS}
+    notes = []
+    for name in dict.fromkeys(row["aspect"] for row in differ):
+        mine = [row for row in differ if row["aspect"] == name]
+        found = {baseline: mine[0]["baseline"]}
+        found |= {row["variant"]: row["candidate"] for row in mine}
+        notes.append(_sentence(words[name], found))
     unknown = dict.fromkeys(words[row["aspect"]] for row in rows if not row["is_known"])
-    if not unknown:
-        return differ
-    return [*differ, f"Not told by all recordings, so not compared: {', '.join(unknown)}."]
+    if unknown:
+        notes.append(f"Not told by all recordings, so not compared: {', '.join(unknown)}.")
+    return notes
+
+
+def _sentence(words: str, found: Mapping[str, str]) -> str:
+    said = ", ".join(f"{text} in {label}" for label, text in found.items())
+    return f"{words[0].upper()}{words[1:]} differ: {said}."

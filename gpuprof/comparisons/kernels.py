@@ -12,7 +12,8 @@ FASTER: Final = "faster"
 SAME: Final = "same"
 NEW: Final = "new"
 GONE: Final = "gone"
-COMMON: Final = "common"  # Where a time is unknown, so that neither is faster.
+UNLISTED: Final = "unlisted"  # The side that lacks it lists only a part of its kernels.
+COMMON: Final = "common"  # A time is unknown, so that neither is faster.
 
 Row = dict[str, Any]
 
@@ -88,7 +89,7 @@ def _row(key: Key, base: Side, candidate: Side) -> Row:
         "name": kernel.name,
         "grid": key.grid,
         "block": key.block,
-        "status": _status(found, difference),
+        "status": _status(found, time, other_time),
         "is_communication": kernel.is_communication,
         "baseline_calls": calls,
         "candidate_calls": other_calls,
@@ -109,12 +110,15 @@ def _figures(kernel: Kernel | None, side: Side) -> tuple[float | None, int | Non
     )
 
 
-def _status(found: tuple[Kernel | None, Kernel | None], difference: int | None) -> str:
-    if found[0] is None or found[1] is None:
+def _status(
+    found: tuple[Kernel | None, Kernel | None], before: int | None, after: int | None
+) -> str:
+    is_on_both = None not in found
+    if before is None or after is None:
+        return COMMON if is_on_both else UNLISTED
+    if not is_on_both:
         return NEW if found[0] is None else GONE
-    if difference is None:
-        return COMMON
-    return SLOWER if difference > 0 else FASTER if difference < 0 else SAME
+    return SLOWER if after > before else FASTER if after < before else SAME
 
 
 def _tested(keys: Sequence[Key], base: Side, candidate: Side) -> Mapping[Key, Row]:

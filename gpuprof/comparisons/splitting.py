@@ -41,6 +41,8 @@ _GROUPS: Final = {
     IDLE: IDLE,
 }
 
+ORDER: Final = tuple(_GROUPS)
+
 Times = Mapping[str, int]
 
 
@@ -121,6 +123,7 @@ def _sums(run: Run, own: Kernels, other: Kernels) -> Times | None:
 def _rows(basis: str, base: Times, candidate: Times) -> list[dict[str, Any]]:
     """Parts that neither side has are left out, but for those that say what did not change."""
     sides = _named(base, candidate)
+    whole = sum(after - before for before, after in sides.values())
     return [
         {
             "basis": basis,
@@ -129,6 +132,7 @@ def _rows(basis: str, base: Times, candidate: Times) -> list[dict[str, Any]]:
             "baseline_ns": before,
             "candidate_ns": after,
             "difference_ns": after - before,
+            "share": (after - before) / whole if whole else None,
         }
         for part, (before, after) in sides.items()
         if before or after or part == COMMON

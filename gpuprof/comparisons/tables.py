@@ -81,6 +81,9 @@ SPLIT: Final = Schema(
         "baseline_ns": Column(INT, "ns", "Of the baseline's median run.", required=True),
         "candidate_ns": Column(INT, "ns", "Of the candidate's median run.", required=True),
         "difference_ns": Column(INT, "ns", "candidate_ns - baseline_ns.", required=True),
+        "share": Column(
+            FLOAT, "1", "Of the whole difference; of opposite sign where it works against it."
+        ),
     },
 )
 KERNELS: Final = Schema(
@@ -94,8 +97,8 @@ KERNELS: Final = Schema(
         "status": Column(
             TEXT,
             "",
-            "slower, faster or same; new or gone where one side lacks it; common where"
-            " a time is unknown.",
+            "slower, faster or same; new or gone where one side lacks it; unlisted where that"
+            " side lists only a part; common where a time is unknown.",
             required=True,
         ),
         "is_communication": Column(FLAG, "", "Whether it moves data between devices."),

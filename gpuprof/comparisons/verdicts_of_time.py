@@ -61,21 +61,24 @@ def _noise(case: Case) -> str:
 def _reasons(case: Case) -> str:
     """What kernels did, and the parts that grew or shrank by a share worth naming."""
     amounts = _amounts(case.parts)
-    # Parts that grew may hide behind others that shrank as much.
-    least = max(_WORTH_NAMING * abs(case.difference), NOTHING * case.outcome["baseline"])
+    # Where next to nothing is left, parts that grew may hide behind others that shrank.
+    is_small = abs(case.growth) < NOTHING
+    least = NOTHING * case.outcome["baseline"] if is_small else _WORTH_NAMING * abs(case.difference)
     if all(abs(amount) < least for amount in amounts.values()):
         return ""
     kernels = amounts.pop("kernels", 0)
     before = sum(r["baseline_ns"] for r in case.parts if r["part_group"] == "kernels")
     chosen = sorted(amounts, key=lambda part: -abs(amounts[part]))[:_PARTS]
     said = [_moved(part, amounts[part]) for part in chosen if abs(amounts[part]) >= least]
-    return f": {listed([_kernels_of(kernels, before), *said])}"
+    return f": {listed([_kernels_of(kernels, before, least), *said])}"
 
 
-def _kernels_of(difference: int, before: int) -> str:
-    if before and abs(difference) / before <= SAME:
-        return f"compute is the same within {say_share(abs(difference) / before)}"
-    return _moved("kernels", difference)
+def _kernels_of(difference: int, before: int, least: float) -> str:
+    growth = abs(difference) / before if before else float(bool(difference))
+    if growth <= SAME and abs(difference) < least:
+        return f"compute is the same within {say_share(growth)}"
+    share = f" ({say_share(growth)})" if before else ""
+    return f"{_moved('kernels', difference)}{share}"
 
 
 def _moved(part: str, amount: int) -> str:

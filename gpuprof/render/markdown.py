@@ -1,15 +1,19 @@
 """Markdown: tables for an issue or a pull request."""
 
+import html
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from gpuprof.comparisons import Comparison
 from gpuprof.render.cells import clean
+from gpuprof.render.compared import comparison_grids, kernel_grids, short_grid
 from gpuprof.render.contract import Page, Renderer
-from gpuprof.render.overview import Grid, comparison_grid, findings_lines, report_grids
+from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report
 
+_KERNELS: Final = 10
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|])")
 
 
@@ -24,8 +28,29 @@ def report(result: Report, page: Page) -> str:
 
 
 def comparison(result: Comparison, _: Page) -> str:
-    """The verdict, then the variants."""
-    return grids_text(result.verdict, [comparison_grid(result)], result.notes)
+    """For a pull request: verdict, warnings and a short table; all else folds away."""
+    differ = [row["warning"] for row in result.comparability.to_pylist() if row["is_known"]]
+    notes = [note for note in result.notes if note not in differ]
+    figures, *split = comparison_grids(result)
+    parts = [
+        f"**{_escaped(result.verdict)}**",
+        *(f"> **Warning:** {_escaped(clean(warning))}" for warning in differ),
+        _table(short_grid(result)),
+        *(_folded(grid.title, _table(replace(grid, title=""))) for grid in split),
+        *(_folded(grid.title, _table(replace(grid, title=""))) for grid in _kernels(result)),
+        _folded("All figures", _table(replace(figures, title=""))),
+        *([_folded("Notes", "\n".join(f"- {_escaped(clean(n))}" for n in notes))] if notes else []),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _kernels(result: Comparison) -> list[Grid]:
+    return [grid for grid in kernel_grids(result, _KERNELS) if grid.rows]
+
+
+def _folded(title: str, text: str) -> str:
+    """What a click unfolds; the empty lines let what is inside be markdown."""
+    return f"<details><summary>{html.escape(title)}</summary>\n\n{text}\n\n</details>"
 
 
 def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str]) -> str:

@@ -8,8 +8,6 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.analyses import ANALYSES, LONG
-from gpuprof.comparisons import Comparison
-from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import cell, clean, heading, schema_columns
 from gpuprof.reports import Report
 
@@ -48,52 +46,6 @@ _GROUP_NAMES: Final = {
     "PtoP_staged": "by way of the host",
     "DtoD_peer": "DtoD",
 }
-# Metric -> its name for people; these are the rows of a comparison.
-_METRIC_NAMES: Final = {
-    "seconds_per_epoch": "Seconds per epoch",
-    "gpu_activity_ns": "GPU activities",
-    "implied_gpu_activity_ns": "  implied total",
-    "kernel_ns": "Kernels",
-    "communication_kernel_ns": "  communication",
-    "transfer_ns": "Transfers",
-    "peer_transfer_ns": "  between devices",
-    "peer_transfer_calls": "    calls",
-    "peer_transfer_bytes": "    bytes",
-    "peer_transfer_mean_ns": "    mean",
-    "htod_ns": "  HtoD",
-    "dtoh_ns": "  DtoH",
-    "managed_transfer_ns": "  managed memory",
-    "local_copy_ns": "Local copies",
-    "unknown_copy_ns": "Copies of unknown kind",
-    "memset_ns": "Memsets",
-    "peer_share": "Peer share",
-    "transfer_share": "Transfer share",
-    "transfer_to_kernel_ratio": "Transfers / kernels",
-    "exposed_transfer_ns": "Exposed transfers",
-    "peer_transfer_calls_per_step": "Copies per step",
-    "peer_transfer_bytes_per_step": "Bytes per step",
-    "gradient_bytes_per_step": "  for gradients",
-}
-_GPU_TIMES: Final = ("gpu_activity_ns", "implied_gpu_activity_ns", "kernel_ns")
-_PEERS: Final = ("peer_transfer_ns", "peer_transfer_calls")
-_ALWAYS: Final = (
-    "gpu_activity_ns",
-    "kernel_ns",
-    "transfer_ns",
-    "peer_transfer_ns",
-    "peer_transfer_calls",
-)
-# Where there are more variants than fit beside each other, each is a row of these.
-_SHORT_METRICS: Final = (
-    "seconds_per_epoch",
-    "gpu_activity_ns",
-    "kernel_ns",
-    "peer_transfer_ns",
-    "htod_ns",
-    "dtoh_ns",
-    "peer_transfer_bytes_per_step",
-)
-SIDE_BY_SIDE: Final = 3
 _TENSORS: Final = 10
 _FINDINGS: Final = 3
 # What an overview of many devices keeps of its tables.
@@ -265,65 +217,3 @@ def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:
         for name in tables
         if (table := result.tables[name]) is not None
     ]
-
-
-def comparison_grid(result: Comparison) -> Grid:
-    """Few variants beside each other, many below each other."""
-    rows = result.variants.to_pylist()
-    changes = {
-        (row["variant"], row["metric"]): row["percent"] for row in result.differences.to_pylist()
-    }
-    return _beside(result, rows, changes) if len(rows) <= SIDE_BY_SIDE else _below(rows, changes)
-
-
-_Changes = dict[tuple[str, str], float | None]
-
-
-def _shown(rows: Sequence[Row]) -> list[str]:
-    """Metrics that one of the variants has, and those that must be seen to be unknown."""
-    has_gpu = any(row[name] is not None for row in rows for name in _GPU_TIMES)
-    has_peers = any(row["peer_transfer_calls"] is not None for row in rows)
-    always = {*(_ALWAYS if has_gpu else ()), *(_PEERS if has_peers else ())}
-    return [name for name in _METRIC_NAMES if any(row[name] for row in rows) or name in always]
-
-
-def _beside(result: Comparison, rows: Sequence[Row], changes: _Changes) -> Grid:
-    order = [row for row in rows if row["variant"] == result.baseline]
-    order += [row for row in rows if row["variant"] != result.baseline]
-    cells = [
-        (
-            _METRIC_NAMES[name],
-            cell(name, VARIANTS.columns[name], order[0][name]),
-            *(_figure(row, name, changes) for row in order[1:]),
-        )
-        for name in _shown(rows)
-    ]
-    return Grid("", ("", *(clean(row["variant"]) for row in order)), tuple(cells))
-
-
-def _below(rows: Sequence[Row], changes: _Changes) -> Grid:
-    kept = [name for name in _shown(rows) if name in _SHORT_METRICS]
-    cells = [
-        (
-            clean(row["variant"]),
-            *(cell(n, VARIANTS.columns[n], row[n]) for n in kept),
-            _change(row, changes),
-        )
-        for row in rows
-    ]
-    header = ("Variant", *(_METRIC_NAMES[name].strip() for name in kept), "Difference")
-    return Grid("", header, tuple(cells))
-
-
-def _figure(row: Row, name: str, changes: _Changes) -> str:
-    """A figure with its change; a dash where there is none to be told."""
-    shown = cell(name, VARIANTS.columns[name], row[name])
-    is_share = VARIANTS.columns[name].unit == "1" and "calls" not in name
-    change = None if is_share else changes.get((row["variant"], name))
-    return f"{shown} {units.format_change(change) if change is not None else '-':>8}"
-
-
-def _change(row: Row, changes: _Changes) -> str:
-    """The change of the first of these metrics that is known on both sides."""
-    known = [n for n in _SHORT_METRICS if changes.get((row["variant"], n)) is not None]
-    return units.format_change(changes[row["variant"], known[0]]) if known else ""

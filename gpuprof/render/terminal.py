@@ -11,14 +11,16 @@ from rich.text import Text
 
 from gpuprof.comparisons import Comparison
 from gpuprof.render.cells import clean, folded, shortened
+from gpuprof.render.compared import comparison_grids, kernel_grids
 from gpuprof.render.contract import Page, Renderer
-from gpuprof.render.overview import Grid, comparison_grid, findings_lines, report_grids
+from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report
 
 _GAP: Final = 2
 _ANY_WIDTH: Final = 100_000
 _SCREEN: Final = 40
 _MORE: Final = "More: --table NAME (--list), --all, --per-step, --range, --device, --from, --to."
+_KERNELS: Final = 20  # Of each candidate; csv and json have all.
 _LEAST: Final = 12  # No name is cut shorter than this.
 
 
@@ -75,7 +77,8 @@ def _report(result: Report, grids: Sequence[Grid], page: Page, findings: int | N
 
 def comparison(result: Comparison, page: Page) -> str:
     """The verdict first, then the variants."""
-    return grids_text(result.verdict, [comparison_grid(result)], result.notes, page)
+    grids = comparison_grids(result) if page.tables is None else kernel_grids(result, _KERNELS)
+    return grids_text(result.verdict, grids, result.notes, page)
 
 
 def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str], page: Page) -> str:

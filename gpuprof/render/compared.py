@@ -1,0 +1,316 @@
+"""Which figures of a comparison people see first, as grids for terminal and markdown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from gpuprof import units
+from gpuprof.comparisons import Comparison
+from gpuprof.comparisons.splitting import ORDER
+from gpuprof.metrics import VARIANTS
+from gpuprof.render.cells import cell, clean
+from gpuprof.render.overview import Grid
+
+Row = dict[str, Any]
+
+# Metric -> its name for people; these are the rows of a comparison.
+_METRIC_NAMES: Final = {
+    "seconds_per_epoch": "Seconds per epoch",
+    "step_ns": "Step",
+    "span_ns": "Span",
+    "gpu_activity_ns": "GPU activities",
+    "implied_gpu_activity_ns": "  implied total",
+    "kernel_ns": "Kernels",
+    "communication_kernel_ns": "  communication",
+    "transfer_ns": "Transfers",
+    "peer_transfer_ns": "  between devices",
+    "peer_transfer_calls": "    calls",
+    "peer_transfer_bytes": "    bytes",
+    "peer_transfer_mean_ns": "    mean",
+    "htod_ns": "  HtoD",
+    "dtoh_ns": "  DtoH",
+    "managed_transfer_ns": "  managed memory",
+    "local_copy_ns": "Local copies",
+    "unknown_copy_ns": "Copies of unknown kind",
+    "memset_ns": "Memsets",
+    "peer_share": "Peer share",
+    "transfer_share": "Transfer share",
+    "transfer_to_kernel_ratio": "Transfers / kernels",
+    "exposed_transfer_ns": "Exposed transfers",
+    "exposed_transfer_share": "  share of span",
+    "peer_transfer_calls_per_step": "Copies per step",
+    "peer_transfer_bytes_per_step": "Bytes per step",
+    "gradient_bytes_per_step": "  for gradients",
+}
+_GPU_TIMES: Final = ("gpu_activity_ns", "implied_gpu_activity_ns", "kernel_ns")
+_PEERS: Final = ("peer_transfer_ns", "peer_transfer_calls")
+_ALWAYS: Final = (
+    "gpu_activity_ns",
+    "kernel_ns",
+    "transfer_ns",
+    "peer_transfer_ns",
+    "peer_transfer_calls",
+)
+# Where there are more variants than fit beside each other, each is a row of these.
+_SHORT_METRICS: Final = (
+    "seconds_per_epoch",
+    "step_ns",
+    "span_ns",
+    "gpu_activity_ns",
+    "kernel_ns",
+    "peer_transfer_ns",
+    "htod_ns",
+    "dtoh_ns",
+    "peer_transfer_bytes_per_step",
+)
+_FIRST: Final = (
+    "seconds_per_epoch",
+    "step_ns",
+    "span_ns",
+    "gpu_activity_ns",
+    "implied_gpu_activity_ns",
+    "kernel_ns",
+    "transfer_ns",
+    "peer_transfer_ns",
+    "exposed_transfer_ns",
+    "peer_transfer_bytes_per_step",
+)
+SIDE_BY_SIDE: Final = 3
+_PART_NAMES: Final = {
+    "kernels_common": "Kernels of both",
+    "kernels_new": "  new",
+    "kernels_gone": "  gone",
+    "graphs": "CUDA graphs",
+    "communication": "Communication",
+    "PtoP_staged": "PtoP through the host",
+    "DtoD_peer": "DtoD between devices",
+    "local_copies": "Local copies",
+    "unknown_copies": "Copies of unknown kind",
+    "memsets": "Memsets",
+    "idle": "Idle",
+}
+_BASES: Final = {
+    "exposed": "time of the busiest device",
+    "sums": "GPU time, summed over devices",
+}
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """A comparison's figures by variant and metric."""
+
+    result: Comparison
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The baseline first."""
+        own = self.result.variants.column("variant").to_pylist()
+        return [self.result.baseline, *(label for label in own if label != self.result.baseline)]
+
+    @cached_property
+    def medians(self) -> Mapping[tuple[str, str], float]:
+        rows = self.result.figures.to_pylist()
+        return {(row["variant"], row["metric"]): row["median"] for row in rows}
+
+    @cached_property
+    def changes(self) -> Mapping[tuple[str, str], Row]:
+        return {(r["variant"], r["metric"]): r for r in self.result.differences.to_pylist()}
+
+    def text(self, label: str, metric: str) -> str:
+        """A figure for people; ``n/a`` where unknown."""
+        value = self.medians.get((label, metric))
+        spec = VARIANTS.columns[metric]
+        if value is None or "calls" not in metric:
+            return cell(metric, spec, value)
+        is_part = metric.endswith("_per_step") or value != int(value)
+        return units.format_ratio(value) if is_part else units.format_count(value)
+
+    def change(self, label: str, metric: str) -> str:
+        """Its change in percent, marked where it is within noise; a dash where none is told."""
+        is_share = VARIANTS.columns[metric].unit == "1" and "calls" not in metric
+        row = self.changes.get((label, metric))
+        if is_share or row is None or row["percent"] is None:
+            return "-"
+        is_noise = row["low"] is not None and row["low"] <= 0 <= row["high"]
+        return f"{'~' if is_noise else ''}{units.format_change(row['percent'])}"
+
+    def shown(self) -> list[str]:
+        """Metrics that a variant has, and those that must be seen to be unknown."""
+        known = {metric for _, metric in self.medians}
+        has_any = {metric for (_, metric), value in self.medians.items() if value}
+        always = {*(_ALWAYS if known & {*_GPU_TIMES} else ())}
+        always |= {*(_PEERS if "peer_transfer_calls" in known else ())}
+        hidden = {"span_ns"} if "step_ns" in known else set()
+        chosen = [name for name in _METRIC_NAMES if name in (has_any | always) - hidden]
+        # A share of next to nothing says nothing.
+        return [
+            n for n in chosen if n != "exposed_transfer_share" or "exposed_transfer_ns" in chosen
+        ]
+
+
+def comparison_grids(result: Comparison) -> list[Grid]:
+    """The figures, few variants beside each other, many below; then where differences lie."""
+    figures = _Figures(result)
+    if len(figures.labels) > SIDE_BY_SIDE:
+        return [_below(figures)]
+    return [_beside(figures), *split_grids(result)]
+
+
+def short_grid(result: Comparison) -> Grid:
+    """The few figures that matter first."""
+    figures = _Figures(result)
+    whole = comparison_grids(result)[0]
+    if len(figures.labels) > SIDE_BY_SIDE:
+        return whole
+    names = {_METRIC_NAMES[name] for name in _FIRST}
+    return replace(whole, rows=tuple(row for row in whole.rows if row[0] in names))
+
+
+def _title(result: Comparison) -> str:
+    return "Of one step" if result.unit == "step" else ""
+
+
+def _beside(figures: _Figures) -> Grid:
+    base, *others = figures.labels
+    cells = [
+        (
+            _METRIC_NAMES[name],
+            figures.text(base, name),
+            *(f"{figures.text(x, name)} {figures.change(x, name):>8}" for x in others),
+        )
+        for name in figures.shown()
+    ]
+    return Grid(_title(figures.result), ("", *map(clean, figures.labels)), tuple(cells))
+
+
+def _below(figures: _Figures) -> Grid:
+    kept = [name for name in figures.shown() if name in _SHORT_METRICS]
+    compared = [
+        name for name in kept if any(figures.change(x, name) != "-" for x in figures.labels)
+    ]
+    cells = [
+        (
+            clean(label),
+            *(figures.text(label, name) for name in kept),
+            figures.change(label, compared[0]) if compared else "-",
+        )
+        for label in figures.result.variants.column("variant").to_pylist()
+    ]
+    header = ("Variant", *(_METRIC_NAMES[name].strip() for name in kept), "Difference")
+    return Grid(_title(figures.result), header, tuple(cells))
+
+
+def split_grids(result: Comparison) -> list[Grid]:
+    """Where each candidate's difference lies, on the basis that its verdict is of."""
+    outcomes = {row["variant"]: row for row in result.outcomes.to_pylist()}
+    rows = [r for r in result.split.to_pylist() if r["basis"] == outcomes[r["variant"]]["basis"]]
+    grids = []
+    for basis in dict.fromkeys(row["basis"] for row in rows):
+        mine = [row for row in rows if row["basis"] == basis]
+        judged = [outcomes[label] for label in dict.fromkeys(row["variant"] for row in mine)]
+        one = (
+            _split_of_one(result.baseline, judged[0], mine)
+            if len(judged) == 1
+            else _split_of_many(judged, mine)
+        )
+        unit = " of one step" if result.unit == "step" else ""
+        grids.append(replace(one, title=f"Where the difference lies: {_BASES[basis]}{unit}"))
+    return grids
+
+
+def _split_of_one(baseline: str, judged: Row, rows: Sequence[Row]) -> Grid:
+    cells = [
+        (
+            _part(row["part"]),
+            units.format_ns(row["baseline_ns"]),
+            units.format_ns(row["candidate_ns"]),
+            _signed(row["difference_ns"]),
+            _percent(row["share"]),
+        )
+        for row in rows
+    ]
+    times = units.format_ns(judged["baseline"]), units.format_ns(judged["candidate"])
+    total = ("Together", *times, _signed(judged["difference"]), "")
+    header = ("", clean(baseline), clean(judged["variant"]), "Difference", "Share")
+    return Grid("", header, (*cells, total))
+
+
+def _split_of_many(judged: Sequence[Row], rows: Sequence[Row]) -> Grid:
+    labels = [row["variant"] for row in judged]
+    found = {(row["part"], row["variant"]): row["difference_ns"] for row in rows}
+    parts = [part for part in ORDER if any((part, label) in found for label in labels)]
+    cells = [
+        (_part(part), *(_signed(found.get((part, label), 0)) for label in labels)) for part in parts
+    ]
+    total = ("Together", *(_signed(row["difference"]) for row in judged))
+    return Grid("", ("", *map(clean, labels)), (*cells, total))
+
+
+def _part(part: str) -> str:
+    return _PART_NAMES.get(part, part)
+
+
+def _signed(difference_ns: float | None) -> str:
+    shown = units.format_ns(difference_ns)
+    return f"+{shown}" if difference_ns is not None and difference_ns > 0 else shown
+
+
+def kernel_grids(result: Comparison, most: int | None) -> list[Grid]:
+    """Each candidate's kernels, the largest differences first.
+
+    Args:
+        result: The comparison.
+        most: How many kernels of each candidate to show; None for all.
+    """
+    rows = result.kernels.to_pylist()
+    labels = result.outcomes.column("variant").to_pylist()
+    return [
+        _kernels(result.baseline, label, [r for r in rows if r["variant"] == label], most)
+        for label in labels
+    ]
+
+
+def _kernels(baseline: str, label: str, rows: Sequence[Row], most: int | None) -> Grid:
+    shown = rows[:most]
+    has_p = any(row["adjusted_p_value"] is not None for row in rows)
+    has_shape = any(row["grid"] for row in rows)
+    cells = [
+        (
+            _signed(row["difference_ns"]),
+            _percent(row["contribution"]),
+            row["status"],
+            units.format_ns(row["baseline_ns"]),
+            units.format_ns(row["candidate_ns"]),
+            *([_p_value(row["adjusted_p_value"])] if has_p else []),
+            clean(row["name"]),
+            *([f"{_plain(row['grid'])}, {_plain(row['block'])}"] if has_shape else []),
+        )
+        for row in shown
+    ]
+    header = (
+        "Difference",
+        "Of kernels",
+        "",
+        "Baseline",
+        "Candidate",
+        *(["p (adjusted)"] if has_p else []),
+        "Kernel",
+        *(["Grid, block"] if has_shape else []),
+    )
+    count = "" if len(shown) == len(rows) else f" ({len(shown)} of {len(rows)})"
+    title = f"Kernels of {clean(label)} against {clean(baseline)}{count}"
+    return Grid(title, header, tuple(cells), (2, *range(header.index("Kernel"), len(header))))
+
+
+def _plain(shape: str) -> str:
+    """``128x1x1`` as ``128``, as it is written in a launch."""
+    return shape.removesuffix("x1").removesuffix("x1")
+
+
+def _percent(share: float | None) -> str:
+    return units.format_change(None if share is None else 100 * share)
+
+
+def _p_value(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.3g}"
