@@ -6,6 +6,7 @@ file only the columns it needs, and never knows which format it reads.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -47,9 +48,10 @@ class View:
 
     Args:
         sql: Its columns have the names of the schema; absent ones become null.
-        names: Where the file numbers its names, a SELECT of ``name_id`` and ``name``, one row
-            per number; ``sql`` then has a column ``name_id`` beside ``name``, so that what
-            depends on the name alone is found once per name (see `Profile.tagged`).
+        names: Where the file numbers its names, a SELECT of ``name_id``, ``name`` and what
+            else depends on the name alone, one row per number; ``sql`` then has a column
+            ``name_id`` in place of these, so that a query that asks for no name joins none,
+            and a pattern is matched once per name (see `Profile.tagged`).
     """
 
     sql: str
@@ -71,6 +73,8 @@ class Part:
 
 
 _BATCH_ROWS = 1_000_000
+# What DuckDB says where Ctrl-C ended a query.
+_INTERRUPTED = "Query interrupted"
 
 
 # Takes the SQL of a query that is about to run.
@@ -148,35 +152,24 @@ class Profile:
         Raises:
             GpuprofError: The reader's file breaks its format's rules where the query reads it.
         """
-        try:
+        with self._told():
             return self._announced(sql).to_arrow_table()
-        except Exception as error:  # DuckDB raises what its extensions raise
-            told = self.failure(error)
-            if told is None:
-                raise
-            raise told from error
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The result of a SQL query piece by piece, so that it need not fit into memory.
 
         The next query ends it: read it to its end before.
         """
-        try:
+        with self._told():
             yield from self._announced(sql).to_arrow_reader(_BATCH_ROWS)
-        except Exception as error:  # as in `query`
-            told = self.failure(error)
-            if told is None:
-                raise
-            raise told from error
 
     def keep(self, name: str) -> None:
         """Read a table once for all later queries, for one that many analyses ask for."""
         if isinstance(self.sources.get(name), View) and name not in self._kept:
-            rows = self.query(f"SELECT * FROM whole.{name}")
-            connection, _ = self._opened
-            connection.register(f"kept {name}", rows)
-            kept = f'SELECT * FROM "kept {name}"'
-            connection.execute(f"CREATE OR REPLACE VIEW whole.{name} AS {kept}")
+            kept, connection = f'whole."kept {name}"', self._opened[0]
+            with self._told():
+                self._announced(f"SELECT * FROM whole.{name}").create(kept)
+            connection.execute(f"CREATE OR REPLACE VIEW whole.{name} AS SELECT * FROM {kept}")
             self._kept.add(name)
 
     @cached_property
@@ -193,13 +186,18 @@ class Profile:
             expression: SQL over ``name``.
             column: Name of the new column.
         """
-        source = self.sources[table]
-        if isinstance(source, pa.Table) or source.names is None:
+        if not self._numbers(table):
             return f'(SELECT *, {expression} AS {column} FROM "{table}")'
         return (
-            f'(SELECT t.*, n.{column} FROM "{table}" t LEFT JOIN (SELECT name_id,'
-            f" {expression} AS {column} FROM ({source.names})) n USING (name_id))"
+            f"(SELECT t.*, coalesce(n.name, 'unknown') AS name, n.{column}"
+            f' FROM "{table}{_NUMBERED}" t LEFT JOIN'
+            f' (SELECT name_id, name, {expression} AS {column} FROM whole."{table}{_NAMES}") n'
+            " USING (name_id))"
         )
+
+    def _numbers(self, table: str) -> bool:
+        source = self.sources[table]
+        return isinstance(source, View) and source.names is not None
 
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
         """What a pure function makes of this recording, computed once for all who ask."""
@@ -214,10 +212,9 @@ class Profile:
 
     def names(self, table: str) -> str:
         """SQL for the names of a table, perhaps with others, in a column ``name``."""
-        source = self.sources[table]
-        if isinstance(source, pa.Table) or source.names is None:
+        if not self._numbers(table):
             return f'(SELECT DISTINCT name FROM "{table}")'
-        return f"(SELECT name FROM ({source.names}))"
+        return f'(SELECT name FROM whole."{table}{_NAMES}")'
 
     def table(self, name: str) -> pa.Table:
         """A whole table as Arrow data with all columns of its schema, sorted by start.
@@ -238,6 +235,19 @@ class Profile:
         """Every recorded table as a DataFrame (Arrow-backed), made when it is asked for."""
         return _Frames(self)
 
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say of a query that failed what it says about the reader's file."""
+        try:
+            yield
+        except Exception as error:  # DuckDB raises what its extensions raise
+            if _INTERRUPTED in str(error):
+                raise KeyboardInterrupt from error
+            told = self.failure(error)
+            if told is None:
+                raise
+            raise told from error
+
     def _announced(self, sql: str) -> "duckdb.DuckDBPyRelation":
         connection, herald = self._opened
         if herald is not None:
@@ -257,9 +267,9 @@ class Profile:
         herald = self.prepare(connection)
         connection.execute("CREATE SCHEMA whole")
         for name, source in self.sources.items():
-            self._expose(connection, name, source)
-            chosen = f"SELECT * FROM whole.{name}{self._condition(name)}"
-            connection.execute(f'CREATE VIEW "{name}" AS {chosen}')
+            for view in self._expose(connection, name, source):
+                chosen = f'SELECT * FROM whole."{view}"{self._condition(name)}'
+                connection.execute(f'CREATE VIEW "{view}" AS {chosen}')
         return connection, herald
 
     def _condition(self, name: str) -> str:
@@ -276,22 +286,59 @@ class Profile:
     @staticmethod
     def _expose(
         connection: "duckdb.DuckDBPyConnection", name: str, source: pa.Table | View
-    ) -> None:
+    ) -> tuple[str, ...]:
+        """Make a source visible as views of the whole recording; returns their names."""
         if isinstance(source, pa.Table) and source.num_rows:
             connection.register(f"rows of {name}", source)
             source = View(f'SELECT * FROM "rows of {name}"')
         # DuckDB imports pandas to register a table: not for one that is empty.
         view = source if isinstance(source, View) else _NO_ROWS
-        given = set(connection.sql(f"SELECT * FROM ({view.sql}) LIMIT 0").columns)
-        columns = [
-            f"CAST({column if column in given else 'NULL'} AS {_SQL_TYPES[spec.dtype]}) AS {column}"
-            for column, spec in schema.BY_NAME[name].columns.items()
-        ]
-        columns += ["name_id"] if view.names else []
-        chosen = f"SELECT {', '.join(columns)} FROM ({view.sql})"
-        connection.execute(f'CREATE VIEW whole."{name}" AS {chosen}')
+        if view.names is None:
+            connection.execute(f'CREATE VIEW whole."{name}" AS {_typed(connection, name, view)}')
+            return (name,)
+        for part, sql in _numbered_views(connection, name, view).items():
+            connection.execute(f'CREATE VIEW whole."{part}" AS {sql}')
+        return name, f"{name}{_NUMBERED}"
 
 
+def _typed(
+    connection: "duckdb.DuckDBPyConnection",
+    name: str,
+    source: View,
+    without: frozenset[str] = frozenset(),
+) -> str:
+    """SQL: a source with the columns of its schema but for some; absent ones are null."""
+    given = set(connection.sql(f"SELECT * FROM ({source.sql}) LIMIT 0").columns)
+    columns = [
+        f"CAST({column if column in given else 'NULL'} AS {_SQL_TYPES[spec.dtype]}) AS {column}"
+        for column, spec in schema.BY_NAME[name].columns.items()
+        if column not in without
+    ]
+    columns += ["name_id"] if source.names else []
+    return f"SELECT {', '.join(columns)} FROM ({source.sql})"
+
+
+def _numbered_views(
+    connection: "duckdb.DuckDBPyConnection", name: str, source: View
+) -> dict[str, str]:
+    """SQL by view: a table without its names, its names, and both together."""
+    found = connection.sql(f"SELECT * FROM ({source.names}) LIMIT 0").columns
+    of_name = frozenset(found) - {"name_id"}
+    columns = ", ".join(
+        "coalesce(n.name, 'unknown') AS name" if column == "name" else column
+        for column in schema.BY_NAME[name].columns
+    )
+    return {
+        f"{name}{_NUMBERED}": _typed(connection, name, source, of_name),
+        f"{name}{_NAMES}": source.names or "",
+        name: f"""SELECT {columns} FROM whole."{name}{_NUMBERED}"
+            LEFT JOIN whole."{name}{_NAMES}" n USING (name_id)""",
+    }
+
+
+# What views of a table are called beside its own name.
+_NUMBERED = " with numbers of names"
+_NAMES = ", names"
 _NO_ROWS = View("SELECT NULL AS none WHERE false")
 _ENDS = ("device_id", "src_device_id", "dst_device_id")
 # Neither restricted to a window nor true of one.

@@ -10,7 +10,6 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
-from gpuprof.analyses.activity_summary import with_summary
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.host_activity import clocks_agree, early_starts
 from gpuprof.analyses.totals import totals
@@ -71,8 +70,6 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
         UsageError: There is no analysis of such a name.
     """
     chosen = ANALYSES if names is None else tuple(_named(name) for name in names)
-    if any("activity_summary" in analysis.needs_any_of for analysis in chosen):
-        profile = with_summary(profile)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     if len(chosen) > 1:
         profile.keep("memcpys")
@@ -129,7 +126,7 @@ def _excerpt_notes(profile: Profile) -> list[str]:
     notes = [
         f"Excerpt: rows listed {say_ns(row['listed_ns'])}, implied total"
         f" {say_ns(row['implied_ns'])} of {_WORDS[row['activity_group']]}."
-        for row in totals(profile).to_pylist()
+        for row in profile.once(totals).to_pylist()
         if row["implied_ns"] is not None
     ]
     return [*notes, _EXCERPT] if notes else []

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 INT: Final = "int64"
@@ -47,7 +49,11 @@ class Schema:
 
     def table(self, rows: list[dict[str, Any]]) -> pa.Table:
         """Rows as a table of this schema; a column that a row lacks is null there."""
-        return pa.Table.from_pylist(rows, schema=self.arrow)
+        columns = [
+            _array([row.get(name) for row in rows], kind)
+            for name, kind in zip(self.columns, self.arrow.types, strict=True)
+        ]
+        return pa.Table.from_arrays(columns, schema=self.arrow)
 
     def conform(self, table: pa.Table) -> pa.Table:
         """Exactly the columns of this schema, in its order; absent optional ones are null.
@@ -74,8 +80,11 @@ class Schema:
     def _column(self, table: pa.Table, name: str) -> pa.ChunkedArray | pa.Array:
         self._check(table, name)
         kind = self.arrow.field(name).type
-        held = name in table.column_names
-        return table.column(name).cast(kind) if held else pa.nulls(table.num_rows, kind)
+        if name not in table.column_names:
+            return pa.nulls(table.num_rows, kind)
+        values = table.column(name)
+        # A cast loads pyarrow.compute.
+        return values if values.type == kind else values.cast(kind)
 
     def _check(self, table: pa.Table, name: str) -> None:
         """See that a required column is there and whole."""
@@ -92,6 +101,30 @@ class Schema:
 def _holds(column: pa.ChunkedArray) -> bool:
     """Whether any value of a column is known; of dictionaries, whether any can be."""
     return bool(column.null_count < len(column))
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Values as Arrow data; `pa.array` would import pandas, which takes longer than many a file.
+
+    Raises:
+        TypeError: A value is of another type.
+    """
+    if kind == pa.string():
+        builder = pa.lib.StringBuilder()
+        builder.append_values(values)
+        return builder.finish()
+    dtype = kind.to_pandas_dtype()  # despite its name one of numpy's
+    known = np.array([value is not None for value in values], bool)
+    filled = np.array([dtype() if value is None else value for value in values] or [dtype()])
+    numbers = filled[: len(values)].astype(dtype, casting="safe")
+    data = _bits(numbers) if kind == pa.bool_() else numbers
+    return pa.Array.from_buffers(
+        kind, len(values), [pa.py_buffer(_bits(known)), pa.py_buffer(data)]
+    )
+
+
+def _bits(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    return np.packbits(flags, bitorder="little")
 
 
 _TIMES: Final = {

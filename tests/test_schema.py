@@ -36,6 +36,40 @@ def test_nanoseconds_of_the_unix_epoch_stay_exact():
     assert table.column("start_ns").to_pylist() == [big]
 
 
+MIXED = schema.Schema(
+    "mixed",
+    "a row",
+    {
+        "number": schema.Column(schema.INT, "1", "Any."),
+        "ratio": schema.Column(schema.FLOAT, "1", "Any."),
+        "text": schema.Column(schema.TEXT, "", "Any."),
+        "flag": schema.Column(schema.FLAG, "", "Any."),
+    },
+)
+
+
+def test_rows_become_columns_with_nulls_where_nothing_is_known():
+    rows = [
+        {"number": -(2**63), "ratio": 1, "text": "größer", "flag": True},
+        {},
+        {"number": 2**63 - 1, "ratio": float("nan"), "text": "", "flag": False},
+    ]
+
+    table = MIXED.table(rows)
+
+    table.validate(full=True)
+    assert str(table) == str(pa.Table.from_pylist(rows, schema=MIXED.arrow))
+    assert MIXED.table([]) == MIXED.empty()
+
+
+@pytest.mark.parametrize(
+    "row", [{"number": 1.5}, {"number": 2**63}, {"ratio": "1"}, {"text": 1}, {"flag": 1}], ids=str
+)
+def test_values_of_another_type_are_no_part_of_a_table(row):
+    with pytest.raises(TypeError):
+        MIXED.table([row])
+
+
 @pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)
 def test_every_column_says_its_unit_and_meaning(table):
     for name, column in table.columns.items():

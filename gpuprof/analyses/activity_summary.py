@@ -69,9 +69,11 @@ def _timed(source: str) -> str:
 def _figures(size: str) -> str:
     return (
         "count(*) AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,"
-        " min(duration_ns) AS min_ns, max(duration_ns) AS max_ns, avg(duration_ns) AS mean_ns,"
+        " min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,"
+        " avg(duration_ns) AS mean_ns,"
         " CAST(median(duration_ns) AS DOUBLE) AS median_ns,"
-        f" stddev_samp(duration_ns) AS stddev_ns, {known_sum(size)} AS bytes"
+        " stddev_samp(duration_ns) AS stddev_ns,"
+        f" {size if size == 'NULL' else known_sum(size)} AS bytes"
     )
 
 
@@ -84,7 +86,7 @@ def with_summary(profile: Profile) -> Profile:
     """The same recording with its activities summed up once, for all analyses that ask."""
     if profile.has("activity_summary") or not any(profile.has(table) for table in TABLES):
         return profile
-    return profile.with_table("activity_summary", activity_summary(profile))
+    return profile.with_table("activity_summary", profile.once(activity_summary))
 
 
 ANALYSIS: Final = Analysis(

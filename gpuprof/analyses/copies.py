@@ -91,7 +91,7 @@ def transfer_times(profile: Profile) -> Mapping[Route, Times]:
 def _transfer_times(profile: Profile) -> Mapping[Route, Times]:
     pieces: dict[Route, list[Times]] = defaultdict(list)
     for batch in profile.batches(_TIMES):
-        columns = np.stack([batch.column(i).to_numpy().astype(np.int64) for i in range(6)])
+        columns = np.stack([np.from_dlpack(batch.column(i)).astype(np.int64) for i in range(6)])
         routes, member = np.unique(columns[:3], axis=1, return_inverse=True)
         for index, (src, dst, path) in enumerate(routes.T.tolist()):
             route = Route(_known(src), _known(dst), _PATHS[path])

@@ -138,7 +138,7 @@ def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
     pieces: list[list[Any]] = [[] for _ in range(columns)]
     for batch in profile.batches(sql):
         for found, column in zip(pieces, batch.columns, strict=True):
-            found.append(column.to_numpy())
+            found.append(np.from_dlpack(column))
     return [np.concatenate(found) if found else np.empty(0, np.int64) for found in pieces]
 
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -180,7 +180,8 @@ def kernels_told_apart(profile: Profile) -> str:
 
 
 def _gather(gathered: dict[int, _Gathered], batch: pa.RecordBatch) -> None:
-    start, end, device, layer = (batch.column(i).to_numpy() for i in range(4))
+    columns: list[Any] = [np.from_dlpack(column) for column in batch.columns]
+    start, end, device, layer = columns
     # 16 bits are sorted by radix: far faster than one pass per device and layer.
     key = (device * len(LAYERS) + layer).astype(np.int16)
     order = np.argsort(key, kind="stable")

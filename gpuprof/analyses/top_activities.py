@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import TABLES, with_summary
+from gpuprof.analyses.activity_summary import TABLES, activity_summary
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.excerpts import GPU_KINDS
 from gpuprof.analyses.totals import totals
@@ -41,8 +41,7 @@ def top_activities(profile: Profile) -> pa.Table:
     Returns:
         At most ten rows, columns as in `TOP_ACTIVITIES`. No rows if nothing ran.
     """
-    profile = with_summary(profile)
-    rows = merged_runs(profile.table("activity_summary").to_pylist())
+    rows = merged_runs(profile.once(activity_summary).to_pylist())
     gpu = [row for row in rows if row["activity_kind"] in GPU_KINDS]
     ranked = sorted(gpu, key=lambda row: (-(row["total_ns"] or 0), row["name"]))[:_ROWS]
     whole = _whole_ns(profile)
@@ -57,7 +56,7 @@ def top_activities(profile: Profile) -> pa.Table:
 
 def _whole_ns(profile: Profile) -> int | None:
     (everything,) = [
-        row for row in totals(profile).to_pylist() if row["activity_group"] == "gpu_activities"
+        row for row in profile.once(totals).to_pylist() if row["activity_group"] == "gpu_activities"
     ]
     whole: int | None = everything["total_ns"] or everything["implied_ns"]
     return whole

@@ -13,7 +13,6 @@ from gpuprof.profile import Profile
 from gpuprof.readers import (
     gpuprof_file,
     kineto,
-    many,
     nsys_parquet,
     nsys_rep,
     nsys_sqlite,
@@ -93,6 +92,8 @@ def _read_stdin(reader: str | None) -> Profile:
 
 
 def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profile:
+    from gpuprof.readers import many  # noqa: PLC0415 - loads pyarrow.compute
+
     chosen, notes = _readable(files)
     if reader is not None:
         chosen = {file: found for file, found in chosen.items() if found.name == reader}

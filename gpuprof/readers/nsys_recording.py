@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +56,7 @@ class Export:
         rows: All rows of a small SELECT, whose tables it names by bare names.
         prepare: Makes the tables visible to DuckDB as ``raw.NAME``; see `Profile`.
         failure: What a failed query says about the file.
+        filled: Table name to the columns that hold no null, where the file says so.
     """
 
     path: Path
@@ -64,6 +65,7 @@ class Export:
     rows: Callable[[str], list[tuple[Any, ...]]]
     prepare: "Callable[[duckdb.DuckDBPyConnection], Callable[[str], None] | None]"
     failure: Callable[[Exception], GpuprofError | None]
+    filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with these columns."""
@@ -82,6 +84,7 @@ def profile(export: Export) -> Profile:
         export.columns,
         _kinds(export, "ENUM_CUDA_MEMCPY_OPER", MEMCPY_KINDS),
         _kinds(export, "ENUM_CUDA_MEM_KIND", NSYS_MEMORY_KINDS),
+        export.filled,
     )
     capture = _capture(export)
     numbers = nsys_devices.machine_numbers(_devices_seen(export))

@@ -43,7 +43,7 @@ def export_of(database: Path, path: Path, reader: str) -> Export:
     """
     file = open_sqlite(database)
     columns = {table: frozenset(names) for table, names in file.columns.items()}
-    return Export(path, reader, columns, file.rows, file.prepare, file.failure)
+    return Export(path, reader, columns, file.rows, file.prepare, file.failure, file.filled)
 
 
 def _recognises(head: bytes) -> bool:

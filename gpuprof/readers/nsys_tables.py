@@ -60,8 +60,9 @@ _LOW_24_BITS: Final = 0xFFFFFF
 # Tables that number their names, and the name of a number. Names of API calls end in the version
 # that introduced the call (cudaLaunchKernel_v7000), which nsys itself leaves out.
 _NUMBERED: Final = {
-    "kernels": readable("value"),
-    "api_calls": f"regexp_replace({readable('value')}, '_v[0-9]{{4}}$', '')",
+    "kernels": f"{readable('value')} AS name",
+    "api_calls": f"regexp_replace({readable('value')}, '_v[0-9]{{4}}$', '') AS name,"
+    " CASE WHEN value LIKE 'cuda%' THEN 'runtime' WHEN value LIKE 'cu%' THEN 'driver' END AS api",
 }
 # CUPTI writes both times as 0 where they could not be collected; a null is of no use either.
 UNTIMED: Final = '(t.start IS NULL OR t."end" IS NULL OR (t.start = 0 AND t."end" = 0))'
@@ -76,11 +77,13 @@ class Tables:
         columns: Table name to the names of its columns.
         memcpy_kinds: Numbers of ``copyKind`` to words; the file's own where it has an enum.
         memory_kinds: Numbers of ``srcKind``, ``dstKind`` and ``memKind`` to words, likewise.
+        filled: Table name to the columns that hold no null, where the file says so.
     """
 
     columns: Mapping[str, frozenset[str]]
     memcpy_kinds: Mapping[int, str] = field(default_factory=lambda: MEMCPY_KINDS)
     memory_kinds: Mapping[int, str] = field(default_factory=lambda: NSYS_MEMORY_KINDS)
+    filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def pick(self, table: str, *names: str, alias: str = "t") -> str:
         """The first of these columns that the table has, else NULL."""
@@ -116,24 +119,28 @@ def _kernels(tables: Tables) -> str:
     def pick(*names: str) -> str:
         return tables.pick(KERNEL, *names)
 
-    number = f"coalesce({pick('demangledName')}, {pick('shortName')})"
-    name, join = _string(tables, number)
+    given = [pick(name) for name in ("demangledName", "shortName")]
+    number = f"coalesce({', '.join(given)})"
+    if "demangledName" in tables.filled.get(KERNEL, ()):
+        number = given[0]
+    has_names = STRINGS in tables.columns
     return f"""
-        SELECT {_place(tables, KERNEL)}, coalesce({name}, 'unknown') AS name, {number} AS name_id,
+        SELECT {_place(tables, KERNEL)}, {number if has_names else "'unknown'"}
+                AS {"name_id" if has_names else "name"},
             {pick("gridX")} AS grid_x, {pick("gridY")} AS grid_y, {pick("gridZ")} AS grid_z,
             {pick("blockX")} AS block_x, {pick("blockY")} AS block_y, {pick("blockZ")} AS block_z,
             {pick("registersPerThread")} AS registers_per_thread,
             {pick("staticSharedMemory")} AS static_shared_memory_bytes,
             {pick("dynamicSharedMemory")} AS dynamic_shared_memory_bytes,
             {_graph_node(tables, KERNEL)} AS graph_node_id
-        FROM raw.{KERNEL} t {join} {_TIMED}"""
+        FROM raw.{KERNEL} t {_TIMED}"""
 
 
 def _names(tables: Tables, table: str) -> str | None:
     """Every name by its number, of the tables that give the number beside the name."""
     if STRINGS not in tables.columns or table not in _NUMBERED:
         return None
-    return f"SELECT id AS name_id, {_NUMBERED[table]} AS name FROM raw.{STRINGS}"
+    return f"SELECT id AS name_id, {_NUMBERED[table]} FROM raw.{STRINGS}"
 
 
 def _memcpys(tables: Tables) -> str:
@@ -218,19 +225,11 @@ def _memsets(tables: Tables) -> str:
 
 
 def _api_calls(tables: Tables) -> str:
-    # Joined in front of the millions of calls, names are cut once each.
-    names = f"""(SELECT id, {_NUMBERED["api_calls"]} AS name,
-            CASE WHEN value LIKE 'cuda%' THEN 'runtime' WHEN value LIKE 'cu%' THEN 'driver' END
-                AS api
-        FROM raw.{STRINGS})"""
-    has_names = STRINGS in tables.columns
-    join = f"LEFT JOIN {names} s ON s.id = t.nameId" if has_names else ""
-    name, api = ("coalesce(s.name, 'unknown')", "s.api") if has_names else ("'unknown'", "NULL")
+    name = "t.nameId AS name_id" if STRINGS in tables.columns else "'unknown' AS name"
     return f"""
-        SELECT {_times()}, {api} AS api, {name} AS name, t.nameId AS name_id,
-            {_thread(tables, RUNTIME)},
+        SELECT {_times()}, {name}, {_thread(tables, RUNTIME)},
             {tables.pick(RUNTIME, "correlationId")} AS correlation_id
-        FROM raw.{RUNTIME} t {join} {_TIMED}"""
+        FROM raw.{RUNTIME} t {_TIMED}"""
 
 
 def _nvtx_ranges(tables: Tables) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gpuprof import schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
@@ -80,6 +79,8 @@ def _joined(profiles: list[Profile]) -> Profile:
 
 def _run_count(profile: Profile) -> int:
     """How many run ids a recording uses; one where it numbers none."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - 25 ms that recognising does not need
+
     tables = (profile.table(n) for n in profile.sources if "run_id" in schema.BY_NAME[n].columns)
     last_ids = [pc.max(table["run_id"]).as_py() for table in tables]
     return 1 + max((number for number in last_ids if number is not None), default=0)
@@ -87,6 +88,8 @@ def _run_count(profile: Profile) -> int:
 
 def _shifted(table: pa.Table, shift_ns: int, first_run: int) -> pa.Table:
     """A table with its times moved, in integers, and its runs apart from other recordings'."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - 25 ms that recognising does not need
+
     for name, offset in (("start_ns", shift_ns), ("end_ns", shift_ns), ("run_id", first_run)):
         if name in table.column_names:
             position = table.column_names.index(name)

@@ -29,8 +29,8 @@ MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
 _LOCK_WAIT_S: Final = 2.0
 _COLUMNS: Final = (
-    "SELECT m.name, c.name, c.type FROM sqlite_master m JOIN pragma_table_info(m.name) c "
-    "WHERE m.type IN ('table', 'view')"
+    'SELECT m.name, c.name, c.type, c."notnull" FROM sqlite_master m '
+    "JOIN pragma_table_info(m.name) c WHERE m.type IN ('table', 'view')"
 )
 # Bytes that DuckDB shows as they are when a BLOB becomes text.
 _PLAIN: Final = frozenset(range(32, 127)) - frozenset(b"\\'\"")
@@ -49,12 +49,14 @@ class SqliteFile:
         path: The user's file, as messages name it.
         uri: How SQLite opens it: the file itself, or a copy where SQLite would write.
         columns: Table (or view) name to its columns' names and Arrow types.
+        filled: Table name to the columns that are declared to hold no null.
         keep: Holds a temporary copy while this object lives.
     """
 
     path: Path
     uri: str
     columns: Mapping[str, Mapping[str, pa.DataType]] = field(repr=False)
+    filled: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
     keep: "_Copy | None" = field(default=None, repr=False)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -212,9 +214,11 @@ def _decoded(raw: bytes) -> str:
 
 def _seen(path: Path, uri: str, keep: "_Copy | None") -> SqliteFile:
     columns: dict[str, dict[str, pa.DataType]] = {}
-    for table, column, kind in SqliteFile(path, uri, {}, keep).rows(_COLUMNS):
+    filled: dict[str, set[str]] = {}
+    for table, column, kind, is_filled in SqliteFile(path, uri, {}, keep=keep).rows(_COLUMNS):
         columns.setdefault(table, {})[column] = _arrow_type(kind)
-    return SqliteFile(path, uri, columns, keep)
+        filled.setdefault(table, set()).update([column] if is_filled else [])
+    return SqliteFile(path, uri, columns, {t: frozenset(f) for t, f in filled.items()}, keep)
 
 
 def _arrow_type(declared: str) -> pa.DataType:

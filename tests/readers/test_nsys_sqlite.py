@@ -556,11 +556,12 @@ def test_a_database_whose_marks_lie_deep_in_it_is_recognised(tmp_path):
     assert find_reader(path) is nsys_sqlite.READER
 
 
-def test_a_summary_of_a_database_needs_no_pandas(tmp_path):
+def test_a_report_on_a_database_needs_no_pandas(tmp_path):
     path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
     code = (
-        "import sys, gpuprof; from gpuprof.analyses.activity_summary import activity_summary; "
-        "activity_summary(gpuprof.read_profile(sys.argv[1])); print('pandas' in sys.modules)"
+        "import sys, gpuprof; from gpuprof.reports import OVERVIEW; "
+        "gpuprof.report(gpuprof.read_profile(sys.argv[1]), OVERVIEW); "
+        "print('pandas' in sys.modules)"
     )
 
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
