@@ -16,7 +16,8 @@ from gpuprof.analyses.timeline import (
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, Column, Schema
 
-_NAMES: Final = {
+# Layers beside compute, as columns name them.
+LAYER_NAMES: Final = {
     COMMUNICATION: "communication",
     TRANSFER: "transfer",
     LOCAL_COPY: "local_copy",
@@ -79,7 +80,7 @@ def _row(device: DeviceTimeline) -> dict[str, Any]:
         "span_ns": device.span.length,
         "compute_ns": device.busy[COMPUTE].length,
     }
-    for layer, name in _NAMES.items():
+    for layer, name in LAYER_NAMES.items():
         busy, exposed = device.busy[layer].length, device.exposed[layer].length
         row[f"busy_{name}_ns"] = busy
         row[f"exposed_{name}_ns"] = exposed

@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.breakdown import BREAKDOWN
+from gpuprof.analyses.breakdown import BREAKDOWN, LAYER_NAMES
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.launches import UNKNOWN
 from gpuprof.analyses.step_windows import StepWindows, step_windows
@@ -36,6 +36,11 @@ STEPS: Final = Schema(
         "start_ns": Column(INT, "ns", "Start of the step on the devices.", required=True),
         "span_ns": Column(INT, "ns", "Its length, idle time included.", required=True),
         **{name: BREAKDOWN.columns[name] for name in (*_PARTS, "idle_ns")},
+        **{
+            name: BREAKDOWN.columns[name]
+            for state in ("busy", "hidden")
+            for name in (f"{state}_{what}_ns" for what in LAYER_NAMES.values())
+        },
     },
 )
 
@@ -86,6 +91,10 @@ def _rows(series: StepWindows, device: DeviceTimeline, profile: Profile) -> list
         name: covered_within(layer, start, end).tolist()
         for name, layer in zip(_PARTS, device.exposed, strict=True)
     }
+    busy = {
+        what: covered_within(device.busy[layer], start, end).tolist()
+        for layer, what in LAYER_NAMES.items()
+    }
     same = {
         "process_id": series.process_id,
         "device_id": device.device_id,
@@ -96,8 +105,11 @@ def _rows(series: StepWindows, device: DeviceTimeline, profile: Profile) -> list
     for step in in_part(series, profile).tolist():
         split = {name: values[step] for name, values in parts.items()}
         span = int(end[step] - start[step])
-        times = {"start_ns": int(start[step]), "span_ns": span}
-        rows.append(same | times | split | {"step": step, "idle_ns": span - sum(split.values())})
+        times = {"step": step, "start_ns": int(start[step]), "span_ns": span}
+        for what, values in busy.items():
+            times[f"busy_{what}_ns"] = values[step]
+            times[f"hidden_{what}_ns"] = values[step] - split[f"exposed_{what}_ns"]
+        rows.append(same | times | split | {"idle_ns": span - sum(split.values())})
     return rows
 
 

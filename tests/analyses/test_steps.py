@@ -1,6 +1,8 @@
 """Training steps: named by ranges, or found by the pattern of their kernels."""
 
 import itertools
+import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -154,12 +156,36 @@ def test_steps_of_a_window_are_those_that_start_in_it():
     assert rows(profile.restricted(Part(((100, 200),))), "step", "span_ns") == [(1, 100)]
 
 
-def test_parts_of_each_step_add_up():
-    for row in steps(draw(**loop([f"step {i}" for i in range(9)]))).to_pylist():
-        parts = [
-            row[n] for n in STEPS.columns if n.endswith("_ns") and n[:5] not in {"start", "span_"}
-        ]
-        assert sum(parts) == row["span_ns"]
+LAYERS = ("compute", "communication", "transfer", "local_copy")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_parts_of_each_step_are_those_of_a_walk_over_its_instants(seed):
+    dice = random.Random(seed)  # noqa: S311 - not for secrets
+    drawn = loop([f"step {i}" for i in range(5)], pause=dice.choice([0, 40]))
+    events = [(end - 30, end, 0) for _, end, _ in drawn["kernels"]]
+    events += [(end - 20, end, 2) for _, end, _ in drawn["memcpys"]]
+    for _ in range(25):
+        start, layer = dice.randrange(700), dice.randrange(4)
+        end = start + dice.randrange(1, 40)
+        events.append((start, end, layer))
+        name = {"name": "ncclKernel_AllReduce" if layer == 1 else "other"}
+        copy = {"memcpy_kind": "HtoD" if layer == 2 else "DtoD"}
+        drawn["kernels" if layer < 2 else "memcpys"].append(
+            (start, end, name if layer < 2 else copy)
+        )
+
+    for row in steps(draw(**drawn)).to_pylist():
+        instants = range(row["start_ns"], row["start_ns"] + row["span_ns"])
+        running = [{layer for s, e, layer in events if s <= at < e} for at in instants]
+        first = Counter(min(layers, default=None) for layers in running)
+        every = Counter(layer for layers in running for layer in layers)
+        assert row["compute_ns"] == first[0]
+        assert row["idle_ns"] == first[None]
+        for layer, name in enumerate(LAYERS[1:], start=1):
+            assert row[f"exposed_{name}_ns"] == first[layer]
+            assert row[f"busy_{name}_ns"] == every[layer]
+            assert row[f"hidden_{name}_ns"] == every[layer] - first[layer]
 
 
 def test_adjacent_steps_do_not_overlap():
