@@ -49,7 +49,7 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = " or ".join(get_close_matches(args[0], COMMANDS))
+            near = " or ".join(get_close_matches(args[0], COMMANDS, cutoff=0.7))
             if not near:
                 raise
             msg = f"{error.message} Did you mean {near}?"
