@@ -7,14 +7,15 @@ installed. Without either they only count, and the script runs as it would witho
 
 import json
 import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpuprof.manifest import MARKS, RUN_DIR_VARIABLE
+from gpuprof.manifest import EPOCHS_VARIABLE, MARKS, RUN_DIR_VARIABLE
 
 # Set by Nsight Systems and by nvprof for the programs that they run.
 _LISTENERS = ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", RUN_DIR_VARIABLE)
@@ -25,6 +26,64 @@ class _Counters:
 
     epochs = 0
     steps = 0
+
+
+class _Window:
+    """The epochs that alone are to be recorded: recorders are told when they begin and end."""
+
+    range: Any = None
+
+    @classmethod
+    def before(cls, number: int) -> None:
+        """An epoch begins."""
+        span = _recorded_epochs()
+        if span and span[0] <= number < span[1] and cls.range is None:
+            cls.range = _started_window()
+
+    @classmethod
+    def after(cls, number: int) -> None:
+        """An epoch has ended."""
+        span = _recorded_epochs()
+        if span and number + 1 >= span[1] and cls.range is not None:
+            cls.range()
+            cls.range = None
+
+
+@cache
+def _recorded_epochs() -> tuple[int, int] | None:
+    first, _, end = os.environ.get(EPOCHS_VARIABLE, "").partition(":")
+    return (int(first), int(end)) if first.isdecimal() and end.isdecimal() else None
+
+
+def _started_window() -> Callable[[], object]:
+    """Tell whichever recorder listens that the window is open; what tells it that it closes."""
+    nvtx, driver = _nvtx(), _driver()
+    # The recorder inside the program, if there is one.
+    inside = getattr(sys.modules.get("gpuprof_window"), "WINDOW", None)
+    handle = None if nvtx is None else nvtx.start_range("gpuprof window", domain="gpuprof")
+    if driver is not None:
+        driver.cuProfilerStart()
+    if inside is not None:
+        inside.set_in_epochs(True)
+
+    def close() -> None:
+        if inside is not None:
+            inside.set_in_epochs(False)
+        if driver is not None:
+            driver.cuProfilerStop()
+        if nvtx is not None:
+            nvtx.end_range(handle)
+
+    return close
+
+
+def _driver() -> Any:  # noqa: ANN401 - a ctypes library, or None
+    import ctypes  # noqa: PLC0415 - only where a window is asked for
+
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
 
 
 @contextmanager
@@ -43,10 +102,12 @@ def epoch(number: int | None = None) -> Iterator[None]:
     number = _Counters.epochs if number is None else number
     _Counters.epochs = number + 1
     _Counters.steps = 0
+    _Window.before(number)
     started_ns, started = time.time_ns(), time.perf_counter()
     with _range(f"epoch {number}"):
         yield
     seconds = time.perf_counter() - started
+    _Window.after(number)
     _append({
         "mark": "epoch",
         "epoch": number,

@@ -28,6 +28,8 @@ FORMAT_VERSION: Final = 1
 
 # Names the run's folder to the program, so that gpuprof.epoch() can write its marks there.
 RUN_DIR_VARIABLE: Final = "GPUPROF_RUN_DIR"
+# Names the epochs to record, such as 2:4 for epochs 2 and 3, so that gpuprof.epoch() can mark them.
+EPOCHS_VARIABLE: Final = "GPUPROF_EPOCHS"
 _REPEAT: Final = re.compile(r"run-([0-9]+)")
 
 

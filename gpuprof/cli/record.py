@@ -7,12 +7,14 @@ from pathlib import Path
 import click
 
 from gpuprof.cli.options import time_in_ns
+from gpuprof.cli.window import window_options
 from gpuprof.launch import RECORDERS
 from gpuprof.launch.choice import AUTO
 from gpuprof.launch.contract import Program
 from gpuprof.launch.printed import printed_command
 from gpuprof.launch.program import executable, module, script
 from gpuprof.launch.recording import Options, Outcome, record
+from gpuprof.launch.window import Window
 
 
 class _Command(click.Command):
@@ -57,6 +59,7 @@ class _Command(click.Command):
     callback=time_in_ns,
     help="Stop a program that runs longer, as 90s or 1.5s: as Ctrl-C does, then harder.",
 )
+@window_options
 @click.option(
     "--print-command",
     "is_printed",
@@ -75,6 +78,7 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     force: bool,
     timeout_ns: int | None,
     is_printed: bool,
+    window: Window,
     as_module: bool,
     as_executable: bool,
     words: tuple[str, ...],
@@ -93,13 +97,14 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     Example:
         gpuprof record --variant dual train.py --epochs 5
         gpuprof record -m package.train
+        gpuprof record --epochs 2:4 train.py
         gpuprof record -- python3 train.py
     """  # noqa: D301 - click reads the escape: keep these lines as they are
     program = _program(words, as_module=as_module, as_executable=as_executable)
     if is_printed:
-        click.echo(printed_command(recorder, program, folder, RECORDERS))
+        click.echo(printed_command(recorder, program, folder, window, RECORDERS))
         return 0
-    options = Options(recorder, variant, folder, force, timeout_ns)
+    options = Options(recorder, variant, folder, force, timeout_ns, window)
     outcome = record(program, options, _say)
     return _tell(outcome)
 

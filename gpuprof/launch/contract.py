@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuprof.errors import RecordError
+from gpuprof.launch.window import WHOLE, Window
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Run:
     program: Program
     folder: Path
     variant: str | None = None
+    window: Window = WHOLE
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class Recorder:
         environment: Variables to add to the program's environment.
         versions: Names and versions of its tools, for the manifest.
         retry: Whether it failed before the program ran, so that it may be started once more.
+        windows: Fields of `Window` by which it can record a part of the run.
     """
 
     name: str
@@ -103,3 +106,4 @@ class Recorder:
     environment: Callable[[Run], Mapping[str, str]] = _no_variables
     versions: Callable[[], Mapping[str, str]] = field(default=dict)
     retry: Callable[[Run, Ended], bool] = _never
+    windows: frozenset[str] = frozenset()

@@ -18,6 +18,7 @@ from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.gpus import described_gpus, why_no_gpu
 from gpuprof.launch.nsys_scrub import scrub
+from gpuprof.launch.window import DOMAIN, RANGE, Window, in_seconds
 from gpuprof.manifest import MARKS, RECORDER_LOG
 
 REPORT: Final = "nsys.nsys-rep"
@@ -59,7 +60,28 @@ def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
     if not options or "--cuda-graph-trace" in options:
         # A graph recorded as a whole hides its kernels and copies.
         words.append("--cuda-graph-trace=node")
-    return [*words, *arguments]
+    return [*words, *_window_words(run.window), *arguments]
+
+
+def _window_words(window: Window) -> list[str]:
+    """Only a part; the program itself runs on to its end."""
+    captured = window.range_name if window.epochs is None else f"{RANGE}@{DOMAIN}"
+    if captured is not None:
+        # A range of whatever domain; nvtx of Python does not register its texts.
+        name = captured if "@" in captured else f"{captured}@*"
+        return ["--capture-range=nvtx", f"--nvtx-capture={name}", "--capture-range-end=stop"]
+    if window.cuda_profiler:
+        return ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
+    words = [] if window.delay_ns is None else [f"--delay={in_seconds(window.delay_ns)}"]
+    if window.duration_ns is not None:
+        words += [f"--duration={in_seconds(window.duration_ns)}", "--kill=none"]
+    return words
+
+
+def _environment(run: Run) -> dict[str, str]:
+    by_range = run.window.epochs is not None or run.window.range_name is not None
+    unregistered = {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"} if by_range else {}
+    return {**run.window.environment(), **unregistered}
 
 
 def finish(run: Run, ended: Ended) -> Recorded:
@@ -71,6 +93,9 @@ def finish(run: Run, ended: Ended) -> Recorded:
     if not (run.folder / REPORT).is_file() and not _import(run.folder):
         if _FULL in _log(run):
             raise OSError(errno.ENOSPC, _FULL)
+        if run.window.given:
+            reason = f"the part to record never came: {run.window.described()}"
+            return Recorded(nothing_recorded=reason)
         return Recorded(nothing_recorded=_failure("nsys wrote no report", run))
     if not _export(run.folder):
         reason = _failure("nsys could not export its report", run)
@@ -232,5 +257,7 @@ RECORDER: Final = Recorder(
     finish=finish,
     command=command,
     versions=versions,
+    environment=_environment,
     retry=failed_to_start,
+    windows=frozenset(("delay_ns", "duration_ns", "epochs", "range_name", "cuda_profiler")),
 )

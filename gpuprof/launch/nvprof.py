@@ -47,7 +47,9 @@ def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
     """Nvprof before the program; all that it says goes to files of the run's folder."""
     stem = str(run.folder).replace("%", "%%")
     files = ["--export-profile", f"{stem}/nvprof-%p.nvvp", "--log-file", f"{stem}/nvprof-%p.log"]
-    return ["nvprof", "--profile-child-processes", *files, *arguments]
+    # The program says when, by cudaProfilerStart; gpuprof.epoch does so for the epochs asked for.
+    start = ["--profile-from-start", "off"] if run.window.given else []
+    return ["nvprof", "--profile-child-processes", *start, *files, *arguments]
 
 
 def finish(run: Run, ended: Ended) -> Recorded:
@@ -118,5 +120,7 @@ RECORDER: Final = Recorder(
     obstacle=obstacle,
     finish=finish,
     command=command,
+    environment=lambda run: run.window.environment(),
     versions=versions,
+    windows=frozenset(("epochs", "cuda_profiler")),
 )

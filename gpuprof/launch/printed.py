@@ -8,12 +8,17 @@ from pathlib import Path
 from gpuprof.errors import UsageError
 from gpuprof.launch.choice import AUTO, named
 from gpuprof.launch.contract import Program, Recorder, Run
+from gpuprof.launch.window import Window, check_window
 
 _BY_DEFAULT = "nsys"
 
 
 def printed_command(
-    name: str, program: Program, folder: Path | None, recorders: Sequence[Recorder]
+    name: str,
+    program: Program,
+    folder: Path | None,
+    window: Window,
+    recorders: Sequence[Recorder],
 ) -> str:
     """One line for a shell; nothing is checked here, as it is to run elsewhere.
 
@@ -21,10 +26,11 @@ def printed_command(
         name: Of a recorder; ``auto`` stands for nsys.
         program: What it records; the interpreter that runs gpuprof becomes ``python3``.
         folder: Where its files go, made by the line itself; None for the current one.
+        window: The part of the run to record.
         recorders: Those to choose from.
 
     Raises:
-        UsageError: There is no such recorder, or it has no command.
+        UsageError: There is no such recorder, it has no command, or cannot record this part.
     """
     recorder = named(_BY_DEFAULT if name == AUTO else name, recorders)
     if recorder.command is None:
@@ -33,5 +39,9 @@ def printed_command(
         raise UsageError(msg, hint)
     python, *rest = program.arguments
     words = ("python3" if python == sys.executable else python, *rest)
-    line = shlex.join(recorder.command(Run(program, folder or Path()), words))
+    check_window(window, recorder.name, recorder.windows)
+    run = Run(program, folder or Path(), window=window)
+    settings = [f"{key}={value}" for key, value in recorder.environment(run).items()]
+    command = recorder.command(run, words)
+    line = shlex.join(["env", *settings, *command] if settings else command)
     return line if folder is None else f"mkdir -p {shlex.quote(str(folder))} && {line}"

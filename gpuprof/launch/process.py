@@ -31,6 +31,10 @@ _MOST_LINGERING_BYTES: Final = 4 * _CHUNK_BYTES
 # Between Ctrl-C, SIGTERM and SIGKILL to a program that has used up its time.
 _GRACE_SECONDS: Final = 10.0
 _SHELL: Final = 'exec >{out} 2>{err}; echo $$ >{said}; exec "$@"'
+# A profiler that leaves before its program takes the exit status with it: the shell stays for it.
+_SHELL_THAT_STAYS: Final = (
+    'exec >{out} 2>{err} 9>{ended}; echo $$ >{said}; trap : INT TERM HUP; "$@" 9>&-; echo $? >&9'
+)
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,12 @@ class Wrapping:
     Args:
         command: Puts it before the program's arguments.
         log: Takes what it prints itself.
+        leaves: Whether it may end while the program runs on.
     """
 
     command: Callable[[tuple[str, ...]], list[str]]
     log: IO[bytes]
+    leaves: bool = False
 
 
 def run_program(
@@ -99,19 +105,27 @@ class _Pipes:
         # One pipe where both go to one place keeps their order.
         self.err = self.out if same else os.pipe()
         self.said = os.pipe()
+        self.ended = os.pipe()
         self.streams = {self.out[0]: STDOUT} | ({} if same else {self.err[0]: STDERR})
         for pipe in (self.out, self.err):
             _widen(pipe[0])
         self.wake = os.pipe()
-        self._ours = {self.out[1], self.err[1], self.said[1]}
-        self._all = {*self.out, *self.err, *self.said, *self.wake}
+        self._ours = {self.out[1], self.err[1], self.said[1], self.ended[1]}
+        self._all = {*self.out, *self.err, *self.said, *self.ended, *self.wake}
 
-    def shell(self) -> str:
-        """The line that makes these pipes the streams of what it becomes."""
-        out, err, said = (
-            f"/proc/{os.getpid()}/fd/{pipe[1]}" for pipe in (self.out, self.err, self.said)
+    def shell(self, *, stays: bool) -> str:
+        """The line that makes these pipes the streams of what it becomes, or runs."""
+        out, err, said, ended = (
+            f"/proc/{os.getpid()}/fd/{pipe[1]}"
+            for pipe in (self.out, self.err, self.said, self.ended)
         )
-        return _SHELL.format(out=out, err=err, said=said)
+        line = _SHELL_THAT_STAYS if stays else _SHELL
+        return line.format(out=out, err=err, said=said, ended=ended)
+
+    def status(self) -> int | None:
+        """The program's exit status, where a shell has stayed to tell it."""
+        word = os.read(self.ended[0], _CHUNK_BYTES)
+        return int(word) if word else None
 
     def hand_over(self) -> None:
         """Close the write ends here: the pipes now end when the program's ends do."""
@@ -151,7 +165,8 @@ def _start(
     if wrapping is None:
         command, streams = list(arguments), (pipes.out[1], pipes.err[1])
     else:
-        command = wrapping.command(("/bin/sh", "-c", pipes.shell(), "gpuprof", *arguments))
+        line = pipes.shell(stays=wrapping.leaves)
+        command = wrapping.command(("/bin/sh", "-c", line, "gpuprof", *arguments))
         streams = (wrapping.log.fileno(), wrapping.log.fileno())
     try:
         return subprocess.Popen(  # noqa: S603 - running what the user names is the purpose
@@ -214,7 +229,8 @@ class _Relay:
                     self._alarm.ring_if_due()
         waiter.join()
         self._signals.ended()
-        return process.wait()
+        status, told = process.wait(), self._pipes.status()
+        return status if told is None else told
 
     def _more(self) -> bool:
         """Whether bytes may still come after the process ended."""
@@ -231,6 +247,10 @@ class _Relay:
     def _wake_at_end(self, pid: int) -> None:
         # Not reaped here: as long as signals may be sent, its id must not become another's.
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        # A profiler that has seen enough may leave before its program.
+        program = self._signals.program
+        if program is not None and program != pid:
+            _wait_for(program)
         os.write(self._pipes.wake[1], b"!")
 
     def _read(self, descriptor: int) -> None:
@@ -254,3 +274,15 @@ class _Relay:
         self._selector.unregister(descriptor)
         self._pipes.hand_over()
         self._deadline = time.monotonic() + _LINGER_SECONDS
+
+
+def _wait_for(process: int) -> None:
+    """Wait for the end of a process that is no child of this one."""
+    try:
+        descriptor = os.pidfd_open(process)
+    except OSError:
+        return  # it has ended
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        selector.select()
+    os.close(descriptor)

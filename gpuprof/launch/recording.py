@@ -25,6 +25,7 @@ from gpuprof.launch.output import Output
 from gpuprof.launch.process import Wrapping, run_program
 from gpuprof.launch.program import environment_of
 from gpuprof.launch.signals import handling
+from gpuprof.launch.window import WHOLE, Window, check_window
 from gpuprof.manifest import (
     PROGRAM_LOG,
     RECORDER_LOG,
@@ -50,6 +51,7 @@ class Options:
         folder: Where to; by default a new one under ``gpuprof-runs``.
         force: Whether to replace a run that is in the folder already.
         timeout_ns: After which the program is stopped; None for never.
+        window: The part of the run to record.
     """
 
     recorder: str = AUTO
@@ -57,6 +59,7 @@ class Options:
     folder: Path | None = None
     force: bool = False
     timeout_ns: int | None = None
+    window: Window = WHOLE
 
 
 class Outcome(NamedTuple):
@@ -81,7 +84,7 @@ def record(
         recorders: Those to choose from.
 
     Raises:
-        UsageError: There is no such recorder.
+        UsageError: There is no such recorder, or it cannot record this part of a run.
         RecordError: It cannot record here.
         OutputError: The folder cannot be made, is there already, or cannot be filled; then
             nothing of it is left.
@@ -90,6 +93,7 @@ def record(
         msg = f"recording needs Linux, and this is {platform.system()}"
         raise RecordError(msg, "Record on Linux; the run's folder can be read anywhere.")
     recorder, reason = chosen(options.recorder, program, recorders)
+    check_window(options.window, recorder.name, recorder.windows)
     folder = options.folder or default_folder(program, options.variant)
     check_folder(folder, force=options.force)
     make_folder(folder)
@@ -97,7 +101,7 @@ def record(
     with _whole_or_none(folder):
         begin_manifest(folder, manifest)
         say(f"Recording with {recorder.name} ({reason}) into {folder}")
-        run = Run(program, folder.resolve(), manifest.variant)
+        run = Run(program, folder.resolve(), manifest.variant, options.window)
         ended = _run(run, recorder, options)
         with handling(_Patience(say).handle):
             recorded = recorder.finish(run, ended)
@@ -159,7 +163,10 @@ def _run_once(run: Run, recorder: Recorder, options: Options) -> Ended:
     ):
         output = Output(log)
         command = recorder.command
-        wrapping = None if command is None else Wrapping(partial(command, run), recorder_log)
+        leaves = run.window.duration_ns is not None
+        wrapping = (
+            None if command is None else Wrapping(partial(command, run), recorder_log, leaves)
+        )
         seconds = None if options.timeout_ns is None else options.timeout_ns / NS_PER_S
         ended = run_program(run.program.arguments, environment, output, wrapping, seconds)
     if output.log_error is not None:
@@ -186,6 +193,10 @@ def _first_manifest(recorder: Recorder, program: Program, variant: str) -> Manif
     )
 
 
+def _part(window: Window) -> tuple[str, ...]:
+    return (f"Only a part of the run was recorded: {window.described()}.",) if window.given else ()
+
+
 def _last_manifest(manifest: Manifest, run: Run, ended: Ended, recorded: Recorded) -> Manifest:
     epochs, doubts = marked_epochs(run.folder)
     status = ended.exit_status if recorded.exit_status is None else recorded.exit_status
@@ -202,5 +213,5 @@ def _last_manifest(manifest: Manifest, run: Run, ended: Ended, recorded: Recorde
         epochs=epochs,
         seconds_per_epoch=mean_seconds(epochs),
         seconds_per_step=seconds_per_step(epochs),
-        warnings=(*late, *recorded.warnings, *doubts),
+        warnings=(*late, *_part(run.window), *recorded.warnings, *doubts),
     )

@@ -29,6 +29,11 @@ class Signals:
         if self.received:
             self._send(self.received[-1])
 
+    @property
+    def program(self) -> int | None:
+        """The program's process id, once it is known."""
+        return self._program
+
     def ended(self) -> None:
         """All is over: the process ids may soon belong to others."""
         self._program = self._leader = None

@@ -18,6 +18,7 @@ from typing import Any, Final
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch import tensorflow_digest
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.window import Window, in_seconds
 from gpuprof.manifest import RUN_DIR_VARIABLE
 
 INJECT: Final = Path(__file__).parent / "inject"
@@ -44,7 +45,18 @@ def _environment(run: Run) -> dict[str, str]:
     path = f"{INJECT}{os.pathsep}{others}" if others else str(INJECT)
     # At level 0 TensorFlow reports each start and stop of its profiler on stderr.
     quiet = {} if _LOG_LEVEL in os.environ else {_LOG_LEVEL: "1"}
-    return {"PYTHONPATH": path, RUN_DIR_VARIABLE: str(run.folder.absolute()), **quiet}
+    place = {"PYTHONPATH": path, RUN_DIR_VARIABLE: str(run.folder.absolute())}
+    return {**place, **quiet, **_window(run.window)}
+
+
+def _window(window: Window) -> dict[str, str]:
+    """As `inject/gpuprof_window.py` reads it."""
+    times = {
+        "GPUPROF_DELAY_SECONDS": window.delay_ns,
+        "GPUPROF_DURATION_SECONDS": window.duration_ns,
+    }
+    given = {name: in_seconds(ns) for name, ns in times.items() if ns is not None}
+    return {**given, **window.environment()}
 
 
 def _versions() -> Mapping[str, str]:
@@ -109,4 +121,5 @@ RECORDER: Final = Recorder(
     finish=_finish,
     environment=_environment,
     versions=_versions,
+    windows=frozenset(("delay_ns", "duration_ns", "epochs")),
 )

@@ -17,6 +17,7 @@ from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorded, Recorder
 from gpuprof.launch.gpus import Gpu
 from gpuprof.launch.printed import printed_command
+from gpuprof.launch.window import Window
 
 PROGRAM = Program(("python", "train.py"))
 K80 = Gpu("Tesla K80", (3, 7), 12 << 30)
@@ -161,7 +162,7 @@ def test_machine_without_a_driver_has_no_gpus(monkeypatch):
 class TestPrintedCommand:
     def printed(self, name, folder=None, *words):
         program = Program((sys.executable, *words), None)
-        return printed_command(name, program, folder, RECORDERS)
+        return printed_command(name, program, folder, Window(), RECORDERS)
 
     def test_nsys_is_printed_for_a_machine_that_has_it(self, monkeypatch):
         monkeypatch.setenv("PATH", "/nowhere")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuprof_tensorflow_graphs import Functions
+from gpuprof_window import WINDOW
 
 WINDOW_SECONDS = float(os.environ.get("GPUPROF_WINDOW_SECONDS", "2"))
 # About a million events: seconds of reading afterwards. Later windows come ever more rarely.
@@ -83,6 +84,7 @@ class Recording:
         self.start, self.stop = profiler_v2.start, profiler_v2.stop
         self._write_process(tf)
         self._step_aside_for_the_users_profiler(tf, profiler_v2)
+        WINDOW.tell(self._open_or_close)
         self._open()
         atexit.register(self.end)
         threading.Thread(target=self._rotate, name="gpuprof", daemon=True).start()
@@ -120,8 +122,19 @@ class Recording:
                 self._open()
                 self._export_graphs()
 
+    def _open_or_close(self) -> None:
+        """The part of the run that is to be recorded has begun, or is over."""
+        with self.lock:
+            if self.ending.is_set():
+                return
+            if WINDOW.is_open():
+                self._open()
+            else:
+                self._close()
+                self._export_graphs()
+
     def _open(self) -> None:
-        if self.users_own or self.open_since_ns is not None:
+        if self.users_own or self.open_since_ns is not None or not WINDOW.is_open():
             return
         self.windows += 1
         try:

@@ -1,0 +1,51 @@
+"""Says inside a recorded program whether its recorder is to record now.
+
+By time since the program's start (``GPUPROF_DELAY_SECONDS``, ``GPUPROF_DURATION_SECONDS``) or by
+the epochs that `gpuprof.epoch` marks (``GPUPROF_EPOCHS``, such as 2:4 for epochs 2 and 3). It
+must work in any Python 3.8 or newer.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+_STARTED = time.monotonic()
+
+
+class Window:
+    """Opens and closes once; its recorder is told when."""
+
+    def __init__(self) -> None:
+        self.delay = float(os.environ.get("GPUPROF_DELAY_SECONDS", "0"))
+        self.duration = float(os.environ.get("GPUPROF_DURATION_SECONDS", "inf"))
+        self.by_epochs = "GPUPROF_EPOCHS" in os.environ
+        self.in_epochs = False
+        self.listeners: list[Callable[[], None]] = []
+
+    def is_open(self) -> bool:
+        """Whether to record now."""
+        if self.by_epochs:
+            return self.in_epochs
+        return self.delay <= time.monotonic() - _STARTED < self.delay + self.duration
+
+    def tell(self, listener: Callable[[], None]) -> None:
+        """Call this whenever the window has opened or closed."""
+        self.listeners.append(listener)
+        for seconds in (self.delay, self.delay + self.duration):
+            left = seconds - (time.monotonic() - _STARTED)
+            if 0 < left < threading.TIMEOUT_MAX and not self.by_epochs:
+                timer = threading.Timer(left, listener)
+                timer.daemon = True
+                timer.start()
+
+    def set_in_epochs(self, is_in: bool) -> None:  # noqa: FBT001 - the state itself
+        """`gpuprof.epoch` has come into the epochs to record, or out of them."""
+        self.in_epochs = is_in
+        for listener in self.listeners:
+            listener()
+
+
+WINDOW = Window()

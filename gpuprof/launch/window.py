@@ -1,0 +1,108 @@
+"""Which part of a run is recorded: a span of time, of epochs, of a range, or what it asks for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Final
+
+from gpuprof.errors import UsageError
+from gpuprof.manifest import EPOCHS_VARIABLE
+from gpuprof.units import NS_PER_S, say_ns
+
+# As `gpuprof.annotate` names the range around the epochs that are to be recorded.
+RANGE: Final = "gpuprof window"
+DOMAIN: Final = "gpuprof"
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of a run to record; all of it where nothing is set.
+
+    Args:
+        delay_ns: Since the program's start, before which nothing is recorded.
+        duration_ns: For how long it is recorded.
+        epochs: First epoch and the one after the last, as `gpuprof.epoch` counts them.
+        range_name: NVTX range whose first occurrence is recorded.
+        cuda_profiler: Whether the program says, by cudaProfilerStart and cudaProfilerStop.
+    """
+
+    delay_ns: int | None = None
+    duration_ns: int | None = None
+    epochs: tuple[int, int] | None = None
+    range_name: str | None = None
+    cuda_profiler: bool = False
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of what is set."""
+        return tuple(f.name for f in fields(self) if getattr(self, f.name) not in (None, False))
+
+    def environment(self) -> dict[str, str]:
+        """What the program is to know of it."""
+        return {} if self.epochs is None else {EPOCHS_VARIABLE: "{}:{}".format(*self.epochs)}
+
+    def described(self) -> str:
+        """In words: ``epochs 2 to 3``, ``1.5 s after 20.000 s``."""
+        return ", ".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        if self.epochs is not None:
+            first, end = self.epochs
+            yield f"epoch {first}" if end == first + 1 else f"epochs {first} to {end - 1}"
+        if self.duration_ns is not None:
+            yield f"{say_ns(self.duration_ns)} of time"
+        if self.delay_ns is not None:
+            yield f"what came after {say_ns(self.delay_ns)}"
+        if self.range_name is not None:
+            yield f"the first range {self.range_name}"
+        if self.cuda_profiler:
+            yield "between cudaProfilerStart and cudaProfilerStop"
+
+
+WHOLE: Final = Window()
+_OPTIONS: Final = {
+    "delay_ns": "--delay",
+    "duration_ns": "--duration",
+    "epochs": "--epochs",
+    "range_name": "--range",
+    "cuda_profiler": "--cuda-profiler",
+}
+
+
+def check_window(window: Window, recorder: str, able: frozenset[str]) -> None:
+    """Refuse parts that a recorder cannot tell from the rest, or that do not fit together.
+
+    Raises:
+        UsageError: Which, and what to do instead.
+    """
+    times = {"delay_ns", "duration_ns"}
+    if len(window.given) > 1 and not set(window.given) <= times:
+        options = " and ".join(_OPTIONS[name] for name in window.given)
+        msg = f"{options} do not go together"
+        raise UsageError(msg, "Only --delay and --duration do.")
+    for name in window.given:
+        if name not in able:
+            msg = f"the recorder {recorder} cannot record by {_OPTIONS[name]}"
+            others = ", ".join(_OPTIONS[n] for n in _OPTIONS if n in able)
+            raise UsageError(msg, f"It can by {others}." if others else None)
+
+
+def parse_epochs(text: str) -> tuple[int, int]:
+    """``2:4`` is epochs 2 and 3, ``2`` is epoch 2; 0 is the first.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    first, colon, end = text.partition(":")
+    if not first.isdecimal() or (colon and not end.isdecimal()):
+        msg = f"{text!r} is no span of epochs"
+        raise ValueError(msg)
+    span = int(first), int(end) if colon else int(first) + 1
+    if span[0] >= span[1]:
+        msg = f"{text!r} holds no epoch"
+        raise ValueError(msg)
+    return span
+
+
+def in_seconds(time_ns: int) -> str:
+    """A time as profilers take it."""
+    return f"{time_ns / NS_PER_S:g}"
