@@ -1,12 +1,14 @@
 import math
 
 import pytest
+from drawing import draw
 from recordings import DUAL, EXAGGERATED, PUBLISHED_DUAL, SINGLE, copy, kernel, row, summary, trace
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
 
 import gpuprof
 from gpuprof.comparisons import comparison, labelled
+from gpuprof.comparisons.work import works
 from gpuprof.errors import UsageError
 from gpuprof.metrics import COMPONENTS
 
@@ -235,3 +237,15 @@ def test_the_public_function_of_recordings_without_a_common_figure():
     frame = gpuprof.compare([("a", trace(api_calls=[])), ("b", summary(*PUBLISHED_DUAL))])
 
     assert list(frame.index) == ["a", "b"]
+
+
+def test_steps_of_the_start_are_left_out_where_asked():
+    marks = [(start, end, {"text": "step"}) for start, end in ((0, 90), (90, 100), (100, 110))]
+    calls = [(start, start + 1, {"correlation_id": start}) for start in (0, 90, 100)]
+    kernels = [(start + 1, start + 5, {"correlation_id": start}) for start in (0, 90, 100)]
+    recording = draw(nvtx_ranges=marks, api_calls=calls, kernels=kernels)
+
+    [whole], [warm] = (works({"a": [recording]}, "step", skip)["a"] for skip in (0, 1))
+
+    assert (whole.steps, warm.steps) == (3, 2)
+    assert warm.profile.table("kernels")["start_ns"].to_pylist() == [91, 101]

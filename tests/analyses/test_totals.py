@@ -39,6 +39,14 @@ def test_a_table_that_was_not_recorded_is_unknown_not_zero():
     assert times["gpu_activities"] == (None, None)
 
 
+def test_api_calls_are_no_part_of_gpu_activities():
+    call = {"activity_kind": "api", "name": "cudaMalloc", "calls": 2, "total_ns": 70, "mean_ns": 35}
+    times = _times(summary(row("conv", 4, 30, 1.0), call))
+
+    assert times["gpu_activities"] == (4, 30)
+    assert times["api_calls"] == (2, 70)
+
+
 def test_groups_of_a_whole_summary_add_up():
     times = _times(summary(*DUAL))
 

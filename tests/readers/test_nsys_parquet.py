@@ -11,6 +11,7 @@ from pyarrow import parquet
 
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers import find_reader, read_profile
+from gpuprof.render import gpuprof_file
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "nsys-rep"
 REPORTS = [
@@ -112,7 +113,9 @@ def test_one_recording_gives_equal_tables_from_every_export(tmp_path, monkeypatc
         command = ["nsys", "export", "-q", "true", f"--type={kind}", "-o", tmp_path / name]
         subprocess.run([*command, CORPUS / report], check=True, capture_output=True)
 
-    paths = [*(tmp_path / name for name in outputs.values()), CORPUS / report]
+    own = tmp_path / "run.gpuprof"
+    gpuprof_file.write(read_profile(CORPUS / report), own)
+    paths = [*(tmp_path / name for name in outputs.values()), CORPUS / report, own]
     database, *others = map(read_profile, paths)
 
     for name in database.sources:

@@ -178,6 +178,18 @@ def test_peer_copies_go_by_src_and_dst_not_by_the_device_they_ran_on(tmp_path):
     assert ends(profile) == [(0, 3, "direct"), (0, 3, "direct")]
 
 
+def test_a_peer_copy_is_known_by_its_activity_not_by_its_call(tmp_path):
+    between = {"srcDeviceId": 0, "dstDeviceId": 1, "correlationId": 5}
+    call = {"start": 0, "end": 3, "nameId": 2, "globalTid": pid(9), "correlationId": 5}
+    names = [{"id": 1, "value": "f"}, {"id": 2, "value": "cuMemcpyDtoDAsync"}]
+    tables = {STRINGS: names, MEMCPY: [memcpy(4, 9, PTOP, **between)], RUNTIME: [call]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert profile.table("api_calls")["name"].to_pylist() == ["cuMemcpyDtoDAsync"]
+    assert profile.table("memcpys")["memcpy_kind"].to_pylist() == ["PtoP"]
+
+
 def test_a_device_copy_is_a_peer_transfer_only_between_two_devices(tmp_path):
     local = memcpy(0, 5, DTOD, deviceId=1, srcDeviceId=1, dstDeviceId=1)
     between = memcpy(5, 9, DTOD, deviceId=1, srcDeviceId=1, dstDeviceId=2)

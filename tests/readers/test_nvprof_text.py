@@ -386,6 +386,15 @@ needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of rea
 
 
 @needs_corpus
+@pytest.mark.parametrize("variant", ["reasonable", "bad"])
+def test_each_peer_copy_of_a_real_log_is_counted_once(variant):
+    path = CORPUS / f"dlprof_dual_gpu_{variant}_placement_profile.txt"
+    calls = {row["name"]: row["calls"] for row in _summary(gpuprof.read_profile(path))}
+
+    assert calls["PtoP"] == calls["cuMemcpyDtoDAsync"]
+
+
+@needs_corpus
 @pytest.mark.parametrize(
     ("variant", "seconds"),
     [
