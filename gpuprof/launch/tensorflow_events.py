@@ -78,7 +78,7 @@ class Window:
         """The execution that the script itself asked for; None where the window cut it."""
         seen: set[int] = set()
         while execution.function is None:
-            if execution.caller is None or execution.caller in seen:
+            if execution.caller not in self.executions or execution.caller in seen:
                 return None
             seen.add(execution.caller)
             execution = self.executions[execution.caller]

@@ -1,7 +1,7 @@
 """A sweep's results: a table for people, CSV and Parquet of every run and every cell."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -79,23 +79,26 @@ def sweep_grids(found: Results) -> list[Grid]:
     """The cells, and from where on each placement is faster."""
     grids = [_cells_grid(found), *_reasons_grid(found)]
     crossings = break_evens(found).to_pylist() if found.plan.baseline else []
-    if crossings:
-        rows = tuple((clean(row["variant"]), row["axis"], row["meaning"]) for row in crossings)
-        grids.append(
-            Grid("Break-even", ("Cells", "Along", "Against the baseline"), rows, (0, 1, 2))
-        )
-    return grids
+    along = dict.fromkeys(row["axis"] for row in crossings)
+    return [*grids, *(_break_even_grid(axis, crossings) for axis in along)]
+
+
+def _break_even_grid(axis: str, crossings: Sequence[Row]) -> Grid:
+    rows = tuple((clean(r["variant"]), r["meaning"]) for r in crossings if r["axis"] == axis)
+    return Grid(f"Break-even along {axis}", ("", "Against the baseline"), rows, (0, 1))
 
 
 def _cells_grid(found: Results) -> Grid:
     rows = found.cells.to_pylist()
     axes = tuple(found.plan.axes)
+    has_repeats = any(row["spread"] is not None for row in rows)
     time = "s per epoch" if found.per_epoch else "Seconds"
     columns: dict[str, Callable[[Row], str]] = {
         **{axis: partial(_value, axis) for axis in axes},
         time: lambda row: units.format_seconds(row["seconds"]),
-        **_when(any(row["spread"] is not None for row in rows), _SPREAD),
+        **_when(has_repeats, _SPREAD),
         **_when(bool(found.plan.baseline), _SPEED_UP),
+        **_when(has_repeats and bool(found.plan.baseline), _RANGE),
         "Runs": lambda row: str(row["runs"]),
         **{heading(name): partial(_figure, name) for name in found.plan.figures},
         **{
@@ -144,7 +147,8 @@ def _times(value: float | None) -> str:
 
 
 _SPREAD: Final = {"Spread": lambda row: units.format_share(row["spread"])}
-_SPEED_UP: Final = {"Speed-up": lambda row: _times(row["speed_up"]), "Range": _range}
+_SPEED_UP: Final = {"Speed-up": lambda row: _times(row["speed_up"])}
+_RANGE: Final = {"Range": _range}
 
 
 def notes(found: Results) -> list[str]:

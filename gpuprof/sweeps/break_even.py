@@ -64,14 +64,15 @@ def numeric_axes(plan: Plan) -> list[str]:
 def lines(found: Results, axis: str, column: str) -> dict[str, list[tuple[Number, float]]]:
     """A column along an axis: one line per combination of the others, but for the baseline's.
 
-    Cells in which it is unknown are left out.
+    Cells in which it is unknown are left out, and axes of one value in the lines' names.
     """
+    named = [name for name, values in found.plan.axes.items() if len(values) > 1]
     lines: dict[str, list[tuple[Number, float]]] = {}
     for row in found.cells.to_pylist():
         others = {name: row[name] for name in found.plan.axes if name != axis}
         is_baseline = column == "speed_up" and _is_baseline(found.plan, others)
         if row[column] is not None and not is_baseline:
-            name = ", ".join(f"{name}={value}" for name, value in others.items())
+            name = ", ".join(f"{name}={value}" for name, value in others.items() if name in named)
             lines.setdefault(name, []).append((row[axis], row[column]))
     return {name: sorted(points) for name, points in lines.items()}
 

@@ -6,6 +6,7 @@ import pytest
 from xspaces import space
 
 from gpuprof.launch.tensorflow_digest import digest, label
+from gpuprof.launch.tensorflow_events import Execution, Window
 
 JOB = "/job:localhost/replica:0/task:0/device:"
 STEP = "__inference_step_9"
@@ -291,3 +292,9 @@ def test_a_broken_window_costs_only_itself(tmp_path):
 )
 def test_a_functions_name_has_no_number(name, expected):
     assert label(name) == expected
+
+
+def test_an_execution_whose_caller_the_window_cut_has_no_root():
+    window = Window({1: Execution(caller=2)})
+
+    assert window.root(window.executions[1]) is None

@@ -1,0 +1,262 @@
+"""The Keras model that trains another one as towers.
+
+In each step a tower reads every variable once, onto its own device, and computes the gradients
+of its part of the batch there. Forward pass and gradients thus run on the same device, and what
+crosses devices is each variable once, each gradient once, and the tower's samples and outputs.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Self
+
+import keras
+import tensorflow as tf
+
+from gpuprof.errors import UsageError
+
+_MEAN: Final = "sum_over_batch_size"
+
+
+class _Part(NamedTuple):
+    """One tower's share of a batch: samples ``begin`` up to ``begin + size``."""
+
+    device: str
+    begin: Any
+    size: Any
+
+
+class _Done(NamedTuple):
+    """What one tower computed of its part."""
+
+    outputs: Any
+    loss: tf.Tensor
+    gradients: list[Any]
+    state: list[tf.Tensor]
+
+
+def tower_devices(count: int) -> list[str]:
+    """The first GPUs, or where there are too few the first CPU devices.
+
+    Raises:
+        UsageError: There are fewer of both.
+    """
+    there = {kind: len(tf.config.list_logical_devices(kind)) for kind in ("GPU", "CPU")}
+    kind = next((kind for kind, number in there.items() if number >= count), None)
+    if kind is None:
+        msg = f"{count} towers are asked for; there are {there['GPU']} GPUs and"
+        msg += f" {there['CPU']} CPU devices"
+        hint = "tf.config.set_logical_device_configuration makes several of one CPU."
+        raise UsageError(msg, hint)
+    return [f"/{kind}:{number}" for number in range(count)]
+
+
+@keras.saving.register_keras_serializable("gpuprof")
+class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
+    """A model that trains as towers, with the methods that every Keras model has.
+
+    Equal to training on one device but for rounding: the gradients of a tower count by its
+    share of the samples. Layers that look at a whole batch, as batch normalisation does, see
+    their tower's part of it; their moving averages are averaged.
+
+    Weights are those of ``model``: what it saves loads on any number of devices.
+
+    Args:
+        model: What is trained; its losses must be means over samples, Keras' default.
+        devices: One per tower, the first of which keeps the variables; or how many.
+
+    Raises:
+        UsageError: A device does not exist, or Keras does not run on TensorFlow.
+    """
+
+    def __init__(self, model: Any, devices: Sequence[str] | int, **options: Any) -> None:  # noqa: ANN401 - Keras has no types
+        super().__init__(**options)
+        if keras.backend.backend() != "tensorflow":
+            msg = f"towers need Keras on TensorFlow, and it runs on {keras.backend.backend()}"
+            raise UsageError(msg, "Set KERAS_BACKEND=tensorflow.")
+        self.model = model
+        self.devices = tower_devices(devices) if isinstance(devices, int) else list(devices)
+        _check(self.devices)
+        self.built = model.built
+
+    def build(self, input_shape: Any) -> None:  # noqa: ANN401 - a shape or a structure of them
+        """Build the model, its variables on the first device."""
+        with tf.device(self.devices[0]):
+            if not self.model.built:
+                self.model.build(input_shape)
+        self.built = True
+
+    def compile(self, *words: Any, jit_compile: bool | str = False, **options: Any) -> None:  # noqa: ANN401
+        """Configure training as every Keras model does; without XLA, which knows one device.
+
+        Raises:
+            UsageError: XLA is asked for, a loss is no mean over samples, or losses are scaled.
+        """
+        if jit_compile is True and len(self.devices) > 1:
+            msg = f"jit_compile=True would put all {len(self.devices)} towers on one device"
+            raise UsageError(msg, "Leave it out: XLA compiles a step for one device.")
+        super().compile(*words, jit_compile=False, **options)
+        if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            msg = "towers do not scale losses, which the policy mixed_float16 needs"
+            raise UsageError(msg, "Use mixed_bfloat16.")
+        for loss in tf.nest.flatten(self.loss):
+            reduction = getattr(loss, "reduction", _MEAN)
+            if reduction != _MEAN:
+                msg = f"towers average losses over samples; one has the reduction {reduction!r}"
+                raise UsageError(msg, f"Use reduction={_MEAN!r}, Keras' default.")
+
+    def call(self, inputs: Any, training: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - Keras' signature
+        """The outputs of a batch, in its order."""
+        variables = self.model.variables
+        outputs = []
+        for part in self._parts(inputs):
+            values = _on(part.device, [v.value for v in variables])
+            scope = keras.StatelessScope(list(zip(variables, values, strict=True)))
+            with tf.device(part.device), scope:
+                outputs.append(_first(self.model(_piece(inputs, part), training=training), part))
+        return self._joined(outputs)
+
+    def train_step(self, data: Any) -> dict[str, Any]:  # noqa: ANN401 - a batch
+        """One step on all towers; their gradients are summed, each by its tower's share."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        parts = self._parts(data)
+        state = [v.value for v in self.model.non_trainable_variables]
+        towers: list[_Done] = []
+        for part in parts:
+            before = _chained(state, towers[-1].state) if towers else state
+            towers.append(self._tower(part, _piece((x, y, sample_weight), part), before))
+        with tf.device(self.devices[0]):
+            samples = tf.cast(_samples(data), tf.float32)
+            shares = [tf.cast(part.size, tf.float32) / samples for part in parts]
+            self._update(towers, shares)
+            loss = _summed([tower.loss for tower in towers], shares)
+            self._loss_metric().update_state(loss, sample_weight=samples)
+        outputs = self._joined([tower.outputs for tower in towers])
+        metrics: dict[str, Any] = self.compute_metrics(x, y, outputs, sample_weight)
+        return metrics
+
+    def _tower(self, part: _Part, batch: Any, state: list[tf.Tensor]) -> _Done:  # noqa: ANN401
+        """One tower's forward pass and gradients, all on its device."""
+        x, y, sample_weight = batch
+        trainable, others = self.model.trainable_variables, self.model.non_trainable_variables
+        values = _on(part.device, [v.value for v in trainable])
+        here = [*values, *_on(part.device, state)]
+        mapping = list(zip([*trainable, *others], here, strict=True))
+        with tf.device(part.device), tf.GradientTape() as tape:
+            tape.watch(values)
+            with keras.StatelessScope(mapping, collect_losses=True) as scope:
+                outputs = self.model(x, training=True)
+                loss = self.compute_loss(x, y, outputs, sample_weight, training=True)
+                after = [tf.convert_to_tensor(scope.get_current_value(v)) for v in others]
+        with tf.device(part.device):
+            gradients = tape.gradient(loss, values)
+        return _Done(_first(outputs, part), loss, gradients, after)
+
+    def _update(self, towers: Sequence[_Done], shares: Sequence[tf.Tensor]) -> None:
+        """Update variables by the towers' gradients, and state by the towers' states."""
+        columns = zip(*(tower.gradients for tower in towers), strict=True)
+        gradients = [_summed(column, shares) for column in columns]
+        self.optimizer.apply(gradients, self.model.trainable_variables)
+        states = zip(*(tower.state for tower in towers), strict=True)
+        for variable, column in zip(self.model.non_trainable_variables, states, strict=True):
+            is_average = column[0].dtype.is_floating
+            variable.assign(_summed(column, shares) if is_average else column[-1])
+
+    def _parts(self, batch: Any) -> list[_Part]:  # noqa: ANN401 - a structure of tensors
+        """Parts that differ by at most one sample, no tower left without any.
+
+        Where the number of samples is known only in the step, a tower that would get none
+        computes the first sample, which then counts for nothing: operations fail, and oneDNN's
+        abort the process, where a batch has no samples.
+        """
+        samples, count = _samples(batch), len(self.devices)
+        if isinstance(samples, int):
+            count = max(min(samples, count), 1)
+            sizes = [samples // count + (n < samples % count) for n in range(count)]
+            return [_Part(d, sum(sizes[:n]), sizes[n]) for n, d in enumerate(self.devices[:count])]
+        least, larger = samples // count, samples % count
+        return [
+            _Part(d, n * least + tf.minimum(n, larger), least + tf.cast(n < larger, tf.int32))
+            for n, d in enumerate(self.devices)
+        ]
+
+    def _joined(self, outputs: Sequence[Any]) -> Any:  # noqa: ANN401 - a structure of tensors
+        with tf.device(self.devices[0]):
+            return tf.nest.map_structure(lambda *parts: tf.concat(parts, axis=0), *outputs)
+
+    def _loss_metric(self) -> Any:  # noqa: ANN401 - a keras.Metric
+        return next(metric for metric in self.metrics if metric.name == "loss")
+
+    def get_config(self) -> dict[str, Any]:
+        """The model and the devices, for `keras.Model.save`."""
+        return {"model": keras.saving.serialize_keras_object(self.model), "devices": self.devices}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:  # noqa: ANN401
+        """The same model on those of its devices that are here, or on the first one here."""
+        model = keras.saving.deserialize_keras_object(config["model"], custom_objects)
+        here = [name for name in config["devices"] if _exists(name)]
+        return cls(model, here or 1)
+
+
+def _exists(device: str) -> bool:
+    there = [found.name.removeprefix("/device:") for found in tf.config.list_logical_devices()]
+    return device.strip("/").removeprefix("device:") in there
+
+
+def _check(devices: Sequence[str]) -> None:
+    absent = next((name for name in devices if not _exists(name)), None)
+    if absent is not None or not devices:
+        there = ", ".join(d.name.removeprefix("/device:") for d in tf.config.list_logical_devices())
+        msg = f"there is no device {absent}" if devices else "towers need a device"
+        raise UsageError(msg, f"There are {there}.")
+
+
+def _samples(batch: Any) -> Any:  # noqa: ANN401 - an int, or a tensor where not known
+    """How many samples a batch has."""
+    first = next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
+    known = first.shape[0]
+    return tf.shape(first)[0] if known is None else int(known)
+
+
+def _piece(batch: Any, part: _Part) -> Any:  # noqa: ANN401 - a structure of tensors
+    """A part of a batch, or its first sample where the part is empty."""
+    if isinstance(part.size, int):
+        begin, size = part.begin, part.size
+    else:
+        begin = tf.where(part.size > 0, part.begin, 0)
+        size = tf.maximum(part.size, 1)
+    return tf.nest.map_structure(
+        lambda leaf: None if leaf is None else leaf[begin : begin + size], batch
+    )
+
+
+def _first(outputs: Any, part: _Part) -> Any:  # noqa: ANN401 - a structure of tensors
+    """The outputs that count: none of a part that is empty."""
+    return tf.nest.map_structure(lambda leaf: leaf[: part.size], outputs)
+
+
+def _on(device: str, values: Sequence[Any]) -> list[tf.Tensor]:
+    """Each value on a device, copied there once however often it is used."""
+    with tf.device(device):
+        return [tf.identity(value) for value in values]
+
+
+def _chained(state: Sequence[tf.Tensor], after: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """What a tower starts with: averages as they were; counters of random numbers go on.
+
+    Towers would else drop the same units. Nothing waits: a counter does not depend on samples.
+    """
+    pairs = zip(state, after, strict=True)
+    return [old if old.dtype.is_floating else new for old, new in pairs]
+
+
+def _summed(column: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:  # noqa: ANN401 - a tensor or slices
+    """One gradient or value of all towers, each by its share; None where no tower has it."""
+    if column[0] is None:
+        return None
+    if not isinstance(column[0], tf.IndexedSlices):
+        pairs = zip(column, shares, strict=True)
+        return tf.add_n([value * tf.cast(share, value.dtype) for value, share in pairs])
+    pairs = zip(column, shares, strict=True)
+    values = [one.values * tf.cast(share, one.values.dtype) for one, share in pairs]
+    indices = [one.indices for one in column]
+    return tf.IndexedSlices(tf.concat(values, 0), tf.concat(indices, 0), column[0].dense_shape)

@@ -1,0 +1,73 @@
+import csv
+import re
+
+import pytest
+from tensorflow_recording import ROOT, needs_tensorflow, run
+
+SCRIPT = ROOT / "scripts" / "rnn_batch_sweep.py"
+TRAINING = ROOT / "scripts" / "rnn_training.py"
+SMALL = ("--epochs", "3", "--samples", "128", "--length", "6")
+
+
+class TestSweep:
+    pytestmark = needs_tensorflow
+
+    def test_it_tells_accuracy_time_memory_and_speed_up_of_each_cell(self, tmp_path):
+        words = ("--models", "lstm", "--batch-sizes", "32", "--devices", "1,2", *SMALL)
+        done = run(SCRIPT, *words, "-o", tmp_path / "rnn")
+
+        assert done.returncode == 0, done.stderr[-2000:]
+        with (tmp_path / "rnn" / "results.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        one, two = rows
+        assert [(row["batch_size"], row["devices"]) for row in rows] == [("32", "1"), ("32", "2")]
+        # Two devices train as one does.
+        assert two["accuracy"] == one["accuracy"]
+        assert two["validation_accuracy"] == one["validation_accuracy"]
+        ratio = float(one["seconds"]) / float(two["seconds"])
+        assert float(two["speed_up"]) == pytest.approx(ratio)
+        assert (one["epochs"], two["epochs"]) == ("3.0", "3.0")
+        assert two["memory_mb_per_epoch"]
+
+
+class TestTraining:
+    pytestmark = needs_tensorflow
+
+    def test_early_stopping_says_at_which_accuracy_it_stopped(self):
+        words = ("--model", "gru", "--early-stopping", "1", "--epochs", "30", "--dropout", "0.5")
+        done = run(TRAINING, *words, "--layers", "2", "--samples", "64", "--length", "4")
+
+        assert done.returncode == 0, done.stderr[-2000:]
+        epochs = re.findall(r"validation (\S+), memory \d+\.\d MB", done.stdout)
+        assert 1 < len(epochs) < 30
+        assert f"stopped early, at validation accuracy {epochs[-1]}\n" in done.stdout
+        assert f"trained for {len(epochs)} epochs\n" in done.stdout
+
+    def test_a_batch_that_no_epoch_fills_is_refused(self):
+        done = run(TRAINING, "--samples", "10", "--batch-size", "64")
+
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == "rnn_training.py: 10 samples make no batch of 64\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "message"),
+    [
+        (TRAINING, ("--dropout", "1"), "expected a number of 0 or more and below 1, found 1"),
+        (TRAINING, ("--model", "rnn"), "argument --model: invalid choice: 'rnn'"),
+        (SCRIPT, ("--epochs", "0"), "expected a whole number of 1 or more, found 0"),
+    ],
+)
+def test_a_bad_argument_gets_one_line(script, words, message):
+    done = run(script, *words)
+
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert message in done.stderr
+
+
+def test_an_empty_axis_is_refused_before_anything_runs(tmp_path):
+    done = run(SCRIPT, "--batch-sizes", "", "-o", tmp_path / "rnn")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: the axis batch_size has no values\n")
+    assert not (tmp_path / "rnn").exists()
