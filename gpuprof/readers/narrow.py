@@ -32,19 +32,21 @@ def narrowed(values: Integers) -> Integers:
     least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
     for kind in _SMALLER:
         if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
-            return values.astype(kind)
+            return values.astype(kind, copy=False)
     return values
 
 
-def gathered(parts: Iterable[Mapping[str, npt.NDArray[Any]]]) -> dict[str, npt.NDArray[Any]]:
-    """The rows of all parts in the order of ``start_ns``, column by column.
+def narrowed_part(part: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Some rows, each column of the smallest type that holds its integers."""
+    return {n: v if v.dtype == np.bool_ else narrowed(v) for n, v in part.items()}
 
-    Each part is made narrow at once, so that a generator's parts are never all there in full.
-    """
+
+def gathered(parts: Iterable[Mapping[str, npt.NDArray[Any]]]) -> dict[str, npt.NDArray[Any]]:
+    """The rows of all parts in the order of ``start_ns``, column by column."""
     pieces = defaultdict(list)
     for part in parts:
         for name, values in part.items():
-            pieces[name].append(values if values.dtype == np.bool_ else narrowed(values))
+            pieces[name].append(values)
     if not pieces:
         return {}
     columns = {name: np.concatenate(pieces.pop(name)) for name in [*pieces]}

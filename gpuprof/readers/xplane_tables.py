@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof import cuda, schema
-from gpuprof.readers.narrow import Coded, coded, column, gathered
+from gpuprof.readers.narrow import Coded, coded, column, gathered, narrowed_part
 from gpuprof.readers.xplane_events import Batch, Flags, Integers, Lexicon, batches
 from gpuprof.xspace import Event, Line, Plane
 
@@ -99,13 +99,19 @@ class Activities:
 
     def __init__(self, gpus: Iterable[Plane]) -> None:
         self._names, self._contexts, self._details = Lexicon(), Lexicon(), Lexicon()
-        self._columns = gathered(part for plane in gpus for part in self._parts(plane))
+        read = (part for plane in gpus for part in self._read(plane))
+        self._parts = [*map(narrowed_part, read)]
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._columns.get("start_ns", ()))
+        return sum(len(part["start_ns"]) for part in self._parts)
 
-    def _parts(self, plane: Plane) -> Iterator[dict[str, Integers | Flags]]:
+    @cached_property
+    def _columns(self) -> dict[str, Integers]:
+        # Only when the file is no longer in memory.
+        return gathered(self._parts)
+
+    def _read(self, plane: Plane) -> Iterator[dict[str, Integers | Flags]]:
         for line in plane.lines:
             match = _STREAM.match(line.name)
             if match:
@@ -302,7 +308,8 @@ def _integer(text: str) -> int | None:
 
 def _api_calls(hosts: Iterable[Plane]) -> pa.Table:
     names = Lexicon()
-    columns = gathered(part for host in hosts for part in _calls(host, names))
+    read = (part for host in hosts for part in _calls(host, names))
+    columns = gathered([*map(narrowed_part, read)])
     every = np.arange(len(columns.get("name", ())))
     found = _Chosen(columns, {"name": names.texts}, every)
     apis = found.names.mapped(lambda name: "runtime" if name.startswith("cuda") else "driver")
