@@ -74,6 +74,8 @@ class Schema:
         """
         for name in self.columns:
             self._check(table, name)
+        if not table.num_rows:
+            return self.empty()
         held = set(table.column_names)
         return table.select([n for n in self.columns if n in held and _holds(table.column(n))])
 

@@ -62,6 +62,28 @@ def column(values: Integers, is_known: Flags) -> pa.Array:
     return pa.array(values) if is_known.all() else pa.array(values, mask=~is_known)
 
 
+class Lexicon:
+    """Different texts, numbered in the order in which they are met, each held once."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts by their number."""
+        return [*self._codes]
+
+    def codes(self, texts: Iterable[str], count: int) -> Integers:
+        """The numbers of so many texts."""
+        found = (self._codes.setdefault(text, len(self._codes)) for text in texts)
+        return np.fromiter(found, np.int64, count)
+
+    def codes_of_keys(self, keys: Integers, text: Callable[[int], str]) -> Integers:
+        """The numbers of the texts that some keys stand for."""
+        different, places = np.unique(keys, return_inverse=True)
+        return self.codes(map(text, different.tolist()), len(different))[places]
+
+
 @dataclass(frozen=True)
 class Timed:
     """Times and correlation ids of many rows; -1 where a row has none."""

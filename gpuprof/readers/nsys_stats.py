@@ -47,12 +47,12 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: nsys found nothing of CUDA to print.
         CorruptFileError: A table breaks the rules of its format.
     """
-    data = _as_utf8(path, _bytes(path))
     try:
-        return _profile(path, nsys_stats_scan.scan(data))
+        # The text is no longer in memory when the tables are made of its cells.
+        return _profile(path, nsys_stats_scan.scan(_as_utf8(path, _bytes(path))))
     except FaultError as error:
-        line = data.count(b"\n", 0, error.offset) + 1 + error.lines
-        msg = f"{path}, line {line}: {error}"
+        before = _as_utf8(path, _bytes(path)).count(b"\n", 0, error.offset)
+        msg = f"{path}, line {before + 1 + error.lines}: {error}"
         raise CorruptFileError(msg, _MIXED) from error
 
 

@@ -3,9 +3,12 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+
+from gpuprof.readers.narrow import Integers, Lexicon, coded, narrowed
 
 # "Avg (ns)" is the column Avg in ns; "Time(%)" of old versions has no blank.
 _HEADER: Final = re.compile(r"^(?P<base>.*?)\s*(?:\((?P<unit>[A-Za-z%/]{1,8})\))?$")
@@ -27,11 +30,16 @@ _MARKS: Final = (
     {"Start", "Duration", "Name"},
 )
 _BLANK: Final = ("", "-", "None")
+# Columns of traces in which hardly two cells are the same.
+_OF_EACH: Final = frozenset({"Start", "Duration", "CorrId"})
 
 
 @dataclass(frozen=True)
 class Column:
-    """Cells of one column, blank ones null, and the unit in its heading, if any."""
+    """Cells of one column, blank ones null, and the unit in its heading, if any.
+
+    Cells are texts, or a dictionary of texts where few of them are different.
+    """
 
     unit: str | None
     cells: pa.Array
@@ -77,6 +85,12 @@ class Block:
         """Rows, without the heading."""
         return len(next(iter(self.columns.values())).cells)
 
+    def different(self, name: str) -> list[str | None]:
+        """The different cells of a column."""
+        cells = self.column(name).cells
+        found: list[str | None] = getattr(cells, "dictionary", cells).to_pylist()
+        return found
+
     def texts(self, name: str) -> list[str | None]:
         """Cells of a column; all None where there is no such column."""
         if name not in self.columns:
@@ -104,14 +118,55 @@ class FaultError(ValueError):
         self.lines = lines
 
 
-def block(offset: int, headings: Sequence[str], columns: Sequence[pa.Array]) -> Block:
-    """A table from its headings and cells as printed."""
-    found: dict[str, Column] = {}
-    for heading, cells in zip(headings, columns, strict=True):
-        base, unit = _column_name(heading)
-        # The first of two columns of one name is the one that the reports document.
-        found.setdefault(base, Column(unit, _without_blanks(cells)))
-    return Block(offset, found, tuple(heading.strip() for heading in headings))
+class Cells:
+    """The cells of a table as they are read, piece by piece; blank ones are null.
+
+    Most columns have few different values, which are held once: a table takes a fraction of
+    what it takes as text.
+
+    Args:
+        headings: As printed.
+    """
+
+    def __init__(self, headings: Sequence[str]) -> None:
+        self._headings = headings
+        self._names = [_column_name(heading) for heading in headings]
+        self._lexicons = [Lexicon() for _ in headings]
+        self._pieces: list[list[Any]] = [[] for _ in headings]
+
+    def add(self, columns: Sequence[pa.Array]) -> None:
+        """Add a piece of the table: as many cells of each column."""
+        columns_of = zip(self._names, columns, self._lexicons, self._pieces, strict=True)
+        for (name, _), cells, lexicon, pieces in columns_of:
+            is_single = name in _OF_EACH
+            pieces.append(_without_blanks(cells) if is_single else _codes(cells, lexicon))
+
+    def block(self, offset: int) -> Block:
+        """The table, whose rows come after the line that begins at a byte."""
+        found: dict[str, Column] = {}
+        for (name, unit), lexicon, pieces in zip(
+            self._names, self._lexicons, self._pieces, strict=True
+        ):
+            # The first of two columns of one name is the one that the reports document.
+            found.setdefault(name, Column(unit, _together(name, lexicon, pieces)))
+        return Block(offset, found, tuple(heading.strip() for heading in self._headings))
+
+
+def _codes(cells: pa.Array, lexicon: Lexicon) -> Integers:
+    """Each cell's number in a lexicon; -1 for blank ones."""
+    coded_cells = cells.dictionary_encode()
+    texts = [text.strip() for text in coded_cells.dictionary.to_pylist()]
+    codes = lexicon.codes(texts, len(texts))
+    codes[[text in _BLANK for text in texts]] = -1
+    return narrowed(codes[coded_cells.indices.to_numpy()])
+
+
+def _together(name: str, lexicon: Lexicon, pieces: Sequence[Any]) -> pa.Array:
+    if name in _OF_EACH:
+        return pa.chunked_array(pieces, pa.string())
+    codes = np.concatenate([np.zeros(0, np.int8), *pieces])
+    texts = [None if text in _BLANK else text for text in lexicon.texts]
+    return coded(texts, codes).array(pa.string())
 
 
 def is_heading(headings: Sequence[str]) -> bool:

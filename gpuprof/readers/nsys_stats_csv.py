@@ -1,16 +1,17 @@
 """Tables for programs: ``--format csv`` and ``tsv``, and copies from the Nsight Systems window."""
 
+import csv
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.readers.nsys_stats_blocks import Block, FaultError, block, is_heading
-from gpuprof.readers.nsys_stats_text import line_end, text
+from gpuprof.readers.nsys_stats_blocks import Block, Cells, FaultError, is_heading
+from gpuprof.readers.nsys_stats_text import line_end, pieces, text
 
 _END: Final = re.compile(rb"\n[ \t]*(?=\n|\Z)|\n(?=Processing \[|SKIPPED: |NOTICE: )")
-_RAGGED: Final = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 
 
 def csv_block(data: bytes, start: int) -> tuple[Block | None, int]:
@@ -30,15 +31,26 @@ def csv_block(data: bytes, start: int) -> tuple[Block | None, int]:
         return None, end_of_heading
     match = _END.search(data, end_of_heading)
     end = match.start() if match else len(data)
-    rows = data[end_of_heading + 1 : end]
-    columns, is_cut = _columns(rows, delimiter, start, len(headings), is_last=match is None)
-    return replace(block(start, headings, columns), is_cut=is_cut), end
+    begin = min(end_of_heading + 1, end)
+    last = data.rfind(b"\n", begin, end) + 1 or begin
+    # Only a file's last line can be cut off.
+    is_cut = match is None and last < end and _ragged(data[last:end], delimiter, headings)
+    cells = Cells(headings)
+    lines = 0
+    for piece in pieces(data, begin, last if is_cut else end):
+        cells.add(_columns(piece, delimiter, (start, lines), len(headings)))
+        lines += piece.count(b"\n") + 1
+    return replace(cells.block(start), is_cut=is_cut), end
 
 
-def _columns(
-    rows: bytes, delimiter: str, start: int, width: int, *, is_last: bool
-) -> tuple[list[pa.Array], bool]:
-    """Cells by column, and whether the last row is cut off."""
+def _ragged(row: bytes, delimiter: str, headings: Sequence[str]) -> bool:
+    """Whether a line has another number of cells than the headings."""
+    cells = next(csv.reader([text(row)], delimiter=delimiter), headings)
+    return len(cells) != len(headings)
+
+
+def _columns(rows: bytes, delimiter: str, place: tuple[int, int], width: int) -> list[pa.Array]:
+    """Cells by column of rows that begin so many lines after the line at a byte."""
     ragged: list[tuple[int, int]] = []
 
     def note(row: "pa_csv.InvalidRow") -> str:
@@ -47,9 +59,10 @@ def _columns(
 
     from pyarrow import csv as pa_csv  # noqa: PLC0415 - recognising a file does not need it
 
+    start, lines = place
     names = [str(number) for number in range(width)]
     if not rows.strip():
-        return [pa.array([], pa.string())] * width, False
+        return [pa.array([], pa.string())] * width
     try:
         table = pa_csv.read_csv(
             pa.py_buffer(text(rows).encode()),
@@ -61,10 +74,8 @@ def _columns(
         )
     except pa.ArrowInvalid as error:
         raise FaultError(start, f"the table cannot be read as CSV: {error}") from error
-    lines = table.num_rows + len(ragged)
-    is_cut = is_last and len(ragged) == 1 and not rows.endswith(b"\n") and ragged[0][0] == lines
-    if ragged and not is_cut:
+    if ragged:
         number, cells = ragged[0]
         message = f"expected {width} cells as in the heading, found {cells}"
-        raise FaultError(start, message, number)
-    return [table.column(name).combine_chunks() for name in names], is_cut
+        raise FaultError(start, message, lines + number)
+    return [table.column(name).combine_chunks() for name in names]

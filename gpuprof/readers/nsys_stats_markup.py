@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pyarrow as pa
 
-from gpuprof.readers.nsys_stats_blocks import Block, FaultError, block, is_heading
+from gpuprof.readers.nsys_stats_blocks import Block, Cells, FaultError, is_heading
 from gpuprof.readers.nsys_stats_text import text
 
 
@@ -33,12 +33,13 @@ def json_block(data: bytes, start: int) -> tuple[Block | None, int]:
     if not rows or not all(isinstance(row, dict) for row in rows) or not is_heading([*rows[0]]):
         return None, end
     headings = [*rows[0]]
-    columns = [pa.array([_cell(row.get(key)) for row in rows], pa.string()) for key in headings]
-    return replace(block(start, headings, columns), has_lines=False), end
+    cells = Cells(headings)
+    cells.add([pa.array([_cell(row.get(key)) for row in rows], pa.string()) for key in headings])
+    return replace(cells.block(start), has_lines=False), end
 
 
-def _cell(value: object) -> str | None:
-    return None if value is None else str(value)
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)
 
 
 def html_block(data: bytes, start: int) -> tuple[Block | None, int]:
@@ -60,10 +61,11 @@ def html_block(data: bytes, start: int) -> tuple[Block | None, int]:
     headings, *rows = parser.rows
     if any(len(row) != len(headings) for row in rows):
         raise FaultError(start, "a row of the HTML table has another number of cells")
-    columns = [
-        pa.array([row[number] for row in rows], pa.string()) for number in range(len(headings))
-    ]
-    return replace(block(start, headings, columns), has_lines=False), end
+    cells = Cells(headings)
+    cells.add(
+        [pa.array([row[number] for row in rows], pa.string()) for number in range(len(headings))]
+    )
+    return replace(cells.block(start), has_lines=False), end
 
 
 class _Table(HTMLParser):

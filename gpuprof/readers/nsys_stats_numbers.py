@@ -124,7 +124,8 @@ def _separated(block: Block, names: tuple[str, ...], separators: str) -> Iterabl
         column = block.columns.get(name)
         if column is None or (names is not _FRACTIONS and column.unit not in ("ns", None)):
             continue
-        found = column.cells.filter(pc.match_substring_regex(column.cells, separators))
+        cells = getattr(column.cells, "dictionary", column.cells)
+        found = cells.filter(pc.match_substring_regex(cells, separators))
         yield from found.to_pylist()
 
 

@@ -160,9 +160,22 @@ class Numbers:
         Raises:
             FaultError: A cell is no number.
         """
+        column = self._block.column(name)
+        cells = column.cells
         try:
-            return read(self._block.column(name), self._style)
+            if not isinstance(cells, pa.DictionaryArray):
+                return read(column, self._style)
+            values = read(Column(column.unit, cells.dictionary), self._style)
+            return pa.DictionaryArray.from_arrays(cells.indices, values)
         except ValueError as error:
-            row = error.row if isinstance(error, NumberError) else -1
+            row = _first_row(cells, error.row) if isinstance(error, NumberError) else -1
             lines = row + 1 if self._block.has_lines else 0
             raise FaultError(self._block.offset, f"{error} under {name}", lines) from error
+
+
+def _first_row(cells: pa.Array, place: int) -> int:
+    """The row of a cell; of one of the different cells of a column, its first row."""
+    if not isinstance(cells, pa.DictionaryArray):
+        return place
+    codes: list[int | None] = cells.indices.to_pylist()
+    return codes.index(place)

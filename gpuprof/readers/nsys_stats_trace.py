@@ -1,7 +1,8 @@
 """Activities and API calls one by one, from ``cuda_gpu_trace`` and ``cuda_api_trace``."""
 
-from collections.abc import Mapping
-from typing import Final
+import re
+from collections.abc import Callable
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from gpuprof.readers.nsys_stats_runs import Part
 from gpuprof.units import NS_PER_S
 
 _MEMORY_KINDS: Final = {kind.replace("_", " "): kind for kind in cuda.NSYS_MEMORY_KINDS.values()}
+_DEVICE: Final = re.compile(r"\(([0-9]{1,18})\)$")
 _COUNTS: Final = {
     "correlation_id": "CorrId",
     "context_id": "Ctx",
@@ -43,31 +45,28 @@ def gpu_tables(part: Part) -> dict[str, pa.Table]:
     import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
 
     names = part.block.column("Name").cells
-    labels = [name for name in pc.unique(names).to_pylist() if name is not None]
-    kinds = _mapped(names, {label: cuda.memcpy_kind(label) for label in labels})
-    is_memset = pc.is_in(names, pa.array(filter(cuda.is_memset, labels), pa.string()))
+    kinds = _each(names, cuda.memcpy_kind, pa.string())
+    is_memset = _each(names, cuda.is_memset, pa.bool_()).dictionary_decode()
     found = _activities(part).append_column("memcpy_kind", kinds)
-    is_copy = pc.is_valid(kinds)
+    is_copy = pc.is_valid(kinds.dictionary_decode())
+    is_memset = pc.fill_null(is_memset, fill_value=False)
     return {
-        "kernels": _conform(schema.KERNELS, found, pc.invert(pc.or_(is_copy, is_memset))),
-        "memcpys": _conform(schema.MEMCPYS, _with_path(found), is_copy),
-        "memsets": _conform(schema.MEMSETS, found, is_memset),
+        "kernels": _narrow(schema.KERNELS, found, pc.invert(pc.or_(is_copy, is_memset))),
+        "memcpys": _narrow(schema.MEMCPYS, _with_path(found), is_copy),
+        "memsets": _narrow(schema.MEMSETS, found, is_memset),
     }
 
 
 def _activities(part: Part) -> pa.Table:
-    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
-
     block, numbers = part.block, Numbers(part.block, part.style)
     start, end = _span(part, numbers)
-    device = pc.extract_regex(block.column("Device").cells, r"\((?P<id>\d+)\)$")
     sources = _memory_kinds(block.column("SrcMemKd"))
     return pa.table(
         {
             "start_ns": start,
             "end_ns": end,
             "name": block.column("Name").cells,
-            "device_id": pc.struct_field(device, "id").cast(pa.int64()),
+            "device_id": _each(block.column("Device").cells, _device_id, pa.int64()),
             "src_memory_kind": sources,
             "dst_memory_kind": _memory_kinds(block.column("DstMemKd")),
             "memory_kind": sources,
@@ -75,6 +74,11 @@ def _activities(part: Part) -> pa.Table:
             **{name: numbers.array(_in_bytes, printed) for name, printed in _SIZES.items()},
         }
     )
+
+
+def _device_id(label: str) -> int | None:
+    match = _DEVICE.search(label)
+    return int(match[1]) if match else None
 
 
 def _span(part: Part, numbers: Numbers) -> tuple[pa.Array, pa.Array]:
@@ -93,19 +97,16 @@ def _in_bytes(column: Column, style: Style) -> pa.Array:
 
 
 def _memory_kinds(column: Column) -> pa.Array:
-    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
-
-    words = pc.unique(column.cells).to_pylist()
-    named = {w: _MEMORY_KINDS.get(w.lower(), cuda.UNKNOWN) for w in words if w is not None}
-    return _mapped(column.cells, named)
+    return _each(
+        column.cells, lambda word: _MEMORY_KINDS.get(word.lower(), cuda.UNKNOWN), pa.string()
+    )
 
 
-def _mapped(cells: pa.Array, words: Mapping[str, str | None]) -> pa.Array:
-    """Each cell's word; null where it has none."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
-
-    found = pc.index_in(cells, pa.array([*words], pa.string()))
-    return pa.array([*words.values()], pa.string()).take(found)
+def _each(cells: pa.Array, meaning: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
+    """What each cell means, found once for each different one; null where it has no meaning."""
+    few = cells.dictionary_encode()
+    meanings = [None if cell is None else meaning(cell) for cell in few.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(few.indices, pa.array(meanings, kind))
 
 
 def _with_path(found: pa.Table) -> pa.Table:
@@ -127,13 +128,14 @@ def _with_path(found: pa.Table) -> pa.Table:
     return found.append_column("path", pc.if_else(is_staged, pa.scalar("staged", text), direct))
 
 
-def _conform(spec: schema.Schema, found: pa.Table, chosen: pa.ChunkedArray) -> pa.Table:
+def _narrow(spec: schema.Schema, found: pa.Table, chosen: pa.ChunkedArray) -> pa.Table:
     import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
 
     # A row without a time, such as one that was never finished, is no activity.
     whole = pc.and_(pc.is_valid(found.column("end_ns")), pc.is_valid(found.column("name")))
-    rows = found.filter(pc.and_(chosen, whole))
-    return spec.conform(rows.sort_by("start_ns"))
+    rows = spec.narrow(found.filter(pc.and_(chosen, whole)))
+    starts = rows.column("start_ns").to_numpy()
+    return rows if (starts[1:] >= starts[:-1]).all() else rows.sort_by("start_ns")
 
 
 def has_no_clock(tables: dict[str, pa.Table]) -> bool:
@@ -158,19 +160,19 @@ def api_calls(part: Part) -> pa.Table:
 
     block, numbers = part.block, Numbers(part.block, part.style)
     (start, end), names = _span(part, numbers), block.column("Name").cells
-    is_runtime = pc.starts_with(names, "cuda")
+    api = _each(names, lambda n: "runtime" if n.startswith("cuda") else "driver", pa.string())
     found = pa.table(
         {
             "start_ns": start,
             "end_ns": end,
             "name": names,
-            "api": pc.if_else(is_runtime, "runtime", "driver"),
+            "api": api,
             "correlation_id": numbers.array(counted, "CorrId"),
             "process_id": numbers.array(counted, "Pid"),
             "thread_id": numbers.array(counted, "Tid"),
         }
     )
-    return _conform(schema.API_CALLS, found, pc.is_valid(names))
+    return _narrow(schema.API_CALLS, found, pc.is_valid(names))
 
 
 def sums(tables: dict[str, pa.Table]) -> list[Row]:
@@ -187,13 +189,17 @@ def _sums(activity_kind: str, table: pa.Table, name: str) -> list[Row]:
     import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
 
     has_bytes = "bytes" in table.column_names
-    label = table.column(name) if activity_kind != "memset" else ["memset"] * table.num_rows
+    label = [activity_kind] * table.num_rows
+    if activity_kind != "memset":
+        label = table.column(name).cast(pa.string())
     durations = pc.subtract(table.column("end_ns"), table.column("start_ns"))
     found = pa.table(
         {
             "name": label,
             "ns": durations,
-            "bytes": table.column("bytes") if has_bytes else pa.nulls(table.num_rows, pa.int64()),
+            "bytes": table.column("bytes").cast(pa.int64())
+            if has_bytes
+            else pa.nulls(table.num_rows, pa.int64()),
         },
         schema=pa.schema({"name": pa.string(), "ns": pa.int64(), "bytes": pa.int64()}),
     )

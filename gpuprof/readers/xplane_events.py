@@ -6,17 +6,16 @@ second ones, and so on, each in a few operations on whole arrays. A batch is sma
 processor's cache, and only the values that are asked for are looked into.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.readers.narrow import Flags, Integers, Lexicon
 from gpuprof.xspace import PS_PER_NS, Line, Plane, WireError
 
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 _Octets = npt.NDArray[np.uint8]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -76,28 +75,6 @@ class _Messages:
         """Those with one of these keys."""
         chosen = _may_have(self.octets, self.begin, kinds)
         return replace(self, begin=self.begin[chosen], end=self.end[chosen])
-
-
-class Lexicon:
-    """Different texts, numbered in the order in which they are met, each held once."""
-
-    def __init__(self) -> None:
-        self._codes: dict[str, int] = {}
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts by their number."""
-        return [*self._codes]
-
-    def codes(self, texts: Iterator[str], count: int) -> Integers:
-        """The numbers of so many texts."""
-        found = (self._codes.setdefault(text, len(self._codes)) for text in texts)
-        return np.fromiter(found, np.int64, count)
-
-    def codes_of_keys(self, keys: Integers, text: Callable[[int], str]) -> Integers:
-        """The numbers of the texts that some keys stand for."""
-        different, places = np.unique(keys, return_inverse=True)
-        return self.codes(map(text, different.tolist()), len(different))[places]
 
 
 class Batch:

@@ -14,8 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof import cuda, schema
-from gpuprof.readers.narrow import Coded, coded, column, gathered, narrowed_part
-from gpuprof.readers.xplane_events import Batch, Flags, Integers, Lexicon, batches
+from gpuprof.readers.narrow import (
+    Coded,
+    Flags,
+    Integers,
+    Lexicon,
+    coded,
+    column,
+    gathered,
+    narrowed_part,
+)
+from gpuprof.readers.xplane_events import Batch, batches
 from gpuprof.xspace import Event, Line, Plane
 
 MEMCPY_KINDS: Final = {

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import test_nsys_stats as stats
 import test_nvprof_trace as nvprof
 from xspaces import entry, field
 
@@ -71,6 +72,31 @@ def _nvprof_log(size):
     return log + b"==1== Profiling result:\n" + head + row
 
 
+def _nsys_csv(size):
+    head, row = stats.TRACE.splitlines(keepends=True)[:2]
+    start, duration, _, rest = row.split(",", 3)
+    rows = (lambda n: f"{int(start) + 3 * n},{int(duration) + n % 999},{n},{rest}",)
+    return _repeated(head, rows, size)
+
+
+def _nsys_columns(size):
+    """The same in columns: dashes as wide as the cells, and names of some length."""
+    headings = ("Start (ns)", "Duration (ns)", "CorrId", *(f"Grd{a}" for a in "XYZ"))
+    headings += ("Bytes (MB)", "SrcMemKd", "DstMemKd", "Device", "Ctx", "Strm", "Name")
+    widths = (12, 13, 8, 5, 5, 5, 10, 9, 9, 24, 4, 4, 60)
+    cells = ("128", "1", "1", "", "", "", "NVIDIA A100-SXM4 (0)", "1", "7")
+
+    def line(found):
+        return "  ".join(f"{c:^{w}}" for c, w in zip(found, widths, strict=True)) + "\n"
+
+    def row(number):
+        name = f"void layer_{number % 97}<float, (int)128>(float *, const float *)"
+        return line((str(9 * number), str(7 + number % 999), str(number), *cells, name))
+
+    head = line(headings) + "  ".join("-" * width for width in widths) + "\n"
+    return _repeated(head, (row,), size)
+
+
 def _xplane(size):
     names = {1: b"correlation_id", 2: b"kernel_details", 3: b"regs:38 grid:160,1,1", 4: b"pct"}
     kinds = {number: b"void layer_%d<float>(float*)" % number for number in range(1, 98)}
@@ -102,6 +128,8 @@ def _xplane(size):
         pytest.param(_nvprof_text, ".txt", id="nvprof-trace-text"),
         pytest.param(_nvprof_csv, ".csv", id="nvprof-trace-csv"),
         pytest.param(_nvprof_log, ".log", id="nvprof-log"),
+        pytest.param(_nsys_csv, ".csv", id="nsys-trace-csv"),
+        pytest.param(_nsys_columns, ".txt", id="nsys-trace-columns"),
         pytest.param(_xplane, ".xplane.pb", id="xplane"),
     ],
 )
