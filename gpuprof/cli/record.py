@@ -14,6 +14,7 @@ from gpuprof.launch.contract import Program
 from gpuprof.launch.printed import printed_command
 from gpuprof.launch.program import executable, module, script
 from gpuprof.launch.recording import Options, Outcome, record
+from gpuprof.launch.repeating import RECORDED, Repeats, record_repeatedly
 from gpuprof.launch.window import Window
 
 
@@ -59,6 +60,19 @@ class _Command(click.Command):
     callback=time_in_ns,
     help="Stop a program that runs longer, as 90s or 1.5s: as Ctrl-C does, then harder.",
 )
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Record N runs, and N without a recorder between them, which tell what recording costs.",
+)
+@click.option(
+    "--warmup",
+    type=click.IntRange(0),
+    default=0,
+    metavar="K",
+    help="With --repeat: K runs before these, of which nothing is kept.",
+)
 @window_options
 @click.option(
     "--print-command",
@@ -78,6 +92,8 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     force: bool,
     timeout_ns: int | None,
     is_printed: bool,
+    repeat: int | None,
+    warmup: int,
     window: Window,
     as_module: bool,
     as_executable: bool,
@@ -105,8 +121,10 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
         click.echo(printed_command(recorder, program, folder, window, RECORDERS))
         return 0
     options = Options(recorder, variant, folder, force, timeout_ns, window)
-    outcome = record(program, options, _say)
-    return _tell(outcome)
+    if repeat is None and not warmup:
+        return _tell(record(program, options, _say))
+    outcome = record_repeatedly(program, options, Repeats(repeat or 1, warmup), _say)
+    return _tell(outcome, f"{RECORDED}-1")
 
 
 def _program(words: tuple[str, ...], *, as_module: bool, as_executable: bool) -> Program:
@@ -115,8 +133,13 @@ def _program(words: tuple[str, ...], *, as_module: bool, as_executable: bool) ->
     return (executable if as_executable else script)(words[0], words[1:])
 
 
-def _tell(outcome: Outcome) -> int:
-    """Say how it went on stderr, which is not the program's output, and pass its status on."""
+def _tell(outcome: Outcome, first: str = "") -> int:
+    """Say how it went on stderr, which is not the program's output, and pass its status on.
+
+    Args:
+        outcome: What was recorded.
+        first: Of several runs in its folder, the one to look at.
+    """
     folder, manifest = outcome
     for warning in manifest.warnings:
         _say(f"Warning: {warning}")
@@ -126,7 +149,7 @@ def _tell(outcome: Outcome) -> int:
         _say(f"Warning: {manifest.nothing_recorded}")
         _say(f"Its output is in {folder}")
     else:
-        _say(f"Recorded in {folder}\nNext: gpuprof report {shlex.quote(str(folder))}")
+        _say(f"Recorded in {folder}\nNext: gpuprof report {shlex.quote(str(folder / first))}")
     return manifest.exit_status or 0
 
 

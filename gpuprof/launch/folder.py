@@ -6,7 +6,7 @@ from typing import Final
 
 from gpuprof.errors import OutputError
 from gpuprof.launch.contract import Program
-from gpuprof.manifest import is_run
+from gpuprof.manifest import is_run, repeats
 
 DEFAULT_PARENT: Final = "gpuprof-runs"
 
@@ -37,7 +37,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
     if not force:
         msg = f"{folder} exists already"
         raise OutputError(msg, "Choose another folder with -o, or replace it with --force.")
-    if not is_run(folder) and any(folder.iterdir()):
+    if not (is_run(folder) or repeats(folder)) and any(folder.iterdir()):
         msg = f"{folder} holds no recording, and --force replaces nothing else"
         raise OutputError(msg, "Choose another folder with -o.")
 

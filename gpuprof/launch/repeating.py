@@ -1,0 +1,148 @@
+"""Repeat a run, with runs without a profiler in between, so that its overhead is known.
+
+A folder of repeats holds ``run-1``, ``run-2``, ..., which compare as runs of one variant, and
+``plain-1``, ``plain-2``, ...: the same program without a recorder. Which of each two comes first
+alternates, so that a machine that warms up or slows down favours neither.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from gpuprof.launch import RECORDERS, unrecorded
+from gpuprof.launch.choice import chosen
+from gpuprof.launch.contract import Program, Recorder
+from gpuprof.launch.folder import check_folder, default_folder, make_folder
+from gpuprof.launch.recording import Options, Outcome, record
+from gpuprof.launch.window import WHOLE
+from gpuprof.manifest import Manifest, finish_manifest, read_manifest
+
+RECORDED: Final = "run"
+PLAIN: Final = "plain"
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How often.
+
+    Args:
+        count: Recorded runs, and as many plain ones.
+        warmups: Plain runs before them, of which nothing is kept.
+    """
+
+    count: int
+    warmups: int = 0
+
+
+def record_repeatedly(
+    program: Program,
+    options: Options,
+    repeats: Repeats,
+    say: Callable[[str], None],
+    recorders: tuple[Recorder, ...] = RECORDERS,
+) -> Outcome:
+    """Record a program several times into one folder.
+
+    Stops at the first run that fails; what was recorded until then is kept.
+
+    Returns:
+        The folder of all runs, and the manifest of the last one.
+
+    Raises:
+        GpuprofError: As of `record`.
+    """
+    recorder, _ = chosen(options.recorder, program, recorders)
+    folder = options.folder or default_folder(program, options.variant)
+    check_folder(folder, force=options.force)
+    make_folder(folder)
+    variant = options.variant or folder.resolve().name
+    own = replace(options, recorder=recorder.name, variant=variant, force=False)
+    for number in range(1, repeats.warmups + 1):
+        say(f"Warm-up {number} of {repeats.warmups}")
+        outcome = _warm_up(program, own, say)
+        if outcome.manifest.exit_status:
+            return Outcome(folder, outcome.manifest)
+    for kind, number in _order(repeats.count):
+        say(f"{_TITLES[kind]} {number} of {repeats.count}")
+        place = replace(own, folder=folder / f"{kind}-{number}")
+        outcome = _one(program, place, kind, say, recorders)
+        if outcome.manifest.exit_status:
+            break
+    last = _with_overhead(folder)
+    return Outcome(folder, last if last and not outcome.manifest.exit_status else outcome.manifest)
+
+
+_TITLES: Final = {RECORDED: "Recorded run", PLAIN: "Plain run"}
+
+
+def _order(count: int) -> Iterator[tuple[str, int]]:
+    for number in range(1, count + 1):
+        pair = (PLAIN, RECORDED) if number % 2 else (RECORDED, PLAIN)
+        yield from ((kind, number) for kind in pair)
+
+
+def _one(
+    program: Program,
+    options: Options,
+    kind: str,
+    say: Callable[[str], None],
+    recorders: tuple[Recorder, ...],
+) -> Outcome:
+    if kind == RECORDED:
+        return record(program, options, say, recorders)
+    plain = replace(options, recorder=unrecorded.RECORDER.name, window=WHOLE)
+    return record(program, plain, _nothing, (unrecorded.RECORDER,))
+
+
+def _warm_up(program: Program, options: Options, say: Callable[[str], None]) -> Outcome:
+    parent = tempfile.mkdtemp(prefix="gpuprof-warm-up-")
+    try:
+        return _one(program, replace(options, folder=Path(parent) / PLAIN), PLAIN, say, ())
+    finally:
+        shutil.rmtree(parent, ignore_errors=True)
+
+
+def _nothing(_: str) -> None:
+    """Say nothing: a run without a recorder is announced already."""
+
+
+def _with_overhead(folder: Path) -> Manifest | None:
+    """Write into every recorded run what recording cost; the last manifest, None if unknown."""
+    ended = {kind: _manifests(folder, kind) for kind in (RECORDED, PLAIN)}
+    told = overhead(list(ended[RECORDED].values()), list(ended[PLAIN].values()))
+    if told is None:
+        return None
+    for place, manifest in ended[RECORDED].items():
+        last = replace(manifest, warnings=(*manifest.warnings, told))
+        finish_manifest(place, last)
+    return last
+
+
+def _manifests(folder: Path, kind: str) -> dict[Path, Manifest]:
+    """Those that ended well, in their order."""
+    places = sorted(folder.glob(f"{kind}-*"), key=lambda p: int(p.name.partition("-")[2]))
+    found = {place: read_manifest(place) for place in places}
+    return {place: manifest for place, manifest in found.items() if not manifest.exit_status}
+
+
+def overhead(recorded: Sequence[Manifest], plain: Sequence[Manifest]) -> str | None:
+    """What recording cost, in a sentence; None where there is nothing to compare.
+
+    Of the marked epochs where there are some, else of whole runs, which start and end with the
+    profiler's own work.
+    """
+    for name, unit in (("seconds_per_epoch", "an epoch"), ("wall_seconds", "the whole run")):
+        own, others = (
+            [getattr(m, name) for m in ms if getattr(m, name)] for ms in (recorded, plain)
+        )
+        if own and others:
+            return (
+                f"Recording makes {unit} {median(own) / median(others):.2f} times as long: "
+                f"{median(own):.3f} s against {median(others):.3f} s (medians of {len(own)} and "
+                f"{len(others)} runs)."
+            )
+    return None

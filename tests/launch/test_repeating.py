@@ -1,0 +1,133 @@
+"""Several runs in one folder, with plain ones in between that tell what recording costs."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from commands import DUAL, SINGLE
+
+from gpuprof.comparisons.variants import runs_of
+from gpuprof.launch.repeating import overhead
+from gpuprof.manifest import Manifest, repeats
+
+GPUPROF = [sys.executable, str(Path(__file__).with_name("plain_gpuprof.py"))]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+# Appends who ran to a file; twice as slow where the recorder of tests says that it is there.
+SCRIPT = """
+import os, sys, time, gpuprof
+recorded = "FOLDER" in os.environ
+with open(sys.argv[1], "a") as file: file.write("r" if recorded else "p")
+for _ in range(2):
+    with gpuprof.epoch(): time.sleep(0.2 if recorded else 0.1)
+fails = os.path.exists("fail-at-%d" % os.path.getsize(sys.argv[1]))
+raise SystemExit(5 if fails else 0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text(SCRIPT)
+
+
+def record(*options, recorder="wrapped", folder="runs"):
+    return subprocess.run(
+        [*GPUPROF, "record", "--recorder", recorder, "-o", folder, *options, "script.py", "order"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=ENVIRONMENT,
+        check=False,
+    )
+
+
+def names(folder="runs"):
+    return sorted(p.name for p in Path(folder).iterdir())
+
+
+def test_recorded_and_plain_runs_alternate_and_tell_the_overhead():
+    done = record("--repeat", "3", "--warmup", "2", "--variant", "dual")
+
+    assert done.returncode == 0, done.stderr
+    assert Path("order").read_text() == "pp" + "pr" + "rp" + "pr"
+    assert names() == ["plain-1", "plain-2", "plain-3", "run-1", "run-2", "run-3"]
+    kept = [json.loads(Path(f"runs/run-{n}/manifest.json").read_text()) for n in (1, 2, 3)]
+    assert {m["variant"] for m in kept} == {"dual"}
+    [said] = {m["warnings"][-1] for m in kept}
+    ratio = float(said.split(" times")[0].split()[-1])
+    assert said.startswith("Recording makes an epoch ")
+    assert said.endswith("(medians of 3 and 3 runs).")
+    assert 1.5 < ratio < 2.5
+    assert f"Warning: {said}" in done.stderr
+    assert done.stderr.endswith("Recorded in runs\nNext: gpuprof report runs/run-1\n")
+
+
+def test_the_folder_is_one_variant_of_several_runs():
+    record("--repeat", "2", recorder="plain")
+
+    assert [p.name for p in repeats(Path("runs"))] == ["run-1", "run-2"]
+    assert [p.origin.variant for p in runs_of("runs")] == ["runs", "runs"]
+    done = subprocess.run(
+        [*GPUPROF, "compare", "runs", DUAL],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert SINGLE not in done.stdout
+
+
+def test_a_run_that_fails_ends_the_repeats_and_what_was_recorded_stays():
+    Path("fail-at-3").touch()
+    done = record("--repeat", "3", recorder="plain")
+
+    assert done.returncode == 5
+    assert Path("order").read_text() == "ppp"
+    assert names() == ["plain-1", "run-1", "run-2"]
+
+
+def test_a_failing_warm_up_ends_it_before_anything_is_recorded():
+    Path("fail-at-1").touch()
+    done = record("--repeat", "3", "--warmup", "1", recorder="plain")
+
+    assert done.returncode == 5
+    assert names() == []
+
+
+def test_a_folder_of_repeats_is_replaced_by_force_alone():
+    record("--repeat", "2", recorder="plain")
+    again = record("--repeat", "1", recorder="plain")
+    forced = record("--repeat", "1", "--force", recorder="plain")
+
+    assert (again.returncode, forced.returncode) == (1, 0)
+    assert names() == ["plain-1", "run-1"]
+
+
+RUN = Manifest("nsys", "a", ("x",), "2026-01-02T03:04:05+00:00", wall_seconds=6.0)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "plain", "said"),
+    [
+        ([], [], None),
+        ([RUN], [], None),
+        (
+            [RUN],
+            [replace(RUN, wall_seconds=4.0), replace(RUN, wall_seconds=2.0)],
+            "the whole run 2.00 times as long: 6.000 s against 3.000 s (medians of 1 and 2 runs).",
+        ),
+        (
+            [replace(RUN, seconds_per_epoch=1.5)],
+            [replace(RUN, seconds_per_epoch=1.2)],
+            "an epoch 1.25 times as long: 1.500 s against 1.200 s (medians of 1 and 1 runs).",
+        ),
+    ],
+)
+def test_overhead_is_that_of_epochs_where_they_are_marked(recorded, plain, said):
+    assert overhead(recorded, plain) == (said and f"Recording makes {said}")
