@@ -131,6 +131,13 @@ def say_ns(value: float | None) -> str:
     return _scaled(value, _TIME_UNITS, _four_digits)
 
 
+def say_binary_bytes(value: int) -> str:
+    """Bytes in a sentence where sizes are powers of two: ``64 KiB``."""
+    steps = tuple((name, size) for name, size in _BINARY_BYTES.items() if "i" in name or size == 1)
+    unit, size = max((step for step in steps if step[1] <= max(value, 1)), key=lambda step: step[1])
+    return f"{value / size:,.4g} {unit}"
+
+
 def say_rate(value: float | None) -> str:
     """Bytes per second in a sentence: ``4.458 GB/s``; ``n/a`` where unknown."""
     return format_rate(value)

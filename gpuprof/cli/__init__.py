@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, str]] = {
     "doctor": "gpuprof.cli.doctor:command",
     "sweep": "gpuprof.cli.sweep:command",
     "plot": "gpuprof.cli.plot:command",
+    "view": "gpuprof.cli.view:command",
     "formats": "gpuprof.cli.formats:command",
     "convert": "gpuprof.cli.convert:command",
     "slice": "gpuprof.cli.slice:command",

@@ -1,15 +1,18 @@
 """``gpuprof compare``: variants of one program side by side."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from gpuprof.cli.further_outputs import further_outputs
 from gpuprof.cli.options import (
     chart_options,
     format_option,
     output_options,
+    page_option,
     page_options,
     progress,
 )
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
     help="Write the conditions of --fail-if as a JUnit file, which CI servers show as tests.",
 )
 @chart_options
+@page_option
 def command(  # noqa: PLR0913 - one parameter per option
     *,
     files: tuple[str, ...],
@@ -94,6 +98,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     junit: str | None,
     charts: tuple[str, ...],
     data_format: str | None,
+    page: str | None,
 ) -> None:
     """Compare recordings of one program in several variants, such as device placements.
 
@@ -110,10 +115,10 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.comparisons.gate import parse  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.charts.contract import COMPARISON  # noqa: PLC0415
-    from gpuprof.render.charts.drawing import drawing, named_chart  # noqa: PLC0415
     from gpuprof.render.charts.results import of_comparison  # noqa: PLC0415
     from gpuprof.render.contract import Page  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
+    from gpuprof.render.page.comparison import comparison_page  # noqa: PLC0415
 
     if junit is not None and not conditions:
         msg = "--junit needs conditions: give at least one by --fail-if."
@@ -121,19 +126,16 @@ def command(  # noqa: PLR0913 - one parameter per option
     gates = [parse(condition) for condition in conditions]
     seconds = {label: _seconds(label, text) for label, text in map(_pair, epoch_seconds)}
     target = prepare(output, is_forced=force)
-    drawings = [
-        drawing(*named_chart(chart, COMPARISON), data_format, is_forced=force) for chart in charts
-    ]
+    write_more = further_outputs(charts, data_format, page, COMPARISON, force=force)
     tests = None if junit is None else prepare(junit, is_forced=force)
     recordings = _recordings(files, [_pair(label) for label in labels])
     progress(f"Reading {len(recordings)} recordings ...")
     variants = labelled(recordings, baseline)
     result = comparison(variants, baseline, seconds, range_text=range_text, skip_steps=skip_steps)
     tables = ("kernels",) if is_kernels else None
-    page = Page(**page_options(output, is_wide=wide), tables=tables)
-    text = renderer_named(form).comparison(result, page)
-    for one in drawings:
-        one.draw(of_comparison(result))
+    room = Page(**page_options(output, is_wide=wide), tables=tables)
+    text = renderer_named(form).comparison(result, room)
+    write_more(lambda _: of_comparison(result), partial(comparison_page, result))
     target.write_text(text)
     _pass_gate(result, gates, tests)
 

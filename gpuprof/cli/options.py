@@ -153,3 +153,13 @@ def chart_data_option(command: _Command) -> _Command:
         type=click.Choice(("csv", "json")),
         help="Write what is drawn beside each picture, in base units.",
     )(command)
+
+
+def page_option(command: _Command) -> _Command:
+    """``--html``."""
+    return click.option(
+        "--html",
+        "page",
+        metavar="FILE",
+        help="Write all of it as a page for a browser, too: one file that needs no other.",
+    )(command)

@@ -1,14 +1,17 @@
 """``gpuprof report``: what one recording says."""
 
+from functools import partial
 from typing import Any
 
 import click
 
+from gpuprof.cli.further_outputs import further_outputs
 from gpuprof.cli.options import (
     chart_options,
     format_option,
     named,
     output_options,
+    page_option,
     page_options,
     part_options,
     progress,
@@ -29,6 +32,7 @@ from gpuprof.cli.options import (
     help="Show this table whole; repeat for more. --list names them.",
 )
 @chart_options
+@page_option
 @part_options
 @click.option("--per-step", "is_per_step", is_flag=True, help="The time of every training step.")
 @click.option("--all", "is_all", is_flag=True, help="Show every table whole.")
@@ -47,6 +51,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     is_per_step: bool,
     charts: tuple[str, ...],
     data_format: str | None,
+    page: str | None,
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> None:
     """Show where the time of one recording went: kernels, transfers by kind, memsets.
@@ -67,11 +72,11 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.charts.contract import RECORDING  # noqa: PLC0415
-    from gpuprof.render.charts.drawing import drawing, named_chart  # noqa: PLC0415
     from gpuprof.render.charts.results import of_recording  # noqa: PLC0415
     from gpuprof.render.contract import Page  # noqa: PLC0415
     from gpuprof.render.listing import analyses_text  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
+    from gpuprof.render.page.recording import recording_page  # noqa: PLC0415
     from gpuprof.reports import OVERVIEW, report  # noqa: PLC0415
 
     target = prepare(output, is_forced=force)
@@ -81,19 +86,16 @@ def command(  # noqa: PLR0913 - one parameter per option
     if not files:
         msg = "Missing argument 'FILE...'."
         raise click.UsageError(msg)
-    drawings = [
-        drawing(*named_chart(chart, RECORDING), data_format, is_forced=force) for chart in charts
-    ]
     chosen = (*tables, *(("steps",) if is_per_step else ()))
     if is_all:
         chosen = tuple(analysis.name for analysis in ANALYSES)
+    write_more = further_outputs(charts, data_format, page, RECORDING, force=force)
     progress(f"Reading {named(files)} ...")
     profile = part_of(read_profile(files, reader), **part)
     # People see an overview first; programs get everything.
     shown = None if form == "json" else OVERVIEW
     result = report(profile, chosen or shown)
-    page = Page(**page_options(output, is_wide=wide), tables=chosen or None)
-    text = renderer_named(form).report(result, page)
-    for one in drawings:
-        one.draw(of_recording(profile, one.chart))
+    room = Page(**page_options(output, is_wide=wide), tables=chosen or None)
+    text = renderer_named(form).report(result, room)
+    write_more(partial(of_recording, profile), partial(recording_page, profile, chosen))
     target.write_text(text)

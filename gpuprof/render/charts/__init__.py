@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
-from gpuprof.render.charts import matrix, timeline, variants
+from gpuprof.render.charts import copy_sizes, matrix, timeline, utilisation, variants, waterfall
 from gpuprof.render.charts.canvas import STYLE
 from gpuprof.render.charts.contract import Chart, Picture, Results
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 CHARTS: Final[tuple[Chart, ...]] = (
     timeline.CHART,
     matrix.CHART,
+    copy_sizes.CHART,
+    utilisation.CHART,
     variants.CHART,
+    waterfall.CHART,
 )
 
 

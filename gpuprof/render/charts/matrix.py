@@ -44,7 +44,7 @@ def _finding(rows: list[Row]) -> str:
 def draw(shown: Picture) -> "Figure":
     """A row per source, a column per destination; the darker, the more time."""
     rows = shown.rows.to_pylist()
-    ends = sorted({row[end] for row in rows for end in ("src", "dst")}, key=_place)
+    ends = sorted({row[end] for row in rows for end in ("src", "dst")}, key=place)
     cells = _cells(rows)
     largest = max(sum(row["total_ns"] for row in found) for found in cells.values())
     figure = canvas.new_figure(2.2 + _CELL_INCHES * len(ends))
@@ -63,15 +63,16 @@ def draw(shown: Picture) -> "Figure":
     axes.set(xlabel="to", ylabel="from")
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
-    axes.set_xticks([place - 0.5 for place in range(len(ends) + 1)], minor=True)
-    axes.set_yticks([place - 0.5 for place in range(len(ends) + 1)], minor=True)
+    borders = [number - 0.5 for number in range(len(ends) + 1)]
+    axes.set_xticks(borders, minor=True)
+    axes.set_yticks(borders, minor=True)
     axes.grid(which="minor", color="#CCCCCC", linewidth=0.6)
     figure.colorbar(image, label=f"time of copies [{unit}]", pad=0.01).outline.set_visible(False)
     canvas.state(figure, shown.finding)
     return figure
 
 
-def _place(end: str) -> tuple[int, int]:
+def place(end: str) -> tuple[int, int]:
     """The host first, devices by number, what is unknown last."""
     order = {"host": 0, "unknown": 2}.get(end, 1)
     return order, int(end.rpartition(" ")[2]) if order == 1 else 0
@@ -91,14 +92,14 @@ def _time(found: list[Row] | None, factor: float) -> float:
 
 
 def _write(
-    axes: "Axes", place: tuple[int, int], found: list[Row], largest: int, *, is_short: bool
+    axes: "Axes", where: tuple[int, int], found: list[Row], largest: int, *, is_short: bool
 ) -> None:
     total = sum(row["total_ns"] for row in found)
     lines = [say_ns(total)]
     if not is_short:
         lines += [_path_line(row, len(found)) for row in found]
     axes.text(
-        *place,
+        *where,
         "\n".join(lines),
         ha="center",
         va="center",

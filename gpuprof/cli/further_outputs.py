@@ -1,0 +1,44 @@
+"""Charts and the page beside what a command prints: checked before its work, written after it."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuprof.render.charts.contract import Chart, Results
+
+Write = Callable[["Callable[[Chart], Results]", Callable[[], str]], None]
+
+
+def further_outputs(
+    charts: Sequence[str], data_format: str | None, page: str | None, subject: str, *, force: bool
+) -> Write:
+    """Find the outputs of ``--chart``, ``--chart-data`` and ``--html`` writable.
+
+    Args:
+        charts: Values of ``--chart``.
+        data_format: That of ``--chart-data``.
+        page: That of ``--html``.
+        subject: What the charts are about.
+        force: Whether files that exist may be replaced.
+
+    Returns:
+        What writes them, given what each chart is drawn from, and what makes the page.
+
+    Raises:
+        GpuprofError: One cannot be written.
+    """
+    from gpuprof.render.charts.drawing import drawing, named_chart  # noqa: PLC0415 - start-up time
+    from gpuprof.render.output import prepare  # noqa: PLC0415
+
+    drawings = [
+        drawing(*named_chart(chart, subject), data_format, is_forced=force) for chart in charts
+    ]
+    target = prepare(page, is_forced=force) if page else None
+
+    def write(results_of: "Callable[[Chart], Results]", page_text: Callable[[], str]) -> None:
+        for one in drawings:
+            one.draw(results_of(one.chart))
+        if target is not None:
+            target.write_text(page_text())
+
+    return write

@@ -1,0 +1,95 @@
+"""How much of the time each device runs kernels or waits for transfers, slice by slice."""
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprof.render.charts import canvas
+from gpuprof.render.charts.contract import RECORDING, Chart, Picture, Results
+from gpuprof.units import say_share, time_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PANEL_INCHES: Final = 0.95
+_PERCENT: Final = 100
+
+Row = dict[str, Any]
+
+
+def picture(results: Results) -> Picture:
+    """The rows of `utilisation_over_time`."""
+    rows = results.table("utilisation_over_time")
+    return Picture(_finding(rows.to_pylist()), rows)
+
+
+def _finding(rows: list[Row]) -> str:
+    shares = {}
+    for device, mine in groupby(rows, key=lambda row: row["device_id"]):
+        slices = list(mine)
+        length = sum(row["end_ns"] - row["start_ns"] for row in slices)
+        shares[device] = sum(row["kernel_ns"] for row in slices) / length
+    if not shares:
+        return ""
+    least, most = (choose(shares, key=lambda device: shares[device]) for choose in (min, max))
+    said = f"{device_name(least)} runs kernels {say_share(shares[least])} of the time"
+    said = said[:1].upper() + said[1:]
+    return said if least == most else f"{said}, {device_name(most)} {say_share(shares[most])}"
+
+
+def device_name(device: int | None) -> str:
+    """A device for people."""
+    return "an unknown device" if device is None else f"device {device}"
+
+
+def draw(shown: Picture) -> "Figure":
+    """A panel per device: kernels, and on them the transfers that nothing hid."""
+    rows = shown.rows.to_pylist()
+    devices = {d: list(mine) for d, mine in groupby(rows, key=lambda row: row["device_id"])}
+    first, last = min(r["start_ns"] for r in rows), max(r["end_ns"] for r in rows)
+    factor, unit = time_axis(last - first)
+    figure = canvas.new_figure(1.6 + _PANEL_INCHES * len(devices))
+    panels = figure.subplots(len(devices), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    for (device, mine), axes in zip(devices.items(), panels, strict=True):
+        _draw_device(axes, mine, first, factor)
+        axes.set_ylabel(f"{device_name(device)}\n[%]", rotation=0, ha="right", va="center")
+    panels[0].set_ylim(0, _PERCENT)
+    panels[0].set_xlim(0, (last - first) / factor)
+    panels[-1].set_xlabel(f"time since the first activity [{unit}]")
+    canvas.state(figure, shown.finding)
+    canvas.explain(figure, list(panels))
+    return figure
+
+
+def _draw_device(axes: "Axes", rows: list[Row], first: int, factor: float) -> None:
+    edges = [(row["start_ns"] - first) / factor for row in rows]
+    edges.append((rows[-1]["end_ns"] - first) / factor)
+    lengths = [row["end_ns"] - row["start_ns"] for row in rows]
+    kernels = [_PERCENT * row["kernel_ns"] / n for row, n in zip(rows, lengths, strict=True)]
+    waits = [
+        _PERCENT * row["exposed_transfer_ns"] / n for row, n in zip(rows, lengths, strict=True)
+    ]
+    both = [kernel + wait for kernel, wait in zip(kernels, waits, strict=True)]
+    kernel_look, wait_look = canvas.KERNELS, canvas.PEER
+    axes.stairs(kernels, edges, fill=True, color=kernel_look.colour, label="runs kernels")
+    axes.stairs(
+        both,
+        edges,
+        baseline=kernels,
+        fill=True,
+        facecolor=wait_look.colour,
+        edgecolor=canvas.DARK,
+        hatch=wait_look.hatch,
+        linewidth=0.3,
+        label="waits for transfers",
+    )
+
+
+CHART: Final = Chart(
+    "utilisation",
+    "How much of the time each device runs kernels or waits for transfers",
+    RECORDING,
+    ("utilisation_over_time",),
+    picture,
+    draw,
+)

@@ -1,0 +1,166 @@
+"""From the baseline to each candidate, part by part: what the difference is made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from gpuprof.render.cells import clean, folded
+from gpuprof.render.charts import canvas
+from gpuprof.render.charts.contract import COMPARISON, Chart, Picture, Results
+from gpuprof.units import format_ns, say_ns, time_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TOTAL: Final = "total"
+SLOWER: Final = "worse"
+FASTER: Final = "better"
+LEGEND: Final = {TOTAL: "total", SLOWER: "takes longer", FASTER: "takes less"}
+_LOOKS: Final = {TOTAL: canvas.KERNELS, SLOWER: canvas.PEER, FASTER: canvas.HTOD}
+_NAMES: Final = {
+    "kernels_common": "same kernels",
+    "kernels_new": "new kernels",
+    "kernels_gone": "gone kernels",
+    "graphs": "CUDA graphs",
+    "local_copies": "local copies",
+    "unknown_copies": "unknown copies",
+    "PtoP_staged": "PtoP by the host",
+}
+_BASES: Final = {
+    "exposed": "time of each side's busiest device; what is hidden behind kernels costs nothing",
+    "sums": "sums over all devices: how much work, not how long it took",
+}
+# Parts that make less than this share of the greatest difference are one step.
+_SMALL: Final = 0.01
+_CUT_FROM: Final = 4
+_ROOM: Final = 0.5
+_STEP_INCHES: Final = 0.34
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One bar: from where to where it goes, and whether it is a total, slower or faster."""
+
+    name: str
+    kind: str
+    start_ns: int
+    end_ns: int
+
+    @property
+    def figure(self) -> str:
+        """A total's time, or a part's difference with its sign."""
+        if self.kind == TOTAL:
+            return format_ns(self.end_ns)
+        return (
+            f"{'+' if self.end_ns > self.start_ns else ''}{format_ns(self.end_ns - self.start_ns)}"
+        )
+
+
+def picture(results: Results) -> Picture:
+    """The rows of `split` on the better of its bases, under the comparison's headline."""
+    return Picture(results.headline, by_candidate_basis(results.table("split")))
+
+
+def by_candidate_basis(split: pa.Table) -> pa.Table:
+    """Each candidate's rows on the first of its bases: exposed times where they are known."""
+    rows = split.to_pylist()
+    chosen = {row["variant"]: row["basis"] for row in reversed(rows)}
+    return split.filter(
+        pa.array([chosen[row["variant"]] == row["basis"] for row in rows], pa.bool_())
+    )
+
+
+def basis_words(basis: str) -> str:
+    """What the times of a basis are."""
+    return _BASES.get(basis, basis)
+
+
+def steps(rows: Sequence[Row], baseline: str) -> list[Step]:
+    """The bars from a baseline to one candidate.
+
+    Args:
+        rows: Those of one candidate on one basis.
+        baseline: The baseline's name.
+    """
+    at = sum(row["baseline_ns"] for row in rows)
+    found = [Step(baseline, TOTAL, 0, at)]
+    least = _SMALL * max((abs(row["difference_ns"]) for row in rows), default=0)
+    shown = [row for row in rows if row["difference_ns"] and abs(row["difference_ns"]) >= least]
+    rest = sum(row["difference_ns"] for row in rows) - sum(row["difference_ns"] for row in shown)
+    parts = [(str(_NAMES.get(row["part"], row["part"])), row["difference_ns"]) for row in shown]
+    for name, difference in [*parts, *([("all others", rest)] if rest else [])]:
+        found.append(Step(name, SLOWER if difference > 0 else FASTER, at, at + difference))
+        at += difference
+    return [*found, Step(rows[0]["variant"], TOTAL, 0, at)]
+
+
+def axis_start(found: Sequence[Step]) -> float:
+    """Where an axis begins: at 0, or nearer where the totals would dwarf the differences."""
+    ends = [step.end_ns for step in found]
+    low, high = min(ends), max(ends)
+    return low - _ROOM * (high - low) if low > _CUT_FROM * (high - low) > 0 else 0.0
+
+
+def draw(shown: Picture) -> "Figure":
+    """A panel per candidate."""
+    panels = [list(rows) for _, rows in groupby(shown.rows.to_pylist(), key=lambda r: r["variant"])]
+    lines = [steps(rows, "baseline") for rows in panels]
+    figure = canvas.new_figure(1.4 + sum(0.7 + _STEP_INCHES * len(found) for found in lines))
+    heights = [len(found) + 1 for found in lines]
+    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for one, rows, found in zip(axes, panels, lines, strict=True):
+        _draw_steps(one, found, rows[0]["basis"])
+    canvas.state(figure, shown.finding)
+    canvas.explain(figure, list(axes))
+    return figure
+
+
+def _draw_steps(axes: "Axes", found: Sequence[Step], basis: str) -> None:
+    first = axis_start(found)
+    factor, unit = time_axis(max(step.end_ns for step in found))
+    for place, step in enumerate(found):
+        look = _LOOKS[step.kind]
+        low, high = sorted((max(step.start_ns, first), step.end_ns))
+        axes.barh(
+            place,
+            (high - low) / factor,
+            left=low / factor,
+            height=0.7,
+            color=look.colour,
+            hatch=look.hatch,
+            edgecolor=canvas.DARK,
+            linewidth=0.4,
+            label=LEGEND[step.kind],
+        )
+        axes.annotate(
+            step.figure,
+            (high / factor, place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+        )
+    names = [folded(clean(step.name), canvas.LABEL_WIDTH) for step in found]
+    axes.set_yticks(range(len(found)), names)
+    axes.set_ylim(len(found) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.margins(x=0.14)
+    axes.set_xlim(left=first / factor)
+    cut = f"; the axis begins at {say_ns(first)}" if first else ""
+    axes.set_xlabel(f"{basis_words(basis)} [{unit}]{cut}", fontsize=9)
+
+
+CHART: Final = Chart(
+    "waterfall",
+    "What the difference of each candidate to the baseline is made of",
+    COMPARISON,
+    ("split",),
+    picture,
+    draw,
+)

@@ -1,0 +1,136 @@
+"""The page of a comparison: the verdict first, then charts, tables and provenance."""
+
+from itertools import groupby
+from typing import Any, Final
+
+from gpuprof.comparisons import Comparison
+from gpuprof.comparisons.tables import (
+    COMPARABILITY,
+    DIFFERENCES,
+    FIGURES,
+    KERNELS,
+    OUTCOMES,
+    RUNS,
+    SPLIT,
+)
+from gpuprof.render.cells import clean
+from gpuprof.render.charts import waterfall
+from gpuprof.render.compared import comparison_grids
+from gpuprof.render.page.document import Document, html
+from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, stacked
+from gpuprof.render.page.tables import grid_table, page_table
+from gpuprof.schema import Schema
+from gpuprof.units import say_ns
+
+_LAYERS: Final = {
+    "kernel_ns": ("compute", "kernels"),
+    "peer_transfer_ns": ("peer", "PtoP"),
+    "htod_ns": ("htod", "HtoD"),
+    "dtoh_ns": ("dtoh", "DtoH"),
+    "managed_transfer_ns": ("managed", "managed memory"),
+    "local_copy_ns": ("local", "local copies"),
+    "memset_ns": ("memset", "memsets"),
+    "unknown_copy_ns": ("unknown", "unknown copies"),
+    "unlisted_gpu_activity_ns": ("idle", "not listed (implied)"),
+}
+_TABLES: Final[dict[str, tuple[Schema, str]]] = {
+    "kernels": (KERNELS, "What each kernel adds"),
+    "split": (SPLIT, "What the difference is made of"),
+    "comparability": (COMPARABILITY, "What else differs"),
+    "outcomes": (OUTCOMES, "Outcomes"),
+    "differences": (DIFFERENCES, "Differences of every figure"),
+    "figures": (FIGURES, "Every figure over its runs"),
+    "runs": (RUNS, "Every run"),
+}
+
+Row = dict[str, Any]
+
+
+def comparison_page(result: Comparison) -> str:
+    """A comparison as one HTML file."""
+    variants = result.variants.to_pylist()
+    labels = ", ".join(row["variant"] for row in variants)
+    return html(
+        Document(
+            title=f"{clean(labels)} - gpuprof",
+            heading=clean(f"Compared: {labels}; baseline {result.baseline}"),
+            verdict=_sentences(result.verdict),
+            figures=tuple(_figures(result, variants)),
+            tables=(
+                grid_table("overview", comparison_grids(result)[0], "Variants"),
+                *(
+                    page_table(name, title, table, schema.columns)
+                    for name, (schema, title) in _TABLES.items()
+                    if (table := getattr(result, name)).num_rows
+                ),
+            ),
+            notes=tuple(map(clean, result.notes)),
+            provenance=tuple(
+                (clean(row["variant"]), clean(f"{row['source']} ({row['tool']})"))
+                for row in variants
+            ),
+        )
+    )
+
+
+def _sentences(verdict: str) -> tuple[str, ...]:
+    first, point, rest = clean(verdict).partition(". ")
+    return (f"{first}.", rest) if point else (first,)
+
+
+def _figures(result: Comparison, variants: list[Row]) -> list[Figure]:
+    found = [_times(variants)] if any(row[m] for row in variants for m in _LAYERS) else []
+    return [*found, *_waterfalls(result)]
+
+
+def _times(variants: list[Row]) -> Figure:
+    bars = stacked(
+        [
+            (
+                row["variant"],
+                [(kind, row[metric]) for metric, (kind, _) in _LAYERS.items()],
+                next(filter(None, (row["gpu_activity_ns"], row["implied_gpu_activity_ns"])), None),
+            )
+            for row in variants
+        ],
+        dict(_LAYERS.values()),
+    )
+    return Figure(
+        "variants",
+        "Where each variant's GPU time goes",
+        "Sums over all devices: how much work of each kind there was, not how long it took.",
+        bars,
+        "bars",
+    )
+
+
+def _waterfalls(result: Comparison) -> list[Figure]:
+    """From the baseline to each candidate, a bar per part of the difference."""
+    rows = waterfall.by_candidate_basis(result.split).to_pylist()
+    candidates = [list(mine) for _, mine in groupby(rows, key=lambda row: row["variant"])]
+    return [_waterfall(result, number, mine) for number, mine in enumerate(candidates)]
+
+
+def _waterfall(result: Comparison, number: int, rows: list[Row]) -> Figure:
+    steps = waterfall.steps(rows, result.baseline)
+    first = waterfall.axis_start(steps)
+    cut = f" Bars begin at {say_ns(first)}." if first else ""
+    return Figure(
+        f"waterfall-{number}",
+        clean(f"From {result.baseline} to {rows[0]['variant']}"),
+        f"Per {result.unit}: {waterfall.basis_words(rows[0]['basis'])}.{cut}",
+        _steps(steps, first),
+        "bars",
+    )
+
+
+def _steps(steps: list[waterfall.Step], first: float) -> Bars:
+    scale = 100 / ((max(step.end_ns for step in steps) - first) or 1)
+    bars = []
+    for step in steps:
+        low, high = sorted((max(step.start_ns, first), step.end_ns))
+        words = clean(f"{step.name}: {step.figure}")
+        segment = Segment(step.kind, (low - first) * scale, (high - low) * scale, words)
+        bars.append(Bar(clean(step.name), step.figure, (segment,)))
+    used = {step.kind for step in steps}
+    return Bars(tuple(bars), {k: name for k, name in waterfall.LEGEND.items() if k in used})

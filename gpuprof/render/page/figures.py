@@ -1,0 +1,173 @@
+"""What the charts of a page show: bars and matrices drawn ahead, lines and lanes as data."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
+
+from gpuprof.render.cells import clean
+from gpuprof.units import format_bytes, format_ns, format_rate, format_share
+
+Row = dict[str, Any]
+_LEVELS: Final = 9
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a bar: its kind (which colours it), place and width in percent, and words."""
+
+    kind: str
+    left: float
+    width: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar: its name, the figure beside it, and its parts."""
+
+    name: str
+    figure: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars below each other, and a legend of kind to name."""
+
+    bars: tuple[Bar, ...]
+    legend: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """What is written in a cell of a heat map, and how dark it is, 0 to 9."""
+
+    lines: tuple[str, ...] = ()
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A heat map of sources (rows) and destinations (columns)."""
+
+    ends: tuple[str, ...]
+    rows: tuple[tuple[MatrixCell, ...], ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One chart of a page.
+
+    Args:
+        name: Unique on the page.
+        title: The finding.
+        caption: How it is to be read.
+        shown: `Bars`, `Matrix`, or the data of a chart that the page's script draws.
+        kind: "bars", "matrix", or which of the script's charts.
+    """
+
+    name: str
+    title: str
+    caption: str
+    shown: Any
+    kind: str
+    table: str = field(default="")
+
+
+def stacked(
+    rows: Iterable[tuple[str, Sequence[tuple[str, float | None]], float | None]],
+    names: Mapping[str, str],
+) -> Bars:
+    """Bars of parts in ns.
+
+    Args:
+        rows: Each bar's name, its parts as kind and ns (None where unknown), and its total.
+        names: Kind to name for people.
+    """
+    given = list(rows)
+    longest = max((sum(ns or 0 for _, ns in parts) for _, parts, _ in given), default=0) or 1
+    bars = tuple(
+        Bar(clean(name), format_ns(total), tuple(_segments(name, parts, names, longest)))
+        for name, parts, total in given
+    )
+    used = {segment.kind for bar in bars for segment in bar.segments}
+    return Bars(bars, {kind: name for kind, name in names.items() if kind in used})
+
+
+def _segments(
+    name: str,
+    parts: Sequence[tuple[str, float | None]],
+    names: Mapping[str, str],
+    longest: float,
+) -> Iterable[Segment]:
+    left = 0.0
+    whole = sum(ns or 0 for _, ns in parts) or 1
+    for kind, ns in parts:
+        if ns:
+            words = f"{clean(name)}: {names[kind]} {format_ns(ns)} ({format_share(ns / whole)})"
+            yield Segment(kind, 100 * left / longest, 100 * ns / longest, words)
+            left += ns
+
+
+def matrix(rows: Sequence[Row], place: Any) -> Matrix:  # noqa: ANN401 - a sort key
+    """Who copies to whom.
+
+    Args:
+        rows: Those of `peer_matrix`.
+        place: Order of the ends.
+    """
+    ends = sorted({row[end] for row in rows for end in ("src", "dst")}, key=place)
+    largest = max((row["total_ns"] for row in rows), default=0) or 1
+    cells = {
+        pair: _matrix_cell(list(found), largest)
+        for pair, found in groupby(
+            sorted(rows, key=lambda row: (row["src"], row["dst"])),
+            key=lambda row: (row["src"], row["dst"]),
+        )
+    }
+    return Matrix(
+        tuple(ends),
+        tuple(tuple(cells.get((src, dst), MatrixCell()) for dst in ends) for src in ends),
+    )
+
+
+def _matrix_cell(rows: list[Row], largest: int) -> MatrixCell:
+    total = sum(row["total_ns"] for row in rows)
+    lines = [format_ns(total)]
+    for row in rows:
+        way = "" if row["path"] == "direct" else f"{row['path']}: "
+        lines.append(f"{way}{format_bytes(row['bytes'])}, {format_rate(row['bytes_per_s'])}")
+    return MatrixCell(tuple(lines), min(_LEVELS, 1 + round((_LEVELS - 1) * total / largest)))
+
+
+def lanes_data(rows: Sequence[Row]) -> dict[str, Any]:
+    """Lanes for the page's timeline.
+
+    Each lane has its exposed and its hidden intervals as one flat list of three whole ns per
+    interval: the pause since the last one's end, the length, and how much of it is idle.
+    """
+    first = min((row["start_ns"] for row in rows), default=0)
+    lanes: dict[tuple[int | None, str], dict[str, Any]] = {}
+    for row in rows:
+        key = (row["device_id"], row["lane"])
+        lane = lanes.setdefault(
+            key, {"device": key[0], "lane": key[1], "exposed": [], "hidden": []}
+        )
+        lane["exposed" if row["is_exposed"] else "hidden"].append(row)
+    for lane in lanes.values():
+        lane["exposed"] = _deltas(lane["exposed"], first)
+        lane["hidden"] = _deltas(lane["hidden"], first)
+    last = max((row["end_ns"] for row in rows), default=0)
+    slice_ns = rows[0]["slice_ns"] if rows else 1
+    return {"length": last - first, "slice": slice_ns, "lanes": list(lanes.values())}
+
+
+def _deltas(rows: Sequence[Row], first: int) -> list[int]:
+    flat: list[int] = []
+    at = first
+    for row in rows:
+        length = row["end_ns"] - row["start_ns"]
+        flat += [row["start_ns"] - at, length, length - row["busy_ns"]]
+        at = row["end_ns"]
+    return flat

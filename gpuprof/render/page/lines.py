@@ -1,0 +1,64 @@
+"""Data of the page's charts over a numeric axis."""
+
+from typing import Any
+
+from gpuprof.render.charts.copy_sizes import fitted_curve, group_name, group_of
+from gpuprof.render.charts.utilisation import device_name
+
+Row = dict[str, Any]
+
+
+def utilisation_lines(rows: list[Row]) -> dict[str, Any]:
+    """Share of kernels per slice of `utilisation_over_time`, one line per device.
+
+    The last slice ends with its own value.
+    """
+    starts = sorted({row["start_ns"] for row in rows})
+    first, last = starts[0], max(row["end_ns"] for row in rows)
+    shares = {(row["device_id"], row["start_ns"]): row["kernel_share"] for row in rows}
+    lines = {
+        device: [shares.get((device, start)) for start in starts]
+        for device in dict.fromkeys(row["device_id"] for row in rows)
+    }
+    return {
+        "x": {
+            "label": "time since the first activity",
+            "unit": "ns",
+            "log": False,
+            "values": [start - first for start in (*starts, last)],
+        },
+        "y": {"label": "runs kernels", "unit": "share", "log": False, "range": [0, 1]},
+        "stepped": True,
+        "series": [
+            {"label": device_name(device), "values": [*values, values[-1]]}
+            for device, values in lines.items()
+        ],
+    }
+
+
+def copy_size_lines(rows: list[Row]) -> dict[str, Any]:
+    """Mean duration over mean size, one line per direction, path and memories, with its fit.
+
+    Args:
+        rows: Those of the chart of copy sizes.
+    """
+    groups = {group: [r for r in rows if group_of(r) == group] for group in map(group_of, rows)}
+    curves = {group: dict(fitted_curve(mine)) for group, mine in groups.items()}
+    times = {
+        group: {row["bytes"] / row["calls"]: row["mean_ns"] for row in mine}
+        for group, mine in groups.items()
+    }
+    points = sorted({x for found in (*times.values(), *curves.values()) for x in found})
+    series: list[Row] = []
+    for number, group in enumerate(groups):
+        name = group_name(group)
+        values = [times[group].get(x) for x in points]
+        series.append({"label": name, "values": values, "like": number, "has_points": True})
+        if curves[group]:
+            values = [curves[group].get(x) for x in points]
+            series.append({"label": f"{name}, fitted", "values": values, "like": number})
+    return {
+        "x": {"label": "bytes per copy", "unit": "bytes", "log": True, "values": points},
+        "y": {"label": "duration", "unit": "ns", "log": True},
+        "series": series,
+    }

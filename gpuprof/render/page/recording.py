@@ -1,0 +1,199 @@
+"""The page of one recording: the worst finding first, then charts, tables and provenance."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.analyses import ANALYSES, LONG
+from gpuprof.profile import Origin, Profile
+from gpuprof.render.cells import clean, schema_columns
+from gpuprof.render.charts import copy_sizes, utilisation
+from gpuprof.render.charts import matrix as matrix_chart
+from gpuprof.render.charts.contract import Results
+from gpuprof.render.overview import findings_lines
+from gpuprof.render.page.document import Document, html
+from gpuprof.render.page.figures import Figure, lanes_data, matrix, stacked
+from gpuprof.render.page.lines import copy_size_lines, utilisation_lines
+from gpuprof.render.page.tables import page_table
+from gpuprof.reports import Report, report
+
+# What a page shows of a recording, beside what was asked for.
+TABLES: Final = (
+    "findings",
+    "breakdown",
+    "totals",
+    "peer_matrix",
+    "utilisation",
+    "transfers",
+    "copy_speeds",
+    "copy_sizes",
+    "steps",
+    "utilisation_over_time",
+    "top_activities",
+    "kernel_summary",
+    "tensor_transfers_per_step",
+    "tensor_transfers",
+)
+_DATA: Final = ("lanes",)
+_OPEN: Final = {"totals", "top_activities"}
+_PARTS: Final = {
+    "compute_ns": ("compute", "compute"),
+    "exposed_communication_ns": ("communication", "exposed communication"),
+    "exposed_transfer_ns": ("peer", "exposed transfers"),
+    "exposed_local_copy_ns": ("local", "exposed local copies"),
+    "idle_ns": ("idle", "idle"),
+}
+_ORIGIN: Final = {
+    "source": "File",
+    "tool": "Tool",
+    "tool_version": "Its version",
+    "reader": "Read as",
+    "command": "Command",
+    "variant": "Variant",
+    "recorded_at": "Recorded",
+}
+
+Row = dict[str, Any]
+
+
+def recording_page(profile: Profile, names: Sequence[str] = ()) -> str:
+    """A recording as one HTML file.
+
+    Args:
+        profile: The recording.
+        names: Tables to show beside those that every page has.
+    """
+    result = report(profile, tuple(dict.fromkeys((*TABLES, *_DATA, *names))))
+    origin = result.origin
+    source = clean(str(origin.source))
+    version = f" {origin.tool_version}" if origin.tool_version else ""
+    titles = {analysis.name: analysis.title for analysis in (*ANALYSES, *LONG)}
+    return html(
+        Document(
+            title=f"{origin.source.name} - gpuprof",
+            heading=clean(f"{source}: {origin.tool}{version}, read as {origin.reader}"),
+            verdict=_verdict(result),
+            figures=tuple(figures(result)),
+            tables=tuple(
+                page_table(
+                    name, titles[name], table, schema_columns(name, table), is_open=name in _OPEN
+                )
+                for name, table in result.tables.items()
+                if table is not None and table.num_rows and name not in _DATA
+            ),
+            notes=tuple(map(clean, result.notes)),
+            provenance=provenance(origin),
+        )
+    )
+
+
+def provenance(origin: Origin) -> tuple[tuple[str, str], ...]:
+    """What is known of where a recording comes from."""
+    values = {name: getattr(origin, field) for field, name in _ORIGIN.items()}
+    return tuple((name, clean(str(value))) for name, value in values.items() if value)
+
+
+def _verdict(result: Report) -> tuple[str, ...]:
+    """The worst findings, or the costliest activity where there is nothing to find fault with."""
+    lines = [line.partition(" ")[2] for line in findings_lines(result)]
+    if lines:
+        return tuple(lines)
+    top = result.tables.get("top_activities")
+    if top is not None and top.num_rows:
+        return (f"Most time goes to {clean(top.to_pylist()[0]['name'])}",)
+    return ("What this recording tells",)
+
+
+def figures(result: Report) -> list[Figure]:
+    """The charts whose tables the recording has."""
+    found = [make(result) for make in (_breakdown, _timeline, _matrix, _utilisation, _copy_sizes)]
+    return [figure for figure in found if figure is not None]
+
+
+def _rows(result: Report, name: str) -> list[Row]:
+    table: pa.Table | None = result.tables.get(name)
+    return [] if table is None else table.to_pylist()
+
+
+def _breakdown(result: Report) -> Figure | None:
+    rows = _rows(result, "breakdown")
+    if not rows:
+        return None
+    bars = stacked(
+        [
+            (
+                "unknown device" if row["device_id"] is None else f"device {row['device_id']}",
+                [(kind, row[part]) for part, (kind, _) in _PARTS.items()],
+                row["span_ns"],
+            )
+            for row in rows
+        ],
+        dict(_PARTS.values()),
+    )
+    return Figure(
+        "breakdown",
+        "Where each device's time went",
+        "Each instant of a device's span belongs to the first that runs of compute,"
+        " communication, transfers and local copies, else it is idle.",
+        bars,
+        "bars",
+    )
+
+
+def _timeline(result: Report) -> Figure | None:
+    rows = _rows(result, "lanes")
+    if not rows:
+        return None
+    slice_ns = rows[0]["slice_ns"]
+    detail = "" if slice_ns == 1 else f" Intervals within {slice_ns:,} ns of each other are one."
+    return Figure(
+        "timeline",
+        "What each device did when",
+        "Full colour: nothing of a lane further up runs (exposed); pale: something does"
+        f" (hidden). The height is the share of the time that is busy.{detail} Drag to zoom,"
+        " double-click or All for everything, Ctrl or Shift and the wheel to zoom.",
+        lanes_data(rows),
+        "timeline",
+    )
+
+
+def _matrix(result: Report) -> Figure | None:
+    rows = _rows(result, "peer_matrix")
+    if not rows:
+        return None
+    return Figure(
+        "matrix",
+        matrix_chart.CHART.picture(Results(result.tables)).finding,
+        "Rows are sources, columns destinations: time, then bytes and throughput. The darker,"
+        " the more time.",
+        matrix(rows, matrix_chart.place),
+        "matrix",
+    )
+
+
+def _utilisation(result: Report) -> Figure | None:
+    rows = _rows(result, "utilisation_over_time")
+    if not rows:
+        return None
+    return Figure(
+        "utilisation",
+        utilisation.CHART.picture(Results(result.tables)).finding,
+        "Share of each of twenty equal slices of the time at which a kernel runs.",
+        utilisation_lines(rows),
+        "lines",
+    )
+
+
+def _copy_sizes(result: Report) -> Figure | None:
+    if not _rows(result, "copy_sizes"):
+        return None
+    shown = copy_sizes.CHART.picture(Results(result.tables))
+    return Figure(
+        "copy-sizes",
+        shown.finding,
+        "Mean duration of the copies of each size; the line is latency + bytes /"
+        " bandwidth, fitted to them. Where it is level, copies are too small for their link.",
+        copy_size_lines(shown.rows.to_pylist()),
+        "lines",
+    )

@@ -1,0 +1,99 @@
+"""Result tables as tables of a page: cells for people, with what they sort by."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.render.cells import cell, heading
+from gpuprof.render.overview import Grid
+from gpuprof.schema import Column
+
+# More rows are neither read nor searched with pleasure; `--format csv` has them all.
+_MOST_ROWS: Final = 400
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its text, and the number it sorts by; None to sort by its text."""
+
+    text: str
+    key: float | None = None
+
+
+@dataclass(frozen=True)
+class Head:
+    """One column: its name and meaning for people, and whether it holds numbers."""
+
+    label: str
+    meaning: str
+    is_number: bool
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """One table of a page.
+
+    Args:
+        name: As in ``--table``; unique on the page.
+        title: What it shows.
+        columns: Heads, from the left.
+        rows: Cells.
+        left_out: Rows that the page has no room for.
+        is_open: Whether it is shown without being asked for.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Head, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    left_out: int = 0
+    is_open: bool = False
+
+
+def page_table(
+    name: str, title: str, table: pa.Table, columns: Mapping[str, Column], *, is_open: bool = False
+) -> PageTable:
+    """A result table without the columns that are unknown in every row."""
+    kept = {n: c for n, c in columns.items() if table.column(n).null_count < table.num_rows}
+    shown = table.slice(0, _MOST_ROWS).to_pylist()
+    return PageTable(
+        name,
+        title,
+        tuple(
+            Head(heading(n), _meaning(c), c.dtype in {"int64", "float64"}) for n, c in kept.items()
+        ),
+        tuple(tuple(_cell(n, c, row[n]) for n, c in kept.items()) for row in shown),
+        table.num_rows - len(shown),
+        is_open,
+    )
+
+
+def grid_table(name: str, grid: Grid, title: str) -> PageTable:
+    """A grid of text, in its own order."""
+    names = set(grid.name_columns)
+    return PageTable(
+        name,
+        title,
+        tuple(
+            Head(label or "Figure", "", place not in names)
+            for place, label in enumerate(grid.header)
+        ),
+        tuple(_texts(row) for row in grid.rows),
+        is_open=True,
+    )
+
+
+def _texts(row: Iterable[str]) -> tuple[Cell, ...]:
+    return tuple(Cell(text) for text in row)
+
+
+def _meaning(column: Column) -> str:
+    unit = "" if column.unit in {"", "1"} else f" [{column.unit}]"
+    return f"{column.meaning}{unit}"
+
+
+def _cell(name: str, column: Column, value: Any) -> Cell:  # noqa: ANN401 - any cell
+    is_number = column.dtype in {"int64", "float64"}
+    return Cell(cell(name, column, value), value if is_number else None)

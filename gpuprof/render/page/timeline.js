@@ -1,0 +1,133 @@
+// A timeline of lanes: uPlot gives axis, zoom and cursor; the lanes are drawn on its canvas.
+const LANE_COLOURS = {
+  compute: "compute", communication: "communication", HtoD: "htod", HtoA: "htod", DtoH: "dtoh",
+  AtoH: "dtoh", UVM_HtoD: "managed", UVM_DtoH: "managed", local_copies: "local",
+};
+const LANE_HEIGHT = 22;
+const FILL = 0.85;
+const LEAST = 0.15;
+const HIDDEN_ALPHA = 0.4;
+
+// Pauses, lengths and idle times become starts, ends and busy times.
+const decoded = (flat) => {
+  const count = flat.length / 3;
+  const [start, end, busy] = [0, 1, 2].map(() => new Float64Array(count));
+  for (let i = 0, at = 0; i < count; i += 1) {
+    start[i] = at + flat[3 * i];
+    end[i] = start[i] + flat[3 * i + 1];
+    busy[i] = flat[3 * i + 1] - flat[3 * i + 2];
+    at = end[i];
+  }
+  return { start, end, busy };
+};
+
+// Place of the first end after a time.
+const firstAfter = (ends, time) => {
+  let [low, high] = [0, ends.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ends[middle] > time) high = middle; else low = middle + 1;
+  }
+  return low;
+};
+
+// Share of each pixel column that is busy: however many intervals fall into it.
+const columns = (times, min, max, width) => {
+  const shares = new Float32Array(width);
+  const perPixel = (max - min) / width;
+  for (let i = firstAfter(times.end, min); i < times.start.length && times.start[i] < max; i += 1) {
+    const [left, right] = [(times.start[i] - min) / perPixel, (times.end[i] - min) / perPixel];
+    const density = times.busy[i] / (times.end[i] - times.start[i]);
+    const last = Math.min(width - 1, Math.floor(right));
+    for (let pixel = Math.max(0, Math.floor(left)); pixel <= last; pixel += 1) {
+      shares[pixel] += (Math.min(right, pixel + 1) - Math.max(left, pixel)) * density;
+    }
+  }
+  return shares;
+};
+
+const visible = (share) => (share > 0 ? Math.min(1, Math.max(share, LEAST)) : 0);
+
+const drawTimeline = (chart, data) => {
+  const place = chart.querySelector(".plot");
+  const readout = chart.querySelector(".readout");
+  const lanes = data.lanes.map((lane) => ({
+    ...lane,
+    exposed: decoded(lane.exposed),
+    hidden: decoded(lane.hidden),
+    name: lane.lane.replace("local_copies", "local copies"),
+    owner: lane.device === null ? "unknown device" : `device ${lane.device}`,
+  }));
+  const isFirst = (place_) => place_ === 0 || lanes[place_].owner !== lanes[place_ - 1].owner;
+  const label = (lane, place_) => (isFirst(place_) ? `${lane.owner} \u00b7 ${lane.name}` : lane.name);
+  const whole = [0, Math.max(1, data.length)];
+
+  const paint = (plot) => {
+    const { ctx, bbox } = plot;
+    const { min, max } = plot.scales.x;
+    const width = Math.max(1, Math.round(bbox.width));
+    const height = bbox.height / lanes.length;
+    ctx.save();
+    lanes.forEach((lane, number) => {
+      const floor = bbox.top + height * (number + 1) - 1;
+      ctx.fillStyle = colour("line");
+      ctx.fillRect(bbox.left, floor, width, isFirst(number + 1 < lanes.length ? number + 1 : 0) ? 2 : 1);
+      ctx.fillStyle = colour(LANE_COLOURS[lane.lane] || "peer");
+      const exposed = columns(lane.exposed, min, max, width);
+      const hidden = columns(lane.hidden, min, max, width);
+      for (let pixel = 0; pixel < width; pixel += 1) {
+        const low = visible(exposed[pixel]) * height * FILL;
+        const high = Math.max(low, visible(exposed[pixel] + hidden[pixel]) * height * FILL);
+        if (high === 0) continue;
+        ctx.globalAlpha = 1;
+        ctx.fillRect(bbox.left + pixel, floor - low, 1, low);
+        ctx.globalAlpha = HIDDEN_ALPHA;
+        ctx.fillRect(bbox.left + pixel, floor - high, 1, high - low);
+      }
+      ctx.globalAlpha = 1;
+    });
+    ctx.restore();
+  };
+
+  const at = (lane, time) => {
+    for (const [times, how] of [[lane.exposed, "exposed"], [lane.hidden, "hidden"]]) {
+      const i = firstAfter(times.end, time);
+      if (i < times.start.length && times.start[i] <= time) {
+        const length = times.end[i] - times.start[i];
+        const share = times.busy[i] < length ? `, busy ${FORMATS.share(times.busy[i] / length)} of it` : "";
+        return `${how} for ${FORMATS.ns(length)}${share}`;
+      }
+    }
+    return "nothing";
+  };
+
+  const tell = (plot) => {
+    const { left, top } = plot.cursor;
+    if (left < 0 || top < 0) { readout.textContent = "\u00a0"; return; }
+    const number = Math.min(lanes.length - 1, Math.floor(top / plot.over.clientHeight * lanes.length));
+    const lane = lanes[number];
+    const time = plot.posToVal(left, "x");
+    readout.textContent = `${lane.owner}, ${lane.name} at ${FORMATS.ns(time)}: ${at(lane, time)}`;
+  };
+
+  const gutter = () => (place.clientWidth < 500 ? 135 : 170);
+  const make = () => new uPlot({
+    width: widthOf(place),
+    height: lanes.length * LANE_HEIGHT + 100,
+    legend: { show: false },
+    cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },
+    scales: { x: { time: false, range: (_, min, max) => [min, max] }, y: { range: [0, lanes.length] } },
+    axes: [
+      { ...axisLook(), values: (_, ticks) => ticks.map((v) => brief(FORMATS.ns(v))), space: 70, label: "time since the first activity" },
+      {
+        ...axisLook(), size: gutter(), grid: { show: false }, ticks: { show: false },
+        splits: () => lanes.map((_, number) => lanes.length - number - 0.5),
+        values: () => lanes.map(label),
+        font: "12px system-ui, sans-serif",
+      },
+    ],
+    series: [{}, { show: true, paths: () => null, points: { show: false } }],
+    hooks: { draw: [paint], setCursor: [tell] },
+  }, [whole, [null, null]], place);
+  return { make, whole };
+};

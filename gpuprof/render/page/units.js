@@ -1,0 +1,18 @@
+"use strict";
+// Times, sizes and shares for people, as gpuprof shows them elsewhere.
+const scaled = (value, units) => {
+  const [unit, factor] = units.find(([, size]) => Math.abs(value) >= size) || units.at(-1);
+  const number = value / factor;
+  const digits = factor === 1 ? 0 : Math.abs(number) < 100 ? 3 : Math.abs(number) < 1000 ? 1 : 0;
+  return `${number.toFixed(digits)} ${unit}`;
+};
+const TIMES = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]];
+const BYTES = [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["KB", 1e3], ["B", 1]];
+const FORMATS = {
+  ns: (value) => scaled(value, TIMES),
+  bytes: (value) => scaled(value, BYTES),
+  share: (value) => `${(100 * value).toFixed(1)} %`,
+  count: (value) => value.toLocaleString("en-US"),
+};
+const brief = (text) => text.replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();

@@ -1,0 +1,226 @@
+"""Pages in a real browser, where there is one."""
+
+import hostile
+import pytest
+
+from gpuprof.render.page.recording import recording_page
+
+pytestmark = pytest.mark.browser
+
+_WHERE = ("chromium", "chromium-browser", "google-chrome")
+_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    import shutil  # noqa: PLC0415 - with the skip beside it
+
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    path = next(filter(None, map(shutil.which, _WHERE)), None)
+    if path is None:
+        pytest.skip("no Chromium on PATH")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=_FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(recording_page(hostile.recording()), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def opened(browser, address):
+    """A page at 1280 pixels, with all that it said and asked for."""
+
+    def open_page(width=1280, scheme="light"):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = context.new_page()
+        page.said, page.asked = [], []
+        page.on("console", lambda message: page.said.append(message.text))
+        page.on("pageerror", lambda error: page.said.append(str(error)))
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.goto(address)
+        page.wait_for_function("document.querySelectorAll('.plot canvas').length === 3")
+        return page
+
+    yield open_page
+    for context in browser.contexts:
+        context.close()
+
+
+def _column(page, table, name):
+    place = page.eval_on_selector_all(
+        f"#rows-{table} th", "(heads, name) => heads.findIndex((h) => h.textContent === name)", name
+    )
+    return page.eval_on_selector_all(
+        f"#rows-{table} tbody tr:not([hidden])",
+        "(rows, place) => rows.map((row) => row.cells[place].textContent)",
+        place,
+    )
+
+
+def test_it_opens_without_complaint_or_request(opened, address):
+    page = opened()
+    page.wait_for_timeout(200)
+
+    assert page.said == []
+    assert page.asked == [address]
+    assert page.evaluate("window.hacked") is None
+
+
+def test_it_works_from_the_scripts_that_its_policy_allows_and_no_other(opened):
+    page = opened()
+
+    page.evaluate(
+        "() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';"
+        " document.body.append(s); }"
+    )
+
+    assert page.evaluate("window.hacked") is None
+    assert "Content Security Policy" in page.said[0]
+
+
+def test_tables_sort_by_number_and_back(opened):
+    page = opened()
+    page.click("#table-kernel_summary summary")
+    head = page.locator("#rows-kernel_summary th", has_text="Total").locator("button")
+
+    head.click()
+    falling = _column(page, "kernel_summary", "Total")
+    head.click()
+    rising = _column(page, "kernel_summary", "Total")
+
+    assert falling[0] == "66 ns"
+    assert rising == sorted(rising, key=lambda text: int(text.split()[0]))
+    assert head.locator("..").get_attribute("aria-sort") == "ascending"
+
+
+def test_a_search_keeps_the_rows_that_have_all_words(opened):
+    page = opened()
+    page.click("#table-kernel_summary summary")
+
+    page.fill("#table-kernel_summary input", "<img 13")
+
+    assert len(_column(page, "kernel_summary", "Name")) == 1
+    assert page.text_content("#table-kernel_summary .found") == "1 of 40 rows"
+
+
+@pytest.mark.parametrize(
+    ("key", "button"), [("+", "in"), ("-", "out"), ("ArrowRight", "right"), ("0", "all")]
+)
+def test_charts_move_by_key_and_by_button_alike(opened, key, button):
+    page = opened()
+    chart = page.locator("[data-chart=timeline]")
+    canvas = chart.locator("canvas")
+
+    def after(action):
+        page.wait_for_timeout(80)
+        action()
+        page.wait_for_timeout(80)
+        return canvas.evaluate("(c) => c.toDataURL()")
+
+    chart.focus()
+    before = after(lambda: page.keyboard.press("+"))
+    by_key = after(lambda: page.keyboard.press(key))
+    chart.locator("[data-do=all]").click()
+    again = after(lambda: chart.locator("[data-do=in]").click())
+    by_button = after(lambda: chart.locator(f"[data-do={button}]").click())
+
+    assert before == again
+    assert by_key == by_button
+    assert by_key != before
+
+
+def test_dragging_over_a_chart_zooms_into_it(opened):
+    page = opened()
+    over = page.locator("[data-chart=timeline] .u-over")
+    canvas = page.locator("[data-chart=timeline] canvas")
+    before = canvas.evaluate("(c) => c.toDataURL()")
+    box = over.bounding_box()
+
+    page.mouse.move(box["x"] + 100, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 20, steps=5)
+    page.mouse.up()
+    page.wait_for_timeout(80)
+
+    assert canvas.evaluate("(c) => c.toDataURL()") != before
+
+
+def test_pointing_at_the_timeline_says_what_runs_there(opened):
+    page = opened()
+    over = page.locator("[data-chart=timeline] .u-over")
+
+    over.hover(position={"x": 3, "y": 5})
+
+    told = page.text_content("[data-chart=timeline] .readout")
+    assert told.startswith("device 0, compute at ")
+    assert "exposed for 60 ns" in told
+
+
+def test_dark_is_asked_for_by_the_system_or_by_a_button(opened):
+    light, dark = opened(), opened(scheme="dark")
+    paper = "getComputedStyle(document.body).backgroundColor"
+
+    assert light.evaluate(paper) == "rgb(255, 255, 255)"
+    assert dark.evaluate(paper) == "rgb(22, 24, 27)"
+    light.click("#theme")
+    assert light.evaluate(paper) == dark.evaluate(paper)
+    assert light.get_attribute("#theme", "aria-pressed") == "true"
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_no_width_needs_sideways_scrolling(opened, width):
+    page = opened(width)
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("[data-chart=timeline] canvas").bounding_box()["width"] <= width
+
+
+def test_everything_is_reached_by_keyboard_alone(opened):
+    page = opened()
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                "() => { const e = document.activeElement;"
+                " return e.id || e.dataset.chart || e.dataset.do || e.tagName; }"
+            )
+        )
+
+    assert reached[0] == "A"
+    assert {"theme", "names", "timeline", "lines", "in", "all", "SUMMARY", "BUTTON"} <= {*reached}
+
+
+def test_paper_gets_all_tables_in_light(opened):
+    page = opened(scheme="dark")
+
+    pdf = page.pdf()
+
+    assert pdf.startswith(b"%PDF")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_barrier(opened, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    page = opened(scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+
+    found = axe.Axe().run(page).response["violations"]
+
+    assert [(one["id"], [node["html"][:90] for node in one["nodes"][:3]]) for one in found] == []

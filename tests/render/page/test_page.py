@@ -1,0 +1,189 @@
+import base64
+import hashlib
+import json
+import re
+import resource
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import hostile
+import pytest
+from commands import DUAL, ROOT, SINGLE, gpuprof
+from drawing import draw
+from recordings import DUAL as DUAL_ROWS
+from recordings import summary
+
+from gpuprof.comparisons import comparison
+from gpuprof.render.page.comparison import comparison_page
+from gpuprof.render.page.figures import lanes_data
+from gpuprof.render.page.recording import recording_page
+
+
+class _Elements(HTMLParser):
+    """Tags with their attributes, and the text in scripts and styles."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.scripts, self._open = [], [], None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag in {"script", "style"}:
+            self._open = (tag, dict(attrs))
+
+    def handle_data(self, data):
+        if self._open:
+            self.scripts.append((*self._open, data))
+            self._open = None
+
+
+@pytest.fixture(scope="module")
+def page():
+    return recording_page(hostile.recording())
+
+
+def test_what_a_recording_says_makes_no_element(page):
+    tags = _Elements(page).tags
+
+    assert not [tag for tag, _ in tags if tag in {"img", "b", "iframe", "link", "object"}]
+    assert not [name for _, attrs in tags for name in attrs if name.startswith("on")]
+    assert hostile.SCRIPT not in page
+    assert "&lt;img src=x onerror=" in page
+    assert "49" not in re.findall(r"\{\{.*?\}\}", page)
+
+
+def test_only_the_page_s_own_script_and_style_may_run(page):
+    found = _Elements(page)
+
+    (policy,) = [a["content"] for t, a in found.tags if t == "meta" and a.get("http-equiv")]
+    own = [
+        (tag, text) for tag, attrs, text in found.scripts if attrs.get("type") != "application/json"
+    ]
+    assert [tag for tag, _ in own] == ["style", "script"]
+    for tag, text in own:
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+
+
+def test_a_page_needs_nothing_else(page):
+    tags = _Elements(page).tags
+
+    assert not [a for _, a in tags if a.keys() & {"src", "action", "data", "style", "srcset"}]
+    assert {a["href"] for _, a in tags if "href" in a} == {"#content"}
+
+
+def test_data_of_charts_are_json(page):
+    data = [t for _, a, t in _Elements(page).scripts if a.get("type") == "application/json"]
+
+    assert [sorted(json.loads(text)) for text in data] == [
+        ["lanes", "length", "slice"],
+        ["series", "stepped", "x", "y"],
+        ["points", "series", "x", "y"] if "points" in json.loads(data[2]) else ["series", "x", "y"],
+    ]
+
+
+def test_the_worst_finding_comes_first(page):
+    headings = re.findall(r"<h([1-3])[^>]*>(.*?)</h\1>", page)
+
+    assert headings[0][0] == "1"
+    assert headings[0][1].startswith("Device ")
+    assert page.index("<h1>") < page.index('<table class="sortable"')
+
+
+def test_what_is_not_known_and_where_it_comes_from_are_said():
+    page = recording_page(summary(*DUAL_ROWS, source="logs/dual.txt"))
+
+    assert "n/a: findings, breakdown, " in page
+    assert "<dt>File</dt><dd>logs/dual.txt</dd>" in page
+    assert 'data-chart="' not in page[: page.index("<script>")]
+
+
+def test_a_long_table_says_how_much_is_left_out():
+    kernels = [(n, n + 1, {"name": f"kernel{n:04}"}) for n in range(1_000)]
+
+    page = recording_page(draw(kernels=kernels))
+
+    assert "600 more rows are not on this page" in page
+    assert "1000 rows" in page
+
+
+def test_eight_devices_and_many_events_stay_below_3_mb():
+    kernels = [
+        (n * 50 + device, n * 50 + 37 + device, {"device_id": device, "name": f"k{n % 300}" * 20})
+        for device in range(8)
+        for n in range(12_000)
+    ]
+
+    assert len(recording_page(draw(kernels=kernels)).encode()) < 3_000_000
+
+
+def test_lanes_are_packed_without_loss():
+    rows = [
+        {"device_id": 0, "lane": "compute", "is_exposed": True, "start_ns": s, "end_ns": e,
+         "busy_ns": b, "slice_ns": 64}
+        for s, e, b in ((1_000, 1_010, 10), (1_064, 1_100, 20))
+    ]  # fmt: skip
+
+    assert lanes_data(rows) == {
+        "length": 100,
+        "slice": 64,
+        "lanes": [
+            {"device": 0, "lane": "compute", "exposed": [0, 10, 0, 54, 36, 16], "hidden": []}
+        ],
+    }
+
+
+def test_a_comparison_shows_its_verdict_and_what_the_difference_is_made_of():
+    slow = [(0, 100), (200, 300, {"name": hostile.SCRIPT})]
+    result = comparison({"one": draw(kernels=[(0, 100)]), hostile.IMAGE: draw(kernels=slow)})
+
+    page = comparison_page(result)
+
+    assert "<img" not in page
+    assert page.index("<h1>") < page.index("Where each variant") < page.index("From one to ")
+    assert "&lt;img src=x" in re.search(r"<h1>(.*?)</h1>", page)[1]
+
+
+def test_comparisons_of_excerpts_have_no_waterfall(tmp_path):
+    done = gpuprof("compare", SINGLE, DUAL, "--html", tmp_path / "a.html")
+
+    text = (tmp_path / "a.html").read_text()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "From single to dual" not in text
+    assert done.stdout.startswith("By the totals")
+
+
+def test_a_page_that_exists_is_kept(tmp_path):
+    page = tmp_path / "a.html"
+    page.write_text("mine")
+
+    refused = gpuprof("report", DUAL, "--html", page)
+
+    assert refused.returncode == 1
+    assert "exists already" in refused.stderr
+    assert page.read_text() == "mine"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes are POSIX")
+@pytest.mark.parametrize("command", [["report", DUAL], ["compare", SINGLE, DUAL]])
+def test_a_full_disk_leaves_nothing_behind(tmp_path, command):
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuprof", *command, "--html", tmp_path / "a.html"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        preexec_fn=fill,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == f"Error: {tmp_path / 'a.html'} cannot be written: File too large\n"
+    assert list(tmp_path.iterdir()) == []
