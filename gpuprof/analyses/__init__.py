@@ -8,6 +8,7 @@ from typing import Final
 
 from gpuprof.analyses import (
     activity_summary,
+    alternation,
     breakdown,
     collectives,
     copy_sizes,
@@ -43,6 +44,7 @@ ANALYSES: Final[tuple[Analysis, ...]] = (
     transfers.ANALYSIS,
     peer_matrix.ANALYSIS,
     ping_pong.ANALYSIS,
+    alternation.ANALYSIS,
     repeated_transfers.ANALYSIS,
     placement_bound.ANALYSIS,
     steps.ANALYSIS,

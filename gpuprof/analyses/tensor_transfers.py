@@ -108,7 +108,7 @@ def _bytes_per_step(rows: list[Row], steps: int) -> float | None:
 def _transfer(row: Row, steps: int | None) -> Row:
     known = steps and row["bytes"] is not None
     return {name: row[name] for name in row if name in TENSOR_TRANSFERS.columns} | {
-        "name_scope": _name_scope(row),
+        "name_scope": name_scope(row),
         "calls_per_step": row["calls"] / steps if steps else None,
         "bytes_per_step": row["bytes"] / steps if known else None,
     }
@@ -118,10 +118,16 @@ def _cost(row: Row) -> tuple[float, int, str]:
     return -(row["bytes_per_step"] or 0.0), -row["calls"], row["src_operation"] or ""
 
 
-def _name_scope(row: Row) -> str | None:
+def name_scope(row: Row) -> str | None:
     """The outermost scope in the names of the two ends, that of a gradient's forward part."""
-    ends = [_of_the_model(row[end] or "") for end in ("src_operation", "dst_operation")]
-    return next((end.partition("/")[0] for end in ends if "/" in end), None)
+    ends = (scope_of(row[end] or "") for end in ("src_operation", "dst_operation"))
+    return next((scope for scope in ends if scope is not None), None)
+
+
+def scope_of(operation: str) -> str | None:
+    """The outermost scope of an operation's name within the model; None where it has none."""
+    scope, separator, _ = _of_the_model(operation).partition("/")
+    return scope if separator else None
 
 
 def _of_the_model(name: str) -> str:
