@@ -5,6 +5,7 @@ side by side add up to the recording. Ranges that reach into the window are kept
 say what it was part of. Times stay as they are, counted from the recording's origin.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -94,11 +95,22 @@ def cut(profile: Profile, window: Window) -> Profile:
     parts = {name: _part(profile, name, window) for name in timed}
     if not any(part.num_rows for name, part in parts.items() if name != _RANGES):
         msg = f"{profile.origin.source}: nothing starts {window.words}"
-        raise EmptyRecordingError(msg, "Times count from the recording's start.")
+        raise EmptyRecordingError(msg, _extent(profile, parts))
     kept = {name: profile.table(name) for name in _OF_THE_WHOLE if profile.has(name)}
     note = f"A part of {profile.origin.source.name}: what starts {window.words}."
     origin = replace(profile.origin, warnings=(note, *profile.origin.warnings))
     return Profile(origin, parts | kept)
+
+
+def _extent(profile: Profile, names: Iterable[str]) -> str:
+    """Between which times that which a recording holds starts, as a hint."""
+    selects = " UNION ALL ".join(f"SELECT start_ns FROM {name}" for name in sorted(names))
+    (row,) = profile.query(
+        f"SELECT min(start_ns) AS first, max(start_ns) AS last FROM ({selects})"
+    ).to_pylist()
+    if row["first"] is None:
+        return "It holds nothing that has a time."
+    return f"What it holds starts from {format_ns(row['first'])} to {format_ns(row['last'])}."
 
 
 def _part(profile: Profile, name: str, window: Window) -> pa.Table:

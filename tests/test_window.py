@@ -77,6 +77,7 @@ def test_a_window_without_any_activity_is_refused():
         cut(RECORDING, Window(35, 40))
 
     assert caught.value.message == "trace.sqlite: nothing starts from 35 ns to 40 ns"
+    assert caught.value.hint == "What it holds starts from 0 ns to 20 ns."
 
 
 def test_sums_cannot_be_cut():

@@ -32,6 +32,6 @@ def command(*, files: tuple[str, ...], output: str, force: bool, reader: str | N
     from gpuprof.render.gpuprof_file import save  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
-    target = prepare(output, is_forced=force)
+    target = prepare(output, is_forced=force, inputs=files)
     progress(f"Reading {named(files)} ...")
     save(read_profile(files, reader), target)

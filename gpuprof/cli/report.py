@@ -79,7 +79,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.render.page.recording import recording_page  # noqa: PLC0415
     from gpuprof.reports import OVERVIEW, report  # noqa: PLC0415
 
-    target = prepare(output, is_forced=force)
+    target = prepare(output, is_forced=force, inputs=files)
     if is_list:
         target.write_text(analyses_text((*ANALYSES, *LONG)))
         return

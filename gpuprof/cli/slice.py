@@ -72,7 +72,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     if occurrence is not None and text is None:
         msg = "--occurrence says which --range is meant."
         raise click.UsageError(msg)
-    target = prepare(output, is_forced=force)
+    target = prepare(output, is_forced=force, inputs=files)
     progress(f"Reading {named(files)} ...")
     profile = read_profile(files, reader)
     window = window_of_range(profile, text, occurrence) if text else Window(from_ns, to_ns)

@@ -1,10 +1,11 @@
 """Outputs are written whole or not at all, and checked before the work begins."""
 
 import contextlib
+import glob
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -51,12 +52,13 @@ class Output:
             raise OutputError(msg) from error
 
 
-def prepare(path: str, *, is_forced: bool = False) -> Output:
+def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -> Output:
     """Check, before the work begins, that an output can be written.
 
     Args:
         path: A file, or ``-`` for standard output.
         is_forced: Whether a file that exists may be replaced.
+        inputs: What is read, files or patterns: these are never replaced.
 
     Raises:
         OutputError: Its folder is not there or read-only, or it exists already.
@@ -71,6 +73,9 @@ def prepare(path: str, *, is_forced: bool = False) -> Output:
     if not folder.is_dir():
         msg = f"{target}: there is no folder {folder}"
         raise OutputError(msg, f"Make it first: mkdir -p {folder}")
+    if target.is_file() and any(_names(given, target) for given in inputs):
+        msg = f"{target} is a recording that is read, which is never replaced"
+        raise OutputError(msg, "Give the result another name.")
     if target.is_file() and not is_forced:
         msg = f"{target} exists already"
         raise OutputError(msg, "Replace it with --force, or give another name.")
@@ -78,6 +83,12 @@ def prepare(path: str, *, is_forced: bool = False) -> Output:
         msg = f"{target} cannot be written: no permission"
         raise OutputError(msg)
     return Output(target)
+
+
+def _names(given: str, target: Path) -> bool:
+    """Whether an input, a file or a pattern, is this file under any of its names."""
+    found = {given, *glob.glob(given, recursive=True)}  # noqa: PTH207 - as for the inputs
+    return any(Path(name).is_file() and target.samefile(name) for name in found)
 
 
 def _save_whole(target: Path, write: Callable[[Path], object]) -> None:

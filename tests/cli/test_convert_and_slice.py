@@ -141,3 +141,18 @@ def test_a_gpuprof_file_is_not_printed(folder):
 
     assert "a gpuprof file cannot go to standard output" in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("given", ["trace.json", "./trace.json", "trace.*"])
+@pytest.mark.parametrize("command", [("convert",), ("slice", "--from", "1us"), ("report",)])
+def test_recording_that_is_read_is_never_replaced(folder, command, given):
+    before = (folder / "trace.json").read_bytes()
+
+    words = (*command, given, "-o", "trace.json", "--force")
+    done = gpuprof(*words, folder=folder, status=1)
+
+    assert done.stderr == (
+        "Error: trace.json is a recording that is read, which is never replaced\n"
+        "Hint: Give the result another name.\n"
+    )
+    assert (folder / "trace.json").read_bytes() == before
