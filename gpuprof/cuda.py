@@ -71,6 +71,8 @@ _COMMUNICATION: Final = re.compile(
     re.IGNORECASE,
 )
 
+_WORDS_OF_COMMUNICATION: Final = ("ccl", "reduce", "nvshmem")
+
 
 def memcpy_kind(label: str) -> str | None:
     """The memcpy kind that a label names, or None where the label is no copy's.
@@ -94,7 +96,9 @@ def is_memset(label: str) -> bool:
 
 def is_communication(kernel_name: str) -> bool:
     """Whether a kernel moves data between devices (NCCL and its kin) instead of computing."""
-    return _COMMUNICATION.search(kernel_name) is not None
+    # Most names have none of the words that all alternatives need: a tenth of the time.
+    may_be = any(word in kernel_name.lower() for word in _WORDS_OF_COMMUNICATION)
+    return may_be and _COMMUNICATION.search(kernel_name) is not None
 
 
 COMMUNICATION_PATTERN: Final = _COMMUNICATION.pattern

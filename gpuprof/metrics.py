@@ -141,7 +141,7 @@ def metrics(profile: Profile) -> Metrics:
 
 
 def _from_totals(profile: Profile) -> Metrics:
-    groups = {row["activity_group"]: row for row in totals(profile).to_pylist()}
+    groups = {row["activity_group"]: row for row in profile.once(totals).to_pylist()}
     found = {name: groups[group][column] for name, (group, column) in _FROM_TOTALS.items()}
     for name, kinds in _FROM_KINDS.items():
         times = [groups[kind]["total_ns"] for kind in kinds if kind in groups]

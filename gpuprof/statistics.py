@@ -4,6 +4,7 @@ SciPy is imported when it is needed: most comparisons are of single runs.
 """
 
 from collections.abc import Sequence
+from math import comb
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 LEVEL: Final = 0.95
 LEAST_RUNS: Final = 2
 _RESAMPLES: Final = 9_999
+_ROUNDING: Final = 1e-9
 _SEED: Final = 20180418  # The same runs give the same interval.
 
 Interval = tuple[float, float]
@@ -25,6 +27,7 @@ __all__ = [
     "adjusted",
     "coverage",
     "difference_interval",
+    "is_beyond_noise",
     "median",
     "median_interval",
     "rank_test",
@@ -100,6 +103,22 @@ def rank_test(baseline: Sequence[float], candidate: Sequence[float]) -> float | 
     return float(rank_tests(np.array([baseline]), np.array([candidate]))[0])
 
 
+def is_beyond_noise(interval: Interval, p_value: float | None, runs: tuple[int, int]) -> bool:
+    """Whether two sides differ: their interval leaves 0 out, and their ranks say so as well.
+
+    An interval from few runs is too short. Of so few that no rank test could fall to 5 %, all
+    runs of one side must lie beyond all of the other.
+
+    Args:
+        interval: As `difference_interval` gives it.
+        p_value: As `rank_test` gives it.
+        runs: Of the baseline and the candidate.
+    """
+    least = 2 / comb(sum(runs), runs[0])
+    is_ranked = p_value is not None and p_value <= max(1 - LEVEL, least) + _ROUNDING
+    return is_ranked and not interval[0] <= 0 <= interval[1]
+
+
 def rank_tests(
     baseline: "npt.NDArray[np.float64]", candidate: "npt.NDArray[np.float64]"
 ) -> "npt.NDArray[np.float64]":
@@ -110,9 +129,12 @@ def rank_tests(
     # Where all runs of both sides are equal, nothing tells them apart.
     both = np.concatenate([baseline, candidate], axis=1)
     varies = both.min(axis=1) < both.max(axis=1)
+    # SciPy takes the exact distribution where no row has ties: those that do are tested apart.
+    has_ties = (np.diff(np.sort(both, axis=1), axis=1) == 0).any(axis=1)
     p_values = np.ones(len(both))
-    if varies.any():
-        p_values[varies] = stats.mannwhitneyu(baseline[varies], candidate[varies], axis=1).pvalue
+    for rows in (varies & has_ties, varies & ~has_ties):
+        if rows.any():
+            p_values[rows] = stats.mannwhitneyu(baseline[rows], candidate[rows], axis=1).pvalue
     return p_values
 
 

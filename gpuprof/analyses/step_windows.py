@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuprof.analyses.launches import UNKNOWN, Launches, launches, read_columns
 from gpuprof.analyses.nvtx import Ranges, families, launches_within, ranges_of
@@ -184,31 +185,79 @@ def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
         return None
     pause = np.zeros(len(name), np.int64)
     pause[1:] = np.maximum(start[1:] - np.maximum.accumulate(end)[:-1], 0)
-    best: tuple[float, Int64s] | None = None
-    for _, places in _places(name):
-        gaps = np.diff(places)
-        if len(places) >= _LEAST_DETECTED and np.mean(gaps == period) >= _ALIKE:
-            # The first one has no pause before it.
-            mean = float(pause[places[1:]].mean())
-            if best is None or mean > best[0]:
-                best = mean, places
-    return None if best is None else best[1]
+    found = _occurrences(name)
+    alike = found.mean(found.gap == period)
+    # The first one has no pause before it.
+    pauses = found.mean(pause[found.later])
+    fitting = np.flatnonzero((found.count >= _LEAST_DETECTED) & (alike >= _ALIKE))
+    if not len(fitting):
+        return None
+    best = fitting[np.lexsort((found.first[fitting], -pauses[fitting]))[0]]
+    opening: Int64s = found.places[found.number == best]
+    return opening
 
 
-def _places(name: Int64s) -> list[tuple[int, Int64s]]:
-    """Every name's positions, in the order of their first."""
-    order = np.argsort(name, kind="stable")
-    borders = np.flatnonzero(np.diff(name[order])) + 1
-    groups = [group for group in np.split(order, borders) if len(group)]
-    return [(int(group[0]), group) for group in sorted(groups, key=lambda g: int(g[0]))]
+@dataclass(frozen=True, eq=False)
+class _Occurrences:
+    """Where each name occurs; names are numbered.
+
+    Args:
+        places: Positions, those of one name after one another.
+        number: The name at each of these.
+        count: How often each name occurs.
+        first: Where each name occurs first.
+        later: Of two that follow one another, the later one's position.
+        gap: How far apart the two are.
+        owner: Their name.
+    """
+
+    places: Int64s
+    number: Int64s
+    count: Int64s
+    first: Int64s
+    later: Int64s
+    gap: Int64s
+    owner: Int64s
+
+    def mean(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """The mean of a value of each gap, by name; 0 where a name occurs once."""
+        sums = np.bincount(self.owner, values, len(self.count))
+        return sums / np.maximum(self.count - 1, 1)
+
+    def median_gap(self) -> Int64s:
+        """The usual gap of each name that occurs at least twice, in whole launches."""
+        ordered = self.gap[np.lexsort((self.gap, self.owner))]
+        gaps = self.count[self.count > 1] - 1
+        begin = np.cumsum(gaps) - gaps
+        middle = ordered[begin + (gaps - 1) // 2] + ordered[begin + gaps // 2]
+        return np.asarray(middle // 2, np.int64)
+
+
+def _occurrences(name: Int64s) -> _Occurrences:
+    places = np.argsort(name, kind="stable")
+    is_next = name[places][1:] == name[places][:-1]
+    number = np.concatenate([[0], np.cumsum(~is_next)])
+    count = np.bincount(number)
+    return _Occurrences(
+        places,
+        number,
+        count,
+        places[np.cumsum(count) - count],
+        places[1:][is_next],
+        np.diff(places)[is_next],
+        number[1:][is_next],
+    )
 
 
 def _period(name: Int64s) -> int | None:
-    distances: dict[int, int] = {}
-    for _, places in _places(name):
-        if len(places) >= _LEAST_DETECTED:
-            usual = int(np.median(np.diff(places)))
-            distances[usual] = distances.get(usual, 0) + len(places)
+    if not len(name):
+        return None
+    found = _occurrences(name)
+    often = found.count[found.count > 1]
+    usual, calls = found.median_gap()[often >= _LEAST_DETECTED], often[often >= _LEAST_DETECTED]
+    values, member = np.unique(usual, return_inverse=True)
+    weights = np.bincount(member, calls, len(values)).tolist()
+    distances = dict(zip(values.tolist(), weights, strict=True))
     # Most kernels of a step occur in it more than once: long distances are as likely right.
     frequent = sorted(distances, key=lambda d: -distances[d] * d)[:_CANDIDATES]
     fitting = [d for d in frequent if 0 < d <= len(name) // _LEAST_DETECTED]

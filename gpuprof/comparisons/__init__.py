@@ -136,11 +136,7 @@ class _Pair(NamedTuple):
 
 
 def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Row]) -> _Pair:
-    is_shaped = all(has_shapes(one.median.work.profile) for one in (base, candidate))
-    sides = [
-        Side(one, [kernels_of(run.work.profile, is_shaped=is_shaped) for run in one.runs])
-        for one in (base, candidate)
-    ]
+    sides = _sides(base, candidate)
     parts = split((base.median, candidate.median), (sides[0].median, sides[1].median))
     own = {row["metric"]: row for row in differences if row["variant"] == candidate.label}
     figures = told(base), told(candidate)
@@ -154,6 +150,23 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Ro
         name | judged,
         Case(candidate.label, judged, parts.get(judged["basis"], ()), *figures),
     )
+
+
+def _sides(*variants: Variant) -> list[Side]:
+    """Both variants with their kernels, matched in the way that all of their runs allow."""
+    profiles = [run.work.profile for variant in variants for run in variant.runs]
+    is_shaped = all(has_shapes(profile) for profile in profiles)
+    is_verbatim = len({profile.origin.reader for profile in profiles}) == 1
+    return [
+        Side(
+            variant,
+            [
+                kernels_of(run.work.profile, is_shaped=is_shaped, is_verbatim=is_verbatim)
+                for run in variant.runs
+            ],
+        )
+        for variant in variants
+    ]
 
 
 def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:

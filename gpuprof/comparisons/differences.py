@@ -3,7 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuprof.statistics import difference_interval, median, median_interval, rank_test
+from gpuprof.statistics import (
+    difference_interval,
+    is_beyond_noise,
+    median,
+    median_interval,
+    rank_test,
+)
 
 Row = dict[str, Any]
 Known = Mapping[str, Mapping[str, Sequence[float]]]
@@ -37,13 +43,16 @@ def difference_rows(baseline: str, known: Known) -> list[Row]:
 
 def _difference(base: Sequence[float], candidate: Sequence[float]) -> Row:
     before, after = median(base), median(candidate)
-    low, high = difference_interval(base, candidate) or (None, None)
+    found = difference_interval(base, candidate)
+    p_value = rank_test(base, candidate)
+    runs = len(base), len(candidate)
     return {
         "baseline": before,
         "candidate": after,
         "difference": after - before,
         "percent": 100 * (after - before) / before if before else None,
-        "low": low,
-        "high": high,
-        "p_value": rank_test(base, candidate),
+        "low": found and found[0],
+        "high": found and found[1],
+        "p_value": p_value,
+        "is_beyond_noise": found and is_beyond_noise(found, p_value, runs),
     }

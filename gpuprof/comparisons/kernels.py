@@ -1,7 +1,9 @@
 """Every kernel of a candidate beside the baseline's: slower, faster, new or gone."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
 
 from gpuprof.comparisons.matching import Kernel, Kernels, Key
 from gpuprof.comparisons.runs import Run, Variant
@@ -18,8 +20,14 @@ COMMON: Final = "common"  # A time is unknown, so that neither is faster.
 Row = dict[str, Any]
 
 
-class Side(NamedTuple):
-    """One side of a comparison: a variant, and the kernels of each of its runs."""
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison.
+
+    Args:
+        variant: The variant.
+        kernels: The kernels of each of its runs.
+    """
 
     variant: Variant
     kernels: Sequence[Kernels]
@@ -29,13 +37,13 @@ class Side(NamedTuple):
         """The run that stands for the variant."""
         return self.variant.median
 
-    @property
+    @cached_property
     def median(self) -> Kernels:
         """The kernels of that run."""
         pairs = zip(self.variant.runs, self.kernels, strict=True)
         return next(kernels for run, kernels in pairs if run is self.run)
 
-    @property
+    @cached_property
     def is_whole(self) -> bool:
         """Whether a kernel that is not listed did not run."""
         return self.run.figure("kernel_ns") is not None

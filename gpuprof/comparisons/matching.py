@@ -4,8 +4,7 @@ Where one side is a summary, which tells no launch shapes, they are matched by n
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from gpuprof import cuda
@@ -21,7 +20,6 @@ _TYPED_NUMBER: Final = re.compile(
     r"\((?:unsigned |signed )?(?:int|bool|char|short|long|long long)\)(?=-?\d)"
     r"|\b(?:unsigned |signed )?(?:int|bool|char|short|long|long long)=(?=-?\d)"
 )
-_SPACES: Final = re.compile(r"\s+")
 
 
 class Key(NamedTuple):
@@ -32,8 +30,7 @@ class Key(NamedTuple):
     block: str | None
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """All executions of one kernel in one launch shape, summed over devices.
 
     Args:
@@ -46,7 +43,7 @@ class Kernel:
     name: str
     calls: int | None
     total_ns: int | None
-    keys: frozenset[int] = frozenset()
+    keys: tuple[int, ...] = ()
 
     @property
     def is_communication(self) -> bool:
@@ -62,32 +59,31 @@ def hashed_kernels(profile: Profile) -> str:
     return profile.tagged("kernels", _NAME_HASH, "name_hash")
 
 
-def kernels_of(profile: Profile, *, is_shaped: bool) -> Kernels:
+def kernels_of(profile: Profile, *, is_shaped: bool, is_verbatim: bool = False) -> Kernels:
     """The kernels of a recording by what they are matched by; none where none are known.
 
     Args:
         profile: Needs ``kernels`` or ``activity_summary``, or knows no kernels.
         is_shaped: Whether kernels in different launch shapes are different ones.
+        is_verbatim: Whether one tool wrote all names, so that they need no making alike.
     """
+    plain = str if is_verbatim else plain_name
     if profile.has("kernels"):
-        return _together(_shaped(profile), is_shaped=is_shaped)
+        found = _shaped if is_shaped else _named
+        return _together(found(profile, plain))
     if not profile.has("activity_summary"):
         return {}
     rows = profile.table("activity_summary").to_pylist()
-    found = (
-        (
-            Key(plain_name(row["name"]), None, None),
-            Kernel(row["name"], row["calls"], row["total_ns"]),
-        )
+    return _together(
+        (Key(plain(row["name"]), None, None), Kernel(row["name"], row["calls"], row["total_ns"]))
         for row in rows
         if row["activity_kind"] == "kernel"
     )
-    return _together(found, is_shaped=is_shaped)
 
 
 def plain_name(name: str) -> str:
     """A name without what tools write differently: spaces, and types of template numbers."""
-    return _SPACES.sub("", _TYPED_NUMBER.sub("", name))
+    return "".join(_TYPED_NUMBER.sub("", name).split())
 
 
 def has_shapes(profile: Profile) -> bool:
@@ -99,12 +95,20 @@ def has_shapes(profile: Profile) -> bool:
     return bool(row["known"] == row["whole"])
 
 
-def _shaped(profile: Profile) -> Iterable[tuple[Key, Kernel]]:
-    found = profile.once(_grouped)
-    for row in found:
-        x, y, z, *block = (row[name] for name in SHAPE)
-        key = Key(plain_name(row["name"]), _shape(x, y, z), _shape(*block))
-        yield key, Kernel(row["name"], row["calls"], row["total_ns"], frozenset([row["key"]]))
+def _shaped(profile: Profile, plain: Callable[[str], str]) -> Iterable[tuple[Key, Kernel]]:
+    for row in profile.once(_grouped):
+        grid = _shape(row["grid_x"], row["grid_y"], row["grid_z"])
+        block = _shape(row["block_x"], row["block_y"], row["block_z"])
+        yield Key(plain(row["name"]), grid, block), _kernel(row)
+
+
+def _named(profile: Profile, plain: Callable[[str], str]) -> Iterable[tuple[Key, Kernel]]:
+    for row in profile.once(_grouped):
+        yield Key(plain(row["name"]), None, None), _kernel(row)
+
+
+def _kernel(row: dict[str, Any]) -> Kernel:
+    return Kernel(row["name"], row["calls"], row["total_ns"], (row["key"],))
 
 
 def _grouped(profile: Profile) -> list[dict[str, Any]]:
@@ -120,16 +124,15 @@ def _grouped(profile: Profile) -> list[dict[str, Any]]:
     return rows
 
 
-def _shape(*counts: int | None) -> str | None:
-    return None if None in counts else "x".join(map(str, counts))
+def _shape(x: int | None, y: int | None, z: int | None) -> str | None:
+    return None if x is None or y is None or z is None else f"{x}x{y}x{z}"
 
 
-def _together(found: Iterable[tuple[Key, Kernel]], *, is_shaped: bool) -> Kernels:
+def _together(found: Iterable[tuple[Key, Kernel]]) -> Kernels:
     """Kernels of one key added up."""
     made: dict[Key, Kernel] = {}
     for key, kernel in found:
-        chosen = key if is_shaped else Key(key.name, None, None)
-        made[chosen] = _sum(made[chosen], kernel) if chosen in made else kernel
+        made[key] = _sum(made[key], kernel) if key in made else kernel
     return made
 
 
@@ -138,7 +141,7 @@ def _sum(first: Kernel, second: Kernel) -> Kernel:
         first.name,
         _added(first.calls, second.calls),
         _added(first.total_ns, second.total_ns),
-        first.keys | second.keys,
+        first.keys + second.keys,
     )
 
 

@@ -70,9 +70,7 @@ def _judged(metric: str, row: Row) -> Row:
 
 
 def _certainty(row: Row) -> str:
-    if row["low"] is None:
-        return UNKNOWN
-    return WITHIN if row["low"] <= 0 <= row["high"] else BEYOND
+    return {None: UNKNOWN, False: WITHIN, True: BEYOND}[row["is_beyond_noise"]]
 
 
 def _cause(rows: Sequence[Row]) -> Row:

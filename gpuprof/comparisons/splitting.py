@@ -106,7 +106,7 @@ def _sums(run: Run, own: Kernels, other: Kernels) -> Times | None:
     talking = found["communication_kernel_ns"]
     matched = [k.total_ns or 0 for key, k in own.items() if key in other and not k.is_communication]
     groups = {
-        row["activity_group"]: row["total_ns"] for row in totals(run.work.profile).to_pylist()
+        row["activity_group"]: row["total_ns"] for row in run.work.profile.once(totals).to_pylist()
     }
     times = {
         COMMON: sum(matched),

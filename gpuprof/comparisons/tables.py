@@ -49,6 +49,9 @@ DIFFERENCES: Final = Schema(
             "1",
             "Two-sided rank test of Mann and Whitney; null from fewer than two runs on a side.",
         ),
+        "is_beyond_noise": Column(
+            FLAG, "", "Whether interval and ranks tell the sides apart; null where unknown."
+        ),
     },
 )
 SPLIT: Final = Schema(

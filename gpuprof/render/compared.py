@@ -1,9 +1,12 @@
 """Which figures of a comparison people see first, as grids for terminal and markdown."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
+
+import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.comparisons import Comparison
@@ -132,8 +135,9 @@ class _Figures:
         row = self.changes.get((label, metric))
         if is_share or row is None or row["percent"] is None:
             return "-"
-        is_noise = row["low"] is not None and row["low"] <= 0 <= row["high"]
-        return f"{'~' if is_noise else ''}{units.format_change(row['percent'])}"
+        return (
+            f"{'~' if row['is_beyond_noise'] is False else ''}{units.format_change(row['percent'])}"
+        )
 
     def shown(self) -> list[str]:
         """Metrics that a variant has, and those that must be seen to be unknown."""
@@ -263,16 +267,22 @@ def kernel_grids(result: Comparison, most: int | None) -> list[Grid]:
         result: The comparison.
         most: How many kernels of each candidate to show; None for all.
     """
-    rows = result.kernels.to_pylist()
-    labels = result.outcomes.column("variant").to_pylist()
-    return [
-        _kernels(result.baseline, label, [r for r in rows if r["variant"] == label], most)
-        for label in labels
-    ]
+    counts = Counter(result.kernels.column("variant").to_pylist())
+    grids, first = [], 0
+    # Twenty thousand rows are sorted already, and few of them are shown.
+    for label, count in counts.items():
+        own = result.kernels.slice(first, count)
+        title = f"Kernels of {clean(label)} against {clean(result.baseline)}"
+        shown = own.slice(0, most)
+        if len(shown) < count:
+            title += f" ({len(shown)} of {count})"
+        grids.append(_kernels(title, shown))
+        first += count
+    return grids
 
 
-def _kernels(baseline: str, label: str, rows: Sequence[Row], most: int | None) -> Grid:
-    shown = rows[:most]
+def _kernels(title: str, table: pa.Table) -> Grid:
+    rows = table.to_pylist()
     has_p = any(row["adjusted_p_value"] is not None for row in rows)
     has_shape = any(row["grid"] for row in rows)
     cells = [
@@ -286,7 +296,7 @@ def _kernels(baseline: str, label: str, rows: Sequence[Row], most: int | None) -
             clean(row["name"]),
             *([f"{_plain(row['grid'])}, {_plain(row['block'])}"] if has_shape else []),
         )
-        for row in shown
+        for row in rows
     ]
     header = (
         "Difference",
@@ -298,8 +308,6 @@ def _kernels(baseline: str, label: str, rows: Sequence[Row], most: int | None) -
         "Kernel",
         *(["Grid, block"] if has_shape else []),
     )
-    count = "" if len(shown) == len(rows) else f" ({len(shown)} of {len(rows)})"
-    title = f"Kernels of {clean(label)} against {clean(baseline)}{count}"
     return Grid(title, header, tuple(cells), (2, *range(header.index("Kernel"), len(header))))
 
 

@@ -18,6 +18,8 @@ from gpuprof.render.contract import Page, Renderer
 from gpuprof.reports import FORMAT_VERSION, Report
 from gpuprof.schema import INT
 
+_NEVER_WHOLE: Final = {"percent", "p_value", "is_beyond_noise"}
+
 
 def report(result: Report, _: Page) -> str:
     """``format_version``, ``origin``, ``tables`` (name to list of rows or null), ``notes``."""
@@ -72,7 +74,11 @@ def _by_metric(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _whole(metric: str, name: str, value: float | None) -> float | None:
-    is_whole = VARIANTS.columns[metric].dtype == INT and name not in {"percent", "p_value"}
+    is_whole = VARIANTS.columns[metric].dtype == INT and name not in {
+        "percent",
+        "p_value",
+        "is_beyond_noise",
+    }
     return int(value) if value is not None and is_whole and value == int(value) else value
 
 

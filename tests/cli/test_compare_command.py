@@ -92,6 +92,7 @@ def test_measured_epochs_are_set_beside():
         "low": None,
         "high": None,
         "p_value": None,
+        "is_beyond_noise": None,
     }
 
 

@@ -1,0 +1,168 @@
+"""Variants of several runs: medians, intervals, and what is said of chance."""
+
+import json
+
+import pytest
+from commands import DUAL, PUBLISHED, SINGLE, gpuprof
+from drawing import draw
+from recordings import row, summary
+
+from gpuprof.comparisons import comparison, labelled
+from gpuprof.manifest import MANIFEST, Manifest, repeats
+
+S = 1_000_000_000
+
+
+def _run(kernels, ptop):
+    times = {"conv": kernels, "PtoP": ptop}
+    whole = sum(times.values())
+    return summary(*(row(name, 1, ns, ns / whole) for name, ns in times.items()))
+
+
+def _runs(kernels, *ptop):
+    return [_run(kernels + number, ns) for number, ns in enumerate(ptop)]
+
+
+def _figure(result, label, metric):
+    rows = result.figures.to_pylist()
+    return next(r for r in rows if (r["variant"], r["metric"]) == (label, metric))
+
+
+def test_figures_are_medians_with_their_spread():
+    result = comparison({"a": _runs(10 * S, 1, 5, 9), "b": [_run(10 * S, 7)]})
+
+    found = _figure(result, "a", "peer_transfer_ns")
+    assert (found["runs"], found["median"], found["min"], found["max"]) == (3, 5, 1, 9)
+    assert 1 <= found["low"] <= 5 <= found["high"] <= 9
+    alone = _figure(result, "b", "peer_transfer_ns")
+    assert (alone["runs"], alone["median"], alone["low"], alone["high"]) == (1, 7, None, None)
+
+
+def test_the_median_run_stands_for_its_variant():
+    result = comparison({"a": _runs(10 * S, 9 * S, S, 5 * S), "b": [_run(10 * S, 7)]})
+
+    (first, _) = result.variants.to_pylist()
+    assert (first["runs"], first["peer_transfer_ns"]) == (3, 5 * S)
+    assert [r["is_median"] for r in result.runs.to_pylist()] == [False, False, True, True]
+
+
+def test_of_an_even_number_the_faster_one_stands():
+    result = comparison({"a": _runs(10 * S, S, 2 * S, 3 * S, 4 * S), "b": [_run(10 * S, 7)]})
+
+    assert result.variants.to_pylist()[0]["peer_transfer_ns"] == 2 * S
+    assert _figure(result, "a", "peer_transfer_ns")["median"] == 2.5 * S
+
+
+def test_a_difference_beyond_noise_carries_its_interval():
+    single = _runs(20 * S, *(n * S // 100 for n in (0, 1, 2, 3, 4, 5)))
+    dual = _runs(20 * S, *(n * S // 100 for n in (200, 201, 202, 203, 204, 205)))
+
+    result = comparison({"single": single, "dual": dual})
+
+    (outcome,) = result.outcomes.to_pylist()
+    assert outcome["certainty"] == "beyond noise"
+    assert 9.7 < outcome["low_percent"] <= outcome["percent"] <= outcome["high_percent"] < 10.3
+    low, high = outcome["low_percent"], outcome["high_percent"]
+    assert result.verdict == (
+        f"Against single, dual takes 2.000 s (10.0 %, interval {low:.1f} to {high:.1f} %) more GPU"
+        " time. Kernel time is the same within 0.0 %, and practically the whole difference is PtoP:"
+        " 2.000 s of 2.000 s in dual."
+    )
+
+
+def test_a_difference_within_noise_is_called_so_and_has_no_cause():
+    first = _runs(20 * S, 0, S, 2 * S, 3 * S)
+    second = _runs(20 * S, S, 0, 3 * S, 2 * S + 5)
+
+    result = comparison({"a": first, "b": second})
+
+    assert result.outcomes.to_pylist()[0]["certainty"] == "within noise"
+    assert result.verdict.startswith("Against a, b takes the same GPU time within noise (+0.0 %, ")
+    assert "PtoP" not in result.verdict
+
+
+def test_few_runs_must_all_lie_apart():
+    apart = comparison({"a": _runs(20 * S, 0, 1, 2), "b": _runs(21 * S, 0, 1, 2)})
+    mixed = comparison({"a": _runs(20 * S, 0, 1, 3 * S), "b": _runs(21 * S, 0, 1, 2)})
+
+    assert apart.outcomes.to_pylist()[0]["certainty"] == "beyond noise"
+    assert mixed.outcomes.to_pylist()[0]["certainty"] == "within noise"
+    assert apart.notes[-1] == (
+        "An interval from 3 runs covers the median at most 75.0 % of the time: record more for a"
+        " surer one."
+    )
+
+
+def test_one_run_beside_repeats_leaves_noise_unknown():
+    result = comparison({"a": _runs(20 * S, 0, 1, 2), "b": [_run(21 * S, 2)]})
+
+    assert result.outcomes.to_pylist()[0]["certainty"] == "noise unknown"
+    assert "noise is unknown" in result.verdict
+    assert "One run of b: how much its runs differ is not known." in result.notes
+
+
+def test_kernels_are_tested_over_the_runs_and_corrected_for_their_number():
+    def run(extra):
+        rows = [(0, 100 + extra, {"name": "slow"}), (200, 300 + extra % 3, {"name": "same"})]
+        return draw(kernels=rows)
+
+    base, slower = [run(n) for n in range(5)], [run(50 + n) for n in range(5)]
+
+    rows = comparison({"a": base, "b": slower}).kernels.to_pylist()
+
+    found = {row["name"]: (row["p_value"], row["adjusted_p_value"]) for row in rows}
+    assert found["slow"] == (pytest.approx(2 / 252), pytest.approx(4 / 252))
+    assert found["same"][0] > 0.5
+
+
+def test_changes_within_noise_are_marked_in_the_table(tmp_path):
+    labels = [f"--label=a={SINGLE}", f"--label=a={tmp_path / 'again.txt'}"]
+    labels += [f"--label=b={DUAL}", f"--label=b={tmp_path / 'other.txt'}"]
+    again = (PUBLISHED / "single.txt").read_text().replace("6.92109s", "9.92109s")
+    (tmp_path / "again.txt").write_text(again)
+    (tmp_path / "other.txt").write_text((PUBLISHED / "dual.txt").read_text())
+
+    done = gpuprof("compare", *labels)
+
+    assert done.returncode == 0, done.stderr
+    assert "~+" in done.stdout
+
+
+def _folder(place, *names):
+    """A folder of runs, each with a manifest and an excerpt of nvprof's log."""
+    for name in names:
+        folder = place / name
+        folder.mkdir(parents=True)
+        (folder / "log.txt").write_text((PUBLISHED / "dual.txt").read_text())
+        manifest = Manifest("nvprof", "dual", ("./a",), "2026-01-01", recordings=("log.txt",))
+        (folder / MANIFEST).write_text(manifest.to_json())
+
+
+def test_a_folder_of_runs_is_one_variant(tmp_path):
+    _folder(tmp_path / "dual", "run-1", "run-10", "run-2", "other")
+
+    assert [run.name for run in repeats(tmp_path / "dual")] == ["run-1", "run-2", "run-10"]
+    variants = labelled([tmp_path / "dual", SINGLE])
+    assert {label: len(runs) for label, runs in variants.items()} == {"dual": 3, "single": 1}
+
+
+def test_a_run_is_no_folder_of_runs(tmp_path):
+    _folder(tmp_path, "run-1")
+
+    assert repeats(tmp_path / "run-1") == ()
+    assert repeats(tmp_path / "none") == ()
+
+
+def test_repeats_are_told_in_json(tmp_path):
+    _folder(tmp_path / "dual", "run-1", "run-2")
+
+    done = gpuprof("compare", SINGLE, tmp_path / "dual", "--format", "json")
+
+    found = json.loads(done.stdout)
+    assert found["variants"]["dual"]["runs"] == 2
+    assert [(run["variant"], run["run"]) for run in found["runs"]] == [
+        ("single", 1),
+        ("dual", 1),
+        ("dual", 2),
+    ]
+    assert found["figures"]["dual"]["peer_transfer_ns"]["low"] == 10_097_800_000
