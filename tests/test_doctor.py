@@ -75,7 +75,7 @@ ILLS = {
         {"driver_cuda": (13, 0)},
         "nsys",
         "problem",
-        "nsys 2024.2.1 traces CUDA up to 12.4, and the driver runs 13.0: it may record nothing",
+        "would record nothing: this nsys traces CUDA up to 12.4, and the driver runs 13.0",
     ),
     "driver-too-old": ({"driver": "418.40.04"}, "nsys", "problem", "needs a driver from 450 on"),
     "gpu-too-old-for-nsys": ({"gpus": (K80,)}, "nsys", "problem", "Tesla K80 is older"),

@@ -15,6 +15,7 @@ from gpuprof.doctor.machine import INJECTIONS, PACKAGES, VISIBLE, Machine
 from gpuprof.launch import RECORDERS
 from gpuprof.launch.contract import Program
 from gpuprof.launch.gpus import driver_cuda, driver_version, gpus, has_driver, peers
+from gpuprof.launch.nsys_fit import newest_cuda
 
 _PARAMETERS: Final = Path("/proc/driver/nvidia/params")
 _STATUS: Final = Path("/proc/self/status")
@@ -36,7 +37,7 @@ def this_machine() -> Machine:
         peers=peers(),
         links=links(_output(["nvidia-smi", "topo", "-m"])),
         tools=_tool_versions(),
-        nsys_cuda=_nsys_cuda(),
+        nsys_cuda=newest_cuda(),
         packages=_packages(),
         foreign=_version("gpuprof"),
         counters_for_admins=_counters_for_admins(),
@@ -70,19 +71,6 @@ def _tool_versions() -> dict[str, str]:
         tool: _first(r"(\d+\.\d+(?:\.\d+)*)", text) or "of unknown version"
         for tool, text in texts.items()
     }
-
-
-def _nsys_cuda() -> tuple[int, int] | None:
-    """The newest of the tracers that lie beside nsys; NVIDIA's package may start it by a script."""
-    path = shutil.which("nsys")
-    if path is None:
-        return None
-    program = Path(path).resolve()
-    named = _first(r"(/\S+/target-[\w-]+)/nsys", _text(program)[:4096])
-    folder = Path(named) if named else program.parent
-    names = [p.name for p in folder.glob("libcupti.so.*")]
-    found = [re.fullmatch(r"libcupti\.so\.(\d+)\.(\d+)", name) for name in names]
-    return max(((int(m[1]), int(m[2])) for m in found if m), default=None)
 
 
 def _packages() -> dict[str, str]:

@@ -1,18 +1,13 @@
-"""Checks of the profilers: which are here, and whether they suit the driver and the GPUs.
-
-Sources: "GPU architectures starting with Pascal", "any driver from 450 on" of the Nsight Systems
-Installation Guide; an older nsys brings no tracer for a newer CUDA (its ``libcupti.so.*``).
-"""
+"""Checks of the profilers: which are here, and whether they suit the driver and the GPUs."""
 
 from typing import Final
 
 from gpuprof.doctor.finding import Finding, in_words, numbers
 from gpuprof.doctor.machine import INJECTIONS, Machine
+from gpuprof.launch.nsys_fit import misfit
 from gpuprof.launch.nvprof import NEWEST_COMPUTE_CAPABILITY
 
-_OLDEST_FOR_NSYS: Final = (6, 0)
 _OLDEST_FOR_NCU: Final = (7, 0)
-_OLDEST_DRIVER_FOR_NSYS: Final = 450
 _GET_NSYS: Final = "Get NVIDIA Nsight Systems from https://developer.nvidia.com/nsight-systems."
 
 
@@ -21,20 +16,10 @@ def nsys(machine: Machine) -> Finding:
     version = machine.tools.get("nsys")
     if version is None:
         return Finding("nsys", "limited", "nsys is not installed, or not on PATH", _GET_NSYS)
-    driver = numbers(machine.driver or "")
-    if driver and driver[0] < _OLDEST_DRIVER_FOR_NSYS:
-        text = f"nsys {version} needs a driver from 450 on, and this is {machine.driver}"
-        return Finding("nsys", "problem", text, "Install a newer driver.")
-    if machine.nsys_cuda and machine.driver_cuda and machine.nsys_cuda[0] < machine.driver_cuda[0]:
-        text = (
-            f"nsys {version} traces CUDA up to {in_words(machine.nsys_cuda)}, and the driver "
-            f"runs {in_words(machine.driver_cuda)}: it may record nothing"
-        )
-        return Finding("nsys", "problem", text, f"Update nsys. {_GET_NSYS}")
-    old = [g for g in machine.gpus if g.compute_capability < _OLDEST_FOR_NSYS]
-    if old:
-        text = f"nsys {version} records GPUs from Pascal on, and {old[0].name} is older"
-        return Finding("nsys", "problem", text, "Use --recorder nvprof.")
+    reason = misfit(machine.gpus, machine.driver, machine.driver_cuda, machine.nsys_cuda)
+    if reason is not None:
+        fix = f"Use another recorder, or a newer nsys and driver. {_GET_NSYS}"
+        return Finding("nsys", "problem", f"nsys {version} would record nothing: {reason}", fix)
     cuda = f", traces CUDA up to {in_words(machine.nsys_cuda)}" if machine.nsys_cuda else ""
     return Finding("nsys", "ok", f"nsys {version}{cuda}")
 

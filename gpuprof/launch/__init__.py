@@ -5,12 +5,14 @@ Recording and analysing share only a file on disk.
 
 from typing import Final
 
-from gpuprof.launch import nsys, nvprof, tensorflow, unrecorded
+from gpuprof.launch import jax, nsys, nvprof, tensorflow, torch, unrecorded
 from gpuprof.launch.contract import Recorder
 
 RECORDERS: Final[tuple[Recorder, ...]] = (
     nsys.RECORDER,
     nvprof.RECORDER,
     tensorflow.RECORDER,
+    torch.RECORDER,
+    jax.RECORDER,
     unrecorded.RECORDER,
 )

@@ -10,8 +10,12 @@ from gpuprof.launch.program import imports
 
 AUTO: Final = "auto"
 _FOR_GPUS: Final = ("nsys", "nvprof")
-_EMBEDDED: Final = "tensorflow"
-_TENSORFLOW_PACKAGES: Final = frozenset({"tensorflow", "keras", "tf_keras"})
+# Recorder, name for people, and packages whose import tells that a program uses it.
+_FRAMEWORKS: Final = (
+    ("tensorflow", "TensorFlow", frozenset({"tensorflow", "keras", "tf_keras"})),
+    ("torch", "PyTorch", frozenset({"torch", "torchvision", "lightning", "pytorch_lightning"})),
+    ("jax", "JAX", frozenset({"jax", "flax", "equinox", "optax"})),
+)
 
 
 def chosen(name: str, program: Program, recorders: Sequence[Recorder]) -> tuple[Recorder, str]:
@@ -44,31 +48,34 @@ def named(name: str, recorders: Sequence[Recorder]) -> Recorder:
 
 
 def _best(program: Program, by_name: dict[str, Recorder]) -> tuple[Recorder, str]:
-    """A GPU's profiler where there is a GPU, else the one that needs none."""
-    obstacles = []
-    here = f"an NVIDIA GPU is here ({gpus()[0].name})" if gpus() else _no_gpu()
+    """A GPU's profiler where there is a GPU, else a framework's own."""
+    said = [f"an NVIDIA GPU is here ({gpus()[0].name})" if gpus() else why_no_gpu()]
+    hint = None
     for recorder in [by_name[n] for n in (_FOR_GPUS if gpus() else ()) if n in by_name]:
         obstacle = recorder.obstacle(program)
-        if obstacle is None:
-            return recorder, here
-        obstacles.append(obstacle)
-    if _EMBEDDED in by_name:
-        obstacle = by_name[_EMBEDDED].obstacle(program)
-        if obstacle is None:
-            return by_name[_EMBEDDED], "; ".join(
-                [here, *(o.message for o in obstacles), _of(program)]
+        reason = recorder.doubt() if obstacle is None else obstacle.message
+        if reason is None:
+            return recorder, "; ".join(said)
+        said.append(reason)
+        hint = obstacle.hint if obstacle else hint
+    for name, title, is_imported in _frameworks(program):
+        obstacle = by_name[name].obstacle(program) if name in by_name else None
+        if name in by_name and obstacle is None:
+            seen = (
+                f"the program imports {title}"
+                if is_imported
+                else f"only what the program does in {title} will be seen"
             )
-        obstacles.append(obstacle)
-    reasons = [o.message for o in obstacles]
-    msg = f"nothing here can record: {'; '.join([here, *reasons])}"
-    raise MissingToolError(msg, obstacles[-1].hint if obstacles else None)
+            return by_name[name], "; ".join([*said, seen])
+        if obstacle is not None:
+            said.append(obstacle.message)
+            hint = obstacle.hint
+    msg = f"nothing here can record: {'; '.join(said)}"
+    raise MissingToolError(msg, hint)
 
 
-def _no_gpu() -> str:
-    return why_no_gpu()
-
-
-def _of(program: Program) -> str:
-    if imports(program) & _TENSORFLOW_PACKAGES:
-        return "the program imports TensorFlow"
-    return "only what the program does in TensorFlow will be seen"
+def _frameworks(program: Program) -> list[tuple[str, str, bool]]:
+    """Recorder, title and whether the program imports it: those that it does come first."""
+    imported = imports(program)
+    found = [(name, title, bool(imported & names)) for name, title, names in _FRAMEWORKS]
+    return sorted(found, key=lambda framework: not framework[2])

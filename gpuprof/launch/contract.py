@@ -78,6 +78,10 @@ def _never(_run: Run, _ended: Ended) -> bool:
     return False
 
 
+def _no_doubt() -> str | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Recorder:
     """One way to record a program.
@@ -95,6 +99,7 @@ class Recorder:
         environment: Variables to add to the program's environment.
         versions: Names and versions of its tools, for the manifest.
         retry: Whether it failed before the program ran, so that it may be started once more.
+        doubt: Why it would record nothing here although it runs, so that ``auto`` takes another.
         windows: Fields of `Window` by which it can record a part of the run.
     """
 
@@ -106,4 +111,5 @@ class Recorder:
     environment: Callable[[Run], Mapping[str, str]] = _no_variables
     versions: Callable[[], Mapping[str, str]] = field(default=dict)
     retry: Callable[[Run, Ended], bool] = _never
+    doubt: Callable[[], str | None] = _no_doubt
     windows: frozenset[str] = frozenset()

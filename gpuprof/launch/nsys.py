@@ -16,7 +16,14 @@ from typing import Final
 
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
-from gpuprof.launch.gpus import described_gpus, why_no_gpu
+from gpuprof.launch.gpus import (
+    described_gpus,
+    driver_cuda,
+    driver_version,
+    gpus,
+    why_no_gpu,
+)
+from gpuprof.launch.nsys_fit import misfit, newest_cuda
 from gpuprof.launch.nsys_scrub import scrub
 from gpuprof.launch.window import DOMAIN, RANGE, Window, in_seconds
 from gpuprof.manifest import MARKS, RECORDER_LOG
@@ -48,6 +55,11 @@ def obstacle(_: Program) -> RecordError | None:
         "Get NVIDIA Nsight Systems from https://developer.nvidia.com/nsight-systems, or with "
         "`apt-get install nsight-systems-cli` from NVIDIA's repository.",
     )
+
+
+def doubt() -> str | None:
+    """Why it would record nothing here."""
+    return misfit(gpus(), driver_version(), driver_cuda(), newest_cuda())
 
 
 def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
@@ -259,5 +271,6 @@ RECORDER: Final = Recorder(
     versions=versions,
     environment=_environment,
     retry=failed_to_start,
+    doubt=doubt,
     windows=frozenset(("delay_ns", "duration_ns", "epochs", "range_name", "cuda_profiler")),
 )

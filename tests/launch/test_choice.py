@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,33 @@ def test_program_that_imports_tensorflow_is_known_by_reading_it(tmp_path):
     _, reason = chosen("auto", program, (recorder("tensorflow"),))
 
     assert reason == "no NVIDIA driver here; the program imports TensorFlow"
+
+
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize(
+    ("code", "name", "title"),
+    [("import torch", "torch", "PyTorch"), ("from jax import numpy", "jax", "JAX")],
+)
+def test_frameworks_own_profiler_is_taken_by_what_the_program_imports(tmp_path, code, name, title):
+    (tmp_path / "train.py").write_text(code)
+    program = Program(("python", "train.py"), tmp_path / "train.py")
+    taken, reason = chosen(
+        "auto", program, (recorder("tensorflow"), recorder("torch"), recorder("jax"))
+    )
+
+    assert taken.name == name
+    assert reason == f"no NVIDIA driver here; the program imports {title}"
+
+
+@pytest.mark.usefixtures("gpu")
+def test_an_nsys_that_would_record_nothing_is_passed_over_and_says_why():
+    doubtful = replace(recorder("nsys"), doubt=lambda: "nsys is too old")
+
+    assert names(doubtful, recorder("nvprof")) == (
+        "nvprof",
+        "an NVIDIA GPU is here (Tesla K80); nsys is too old",
+    )
+    assert chosen("nsys", PROGRAM, (doubtful,))[0].name == "nsys"
 
 
 @pytest.mark.usefixtures("no_gpu")

@@ -8,7 +8,8 @@ import pytest
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded
 
 from gpuprof.launch.contract import Ended, Program, Run
-from gpuprof.launch.tensorflow import INJECT, RECORDER
+from gpuprof.launch.embedded import INJECT
+from gpuprof.launch.tensorflow import RECORDER
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -270,4 +271,8 @@ def test_the_environment_keeps_the_users_path_and_log_level(tmp_path, monkeypatc
 
     found = RECORDER.environment(Run(Program(("python",)), tmp_path))
 
-    assert found == {"PYTHONPATH": f"{INJECT}{os.pathsep}/mine", "GPUPROF_RUN_DIR": str(tmp_path)}
+    assert found == {
+        "PYTHONPATH": f"{INJECT}{os.pathsep}/mine",
+        "GPUPROF_RUN_DIR": str(tmp_path),
+        "GPUPROF_RECORDER": "tensorflow",
+    }

@@ -1,9 +1,10 @@
 """Runs first in every Python that inherits PYTHONPATH from a recording; then the user's own one.
 
-It waits until the script imports TensorFlow, so that other programs pay nothing. It must work
-in any Python 3.8 or newer, without gpuprof installed, and must never break the script.
+It waits until the script imports the framework to record, so that other programs pay nothing. It
+must work in any Python 3.8 or newer, without gpuprof installed, and must never break the script.
 """
 
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -15,11 +16,14 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pat
 
 
 class _WhenImported:
-    """A finder that steps aside at the first ``import tensorflow`` and records what follows."""
+    """A finder that steps aside at the first import of a framework and records what follows."""
+
+    def __init__(self, framework: str) -> None:
+        self.framework = framework
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002
         """The module's own spec, with the recorder behind its execution."""
-        if name != "tensorflow":
+        if name != self.framework:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -28,9 +32,9 @@ class _WhenImported:
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                import gpuprof_tensorflow  # noqa: PLC0415 - only beside TensorFlow
-
-                gpuprof_tensorflow.install(os.environ["GPUPROF_RUN_DIR"])
+                # Only beside its framework.
+                recorder = importlib.import_module(f"gpuprof_{name}")
+                recorder.install(os.environ["GPUPROF_RUN_DIR"])
 
             setattr(spec.loader, "exec_module", exec_module)  # noqa: B010 - of this one loader
         return spec
@@ -48,7 +52,7 @@ def _run_the_users_own() -> None:
 
 
 def _say_that_it_ran(run_dir: str) -> None:
-    """Let the recording tell a program without TensorFlow from one that ignores PYTHONPATH."""
+    """Let the recording tell a program without the framework from one that ignores PYTHONPATH."""
     try:
         with open(os.path.join(run_dir, "python-started"), "a", encoding="utf-8"):  # noqa: PTH118, PTH123
             pass
@@ -58,5 +62,5 @@ def _say_that_it_ran(run_dir: str) -> None:
 
 if os.environ.get("GPUPROF_RUN_DIR"):
     _say_that_it_ran(os.environ["GPUPROF_RUN_DIR"])
-    sys.meta_path.insert(0, _WhenImported())
+    sys.meta_path.insert(0, _WhenImported(os.environ.get("GPUPROF_RECORDER", "tensorflow")))
 _run_the_users_own()

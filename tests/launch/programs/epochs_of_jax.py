@@ -1,0 +1,24 @@
+"""Four epochs of five steps on the CPU; then as its arguments say; ends with status 7."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+
+import gpuprof
+
+
+@jax.jit
+def work(x):
+    return (x @ x).sum()
+
+
+for number in range(4):
+    with gpuprof.epoch(), jax.profiler.TraceAnnotation(f"in epoch {number}"):
+        for _ in range(5):
+            with gpuprof.step():
+                work(jnp.ones((100, 100))).block_until_ready()
+if sys.argv[1:2] == ["own"]:
+    with jax.profiler.trace(sys.argv[2]):
+        work(jnp.ones((10, 10))).block_until_ready()
+sys.exit(7)

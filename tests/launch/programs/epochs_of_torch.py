@@ -1,0 +1,31 @@
+"""Four epochs of five steps on the CPU; then as its arguments say; ends with status 7."""
+
+import os
+import sys
+
+import torch
+
+import gpuprof
+
+model = torch.nn.Linear(10, 10)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for number in range(4):
+    with gpuprof.epoch():
+        for _ in range(5):
+            with gpuprof.step(), torch.profiler.record_function(f"in epoch {number}"):
+                optimizer.zero_grad()
+                model(torch.ones(3, 10)).sum().backward()
+                optimizer.step()
+match sys.argv[1:]:
+    case ["own", path]:
+        with torch.profiler.profile() as own:
+            model(torch.ones(3, 10))
+        own.export_chrome_trace(path)
+    case ["kill"]:
+        os.kill(os.getpid(), 9)
+    case ["fork"]:
+        child = os.fork()
+        if not child:
+            os._exit(3)
+        os.waitpid(child, 0)
+sys.exit(7)

@@ -1,0 +1,158 @@
+"""PyTorch's and JAX's own profilers around scripts that know nothing of it."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from gpuprof import read_profile
+from gpuprof.errors import EmptyRecordingError
+from gpuprof.launch import jax, torch
+from gpuprof.launch.contract import Ended, Program, Run
+from gpuprof.launch.gpus import gpus
+
+ROOT = Path(__file__).parent.parent.parent
+PROGRAMS = Path(__file__).parent / "programs"
+NO_GPU = pytest.mark.skipif(bool(gpus()), reason="shows what is said where there is no GPU")
+
+
+def needs(name, title):
+    missing = pytest.mark.skipif(find_spec(name) is None, reason=f"{title} is not installed")
+    return [getattr(pytest.mark, name), missing]
+
+
+TORCH = needs("torch", "PyTorch")
+JAX = needs("jax", "JAX")
+EACH = pytest.mark.parametrize(
+    ("name", "title"),
+    [pytest.param("torch", "PyTorch", marks=TORCH), pytest.param("jax", "JAX", marks=JAX)],
+)
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def record(name, *words, options=(), **variables):
+    program = PROGRAMS / f"epochs_of_{name}.py"
+    return subprocess.run(
+        [sys.executable, "-m", "gpuprof", "record", "-o", "run", *options, program, *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        check=False,
+    )
+
+
+def manifest():
+    return json.loads(Path("run/manifest.json").read_text())
+
+
+def contents(name):
+    """All texts of the one file that was recorded."""
+    [path] = Path("run").glob("torch-*.json.gz" if name == "torch" else "jax-*.xplane.pb")
+    data = path.read_bytes()
+    return gzip.decompress(data) if name == "torch" else data
+
+
+def epochs_in(name):
+    return [n for n in range(4) if f"in epoch {n}".encode() in contents(name)]
+
+
+@EACH
+@NO_GPU
+def test_a_script_is_recorded_by_what_it_imports_and_says_that_no_gpu_was_seen(name, title):
+    done = record(name)
+
+    assert (done.returncode, done.stdout) == (7, ""), done.stderr
+    first = f"Recording with {name} (no NVIDIA driver here; the program imports {title}) into run"
+    assert done.stderr.splitlines()[0] == first
+    assert epochs_in(name) == [0, 1, 2, 3]
+    kept = manifest()
+    assert [(e["epoch"], e["steps"]) for e in kept["epochs"]] == [(n, 5) for n in range(4)]
+    assert kept["versions"][name]
+    assert kept["nothing_recorded"].startswith(
+        f"{title}'s profiler saw no GPU work: no NVIDIA driver here; {name}-"
+    )
+    with pytest.raises(EmptyRecordingError, match="saw no GPU work"):
+        read_profile("run")
+    assert {p.suffix for p in Path("run").iterdir()} == {".json", ".jsonl", ".log", *(
+        [".gz"] if name == "torch" else [".pb"]
+    )}  # fmt: skip
+
+
+@EACH
+def test_only_the_epochs_that_were_asked_for_are_there(name, title):
+    done = record(name, options=("--recorder", name, "--epochs", "1:3"))
+
+    assert done.returncode == 7, (title, done.stderr)
+    assert epochs_in(name) == [1, 2]
+
+
+@EACH
+def test_a_script_with_a_profiler_of_its_own_is_left_in_peace(name, title):
+    done = record(name, "own", "own-trace", options=("--recorder", name))
+
+    assert done.returncode == 7, done.stderr
+    assert Path("own-trace").exists()
+    assert epochs_in(name) == [0, 1, 2, 3]
+    assert manifest()["warnings"] == [
+        f"the script ran {title}'s profiler itself; not recorded from there on"
+    ]
+
+
+@EACH
+def test_a_long_program_is_recorded_for_a_bounded_time_and_says_so(name, title):
+    done = record(name, options=("--recorder", name), GPUPROF_MOST_SECONDS="0")
+
+    assert done.returncode == 7, done.stderr
+    assert epochs_in(name) != [0, 1, 2, 3]
+    [warning] = manifest()["warnings"]
+    assert warning.startswith(f"{title}'s profiler keeps all in memory: only the first 0 s were")
+
+
+@pytest.mark.parametrize(("ending", "status"), [("kill", 137), ("fork", 7)])
+def test_marks_are_kept_however_a_torch_program_ends(ending, status):
+    if find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
+    done = record("torch", ending, options=("--recorder", "torch"))
+
+    assert done.returncode == status, done.stderr
+    assert len(manifest()["epochs"]) == 4
+    assert len(list(Path("run").glob("torch-*.json.gz"))) == (ending == "fork")
+
+
+def run_with(folder, **files):
+    (folder / "python-started").touch()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return Run(Program(("python", "train.py")), folder)
+
+
+def test_a_trace_with_gpu_work_is_the_recording(tmp_path):
+    run = run_with(tmp_path, **{
+        "torch-7.json.gz": "", "torch-7.info": '{"gpu_events": 12}',
+        "torch-8.json.gz": "", "torch-8.info": '{"gpu_events": 0}',
+        "torch-8.notes": "a note\n",
+    })  # fmt: skip
+    got = torch.RECORDER.finish(run, Ended(0, 1.0, 0))
+
+    assert (got.recordings, got.nothing_recorded) == (("torch-7.json.gz",), None)
+    assert got.warnings == ("a note",)
+    assert sorted(p.name for p in tmp_path.glob("torch*")) == ["torch-7.json.gz", "torch-8.json.gz"]
+
+
+@pytest.mark.parametrize("recorder", [torch.RECORDER, jax.RECORDER])
+def test_a_program_that_did_not_load_the_recorder_is_told_from_an_idle_one(tmp_path, recorder):
+    idle = recorder.finish(run_with(tmp_path), Ended(0, 1.0, 0))
+    isolated = recorder.finish(Run(Program(("python",)), tmp_path), Ended(0, 1.0, 0))
+
+    assert idle.nothing_recorded.endswith("profiler recorded nothing")
+    assert isolated.nothing_recorded.startswith("the recorder was not loaded: ")
