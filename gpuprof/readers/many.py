@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from gpuprof import schema
 from gpuprof.errors import InputError
 from gpuprof.profile import Profile
+from gpuprof.readers.narrow import narrow_column
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
@@ -115,7 +116,7 @@ def _ranks_of_names(names: Sequence[str]) -> list[int | None]:
 
 
 def _part(profile: Profile, rank: int | None) -> _Part:
-    tables = {name: profile.table(name) for name in profile.sources}
+    tables = {name: _table(profile, name) for name in profile.sources}
     ends = [t["end_ns"] for t in tables.values() if "end_ns" in t.column_names and t.num_rows]
     end_ns = max((pc.max(end).as_py() for end in ends), default=0)
     if _RUNS not in tables:
@@ -124,6 +125,16 @@ def _part(profile: Profile, rank: int | None) -> _Part:
     if runs.num_rows == 1:
         tables[_RUNS] = _with(runs, "rank", pa.array([rank], pa.int64()))
     return _Part(profile.origin.source.name, rank, profile.origin.epoch_ns, end_ns, tables)
+
+
+def _table(profile: Profile, name: str) -> pa.Table:
+    """A table; one that may hold millions of rows with columns as narrow as its values allow."""
+    source, spec = profile.sources[name], schema.BY_NAME[name]
+    if "start_ns" not in spec.columns:
+        return profile.table(name)
+    table = source if isinstance(source, pa.Table) else profile.table(name)
+    held = [field for field in spec.arrow if field.name in table.column_names]
+    return pa.table({f.name: narrow_column(table[f.name], f.type) for f in held})
 
 
 def _refuse_twins(parts: Sequence[_Part]) -> None:
@@ -200,16 +211,24 @@ def _mapped(part: _Part, columns: Sequence[str], numbers: _Numbers) -> _Part:
     tables = dict(part.tables)
     for name, table in part.tables.items():
         for column in columns:
-            if column in table.column_names and name not in (_DEVICES, _LINKS):
-                tables[name] = _with(tables[name], column, _looked_up(table[column], numbers))
+            if column in schema.BY_NAME[name].columns and name not in (_DEVICES, _LINKS):
+                tables[name] = _with(tables[name], column, _looked_up(_of(table, column), numbers))
     return replace(part, tables=tables)
+
+
+def _of(table: pa.Table, column: str) -> pa.ChunkedArray:
+    """A column of integers; all null where the table does not hold it."""
+    if column not in table.column_names:
+        return pa.chunked_array([pa.nulls(table.num_rows, pa.int64())])
+    return table[column].cast(pa.int64())
 
 
 def _looked_up(column: pa.ChunkedArray, numbers: _Numbers) -> pa.ChunkedArray:
     known = [number for number in numbers if number is not None]
     places = pc.index_in(column, pa.array(known, pa.int64()))
     found = pc.take(pa.array([numbers[number] for number in known], pa.int64()), places)
-    return pc.fill_null(found, numbers[None]) if None in numbers else found
+    found = pc.fill_null(found, numbers[None]) if None in numbers else found
+    return narrow_column(found, pa.int64())
 
 
 def _with_devices(part: _Part, numbers: _Numbers) -> _Part:
@@ -262,18 +281,24 @@ def _together(
 def _moved(table: pa.Table, offsets: Mapping[str, int]) -> pa.Table:
     for name, offset in offsets.items():
         if name in table.column_names:
-            known = pc.fill_null(table[name], 0) if name == "run_id" else table[name]
+            column = _of(table, name)
+            known = pc.fill_null(column, 0) if name == "run_id" else column
             table = _with(table, name, pc.add(known, pa.scalar(offset, pa.int64())))
     return table
 
 
 def _sorted(name: str, tables: Sequence[pa.Table]) -> pa.Table:
-    table = pa.concat_tables(tables)
+    # Numbers of one column are of 8 bits in one file and of 32 in another.
+    table = pa.concat_tables(tables, promote_options="permissive")
     if name in (_DEVICES, _LINKS):
         # Two stretches of one process list the same devices.
         return table.group_by(table.column_names, use_threads=False).aggregate([])
-    return table.sort_by("start_ns") if "start_ns" in table.column_names else table
+    if "start_ns" not in table.column_names:
+        return table
+    return schema.BY_NAME[name].narrow(table.unify_dictionaries().sort_by("start_ns"))
 
 
 def _with(table: pa.Table, name: str, values: pa.ChunkedArray | pa.Array) -> pa.Table:
+    if name not in table.column_names:
+        return table.append_column(name, values)
     return table.set_column(table.column_names.index(name), name, values)
