@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
@@ -35,6 +34,7 @@ PING_PONG: Final = Schema(
 )
 
 _LEAST_PAIRS: Final = 2
+_IDS: Final = ("process", "correlation")
 _ROWS: Final = 20
 # Smaller copies are loss values and flags, which the host must read.
 _LEAST_BYTES: Final = 1024
@@ -90,20 +90,30 @@ def ping_pong(profile: Profile) -> pa.Table:
         At most twenty rows, the costliest first, columns as in `PING_PONG`; pairs that occur
         only once are left out.
     """
-    rows = profile.query(_SUMS).to_pylist()
-    return PING_PONG.table([_row(profile, row) for row in rows])
+    found = profile.query(_SUMS)
+    figures = found.select([name for name in found.column_names if name in PING_PONG.columns])
+    return PING_PONG.table(
+        [_row(row) | _ranges(profile, found, i) for i, row in enumerate(figures.to_pylist())]
+    )
 
 
-def _row(profile: Profile, row: dict[str, Any]) -> dict[str, Any]:
+def _row(row: dict[str, Any]) -> dict[str, Any]:
     ends = {end: end_name(row[end]) for end in ("src", "dst")}
-    found = {name: value for name, value in row.items() if name in PING_PONG.columns} | ends
-    found["suggestion"] = _suggestion(row["src"], row["dst"])
+    return row | ends | {"suggestion": _suggestion(row["src"], row["dst"])}
+
+
+def _ranges(profile: Profile, found: pa.Table, place: int) -> dict[str, str | None]:
+    """The ranges that launched most of a row's copies there, and back."""
     whole = profile.whole or profile
-    if whole.has("nvtx_ranges", "api_calls"):
-        for way in ("there", "back"):
-            calls = (np.array(row[f"{way}_{id_}"]) for id_ in ("process", "correlation"))
-            found[f"{way}_range"] = usual_range(whole, *calls)
-    return found
+    if not whole.has("nvtx_ranges", "api_calls"):
+        return {}
+    return {
+        # A list of millions of ids stays an array.
+        f"{way}_range": usual_range(
+            whole, *(found[f"{way}_{id_}"][place].values.to_numpy() for id_ in _IDS)
+        )
+        for way in ("there", "back")
+    }
 
 
 def _suggestion(src: int, dst: int) -> str:
