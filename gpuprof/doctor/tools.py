@@ -58,7 +58,7 @@ def cupti(machine: Machine) -> Finding:
     """The package for recording in the process, against the driver's CUDA."""
     version = machine.packages.get("cupti-python")
     if version is None:
-        fix = "Where nsys cannot be installed: pip install cupti-python."
+        fix = "Where nsys cannot be installed: pip install 'gpuprof-toolkit[cupti]'."
         return Finding("cupti", "limited", "cupti-python is not installed", fix)
     major, driver = numbers(version)[0], machine.driver_cuda
     if driver and driver[0] < major:

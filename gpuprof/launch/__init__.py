@@ -5,11 +5,12 @@ Recording and analysing share only a file on disk.
 
 from typing import Final
 
-from gpuprof.launch import jax, nsys, nvprof, tensorflow, torch, unrecorded
+from gpuprof.launch import cupti, jax, nsys, nvprof, tensorflow, torch, unrecorded
 from gpuprof.launch.contract import Recorder
 
 RECORDERS: Final[tuple[Recorder, ...]] = (
     nsys.RECORDER,
+    cupti.RECORDER,
     nvprof.RECORDER,
     tensorflow.RECORDER,
     torch.RECORDER,

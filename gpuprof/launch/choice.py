@@ -9,7 +9,7 @@ from gpuprof.launch.gpus import gpus, why_no_gpu
 from gpuprof.launch.program import imports
 
 AUTO: Final = "auto"
-_FOR_GPUS: Final = ("nsys", "nvprof")
+_FOR_GPUS: Final = ("nsys", "cupti", "nvprof")
 # Recorder, name for people, and packages whose import tells that a program uses it.
 _FRAMEWORKS: Final = (
     ("tensorflow", "TensorFlow", frozenset({"tensorflow", "keras", "tf_keras"})),

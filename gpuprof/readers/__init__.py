@@ -11,6 +11,7 @@ from typing import Final
 from gpuprof.errors import EmptyRecordingError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Profile
 from gpuprof.readers import (
+    cupti,
     gpuprof_file,
     kineto,
     nsys_parquet,
@@ -42,6 +43,7 @@ READERS: Final[tuple[Reader, ...]] = (
     nsys_stats.READER,
     kineto.READER,
     tensorflow_run.READER,
+    cupti.READER,
     xplane.READER,
     tf1_timeline.READER,
     gpuprof_file.READER,

@@ -9,6 +9,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -18,8 +19,9 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pat
 class _WhenImported:
     """A finder that steps aside at the first import of a framework and records what follows."""
 
-    def __init__(self, framework: str) -> None:
+    def __init__(self, framework: str, then: Callable[[str], Any]) -> None:
         self.framework = framework
+        self.then = then
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002
         """The module's own spec, with the recorder behind its execution."""
@@ -32,9 +34,7 @@ class _WhenImported:
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                # Only beside its framework.
-                recorder = importlib.import_module(f"gpuprof_{name}")
-                recorder.install(os.environ["GPUPROF_RUN_DIR"])
+                self.then(name)
 
             setattr(spec.loader, "exec_module", exec_module)  # noqa: B010 - of this one loader
         return spec
@@ -60,7 +60,22 @@ def _say_that_it_ran(run_dir: str) -> None:
         pass
 
 
+def _install(recorder: str) -> Any:
+    module = importlib.import_module(f"gpuprof_{recorder}")
+    return module.install(os.environ["GPUPROF_RUN_DIR"])
+
+
+def _record(recorder: str) -> None:
+    """Put the recorder behind the import of its framework; CUPTI's waits for none."""
+    if recorder != "cupti":
+        sys.meta_path.insert(0, _WhenImported(recorder, _install))
+        return
+    recording = _install(recorder)
+    for framework in ("torch", "tensorflow", "jax"):
+        sys.meta_path.insert(0, _WhenImported(framework, recording.watch))
+
+
 if os.environ.get("GPUPROF_RUN_DIR"):
     _say_that_it_ran(os.environ["GPUPROF_RUN_DIR"])
-    sys.meta_path.insert(0, _WhenImported(os.environ.get("GPUPROF_RECORDER", "tensorflow")))
+    _record(os.environ.get("GPUPROF_RECORDER", "tensorflow"))
 _run_the_users_own()

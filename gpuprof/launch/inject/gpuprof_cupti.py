@@ -1,0 +1,283 @@
+"""Records CUDA from inside the user's process with NVIDIA's cupti-python.
+
+Into ``<run folder>/cupti-<pid>/``: ``<table>.rows`` (fixed rows of 64-bit integers, columns as in
+`COLUMNS`), ``texts.jsonl`` (kernel, range and API names by number) and ``process.json``; appended
+to by a thread, so that a killed program loses what the last flush had not yet delivered.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import functools
+import importlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from gpuprof_window import WINDOW
+
+BUFFER_BYTES = 8 << 20
+FLUSH_MS = 500
+DRAIN_SECONDS = 0.5
+# Numbers of CUpti_ActivityKind.
+MEMCPY, MEMSET, DRIVER, RUNTIME, CONCURRENT_KERNEL = 1, 2, 4, 5, 10
+MARKER, MEMCPY2, SYNCHRONIZATION = 12, 22, 38
+
+_PLACE = ("start", "end", "device_id", "context_id", "stream_id", "correlation_id")
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "kernels": (
+        *_PLACE, "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
+        "registers_per_thread", "static_shared_memory", "dynamic_shared_memory",
+        "graph_node_id", "name",
+    ),
+    "memcpys": (*_PLACE, "bytes", "copy_kind", "src_kind", "dst_kind", "graph_node_id"),
+    "peer_memcpys": (
+        *_PLACE, "bytes", "copy_kind", "src_kind", "dst_kind", "graph_node_id", "src_device_id",
+        "dst_device_id",
+    ),
+    "memsets": (*_PLACE, "bytes", "memory_kind"),
+    "api_calls": ("start", "end", "kind", "process_id", "thread_id", "correlation_id", "name"),
+    "markers": ("timestamp", "id", "flags_", "process_id", "thread_id", "name", "domain"),
+    "synchronizations": ("start", "end", "context_id", "stream_id", "correlation_id", "type"),
+}  # fmt: skip
+TABLES = {
+    CONCURRENT_KERNEL: "kernels",
+    MEMCPY: "memcpys",
+    MEMCPY2: "peer_memcpys",
+    MEMSET: "memsets",
+    DRIVER: "api_calls",
+    RUNTIME: "api_calls",
+    MARKER: "markers",
+    SYNCHRONIZATION: "synchronizations",
+}
+# Another client of CUPTI in this process: only one can be.
+_OTHERS = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
+
+
+# Where a script starts a profiler of its framework.
+PROFILERS = {
+    "torch": ("torch.profiler", "profile", "start"),
+    "tensorflow": ("tensorflow.python.profiler.profiler_v2", None, "start"),
+    "jax": ("jax.profiler", None, "start_trace"),
+}
+
+
+def install(run_dir: str) -> Recording:
+    """Record this process from now on."""
+    recording = Recording(Path(run_dir) / f"cupti-{os.getpid()}")
+    try:
+        recording.begin()
+    except Exception as error:  # noqa: BLE001 - the user's program goes on
+        recording.note(f"CUPTI does not record: {str(error) or type(error).__name__}")
+    return recording
+
+
+class Texts:
+    """Numbers for names, each written once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.new: list[str] = []
+
+    def number(self, text: str | None) -> int:
+        """The number of a name."""
+        text = text or ""
+        number = self.numbers.get(text)
+        if number is None:
+            number = self.numbers[text] = len(self.numbers)
+            self.new.append(text)
+        return number
+
+
+class Rows:
+    """CUPTI's records as rows of integers, by table; the thread that has them is CUPTI's own."""
+
+    def __init__(self, api_name: Callable[[int, int], str]) -> None:
+        self.texts = Texts()
+        self.tables: dict[str, list[tuple[int, ...]]] = {name: [] for name in COLUMNS}
+        self.api_name = api_name
+        # Texts become numbers, and a marker's process lies deeper in its record.
+        others = {"api_calls": {"name"}, "markers": {"name", "domain", "process_id", "thread_id"}}
+        self.getters = {
+            table: attrgetter(*(c for c in columns if c not in others.get(table, {"name"})))
+            for table, columns in COLUMNS.items()
+        }
+        self.api_numbers: dict[tuple[int, int], int] = {}
+
+    def add(self, records: list[Any]) -> None:
+        """Take what CUPTI has completed; of kinds that are not kept, nothing."""
+        for record in records:
+            table = TABLES.get(record.kind)
+            if table is not None:
+                row = self.getters[table](record)
+                self.tables[table].append(self._completed(table, row, record))
+
+    def take(self) -> dict[str, list[tuple[int, ...]]]:
+        """What came since the last call."""
+        taken, self.tables = self.tables, {name: [] for name in COLUMNS}
+        return taken
+
+    def _completed(self, table: str, row: tuple[int, ...], record: Any) -> tuple[int, ...]:
+        if table == "kernels":
+            return (*row, self.texts.number(record.name))
+        if table == "api_calls":
+            return (*row, self._api_number(record.kind, record.cbid))
+        if table == "markers":
+            place = record.object_id.pt
+            texts = (self.texts.number(record.name), self.texts.number(record.domain))
+            return (*row, place.process_id, place.thread_id, *texts)
+        return row
+
+    def _api_number(self, kind: int, cbid: int) -> int:
+        number = self.api_numbers.get((kind, cbid))
+        if number is None:
+            number = self.texts.number(self.api_name(kind, cbid))
+            self.api_numbers[kind, cbid] = number
+        return number
+
+
+class Recording:
+    """CUPTI's activities of this process, until it ends or another profiler wants them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.pid = os.getpid()
+        self.lock = threading.Lock()
+        self.ending = threading.Event()
+        self.is_on = False
+        self.cupti: Any = None
+
+    def begin(self) -> None:
+        """Listen, and start as soon as the part to record has begun."""
+        others = [name for name in _OTHERS if name in os.environ]
+        if others:
+            self.note(f"another profiler is at work ({others[0]} is set): CUPTI steps aside")
+            return
+        from cupti import cupti  # noqa: PLC0415 - 0.2 s that only this recorder needs
+
+        self.prepare(cupti)
+        cupti.activity_register_callbacks(lambda: (BUFFER_BYTES, 0), self.completed)
+        cupti.activity_flush_period(FLUSH_MS)
+        WINDOW.tell(self.look)
+        self.look()
+        atexit.register(self.end)
+        threading.Thread(target=self._drain_in_turn, name="gpuprof", daemon=True).start()
+
+    def prepare(self, cupti: Any) -> None:
+        """Make the folder, and be ready for records."""
+        self.cupti = cupti
+        self.rows = Rows(self._api_name)
+        self.folder.mkdir()
+        self._write_process()
+
+    def look(self) -> None:
+        """Start or stop, if it is time to."""
+        wanted = WINDOW.is_open() and not self.ending.is_set()
+        if wanted == self.is_on or os.getpid() != self.pid:
+            return
+        self.is_on = wanted
+        for kind in TABLES:
+            (self.cupti.activity_enable if wanted else self.cupti.activity_disable)(kind)
+
+    def end(self) -> None:
+        """Bring home what is left; nothing more is recorded."""
+        if os.getpid() != self.pid or self.ending.is_set():
+            return
+        with contextlib.suppress(Exception):
+            self.cupti.activity_flush_all(1)
+        self.ending.set()
+        self.look()
+        with contextlib.suppress(Exception):
+            self._note_dropped()
+        self.drain()
+
+    def watch(self, framework: str) -> None:
+        """Step aside when the script starts its framework's profiler: CUPTI serves one."""
+        module, owner, name = PROFILERS[framework]
+        place: Any = importlib.import_module(module)
+        place = getattr(place, owner) if owner else place
+        original = getattr(place, name)
+
+        @functools.wraps(original)
+        def start(*args: Any, **kwargs: Any) -> Any:
+            self._step_aside(framework)
+            return original(*args, **kwargs)
+
+        setattr(place, name, start)
+
+    def _step_aside(self, framework: str) -> None:
+        if self.is_on:
+            self.end()
+            self.note(
+                f"the script ran the profiler of {framework}; CUPTI recorded nothing from there on"
+            )
+
+    def note(self, text: str) -> None:
+        """Keep a sentence on the recording's quality."""
+        with contextlib.suppress(OSError):
+            path = self.folder.with_suffix(".notes")
+            with path.open("a", encoding="utf-8") as file:
+                file.write(text + "\n")
+
+    def completed(self, records: list[Any]) -> None:
+        """Take the records of a buffer that CUPTI has filled; it calls this in its own thread."""
+        with self.lock:
+            self.rows.add(records)
+
+    def _drain_in_turn(self) -> None:
+        while not self.ending.wait(DRAIN_SECONDS):
+            if os.getpid() != self.pid:
+                return
+            self.drain()
+
+    def drain(self) -> None:
+        """Append what has come; a full disk ends the recording, not the program."""
+        import numpy as np  # noqa: PLC0415 - cupti-python has imported it
+
+        with self.lock:
+            taken, (texts, self.rows.texts.new) = self.rows.take(), (self.rows.texts.new, [])
+        try:
+            # Names before the rows that name them.
+            if texts:
+                with (self.folder / "texts.jsonl").open("a", encoding="utf-8") as file:
+                    file.writelines(json.dumps(text) + "\n" for text in texts)
+            for table, rows in taken.items():
+                if rows:
+                    with (self.folder / f"{table}.rows").open("ab") as file:
+                        # Ids of graph nodes are unsigned and may use all 64 bits.
+                        file.write(np.array(rows, np.uint64).tobytes())
+        except OSError:
+            self.ending.set()
+
+    def _note_dropped(self) -> None:
+        dropped = ctypes.c_size_t()
+        self.cupti.activity_get_num_dropped_records(0, 0, ctypes.addressof(dropped))
+        if dropped.value:
+            self.note(f"CUPTI dropped {dropped.value} records: sums are too small")
+
+    def _api_name(self, kind: int, cbid: int) -> str:
+        cbids = self.cupti.DriverApiTraceCbid if kind == DRIVER else self.cupti.RuntimeApiTraceCbid
+        try:
+            return str(cbids(cbid).name)
+        except ValueError:
+            return f"unknown {cbid}"
+
+    def _write_process(self) -> None:
+        process = {
+            "format": "gpuprof-cupti",
+            "format_version": 1,
+            "process_id": self.pid,
+            "rank": os.environ.get("RANK"),
+            "python_version": sys.version.split()[0],
+            "started_unix_ns": time.time_ns(),
+            "columns": COLUMNS,
+        }
+        (self.folder / "process.json").write_text(json.dumps(process), encoding="utf-8")
