@@ -180,21 +180,31 @@ for kind, query in queries.items():
         size += calls["bytes"].sum().sum()
 print(rows, ns, size)
 """
+LARGEST_FOR_PANDAS = 500_000_000
 NSYS_REPORTS = "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum"
 
 
 def readers_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
     """Kernels and copies of a SQLite export, summed up by name with medians and deviations."""
-    if options.file is None:
-        return []
-    found = [Contender("gpuprof", python(READERS_OURS, options.file))]
+    path = str(trace_of(options, folder))
+    found = [Contender("gpuprof", python(READERS_OURS, path))]
     if shutil.which("nsys"):
         # Its own copy, since nsys may write to the file that it is given.
-        copy = shutil.copy(options.file, folder)
-        command = ("nsys", "stats", "-q", "--format=csv", "--report", NSYS_REPORTS, copy)
+        copy = shutil.copy(path, folder / "copy.sqlite")
+        command = ("nsys", "stats", "-q", "--format=csv", "--report", NSYS_REPORTS, str(copy))
         found.append(Contender("nsys stats, three reports", command, has_answer=False))
-    found.append(Contender("pandas.read_sql", python(READERS_PANDAS, options.file)))
-    return [*found, Contender("cat FILE", ("cat", options.file), has_answer=False)]
+    else:
+        say_absent("nsys", "put it on PATH")
+    if Path(path).stat().st_size <= LARGEST_FOR_PANDAS:
+        found.append(Contender("pandas.read_sql", python(READERS_PANDAS, path)))
+    else:
+        print("pandas is left out: it would push a file of this size out of memory.")
+    return [*found, Contender("cat FILE", ("cat", path), has_answer=False)]
+
+
+def say_absent(name: str, how: str) -> None:
+    """Say which contender does not take part, and how it would."""
+    print(f"{name} is left out, since it is not installed: {how}.")
 
 
 KINETO_OURS = """
@@ -247,6 +257,8 @@ def kineto_contenders(options: argparse.Namespace, folder: Path) -> list[Contend
     if options.hta_python:
         command = (options.hta_python, "-c", KINETO_HTA, str(path))
         peers.append(Contender("HolisticTraceAnalysis, its parser", command))
+    else:
+        say_absent("HolisticTraceAnalysis", "name a Python that has it with --hta-python")
     return [Contender("gpuprof", python(KINETO_OURS, str(path))), *peers]
 
 
@@ -292,6 +304,7 @@ def xplane_contenders(options: argparse.Namespace, folder: Path) -> list[Contend
     path.write_bytes(field(1, plane))
     ours = Contender("gpuprof", python(XPLANE_OURS, str(path)))
     if not options.xprof_python:
+        say_absent("xprof", "name a Python that has it with --xprof-python")
         return [ours]
     command = (options.xprof_python, "-c", XPLANE_XPROF, str(path))
     return [ours, Contender("xprof, its kernel statistics", command, has_answer=False)]
@@ -393,9 +406,9 @@ def report_contenders(options: argparse.Namespace, folder: Path) -> list[Contend
 
 SECTIONS = (
     Section("log", "Summary in a log full of program output", log_contenders),
-    Section("readers", "Kernels and copies of an nsys SQLite export (--file)", readers_contenders),
-    Section("kineto", "Kernels of a PyTorch trace", kineto_contenders),
-    Section("xplane", "Kernels of a TensorFlow or JAX profile", xplane_contenders),
+    Section("readers", "Kernels and copies of an nsys SQLite export", readers_contenders),
+    Section("readers", "Kernels of a PyTorch trace", kineto_contenders),
+    Section("readers", "Kernels of a TensorFlow or JAX profile", xplane_contenders),
     Section("analyses", "Kernels by name with medians", kernel_contenders),
     Section("analyses", "Breakdown with exposed times", breakdown_contenders),
     Section("analyses", "GPU work by NVTX range", range_contenders),
@@ -413,7 +426,7 @@ def main() -> None:
     parser.add_argument("--hta-python", metavar="FILE", help="a Python with HolisticTraceAnalysis")
     parser.add_argument("--xprof-python", metavar="FILE", help="a Python with xprof")
     parser.add_argument(
-        "--events", type=int, default=1_000_000, help="of analyses' trace without --file"
+        "--events", type=int, default=1_000_000, help="of the trace that is made without --file"
     )
     parser.add_argument("--repeats", type=int, default=3, help="runs of each contender")
     options = parser.parse_args()
