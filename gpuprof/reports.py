@@ -26,6 +26,7 @@ OVERVIEW: Final = (
     "totals",
     "peer_matrix",
     "top_activities",
+    "placement_hints",
     "tensor_transfers_per_step",
     "tensor_transfers",
 )

@@ -18,18 +18,29 @@ a normal distribution. A user's and an item's reviews are independent draws of w
 is 3 + 8 x the mean sentiment of both, cut to 1 to 5.
 
     python scripts/deepconn.py --placement dual
+    python scripts/deepconn.py --placement dual --size small --report-placement
     gpuprof record --variant dual scripts/deepconn.py --placement dual --size small
 """
 
 import argparse
 import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
-from arguments import Parser, positive, whole
+from arguments import Parser, listed, positive, whole
 
 PLACEMENTS: Final = ("single", "dual", "dual-colocated", "exaggerated")
 SIZES: Final = ("published", "small")
+# What was asked for and where it ran, what is copied, and what is amiss.
+TABLES: Final = tuple(
+    word
+    for name in ("placement", "placement_edges", "placement_hints")
+    for word in ("--table", name)
+)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -41,16 +52,44 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", type=positive, default=16, metavar="N", help="per epoch")
     parser.add_argument("--batch-size", type=positive, default=128, metavar="N")
     parser.add_argument("--seed", type=whole, default=1, metavar="N")
-    return parser.parse_args(arguments)
+    parser.add_argument("--on", type=listed, default=[], metavar="NAMES", help="two device names")
+    parser.add_argument(
+        "--soft-placement", action="store_true", help="let TensorFlow move what cannot run there"
+    )
+    parser.add_argument(
+        "--report-placement", action="store_true", help="record it, and say where everything ran"
+    )
+    asked = parser.parse_args(arguments)
+    if len(asked.on) not in (0, 2):
+        parser.error(f"--on takes two devices, not {len(asked.on)}")
+    return asked
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train under one placement and print the seconds per epoch."""
     asked = parse(arguments)
+    if asked.report_placement:
+        sys.exit(report_placement(sys.argv[1:] if arguments is None else list(arguments)))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import deepconn_model  # noqa: PLC0415 - seconds that a bad argument need not wait for
 
+    del asked.report_placement
     deepconn_model.run(deepconn_model.Training(**vars(asked)))
+
+
+def report_placement(arguments: list[str]) -> int:
+    """Record the same training, then say where its parts were asked for and ran."""
+    words = [word for word in arguments if word != "--report-placement"]
+    with tempfile.TemporaryDirectory() as folder:
+        run = str(Path(folder) / "run")
+        record = ["record", "--recorder", "tensorflow", "-o", run, __file__, *words]
+        status = gpuprof(record)
+        return status or gpuprof(["report", run, *TABLES, "--wide"])
+
+
+def gpuprof(words: list[str]) -> int:
+    """Run a command of gpuprof, and give its exit status."""
+    return subprocess.run([sys.executable, "-m", "gpuprof", *words], check=False).returncode  # noqa: S603 - this interpreter
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any, Final
 import keras
 import numpy as np
 import tensorflow as tf
-from devices import find_devices
+from devices import check_names, find_devices
 
 try:
     from gpuprof import epoch as mark_epoch
@@ -233,6 +233,8 @@ class Training:
         steps: Per epoch.
         batch_size: Pairs of a user and an item per step.
         seed: Of the weights and of the reviews.
+        on: Two devices by name; empty for the first two GPUs or logical CPU devices.
+        soft_placement: Whether TensorFlow may run elsewhere what cannot run there.
     """
 
     placement: str
@@ -241,15 +243,21 @@ class Training:
     steps: int
     batch_size: int
     seed: int
+    on: Sequence[str] = ()
+    soft_placement: bool = False
 
 
 def run(asked: Training) -> None:
     """Train under one placement and print the seconds per epoch."""
     devices, why = find_devices(2)
-    tf.config.set_soft_device_placement(enabled=False)
+    tf.config.set_soft_device_placement(enabled=asked.soft_placement)
+    devices, why = (list(asked.on), ", ".join(asked.on)) if asked.on else (devices, why)
     keras.utils.set_random_seed(asked.seed)
+    if not asked.soft_placement:
+        check_names(devices)
     model = build(SIZES[asked.size], asked.placement, devices)
-    check_placement(model)
+    if not asked.soft_placement:
+        check_placement(model)
     print(f"DeepCoNN, placement {asked.placement}, on {why}", flush=True)
     batches = make_batches(asked, devices[0])
     chosen = colocated_step if asked.placement == "dual-colocated" else step

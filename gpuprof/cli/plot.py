@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="CHART", required=False)
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("-o", "--output", metavar="FILE", help="The picture: .png, .svg or .pdf.")
+@click.option(
+    "--placement",
+    metavar="FILE",
+    help="Draw the chart placement of the recording named first: plot RUN --placement FILE.",
+)
 @click.option("--force", is_flag=True, help="Replace outputs that exist already.")
 @chart_data_option
 @reader_option
@@ -24,6 +29,7 @@ def command(
     name: str | None,
     files: tuple[str, ...],
     output: str | None,
+    placement: str | None,
     is_list: bool,
     **choices: Any,  # noqa: ANN401 - those of the options above
 ) -> None:
@@ -36,6 +42,7 @@ def command(
     Example:
       gpuprof plot --list
       gpuprof plot matrix train.sqlite -o matrix.png
+      gpuprof plot runs/dual --placement placement.svg
       gpuprof plot timeline train.sqlite --from 1.2s --to 1.4s -o timeline.svg
     """  # noqa: D301 - click reads the escape
     from gpuprof.render.charts import CHARTS, chart_named  # noqa: PLC0415 - start-up of --help
@@ -46,6 +53,8 @@ def command(
     if is_list:
         write_stdout(charts_text(CHARTS))
         return
+    if placement is not None and name is not None:
+        name, files, output = "placement", (name, *files), placement
     if not (name and files and output):
         msg = "plot needs a CHART, a FILE and -o PICTURE."
         raise click.UsageError(msg)

@@ -192,8 +192,8 @@ _TENSOR_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (("tensor_transfers", t
 
 def findings_lines(result: Report) -> list[str]:
     """The worst findings in a sentence each, the first with what to try."""
-    table = result.tables.get("findings")
-    rows = [] if table is None else table.to_pylist()[:_FINDINGS]
+    tables = [result.tables.get(name) for name in ("findings", "placement_hints")]
+    rows = [row for table in tables if table is not None for row in table.to_pylist()][:_FINDINGS]
     lines = [f"{row['rank']}. {_capital(clean(row['finding']))}." for row in rows]
     if rows:
         lines[0] += f" {_capital(rows[0]['suggestion'])} (--table {rows[0]['table']})."

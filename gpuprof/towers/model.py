@@ -120,10 +120,11 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         parts = self._parts(data)
         state = [v.value for v in self.model.non_trainable_variables]
         towers: list[_Done] = []
-        for part in parts:
+        for number, part in enumerate(parts):
             before = _chained(state, towers[-1].state) if towers else state
-            towers.append(self._tower(part, _piece((x, y, sample_weight), part), before))
-        with tf.device(self.devices[0]):
+            with tf.name_scope(f"tower_{number}"):  # so that recordings tell towers apart
+                towers.append(self._tower(part, _piece((x, y, sample_weight), part), before))
+        with tf.device(self.devices[0]), tf.name_scope("update"):
             samples = tf.cast(_samples(data), tf.float32)
             shares = [tf.cast(part.size, tf.float32) / samples for part in parts]
             self._update(towers, shares)
@@ -224,9 +225,10 @@ def _piece(batch: Any, part: _Part) -> Any:  # noqa: ANN401 - a structure of ten
     else:
         begin = tf.where(part.size > 0, part.begin, 0)
         size = tf.maximum(part.size, 1)
-    return tf.nest.map_structure(
-        lambda leaf: None if leaf is None else leaf[begin : begin + size], batch
-    )
+    with tf.name_scope("samples"):
+        return tf.nest.map_structure(
+            lambda leaf: None if leaf is None else leaf[begin : begin + size], batch
+        )
 
 
 def _first(outputs: Any, part: _Part) -> Any:  # noqa: ANN401 - a structure of tensors
@@ -236,7 +238,7 @@ def _first(outputs: Any, part: _Part) -> Any:  # noqa: ANN401 - a structure of t
 
 def _on(device: str, values: Sequence[Any]) -> list[tf.Tensor]:
     """Each value on a device, copied there once however often it is used."""
-    with tf.device(device):
+    with tf.device(device), tf.name_scope("variables"):
         return [tf.identity(value) for value in values]
 
 

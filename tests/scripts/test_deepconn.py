@@ -130,3 +130,27 @@ def test_a_bad_argument_gets_one_line_before_tensorflow_is_loaded(options, messa
     assert (done.returncode, len(lines)) == (2, 1)
     assert lines[0].startswith(f"deepconn.py: {message}")
     assert "tensorflow" not in done.stderr
+
+
+class TestReportPlacement:
+    pytestmark = needs_tensorflow
+
+    def test_it_says_where_parts_were_asked_for_and_ran_and_what_was_moved(self):
+        words = ("--size", "small", "--epochs", "1", "--steps", "3", "--placement", "dual")
+        on = ("--on", "/CPU:0,/GPU:7", "--soft-placement", "--report-placement")
+        done = run(SCRIPT, *words, *on)
+
+        assert done.returncode == 0, done.stderr[-2000:]
+        lines = done.stdout.splitlines()
+        asked = [line for line in lines if "item_convolution" in line and "GPU:7" in line]
+        assert asked
+        assert all(line.startswith("CPU:0 ") for line in asked)
+        assert re.search(r"\d+ operations ran on CPU:0, though GPU:7 was asked for", done.stdout)
+
+
+@pytest.mark.parametrize("pair", [("/CPU:0",), ("/CPU:0,/CPU:1,/CPU:2",)])
+def test_two_devices_are_needed_by_name(pair):
+    done = run(SCRIPT, "--on", *pair)
+
+    assert done.returncode == 2
+    assert re.fullmatch(r"deepconn.py: --on takes two devices, not \d\n", done.stderr)

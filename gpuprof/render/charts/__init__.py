@@ -3,7 +3,15 @@
 from typing import TYPE_CHECKING, Final
 
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
-from gpuprof.render.charts import copy_sizes, matrix, timeline, utilisation, variants, waterfall
+from gpuprof.render.charts import (
+    copy_sizes,
+    matrix,
+    placement,
+    timeline,
+    utilisation,
+    variants,
+    waterfall,
+)
 from gpuprof.render.charts.canvas import STYLE
 from gpuprof.render.charts.contract import Chart, Picture, Results
 
@@ -15,6 +23,7 @@ CHARTS: Final[tuple[Chart, ...]] = (
     matrix.CHART,
     copy_sizes.CHART,
     utilisation.CHART,
+    placement.CHART,
     variants.CHART,
     waterfall.CHART,
 )
