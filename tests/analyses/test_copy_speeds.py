@@ -76,6 +76,18 @@ def test_each_direction_and_kind_of_memory_is_a_link_of_its_own():
     assert copy_speeds(profile).num_rows == 3
 
 
+def test_three_copies_leave_one_degree_of_freedom():
+    """Of n copies, n - 2 tell the scatter: the errors are those of the normal equations."""
+    sizes, durations = np.array([100.0, 200.0, 300.0]), np.array([20.0, 31.0, 40.0])
+    line = fit(Sizes(sizes, np.ones(3), durations, np.zeros(3)))
+
+    rows = np.stack([np.ones(3), sizes], axis=1) / durations[:, None]
+    solution, residual, *_ = np.linalg.lstsq(rows, np.ones(3), rcond=None)
+    errors = np.sqrt(np.diag(np.linalg.inv(rows.T @ rows)) * residual[0] / 1)
+    assert (line.latency_ns, line.ns_per_byte) == pytest.approx(tuple(solution))
+    assert (line.latency_error_ns, line.ns_per_byte_error) == pytest.approx(tuple(errors))
+
+
 def test_fit_and_errors_are_those_of_weighted_least_squares():
     rng = np.random.default_rng(0)
     sizes = np.repeat(2 ** np.arange(8, 24), 20)

@@ -115,6 +115,37 @@ def test_a_peer_copy_ends_the_pause_of_either_end():
     assert (row["device_id"], row["ended_by"]) == (1, "[CUDA memcpy PtoP]")
 
 
+def test_a_pause_ends_with_what_starts_at_its_end_and_nothing_else():
+    profile = draw(
+        kernels=[(0, 10)],
+        memcpys=[(10, 12), (60, 70), (40, 41, ON_1)],
+        memsets=[(40, 50)],
+    )
+
+    found = {(r["device_id"], r["start_ns"]): r["ended_by"] for r in gaps(profile).to_pylist()}
+    assert found == {(0, 12): "[CUDA memset]", (0, 50): "[CUDA memcpy HtoD]"}
+
+
+def test_a_pause_counts_calls_of_its_own_process_and_time():
+    other = {"process_id": 200}
+    profile = draw(
+        kernels=[(0, 10), (60, 70, {"correlation_id": 5})],
+        api_calls=[
+            (0, 5, {"name": "cudaMalloc"}),
+            (20, 30, {"name": "cudaMalloc"}),
+            (80, 95, {"name": "cudaMalloc"}),
+            (12, 58, {"name": "cudaHostAlloc"} | other),
+            (2, 4, {"correlation_id": 5} | other),
+            (55, 56, {"correlation_id": 5}),
+        ],
+        nvtx_ranges=[(55, 60, {"text": "opens with the call"})],
+    )
+    row = first(gaps(profile))
+
+    names = ("launch_ns", "host_call", "host_call_ns", "nvtx_range")
+    assert [row[n] for n in names] == [55, "cudaMalloc", 10, "opens with the call"]
+
+
 def test_pauses_of_a_window_are_cut_at_its_borders():
     profile = draw(kernels=[(0, 10), (50, 60)])
 

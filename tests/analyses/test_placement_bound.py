@@ -3,6 +3,7 @@
 from drawing import draw
 
 from gpuprof.analyses.placement_bound import PLACEMENT_BOUND, placement_bound
+from gpuprof.profile import Part
 
 PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}
 ON_1 = {"device_id": 1}
@@ -24,6 +25,15 @@ def test_bounds_of_a_whole_recording_are_for_the_device_that_waits_longest():
 
     assert rows(profile, "device_id", *NAMES) == [(1, 100, 30, 30, 70, 70)]
     assert rows(profile, "source", "step", "if_none_hidden_ns") == [("recording", None, 100)]
+
+
+def test_the_bounds_of_one_device_are_its_own():
+    # As above: of device 0, whose kernel hides the copy until 60.
+    profile = draw(kernels=[(0, 60), (0, 40, ON_1), (80, 100, ON_1)], memcpys=[(50, 80, PUSHED)])
+
+    assert rows(profile.restricted(Part(device_id=0)), "device_id", *NAMES) == [
+        (0, 80, 30, 20, 60, 60)
+    ]
 
 
 def test_hidden_copies_cost_their_time_where_nothing_hides_them():

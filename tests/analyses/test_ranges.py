@@ -43,6 +43,18 @@ def test_work_belongs_to_the_range_of_its_launch_not_of_its_time():
     }
 
 
+def test_ranges_that_launched_nothing_are_counted_apart():
+    profile = draw(
+        nvtx_ranges=[
+            (at, at + 10, {"text": text}) for at, text in ((0, "a"), (20, "a"), (40, "b"))
+        ],
+        api_calls=[call(5, 1)],
+        kernels=[work(30, 50, 1)],
+    )
+
+    assert by_text(profile, "instances", "active_instances") == {"a": (2, 1), "b": (1, 0)}
+
+
 def test_nested_ranges_share_work_and_only_the_innermost_owns_it():
     profile = draw(
         nvtx_ranges=[

@@ -156,6 +156,13 @@ def test_steps_of_a_window_are_those_that_start_in_it():
     assert rows(profile.restricted(Part(((100, 200),))), "step", "span_ns") == [(1, 100)]
 
 
+def test_a_step_that_starts_at_a_windows_end_is_not_in_it():
+    profile = draw(**loop(["step 0", "step 1", "step 2"]))
+
+    # They start at 60, 160 and 260 on the device.
+    assert rows(profile.restricted(Part(((60, 160),))), "step", "start_ns") == [(0, 60)]
+
+
 LAYERS = ("compute", "communication", "transfer", "local_copy")
 
 
