@@ -23,6 +23,7 @@ UNFINISHED: Final = "manifest.json.unfinished"
 PROGRAM_LOG: Final = "program.log"
 RECORDER_LOG: Final = "recorder.log"
 MARKS: Final = "marks.jsonl"
+MONITOR: Final = "monitor.jsonl"
 FORMAT: Final = "gpuprof-run"
 FORMAT_VERSION: Final = 1
 
@@ -51,7 +52,8 @@ class Manifest:
         environment: Variables that say how a training ran, of a fixed list.
         git: ``commit`` and ``is_dirty`` of the program's repository; null outside of one.
         devices: What the recorder knows of the devices, one mapping each, with "name".
-        epochs: What the script marked: ``epoch``, ``seconds`` and ``steps`` (null if none).
+        epochs: What the script marked: ``epoch``, ``seconds``, ``steps`` (null if none) and
+            ``started_at_unix_ns``.
         seconds_per_epoch: Mean of the marked epochs.
         seconds_per_step: Seconds of the epochs whose steps were marked, per step.
         warnings: What a reader of the numbers must know, a sentence each.

@@ -309,6 +309,28 @@ EPOCHS: Final = Schema(
         "steps": Column(INT, "1", "Steps marked within it; null where none were marked."),
     },
 )
+MONITOR: Final = Schema(
+    "monitor",
+    "one sample of one device, or of the host, beside the program",
+    {
+        "time_ns": Column(INT, "ns", "Since the recording's origin.", required=True),
+        "epoch": Column(INT, "1", "Marked epoch that it falls into; null outside."),
+        "device_id": Column(INT, "1", "As NVML numbers GPUs; null for the host."),
+        "gpu_utilisation": Column(FLOAT, "1", "Share of the last moments with a kernel."),
+        "memory_utilisation": Column(FLOAT, "1", "Share of them with memory read or written."),
+        "cpu_utilisation": Column(FLOAT, "1", "Of all cores since the last sample."),
+        "memory_used_bytes": Column(INT, "B", "In use, by whomever."),
+        "memory_total_bytes": Column(INT, "B", "There is."),
+        "power_w": Column(FLOAT, "W", "Drawn by the board."),
+        "temperature_c": Column(FLOAT, "C", "Of the GPU."),
+        "sm_clock_hz": Column(FLOAT, "Hz", "Of the multiprocessors."),
+        "memory_clock_hz": Column(FLOAT, "Hz", "Of its memory."),
+        "pcie_received_bytes_per_s": Column(FLOAT, "B/s", "Into the GPU over PCIe."),
+        "pcie_sent_bytes_per_s": Column(FLOAT, "B/s", "Out of the GPU over PCIe."),
+        "nvlink_received_bytes": Column(INT, "B", "Over all its NVLinks since the driver began."),
+        "nvlink_sent_bytes": Column(INT, "B", "Over all its NVLinks since the driver began."),
+    },
+)
 TENSOR_COPIES: Final = Schema(
     "tensor_copies",
     "all copies of one tensor from one TensorFlow device to another",
@@ -366,6 +388,7 @@ TABLES: Final = (
     RUNS,
     ACTIVITY_SUMMARY,
     EPOCHS,
+    MONITOR,
     TENSOR_COPIES,
     OPERATIONS,
     FUNCTIONS,

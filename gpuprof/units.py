@@ -183,6 +183,11 @@ def format_base(value: float, unit: str) -> str:
     return f"{value:,.4g}" if shown is None else shown(value)
 
 
+def format_clock(hertz: float | None) -> str:
+    """Show a clock's rate to a person: ``1410 MHz``; ``n/a`` where unknown."""
+    return "n/a" if hertz is None else f"{hertz / 1e6:.0f} MHz"
+
+
 def format_count(value: float | None) -> str:
     """Show a count with thousands separators; ``n/a`` where unknown."""
     return "n/a" if value is None else f"{value:,.0f}"

@@ -19,6 +19,7 @@ COMMANDS: Final[dict[str, str]] = {
     "compare": "gpuprof.cli.compare:command",
     "baseline": "gpuprof.cli.baseline:command",
     "doctor": "gpuprof.cli.doctor:command",
+    "monitor": "gpuprof.cli.monitor:command",
     "sweep": "gpuprof.cli.sweep:command",
     "plot": "gpuprof.cli.plot:command",
     "view": "gpuprof.cli.view:command",

@@ -73,6 +73,15 @@ class _Command(click.Command):
     metavar="K",
     help="With --repeat: K runs before these, of which nothing is kept.",
 )
+@click.option(
+    "--monitor",
+    "monitor_ns",
+    metavar="TIME",
+    default="1s",
+    show_default=True,
+    callback=time_in_ns,
+    help="Between two samples of what GPUs and host do meanwhile; 0s for none.",
+)
 @window_options
 @click.option(
     "--print-command",
@@ -94,6 +103,7 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     is_printed: bool,
     repeat: int | None,
     warmup: int,
+    monitor_ns: int,
     window: Window,
     as_module: bool,
     as_executable: bool,
@@ -120,7 +130,7 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     if is_printed:
         click.echo(printed_command(recorder, program, folder, window, RECORDERS))
         return 0
-    options = Options(recorder, variant, folder, force, timeout_ns, window)
+    options = Options(recorder, variant, folder, force, timeout_ns, window, monitor_ns or None)
     if repeat is None and not warmup:
         return _tell(record(program, options, _say))
     outcome = record_repeatedly(program, options, Repeats(repeat or 1, warmup), _say)

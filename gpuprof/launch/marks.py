@@ -7,6 +7,8 @@ from typing import Any
 
 from gpuprof.manifest import MARKS
 
+_KEPT = ("epoch", "seconds", "steps", "started_at_unix_ns")
+
 
 def marked_epochs(folder: Path) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
     """The epochs (``epoch``, ``seconds``, ``steps``) of a run, and what to know about them.
@@ -17,7 +19,7 @@ def marked_epochs(folder: Path) -> tuple[tuple[Mapping[str, Any], ...], tuple[st
     marks = list(_lines(folder / MARKS))
     processes = list(dict.fromkeys(mark.get("process_id") for mark in marks))
     first = [mark for mark in marks if mark.get("process_id") == processes[0]]
-    epochs = tuple({k: mark[k] for k in ("epoch", "seconds", "steps")} for mark in first)
+    epochs = tuple({k: mark[k] for k in _KEPT if k in mark} for mark in first)
     if len(processes) > 1:
         return epochs, (
             f"{len(processes)} processes marked epochs; those of the first to end one are kept.",

@@ -21,6 +21,7 @@ from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.evidence import driver_versions, git_state, packages
 from gpuprof.launch.folder import check_folder, default_folder, make_folder
 from gpuprof.launch.marks import marked_epochs, mean_seconds, seconds_per_step
+from gpuprof.launch.monitor import INTERVAL_NS, monitoring
 from gpuprof.launch.output import Output
 from gpuprof.launch.process import Wrapping, run_program
 from gpuprof.launch.program import environment_of
@@ -52,6 +53,7 @@ class Options:
         force: Whether to replace a run that is in the folder already.
         timeout_ns: After which the program is stopped; None for never.
         window: The part of the run to record.
+        monitor_ns: Between two samples of GPUs and host; None for none.
     """
 
     recorder: str = AUTO
@@ -60,6 +62,7 @@ class Options:
     force: bool = False
     timeout_ns: int | None = None
     window: Window = WHOLE
+    monitor_ns: int | None = INTERVAL_NS
 
 
 class Outcome(NamedTuple):
@@ -102,7 +105,8 @@ def record(
         begin_manifest(folder, manifest)
         say(f"Recording with {recorder.name} ({reason}) into {folder}")
         run = Run(program, folder.resolve(), manifest.variant, options.window)
-        ended = _run(run, recorder, options)
+        with monitoring(run.folder, options.monitor_ns):
+            ended = _run(run, recorder, options)
         with handling(_Patience(say).handle):
             recorded = recorder.finish(run, ended)
             _check_space(run.folder)

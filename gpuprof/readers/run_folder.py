@@ -17,6 +17,7 @@ from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
 from gpuprof.manifest import MANIFEST, PROGRAM_LOG, Manifest, is_run, read_manifest
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
+from gpuprof.readers.monitor_samples import samples
 
 
 def read(folder: Path) -> Profile:
@@ -33,6 +34,9 @@ def read(folder: Path) -> Profile:
     sources = dict(profile.sources)
     if manifest.epochs:
         sources["epochs"] = schema.EPOCHS.table([dict(epoch) for epoch in manifest.epochs])
+    sampled = samples(folder, manifest.epochs, profile.origin.epoch_ns)
+    if sampled is not None:
+        sources["monitor"] = sampled
     return replace(profile, origin=_origin(folder, manifest, profile.origin), sources=sources)
 
 
@@ -128,7 +132,7 @@ READER: Final = Reader(
     name="run",
     title="a folder that `gpuprof record` made",
     versions="manifest version 1",
-    gives=("epochs",),
+    gives=("epochs", "monitor"),
     cannot="",
     read=read,
     recognises_folder=is_run,

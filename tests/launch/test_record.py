@@ -391,6 +391,7 @@ def test_table_of_what_is_kept():
     assert sorted(p.name for p in Path("run").iterdir()) == [
         "manifest.json",
         "marks.jsonl",
+        "monitor.jsonl",
         "plain.txt",
         "program.log",
         "recorder.log",

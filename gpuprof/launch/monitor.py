@@ -1,0 +1,153 @@
+"""What GPUs and host were doing all along, sampled once a second beside the program.
+
+GPUs through NVML (``nvidia-ml-py``), the host through ``psutil``; what is not installed is left
+out. One line of JSON per sample and device in ``monitor.jsonl``, so that a kill loses none.
+"""
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from gpuprof.manifest import MONITOR
+from gpuprof.units import NS_PER_S
+
+Sample = dict[str, float | int | None]
+Source = Callable[[], list[Sample]]
+
+INTERVAL_NS: Final = 1_000_000_000
+_KIB: Final = 1024
+_MHZ: Final = 1_000_000
+_MILLI: Final = 1000
+_PERCENT: Final = 100
+
+
+def sources() -> list[Source]:
+    """What can be sampled here; nothing where neither package is installed."""
+    return [source for source in (_nvml(), _host()) if source is not None]
+
+
+def sample(of: list[Source]) -> list[Sample]:
+    """One sample of every device now: ``unix_ns``, ``device_id`` (null for the host), values."""
+    now = time.time_ns()
+    return [{"unix_ns": now, **values} for source in of for values in source()]
+
+
+@contextmanager
+def monitoring(folder: Path, interval_ns: int | None) -> Iterator[None]:
+    """Sample into a run's folder for a while; not at all where the interval is None."""
+    of = [] if interval_ns is None else sources()
+    if not of or interval_ns is None:
+        yield
+        return
+    ending = threading.Event()
+    arguments = (folder / MONITOR, of, interval_ns / NS_PER_S, ending)
+    thread = threading.Thread(target=_sample_in_turn, args=arguments, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
+
+
+def _sample_in_turn(path: Path, of: list[Source], seconds: float, ending: threading.Event) -> None:
+    # A full disk or a device that is gone ends the monitor, not the run.
+    with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:
+        due = time.monotonic()
+        while True:
+            file.writelines(json.dumps(row) + "\n" for row in sample(of))
+            file.flush()
+            # What is late is left out, not caught up with.
+            due = max(due + seconds, time.monotonic())
+            if ending.wait(due - time.monotonic()):
+                return
+
+
+def _host() -> Source | None:
+    try:
+        import psutil  # noqa: PLC0415 - optional
+    except ImportError:
+        return None
+    psutil.cpu_percent()  # The first call only remembers where to count from.
+
+    def host() -> list[Sample]:
+        memory = psutil.virtual_memory()
+        return [{
+            "device_id": None,
+            "cpu_utilisation": psutil.cpu_percent() / _PERCENT,
+            "memory_used_bytes": memory.total - memory.available,
+            "memory_total_bytes": memory.total,
+        }]  # fmt: skip
+
+    return host
+
+
+def _nvml() -> Source | None:
+    try:
+        import pynvml  # noqa: PLC0415 - optional
+
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+    except ImportError:
+        return None
+    except pynvml.NVMLError:
+        return None  # no driver here
+    return lambda: [_gpu(pynvml, number, handle) for number, handle in enumerate(handles)]
+
+
+def _gpu(nvml: Any, number: int, handle: Any) -> Sample:  # noqa: ANN401 - NVML has no types
+    """One GPU now; what it does not tell is null."""
+
+    def told(name: str, *arguments: Any) -> Any:  # noqa: ANN401
+        try:
+            return getattr(nvml, name)(handle, *arguments)
+        except nvml.NVMLError:
+            return None
+
+    use, memory = told("nvmlDeviceGetUtilizationRates"), told("nvmlDeviceGetMemoryInfo")
+    return {
+        "device_id": number,
+        "gpu_utilisation": None if use is None else use.gpu / _PERCENT,
+        "memory_utilisation": None if use is None else use.memory / _PERCENT,
+        "memory_used_bytes": None if memory is None else memory.used,
+        "memory_total_bytes": None if memory is None else memory.total,
+        "power_w": _scaled(told("nvmlDeviceGetPowerUsage"), 1 / _MILLI),
+        "temperature_c": told("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+        "sm_clock_hz": _scaled(told("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM), _MHZ),
+        "memory_clock_hz": _scaled(told("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM), _MHZ),
+        "pcie_received_bytes_per_s": _scaled(
+            told("nvmlDeviceGetPcieThroughput", nvml.NVML_PCIE_UTIL_RX_BYTES), _KIB
+        ),
+        "pcie_sent_bytes_per_s": _scaled(
+            told("nvmlDeviceGetPcieThroughput", nvml.NVML_PCIE_UTIL_TX_BYTES), _KIB
+        ),
+        **_nvlink(nvml, told),
+    }
+
+
+def _nvlink(nvml: Any, told: Callable[..., Any]) -> Sample:  # noqa: ANN401 - NVML has no types
+    """Bytes over all NVLinks since the driver started; null without NVLink."""
+    names = {
+        "nvlink_received_bytes": "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX",
+        "nvlink_sent_bytes": "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX",
+    }
+    return {key: _field(nvml, told, getattr(nvml, name, None)) for key, name in names.items()}
+
+
+def _field(nvml: Any, told: Callable[..., Any], number: int | None) -> int | None:  # noqa: ANN401
+    if number is None:
+        return None
+    # All links together are the scope of all bits set.
+    values = told("nvmlDeviceGetFieldValues", [(number, 0xFFFFFFFF)])
+    if not values or values[0].nvmlReturn != nvml.NVML_SUCCESS:
+        return None
+    return int(values[0].value.ullVal) * _KIB
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
