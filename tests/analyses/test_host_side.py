@@ -146,6 +146,20 @@ def test_a_pause_counts_calls_of_its_own_process_and_time():
     assert [row[n] for n in names] == [55, "cudaMalloc", 10, "opens with the call"]
 
 
+def test_the_range_of_a_pause_is_of_the_thread_that_launched_what_ended_it():
+    strangers = [{"thread_id": 2}, {"process_id": 200}]
+    profile = draw(
+        kernels=[(0, 10), (60, 70, {"correlation_id": 5})],
+        api_calls=[(55, 56, {"correlation_id": 5})],
+        nvtx_ranges=[
+            (50, 60, {"text": "own"}),
+            *((52, 60, {"text": "stranger"} | other) for other in strangers),
+        ],
+    )
+
+    assert first(gaps(profile))["nvtx_range"] == "own"
+
+
 def test_pauses_of_a_window_are_cut_at_its_borders():
     profile = draw(kernels=[(0, 10), (50, 60)])
 

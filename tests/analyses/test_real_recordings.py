@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof.analyses.breakdown import breakdown
+from gpuprof.analyses.collectives import collectives
 from gpuprof.analyses.peer_matrix import peer_matrix
 from gpuprof.analyses.ranges import ranges
 from gpuprof.analyses.transfers import transfers
@@ -178,6 +179,27 @@ def test_breakdown_is_that_of_a_walk_over_the_exports_rows(name, exported):
     found = figures(read_profile(path))
     assert found == split(nsys_activities(path))
     assert found == FIGURES[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        pytest.param(MFU, {(0, 33, 17_172_652), (1, 33, 8_229_100)}, id=Path(MFU).stem),
+        pytest.param(NCCL, {(0, 214, 152_562_345)}, marks=pytest.mark.profilers, id="nccl"),
+    ],
+)
+def test_collectives_are_the_kernels_of_nccl(name, expected, exported):
+    path = exported(name)
+
+    rows = collectives(read_profile(path)).to_pylist()
+    found = {(row["device_id"], row["calls"], row["total_ns"]) for row in rows}
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
+        plain = database.execute("""
+            SELECT deviceId, count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL
+            JOIN StringIds ON id = demangledName WHERE value LIKE '%nccl%kernel%'
+            GROUP BY deviceId""").fetchall()
+    assert found == set(plain)
+    assert found == expected
 
 
 @pytest.mark.parametrize("name", RANKS, ids=[f"rank-{RANKS.index(n)}" for n in RANKS])
