@@ -5,12 +5,17 @@ queried in SQL under their names of the data model, so that an analysis reads fr
 file only the columns it needs, and never knows which format it reads.
 """
 
+import signal
+import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -73,8 +78,8 @@ class Part:
 
 
 _BATCH_ROWS = 1_000_000
-# What DuckDB says where Ctrl-C ended a query.
-_INTERRUPTED = "Query interrupted"
+# What DuckDB says where Ctrl-C ended a query, or what hands over its rows.
+_INTERRUPTED = ("Query interrupted", "INTERRUPT Error", "KeyboardInterrupt")
 
 
 # Takes the SQL of a query that is about to run.
@@ -104,6 +109,7 @@ class Profile:
         failure: What a failed query says about the reader's file; None where it is a bug.
         part: The part of the recording that its tables are restricted to; None for all of it.
         whole: The recording that this is a part of; None where it is whole.
+        stored: About how many events lie in the reader's file, where that is known.
     """
 
     origin: Origin
@@ -114,6 +120,13 @@ class Profile:
     failure: Callable[[Exception], GpuprofError | None] = field(default=_no_failure, repr=False)
     part: Part | None = None
     whole: "Profile | None" = field(default=None, repr=False)
+    stored: int = 0
+
+    @property
+    def events(self) -> int:
+        """About how many events it holds; 0 where that is not known without reading them."""
+        tables = (source for source in self.sources.values() if isinstance(source, pa.Table))
+        return self.stored + sum(int(table.num_rows) for table in tables)
 
     def has(self, *names: str) -> bool:
         """Whether all these tables were recorded."""
@@ -239,9 +252,10 @@ class Profile:
     def _told(self) -> Iterator[None]:
         """Say of a query that failed what it says about the reader's file."""
         try:
-            yield
+            with _ended_by_ctrl_c(self._opened[0]):
+                yield
         except Exception as error:  # DuckDB raises what its extensions raise
-            if _INTERRUPTED in str(error):
+            if any(sign in str(error) for sign in _INTERRUPTED):
                 raise KeyboardInterrupt from error
             told = self.failure(error)
             if told is None:
@@ -259,7 +273,13 @@ class Profile:
         import duckdb  # noqa: PLC0415 - 0.1 s that a summary of a text file does not need
 
         connection = duckdb.connect(
-            config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+            config={
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+                # DuckDB would spill into the folder that the user is in; it makes this one when
+                # it spills, and removes it.
+                "temp_directory": str(Path(tempfile.gettempdir()) / f"gpuprof-{uuid4().hex}"),
+            }
         )
         # DuckDB draws it among the results on stdout when a query takes long, terminal or not.
         connection.execute("SET enable_progress_bar = false")
@@ -347,6 +367,26 @@ _TIMELESS = {
     for name, spec in schema.BY_NAME.items()
     if "start_ns" not in spec.columns and name not in {"devices", "links", "runs"}
 }
+
+
+@contextmanager
+def _ended_by_ctrl_c(connection: "duckdb.DuckDBPyConnection") -> Iterator[None]:
+    """Let Ctrl-C end what DuckDB's threads do: by itself it waits until they are through."""
+    before = signal.getsignal(signal.SIGINT)
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or before is not signal.default_int_handler:
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        connection.interrupt()
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _distrust(connection: "duckdb.DuckDBPyConnection") -> None:

@@ -2,7 +2,8 @@
 
 import click
 
-from gpuprof.cli.options import progress, reader_option
+from gpuprof.cli.options import reader_option
+from gpuprof.cli.progress import watched
 
 
 @click.group(name="baseline", no_args_is_help=True)
@@ -46,10 +47,10 @@ def save(
     from gpuprof.units import format_bytes  # noqa: PLC0415
 
     check_name(name)
-    progress(f"Reading {len(runs)} recordings ...")
-    profiles = [profile for run in runs for profile in runs_of(run, reader)]
     place = user_folder() if is_user else project_folder()
-    saved = save_baseline(name, profiles, place, write, is_forced=force)
+    with watched(f"Reading {len(runs)} recordings"):
+        profiles = [profile for run in runs for profile in runs_of(run, reader)]
+        saved = save_baseline(name, profiles, place, write, is_forced=force)
     size = format_bytes(saved.bytes)
     click.echo(f"Saved {name}: {len(saved.runs)} run(s), {size}, in {saved.folder}", err=True)
 

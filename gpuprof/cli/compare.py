@@ -14,8 +14,8 @@ from gpuprof.cli.options import (
     output_options,
     page_option,
     page_options,
-    progress,
 )
+from gpuprof.cli.progress import watched
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
@@ -129,13 +129,15 @@ def command(  # noqa: PLR0913 - one parameter per option
     write_more = further_outputs(charts, data_format, page, COMPARISON, force=force)
     tests = None if junit is None else prepare(junit, is_forced=force)
     recordings = _recordings(files, [_pair(label) for label in labels])
-    progress(f"Reading {len(recordings)} recordings ...")
-    variants = labelled(recordings, baseline)
-    result = comparison(variants, baseline, seconds, range_text=range_text, skip_steps=skip_steps)
     tables = ("kernels",) if is_kernels else None
     room = Page(**page_options(output, is_wide=wide), tables=tables)
-    text = renderer_named(form).comparison(result, room)
-    write_more(lambda _: of_comparison(result), partial(comparison_page, result))
+    with watched(f"Reading {len(recordings)} recordings", files):
+        variants = labelled(recordings, baseline)
+        result = comparison(
+            variants, baseline, seconds, range_text=range_text, skip_steps=skip_steps
+        )
+        text = renderer_named(form).comparison(result, room)
+        write_more(lambda _: of_comparison(result), partial(comparison_page, result))
     target.write_text(text)
     _pass_gate(result, gates, tests)
 

@@ -4,11 +4,11 @@ import click
 
 from gpuprof.cli.options import (
     named,
-    progress,
     reader_option,
     recording_argument,
     recording_output_options,
 )
+from gpuprof.cli.progress import watched
 
 
 @click.command(name="convert", no_args_is_help=True)
@@ -33,5 +33,5 @@ def command(*, files: tuple[str, ...], output: str, force: bool, reader: str | N
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     target = prepare(output, is_forced=force, inputs=files)
-    progress(f"Reading {named(files)} ...")
-    save(read_profile(files, reader), target)
+    with watched(f"Reading {named(files)}", files) as progress:
+        save(progress.of(read_profile(files, reader)), target)

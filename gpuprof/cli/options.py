@@ -121,12 +121,6 @@ def page_options(output: str, *, is_wide: bool) -> dict[str, Any]:
     }
 
 
-def progress(message: str) -> None:
-    """Say on a terminal's stderr what takes its time; say nothing to a file or a pipe."""
-    if sys.stderr.isatty():
-        click.echo(message, err=True)
-
-
 def named(files: Sequence[str]) -> str:
     """How a message names the files of a recording."""
     return files[0] if len(files) == 1 else f"{len(files)} files"

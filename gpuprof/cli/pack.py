@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from gpuprof.cli.options import progress
+from gpuprof.cli.progress import watched
 
 
 @click.command(name="pack", no_args_is_help=True)
@@ -34,8 +34,8 @@ def pack(*, run: Path, output: str | None, force: bool, with_original: bool) -> 
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     target = prepare(output or f"{run.resolve().name}.zip", is_forced=force)
-    progress(f"Packing {run} ...")
-    archive.pack(run, target, with_original=with_original)
+    with watched(f"Packing {run}"):
+        archive.pack(run, target, with_original=with_original)
     click.echo(f"Packed in {target.path}", err=True)
 
 

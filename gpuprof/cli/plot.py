@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprof.cli.options import chart_data_option, part_options, progress, reader_option
+from gpuprof.cli.options import chart_data_option, part_options, reader_option
+from gpuprof.cli.progress import watched
 
 if TYPE_CHECKING:
     from gpuprof.render.charts.contract import Chart, Results
@@ -61,8 +62,8 @@ def command(
     chart = chart_named(name)
     is_forced, data_format = choices.pop("force"), choices.pop("data_format")
     target = drawing(chart, output, data_format, is_forced=is_forced)
-    progress("Reading ...")
-    target.draw(_results(chart, files, **choices))
+    with watched("Reading", files):
+        target.draw(_results(chart, files, **choices))
 
 
 def _results(

@@ -14,9 +14,9 @@ from gpuprof.cli.options import (
     page_option,
     page_options,
     part_options,
-    progress,
     reader_option,
 )
+from gpuprof.cli.progress import watched
 
 
 @click.command(name="report", no_args_is_help=True)
@@ -90,12 +90,11 @@ def command(  # noqa: PLR0913 - one parameter per option
     if is_all:
         chosen = tuple(analysis.name for analysis in ANALYSES)
     write_more = further_outputs(charts, data_format, page, RECORDING, force=force)
-    progress(f"Reading {named(files)} ...")
-    profile = part_of(read_profile(files, reader), **part)
+    room = Page(**page_options(output, is_wide=wide), tables=chosen or None)
     # People see an overview first; programs get everything.
     shown = None if form == "json" else OVERVIEW
-    result = report(profile, chosen or shown)
-    room = Page(**page_options(output, is_wide=wide), tables=chosen or None)
-    text = renderer_named(form).report(result, room)
-    write_more(partial(of_recording, profile), partial(recording_page, profile, chosen))
+    with watched(f"Reading {named(files)}", files) as progress:
+        profile = part_of(progress.of(read_profile(files, reader)), **part)
+        text = renderer_named(form).report(report(profile, chosen or shown), room)
+        write_more(partial(of_recording, profile), partial(recording_page, profile, chosen))
     target.write_text(text)

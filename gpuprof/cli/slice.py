@@ -4,12 +4,12 @@ import click
 
 from gpuprof.cli.options import (
     named,
-    progress,
     reader_option,
     recording_argument,
     recording_output_options,
     time_in_ns,
 )
+from gpuprof.cli.progress import watched
 
 
 @click.command(name="slice", no_args_is_help=True)
@@ -73,7 +73,7 @@ def command(  # noqa: PLR0913 - one parameter per option
         msg = "--occurrence says which --range is meant."
         raise click.UsageError(msg)
     target = prepare(output, is_forced=force, inputs=files)
-    progress(f"Reading {named(files)} ...")
-    profile = read_profile(files, reader)
-    window = window_of_range(profile, text, occurrence) if text else Window(from_ns, to_ns)
-    save(cut(profile, window), target)
+    with watched(f"Reading {named(files)}", files) as progress:
+        profile = progress.of(read_profile(files, reader))
+        window = window_of_range(profile, text, occurrence) if text else Window(from_ns, to_ns)
+        save(cut(profile, window), target)

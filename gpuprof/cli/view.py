@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from gpuprof.cli.options import named, part_options, progress, reader_option, recording_argument
+from gpuprof.cli.options import named, part_options, reader_option, recording_argument
+from gpuprof.cli.progress import watched
 
 
 @click.command(name="view", no_args_is_help=True)
@@ -36,9 +37,10 @@ def command(
     from gpuprof.render.output import Output, write_stdout  # noqa: PLC0415
     from gpuprof.render.page.recording import recording_page  # noqa: PLC0415
 
-    progress(f"Reading {named(files)} ...")
-    profile = part_of(read_profile(files, reader), **part)
+    with watched(f"Reading {named(files)}", files) as progress:
+        profile = part_of(progress.of(read_profile(files, reader)), **part)
+        text = recording_page(profile)
     path = Path(tempfile.mkdtemp(prefix="gpuprof-")) / f"{profile.origin.source.stem}.html"
-    Output(path).write_text(recording_page(profile))
+    Output(path).write_text(text)
     if not webbrowser.open(path.as_uri()):
         write_stdout(f"{path}\n")

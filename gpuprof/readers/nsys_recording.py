@@ -57,6 +57,7 @@ class Export:
         prepare: Makes the tables visible to DuckDB as ``raw.NAME``; see `Profile`.
         failure: What a failed query says about the file.
         filled: Table name to the columns that hold no null, where the file says so.
+        events: About how many events the tables hold; 0 where that is not known.
     """
 
     path: Path
@@ -66,6 +67,7 @@ class Export:
     prepare: "Callable[[duckdb.DuckDBPyConnection], Callable[[str], None] | None]"
     failure: Callable[[Exception], GpuprofError | None]
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    events: int = 0
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with these columns."""
@@ -96,6 +98,7 @@ def profile(export: Export) -> Profile:
         sources,
         export.prepare,
         export.failure,
+        stored=export.events,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gpuprof.profile import Profile
-from gpuprof.readers import nsys_recording
+from gpuprof.readers import nsys_recording, nsys_tables
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys_recording import CANNOT, GIVES, Export
 from gpuprof.readers.sqlite_source import MAGIC, is_sqlite, open_sqlite
@@ -43,7 +43,8 @@ def export_of(database: Path, path: Path, reader: str) -> Export:
     """
     file = open_sqlite(database)
     columns = {table: frozenset(names) for table, names in file.columns.items()}
-    return Export(path, reader, columns, file.rows, file.prepare, file.failure, file.filled)
+    events = file.most_rows(table for table in nsys_tables.EVENTS if table in columns)
+    return Export(path, reader, columns, file.rows, file.prepare, file.failure, file.filled, events)
 
 
 def _recognises(head: bytes) -> bool:

@@ -27,6 +27,7 @@ PROCESSES: Final = ("TARGET_INFO_CUDA_STREAM", "TARGET_INFO_CUDA_CONTEXT_INFO")
 
 # Activities of the GPU, whose times CUPTI may fail to collect.
 TIMED: Final = (KERNEL, MEMCPY, MEMSET, GRAPH_TRACE)
+EVENTS: Final = (*TIMED, RUNTIME, NVTX)
 # The columns without which a table says nothing.
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     KERNEL: ("start", "end"),

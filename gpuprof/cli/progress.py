@@ -1,0 +1,96 @@
+"""How far long work has come, as a line on a terminal's stderr; nothing in a pipe or a file."""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpuprof.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from gpuprof.profile import Profile
+
+# Work that is done sooner needs no word.
+_PATIENCE_S: Final = 1.0
+_PAUSE_S: Final = 0.2
+_BAR: Final = 20
+# What Linux counts of this process, from files in the page cache, too.
+_COUNTERS: Final = Path("/proc/self/io")
+_CLEARED: Final = "\r\x1b[K"
+
+
+class Progress:
+    """What is known of work while it goes on.
+
+    Args:
+        work: What is done, for people.
+        files: What is read.
+    """
+
+    def __init__(self, work: str, files: Sequence[str]) -> None:
+        self._work, self._began, self._skipped = work, time.monotonic(), _bytes_read() or 0
+        self._size = sum(Path(file).stat().st_size for file in files if Path(file).is_file())
+        self._events = 0
+
+    def of(self, profile: "Profile") -> "Profile":
+        """The same recording, whose events are told from now on."""
+        self._events = profile.events
+        return profile
+
+    def line(self) -> str:
+        """How far it has come; what is read again fills the bar again."""
+        said = [f"{time.monotonic() - self._began:.0f} s"]
+        if self._events:
+            said.insert(0, f"{format_count(self._events)} events")
+        read = max((_bytes_read() or 0) - self._skipped, 0)
+        bar = ""
+        if self._size and read:
+            times, rest = divmod(read, self._size)
+            filled = _BAR * rest // self._size
+            bar = f" [{'#' * filled}{' ' * (_BAR - filled)}]"
+            again = f", after {times} times all of it" if times > 1 else ""
+            again = ", after all of it" if times == 1 else again
+            said.insert(0, f"{format_bytes(rest)} of {format_bytes(self._size)}{again}")
+        return f"{self._work}{bar} {', '.join(said)}"
+
+
+@contextmanager
+def watched(work: str, files: Sequence[str] = ()) -> Iterator[Progress]:
+    """Show on a terminal's stderr how far work has come that takes longer than a second."""
+    progress, done = Progress(work, files), threading.Event()
+    if not sys.stderr.isatty():
+        yield progress
+        return
+    drawing = threading.Thread(target=_draw, args=(progress, done), daemon=True)
+    drawing.start()
+    try:
+        yield progress
+    finally:
+        done.set()
+        drawing.join()
+
+
+def _draw(progress: Progress, done: threading.Event) -> None:
+    if done.wait(_PATIENCE_S):
+        return
+    while not done.wait(_PAUSE_S):
+        _say(f"{_CLEARED}{progress.line()}")
+    _say(_CLEARED)
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # the terminal may be gone
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def _bytes_read() -> int | None:
+    """How many bytes this process has read; None where the system does not say."""
+    try:
+        first = _COUNTERS.read_text(encoding="ascii").split("\n", 1)[0]
+    except OSError:
+        return None
+    return int(first.removeprefix("rchar: "))

@@ -1,0 +1,100 @@
+"""A real process on a terminal: how far it has come, and that Ctrl-C ends it."""
+
+import os
+import pty
+import select
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import duckdb
+import pytest
+from commands import ROOT
+
+from gpuprof.readers import sqlite_source
+
+# Long beside what Ctrl-C takes, short beside the work that it ends.
+_PATIENCE_S = 30
+
+
+def interrupted(*arguments):
+    """Exit status and output of a command on a terminal, with Ctrl-C once it says that it works."""
+    screen, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpuprof", *map(str, arguments)],
+        stdout=terminal,
+        stderr=terminal,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    os.close(terminal)
+    output, end = b"", time.monotonic() + _PATIENCE_S
+    while process.poll() is None and time.monotonic() < end:
+        output += _shown(screen)
+        if b"Reading" in output:
+            process.send_signal(signal.SIGINT)
+            break
+    try:
+        status = process.wait(_PATIENCE_S)
+        return status, (output + _shown(screen)).decode().replace("\r\n", "\n")
+    finally:
+        process.kill()
+        os.close(screen)
+
+
+def _shown(screen):
+    try:
+        return os.read(screen, 65_536) if select.select([screen], [], [], 1)[0] else b""
+    except OSError:  # nobody writes any more
+        return b""
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """An export whose kernels never end."""
+    path = tmp_path / "endless.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("""
+            CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+            INSERT INTO StringIds VALUES (1, 'gemm');
+            CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY
+                (start INTEGER, end INTEGER, bytes INTEGER, copyKind INTEGER);
+            CREATE TABLE ONE (start INTEGER, end INTEGER, demangledName INTEGER);
+            INSERT INTO ONE VALUES (5, 9, 1);
+            CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS
+                WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n)
+                SELECT ONE.* FROM n CROSS JOIN ONE; -- n row by row
+        """)
+    return path
+
+
+@pytest.mark.parametrize("table", ["kernel_summary", "breakdown"])
+def test_ctrl_c_ends_a_query_and_a_terminal_shows_how_far_it_came(endless, table):
+    if sqlite_source.scanner(duckdb.__version__) is None:
+        pytest.skip("duckdb-extension-sqlite-scanner is not installed")
+
+    status, output = interrupted("report", endless, "--table", table)
+
+    assert status == 130, output
+    assert f"Reading {endless} [" in output
+    assert output.endswith("\x1b[K\nError: stopped by Ctrl-C\n")
+
+
+def test_ctrl_c_ends_the_parsing_of_a_text(tmp_path):
+    path = tmp_path / "long.json"
+    event = (
+        '{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": %d, "dur": 9,'
+        ' "args": {"device": 0, "stream": 7, "correlation": %d}},\n'
+    )
+    with path.open("w") as file:
+        file.write('{"schemaVersion": 1, "traceEvents": [\n')
+        file.writelines(event % (20 * number, number) for number in range(1_000_000))
+        file.write('{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "x"}}]}')
+
+    status, output = interrupted("report", path)
+
+    assert status == 130, output
+    assert output.endswith("\x1b[K\nError: stopped by Ctrl-C\n")
