@@ -125,9 +125,10 @@ def command(  # noqa: PLR0913 - one parameter per option
         raise click.UsageError(msg)
     gates = [parse(condition) for condition in conditions]
     seconds = {label: _seconds(label, text) for label, text in map(_pair, epoch_seconds)}
-    target = prepare(output, is_forced=force)
+    given = (*files, *(file for _, file in map(_pair, labels)))
+    target = prepare(output, is_forced=force, inputs=given)
     write_more = further_outputs(charts, data_format, page, COMPARISON, force=force)
-    tests = None if junit is None else prepare(junit, is_forced=force)
+    tests = None if junit is None else prepare(junit, is_forced=force, inputs=given)
     recordings = _recordings(files, [_pair(label) for label in labels])
     tables = ("kernels",) if is_kernels else None
     room = Page(**page_options(output, is_wide=wide), tables=tables)

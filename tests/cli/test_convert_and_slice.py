@@ -143,8 +143,11 @@ def test_a_gpuprof_file_is_not_printed(folder):
     assert done.stdout == ""
 
 
+COMMANDS = [("convert",), ("slice", "--from", "1us"), ("report",), ("compare", "trace.json")]
+
+
 @pytest.mark.parametrize("given", ["trace.json", "./trace.json", "trace.*"])
-@pytest.mark.parametrize("command", [("convert",), ("slice", "--from", "1us"), ("report",)])
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 def test_recording_that_is_read_is_never_replaced(folder, command, given):
     before = (folder / "trace.json").read_bytes()
 
