@@ -3,7 +3,7 @@
     python tests/readers/fuzz.py --seconds 300
     python tests/readers/fuzz_by_coverage.py --seconds 300
 
-Starts from the samples, and from the corpus of real files where it is here. An input that
+On Linux. Starts from the samples, and from the corpus of real files where it is here. An input that
 makes a reader fail in any way but with a message, take too long, or take more than twice the
 memory of the file that it was made of, is kept in ``fuzz-found/``.
 """
