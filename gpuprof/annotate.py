@@ -21,6 +21,18 @@ from gpuprof.manifest import EPOCHS_VARIABLE, MARKS, RUN_DIR_VARIABLE
 _LISTENERS = ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", RUN_DIR_VARIABLE)
 
 
+# As `gpuprof_window.py` in `launch/inject` has them, which works without gpuprof.
+_RANKS = (
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "HOROVOD_RANK",
+    "SLURM_PROCID",
+)
+
+
 class _Counters:
     """How many epochs this process has begun, and the steps of the one that runs."""
 
@@ -115,6 +127,7 @@ def epoch(number: int | None = None) -> Iterator[None]:
         "steps": _Counters.steps or None,
         "started_at_unix_ns": started_ns,
         "process_id": os.getpid(),
+        "rank": _rank(),
     })  # fmt: skip
 
 
@@ -145,6 +158,12 @@ def _nvtx() -> Any:  # noqa: ANN401 - the nvtx package or None
     except ImportError:
         return None
     return nvtx
+
+
+def _rank() -> int | None:
+    """This process's place in its job, as launchers tell it."""
+    told = (os.environ.get(name, "") for name in _RANKS)
+    return next((int(text) for text in told if text.isdecimal()), None)
 
 
 def _append(mark: dict[str, Any]) -> None:

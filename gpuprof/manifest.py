@@ -54,6 +54,8 @@ class Manifest:
         devices: What the recorder knows of the devices, one mapping each, with "name".
         epochs: What the script marked: ``epoch``, ``seconds``, ``steps`` (null if none) and
             ``started_at_unix_ns``.
+        processes: Those that marked epochs, by rank: ``process_id``, ``rank``, ``epochs``,
+            ``seconds_per_epoch``.
         seconds_per_epoch: Mean of the marked epochs.
         seconds_per_step: Seconds of the epochs whose steps were marked, per step.
         warnings: What a reader of the numbers must know, a sentence each.
@@ -73,6 +75,7 @@ class Manifest:
     git: Mapping[str, Any] | None = None
     devices: tuple[Mapping[str, Any], ...] = ()
     epochs: tuple[Mapping[str, Any], ...] = ()
+    processes: tuple[Mapping[str, Any], ...] = ()
     seconds_per_epoch: float | None = None
     seconds_per_step: float | None = None
     warnings: tuple[str, ...] = ()

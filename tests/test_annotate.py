@@ -13,7 +13,7 @@ import pytest
 
 import gpuprof
 from gpuprof import annotate
-from gpuprof.launch.marks import marked_epochs, mean_seconds
+from gpuprof.launch.marks import marked, mean_seconds
 from gpuprof.manifest import MARKS, RUN_DIR_VARIABLE
 
 
@@ -129,7 +129,7 @@ def test_mean_is_over_the_marked_epochs(tmp_path):
         for i, s in enumerate([3.0, 1.0, 2.0])
     ]
     (tmp_path / MARKS).write_text("\n".join(map(json.dumps, lines)))
-    epochs, warnings = marked_epochs(tmp_path)
+    epochs, _, warnings = marked(tmp_path)
 
     assert epochs[0] == {"epoch": 0, "seconds": 3.0, "steps": 16}
     assert mean_seconds(epochs) == 2.0
@@ -137,7 +137,7 @@ def test_mean_is_over_the_marked_epochs(tmp_path):
 
 
 def test_no_marks_are_no_epochs_and_no_mean(tmp_path):
-    assert marked_epochs(tmp_path) == ((), ())
+    assert marked(tmp_path) == ((), (), ())
     assert mean_seconds(()) is None
 
 
@@ -145,17 +145,32 @@ def test_line_that_was_cut_off_is_left_out(tmp_path):
     whole = '{"epoch": 0, "seconds": 1.0, "steps": null, "process_id": 1}\n'
     (tmp_path / MARKS).write_text(whole + whole[:20])
 
-    assert len(marked_epochs(tmp_path)[0]) == 1
+    assert len(marked(tmp_path).epochs) == 1
 
 
 def test_workers_epochs_are_not_added_up(tmp_path):
     line = '{{"epoch": {}, "seconds": 1.0, "steps": null, "process_id": {}}}\n'
     text = "".join(line.format(e, p) for e in range(2) for p in (8, 9))
     (tmp_path / MARKS).write_text(text)
-    epochs, warnings = marked_epochs(tmp_path)
+    epochs, _, warnings = marked(tmp_path)
 
     assert [e["epoch"] for e in epochs] == [0, 1]
     assert warnings == ("2 processes marked epochs; those of the first to end one are kept.",)
+
+
+def test_epochs_of_the_lowest_rank_are_kept_and_every_rank_is_listed(tmp_path):
+    lines = [
+        {"epoch": 0, "seconds": float(s), "steps": None, "process_id": 7 + r, "rank": r}
+        for r, s in ((2, 2), (0, 3), (1, 4))
+    ]
+    (tmp_path / MARKS).write_text("\n".join(map(json.dumps, lines)))
+    found = marked(tmp_path)
+
+    assert found.epochs == ({"epoch": 0, "seconds": 3.0, "steps": None},)
+    assert [(p["rank"], p["seconds_per_epoch"]) for p in found.processes] == [
+        (0, 3.0), (1, 4.0), (2, 2.0),
+    ]  # fmt: skip
+    assert found.doubts == ("3 processes marked epochs; those of rank 0 are kept.",)
 
 
 def test_keras_callback_marks_what_fit_does(folder, monkeypatch):

@@ -59,6 +59,7 @@ def test_keys_are_those_that_are_documented():
         "git",
         "devices",
         "epochs",
+        "processes",
         "seconds_per_epoch",
         "seconds_per_step",
         "warnings",

@@ -3,28 +3,59 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuprof.manifest import MARKS
 
 _KEPT = ("epoch", "seconds", "steps", "started_at_unix_ns")
 
 
-def marked_epochs(folder: Path) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
-    """The epochs (``epoch``, ``seconds``, ``steps``) of a run, and what to know about them.
+class Marked(NamedTuple):
+    """What a run's processes marked.
 
-    Where several processes marked epochs at the same time, as workers of one job do, those of
-    the first are taken: adding them up would count the same epoch more than once.
+    Args:
+        epochs: ``epoch``, ``seconds``, ``steps`` and ``started_at_unix_ns`` of one process.
+        processes: ``process_id``, ``rank`` (null if it has none), ``epochs`` and
+            ``seconds_per_epoch`` of each, in the order of ranks.
+        doubts: What to know about them, a sentence each.
     """
-    marks = list(_lines(folder / MARKS))
-    processes = list(dict.fromkeys(mark.get("process_id") for mark in marks))
-    first = [mark for mark in marks if mark.get("process_id") == processes[0]]
-    epochs = tuple({k: mark[k] for k in _KEPT if k in mark} for mark in first)
-    if len(processes) > 1:
-        return epochs, (
-            f"{len(processes)} processes marked epochs; those of the first to end one are kept.",
-        )
-    return epochs, ()
+
+    epochs: tuple[Mapping[str, Any], ...]
+    processes: tuple[Mapping[str, Any], ...]
+    doubts: tuple[str, ...]
+
+
+def marked(folder: Path) -> Marked:
+    """The epochs of a run: those of the lowest rank where several processes marked some.
+
+    Adding them up would count the same epoch more than once. Without ranks they are those of
+    the first process to end one.
+    """
+    by_process: dict[Any, list[dict[str, Any]]] = {}
+    for mark in _lines(folder / MARKS):
+        by_process.setdefault(mark.get("process_id"), []).append(mark)
+    ordered = sorted(by_process.values(), key=_rank)
+    epochs = tuple({k: m[k] for k in _KEPT if k in m} for m in (ordered[0] if ordered else ()))
+    processes = tuple(
+        {
+            "process_id": marks[0].get("process_id"),
+            "rank": marks[0].get("rank"),
+            "epochs": len(marks),
+            "seconds_per_epoch": mean_seconds(tuple(marks)),
+        }
+        for marks in ordered
+    )
+    if len(processes) < 2:  # noqa: PLR2004 - several
+        return Marked(epochs, processes, ())
+    rank = processes[0]["rank"]
+    whose = "the first to end one" if rank is None else f"rank {rank}"
+    doubt = f"{len(processes)} processes marked epochs; those of {whose} are kept."
+    return Marked(epochs, processes, (doubt,))
+
+
+def _rank(marks: list[dict[str, Any]]) -> float:
+    rank = marks[0].get("rank")
+    return float("inf") if rank is None else rank
 
 
 def mean_seconds(epochs: tuple[Mapping[str, Any], ...]) -> float | None:

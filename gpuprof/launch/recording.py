@@ -20,7 +20,7 @@ from gpuprof.launch.choice import AUTO, chosen
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.evidence import driver_versions, git_state, packages
 from gpuprof.launch.folder import check_folder, default_folder, make_folder
-from gpuprof.launch.marks import marked_epochs, mean_seconds, seconds_per_step
+from gpuprof.launch.marks import marked, mean_seconds, seconds_per_step
 from gpuprof.launch.monitor import INTERVAL_NS, monitoring
 from gpuprof.launch.output import Output
 from gpuprof.launch.process import Wrapping, run_program
@@ -202,7 +202,7 @@ def _part(window: Window) -> tuple[str, ...]:
 
 
 def _last_manifest(manifest: Manifest, run: Run, ended: Ended, recorded: Recorded) -> Manifest:
-    epochs, doubts = marked_epochs(run.folder)
+    epochs, processes, doubts = marked(run.folder)
     status = ended.exit_status if recorded.exit_status is None else recorded.exit_status
     late = (
         ("The program was stopped: it ran for longer than --timeout.",) if ended.timed_out else ()
@@ -215,6 +215,7 @@ def _last_manifest(manifest: Manifest, run: Run, ended: Ended, recorded: Recorde
         nothing_recorded=recorded.nothing_recorded,
         devices=recorded.devices,
         epochs=epochs,
+        processes=processes,
         seconds_per_epoch=mean_seconds(epochs),
         seconds_per_step=seconds_per_step(epochs),
         warnings=(*late, *_part(run.window), *recorded.warnings, *doubts),

@@ -4,6 +4,7 @@ The recordings are read by the readers of their own formats. Where there are sev
 per process, their tables are put one after another, on one clock where they have one.
 """
 
+import re
 import shlex
 from dataclasses import replace
 from itertools import accumulate
@@ -16,8 +17,12 @@ from gpuprof import schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
 from gpuprof.manifest import MANIFEST, PROGRAM_LOG, Manifest, is_run, read_manifest
 from gpuprof.profile import Origin, Profile
+from gpuprof.readers import many
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.monitor_samples import samples
+
+# As recorders inside a process name its files.
+_OF_RANK: Final = re.compile(r"-rank\d+-")
 
 
 def read(folder: Path) -> Profile:
@@ -30,7 +35,9 @@ def read(folder: Path) -> Profile:
     """
     manifest = read_manifest(folder)
     _check_not_empty(folder, manifest)
-    profile = _joined([_read_one(folder, name) for name in manifest.recordings])
+    profiles = [_read_one(folder, name) for name in manifest.recordings]
+    is_ranked = len(profiles) > 1 and all(map(_OF_RANK.search, manifest.recordings))
+    profile = many.joined(profiles) if is_ranked else _joined(profiles)
     sources = dict(profile.sources)
     if manifest.epochs:
         sources["epochs"] = schema.EPOCHS.table([dict(epoch) for epoch in manifest.epochs])

@@ -22,7 +22,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from gpuprof_window import WINDOW
+from gpuprof_window import WINDOW, process_name
 
 BUFFER_BYTES = 8 << 20
 FLUSH_MS = 500
@@ -72,7 +72,7 @@ PROFILERS = {
 
 def install(run_dir: str) -> Recording:
     """Record this process from now on."""
-    recording = Recording(Path(run_dir) / f"cupti-{os.getpid()}")
+    recording = Recording(Path(run_dir) / process_name("cupti"))
     try:
         recording.begin()
     except Exception as error:  # noqa: BLE001 - the user's program goes on
@@ -275,7 +275,6 @@ class Recording:
             "format": "gpuprof-cupti",
             "format_version": 1,
             "process_id": self.pid,
-            "rank": os.environ.get("RANK"),
             "python_version": sys.version.split()[0],
             "started_unix_ns": time.time_ns(),
             "columns": COLUMNS,

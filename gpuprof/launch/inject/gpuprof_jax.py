@@ -15,14 +15,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from gpuprof_window import WINDOW
+from gpuprof_window import WINDOW, process_name
 
 MOST_SECONDS = float(os.environ.get("GPUPROF_MOST_SECONDS", "60"))
 
 
 def install(run_dir: str) -> None:
     """Record what comes after ``import jax``."""
-    recording = Recording(Path(run_dir) / f"jax-{os.getpid()}")
+    recording = Recording(Path(run_dir) / process_name("jax"))
     recording.carefully(recording.begin)
 
 

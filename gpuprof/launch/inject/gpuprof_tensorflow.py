@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuprof_tensorflow_graphs import Functions
-from gpuprof_window import WINDOW
+from gpuprof_window import WINDOW, process_name
 
 WINDOW_SECONDS = float(os.environ.get("GPUPROF_WINDOW_SECONDS", "2"))
 # About a million events: seconds of reading afterwards. Later windows come ever more rarely.
@@ -48,7 +48,7 @@ def _when_initialized(context_class: Any, run_dir: Path) -> None:
         original(self)
         # Called before every eager operation: get out of the way after the first.
         context_class.ensure_initialized = original
-        recording = Recording(run_dir / f"tensorflow-{os.getpid()}", self)
+        recording = Recording(run_dir / process_name("tensorflow"), self)
         try:
             recording.begin()
         except Exception as error:  # noqa: BLE001 - the user's program goes on

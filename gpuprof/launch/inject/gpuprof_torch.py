@@ -19,14 +19,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gpuprof_window import WINDOW
+from gpuprof_window import WINDOW, process_name
 
 MOST_SECONDS = float(os.environ.get("GPUPROF_MOST_SECONDS", "60"))
 
 
 def install(run_dir: str) -> None:
     """Record what comes after ``import torch``."""
-    recording = Recording(Path(run_dir) / f"torch-{os.getpid()}")
+    recording = Recording(Path(run_dir) / process_name("torch"))
     recording.carefully(recording.begin)
 
 

@@ -49,3 +49,21 @@ class Window:
 
 
 WINDOW = Window()
+
+
+# As launchers tell a process its place in the job: torchrun, MPI, PMI, Slurm, Horovod.
+_RANKS = (
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "HOROVOD_RANK",
+    "SLURM_PROCID",
+)
+
+
+def process_name(recorder: str) -> str:
+    """What this process calls its files: ``torch-rank1-4711``, or without a rank it lacks."""
+    rank = next((os.environ[name] for name in _RANKS if os.environ.get(name, "").isdecimal()), None)
+    return f"{recorder}-{os.getpid()}" if rank is None else f"{recorder}-rank{rank}-{os.getpid()}"

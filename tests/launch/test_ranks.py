@@ -1,0 +1,115 @@
+"""Jobs of several processes: each rank is recorded and labelled, whatever becomes of the others."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from tensorflow_recording import manifest, needs_tensorflow, record
+
+from gpuprof import read_profile
+
+PROGRAMS = Path(__file__).parent / "programs"
+ROOT = Path(__file__).parent.parent.parent
+
+
+def documents(folder):
+    """Rank to what was recorded of it."""
+    found = {}
+    for path in folder.glob("tensorflow-rank*.json"):
+        [rank] = re.findall(r"rank(\d+)", path.name)
+        found[int(rank)] = json.loads(path.read_text())
+    return found
+
+
+def executions(document):
+    return [f["executions"] for f in document["functions"] if f["is_step"]]
+
+
+class TestOneFolder:
+    pytestmark = needs_tensorflow
+
+    def test_every_rank_is_recorded_and_labelled(self, tmp_path):
+        done = record(tmp_path / "run", PROGRAMS / "ranks.py")
+
+        assert done.returncode == 0, done.stderr
+        assert {r: executions(d) for r, d in documents(tmp_path / "run").items()} == {
+            0: [10], 1: [10], 2: [10],
+        }  # fmt: skip
+        kept = manifest(tmp_path / "run")
+        assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 2), (1, 2), (2, 2)]
+        assert kept["warnings"] == ["3 processes marked epochs; those of rank 0 are kept."]
+        profile = read_profile(tmp_path / "run")
+        runs = profile.query("SELECT rank FROM runs ORDER BY rank")
+        assert runs["rank"].to_pylist() == [0, 1, 2]
+        assert profile.query("SELECT sum(calls) AS n FROM tensor_copies")["n"].to_pylist()[0] >= 30
+
+    def test_a_killed_rank_does_not_cost_the_others(self, tmp_path):
+        times = {"GPUPROF_WINDOW_SECONDS": "0.5"}
+        done = record(tmp_path / "run", PROGRAMS / "ranks.py", "kill", **times)
+        kept = manifest(tmp_path / "run")
+
+        assert done.returncode == 9, done.stderr
+        assert set(documents(tmp_path / "run")) == {0, 1, 2}
+        assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 2), (1, 2), (2, 2)]
+        assert read_profile(tmp_path / "run").has("tensor_copies")
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+def test_torchrun_leaves_a_trace_of_each_rank(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import torch, gpuprof\n"
+        "torch.distributed.init_process_group('gloo')\n"
+        "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))\n"
+        "with gpuprof.epoch():\n"
+        "    with gpuprof.step(): model(torch.ones(2, 4)).sum().backward()\n"
+        "torch.distributed.destroy_process_group()\n"
+    )
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuprof", "record", "--recorder", "torch", "-o", "run", *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+    kept = json.loads((tmp_path / "run" / "manifest.json").read_text())
+
+    assert done.returncode == 0, done.stderr
+    traces = sorted((tmp_path / "run").glob("torch-rank*.json.gz"))
+    assert [re.findall(r"rank(\d)", trace.name) for trace in traces] == [["0"], ["1"]]
+    assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_processes_of_multiprocessing_mark_their_epochs_in_one_run(tmp_path, method):
+    (tmp_path / "train.py").write_text(
+        "import multiprocessing, os, gpuprof\n"
+        "def work(rank):\n"
+        "    os.environ['RANK'] = str(rank)\n"
+        "    with gpuprof.epoch(): pass\n"
+        "    if rank == 1: os.kill(os.getpid(), 9)\n"
+        "if __name__ == '__main__':\n"
+        f"    context = multiprocessing.get_context('{method}')\n"
+        "    ranks = [context.Process(target=work, args=(rank,)) for rank in range(3)]\n"
+        "    for rank in ranks: rank.start()\n"
+        "    for rank in ranks: rank.join()\n"
+    )
+    subprocess.run(
+        [sys.executable, "-m", "gpuprof", "record", "--recorder", "none", "-o", "run", "train.py"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    kept = json.loads((tmp_path / "run" / "manifest.json").read_text())
+
+    assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1), (2, 1)]
