@@ -1,6 +1,7 @@
 """The figures of one variant that comparisons set side by side."""
 
 from collections import Counter
+from math import isfinite
 from typing import Any, Final
 
 from gpuprof.analyses import breakdown, tensor_transfers
@@ -181,9 +182,15 @@ def _epochs(profile: Profile) -> Metrics:
     steps = [epoch["steps"] for epoch in epochs]
     return {
         "epochs": len(epochs),
-        "seconds_per_epoch": sum(e["seconds"] for e in epochs) / len(epochs) if epochs else None,
+        "seconds_per_epoch": _mean_seconds(epochs),
         "steps": sum(steps) if epochs and None not in steps else None,
     }
+
+
+def _mean_seconds(epochs: list[dict[str, Any]]) -> float | None:
+    """The mean; None where there are none or one has no time."""
+    seconds = [epoch["seconds"] for epoch in epochs]
+    return sum(seconds) / len(seconds) if seconds and all(map(isfinite, seconds)) else None
 
 
 def _steps(profile: Profile) -> Metrics:

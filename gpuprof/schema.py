@@ -249,6 +249,7 @@ DEVICES: Final = Schema(
         "total_memory_bytes": Column(INT, "B", "Memory."),
         "memory_bandwidth_bytes_per_s": Column(INT, "B/s", "Peak of its memory."),
         "compute_capability": Column(TEXT, "", "Such as 8.0."),
+        "clock_hz": Column(INT, "Hz", "Highest clock of its multiprocessors."),
         "bus_id": Column(TEXT, "", "PCI bus id."),
         "rank": Column(INT, "1", "Rank that uses it, where several are read as one."),
     },

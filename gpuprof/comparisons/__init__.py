@@ -108,7 +108,11 @@ def comparison(
     differences = difference_rows(chosen, figures)
     pairs = [_pair(base, one, unit, differences) for one in candidates]
     cases = [pair.case for pair in pairs]
-    checked = [row for one in candidates for row in comparability_rows(base, one)]
+    checked = [
+        row
+        for one, pair in zip(candidates, pairs, strict=True)
+        for row in comparability_rows(base, one, pair.kernels)
+    ]
     return Comparison(
         chosen,
         unit,
@@ -170,9 +174,16 @@ def _sides(*variants: Variant) -> list[Side]:
 
 
 def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:
-    if len(variants) < 2:  # noqa: PLR2004 - a comparison has two sides
-        msg = f"{len(variants)} recording given, and a comparison needs two"
-        raise UsageError(msg, "See one recording alone with `gpuprof report`.")
+    if not variants:
+        msg = "no recording given, and a comparison needs two"
+        raise UsageError(msg, "Name them: gpuprof compare single.sqlite dual.sqlite")
+    if len(variants) == 1:
+        ((label, runs),) = variants.items()
+        msg = f"one variant given ({label}), and a comparison needs two"
+        is_repeated = not isinstance(runs, Profile) and len(runs) > 1
+        repeated = "Recordings of one label are its runs: give another label, or a baseline."
+        alone = "Add another, or see this one alone with `gpuprof report`."
+        raise UsageError(msg, repeated if is_repeated else alone)
     if baseline is None:
         return next(iter(variants))
     if baseline not in variants:

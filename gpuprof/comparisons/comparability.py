@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
+from gpuprof.comparisons.cases import capital
 from gpuprof.comparisons.runs import Variant
 from gpuprof.comparisons.work import STEP
 from gpuprof.profile import Profile
+from gpuprof.units import format_clock, say_share
 
 _BATCH: Final = re.compile(r"^--?(?:batch(?:[-_]size)?|bs|b)(?:=(.*))?$")
 _PROGRAMS: Final = re.compile(r"^(?:python[0-9.]*|env|torchrun|mpirun|nsys|nvprof)$")
-_KERNELS_ALIKE: Final = 0.5
+_MUCH: Final = 0.1
 
 Row = dict[str, Any]
 
@@ -29,11 +31,13 @@ class Aspect:
         name: As in the column ``aspect``.
         words: For people, as the beginning of a sentence.
         of: What a variant has, as text; None where it is not known.
+        verb: What is said of it.
     """
 
     name: str
     words: str
     of: Callable[[Variant], str | None]
+    verb: str = "differ"
 
 
 def script(variant: Variant) -> str | None:
@@ -75,6 +79,15 @@ def _gpu(variant: Variant) -> str | None:
     return names
 
 
+def _clock(variant: Variant) -> str | None:
+    """The highest clock that the GPUs may run at, where the tool tells it."""
+    profile = _profile(variant)
+    if not profile.has("devices"):
+        return None
+    clocks = {hz for hz in profile.table("devices").column("clock_hz").to_pylist() if hz}
+    return " and ".join(format_clock(hz) for hz in sorted(clocks)) or None
+
+
 def _tool(variant: Variant) -> str:
     origin = _profile(variant).origin
     return f"{origin.tool} {origin.tool_version}" if origin.tool_version else origin.tool
@@ -88,17 +101,26 @@ ASPECTS: Final = (
     Aspect("script", "the scripts", script),
     Aspect("batch", "the batch sizes", batch),
     Aspect("steps", "the numbers of steps", _steps),
-    Aspect("work", "what is taken for a step", _text),
+    Aspect("work", "what is taken for a step", _text, "differs"),
     Aspect("gpu", "the GPU models", _gpu),
+    Aspect("clock", "the highest clocks", _clock),
     Aspect("tool", "the tools", _tool),
 )
-# Never named as unknown: a recording without steps is compared whole, and that is said.
-_OPTIONAL: Final = {"steps", "work"}
+# Not named as unknown: whole recordings are said to be compared so, few tools tell clocks.
+_OPTIONAL: Final = {"steps", "work", "clock"}
+_SHAPES: Final = "shapes"
 
 
-def comparability_rows(baseline: Variant, candidate: Variant) -> list[Row]:
-    """What differs, or could not be checked, as rows of `COMPARABILITY`."""
+def comparability_rows(baseline: Variant, candidate: Variant, kernels: Sequence[Row]) -> list[Row]:
+    """What differs, or could not be checked, as rows of `COMPARABILITY`.
+
+    Args:
+        baseline: The baseline.
+        candidate: The candidate.
+        kernels: The candidate's rows of `KERNELS`.
+    """
     rows = [_row(aspect, baseline, candidate) for aspect in ASPECTS]
+    rows.append(_reshaped(baseline, candidate, kernels))
     return [{"variant": candidate.label} | row for row in rows if row is not None]
 
 
@@ -110,29 +132,46 @@ def _row(aspect: Aspect, baseline: Variant, candidate: Variant) -> Row | None:
     found = {"aspect": aspect.name, "baseline": before, "candidate": after, "is_known": is_known}
     if before is not None and after is not None:
         sides = {baseline.label: before, candidate.label: after}
-        return found | {"warning": _sentence(aspect.words, sides)}
+        return found | {"warning": _sentence(aspect, sides)}
     silent = [v.label for v, text in ((baseline, before), (candidate, after)) if text is None]
-    said = f"Not compared: {aspect.words}, which {' and '.join(silent)} do not tell."
+    said = f"Not compared: {aspect.words}, not told by {' and '.join(silent)}."
     return found | {"warning": said}
+
+
+def _reshaped(baseline: Variant, candidate: Variant, kernels: Sequence[Row]) -> Row | None:
+    """A warning where much of the same kernels runs in other launch shapes."""
+    whole = baseline.median.figure("kernel_ns")
+    gone = [row["baseline_ns"] for row in kernels if row["is_reshaped"]]
+    share = sum(ns or 0 for ns in gone) / whole if whole else 0
+    if share < _MUCH:
+        return None
+    said = (
+        f"Kernels of {say_share(share)} of {baseline.label}'s kernel time run in other launch"
+        f" shapes in {candidate.label}: another batch size, or the work is split."
+    )
+    return {"aspect": _SHAPES, "is_known": True, "warning": said}
 
 
 def comparability_notes(rows: Sequence[Row], baseline: str, unit: str) -> list[str]:
     """The warnings in few sentences: each aspect that differs, then what was not checked."""
     # How many steps each has is said with what a step is.
     differ = [row for row in rows if row["is_known"] and (row["aspect"], unit) != ("steps", STEP)]
-    words = {aspect.name: aspect.words for aspect in ASPECTS}
+    aspects = {aspect.name: aspect for aspect in ASPECTS}
     notes = []
     for name in dict.fromkeys(row["aspect"] for row in differ):
+        if name == _SHAPES:
+            notes += [row["warning"] for row in differ if row["aspect"] == name]
+            continue
         mine = [row for row in differ if row["aspect"] == name]
         found = {baseline: mine[0]["baseline"]}
         found |= {row["variant"]: row["candidate"] for row in mine}
-        notes.append(_sentence(words[name], found))
-    unknown = dict.fromkeys(words[row["aspect"]] for row in rows if not row["is_known"])
+        notes.append(_sentence(aspects[name], found))
+    unknown = dict.fromkeys(aspects[row["aspect"]].words for row in rows if not row["is_known"])
     if unknown:
         notes.append(f"Not told by all recordings, so not compared: {', '.join(unknown)}.")
     return notes
 
 
-def _sentence(words: str, found: Mapping[str, str]) -> str:
+def _sentence(aspect: Aspect, found: Mapping[str, str]) -> str:
     said = ", ".join(f"{text} in {label}" for label, text in found.items())
-    return f"{words[0].upper()}{words[1:]} differ: {said}."
+    return f"{capital(aspect.words)} {aspect.verb}: {said}."

@@ -1,15 +1,18 @@
 """What a reader must know to trust a comparison, one sentence each."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Final
 
 from gpuprof.analyses.step_windows import DETECTED
+from gpuprof.comparisons.cases import listed
 from gpuprof.comparisons.runs import Variant
 from gpuprof.comparisons.work import FROM_EPOCHS, STEP
 from gpuprof.reports import cannot, recording_notes
 from gpuprof.statistics import LEVEL, coverage
 from gpuprof.units import say_share
 
+_TIMES: Final = ("gpu_activity_ns", "kernel_ns", "span_ns")
 _GUESSED: Final = (
     "Compared by step ({counts}): no range names steps, so a pattern of kernels that repeats is"
     " taken for them, which {text} opens; what lies outside is left out."
@@ -24,7 +27,29 @@ def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
             said.setdefault(note, []).append(label)
     shared = [note for note, labels in said.items() if len(labels) == len(variants)]
     own = [f"{', '.join(labels)}: {note}" for note, labels in said.items() if note not in shared]
-    return (*own, *shared, *_exposed(variants), *_steps(variants, unit), *_chance(variants))
+    return (
+        *own,
+        *shared,
+        *_epochs(variants),
+        *_exposed(variants),
+        *_steps(variants, unit),
+        *_chance(variants),
+    )
+
+
+def _epochs(variants: Mapping[str, Variant]) -> list[str]:
+    """Marked epochs that have no time, so that their mean would be none."""
+    said = []
+    for label, variant in variants.items():
+        profile = variant.median.work.profile
+        whole = profile.whole or profile
+        seconds = whole.table("epochs").column("seconds").to_pylist() if whole.has("epochs") else []
+        bad = sum(not isfinite(value) for value in seconds)
+        if bad:
+            said.append(
+                f"{label}: {bad} of {len(seconds)} epochs has no time: the mean is not told."
+            )
+    return said
 
 
 def _exposed(variants: Mapping[str, Variant]) -> list[str]:
@@ -45,9 +70,10 @@ def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
     works = {label: variant.median.work for label, variant in variants.items()}
     if unit != STEP:
         # Where no time is known there is nothing to divide.
-        if all(v.median.found.get("gpu_activity_ns") is None for v in variants.values()):
+        figures = [variant.median.found for variant in variants.values()]
+        if all(found.get(name) is None for found in figures for name in _TIMES):
             return []
-        return ["Steps are not known of all recordings: each is compared as a whole."]
+        return [_whole(variants)]
     counts = ", ".join(f"{label} {work.steps}" for label, work in works.items())
     sources = {work.source for work in works.values()}
     if sources == {DETECTED}:
@@ -56,6 +82,18 @@ def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
     if FROM_EPOCHS in sources:
         return [f"Compared by step ({counts}), as the script counted them, warm-up included."]
     return [f"Compared by step ({counts}); what lies outside of steps is left out."]
+
+
+def _whole(variants: Mapping[str, Variant]) -> str:
+    untold = [
+        label
+        for label, variant in variants.items()
+        if not all(run.knows_steps for run in variant.runs)
+    ]
+    which = "any" if len(untold) == len(variants) else listed(untold)
+    if not untold:
+        return "Steps are not marked alike: each recording is compared as a whole."
+    return f"No steps are known of {which}: each recording is compared as a whole."
 
 
 def _chance(variants: Mapping[str, Variant]) -> list[str]:

@@ -33,6 +33,11 @@ class Run:
     device: Device | None
     found: Metrics
 
+    @property
+    def knows_steps(self) -> bool:
+        """Whether its steps are known, compared or not."""
+        return self.work.source is not None
+
     def figure(self, metric: str) -> float | None:
         """A metric, of one step where steps are compared."""
         value: float | None = self.found.get(metric)

@@ -59,7 +59,11 @@ def works(
     }
     if not _are_comparable([work for runs in found.values() for work in runs]):
         _check_nothing_asked(found, skip_steps)
-        return {label: tuple(Work(p) for p in runs) for label, runs in variants.items()}
+        # What marks a step is kept, for the note that says why steps are not compared.
+        return {
+            label: tuple(Work(work.profile, source=work.source) for work in runs)
+            for label, runs in found.items()
+        }
     return {
         label: tuple(_kept(label, work, skip_steps) for work in runs)
         for label, runs in found.items()
@@ -104,7 +108,8 @@ def _check_nothing_asked(found: Mapping[str, Sequence[Work]], skip_steps: int) -
     if not skip_steps:
         return
     without = [label for label, runs in found.items() if not all(work.source for work in runs)]
-    msg = f"steps cannot be skipped: {', '.join(without or found)} has no steps in common"
+    said = f"{', '.join(without)} tell no steps" if without else "they are not the same in all"
+    msg = f"steps cannot be skipped: {said}"
     raise UsageError(msg, "Mark them with gpuprof.step() or NVTX ranges, or name some by --range.")
 
 

@@ -304,6 +304,7 @@ def _device_rows(tables: Tables, table: str, place: tuple[str, str]) -> str:
             nullif({pick("memoryBandwidth", "globalMemoryBandwidth")}, 0)
                 AS memory_bandwidth_bytes_per_s,
             {major} || '.' || {minor} AS compute_capability,
+            nullif({pick("clockRate")}, 0) AS clock_hz,
             nullif({pick("busLocation", "pciBusId")}, '') AS bus_id
         FROM raw.{table} t"""
 

@@ -54,6 +54,7 @@ _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 # CUPTI writes 0 for times that it could not collect, and no end for what never ended.
 TIMED: Final = 't.start > 0 AND t."end" >= t.start'
 _BYTES_PER_KB: Final = 1000
+_HZ_PER_KHZ: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -227,5 +228,6 @@ def _devices(database: Database) -> str:
             nullif({pick("globalMemoryBandwidth")}, 0) * {_BYTES_PER_KB}
                 AS memory_bandwidth_bytes_per_s,
             {pick("computeCapabilityMajor")} || '.' || {pick("computeCapabilityMinor")}
-                AS compute_capability
+                AS compute_capability,
+            nullif({pick("coreClockRate")}, 0) * {_HZ_PER_KHZ} AS clock_hz
         FROM raw.{DEVICE} t {join} WHERE coalesce({visible}, 1) <> 0"""

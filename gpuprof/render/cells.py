@@ -20,6 +20,7 @@ _FORMATS: Final = {
     "B": units.format_bytes,
     "B/s": units.format_rate,
     "s": units.format_seconds,
+    "Hz": units.format_clock,
 }
 _RATIO: Final = re.compile(r"_ratio$")
 _PIECES: Final = re.compile(r"[^-_/. ]*[-_/. ]?")

@@ -33,7 +33,7 @@ def comparison(result: Comparison, _: Page) -> str:
     notes = [note for note in result.notes if note not in differ]
     figures, *split = comparison_grids(result)
     parts = [
-        f"**{_escaped(result.verdict)}**",
+        f"**{_escaped(clean(result.verdict))}**",
         *(f"> **Warning:** {_escaped(clean(warning))}" for warning in differ),
         _table(short_grid(result)),
         *(_folded(grid.title, _table(replace(grid, title=""))) for grid in split),
@@ -55,7 +55,7 @@ def _folded(title: str, text: str) -> str:
 
 def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str]) -> str:
     """A sentence, tables, and notes."""
-    return _joined([f"**{_escaped(headline)}**", *map(_table, grids)], notes)
+    return _joined([f"**{_escaped(clean(headline))}**", *map(_table, grids)], notes)
 
 
 def _joined(parts: list[str], notes: Sequence[str]) -> str:

@@ -84,7 +84,7 @@ def comparison(result: Comparison, page: Page) -> str:
 def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str], page: Page) -> str:
     """A sentence, tables, and notes."""
     console = _console(page)
-    _say(console, headline, "bold")
+    _say(console, clean(headline), "bold")
     for grid in grids:
         _show(console, grid, page)
     _notes(console, notes)

@@ -410,6 +410,7 @@ def test_devices_are_numbered_as_the_process_numbers_them(tmp_path):
             "total_memory_bytes": 4_000_000,
             "memory_bandwidth_bytes_per_s": 1_000,
             "compute_capability": "8.0",
+            "clock_hz": None,
             "bus_id": "0000:01:00.0",
             "rank": None,
         }

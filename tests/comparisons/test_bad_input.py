@@ -1,0 +1,235 @@
+"""What cannot be compared is refused in two lines; what can, however odd, is compared."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from commands import DUAL, SINGLE, gpuprof
+from drawing import draw
+from recordings import row, summary
+
+from gpuprof.comparisons import comparison, labelled
+from gpuprof.errors import UsageError
+from gpuprof.render import renderer_named
+from gpuprof.render.contract import Page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "stderr"),
+    [
+        pytest.param(
+            ["--baseline", "x"],
+            2,
+            "Error: no recording given, and a comparison needs two\n"
+            "Hint: Name them: gpuprof compare single.sqlite dual.sqlite\n",
+            id="no-variants",
+        ),
+        pytest.param(
+            [SINGLE],
+            2,
+            "Error: one variant given (single), and a comparison needs two\n"
+            "Hint: Add another, or see this one alone with `gpuprof report`.\n",
+            id="one-variant",
+        ),
+        pytest.param(
+            ["--label", f"a={SINGLE}", "--label", f"a={DUAL}"],
+            2,
+            "Error: one variant given (a), and a comparison needs two\n"
+            "Hint: Recordings of one label are its runs: give another label, or a baseline.\n",
+            id="one-label-for-all",
+        ),
+        pytest.param(
+            ["--label", f"a={SINGLE}", "--label", f"a={SINGLE}"],
+            2,
+            "Error: label a is given to single.txt twice, and a run does not repeat itself\n"
+            "Hint: Give each recording once, or another label.\n",
+            id="twice-the-same-run",
+        ),
+        pytest.param(
+            [SINGLE, DUAL, "--baseline", "dula"],
+            2,
+            "Error: baseline dula is no label of the recordings, and none is saved by this name\n"
+            "Hint: Labels: single, dual.\n",
+            id="baseline-is-not-there",
+        ),
+        pytest.param(
+            [SINGLE, "EMPTY"],
+            1,
+            "Error: EMPTY is empty\nHint: Was the recording cut off, or the disk full?\n",
+            id="empty-file",
+        ),
+        pytest.param(
+            [SINGLE, DUAL, "--epoch-seconds", "dual=nan"],
+            2,
+            "Error: epoch seconds of dual: nan is no time\n"
+            "Hint: Give seconds above 0: --epoch-seconds LABEL=20.455.\n",
+            id="nan-seconds",
+        ),
+        pytest.param(
+            [SINGLE, DUAL, "--skip-steps", "2"],
+            2,
+            "Error: steps cannot be skipped: single, dual tell no steps\n"
+            "Hint: Mark them with gpuprof.step() or NVTX ranges, or name some by --range.\n",
+            id="no-steps",
+        ),
+        pytest.param(
+            [SINGLE, DUAL, "--range", "step"],
+            1,
+            f"Error: {SINGLE} has no nvtx_ranges table (read as nvprof-text)\n"
+            "Hint: Record with `gpuprof record`, which keeps every activity.\n",
+            id="no-ranges",
+        ),
+        pytest.param(
+            [SINGLE, DUAL, "--junit", "out.xml"],
+            2,
+            "Error: --junit needs conditions: give at least one by --fail-if.\n"
+            "Hint: See `gpuprof compare --help`.\n",
+            id="junit-without-conditions",
+        ),
+        pytest.param(
+            [SINGLE, DUAL, "--fail-if", "peer_share > 1", "--junit", "EMPTY"],
+            1,
+            "Error: EMPTY exists already\nHint: Replace it with --force, or give another name.\n",
+            id="output-exists",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(tmp_path, arguments, status, stderr):
+    empty = tmp_path / "empty.txt"
+    empty.touch()
+    given = [str(empty) if argument == "EMPTY" else argument for argument in arguments]
+
+    done = gpuprof("compare", *given, cwd=tmp_path, XDG_DATA_HOME=str(tmp_path))
+
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr == stderr.replace("EMPTY", str(empty))
+    assert list(tmp_path.iterdir()) == [empty]
+
+
+def test_a_nan_in_the_epochs_of_a_recording_is_no_mean():
+    epochs = [{"epoch": 0, "seconds": 1.0}, {"epoch": 1, "seconds": float("nan")}]
+    marked = summary(row("conv", 1, 10, 1.0), epochs=epochs)
+
+    result = comparison({"a": marked, "b": summary(row("conv", 1, 12, 1.0))})
+
+    assert result.variants.to_pylist()[0]["seconds_per_epoch"] is None
+    assert "a: 1 of 2 epochs has no time: the mean is not told." in result.notes
+    assert "NaN" not in renderer_named("json").comparison(result, Page())
+
+
+def test_an_empty_recording_has_nothing_to_compare():
+    result = comparison({"a": draw(kernels=[(0, 10)], memsets=[]), "empty": _other(memsets=[])})
+
+    assert result.verdict == (
+        "Against a, empty takes 10 ns (100.0 %) less GPU time; noise is unknown from one run"
+        " each. Kernel time changes by -100.0 %, and practically the whole difference is kernels:"
+        " 10 ns of 10 ns (transfers: 0 ns) in empty."
+    )
+
+
+def _other(**tables):
+    """A recording in another file than those that `draw` makes."""
+    profile = draw(**tables)
+    return replace(profile, origin=replace(profile.origin, source=Path("other.sqlite")))
+
+
+def _steps(text, count):
+    """A recording whose steps are named by ranges, one kernel in each."""
+    ends = [(n * 100, n * 100 + 60) for n in range(count)]
+    return draw(
+        kernels=[(s, e, {"correlation_id": n}) for n, (s, e) in enumerate(ends)],
+        api_calls=[(s, s + 1, {"correlation_id": n}) for n, (s, _) in enumerate(ends)],
+        nvtx_ranges=[(s, s + 99, {"text": f"{text} {n}"}) for n, (s, _) in enumerate(ends)],
+    )
+
+
+def test_different_units_of_work_are_named():
+    result = comparison({"a": _steps("step", 4), "b": _steps("batch", 8)})
+
+    assert result.unit == "step"
+    assert result.notes[0] == "What is taken for a step differs: step # in a, batch # in b."
+    assert result.notes[-1] == (
+        "Compared by step (a 4, b 8); what lies outside of steps is left out."
+    )
+
+
+def test_steps_on_one_side_alone_leave_whole_recordings():
+    result = comparison({"a": _steps("step", 4), "b": draw(kernels=[(0, 10)])})
+
+    assert result.unit == "recording"
+    assert result.notes[-1] == "No steps are known of b: each recording is compared as a whole."
+
+
+def test_steps_are_skipped_and_ranges_chosen():
+    profiles = {"a": _steps("step", 4), "b": _steps("step", 8)}
+
+    skipped = comparison(profiles, skip_steps=3)
+    chosen = comparison(profiles, range_text="step 1")
+
+    assert [r["steps"] for r in skipped.variants.to_pylist()] == [1, 5]
+    assert [r["steps"] for r in chosen.variants.to_pylist()] == [1, 1]
+    assert [r["kernel_ns"] for r in chosen.variants.to_pylist()] == [60, 60]
+
+
+def test_skipping_every_step_is_refused():
+    with pytest.raises(UsageError) as caught:
+        comparison({"a": _steps("step", 4), "b": _steps("step", 8)}, skip_steps=4)
+
+    assert caught.value.message == "a has 4 steps, and none is left"
+    assert caught.value.hint == "Skip fewer than --skip-steps 4."
+
+
+@pytest.mark.parametrize("name", ["terminal", "markdown", "csv", "json"])
+def test_fifty_variants_are_compared(name):
+    many = {f"v{n}": summary(row("conv", 1, 1000 + n, 1.0)) for n in range(50)}
+
+    text = renderer_named(name).comparison(comparison(many), Page())
+
+    assert "v49" in text
+    if name == "terminal":
+        assert max(map(len, text.splitlines())) <= 80
+
+
+def test_names_of_two_thousand_characters_are_shortened_unless_wide():
+    label, kernel = "l" * 2000, "void k" + "x" * 2000 + "<float>(int)"
+    base, other = (draw(kernels=[(0, ns, {"name": kernel})]) for ns in (5, 9))
+    result = comparison({"base": base, label: other})
+    show = renderer_named("terminal").comparison
+
+    for tables in (None, ("kernels",)):
+        text = show(result, Page(tables=tables))
+        assert max(map(len, text.splitlines())) <= 80
+    assert kernel in show(result, Page(tables=("kernels",), is_wide=True))
+    assert json.loads(renderer_named("json").comparison(result, Page()))["variants"][label]
+
+
+def test_two_hundred_columns_are_used():
+    kernel = "void " + "x" * 150 + "<float>(int)"
+    base, other = (draw(kernels=[(0, ns, {"name": kernel})]) for ns in (5, 9))
+
+    text = renderer_named("terminal").comparison(
+        comparison({"a": base, "b": other}), Page(width=200, tables=("kernels",))
+    )
+
+    assert 180 < max(map(len, text.splitlines())) <= 200
+
+
+def test_hostile_names_neither_steer_a_terminal_nor_break_markdown():
+    name = "</details><script>alert(1)</script>|`\x1b[31m"
+    base, other = (draw(kernels=[(0, ns, {"name": name})]) for ns in (5, 9))
+    result = comparison({"base": base, "<b>|x\x1b[0m": other})
+
+    markdown = renderer_named("markdown").comparison(result, Page())
+    terminal = renderer_named("terminal").comparison(result, Page(tables=("kernels",)))
+
+    assert "\x1b" not in markdown + terminal
+    assert "<script>" not in markdown
+    assert "<b>" not in markdown
+    assert markdown.count("</details>") == markdown.count("<details>")
+
+
+def test_a_label_that_is_a_file_s_name_is_told_apart():
+    first, second = summary(source="a.txt"), summary(source="b.txt")
+
+    assert list(labelled([first, ("a", second)])) == ["a (2)", "a"]

@@ -1,0 +1,136 @@
+"""What else differs than what is compared is named, and nothing is refused."""
+
+from dataclasses import replace
+
+import pytest
+from commands import CORPUS
+from drawing import draw
+
+from gpuprof.comparisons import comparison
+from gpuprof.comparisons.comparability import batch, script
+from gpuprof.comparisons.runs import variant_of
+from gpuprof.comparisons.work import Work
+from gpuprof.readers import read_profile
+
+_SHAPE = dict.fromkeys(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), 1)
+
+
+def _recording(command=None, tool="nsys", gpu=None, clock=None, grid=1):
+    kernels = [
+        (0, 90, {**_SHAPE, "name": "conv", "grid_x": grid}),
+        (95, 100, {**_SHAPE, "name": "dense"}),
+    ]
+    devices = [{"device_id": 0, "name": gpu, "clock_hz": clock}]
+    profile = draw(kernels=kernels, **({"devices": devices} if gpu else {}))
+    return replace(profile, origin=replace(profile.origin, command=command, tool=tool))
+
+
+def _rows(first, second):
+    rows = comparison({"a": first, "b": second}).comparability.to_pylist()
+    return {row["aspect"]: row for row in rows}
+
+
+def test_the_same_is_not_mentioned():
+    one = _recording("python train.py --batch-size 64", gpu="H100", clock=10**9)
+
+    assert _rows(one, one) == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "aspect", "warning"),
+    [
+        pytest.param(
+            _recording("python train.py --batch-size 64"),
+            _recording("python other.py --batch-size 64"),
+            "script",
+            "The scripts differ: train.py in a, other.py in b.",
+            id="script",
+        ),
+        pytest.param(
+            _recording("python train.py --batch-size 64"),
+            _recording("python train.py --batch-size=128"),
+            "batch",
+            "The batch sizes differ: 64 in a, 128 in b.",
+            id="batch",
+        ),
+        pytest.param(
+            _recording(gpu="Tesla K80"),
+            _recording(gpu="NVIDIA H100"),
+            "gpu",
+            "The GPU models differ: Tesla K80 in a, NVIDIA H100 in b.",
+            id="gpu",
+        ),
+        pytest.param(
+            _recording(gpu="H100", clock=1_980_000_000),
+            _recording(gpu="H100", clock=1_755_000_000),
+            "clock",
+            "The highest clocks differ: 1980 MHz in a, 1755 MHz in b.",
+            id="clock",
+        ),
+        pytest.param(
+            _recording(),
+            _recording(tool="nvprof"),
+            "tool",
+            "The tools differ: nsys in a, nvprof in b.",
+            id="tool",
+        ),
+        pytest.param(
+            _recording(),
+            _recording(grid=2),
+            "shapes",
+            "Kernels of 94.7 % of a's kernel time run in other launch shapes in b: another batch"
+            " size, or the work is split.",
+            id="shapes",
+        ),
+    ],
+)
+def test_what_differs_is_named(first, second, aspect, warning):
+    found = _rows(first, second)[aspect]
+
+    assert (found["warning"], found["is_known"]) == (warning, True)
+
+
+def test_what_is_not_known_on_a_side_is_said():
+    found = _rows(_recording("python train.py --batch 8"), _recording())["batch"]
+
+    assert (found["baseline"], found["candidate"], found["is_known"]) == ("8", None, False)
+    assert found["warning"] == "Not compared: the batch sizes, not told by b."
+
+
+def test_warnings_of_many_candidates_are_one_sentence():
+    variants = {"a": _recording(gpu="K80"), "b": _recording(gpu="H100"), "c": _recording(gpu="L4")}
+
+    notes = comparison(variants).notes
+
+    assert notes[0] == "The GPU models differ: K80 in a, H100 in b, L4 in c."
+    assert notes[1] == "Not told by all recordings, so not compared: the scripts, the batch sizes."
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "size"),
+    [
+        pytest.param("python -u runs/train.py -b 32 --lr 1", "train.py", "32", id="short-option"),
+        pytest.param("./a.out", "a.out", None, id="program"),
+        pytest.param("torchrun --standalone train.py", "train.py", None, id="launcher"),
+        pytest.param("python train.py --name 'unclosed", "train.py", None, id="quote"),
+        pytest.param(None, None, None, id="unknown"),
+    ],
+)
+def test_script_and_batch_of_a_command(command, name, size):
+    variant = variant_of("a", [Work(_recording(command))], None)
+
+    assert (script(variant), batch(variant)) == (name, size)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside this repository")
+@pytest.mark.parametrize(
+    ("name", "clock"),
+    [
+        ("nsys-sqlite/Qcompiler__MIXQ__report1.sqlite", 1_410_000_000),
+        ("nvprof-sqlite/dipsankarb__csl7520__profile.nvvp", 1_531_000_000),
+    ],
+)
+def test_databases_tell_the_highest_clock(name, clock):
+    clocks = read_profile(CORPUS / name).table("devices").column("clock_hz").to_pylist()
+
+    assert set(clocks) == {clock}
