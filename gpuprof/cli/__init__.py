@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, str]] = {
     "sweep": "gpuprof.cli.sweep:command",
     "plot": "gpuprof.cli.plot:command",
     "view": "gpuprof.cli.view:command",
+    "export": "gpuprof.cli.export:command",
     "formats": "gpuprof.cli.formats:command",
     "convert": "gpuprof.cli.convert:command",
     "slice": "gpuprof.cli.slice:command",

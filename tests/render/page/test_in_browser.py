@@ -7,32 +7,6 @@ from gpuprof.render.page.recording import recording_page
 
 pytestmark = pytest.mark.browser
 
-_WHERE = ("chromium", "chromium-browser", "google-chrome")
-_FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    import shutil  # noqa: PLC0415 - with the skip beside it
-
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    path = next(filter(None, map(shutil.which, _WHERE)), None)
-    if path is None:
-        pytest.skip("no Chromium on PATH")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=path, args=_FLAGS)
-        yield opened
-        opened.close()
-
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):

@@ -1,0 +1,45 @@
+"""``gpuprof export``: a recording for another tool."""
+
+import click
+
+from gpuprof.cli.options import named, reader_option, recording_argument
+from gpuprof.cli.progress import watched
+
+
+@click.command(name="export", no_args_is_help=True)
+@recording_argument
+@click.option(
+    "--to",
+    "target_name",
+    type=click.Choice(("perfetto",)),
+    required=True,
+    help="What is to read it: perfetto, for https://ui.perfetto.dev and trace_processor.",
+)
+@click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
+@click.option("--force", is_flag=True, help="Replace the output if it exists already.")
+@reader_option
+def command(
+    *,
+    files: tuple[str, ...],
+    target_name: str,
+    output: str,
+    force: bool,
+    reader: str | None,
+) -> None:
+    """Write a recording in the format of another tool, to look at single events there.
+
+    For Perfetto: a lane per device and stream, copies joined from source to destination, and
+    the bytes in flight at each end. It needs the package perfetto. Export a part of a recording
+    by way of `gpuprof slice`.
+
+    \b
+    Example:
+      gpuprof export train.sqlite --to perfetto -o train.pftrace
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.render.exporters import export, exporter_named  # noqa: PLC0415
+    from gpuprof.render.output import prepare  # noqa: PLC0415
+
+    target = prepare(output, is_forced=force)
+    with watched(f"Reading {named(files)}", files) as progress:
+        export(progress.of(read_profile(files, reader)), exporter_named(target_name), target)

