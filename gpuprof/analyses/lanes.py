@@ -77,7 +77,7 @@ LANES_OVER_TIME: Final = Schema(
 
 _SLICES: Final = 1_000
 # Rows of all lanes together: more than a screen has columns, few enough to draw at once.
-_MOST_ROWS: Final = 40_000
+_MOST_ROWS: Final = 120_000
 _TRANSFERS: Final = f"""
     SELECT device, kind, start_ns, end_ns FROM (
         SELECT unnest({DEVICES_OF_COPY}) AS device, {MOVEMENT} AS kind, start_ns, end_ns

@@ -1,15 +1,20 @@
 """What the charts of a page show: bars and matrices drawn ahead, lines and lanes as data."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpuprof.render.cells import clean
 from gpuprof.units import format_bytes, format_ns, format_rate, format_share
 
 Row = dict[str, Any]
 _LEVELS: Final = 9
+_STEPS_OF_SLICE: Final = 128
 
 
 @dataclass(frozen=True)
@@ -141,33 +146,48 @@ def _matrix_cell(rows: list[Row], largest: int) -> MatrixCell:
     return MatrixCell(tuple(lines), min(_LEVELS, 1 + round((_LEVELS - 1) * total / largest)))
 
 
-def lanes_data(rows: Sequence[Row]) -> dict[str, Any]:
-    """Lanes for the page's timeline.
+def lanes_data(table: pa.Table) -> dict[str, Any]:
+    """The rows of `lanes` for the page's timeline.
 
-    Each lane has its exposed and its hidden intervals as one flat list of three whole ns per
-    interval: the pause since the last one's end, the length, and how much of it is idle.
+    Each lane has its exposed and its hidden intervals as one flat list of three whole numbers
+    per interval: the pause since the last one's end, the length, and how much of it is idle.
+    They are in units of ``unit`` ns: a part of a slice too small to be seen.
     """
-    first = min((row["start_ns"] for row in rows), default=0)
+    first, last, slice_ns = (
+        int(find(table.column(name)).as_py())
+        for name, find in (("start_ns", pc.min), ("end_ns", pc.max), ("slice_ns", pc.min))
+    )
+    unit = max(1, slice_ns // _STEPS_OF_SLICE)
     lanes: dict[tuple[int | None, str], dict[str, Any]] = {}
-    for row in rows:
-        key = (row["device_id"], row["lane"])
-        lane = lanes.setdefault(
-            key, {"device": key[0], "lane": key[1], "exposed": [], "hidden": []}
+    for key, part in _parts(table):
+        device, lane, is_exposed = key
+        found = lanes.setdefault(
+            (device, lane), {"device": device, "lane": lane, "exposed": [], "hidden": []}
         )
-        lane["exposed" if row["is_exposed"] else "hidden"].append(row)
-    for lane in lanes.values():
-        lane["exposed"] = _deltas(lane["exposed"], first)
-        lane["hidden"] = _deltas(lane["hidden"], first)
-    last = max((row["end_ns"] for row in rows), default=0)
-    slice_ns = rows[0]["slice_ns"] if rows else 1
-    return {"length": last - first, "slice": slice_ns, "lanes": list(lanes.values())}
+        found["exposed" if is_exposed else "hidden"] = _deltas(part, first, unit)
+    return {
+        "length": last - first,
+        "slice": slice_ns,
+        "unit": unit,
+        "lanes": list(lanes.values()),
+    }
 
 
-def _deltas(rows: Sequence[Row], first: int) -> list[int]:
-    flat: list[int] = []
-    at = first
-    for row in rows:
-        length = row["end_ns"] - row["start_ns"]
-        flat += [row["start_ns"] - at, length, length - row["busy_ns"]]
-        at = row["end_ns"]
-    return flat
+def _parts(table: pa.Table) -> Iterator[tuple[tuple[int | None, str, bool], pa.Table]]:
+    """The rows of each lane, exposed or hidden; they follow one another in the table."""
+    names = ("device_id", "lane", "is_exposed")
+    keys = list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+    at = 0
+    for key, rows in groupby(keys):
+        length = sum(1 for _ in rows)
+        yield key, table.slice(at, length)
+        at += length
+
+
+def _deltas(rows: pa.Table, first: int, unit: int) -> list[int]:
+    start, end, busy = (rows.column(n).to_numpy() for n in ("start_ns", "end_ns", "busy_ns"))
+    # What is rounded are places, not lengths, so that nothing adds up.
+    begun, ended = (start - first) // unit, -((first - end) // unit)
+    pause = begun - np.concatenate([[0], ended[:-1]])
+    idle = (ended - begun) - np.maximum(-(-busy // unit), 1)
+    return np.stack([pause, ended - begun, np.maximum(idle, 0)], axis=1).ravel().tolist()

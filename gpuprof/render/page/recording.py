@@ -17,6 +17,7 @@ from gpuprof.render.page.figures import Figure, lanes_data, matrix, stacked
 from gpuprof.render.page.lines import copy_size_lines, utilisation_lines
 from gpuprof.render.page.tables import page_table
 from gpuprof.reports import Report, report
+from gpuprof.units import say_ns
 
 # What a page shows of a recording, beside what was asked for.
 TABLES: Final = (
@@ -142,18 +143,18 @@ def _breakdown(result: Report) -> Figure | None:
 
 
 def _timeline(result: Report) -> Figure | None:
-    rows = _rows(result, "lanes")
-    if not rows:
+    table = result.tables.get("lanes")
+    if table is None or not table.num_rows:
         return None
-    slice_ns = rows[0]["slice_ns"]
-    detail = "" if slice_ns == 1 else f" Intervals within {slice_ns:,} ns of each other are one."
+    data = lanes_data(table)
+    detail = f" What starts within {say_ns(data['slice'])} is one bar." if data["slice"] > 1 else ""
     return Figure(
         "timeline",
         "What each device did when",
         "Full colour: nothing of a lane further up runs (exposed); pale: something does"
         f" (hidden). The height is the share of the time that is busy.{detail} Drag to zoom,"
         " double-click or All for everything, Ctrl or Shift and the wheel to zoom.",
-        lanes_data(rows),
+        data,
         "timeline",
     )
 

@@ -9,14 +9,15 @@ const LEAST = 0.15;
 const HIDDEN_ALPHA = 0.4;
 
 // Pauses, lengths and idle times become starts, ends and busy times.
-const decoded = (flat) => {
+const decoded = (flat, unit) => {
   const count = flat.length / 3;
   const [start, end, busy] = [0, 1, 2].map(() => new Float64Array(count));
   for (let i = 0, at = 0; i < count; i += 1) {
-    start[i] = at + flat[3 * i];
-    end[i] = start[i] + flat[3 * i + 1];
-    busy[i] = flat[3 * i + 1] - flat[3 * i + 2];
-    at = end[i];
+    const begin = at + flat[3 * i];
+    at = begin + flat[3 * i + 1];
+    start[i] = begin * unit;
+    end[i] = at * unit;
+    busy[i] = (flat[3 * i + 1] - flat[3 * i + 2]) * unit;
   }
   return { start, end, busy };
 };
@@ -53,8 +54,8 @@ const drawTimeline = (chart, data) => {
   const readout = chart.querySelector(".readout");
   const lanes = data.lanes.map((lane) => ({
     ...lane,
-    exposed: decoded(lane.exposed),
-    hidden: decoded(lane.hidden),
+    exposed: decoded(lane.exposed, data.unit),
+    hidden: decoded(lane.hidden, data.unit),
     name: lane.lane.replace("local_copies", "local copies"),
     owner: lane.device === null ? "unknown device" : `device ${lane.device}`,
   }));

@@ -14,6 +14,7 @@ from drawing import draw
 from recordings import DUAL as DUAL_ROWS
 from recordings import summary
 
+from gpuprof.analyses.lanes import LANES
 from gpuprof.comparisons import comparison
 from gpuprof.render.page.comparison import comparison_page
 from gpuprof.render.page.figures import lanes_data
@@ -80,7 +81,7 @@ def test_data_of_charts_are_json(page):
     data = [t for _, a, t in _Elements(page).scripts if a.get("type") == "application/json"]
 
     assert [sorted(json.loads(text)) for text in data] == [
-        ["lanes", "length", "slice"],
+        ["lanes", "length", "slice", "unit"],
         ["series", "stepped", "x", "y"],
         ["points", "series", "x", "y"] if "points" in json.loads(data[2]) else ["series", "x", "y"],
     ]
@@ -121,20 +122,36 @@ def test_eight_devices_and_many_events_stay_below_3_mb():
     assert len(recording_page(draw(kernels=kernels)).encode()) < 3_000_000
 
 
-def test_lanes_are_packed_without_loss():
+def _lanes(*times, slice_ns):
     rows = [
-        {"device_id": 0, "lane": "compute", "is_exposed": True, "start_ns": s, "end_ns": e,
-         "busy_ns": b, "slice_ns": 64}
-        for s, e, b in ((1_000, 1_010, 10), (1_064, 1_100, 20))
+        {"device_id": 0, "lane": "compute", "is_exposed": True, "start_ns": start, "end_ns": end,
+         "busy_ns": busy, "slice_ns": slice_ns}
+        for start, end, busy in times
     ]  # fmt: skip
+    return lanes_data(LANES.table(rows))
 
-    assert lanes_data(rows) == {
+
+def test_lanes_are_packed_without_loss():
+    assert _lanes((1_000, 1_010, 10), (1_064, 1_100, 20), slice_ns=64) == {
         "length": 100,
         "slice": 64,
+        "unit": 1,
         "lanes": [
             {"device": 0, "lane": "compute", "exposed": [0, 10, 0, 54, 36, 16], "hidden": []}
         ],
     }
+
+
+def test_what_is_rounded_does_not_drift():
+    times = [(n * 1_001, n * 1_001 + 400, 100) for n in range(1_000)]
+
+    found = _lanes(*times, slice_ns=1_280)
+
+    flat = found["lanes"][0]["exposed"]
+    place = sum(flat[0::3]) + sum(flat[1::3])
+    assert found["unit"] == 10
+    assert place * 10 == pytest.approx(times[-1][1], abs=10)
+    assert min(flat) >= 0
 
 
 def test_a_comparison_shows_its_verdict_and_what_the_difference_is_made_of():
