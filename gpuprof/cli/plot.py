@@ -1,5 +1,6 @@
 """``gpuprof plot``: one chart of one recording, of a comparison, or of measured times."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,13 +38,16 @@ def command(
     """Draw a chart: a timeline, who copies to whom, variants side by side, and more.
 
     CHART is one that --list names. A chart of a recording takes one (several FILEs are its
-    processes), one of a comparison takes the recordings, the baseline first.
+    processes), one of a comparison takes the recordings, the baseline first, and one of a
+    sweep takes a table of measured times: CSV or Parquet with the columns seconds_per_epoch (or
+    seconds), devices or batch_size, and perhaps label.
 
     \b
     Example:
       gpuprof plot --list
       gpuprof plot matrix train.sqlite -o matrix.png
       gpuprof plot runs/dual --placement placement.svg
+      gpuprof plot scaling times.csv -o scaling.svg
       gpuprof plot timeline train.sqlite --from 1.2s --to 1.4s -o timeline.svg
     """  # noqa: D301 - click reads the escape
     from gpuprof.render.charts import CHARTS, chart_named  # noqa: PLC0415 - start-up of --help
@@ -75,9 +79,18 @@ def _results(
     from gpuprof.analyses.parts import part_of  # noqa: PLC0415 - start-up time of --help
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
-    from gpuprof.render.charts.contract import COMPARISON  # noqa: PLC0415
-    from gpuprof.render.charts.results import of_comparison, of_recording  # noqa: PLC0415
+    from gpuprof.render.charts.contract import COMPARISON, SWEEP  # noqa: PLC0415
+    from gpuprof.render.charts.results import (  # noqa: PLC0415
+        of_comparison,
+        of_recording,
+        of_times,
+    )
 
+    if chart.subject == SWEEP:
+        if len(files) > 1:
+            msg = f"{chart.name} takes one table of measured times, not {len(files)} files."
+            raise click.UsageError(msg)
+        return of_times(Path(files[0]))
     if chart.subject == COMPARISON:
         return of_comparison(comparison(labelled(files)))
     return of_recording(part_of(read_profile(files, reader), **part), chart)

@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.render.charts import (
+    batch,
     copy_sizes,
     matrix,
     placement,
+    scaling,
     timeline,
     utilisation,
     variants,
@@ -26,6 +28,8 @@ CHARTS: Final[tuple[Chart, ...]] = (
     placement.CHART,
     variants.CHART,
     waterfall.CHART,
+    scaling.CHART,
+    batch.CHART,
 )
 
 

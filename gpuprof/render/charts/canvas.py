@@ -55,6 +55,18 @@ LOCAL: Final = Look("local copies", "#E69F00", "\\\\\\")
 MEMSETS: Final = Look("memsets", "#999999", "ooo")
 UNKNOWN: Final = Look("unknown copies", "#555555", "+++")
 NOTHING: Final = Look("idle", "#EEEEEE")
+# Lines of a chart, each with a marker that tells it apart in grey.
+LINES: Final[tuple[dict[str, Any], ...]] = tuple(
+    {"color": colour, "marker": marker, "markeredgecolor": DARK}
+    for colour, marker in (
+        ("#0072B2", "o"),
+        ("#D55E00", "s"),
+        ("#009E73", "^"),
+        ("#CC79A7", "D"),
+        ("#E69F00", "v"),
+        ("#56B4E9", "P"),
+    )
+)
 
 
 def check_suffix(path: str) -> str:

@@ -1,6 +1,7 @@
 """Where charts take their result tables from."""
 
 from dataclasses import fields
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -8,11 +9,22 @@ from gpuprof.comparisons import Comparison
 from gpuprof.profile import Profile
 from gpuprof.render.charts.contract import Chart, Results
 from gpuprof.reports import report
+from gpuprof.sweeps.measured import batch_speed_ups, read_times, scaling
 
 
 def of_recording(profile: Profile, chart: Chart) -> Results:
     """What the analyses say that a chart takes."""
     return Results(report(profile, chart.tables).tables)
+
+
+def of_times(path: Path) -> Results:
+    """Speed-ups over devices and over batch sizes, of a table of measured times.
+
+    Raises:
+        GpuprofError: It cannot be read, or lacks a column.
+    """
+    times = read_times(path)
+    return Results({"scaling": scaling(times), "batch_speed_ups": batch_speed_ups(times)})
 
 
 def of_comparison(result: Comparison) -> Results:

@@ -1,0 +1,78 @@
+"""Speed-up and efficiency over the number of devices, beside the ideal."""
+
+from itertools import cycle, groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprof.render.charts import canvas
+from gpuprof.render.charts.contract import SWEEP, Chart, Picture, Results
+from gpuprof.units import say_share
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_HEIGHT: Final = 4.4
+_PERCENT: Final = 100
+
+Row = dict[str, Any]
+
+
+def picture(results: Results) -> Picture:
+    """The rows of `scaling`."""
+    rows = results.table("scaling")
+    return Picture(_finding(rows.to_pylist()), rows)
+
+
+def _finding(rows: list[Row]) -> str:
+    if not rows:
+        return ""
+    most = max(rows, key=lambda row: (int(row["devices"]), float(row["speed_up"])))
+    name = f" of {most['label']}" if most["label"] else ""
+    return (
+        f"{most['devices']} devices make {most['speed_up']:.2f} times the speed{name}:"
+        f" {say_share(most['efficiency'])} of the ideal"
+    )
+
+
+def draw(shown: Picture) -> "Figure":
+    """Speed-up on the left, efficiency on the right, a line per label."""
+    rows = shown.rows.to_pylist()
+    figure = canvas.new_figure(_HEIGHT)
+    speed, efficiency = figure.subplots(1, 2)
+    looks = cycle(canvas.LINES)
+    for label, mine in groupby(rows, key=lambda row: row["label"]):
+        points, look = list(mine), next(looks)
+        devices = [row["devices"] for row in points]
+        name = label or "measured"
+        speed.plot(devices, [row["speed_up"] for row in points], label=name, **look)
+        shares = [_PERCENT * row["efficiency"] for row in points]
+        efficiency.plot(devices, shares, label=name, **look)
+    _ideal(speed, efficiency, sorted({row["devices"] for row in rows}))
+    canvas.state(figure, shown.finding)
+    canvas.explain(figure, [speed, efficiency])
+    return figure
+
+
+def _ideal(speed: "Axes", efficiency: "Axes", devices: list[int]) -> None:
+    ideal: dict[str, Any] = {
+        "color": canvas.DARK,
+        "linestyle": "--",
+        "linewidth": 1,
+        "label": "ideal",
+    }
+    speed.plot(devices, devices, **ideal)
+    efficiency.plot(devices, [_PERCENT] * len(devices), **ideal)
+    for axes, name in ((speed, "speed-up over one device"), (efficiency, "efficiency [%]")):
+        axes.set_xticks(devices)
+        axes.set(xlabel="devices", ylabel=name)
+        axes.set_ylim(bottom=0)
+
+
+CHART: Final = Chart(
+    "scaling",
+    "Speed-up and efficiency over the number of devices",
+    SWEEP,
+    ("scaling",),
+    picture,
+    draw,
+)

@@ -1,0 +1,61 @@
+import pytest
+from drawing import draw
+from pictures import figure
+
+from gpuprof.errors import EmptyRecordingError
+from gpuprof.render.charts import copy_sizes
+
+_SIZES = (1_024, 4_096, 65_536, 1_048_576)
+
+
+def _copies(**columns):
+    """Copies that take 1 us and 1 ns per 10 bytes."""
+    return [
+        (n * 1_000_000, n * 1_000_000 + 1_000 + size // 10, {"bytes": size} | columns)
+        for n, size in enumerate(_SIZES)
+    ]
+
+
+def test_bars_are_the_time_of_each_size_with_its_copies_over_them():
+    costs, _ = figure(copy_sizes.CHART, draw(memcpys=_copies(src_memory_kind="pageable"))).axes
+
+    (bars,) = costs.containers
+    assert [bar.get_x() for bar in bars] == list(_SIZES)
+    assert [bar.get_height() for bar in bars] == pytest.approx([1.102, 1.409, 7.553, 105.857])
+    assert bars.get_label() == "host to device, pageable"
+    assert costs.get_ylabel() == "total time [us],\nnumber of copies"
+    assert [text.get_text() for text in costs.texts] == ["1", "1", "1", "1"]
+
+
+def test_the_line_is_latency_and_bandwidth_as_fitted():
+    _, durations = figure(copy_sizes.CHART, draw(memcpys=_copies())).axes
+
+    points, line = durations.lines
+    assert list(points.get_ydata()) == [1_102, 1_409, 7_553, 105_857]
+    assert line.get_ydata()[0] == pytest.approx(1_102, rel=0.01)
+    assert line.get_ydata()[-1] == pytest.approx(105_857, rel=0.01)
+    assert line.get_label() == "latency + bytes / bandwidth"
+
+
+def test_directions_differ_in_colour_and_marker():
+    profile = draw(memcpys=[*_copies(), *_copies(memcpy_kind="DtoH")])
+
+    costs, durations = figure(copy_sizes.CHART, profile).axes
+
+    assert len({bars[0].get_facecolor() for bars in costs.containers}) == 2
+    assert len({bars[0].get_hatch() for bars in costs.containers}) == 2
+    markers = {line.get_marker() for line in durations.lines} - {"None", ""}
+    assert len(markers) == 2
+
+
+def test_the_title_says_what_small_copies_cost():
+    title = figure(copy_sizes.CHART, draw(memcpys=_copies())).get_suptitle()
+
+    assert (
+        title == "Copies too small for their link take 2.511 us, 2.2 % of the time of all transfers"
+    )
+
+
+def test_no_copies_have_no_sizes():
+    with pytest.raises(EmptyRecordingError):
+        figure(copy_sizes.CHART, draw(kernels=[(0, 1)]))

@@ -1,0 +1,62 @@
+import pytest
+
+from gpuprof.errors import EmptyRecordingError
+from gpuprof.render.charts import batch, figure_of, picture_of, scaling
+from gpuprof.render.charts.results import of_times
+
+
+@pytest.fixture
+def figure(tmp_path):
+    def draw(chart, text):
+        path = tmp_path / "times.csv"
+        path.write_text(text)
+        return figure_of(chart, picture_of(chart, of_times(path)))
+
+    return draw
+
+
+def _lines(axes):
+    return {
+        line.get_label(): [*zip(line.get_xdata(), line.get_ydata(), strict=True)]
+        for line in axes.lines
+        if not line.get_label().startswith("_")
+    }
+
+
+def test_scaling_stands_beside_the_ideal(figure):
+    drawn = figure(scaling.CHART, "label,devices,seconds\na,1,10\na,2,6.25\na,4,4\nb,1,8\nb,4,4\n")
+
+    speed, efficiency = drawn.axes
+    assert _lines(speed) == {
+        "a": [(1, 1.0), (2, 1.6), (4, 2.5)],
+        "b": [(1, 1.0), (4, 2.0)],
+        "ideal": [(1, 1), (2, 2), (4, 4)],
+    }
+    assert _lines(efficiency)["a"] == [(1, 100), (2, 80), (4, 62.5)]
+    assert (speed.get_xlabel(), efficiency.get_ylabel()) == ("devices", "efficiency [%]")
+    assert drawn.get_suptitle() == "4 devices make 2.50 times the speed of a: 62.5 % of the ideal"
+
+
+def test_break_even_is_marked_and_named(figure):
+    drawn = figure(
+        batch.CHART,
+        "label,batch_size,seconds\nsingle,64,8\nsingle,256,8\ndual,64,16\ndual,256,5.3333333333\n",
+    )
+
+    (axes,) = drawn.axes
+    assert _lines(axes)["dual"] == [(64, 0.5), (256, pytest.approx(1.5))]
+    (star,) = [line for line in axes.lines if line.get_marker() == "*"]
+    assert star.get_xdata()[0] == pytest.approx(128)
+    assert [text.get_text() for text in axes.texts] == ["128"]
+    assert drawn.get_suptitle() == "dual is faster from a batch size of about 128 on"
+
+
+def test_without_break_even_the_title_says_so(figure):
+    drawn = figure(batch.CHART, "label,batch_size,seconds\na,64,8\na,128,8\nb,64,10\nb,128,9\n")
+
+    assert drawn.get_suptitle() == "No break-even: at most 0.89 times the speed (b)"
+
+
+def test_one_point_is_no_chart(figure):
+    with pytest.raises(EmptyRecordingError):
+        figure(scaling.CHART, "devices,seconds\n1,10\n")

@@ -1,0 +1,56 @@
+import pytest
+from drawing import draw
+
+from gpuprof.comparisons import comparison
+from gpuprof.render.charts import figure_of, picture_of, waterfall
+from gpuprof.render.charts.results import of_comparison
+
+_PEER = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1}
+
+
+def _figure(**profiles):
+    results = of_comparison(comparison(profiles))
+    return figure_of(waterfall.CHART, picture_of(waterfall.CHART, results))
+
+
+@pytest.fixture
+def axes():
+    one = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_500)])
+    two = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_100), (1_100, 2_100, _PEER)])
+    return _figure(one=one, two=two).axes[0]
+
+
+def _bars(axes):
+    return [
+        (name.get_text(), round(bar.get_x(), 6), round(bar.get_x() + bar.get_width(), 6))
+        for name, bar in zip(axes.get_yticklabels(), axes.patches, strict=True)
+    ]
+
+
+def test_bars_lead_from_the_baseline_to_the_candidate(axes):
+    assert _bars(axes) == [
+        ("baseline", 0, 1.5),
+        ("PtoP", 1.5, 2.5),
+        ("HtoD", 2.1, 2.5),
+        ("two", 0, 2.1),
+    ]
+    assert [text.get_text() for text in axes.texts] == [
+        "1.500 us",
+        "+1.000 us",
+        "-400 ns",
+        "2.100 us",
+    ]
+
+
+def test_what_adds_is_told_from_what_saves_in_grey(axes):
+    assert len({bar.get_hatch() for bar in axes.patches}) == 3
+
+
+def test_totals_that_would_dwarf_the_difference_are_cut_and_say_so():
+    one = draw(kernels=[(0, 1_000_000)])
+    two = draw(kernels=[(0, 1_000_000)], memcpys=[(1_000_000, 1_000_100, _PEER)])
+
+    axes = _figure(one=one, two=two).axes[0]
+
+    assert axes.get_xlim()[0] > 0.9
+    assert "the axis begins at" in axes.get_xlabel()

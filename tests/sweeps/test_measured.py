@@ -1,0 +1,99 @@
+import pytest
+from pyarrow import parquet
+
+from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.sweeps.measured import TIMES, batch_speed_ups, read_times, scaling
+
+
+def _times(*rows):
+    columns = ("label", "devices", "batch_size", "seconds_per_epoch")
+    return TIMES.table([dict(zip(columns, row, strict=True)) for row in rows])
+
+
+def test_speed_up_and_efficiency_over_devices():
+    table = scaling(_times(("a", 4, None, 4.0), ("a", 1, None, 10.0), ("a", 2, None, 6.25)))
+
+    found = [(row["devices"], row["speed_up"], row["efficiency"]) for row in table.to_pylist()]
+    assert found == [(1, 1.0, 1.0), (2, 1.6, 0.8), (4, 2.5, 0.625)]
+
+
+def test_the_fewest_devices_stand_for_ideal_scaling():
+    table = scaling(_times((None, 2, None, 8.0), (None, 4, None, 5.0)))
+
+    assert table.column("speed_up").to_pylist() == [2.0, 3.2]
+
+
+def test_runs_of_one_point_give_their_median():
+    rows = [("a", 1, None, seconds) for seconds in (10.0, 12.0, 99.0)]
+
+    (one, two) = scaling(_times(*rows, ("a", 2, None, 6.0))).to_pylist()
+
+    assert (one["runs"], one["seconds_per_epoch"]) == (3, 12.0)
+    assert (two["runs"], two["speed_up"]) == (1, 2.0)
+
+
+def test_only_the_same_work_is_compared():
+    rows = [("a", 1, 64, 10.0), ("a", 2, 64, 5.0), ("a", 2, 128, 1.0)]
+
+    assert scaling(_times(*rows)).column("speed_up").to_pylist() == [1.0, 2.0]
+
+
+def test_one_number_of_devices_does_not_scale():
+    assert scaling(_times(("a", 1, None, 10.0), ("b", 2, None, 5.0))).num_rows == 0
+
+
+def test_break_even_lies_between_the_batch_sizes_around_it():
+    single = [("single", None, batch, 8.0) for batch in (64, 128, 256)]
+    dual = [("dual", None, 64, 16.0), ("dual", None, 256, 16 / 3), ("dual", None, 512, 1.0)]
+
+    rows = batch_speed_ups(_times(*single, *dual)).to_pylist()
+
+    assert [(row["batch_size"], row["speed_up"]) for row in rows] == [(64, 0.5), (256, 1.5)]
+    # Half of the way from 0.5 to 1.5 on a logarithmic axis.
+    assert rows[0]["break_even_batch_size"] == pytest.approx(128)
+
+
+def test_nothing_to_set_side_by_side():
+    assert batch_speed_ups(_times(("a", None, 64, 1.0))).num_rows == 0
+    assert batch_speed_ups(_times()).num_rows == 0
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_is_read_with_the_columns_that_it_has(tmp_path, suffix):
+    path = tmp_path / f"times.{suffix}"
+    if suffix == "csv":
+        path.write_text("devices,seconds,note\n1,10,x\n2,,y\n2,5,\n")
+    else:
+        parquet.write_table(_times((None, 1, None, 10.0), (None, 2, None, 5.0)), path)
+
+    rows = read_times(path).to_pylist()
+
+    assert [(row["devices"], row["seconds_per_epoch"]) for row in rows] == [(1, 10.0), (2, 5.0)]
+    assert [row["label"] for row in rows] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("", "is no table", id="empty"),
+        pytest.param("devices\n1\n", "has no column seconds_per_epoch", id="no-times"),
+        pytest.param("devices,seconds\none,2\n", "times.csv: ", id="no-number"),
+        pytest.param("devices,seconds\n1,0\n", "what is no time above 0", id="zero"),
+        pytest.param("devices,seconds\n1,inf\n", "what is no time above 0", id="endless"),
+        pytest.param("devices,seconds\n1,2,3\n", "is no table", id="ragged"),
+    ],
+)
+def test_what_is_no_table_of_times_is_said(tmp_path, text, message):
+    path = tmp_path / "times.csv"
+    path.write_text(text)
+
+    with pytest.raises(CorruptFileError) as error:
+        read_times(path)
+
+    assert message in error.value.message
+    assert "\n" not in error.value.message
+
+
+def test_a_table_that_is_not_there(tmp_path):
+    with pytest.raises(InputError):
+        read_times(tmp_path / "none.csv")
