@@ -29,7 +29,13 @@ GOOD = Machine(
     links={(0, 1): "NV2", (1, 0): "NV2"},
     tools={"nsys": "2024.2.1", "nvprof": "12.4.127", "ncu": "2024.1.1"},
     nsys_cuda=(12, 4),
-    packages={"tensorflow": "2.21.0", "nvtx": "0.2.11", "cupti-python": "12.8.1"},
+    packages={
+        "tensorflow": "2.21.0",
+        "nvtx": "0.2.11",
+        "cupti-python": "12.8.1",
+        "nvidia-ml-py": "12.560",
+        "psutil": "7.0",
+    },
     counters_for_admins=False,
     perf_event_paranoid=2,
     free_bytes={"/runs": 10**12, "/scratch": 10**11},
@@ -92,6 +98,12 @@ ILLS = {
         "cupti",
         "problem",
         "cupti-python 13.4.0 needs CUDA 13, and the driver runs 12.4",
+    ),
+    "no-monitor": (
+        {"packages": {"psutil": "7.0"}},
+        "monitor",
+        "limited",
+        "GPUs are not sampled beside a run",
     ),
     "inside-nsys": (
         {"variables": {"CUDA_INJECTION64_PATH": "/x.so"}},

@@ -19,6 +19,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     tools.nvprof,
     tools.ncu,
     tools.cupti,
+    tools.monitor,
     tools.other_profiler,
     host.container,
     host.sampling,

@@ -8,6 +8,7 @@ from gpuprof.launch.nsys_fit import misfit
 from gpuprof.launch.nvprof import NEWEST_COMPUTE_CAPABILITY
 
 _OLDEST_FOR_NCU: Final = (7, 0)
+_OF_MONITOR: Final = {"nvidia-ml-py": "GPUs are", "psutil": "the host is"}
 _GET_NSYS: Final = "Get NVIDIA Nsight Systems from https://developer.nvidia.com/nsight-systems."
 
 
@@ -66,6 +67,20 @@ def cupti(machine: Machine) -> Finding:
         fix = f"pip install 'cupti-python=={driver[0]}.*', or install a newer driver."
         return Finding("cupti", "problem", text, fix)
     return Finding("cupti", "ok", f"cupti-python {version}")
+
+
+def monitor(machine: Machine) -> Finding:
+    """The packages that sample GPUs and host beside a run."""
+    found = [f"{n} {machine.packages[n]}" for n in _OF_MONITOR if n in machine.packages]
+    lacking = [
+        what
+        for name, what in _OF_MONITOR.items()
+        if name not in machine.packages and (machine.gpus or name != "nvidia-ml-py")
+    ]
+    if not lacking:
+        return Finding("monitor", "ok", ", ".join(found))
+    text = f"{' and '.join(lacking)} not sampled beside a run"
+    return Finding("monitor", "limited", text, "pip install 'gpuprof-toolkit[monitor]'")
 
 
 def other_profiler(machine: Machine) -> Finding:
