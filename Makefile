@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check fuzz format clean
+.PHONY: demo experiments test check fuzz format clean
 
 demo: $(VENV)/demo.stamp  ## Record four placements of one model, compare them, draw the chart
 	@$(BIN)/python scripts/demo.py
+
+experiments: $(VENV)/demo.stamp  ## Run the four experiments; page with tables and charts in experiment-runs/report.md
+	@$(BIN)/python scripts/experiments.py
 
 test: $(VENV)/test.stamp  ## All tests, with coverage
 	$(BIN)/python -m pytest --cov --cov-report=term
@@ -25,7 +28,7 @@ format: $(VENV)/test.stamp  ## Bring the code into shape
 	$(BIN)/ruff check --fix .
 
 clean:  ## Remove the virtual environment and what the demo wrote
-	rm -rf $(VENV) demo-runs
+	rm -rf $(VENV) demo-runs experiment-runs
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuprof needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ...")'

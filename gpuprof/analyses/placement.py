@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.tensor_transfers import step_executions
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
 
@@ -152,8 +153,8 @@ def _names(profile: Profile) -> _Names:
 def _steps(profile: Profile) -> dict[str, int]:
     """Executions of each training step, or of each function where none is one."""
     rows = profile.table("functions").to_pylist()
-    steps = [row for row in rows if row["is_step"]] or rows
-    return {row["function"]: row["executions"] for row in steps}
+    every = {row["function"]: row["executions"] for row in rows}
+    return step_executions(profile) or every
 
 
 def _in_steps(profile: Profile, table: str) -> list[Row]:

@@ -29,7 +29,12 @@ PER_STEP: Final = Schema(
     "tensor_transfers_per_step",
     "the training step of a TensorFlow program",
     {
-        "steps": Column(INT, "1", "Executions that were seen whole.", required=True),
+        "steps": Column(
+            INT,
+            "1",
+            "Executions that were seen whole; those of the only function if none trains.",
+            required=True,
+        ),
         "copies_per_step": Column(FLOAT, "1", "Copies between devices.", required=True),
         "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where a size is unknown."),
         "gradient_bytes_per_step": Column(
@@ -56,7 +61,7 @@ def tensor_transfers(profile: Profile) -> pa.Table:
     Returns:
         Columns as in `TENSOR_TRANSFERS`. No rows if nothing crossed devices.
     """
-    steps = _steps(profile)
+    steps = step_executions(profile)
     rows = [_transfer(row, steps.get(row["function"])) for row in _copies(profile)]
     return TENSOR_TRANSFERS.table(sorted(rows, key=_cost))
 
@@ -70,7 +75,7 @@ def per_step(profile: Profile) -> pa.Table:
     Returns:
         One row, columns as in `PER_STEP`; no row if no step was seen whole.
     """
-    steps = _steps(profile)
+    steps = step_executions(profile)
     count = sum(steps.values())
     if not count:
         return PER_STEP.empty()
@@ -90,10 +95,11 @@ def per_step(profile: Profile) -> pa.Table:
     )
 
 
-def _steps(profile: Profile) -> dict[str, int]:
-    """Executions of each function that is a training step."""
+def step_executions(profile: Profile) -> dict[str, int]:
+    """Executions of each function that is a training step, or of the only one where none is."""
     rows = profile.table("functions").to_pylist()
-    return {row["function"]: row["executions"] for row in rows if row["is_step"]}
+    steps = [row for row in rows if row["is_step"]] or (rows if len(rows) == 1 else [])
+    return {row["function"]: row["executions"] for row in steps}
 
 
 def _copies(profile: Profile) -> list[Row]:

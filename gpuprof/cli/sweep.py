@@ -1,5 +1,6 @@
 """``gpuprof sweep``: one program over a grid of options."""
 
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,7 @@ if TYPE_CHECKING:
     from gpuprof.sweeps.results import Results
 
 
-@click.command(
-    name="sweep",
-    context_settings={"allow_interspersed_args": False},
-    options_metavar="[OPTIONS]",
-    no_args_is_help=True,
-)
+@click.command(name="sweep", no_args_is_help=True)
 @click.option(
     "--grid",
     "axes",
@@ -178,6 +174,9 @@ def _save(found: "Results", folder: Path) -> None:
             save(figure, Output(folder / name))
             written.append(name)
     _say(f"In {folder}: {', '.join(written)}")
+    recorded = [row["folder"] for row in found.runs.to_pylist() if row["status"] == "ok"][:2]
+    if found.plan.recorder != "none" and len(recorded) > 1:
+        _say("Next: " + shlex.join(["gpuprof", "compare", *(str(folder / r) for r in recorded)]))
 
 
 def _show(found: "Results", form: str, *, is_wide: bool) -> None:

@@ -189,8 +189,10 @@ def test_a_sweep_file_runs_by_its_name(here):
         'command = ["train.py", "{batch}", "{devices}", "log.txt"]\n'
         'recorder = "none"\ngrid = { batch = [64], devices = [1, 2] }\n'
     )
+    shown = gpuprof("sweep", "two.toml", "--dry-run", cwd=here)
     done = gpuprof("sweep", "two.toml", cwd=here)
 
+    assert len(shown.stdout.splitlines()) == 2
     assert done.returncode == 0, done.stderr
     assert (here / "gpuprof-sweeps" / "two" / "results.csv").is_file()
 
