@@ -55,6 +55,7 @@ class Timing:
     """What one run of a contender took."""
 
     seconds: float
+    cpu_seconds: float
     peak_bytes: int
     answer: str
 
@@ -71,7 +72,7 @@ def run(contender: Contender) -> Timing:
         answer = out.read().decode(errors="replace").strip() if contender.has_answer else ""
     if process.returncode:
         sys.exit(f"{contender.name} failed with status {process.returncode}")
-    return Timing(seconds, usage.ru_maxrss * 1024, answer)
+    return Timing(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, answer)
 
 
 def measure(contenders: list[Contender], repeats: int) -> dict[str, list[Timing]]:
@@ -86,12 +87,13 @@ def measure(contenders: list[Contender], repeats: int) -> dict[str, list[Timing]
 def show(section: Section, timings: dict[str, list[Timing]]) -> None:
     """Print one row per contender, and stop where answers differ."""
     print(f"\n{section.title}")
-    print(f"{'contender':<36} {'median s':>9} {'best s':>9} {'ratio':>7} {'peak MB':>9}")
+    print(f"{'contender':<36} {'median s':>9} {'CPU s':>7} {'ratio':>7} {'peak MB':>9}")
     ours = statistics.median(t.seconds for t in next(iter(timings.values())))
     for name, times in timings.items():
         median = statistics.median(t.seconds for t in times)
-        best, peak = min(t.seconds for t in times), max(t.peak_bytes for t in times)
-        print(f"{name:<36} {median:9.3f} {best:9.3f} {median / ours:7.2f} {peak / 1e6:9.1f}")
+        cpu = statistics.median(t.cpu_seconds for t in times)
+        peak = max(t.peak_bytes for t in times)
+        print(f"{name:<36} {median:9.3f} {cpu:7.2f} {median / ours:7.2f} {peak / 1e6:9.1f}")
     answers = {t.answer for times in timings.values() for t in times} - {""}
     if len(answers) > 1:
         sys.exit(f"The answers differ: {sorted(answers)}")
@@ -363,6 +365,7 @@ def ours(path: Path, tables: str, column: str) -> tuple[str, ...]:
 def nsys_stats(report: str, path: Path) -> list[Contender]:
     """A report of the real nsys, where it is installed."""
     if shutil.which("nsys") is None:
+        print(f"Skipped: nsys stats {report}, since nsys is not installed.", file=sys.stderr)
         return []
     command = ("nsys", "stats", "-q", "-r", report, "--format", "csv", str(path))
     return [Contender(f"nsys stats {report}", command, has_answer=False)]
