@@ -31,15 +31,17 @@ def interrupted(*arguments):
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     os.close(terminal)
-    output, end = b"", time.monotonic() + _PATIENCE_S
-    while process.poll() is None and time.monotonic() < end:
-        output += _shown(screen)
-        if b"Reading" in output:
-            process.send_signal(signal.SIGINT)
-            break
+    output, end, is_told = b"", time.monotonic() + _PATIENCE_S, False
     try:
-        status = process.wait(_PATIENCE_S)
-        return status, (output + _shown(screen)).decode().replace("\r\n", "\n")
+        while process.poll() is None and time.monotonic() < end:
+            output += _shown(screen)
+            if b"Reading" in output and not is_told:
+                process.send_signal(signal.SIGINT)
+                is_told = True
+        status = process.wait(1)
+        while last := _shown(screen):
+            output += last
+        return status, output.decode().replace("\r\n", "\n")
     finally:
         process.kill()
         os.close(screen)
