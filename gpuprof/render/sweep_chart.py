@@ -2,52 +2,54 @@
 
 from collections.abc import Callable, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.render.cells import clean, folded
+from gpuprof.render.charts import canvas
 from gpuprof.schema import TEXT
-from gpuprof.sweeps.break_even import crossing, lines, numeric_axes
+from gpuprof.sweeps.break_even import break_evens, crossing, lines
 from gpuprof.sweeps.plan import Number, Plan
 from gpuprof.sweeps.results import Results, axis_column
+from gpuprof.units import format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, each with a marker that tells it apart in grey.
-_LOOKS: Final = (
-    ("#0072B2", "o"),
-    ("#D55E00", "s"),
-    ("#009E73", "^"),
-    ("#CC79A7", "D"),
-    ("#E69F00", "v"),
-    ("#56B4E9", "P"),
-)
-_GREY: Final = "#777777"
 # Axes whose greatest value is this many times the least are logarithmic.
 _WIDE: Final = 4
-_PANEL_INCHES: Final = 5.4
+_HEIGHT: Final = 4.6
+_BAR_INCHES: Final = 0.4
 _LABEL_WIDTH: Final = 36
 
 Draw = Callable[["Axes"], None]
+Points = Sequence[tuple[Number, float]]
 
 
 def break_even_figure(found: Results) -> "Figure | None":
     """Speed-up along each open axis of numbers; None without a baseline or such an axis."""
-    axes = numeric_axes(found.plan) if found.plan.baseline else []
-    axes = [axis for axis in axes if lines(found, axis, "speed_up")]
+    rows = break_evens(found).to_pylist() if found.plan.baseline else []
+    if not rows:
+        return None
+    axes = list(dict.fromkeys(row["axis"] for row in rows))
     panels: list[Draw] = [lambda one, axis=axis: _speed_ups(one, found, axis) for axis in axes]  # type: ignore[misc]
-    return _figure(panels, _title(found, "Speed-up over the baseline")) if panels else None
+    first = next((row for row in rows if row["break_even"] is not None), rows[0])
+    return _figure(panels, f"{first['variant']} is {first['meaning']} ({first['axis']})")
 
 
 def scaling_figure(found: Results) -> "Figure | None":
     """Seconds along each axis of numbers, or a bar per cell; None where nothing ran."""
-    if not any(row["seconds"] for row in found.cells.to_pylist()):
+    ran = [row for row in found.cells.to_pylist() if row["seconds"]]
+    if not ran:
         return None
     axes = [axis for axis in _all_numeric(found.plan) if lines(found, axis, "seconds")]
     panels: list[Draw] = [lambda one, axis=axis: _seconds(one, found, axis) for axis in axes]  # type: ignore[misc]
-    what = "Seconds per epoch" if found.per_epoch else "Seconds of the program"
-    return _figure(panels or [lambda one: _bars(one, found)], _title(found, what))
+    best = min(ran, key=lambda row: float(row["seconds"]))
+    what = "an epoch" if found.per_epoch else "the program"
+    finding = f"Fastest is {best['cell']}: {format_seconds(best['seconds'])} for {what}"
+    if not panels:
+        return _figure([lambda one: _bars(one, ran)], finding, 1.6 + _BAR_INCHES * len(ran))
+    return _figure(panels, finding)
 
 
 def _all_numeric(plan: Plan) -> list[str]:
@@ -58,85 +60,72 @@ def _all_numeric(plan: Plan) -> list[str]:
     ]
 
 
-def _title(found: Results, what: str) -> str:
-    if not found.plan.baseline or what.startswith("Seconds"):
-        return what
-    values = ", ".join(f"{axis}={value}" for axis, value in found.plan.baseline.items())
-    return f"{what} {values}"
+def _figure(panels: Sequence[Draw], finding: str, height: float = _HEIGHT) -> "Figure":
+    from matplotlib import rc_context  # noqa: PLC0415 - half a second that only charts need
 
-
-def _figure(panels: Sequence[Draw], title: str) -> "Figure":
-    from matplotlib.figure import Figure  # noqa: PLC0415 - half a second that only charts need
-
-    figure = Figure(figsize=(max(_PANEL_INCHES * len(panels), 6.4), 4.2), layout="constrained")
-    for draw, axes in zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True):
-        draw(axes)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(clean(title), x=0.01, ha="left", weight="bold", parse_math=False)
+    with rc_context(canvas.STYLE):
+        figure = canvas.new_figure(height)
+        all_axes = list(figure.subplots(1, len(panels), squeeze=False)[0])
+        for draw, axes in zip(panels, all_axes, strict=True):
+            draw(axes)
+        canvas.state(figure, finding)
+        canvas.explain(figure, all_axes)
     return figure
 
 
 def _speed_ups(axes: "Axes", found: Results, axis: str) -> None:
-    for (name, points), (colour, marker) in zip(
-        lines(found, axis, "speed_up").items(), cycle(_LOOKS), strict=False
-    ):
-        _line(axes, name, points, (colour, marker))
+    shown = lines(found, axis, "speed_up")
+    for (name, points), look in zip(shown.items(), cycle(canvas.LINES), strict=False):
+        _line(axes, name, points, look)
         place = crossing(points)
         if place is not None:
-            axes.plot([place], [1], marker="*", markersize=13, color=colour, linestyle="none")
-            axes.annotate(
-                f"{place:,.0f}",
-                (place, 1),
-                xytext=(4, -14),
-                textcoords="offset points",
-                color=colour,
-            )
-    axes.axhline(1, color=_GREY, linestyle="--", linewidth=1)
-    axes.annotate("as fast as the baseline", (0.01, 1), xycoords=("axes fraction", "data"),
-                  xytext=(0, 3), textcoords="offset points", fontsize=8, color=_GREY)  # fmt: skip
+            _mark(axes, place, look["color"])
+    baseline = ", ".join(f"{name}={value}" for name, value in found.plan.baseline.items())
+    axes.axhline(1, color=canvas.DARK, linestyle="--", linewidth=1, label=f"as fast as {baseline}")
     _dress(axes, found, axis, "speed-up")
 
 
+def _mark(axes: "Axes", place: float, colour: str) -> None:
+    """A star where two variants are equally fast."""
+    axes.plot([place], [1], marker="*", markersize=14, color=colour, markeredgecolor=canvas.DARK)
+    axes.annotate(f"{place:,.0f}", (place, 1), xytext=(6, -14), textcoords="offset points")
+
+
 def _seconds(axes: "Axes", found: Results, axis: str) -> None:
+    least, most = (lines(found, axis, f"seconds_{end}") for end in ("min", "max"))
     shown = lines(found, axis, "seconds")
-    for (name, points), looks in zip(shown.items(), cycle(_LOOKS), strict=False):
-        _line(axes, name, points, looks)
+    for (name, points), look in zip(shown.items(), cycle(canvas.LINES), strict=False):
+        _line(axes, name, points, look)
+        values = [value for value, _ in points]
+        low, high = ([seconds for _, seconds in side[name]] for side in (least, most))
+        axes.vlines(values, low, high, colors=look["color"], linewidth=2, alpha=0.5)
         if axis in found.plan.baseline:
             first, seconds = points[0]
-            ideal = [(value, seconds * first / value) for value, _ in points]
-            axes.plot(*zip(*ideal, strict=True), color=looks[0], linestyle=":", linewidth=1)
+            ideal = [seconds * first / value for value in values]
+            axes.plot(values, ideal, color=look["color"], linestyle=":", linewidth=1)
     if axis in found.plan.baseline:
-        axes.plot([], [], color=_GREY, linestyle=":", label="ideal")
+        axes.plot([], [], color=canvas.DARK, linestyle=":", label="ideal")
     _dress(axes, found, axis, "seconds [s]")
     axes.set_ylim(bottom=0)
 
 
-def _line(
-    axes: "Axes", name: str, points: Sequence[tuple[Number, float]], looks: tuple[str, str]
-) -> None:
-    colour, marker = looks
-    label = folded(clean(name), _LABEL_WIDTH) or "all"
-    axes.plot(*zip(*points, strict=True), color=colour, marker=marker, label=label)
+def _line(axes: "Axes", name: str, points: Points, look: dict[str, Any]) -> None:
+    label = folded(clean(name), _LABEL_WIDTH) or "measured"
+    axes.plot(*zip(*points, strict=True), label=label, **look)
 
 
 def _dress(axes: "Axes", found: Results, axis: str, what: str) -> None:
-    values = sorted(row[axis] for row in found.cells.select([axis]).to_pylist())
+    values = sorted({row[axis] for row in found.cells.select([axis]).to_pylist()})
     if values[0] > 0 and values[-1] >= _WIDE * values[0]:
         axes.set_xscale("log", base=2)
-    ticks = sorted(set(values))
-    axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
+    axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.minorticks_off()
-    axes.set_xlabel(axis, parse_math=False)
-    axes.set_ylabel(what)
-    if axes.get_legend_handles_labels()[1] != ["all"]:
-        axes.legend(frameon=False, fontsize=8)
+    axes.set(xlabel=axis, ylabel=what)
 
 
-def _bars(axes: "Axes", found: Results) -> None:
-    rows = [row for row in found.cells.to_pylist() if row["seconds"]]
+def _bars(axes: "Axes", rows: list[dict[str, Any]]) -> None:
     places = range(len(rows))
-    axes.barh(places, [row["seconds"] for row in rows], color=_LOOKS[0][0], height=0.6)
-    labels = [folded(clean(row["cell"]), _LABEL_WIDTH) for row in rows]
-    axes.set_yticks(places, labels, parse_math=False)
+    axes.barh(places, [row["seconds"] for row in rows], color=canvas.LINES[0]["color"], height=0.6)
+    axes.set_yticks(places, [folded(clean(row["cell"]), _LABEL_WIDTH) for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel("seconds [s]")
