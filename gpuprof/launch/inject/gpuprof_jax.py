@@ -1,85 +1,48 @@
 """Records JAX from inside the user's process with its own profiler.
 
-Into ``<run folder>/jax-<pid>/`` when the program ends in order or its part to record is over. The
-profiler keeps all in memory until then: without a part that was asked for it records for
-``GPUPROF_MOST_SECONDS``. An error in here ends the recording with a note, never the program.
+Into ``<run folder>/jax-<pid>/`` when the program ends in order or its part to record is over.
 """
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import os
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
-from gpuprof_window import WINDOW, process_name
-
-MOST_SECONDS = float(os.environ.get("GPUPROF_MOST_SECONDS", "60"))
+from gpuprof_recording import MOST_SECONDS, Recording
+from gpuprof_window import WINDOW
 
 
 def install(run_dir: str) -> None:
     """Record what comes after ``import jax``."""
-    recording = Recording(Path(run_dir) / process_name("jax"))
+    recording = JaxRecording(run_dir)
     recording.carefully(recording.begin)
 
 
-class Recording:
-    """One profile, from when the window opens to when it closes."""
+class JaxRecording(Recording):  # type: ignore[misc]  # beside it, in no package
+    """One profile."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.pid = os.getpid()
+    name = "jax"
+    title = "JAX"
+
+    def __init__(self, run_dir: str) -> None:
+        super().__init__(run_dir)
         self.lock = threading.RLock()
         self.is_on = False
-        self.is_over = False
 
-    def begin(self) -> None:
-        """Start, or wait for the part that is to be recorded."""
+    def prepare(self) -> None:
+        """Look when the script starts a profiler."""
         import jax  # noqa: PLC0415 - the script has imported it
 
         self.profiler = jax.profiler
         self.start_trace, self.stop_trace = jax.profiler.start_trace, jax.profiler.stop_trace
-        self._step_aside_for_the_users_profiler()
-        WINDOW.tell(self.look)
-        atexit.register(self.carefully, self.end)
-        self._look()
+        # `jax.profiler.trace` looks the name up in the module that defines it.
+        defining: Any = sys.modules[self.start_trace.__module__]
+        for module in (self.profiler, defining):
+            module.start_trace = self._start_users_own
 
-    def look(self) -> None:
-        """Start or stop, if it is time to."""
-        if not self.is_over and os.getpid() == self.pid:
-            self.carefully(self._look)
-
-    def end(self) -> None:
-        """The program ends."""
-        if os.getpid() == self.pid:  # a forked child inherits the handler, not the recording
-            self.stop()
-
-    def stop(self) -> None:
-        """Keep what was recorded; nothing more is."""
-        with self.lock:
-            self.is_over = True
-            if self.is_on:
-                self.is_on = False
-                self.stop_trace()
-
-    def note(self, text: str) -> None:
-        """Keep a sentence on the recording's quality."""
-        with self.path.with_suffix(".notes").open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
-
-    def carefully(self, do: Any) -> None:
-        """Do something that must not break the user's program."""
-        try:
-            do()
-        except Exception as error:  # noqa: BLE001 - the user's program goes on
-            self.is_over = True
-            with contextlib.suppress(OSError, IndexError):
-                self.note(f"JAX is not recorded any more: {str(error).splitlines()[0]}")
-
-    def _look(self) -> None:
+    def start_or_stop(self) -> None:
+        """Start if the window is open and nothing runs, stop if it has closed."""
         with self.lock:
             if not self.is_on and WINDOW.is_open():
                 options = self.profiler.ProfileOptions()
@@ -93,28 +56,25 @@ class Recording:
             elif self.is_on and not WINDOW.is_open():
                 self.stop()
 
+    def stop(self) -> None:
+        """Write the profile."""
+        with self.lock:
+            self.is_over = True
+            if self.is_on:
+                self.is_on = False
+                self.stop_trace()
+
     def _stop_in_time(self) -> None:
         with self.lock:
             if self.is_on:
                 self.stop()
-                self.note(
-                    f"JAX's profiler keeps all in memory: only the first {MOST_SECONDS:g} s were "
-                    "recorded; --delay, --duration and --epochs choose others."
-                )
+                self.note_bound()
 
-    def _step_aside_for_the_users_profiler(self) -> None:
+    def _start_users_own(self, *args: Any, **kwargs: Any) -> Any:
         """Let the script's own profiler work: two cannot, and its is the one asked for."""
-
-        def start_trace(*args: Any, **kwargs: Any) -> Any:
-            with self.lock:
-                if self.is_on:
-                    self.carefully(self.stop)
-                    said = "the script ran JAX's profiler itself; not recorded from there on"
-                    self.carefully(lambda: self.note(said))
-                self.is_over = True
-            return self.start_trace(*args, **kwargs)
-
-        # `jax.profiler.trace` looks the name up in the module that defines it.
-        defining: Any = sys.modules[self.start_trace.__module__]
-        for module in (self.profiler, defining):
-            module.start_trace = start_trace
+        with self.lock:
+            if self.is_on:
+                self.carefully(self.stop)
+                self.carefully(self.note_users_own)
+            self.is_over = True
+        return self.start_trace(*args, **kwargs)
