@@ -10,9 +10,10 @@ import pytest
 from commands import ROOT, gpuprof
 
 from gpuprof.cli import COMMANDS, cli
+from gpuprof.comparisons.tables import TABLES
 from gpuprof.metrics import VARIANTS
 from gpuprof.readers import READERS
-from gpuprof.render.listing import columns_table, formats_table
+from gpuprof.render.listing import columns_table, formats_table, keys_table
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
@@ -86,7 +87,11 @@ def test_the_library_example_runs():
     assert done.stdout == "10097800000\n", done.stderr
 
 
-GENERATED = {"formats": formats_table(READERS), "metrics": columns_table(VARIANTS)}
+GENERATED = {
+    "formats": formats_table(READERS),
+    "metrics": columns_table(VARIANTS),
+    "compared": keys_table(TABLES, VARIANTS),
+}
 
 
 @pytest.mark.parametrize("mark", GENERATED)

@@ -19,7 +19,7 @@ RUNS: Final = Schema(
     },
 )
 FIGURES: Final = Schema(
-    "figures",
+    "compared_figures",
     "one metric of one variant over its runs; of one step where steps are compared",
     {
         "variant": Column(TEXT, "", "Label.", required=True),
@@ -90,7 +90,7 @@ SPLIT: Final = Schema(
     },
 )
 KERNELS: Final = Schema(
-    "kernels",
+    "compared_kernels",
     "one kernel in one launch shape of the baseline or a candidate; the largest difference first",
     {
         "variant": Column(TEXT, "", "The candidate.", required=True),
@@ -132,7 +132,7 @@ COMPARABILITY: Final = Schema(
         "aspect": Column(
             TEXT,
             "",
-            "script, batch, steps, gpu, tool, clock, work or shapes (of kernels).",
+            "script, batch, steps, work (what a step is), gpu, clock, tool or shapes (of kernels).",
             required=True,
         ),
         "baseline": Column(TEXT, "", "What the baseline has; null where unknown."),
@@ -170,4 +170,13 @@ OUTCOMES: Final = Schema(
         "cause_ns": Column(INT, "ns", "Its share of the difference."),
     },
 )
-TABLES: Final = (RUNS, FIGURES, DIFFERENCES, SPLIT, KERNELS, COMPARABILITY, OUTCOMES)
+# By their keys in JSON.
+TABLES: Final = {
+    "runs": RUNS,
+    "figures": FIGURES,
+    "differences": DIFFERENCES,
+    "split": SPLIT,
+    "kernels": KERNELS,
+    "comparability": COMPARABILITY,
+    "outcomes": OUTCOMES,
+}

@@ -47,14 +47,13 @@ def labelled(recordings: Sequence[Recording], baseline: str | None = None) -> di
 
 
 def is_same(first: Run, second: Run) -> bool:
-    """Whether two runs are one and the same: the file, or every figure in it."""
+    """Whether two runs are one and the same: every figure, or the file where it has none."""
     one, other = first.work.profile, second.work.profile
-    if one.origin.source.absolute() == other.origin.source.absolute():
-        return True
-    if not (one.has("activity_summary") and other.has("activity_summary")):
-        return False
-    rows, others = one.table("activity_summary"), other.table("activity_summary")
-    return rows.num_rows > 0 and bool(rows.equals(others))
+    if one.has("activity_summary") and other.has("activity_summary"):
+        rows, others = one.table("activity_summary"), other.table("activity_summary")
+        if rows.num_rows or others.num_rows:
+            return bool(rows.equals(others))
+    return one.origin.source.absolute() == other.origin.source.absolute()
 
 
 def runs_of(path: str | Path, reader: str | None = None) -> Runs:

@@ -26,8 +26,10 @@ def report(result: Report, page: Page) -> str:
     return rows_text((["table"] if len(tables) > 1 else []) + list(dict.fromkeys(columns)), rows)
 
 
-def comparison(result: Comparison, _: Page) -> str:
-    """One row per variant, one column per metric."""
+def comparison(result: Comparison, page: Page) -> str:
+    """One row per variant, one column per metric; or every kernel of every candidate."""
+    if page.tables is not None:
+        return rows_text(result.kernels.column_names, result.kernels.to_pylist())
     return rows_text(result.variants.column_names, result.variants.to_pylist())
 
 

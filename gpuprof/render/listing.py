@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,6 +55,23 @@ def columns_table(schema: Schema) -> str:
     """A table's columns as a markdown table, as the README shows it."""
     rows = [f"| `{n}` | {c.unit} | {c.meaning} |" for n, c in schema.columns.items()]
     return "\n".join(["| key | unit | meaning |", "|---|---|---|", *rows, ""])
+
+
+def keys_table(tables: Mapping[str, Schema], known: Schema) -> str:
+    """The columns of several tables by their keys, as a markdown table for the README.
+
+    Args:
+        tables: Key to table.
+        known: A table whose columns are documented already.
+    """
+    rows = [
+        f"| `{key}` | `{name}` | {column.unit} | {column.meaning} |"
+        for key, schema in tables.items()
+        for name, column in schema.columns.items()
+        if known.columns.get(name) != column
+    ]
+    head = ["| table | key | unit | meaning |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, ""])
 
 
 def analyses_text(analyses: Sequence[Analysis]) -> str:

@@ -159,3 +159,31 @@ def test_a_chart_is_not_drawn_over_another(tmp_path):
     assert f"{chart} exists already" in refused.stderr
     assert forced.returncode == 0
     assert "mine" not in chart.read_text()
+
+
+def test_a_gate_prints_the_result_and_ends_with_status_three(tmp_path):
+    tests = tmp_path / "tests.xml"
+    condition = "implied_gpu_activity_ns > 1.2x"
+
+    done = gpuprof("compare", SINGLE, DUAL, "--fail-if", condition, "--junit", tests)
+
+    assert done.returncode == 3
+    assert done.stderr == (
+        "Error: dual fails implied_gpu_activity_ns > 1.2x: it is 50.288 s, 1.274x of 39.459 s\n"
+    )
+    assert done.stdout.startswith("By the totals that the printed shares imply")
+    assert 'failures="1"' in tests.read_text()
+
+
+def test_a_gate_that_nothing_fails_ends_well():
+    done = gpuprof("compare", SINGLE, DUAL, "--fail-if", "implied_gpu_activity_ns > 1.3x")
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_kernels_are_listed_as_csv():
+    done = gpuprof("compare", SINGLE, DUAL, "--kernels", "--format", "csv")
+
+    header, row = done.stdout.splitlines()
+    assert header.startswith("variant,name,grid,block,status,")
+    assert row.startswith("dual,void tensorflow::UnsortedSegmentCustomKernel...,,,unlisted,")

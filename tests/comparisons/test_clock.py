@@ -1,0 +1,103 @@
+"""Verdicts of traces: what the time of the busiest device went to."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from commands import CORPUS
+from drawing import draw
+
+from gpuprof.comparisons import comparison
+from gpuprof.readers import read_profile
+
+MS = 1_000_000
+_PEER = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1}
+
+
+def _trace(kernel, copy=0, name="conv"):
+    """A kernel, then a copy to another device that no kernel hides."""
+    copies = [(kernel, kernel + copy, _PEER)] if copy else []
+    profile = draw(kernels=[(0, kernel, {"name": name})], memcpys=copies)
+    return replace(profile, origin=replace(profile.origin, source=Path(f"{name}-{copy}.sqlite")))
+
+
+def test_the_exposed_part_that_grew_is_named():
+    result = comparison({"single": _trace(20 * MS), "dual": _trace(20 * MS + 10, 2 * MS)})
+
+    assert result.verdict == (
+        "Against single, dual takes 2.000 ms (10.0 %) more on its busiest device: compute is the"
+        " same within 0.0 % and exposed PtoP grew by 2.000 ms; noise is unknown from one run each."
+    )
+    assert result.headline == (
+        "dual takes 2.000 ms (10.0 %) more than single: practically the whole difference is PtoP"
+    )
+    (outcome,) = result.outcomes.to_pylist()
+    assert (outcome["basis"], outcome["metric"]) == ("exposed", "span_ns")
+    assert (outcome["cause"], outcome["cause_ns"]) == ("PtoP", 2 * MS)
+
+
+def test_compute_that_shrank_is_told_by_how_much():
+    result = comparison({"a": _trace(20 * MS, 2 * MS), "b": _trace(10 * MS, 2 * MS)})
+
+    assert result.verdict == (
+        "Against a, b takes 10.00 ms (45.5 %) less on its busiest device: compute shrank by"
+        " 10.00 ms (50.0 %); noise is unknown from one run each."
+    )
+
+
+def test_parts_that_hide_each_other_are_told():
+    result = comparison({"a": _trace(20 * MS, 2 * MS), "b": _trace(18 * MS, 4 * MS)})
+
+    assert result.verdict == (
+        "Against a, b takes 0 ns (0.0 %) more on its busiest device: compute shrank by 2.000 ms"
+        " (10.0 %) and exposed PtoP grew by 2.000 ms; noise is unknown from one run each."
+    )
+
+
+def test_nothing_worth_naming_is_not_named():
+    result = comparison({"a": _trace(20 * MS, 2 * MS), "b": _trace(20 * MS + 1000, 2 * MS)})
+
+    assert result.verdict == (
+        "Against a, b takes 1.000 us (0.0 %) more on its busiest device; noise is unknown from one"
+        " run each."
+    )
+
+
+def test_repeats_within_noise_are_called_the_same():
+    first = [_trace(20 * MS + n * MS) for n in range(5)]
+    second = [_trace(20 * MS + n * MS, 1) for n in range(5)]
+
+    verdict = comparison({"a": first, "b": second}).verdict
+
+    assert verdict.startswith("Against a, b takes the same time on its busiest device within noise")
+
+
+def test_the_busiest_of_several_devices_stands_for_them():
+    one = draw(kernels=[(0, 10, {"device_id": 0})])
+    both = draw(kernels=[(0, 4, {"device_id": 0}), (0, 7, {"device_id": 1})])
+
+    rows = comparison({"one": one, "both": both}).split.to_pylist()
+
+    exposed = [row for row in rows if row["basis"] == "exposed"]
+    assert sum(row["candidate_ns"] for row in exposed) == 7
+
+
+@pytest.mark.profilers
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside this repository")
+def test_a_solver_over_nvlink_and_through_the_host():
+    folder = CORPUS / "nsys-rep" / "openhackathons__gpubootcamp__jacobi_memcpy_"
+    names = {"nvlink": f"{folder}nvlink_report.qdrep", "staged": f"{folder}sys_report.qdrep"}
+
+    result = comparison({label: read_profile(name) for label, name in names.items()})
+
+    found = {
+        r["part"]: r["difference_ns"] for r in result.split.to_pylist() if r["basis"] != "sums"
+    }
+    # As the README shows it.
+    assert result.verdict == (
+        "Against nvlink, staged takes 36.10 us (1.0 %) more per step: compute is the same within"
+        " 0.0 %, idle time grew by 27.87 us, exposed PtoP through the host grew by 14.65 us and"
+        " exposed PtoP shrank by 8.001 us; noise is unknown from one run each."
+    )
+    assert (found["PtoP"], found["PtoP_staged"], found["idle"]) == (-8001, 14_651, 27_869)
+    assert sum(found.values()) == 36_097
