@@ -1,13 +1,28 @@
-"""Tables for other programs: ``--format json``, ``hdoc`` and ``htable``."""
+"""Tables for other programs: ``--format json``, ``hdoc`` and ``htable``.
 
+They are decoded some rows at a time: as Python's objects a table takes many times its text.
+"""
+
+import itertools
 import json
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.readers.nsys_stats_blocks import Block, Cells, FaultError, is_heading
-from gpuprof.readers.nsys_stats_text import text
+from gpuprof.readers.nsys_stats_text import columns, text
+
+# Longer than any row, and short beside a large file.
+_WINDOW_BYTES: Final = 1 << 18
+# Numbers stay as printed: a float would lose digits of a time.
+_DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
+_COMMA: Final = re.compile(r"\s*,\s*")
+_AFTER_ROW: Final = re.compile(rb"\s*([,\]])\s*")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def json_block(data: bytes, start: int) -> tuple[Block | None, int]:
@@ -19,26 +34,72 @@ def json_block(data: bytes, start: int) -> tuple[Block | None, int]:
     Raises:
         FaultError: The JSON is cut off or broken.
     """
-    # Numbers stay as printed: a float would lose digits of a time.
-    decoder = json.JSONDecoder(parse_int=str, parse_float=str)
-    rest = text(data[start:])
+    cells, headings, end = None, [], start + 1
+    for rows, end in _json_windows(data, start):
+        if not all(isinstance(row, dict) for row in rows):
+            return None, end
+        if cells is None:
+            headings = [*rows[0]]
+            if not is_heading(headings):
+                return None, end
+            cells = Cells(headings)
+        cells.add(_columns(rows, headings))
+    return cells and replace(cells.block(start), has_lines=False), end
+
+
+def _json_windows(data: bytes, start: int) -> Iterator[tuple[list[Any], int]]:
+    """Values of the list whose bracket is at a byte, some at a time, and where those end."""
+    end, is_last = start, False
+    begin = start + 1
+    while not is_last:
+        values, end = _json_values(data, begin)
+        after = _AFTER_ROW.match(data, end)
+        if after is None:
+            raise FaultError(end, "the JSON is cut off or broken: Expecting ',' delimiter")
+        begin, is_last = after.end(), after[1] == b"]"
+        yield values, after.start(1) + is_last
+
+
+def _json_values(data: bytes, begin: int) -> tuple[list[Any], int]:
+    """The values that are whole in a window, at least one, and where the last one ends."""
+    window = _window(data, begin, len(data), b"}").decode(errors="surrogateescape")
+    values: list[Any] = []
+    end, comma = 0, re.match(r"\s*", window)
     try:
-        rows, length = decoder.raw_decode(rest)
+        while comma is not None:
+            value, end = _DECODER.raw_decode(window, comma.end())
+            values.append(value)
+            comma = _COMMA.match(window, end)
     except json.JSONDecodeError as error:
-        message = f"the JSON is cut off or broken: {error.msg}"
-        raise FaultError(start + len(rest[: error.pos].encode()), message) from error
+        if not values:
+            message = f"the JSON is cut off or broken: {error.msg}"
+            raise FaultError(begin + _length(window[: error.pos]), message) from error
     except RecursionError as error:
-        raise FaultError(start, "the JSON is nested too deep") from error
-    end = start + len(rest[:length].encode())
-    if not rows or not all(isinstance(row, dict) for row in rows) or not is_heading([*rows[0]]):
-        return None, end
-    headings = [*rows[0]]
-    cells = Cells(headings)
-    cells.add([pa.array([_cell(row.get(key)) for row in rows], pa.string()) for key in headings])
-    return replace(cells.block(start), has_lines=False), end
+        raise FaultError(begin, "the JSON is nested too deep") from error
+    return values, begin + _length(window[:end])
 
 
-def _cell(value: object) -> str:
+def _length(window: str) -> int:
+    return len(window.encode(errors="surrogateescape"))
+
+
+def _window(data: bytes, begin: int, end: int, mark: bytes) -> bytes:
+    """Bytes up to the last mark that is near, which no character is cut by."""
+    stop = min(begin + _WINDOW_BYTES, end)
+    return data[begin : data.rfind(mark, begin, stop) + 1 or stop]
+
+
+def _columns(rows: Sequence[dict[str, Any]], headings: Sequence[str]) -> list[pa.Array]:
+    """Cells by column; halves of characters, which no text can hold, are replaced."""
+    cells = [[_printed(row.get(heading)) for heading in headings] for row in rows]
+    try:
+        return columns(cells, len(headings))
+    except UnicodeEncodeError:
+        whole = [[_SURROGATE.sub("\ufffd", cell) for cell in row] for row in cells]
+        return columns(whole, len(headings))
+
+
+def _printed(value: object) -> str:
     return "" if value is None else str(value)
 
 
@@ -52,20 +113,30 @@ def html_block(data: bytes, start: int) -> tuple[Block | None, int]:
         FaultError: The table is cut off, or a row has another number of cells.
     """
     end = data.find(b"</table>", start)
-    parser = _Table()
-    parser.feed(text(data[start : end if end >= 0 else len(data)]))
-    if not parser.rows or not is_heading(parser.rows[0]):
+    windows = _html_windows(data, start, end if end >= 0 else len(data))
+    headings, *first = next(windows, [[]])
+    if not is_heading(headings):
         return None, start + 1
     if end < 0:
         raise FaultError(start, "the HTML table is cut off")
-    headings, *rows = parser.rows
-    if any(len(row) != len(headings) for row in rows):
-        raise FaultError(start, "a row of the HTML table has another number of cells")
     cells = Cells(headings)
-    cells.add(
-        [pa.array([row[number] for row in rows], pa.string()) for number in range(len(headings))]
-    )
+    for rows in itertools.chain([first], windows):
+        if any(len(row) != len(headings) for row in rows):
+            raise FaultError(start, "a row of the HTML table has another number of cells")
+        cells.add(columns(rows, len(headings)))
     return replace(cells.block(start), has_lines=False), end
+
+
+def _html_windows(data: bytes, begin: int, end: int) -> Iterator[list[list[str]]]:
+    """The rows of a table, some at a time."""
+    parser = _Table()
+    while begin < end:
+        window = _window(data, begin, end, b">")
+        begin += len(window)
+        parser.feed(text(window))
+        rows = parser.ended(is_all=begin == end)
+        if rows:
+            yield rows
 
 
 class _Table(HTMLParser):
@@ -73,16 +144,22 @@ class _Table(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: list[list[str]] = []
+        self._rows: list[list[str]] = []
         self._is_in_cell = False
+
+    def ended(self, *, is_all: bool) -> list[list[str]]:
+        """Rows to which nothing will be added, which are then no longer held."""
+        count = len(self._rows) - (not is_all)
+        ended, self._rows = self._rows[:count], self._rows[count:]
+        return ended
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
         """Begin a row or a cell."""
         del attrs
         if tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th") and self.rows:
-            self.rows[-1].append("")
+            self._rows.append([])
+        elif tag in ("td", "th") and self._rows:
+            self._rows[-1].append("")
             self._is_in_cell = True
 
     def handle_endtag(self, tag: str) -> None:
@@ -92,5 +169,5 @@ class _Table(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Add to the cell."""
-        if self._is_in_cell and self.rows and self.rows[-1]:
-            self.rows[-1][-1] += data
+        if self._is_in_cell and self._rows and self._rows[-1]:
+            self._rows[-1][-1] += data

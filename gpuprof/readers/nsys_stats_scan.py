@@ -74,6 +74,8 @@ _TABLES: Final[dict[str, Callable[[bytes, int], tuple[Block | None, int]]]] = {
     "json": json_block,
     "html": html_block,
 }
+# Longer than any of these lines, and shorter than a file of JSON in one line.
+_LONGEST_LINE_BYTES: Final = 1 << 20
 # Marks of these lines alone make a file certain to be of this format.
 _CERTAIN: Final = frozenset({"processing", "executing", "title", "skipped"})
 
@@ -120,7 +122,7 @@ def _marks(data: bytes) -> Iterator[tuple[int, str, re.Match[bytes]]]:
         while position >= 0:
             start = data.rfind(b"\n", 0, position) + 1
             end = line_end(data, position)
-            match = pattern.search(data[start:end])
+            match = pattern.search(data[start : min(end, start + _LONGEST_LINE_BYTES)])
             if match is not None:
                 yield start, kind, match
             position = data.find(literal, end)

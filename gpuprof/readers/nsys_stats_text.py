@@ -45,7 +45,7 @@ def column_block(data: bytes, start: int) -> tuple[Block | None, int]:
     for piece in pieces(data, at, end):
         lines = text(piece).split("\n")
         rows = _rows(lines, layout)
-        cells.add(_columns(rows, len(spans)))
+        cells.add(columns(rows, len(spans)))
         count += len(rows)
         at += sum(len(line) + 1 for line in piece.split(b"\n")[: len(rows)])
         if len(rows) < len(lines):
@@ -133,7 +133,7 @@ def box_block(data: bytes, start: int) -> tuple[Block | None, int]:
                 rows.append(row)
             elif not line.lstrip().startswith("+") and (number < last or end < len(data)):
                 raise FaultError(start, f'a row does not fit its table: "{line[:60]}"', number)
-        cells.add(_columns(rows, len(headings)))
+        cells.add(columns(rows, len(headings)))
     is_closed = line.strip().startswith("+") and len(line) >= len(border.rstrip())
     found = cells.block(start + len(border.encode()) + 1)
     return replace(found, is_cut=not is_closed), end
@@ -160,7 +160,8 @@ class _Box:
         return self.cells(line)
 
 
-def _columns(rows: Sequence[tuple[str, ...]], width: int) -> list[pa.Array]:
+def columns(rows: Sequence[Sequence[str]], width: int) -> list[pa.Array]:
+    """Cells by column of rows of so many cells."""
     if not rows:
         return [pa.array([], pa.string())] * width
     return [pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)]

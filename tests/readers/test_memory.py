@@ -4,6 +4,7 @@ Measured as the most memory that a process of its own ever held, less that of on
 file of the same kind with next to nothing in it.
 """
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -79,22 +80,44 @@ def _nsys_csv(size):
     return _repeated(head, rows, size)
 
 
+NSYS_HEADINGS = ("Start (ns)", "Duration (ns)", "CorrId", "GrdX", "GrdY", "GrdZ", "Bytes (MB)")
+NSYS_HEADINGS += ("SrcMemKd", "DstMemKd", "Device", "Ctx", "Strm", "Name")
+NSYS_WIDTHS = (12, 13, 8, 5, 5, 5, 10, 9, 9, 24, 4, 4, 60)
+
+
+def _nsys_cells(number):
+    name = f"void layer_{number % 97}<float, (int)128>(float *, const float *)"
+    times = (str(9 * number), str(7 + number % 999), str(number))
+    return (*times, "128", "1", "1", "", "", "", "NVIDIA A100-SXM4 (0)", "1", "7", name)
+
+
+def _padded(cells):
+    return [f"{cell:^{width}}" for cell, width in zip(cells, NSYS_WIDTHS, strict=True)]
+
+
 def _nsys_columns(size):
-    """The same in columns: dashes as wide as the cells, and names of some length."""
-    headings = ("Start (ns)", "Duration (ns)", "CorrId", *(f"Grd{a}" for a in "XYZ"))
-    headings += ("Bytes (MB)", "SrcMemKd", "DstMemKd", "Device", "Ctx", "Strm", "Name")
-    widths = (12, 13, 8, 5, 5, 5, 10, 9, 9, 24, 4, 4, 60)
-    cells = ("128", "1", "1", "", "", "", "NVIDIA A100-SXM4 (0)", "1", "7")
+    """Columns with dashes as wide as the cells, and names of some length."""
+    rule = "  ".join("-" * width for width in NSYS_WIDTHS) + "\n"
+    rows = (lambda n: "  ".join(_padded(_nsys_cells(n))) + "\n",)
+    return _repeated("  ".join(_padded(NSYS_HEADINGS)) + "\n" + rule, rows, size)
 
-    def line(found):
-        return "  ".join(f"{c:^{w}}" for c, w in zip(found, widths, strict=True)) + "\n"
 
+def _nsys_box(size):
+    rule = "+".join(["", *("-" * width for width in NSYS_WIDTHS), ""]) + "\n"
+
+    def line(cells):
+        return "|".join(["", *_padded(cells), ""]) + "\n"
+
+    head = rule + line(NSYS_HEADINGS) + rule
+    return _repeated(head, (lambda n: line(_nsys_cells(n)),), size) + rule.encode()
+
+
+def _nsys_json(size):
     def row(number):
-        name = f"void layer_{number % 97}<float, (int)128>(float *, const float *)"
-        return line((str(9 * number), str(7 + number % 999), str(number), *cells, name))
+        cells = dict(zip(NSYS_HEADINGS, _nsys_cells(number), strict=True))
+        return json.dumps(cells, indent=2) + ",\n"
 
-    head = line(headings) + "  ".join("-" * width for width in widths) + "\n"
-    return _repeated(head, (row,), size)
+    return _repeated("[\n", (row,), size).rstrip(b",\n") + b"\n]\n"
 
 
 def _xplane(size):
@@ -130,6 +153,8 @@ def _xplane(size):
         pytest.param(_nvprof_log, ".log", id="nvprof-log"),
         pytest.param(_nsys_csv, ".csv", id="nsys-trace-csv"),
         pytest.param(_nsys_columns, ".txt", id="nsys-trace-columns"),
+        pytest.param(_nsys_box, ".txt", id="nsys-trace-table"),
+        pytest.param(_nsys_json, ".json", id="nsys-trace-json"),
         pytest.param(_xplane, ".xplane.pb", id="xplane"),
     ],
 )

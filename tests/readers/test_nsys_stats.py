@@ -3,7 +3,9 @@
 # ruff: noqa: E501 - tables are as wide as nsys prints them
 import codecs
 import gzip
+import html
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -353,6 +355,67 @@ def test_all_formats_give_the_same_rows(tmp_path, text):
 
     assert _kernels(profile) == TWO_KERNELS
     assert not profile.has("runs")
+
+
+def _many_kernels(count):
+    return [
+        {**row, "Name": f"a<b>{{{'é' * (number % 7)}}}({number})"}
+        for number, row in enumerate(json.loads(JSON)[:1] * count)
+    ]
+
+
+def _many_in_html(rows):
+    lines = [rows[0].keys(), *(row.values() for row in rows)]
+    cells = (["<td>" + html.escape(str(cell)) + "</td>\n" for cell in line] for line in lines)
+    return "<table>" + "".join(f"<tr>{''.join(line)}</tr>" for line in cells) + "</table>"
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        pytest.param(lambda rows: json.dumps(rows, indent=2, ensure_ascii=False), id="json"),
+        pytest.param(json.dumps, id="json-in-a-line"),
+        pytest.param(_many_in_html, id="html"),
+    ],
+)
+def test_table_of_more_rows_than_are_decoded_at_once_is_read_whole(tmp_path, printed):
+    rows = _many_kernels(6_000)
+    found = _summary(_read(tmp_path, printed(rows) + "\nmore\n"))
+
+    assert [row["name"] for row in found] == [row["Name"] for row in rows]
+    assert {row["total_ns"] for row in found} == {6000}
+
+
+@pytest.mark.parametrize(
+    ("whole", "broken", "reason"),
+    [
+        ("(5000)", '(5000)" "', "Expecting ',' delimiter"),
+        ("},\n  {", "}\n  {", "Expecting ',' delimiter"),
+        ("}\n]", "},\n]", "Expecting value"),
+    ],
+    ids=["in-a-row", "between-rows", "at-the-end"],
+)
+def test_json_broken_behind_many_rows_says_where(tmp_path, whole, broken, reason):
+    text = json.dumps(_many_kernels(6_000), indent=2, ensure_ascii=False)
+    at = text.rindex(whole)
+    line = text.count("\n", 0, at) + 1
+    error = _refused(tmp_path, text[:at] + broken + text[at + len(whole) :])
+
+    found = re.search(r"line (\d+): the JSON is cut off or broken: (.*)", error.message)
+    assert found is not None
+    assert found[2] == reason
+    assert int(found[1]) - line in (0, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(JSON.replace("init", "in\\ud800it").encode(), id="half-a-character"),
+        pytest.param(JSON.encode().replace(b"init", b"in\xffit"), id="no-utf-8"),
+    ],
+)
+def test_name_in_json_that_is_no_text_is_shown_with_a_mark(tmp_path, text):
+    assert _rows(_read(tmp_path, text), "name")[1] == ("in\ufffdit(float *)",)
 
 
 def test_row_gives_all_its_numbers_in_base_units(tmp_path):
