@@ -140,6 +140,8 @@ class Cells:
         for (name, _), cells, lexicon, pieces in columns_of:
             is_single = name in _OF_EACH
             pieces.append(_without_blanks(cells) if is_single else _codes(cells, lexicon))
+        # Else what each piece took for a while adds up.
+        pa.default_memory_pool().release_unused()
 
     def block(self, offset: int) -> Block:
         """The table, whose rows come after the line that begins at a byte."""
