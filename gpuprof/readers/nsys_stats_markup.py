@@ -34,7 +34,9 @@ def json_block(data: bytes, start: int) -> tuple[Block | None, int]:
     Raises:
         FaultError: The JSON is cut off or broken.
     """
-    cells, headings, end = None, [], start + 1
+    cells: Cells | None = None
+    headings: list[str] = []
+    end = start + 1
     for rows, end in _json_windows(data, start):
         if not all(isinstance(row, dict) for row in rows):
             return None, end
@@ -44,7 +46,7 @@ def json_block(data: bytes, start: int) -> tuple[Block | None, int]:
                 return None, end
             cells = Cells(headings)
         cells.add(_columns(rows, headings))
-    return cells and replace(cells.block(start), has_lines=False), end
+    return replace(cells.block(start), has_lines=False) if cells else None, end
 
 
 def _json_windows(data: bytes, start: int) -> Iterator[tuple[list[Any], int]]:
@@ -114,7 +116,7 @@ def html_block(data: bytes, start: int) -> tuple[Block | None, int]:
     """
     end = data.find(b"</table>", start)
     windows = _html_windows(data, start, end if end >= 0 else len(data))
-    headings, *first = next(windows, [[]])
+    headings, *first = next(windows, [[""]])
     if not is_heading(headings):
         return None, start + 1
     if end < 0:

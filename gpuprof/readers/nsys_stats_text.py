@@ -16,7 +16,7 @@ _BLANK_LINE: Final = re.compile(rb"\n[ \t]*(?=\n|\Z)")
 # Starts like a row of any of the tables: a share, a time or a size, and another number.
 _ROW: Final = re.compile(r"^\s*[\d.,']+%?\s+[\d.,']+(?:\s|$)")
 _PIECE_BYTES: Final = 1 << 18
-_ROWS_AT_ONCE: Final = 1 << 13
+_ROWS_AT_ONCE: Final = 1 << 10
 _BOX_END: Final = re.compile(rb"\n(?![ \t]*[|+])")
 
 
