@@ -56,6 +56,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--soft-placement", action="store_true", help="let TensorFlow move what cannot run there"
     )
+    parser.add_argument("--jit", action="store_true", help="compile with XLA, for one device")
     parser.add_argument(
         "--report-placement", action="store_true", help="record it, and say where everything ran"
     )

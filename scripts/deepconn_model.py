@@ -205,6 +205,14 @@ def check_placement(model: Model) -> None:
                     sys.exit(f"deepconn: {variable.path} is on {found}, {asked} was asked for")
 
 
+def check_one_device(model: Model) -> None:
+    """Refuse to compile for one device what has its weights on several."""
+    places = sorted({variable.value.device for variable in model.variables})
+    if len(places) > 1:
+        found = " and ".join(place.rpartition("device:")[2] for place in places)
+        sys.exit(f"deepconn: XLA compiles a step for one device; weights are on {found}")
+
+
 def train(
     training_step: Callable[..., tf.Tensor], batches: Sequence[Batch], epochs: int
 ) -> list[float]:
@@ -235,6 +243,7 @@ class Training:
         seed: Of the weights and of the reviews.
         on: Two devices by name; empty for the first two GPUs or logical CPU devices.
         soft_placement: Whether TensorFlow may run elsewhere what cannot run there.
+        jit: Whether XLA compiles the step, which it does for one device.
     """
 
     placement: str
@@ -245,6 +254,7 @@ class Training:
     seed: int
     on: Sequence[str] = ()
     soft_placement: bool = False
+    jit: bool = False
 
 
 def run(asked: Training) -> None:
@@ -258,11 +268,13 @@ def run(asked: Training) -> None:
     model = build(SIZES[asked.size], asked.placement, devices)
     if not asked.soft_placement:
         check_placement(model)
+    if asked.jit:
+        check_one_device(model)
     print(f"DeepCoNN, placement {asked.placement}, on {why}", flush=True)
     batches = make_batches(asked, devices[0])
     chosen = colocated_step if asked.placement == "dual-colocated" else step
 
-    @tf.function(jit_compile=False)  # XLA would put everything on one device
+    @tf.function(jit_compile=asked.jit)  # XLA puts everything on one device
     def training_step(user: tf.Tensor, item: tf.Tensor, ratings: tf.Tensor) -> tf.Tensor:
         return chosen(model, user, item, ratings)
 

@@ -154,3 +154,15 @@ def test_two_devices_are_needed_by_name(pair):
 
     assert done.returncode == 2
     assert re.fullmatch(r"deepconn.py: --on takes two devices, not \d\n", done.stderr)
+
+
+class TestJit:
+    pytestmark = needs_tensorflow
+
+    def test_weights_on_two_devices_are_refused_under_xla(self):
+        done = run(SCRIPT, "--placement", "dual", "--size", "small", "--jit")
+
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.splitlines()[-1] == (
+            "deepconn: XLA compiles a step for one device; weights are on CPU:0 and CPU:1"
+        )
