@@ -27,9 +27,9 @@ def _finding(rows: list[Row]) -> str:
     if not rows:
         return ""
     most = max(rows, key=lambda row: (int(row["devices"]), float(row["speed_up"])))
-    name = f" of {most['label']}" if most["label"] else ""
+    name = most["label"] or "It"
     return (
-        f"{most['devices']} devices make {most['speed_up']:.2f} times the speed{name}:"
+        f"{name} runs {most['speed_up']:.2f} times as fast on {most['devices']} devices:"
         f" {say_share(most['efficiency'])} of the ideal"
     )
 

@@ -34,7 +34,7 @@ def test_scaling_stands_beside_the_ideal(figure):
     }
     assert _lines(efficiency)["a"] == [(1, 100), (2, 80), (4, 62.5)]
     assert (speed.get_xlabel(), efficiency.get_ylabel()) == ("devices", "efficiency [%]")
-    assert drawn.get_suptitle() == "4 devices make 2.50 times the speed of a: 62.5 % of the ideal"
+    assert drawn.get_suptitle() == "a runs 2.50 times as fast on 4 devices: 62.5 % of the ideal"
 
 
 def test_break_even_is_marked_and_named(figure):
