@@ -19,17 +19,16 @@ from gpuprof.render.page.tables import page_table
 from gpuprof.reports import Report, report
 from gpuprof.units import say_ns
 
-# What a page shows of a recording, beside what was asked for.
+# What a page shows of a recording, beside what was asked for: what does not take much longer than
+# the report itself. (Steps and the causes of idle time read all API calls.)
 TABLES: Final = (
     "findings",
     "breakdown",
     "totals",
     "peer_matrix",
-    "utilisation",
     "transfers",
     "copy_speeds",
     "copy_sizes",
-    "steps",
     "utilisation_over_time",
     "top_activities",
     "kernel_summary",
