@@ -72,6 +72,8 @@ def headline(found: Results) -> str:
     if not ranked:
         return f"{said}."
     best = max(ranked, key=lambda row: float(row["speed_up"]))
+    if best["speed_up"] <= 1:
+        return f"{said}. None is faster than the baseline."
     return f"{said}. The greatest speed-up is {_times(best['speed_up'])}, of {best['cell']}."
 
 
@@ -104,7 +106,7 @@ def _cells_grid(found: Results) -> Grid:
         **{
             title: partial(_recorded, name)
             for name, title in _RECORDED_SHOWN.items()
-            if any(row.get(name) is not None for row in rows)
+            if any(row.get(name) for row in rows)
         },
     }
     shown = tuple(tuple(words(row) for words in columns.values()) for row in rows)
@@ -155,7 +157,7 @@ def notes(found: Results) -> list[str]:
     """How the figures are to be read."""
     plan = found.plan
     what = "an epoch, as marked" if found.per_epoch else "the whole program"
-    skipped = f", the first {plan.skipped_epochs} left out" if plan.skipped_epochs else ""
+    skipped = f", without the first {plan.skipped_epochs} of a run" if plan.skipped_epochs else ""
     said = [f"Seconds are of {what}{skipped if found.per_epoch else ''}: the median over runs."]
     if plan.baseline:
         values = ", ".join(f"{axis}={value}" for axis, value in plan.baseline.items())

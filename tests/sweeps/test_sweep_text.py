@@ -1,0 +1,58 @@
+"""What a sweep says of itself, in one sentence and in notes."""
+
+import pytest
+
+from gpuprof.render.contract import Page
+from gpuprof.render.sweep import sweep_text
+from gpuprof.sweeps.plan import Plan
+from gpuprof.sweeps.results import CELLS, RECORDED, Results, _schema
+
+
+def text(dual_speed_up, **changes):
+    plan = Plan(
+        ("train.py", "{placement}"),
+        {"placement": ("single", "dual", "broken")},
+        baseline={"placement": "single"},
+        skipped_epochs=1,
+    )
+    rows = [
+        {"placement": "single", "speed_up": 1.0, "peer_transfer_ns": 0},
+        {"placement": "dual", "speed_up": dual_speed_up, "peer_transfer_bytes_per_step": 3e6},
+        {"placement": "broken", "status": "failed", "reason": "exit status 1: boom", "runs": 0},
+    ]
+    usual = {"status": "ok", "runs": 1, "seconds": 2.0}
+    filled = [usual | row | {"cell": f"placement={row['placement']}"} | changes for row in rows]
+    table = _schema(plan, "cells", {**CELLS, **RECORDED}).table(filled)
+    return sweep_text(Results(plan, None, table, per_epoch=True), "terminal", Page())
+
+
+def test_the_fastest_cell_is_named():
+    assert text(1.5).startswith(
+        "2 of 3 cells ran. The greatest speed-up is 1.50x, of placement=dual.\n"
+    )
+
+
+def test_a_sweep_in_which_nothing_gains_says_so():
+    assert text(0.8).startswith("2 of 3 cells ran. None is faster than the baseline.\n")
+
+
+def test_failed_cells_have_their_reason_and_columns_of_nothing_are_left_out():
+    shown = text(1.5)
+
+    assert (
+        "Cell              Status  Reason\nplacement=broken  failed  exit status 1: boom\n" in shown
+    )
+    assert "3.000 MB" in shown
+    assert "PtoP" not in shown
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "Seconds are of an epoch, as marked, without the first 1 of a run: the median",
+        "Speed-up: seconds with placement=single and the same other values / seconds.",
+        "One run of each cell: how much runs differ by chance is not known.",
+    ],
+)
+def test_notes_say_how_figures_are_to_be_read(note):
+    assert note in " ".join(text(1.5).split())
