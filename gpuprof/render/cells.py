@@ -42,6 +42,17 @@ def cell(column: str, spec: Column, value: Any) -> str:  # noqa: ANN401 - any ce
     return str(value) if column.endswith("_id") and value is not None else units.format_count(value)
 
 
+def signed_ns(value: float | None) -> str:
+    """A difference in time with its sign: ``+1.550 us``; ``n/a`` where unknown."""
+    shown = units.format_ns(value)
+    return f"+{shown}" if value is not None and value > 0 else shown
+
+
+def percent(share: float | None) -> str:
+    """A signed share in percent: ``+40.6 %``; ``n/a`` where unknown."""
+    return units.format_change(None if share is None else 100 * share)
+
+
 def clean(text: str) -> str:
     """Text from a recording without what would steer a terminal."""
     return _CONTROL.sub(" ", text)

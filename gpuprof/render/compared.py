@@ -1,18 +1,15 @@
 """Which figures of a comparison people see first, as grids for terminal and markdown."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-import pyarrow as pa
-
 from gpuprof import units
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.splitting import ORDER
 from gpuprof.metrics import VARIANTS
-from gpuprof.render.cells import cell, clean
+from gpuprof.render.cells import cell, clean, percent, signed_ns
 from gpuprof.render.overview import Grid
 
 Row = dict[str, Any]
@@ -229,13 +226,13 @@ def _split_of_one(baseline: str, judged: Row, rows: Sequence[Row]) -> Grid:
             _part(row["part"]),
             units.format_ns(row["baseline_ns"]),
             units.format_ns(row["candidate_ns"]),
-            _signed(row["difference_ns"]),
-            _percent(row["share"]),
+            signed_ns(row["difference_ns"]),
+            percent(row["share"]),
         )
         for row in rows
     ]
     times = units.format_ns(judged["baseline"]), units.format_ns(judged["candidate"])
-    total = ("Together", *times, _signed(judged["difference"]), "")
+    total = ("Together", *times, signed_ns(judged["difference"]), "")
     header = ("", clean(baseline), clean(judged["variant"]), "Difference", "Share")
     return Grid("", header, (*cells, total))
 
@@ -245,80 +242,12 @@ def _split_of_many(judged: Sequence[Row], rows: Sequence[Row]) -> Grid:
     found = {(row["part"], row["variant"]): row["difference_ns"] for row in rows}
     parts = [part for part in ORDER if any((part, label) in found for label in labels)]
     cells = [
-        (_part(part), *(_signed(found.get((part, label), 0)) for label in labels)) for part in parts
+        (_part(part), *(signed_ns(found.get((part, label), 0)) for label in labels))
+        for part in parts
     ]
-    total = ("Together", *(_signed(row["difference"]) for row in judged))
+    total = ("Together", *(signed_ns(row["difference"]) for row in judged))
     return Grid("", ("", *map(clean, labels)), (*cells, total))
 
 
 def _part(part: str) -> str:
     return _PART_NAMES.get(part, part)
-
-
-def _signed(difference_ns: float | None) -> str:
-    shown = units.format_ns(difference_ns)
-    return f"+{shown}" if difference_ns is not None and difference_ns > 0 else shown
-
-
-def kernel_grids(result: Comparison, most: int | None) -> list[Grid]:
-    """Each candidate's kernels, the largest differences first.
-
-    Args:
-        result: The comparison.
-        most: How many kernels of each candidate to show; None for all.
-    """
-    counts = Counter(result.kernels.column("variant").to_pylist())
-    grids, first = [], 0
-    # Twenty thousand rows are sorted already, and few of them are shown.
-    for label, count in counts.items():
-        own = result.kernels.slice(first, count)
-        title = f"Kernels of {clean(label)} against {clean(result.baseline)}"
-        shown = own.slice(0, most)
-        if len(shown) < count:
-            title += f" ({len(shown)} of {count})"
-        grids.append(_kernels(title, shown))
-        first += count
-    return grids
-
-
-def _kernels(title: str, table: pa.Table) -> Grid:
-    rows = table.to_pylist()
-    has_p = any(row["adjusted_p_value"] is not None for row in rows)
-    has_shape = any(row["grid"] for row in rows)
-    cells = [
-        (
-            _signed(row["difference_ns"]),
-            _percent(row["contribution"]),
-            row["status"],
-            units.format_ns(row["baseline_ns"]),
-            units.format_ns(row["candidate_ns"]),
-            *([_p_value(row["adjusted_p_value"])] if has_p else []),
-            clean(row["name"]),
-            *([f"{_plain(row['grid'])}, {_plain(row['block'])}"] if has_shape else []),
-        )
-        for row in rows
-    ]
-    header = (
-        "Difference",
-        "Of kernels",
-        "",
-        "Baseline",
-        "Candidate",
-        *(["p (adjusted)"] if has_p else []),
-        "Kernel",
-        *(["Grid, block"] if has_shape else []),
-    )
-    return Grid(title, header, tuple(cells), (2, *range(header.index("Kernel"), len(header))))
-
-
-def _plain(shape: str) -> str:
-    """``128x1x1`` as ``128``, as it is written in a launch."""
-    return shape.removesuffix("x1").removesuffix("x1")
-
-
-def _percent(share: float | None) -> str:
-    return units.format_change(None if share is None else 100 * share)
-
-
-def _p_value(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.3g}"

@@ -8,7 +8,8 @@ from typing import Final
 
 from gpuprof.comparisons import Comparison
 from gpuprof.render.cells import clean
-from gpuprof.render.compared import comparison_grids, kernel_grids, short_grid
+from gpuprof.render.compared import comparison_grids, short_grid
+from gpuprof.render.compared_kernels import kernel_grids
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report

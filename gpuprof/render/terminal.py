@@ -11,7 +11,8 @@ from rich.text import Text
 
 from gpuprof.comparisons import Comparison
 from gpuprof.render.cells import clean, folded, shortened
-from gpuprof.render.compared import comparison_grids, kernel_grids
+from gpuprof.render.compared import comparison_grids
+from gpuprof.render.compared_kernels import kernel_grids
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report

@@ -1,0 +1,70 @@
+"""Kernels of a comparison as grids for terminal and markdown."""
+
+from collections import Counter
+
+import pyarrow as pa
+
+from gpuprof import units
+from gpuprof.comparisons import Comparison
+from gpuprof.render.cells import clean, percent, signed_ns
+from gpuprof.render.overview import Grid
+
+
+def kernel_grids(result: Comparison, most: int | None) -> list[Grid]:
+    """Each candidate's kernels, the largest differences first.
+
+    Args:
+        result: The comparison.
+        most: How many kernels of each candidate to show; None for all.
+    """
+    counts = Counter(result.kernels.column("variant").to_pylist())
+    grids, first = [], 0
+    # Twenty thousand rows are sorted already, and few of them are shown.
+    for label, count in counts.items():
+        own = result.kernels.slice(first, count)
+        title = f"Kernels of {clean(label)} against {clean(result.baseline)}"
+        shown = own.slice(0, most)
+        if len(shown) < count:
+            title += f" ({len(shown)} of {count})"
+        grids.append(_kernels(title, shown))
+        first += count
+    return grids
+
+
+def _kernels(title: str, table: pa.Table) -> Grid:
+    rows = table.to_pylist()
+    has_p = any(row["adjusted_p_value"] is not None for row in rows)
+    has_shape = any(row["grid"] for row in rows)
+    cells = [
+        (
+            signed_ns(row["difference_ns"]),
+            percent(row["contribution"]),
+            row["status"],
+            units.format_ns(row["baseline_ns"]),
+            units.format_ns(row["candidate_ns"]),
+            *([_p_value(row["adjusted_p_value"])] if has_p else []),
+            clean(row["name"]),
+            *([f"{_plain(row['grid'])}, {_plain(row['block'])}"] if has_shape else []),
+        )
+        for row in rows
+    ]
+    header = (
+        "Difference",
+        "Of kernels",
+        "",
+        "Baseline",
+        "Candidate",
+        *(["p (adjusted)"] if has_p else []),
+        "Kernel",
+        *(["Grid, block"] if has_shape else []),
+    )
+    return Grid(title, header, tuple(cells), (2, *range(header.index("Kernel"), len(header))))
+
+
+def _plain(shape: str) -> str:
+    """``128x1x1`` as ``128``, as it is written in a launch."""
+    return shape.removesuffix("x1").removesuffix("x1")
+
+
+def _p_value(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.3g}"
