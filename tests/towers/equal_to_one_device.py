@@ -1,4 +1,4 @@
-"""Run by test_towers.py in a process of its own: four logical devices, results as JSON."""
+"""Run by test_towers_model.py in a process of its own: four logical devices, results as JSON."""
 
 import json
 import sys
