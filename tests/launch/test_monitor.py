@@ -47,8 +47,9 @@ def test_the_host_is_sampled_into_the_run_and_epochs_are_known(tmp_path):
     rows = [row for row in summed(profile).to_pylist() if row["device_id"] is None]
 
     assert [row["epoch"] for row in rows] == [None, 0, 1]
-    assert rows[0]["samples"] >= 15
-    assert 5 <= rows[1]["samples"] <= 10
+    # However slow the machine is, each epoch lasts long enough for some of them.
+    assert rows[1]["samples"] >= 1
+    assert rows[1]["samples"] + rows[2]["samples"] <= rows[0]["samples"]
     # One of the cores is busy all the time.
     assert rows[1]["cpu_utilisation"] >= 0.5 / os.cpu_count()
     assert rows[1]["memory_used_bytes"] > 10**8
