@@ -6,6 +6,7 @@ Source: https://github.com/pytorch/kineto, libkineto/src/output_json.cpp.
 """
 
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ from gpuprof.readers.kineto_events import (
     MEMSETS,
     RUNTIME,
     SYNCHRONIZATIONS,
+    Alike,
     Device,
     Event,
     Timed,
@@ -55,6 +57,7 @@ _OF_A_GPU: Final = frozenset({KERNELS, MEMCPYS, MEMSETS, RUNTIME, DRIVER})
 # printed doubles before it counted from baseTimeNanoseconds.
 _EXACT_DOUBLE_US: Final = 2**53 // NS_PER_US
 _DOUBLE_STEP_NS: Final = 250
+_EVENTS_AT_ONCE: Final = 2048
 # Times since 1970 are beyond this; a smaller one counts from the machine's start.
 _UNIX_TIME_NS: Final = 10**18
 
@@ -95,11 +98,14 @@ def read(path: Path) -> Profile:
     chosen = _chosen(trace.traceEvents, categories)
     if not _OF_A_GPU & chosen.keys():
         raise _no_gpu(path, categories)
-    timed = {kind: _timed(path, _events(path, raw)) for kind, raw in chosen.items()}
+    try:
+        timed = {kind: _timed(path, raw) for kind, raw in chosen.items()}
+    except OverflowError as error:
+        raise json_events.too_large(path, error) from error
     sound = {kind: group.rows(_is_sound(group)) for kind, group in timed.items()}
     origin_ns = _origin_ns(path, sound)
     epoch_ns = trace.baseTimeNanoseconds + origin_ns
-    lost = sum(len(timed[kind].events) - len(sound[kind].events) for kind in timed)
+    lost = sum(len(timed[kind].codes) - len(sound[kind].codes) for kind in timed)
     origin = Origin(
         source=path,
         reader=READER.name,
@@ -125,7 +131,7 @@ def _decoded(path: Path, data: bytes) -> tuple[_Trace, list[str]]:
     else:
         events = json_events.decode(path, data, _Categories).traceEvents
         trace = json_events.decode(path, data, _Trace)
-    return trace, [event.cat or "" for event in events]
+    return trace, [sys.intern(event.cat or "") for event in events]
 
 
 def _chosen(
@@ -152,9 +158,30 @@ def _events(path: Path, raw: Sequence[msgspec.Raw]) -> list[Event]:
     return [event for event in events if event.ph == "X"]
 
 
-def _timed(path: Path, events: list[Event]) -> Timed:
-    start_ns = json_events.exact_ns(path, [event.ts for event in events])
-    return Timed(events, start_ns, json_events.exact_ns(path, [event.dur for event in events]))
+def _timed(path: Path, raw: Sequence[msgspec.Raw]) -> Timed:
+    """Events of one kind, decoded some at a time: each takes more memory than its text."""
+    alike = Alike()
+    found = [
+        _window(path, _events(path, raw[begin : begin + _EVENTS_AT_ONCE]), alike)
+        for begin in range(0, len(raw), _EVENTS_AT_ONCE)
+    ]
+    parts = [(w.codes, w.start_ns, w.duration_ns, w.correlation_id) for w in found]
+    codes, starts, durations, ids = map(np.concatenate, zip(*parts, strict=True))
+    has_fractions = any(window.has_fractions for window in found)
+    return Timed(alike.events, codes, starts, durations, ids, has_fractions)
+
+
+def _window(path: Path, events: Sequence[Event], alike: Alike) -> Timed:
+    starts = [event.ts for event in events]
+    ids = (-1 if e.args.correlation is None else e.args.correlation for e in events)
+    return Timed(
+        alike.events,
+        alike.codes(events),
+        json_events.exact_ns(path, starts),
+        json_events.exact_ns(path, [event.dur for event in events]),
+        np.fromiter(ids, np.int64, len(events)),
+        json_events.has_fractions(starts),
+    )
 
 
 def _is_sound(group: Timed) -> npt.NDArray[np.bool_]:
@@ -163,7 +190,7 @@ def _is_sound(group: Timed) -> npt.NDArray[np.bool_]:
 
 
 def _origin_ns(path: Path, groups: Mapping[str, Timed]) -> int:
-    starts = [int(group.start_ns.min()) for group in groups.values() if group.events]
+    starts = [int(group.start_ns.min()) for group in groups.values() if group.codes.size]
     if not starts:
         msg = f"{path}: no event of the GPU has a valid time"
         raise CorruptFileError(msg, json_events.EDITED)
@@ -171,9 +198,9 @@ def _origin_ns(path: Path, groups: Mapping[str, Timed]) -> int:
 
 
 def _resolution_ns(groups: Mapping[str, Timed]) -> int:
-    if not any(json_events.has_fractions([e.ts for e in g.events]) for g in groups.values()):
+    if not any(group.has_fractions for group in groups.values()):
         return NS_PER_US
-    last_ns = max(int(group.start_ns.max()) for group in groups.values() if group.events)
+    last_ns = max(int(group.start_ns.max()) for group in groups.values() if group.codes.size)
     return 1 if last_ns < _EXACT_DOUBLE_US * NS_PER_US else _DOUBLE_STEP_NS
 
 

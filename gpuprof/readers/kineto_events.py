@@ -1,7 +1,8 @@
 """What is read of a PyTorch trace's events: the fields by name, and their exact times."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -11,6 +12,7 @@ from gpuprof import schema
 from gpuprof.readers.json_events import Integers
 
 KERNELS, MEMCPYS, MEMSETS = schema.KERNELS.name, schema.MEMCPYS.name, schema.MEMSETS.name
+_NO_TIME: Final = msgspec.Raw(b"null")
 RUNTIME, DRIVER = "runtime", "driver"
 ANNOTATIONS, SYNCHRONIZATIONS = "annotations", schema.SYNCHRONIZATIONS.name
 
@@ -21,7 +23,6 @@ class Arguments(msgspec.Struct, gc=False):
     device: int | None = None
     context: int | None = None
     stream: int | None = None
-    correlation: int | None = None
     bytes: int | None = None
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
@@ -37,6 +38,8 @@ class Arguments(msgspec.Struct, gc=False):
     group_size: int | None = msgspec.field(default=None, name="Group size")
     group: str | None = msgspec.field(default=None, name="Process Group Name")
     dtype: str | None = None
+    # The last one, since all others together tell which events are alike.
+    correlation: int | None = None
 
 
 class Device(msgspec.Struct, rename="camel"):
@@ -63,20 +66,69 @@ class Event(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True)
 class Timed:
-    """Events of one kind with their exact times."""
+    """Events of one kind, those that are alike but for times and correlation held once.
+
+    Args:
+        events: The different ones, without their times.
+        codes: Each event's place among them.
+        start_ns: Each event's start.
+        duration_ns: Each event's duration.
+        correlation_id: Each event's correlation; -1 where it has none.
+        has_fractions: Whether any start was printed with parts of a microsecond.
+    """
 
     events: list[Event]
+    codes: Integers
     start_ns: Integers
     duration_ns: Integers
+    correlation_id: Integers
+    has_fractions: bool = False
 
     def rows(self, keep: npt.NDArray[np.bool_]) -> "Timed":
         """Those that are to be kept."""
-        events = [event for event, kept in zip(self.events, keep, strict=True) if kept]
-        return Timed(events, self.start_ns[keep], self.duration_ns[keep])
+        return replace(
+            self,
+            codes=self.codes[keep],
+            start_ns=self.start_ns[keep],
+            duration_ns=self.duration_ns[keep],
+            correlation_id=self.correlation_id[keep],
+        )
 
     def since(self, origin_ns: int) -> "Timed":
         """The same with starts that count from an origin."""
         return replace(self, start_ns=self.start_ns - origin_ns)
 
+    def followed_by(self, other: "Timed") -> "Timed":
+        """These events and then those of another kind."""
+        return Timed(
+            self.events + other.events,
+            np.concatenate([self.codes, other.codes + len(self.events)]),
+            np.concatenate([self.start_ns, other.start_ns]),
+            np.concatenate([self.duration_ns, other.duration_ns]),
+            np.concatenate([self.correlation_id, other.correlation_id]),
+            self.has_fractions or other.has_fractions,
+        )
 
-NOTHING: Final = Timed([], np.array([], np.int64), np.array([], np.int64))
+
+_NONE: Final = np.array([], np.int64)
+NOTHING: Final = Timed([], _NONE, _NONE, _NONE, _NONE)
+
+
+class Alike:
+    """The different events of one kind as they are met, each held once."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[Any, ...], int] = {}
+        self.events: list[Event] = []
+
+    def codes(self, events: Sequence[Event]) -> Integers:
+        """Each event's place among the different ones."""
+        return np.fromiter(map(self._code, events), np.int64, len(events))
+
+    def _code(self, event: Event) -> int:
+        said = msgspec.structs.astuple(event.args)[:-1]
+        code = self._codes.setdefault((event.name, event.pid, event.tid, said), len(self.events))
+        if code == len(self.events):
+            # A raw time would keep the text that it is a part of.
+            self.events.append(msgspec.structs.replace(event, ts=_NO_TIME, dur=_NO_TIME))
+        return code

@@ -26,6 +26,7 @@ from gpuprof.readers.kineto_events import (
     Event,
     Timed,
 )
+from gpuprof.readers.narrow import column, narrowed
 
 # ROCm's older tracer prints operations of its own in place of CUPTI's kinds.
 ROCM_MEMCPY_KINDS: Final = {
@@ -58,12 +59,12 @@ def tables(
     """All tables; those that CUPTI fills by default are there even when nothing happened."""
     process_id = _process_id(groups)
     kernels = groups.get(KERNELS, NOTHING)
-    calls = [_api_calls(groups.get(api, NOTHING), api) for api in (RUNTIME, DRIVER)]
+    calls = (groups.get(RUNTIME, NOTHING), groups.get(DRIVER, NOTHING))
     made = {
         KERNELS: _kernels(kernels, process_id),
         MEMCPYS: _memcpys(groups.get(MEMCPYS, NOTHING), process_id),
         MEMSETS: _memsets(groups.get(MEMSETS, NOTHING), process_id),
-        schema.API_CALLS.name: pa.concat_tables(calls),
+        schema.API_CALLS.name: _api_calls(*calls),
         schema.NVTX_RANGES.name: _annotations(groups.get(ANNOTATIONS, NOTHING)),
     }
     # These two are there only where the user asked for them, and in newer versions.
@@ -81,8 +82,8 @@ def tables(
 def _process_id(groups: Mapping[str, Timed]) -> int | None:
     """The traced process; a GPU event's own pid is the number of its device."""
     for kind in (RUNTIME, DRIVER, ANNOTATIONS):
-        for event in groups[kind].events if kind in groups else ():
-            return _number(event.pid)
+        for code in groups[kind].codes[:1] if kind in groups else ():
+            return _number(groups[kind].events[code].pid)
     return None
 
 
@@ -97,15 +98,19 @@ def _times(group: Timed) -> dict[str, Any]:
     return {"start_ns": group.start_ns, "end_ns": group.start_ns + group.duration_ns}
 
 
+def _correlated(group: Timed) -> dict[str, Any]:
+    ids = narrowed(group.correlation_id)
+    return {**_times(group), "correlation_id": column(ids, ids >= 0)}
+
+
 def _place(group: Timed, process_id: int | None) -> dict[str, Any]:
     arguments = [event.args for event in group.events]
     return {
-        **_times(group),
+        **_correlated(group),
         "device_id": [_device_id(event) for event in group.events],
         "context_id": [a.in_context if a.context is None else a.context for a in arguments],
         "stream_id": [None if a.stream in (-1, _INVALID) else a.stream for a in arguments],
-        "process_id": pa.array([process_id] * len(arguments), pa.int64()),
-        "correlation_id": [a.correlation for a in arguments],
+        "process_id": [process_id] * len(arguments),
     }
 
 
@@ -115,11 +120,16 @@ def _device_id(event: Event) -> int | None:
     return _number(event.pid) if known is None else known
 
 
-def _conform(table: schema.Schema, columns: Mapping[str, Any]) -> pa.Table:
+def _narrow(table: schema.Schema, group: Timed, columns: Mapping[str, Any]) -> pa.Table:
+    """A table of columns of all events, and of lists of what the different events say."""
+    codes = pa.array(narrowed(group.codes))
     arrays = {
-        name: pa.array(values, table.arrow.field(name).type) for name, values in columns.items()
+        name: pa.DictionaryArray.from_arrays(codes, pa.array(values, table.arrow.field(name).type))
+        if isinstance(values, list)
+        else pa.array(values)
+        for name, values in columns.items()
     }
-    return table.conform(pa.table(arrays))
+    return table.narrow(pa.table(arrays))
 
 
 def _kernels(group: Timed, process_id: int | None) -> pa.Table:
@@ -133,7 +143,7 @@ def _kernels(group: Timed, process_id: int | None) -> pa.Table:
     for axis, letter in enumerate("xyz"):
         columns[f"grid_{letter}"] = [a.grid and a.grid[axis] for a in arguments]
         columns[f"block_{letter}"] = [a.block and a.block[axis] for a in arguments]
-    return _conform(schema.KERNELS, columns)
+    return _narrow(schema.KERNELS, group, columns)
 
 
 def _memcpys(group: Timed, process_id: int | None) -> pa.Table:
@@ -153,7 +163,7 @@ def _memcpys(group: Timed, process_id: int | None) -> pa.Table:
         "dst_device_id": [target for _, target in ends],
         "path": [_path(*part) for part in parts],
     }
-    return _conform(schema.MEMCPYS, columns)
+    return _narrow(schema.MEMCPYS, group, columns)
 
 
 def _memcpy_parts(name: str) -> tuple[str, str | None, str | None]:
@@ -194,20 +204,20 @@ def _memsets(group: Timed, process_id: int | None) -> pa.Table:
         "bytes": [event.args.bytes for event in group.events],
         "memory_kind": [_memory_kind(match[1] if match else None) for match in kinds],
     }
-    return _conform(schema.MEMSETS, columns)
+    return _narrow(schema.MEMSETS, group, columns)
 
 
-def _api_calls(group: Timed, api: str) -> pa.Table:
-    events = group.events
+def _api_calls(runtime: Timed, driver: Timed) -> pa.Table:
+    group = runtime.followed_by(driver)
+    apis = [RUNTIME] * len(runtime.events) + [DRIVER] * len(driver.events)
     columns = {
-        **_times(group),
-        "api": [api] * len(events),
-        "name": [event.name for event in events],
-        "process_id": [_number(event.pid) for event in events],
-        "thread_id": [_number(event.tid) for event in events],
-        "correlation_id": [event.args.correlation for event in events],
+        **_correlated(group),
+        "api": apis,
+        "name": [event.name for event in group.events],
+        "process_id": [_number(event.pid) for event in group.events],
+        "thread_id": [_number(event.tid) for event in group.events],
     }
-    return _conform(schema.API_CALLS, columns)
+    return _narrow(schema.API_CALLS, group, columns)
 
 
 def _annotations(group: Timed) -> pa.Table:
@@ -220,17 +230,18 @@ def _annotations(group: Timed) -> pa.Table:
         "process_id": [_number(event.pid) for event in events],
         "thread_id": [_number(event.tid) for event in events],
     }
-    return _conform(schema.NVTX_RANGES, columns)
+    return _narrow(schema.NVTX_RANGES, group, columns)
 
 
 def _synchronizations(group: Timed, process_id: int | None) -> pa.Table:
     kinds = [SYNC_KINDS.get(event.name) for event in group.events]
     columns = {**_place(group, process_id), "sync_kind": kinds}
-    return _conform(schema.SYNCHRONIZATIONS, columns)
+    return _narrow(schema.SYNCHRONIZATIONS, group, columns)
 
 
 def _collectives(group: Timed, process_id: int | None) -> pa.Table:
-    named = group.rows(np.array([e.args.collective is not None for e in group.events], np.bool_))
+    is_named = np.array([e.args.collective is not None for e in group.events], np.bool_)
+    named = group.rows(is_named[group.codes])
     arguments = [event.args for event in named.events]
     columns = {
         **_place(named, process_id),
@@ -242,7 +253,7 @@ def _collectives(group: Timed, process_id: int | None) -> pa.Table:
         "group_size": [a.group_size for a in arguments],
         "process_group": [a.group for a in arguments],
     }
-    return _conform(schema.COLLECTIVES, columns)
+    return _narrow(schema.COLLECTIVES, named, columns)
 
 
 def _message_bytes(elements: int | None, dtype: str | None) -> int | None:

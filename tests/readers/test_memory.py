@@ -120,6 +120,24 @@ def _nsys_json(size):
     return _repeated("[\n", (row,), size).rstrip(b",\n") + b"\n]\n"
 
 
+def _kineto(size):
+    """Kernels and their launches, as indented as PyTorch writes them."""
+    where = {"device": 0, "context": 1, "stream": 7, "grid": [128, 1, 1], "block": [128, 1, 1]}
+
+    def event(number, category, name, **args):
+        times = {"ts": 1_700_000_000_000_000 + 3 * number, "dur": 1 + number % 999 / 1000}
+        said = {"ph": "X", "cat": category, "name": name, "pid": 77, "tid": 78, **times}
+        args = {"External id": number, "correlation": number, **args}
+        return json.dumps({**said, "args": args}, indent=2) + ",\n"
+
+    rows = (
+        lambda n: event(n, "kernel", f"void layer_{n % 97}<float>(float*)", **where),
+        lambda n: event(n, "cuda_runtime", "cudaLaunchKernel", cbid=211),
+    )
+    events = _repeated('{"schemaVersion": 1, "traceEvents": [\n', rows, size)
+    return events.rstrip(b",\n") + b"\n]}\n"
+
+
 def _xplane(size):
     names = {1: b"correlation_id", 2: b"kernel_details", 3: b"regs:38 grid:160,1,1", 4: b"pct"}
     kinds = {number: b"void layer_%d<float>(float*)" % number for number in range(1, 98)}
@@ -155,6 +173,7 @@ def _xplane(size):
         pytest.param(_nsys_columns, ".txt", id="nsys-trace-columns"),
         pytest.param(_nsys_box, ".txt", id="nsys-trace-table"),
         pytest.param(_nsys_json, ".json", id="nsys-trace-json"),
+        pytest.param(_kineto, ".json", id="kineto"),
         pytest.param(_xplane, ".xplane.pb", id="xplane"),
     ],
 )
