@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nsys_export
 import pytest
 import test_nsys_stats as stats
 import test_nvprof_trace as nvprof
@@ -20,18 +21,21 @@ pytestmark = pytest.mark.skipif(
 
 SIZE = 24_000_000
 # The peak that getrusage tells of a process begins with what its parent held.
+SUM = "SELECT name, count(*), sum(end_ns - start_ns) FROM kernels GROUP BY name"
 READ = """
 import re, sys
 import gpuprof
 profile = gpuprof.read_profile(sys.argv[1])
 assert any(table in profile.sources for table in ("kernels", "activity_summary"))
+if len(sys.argv) > 2:
+    assert profile.query(sys.argv[2]).num_rows == 1
 print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024)
 """
 
 
-def _peak_bytes(path):
+def _peak_bytes(path, *asked):
     done = subprocess.run(
-        [sys.executable, "-c", READ, str(path)],
+        [sys.executable, "-c", READ, str(path), *asked],
         capture_output=True,
         check=True,
         text=True,
@@ -161,6 +165,20 @@ def _xplane(size):
             field(at, entry(key, field(1, key) + field(2, text))) for key, text in texts.items()
         )
     return field(1, plane)
+
+
+def _nsys_sqlite(path, size):
+    kernels = [nsys_export.kernel(9 * n, 9 * n + 5, correlationId=n) for n in range(size // 40)]
+    nsys_export.write(path, {nsys_export.KERNEL: kernels})
+
+
+def test_an_export_is_summed_up_in_twice_its_size(tmp_path):
+    small, large = tmp_path / "small.sqlite", tmp_path / "large.sqlite"
+    _nsys_sqlite(small, 120)
+    _nsys_sqlite(large, SIZE)
+
+    assert large.stat().st_size > SIZE / 2
+    assert _peak_bytes(large, SUM) - _peak_bytes(small, SUM) <= 2 * large.stat().st_size
 
 
 @pytest.mark.parametrize(
