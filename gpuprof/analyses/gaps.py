@@ -28,18 +28,20 @@ GAPS: Final = Schema(
         "host_call": Column(
             TEXT, "", "API call of that process that took most of the pause; null for none."
         ),
-        "host_call_ns": Column(INT, "ns", "How much of it."),
+        "host_call_ns": Column(INT, "ns", "How much of it, of all threads together."),
         "nvtx_range": Column(
             TEXT, "", "Innermost NVTX range around the launching call; null where unknown."
         ),
     },
 )
 
-# What begins when a pause ends; a peer copy may end one on either of its devices.
+# What begins when a pause ends; a peer copy may end one on either of its devices, a staged half
+# on its own alone.
 _ON_DEVICE: Final = "a.start_ns = g.end_ns AND a.device_id IS NOT DISTINCT FROM g.device_id"
 _AT_ONE_END: Final = (
     "a.start_ns = g.end_ns AND (a.device_id IS NOT DISTINCT FROM g.device_id"
-    " OR g.device_id IN (a.src_device_id, a.dst_device_id))"
+    " OR (g.device_id IN (a.src_device_id, a.dst_device_id)"
+    " AND a.path IS DISTINCT FROM 'staged'))"
 )
 _ENDERS: Final = {
     "kernels": ("a.name", _ON_DEVICE),
@@ -53,14 +55,22 @@ _LAUNCHED: Final = """
             arg_min(thread_id, start_ns) AS thread_id
         FROM whole.api_calls SEMI JOIN enders USING (correlation_id) GROUP BY ALL) c
         ON c.correlation_id = e.correlation_id AND c.process_id IS NOT DISTINCT FROM e.process_id"""
+# Of threads that are in the same call at once, each instant counts once.
 _HOST_CALLS: Final = """
-    SELECT number, name, CAST(sum(least(c.end_ns, e.end_ns) - greatest(c.start_ns, e.start_ns))
-        AS BIGINT) AS overlap_ns
-    FROM whole.api_calls c JOIN enders e ON c.start_ns < e.end_ns AND c.end_ns > e.start_ns
-        AND c.process_id IS NOT DISTINCT FROM e.process_id
+    SELECT number, name, CAST(sum(greatest(until_ns - greatest(from_ns, reach_ns), 0)) AS BIGINT)
+        AS overlap_ns
+    FROM (
+        SELECT *, max(until_ns) OVER (PARTITION BY number, name ORDER BY from_ns
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reach_ns
+        FROM (
+            SELECT number, name, greatest(c.start_ns, e.start_ns) AS from_ns,
+                least(c.end_ns, e.end_ns) AS until_ns
+            FROM whole.api_calls c JOIN enders e ON c.start_ns < e.end_ns
+                AND c.end_ns > e.start_ns AND c.end_ns > c.start_ns
+                AND c.process_id IS NOT DISTINCT FROM e.process_id))
     GROUP BY number, name"""
 _RANGES: Final = """
-    SELECT number, arg_max(r.text, r.start_ns) AS text
+    SELECT number, arg_max(r.text, (r.start_ns, -r.end_ns)) AS text
     FROM whole.nvtx_ranges r JOIN launched l ON r.start_ns <= l.launch_ns AND r.end_ns > l.launch_ns
         AND r.process_id IS NOT DISTINCT FROM l.process_id
         AND r.thread_id IS NOT DISTINCT FROM l.thread_id

@@ -1,7 +1,14 @@
 """Parts of a program that take turns on two devices."""
 
+from collections import defaultdict
+from itertools import chain, pairwise
+
 import pytest
 from drawing import draw
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import instants
+from strategies import rows as drawn
 
 from gpuprof.analyses.alternation import ALTERNATION, alternation
 
@@ -100,3 +107,76 @@ def test_a_tower_whose_forward_pass_goes_both_ways_alternates():
             "place all of user on one device",
         )
     ]
+
+
+def there_and_back(pair):
+    """Two copies in opposite directions, and the first again."""
+    there, back = pair
+    return there, (*back[:2], there[2][::-1], *back[3:]), there
+
+
+MOVED = st.tuples(
+    st.integers(0, 8),
+    st.integers(0, 8),
+    st.sampled_from([(0, 1), (1, 0), (0, 1), (1, 0), (1, 2), (2, 1), (-1, 0), (1, -1)]),
+    st.sampled_from([None, 8, 8, 8]),
+    st.sampled_from([None, "a", "a", "b", "b"]),
+)
+# Chance alone seldom goes there and back often enough.
+MOVES = st.lists(
+    st.one_of(st.tuples(MOVED), st.tuples(MOVED, MOVED).map(there_and_back)), max_size=7
+)
+
+
+def turns(copies, kernels):
+    """Turns as a walk over the copies between each two devices finds them."""
+    found = defaultdict(list)
+    for devices in ({0, 1}, {1, 2}):
+        mine = [copy for copy in copies if set(copy[2]) == devices]
+        for there, back in pairwise(mine):
+            stay = set(range(there[1], back[0]))
+            works = instants([k for k in kernels if k[2]["device_id"] == there[2][1]]) & stay
+            if there[2] == back[2][::-1] and works and None not in {there[4], back[4]}:
+                found[there[2], there[4], back[4]].append(there)
+    return {key: some for key, some in found.items() if len(some) > 1 and key[1] != key[2]}
+
+
+def moved(start, end, way, size, number):
+    """The row of a copy; -1 is the host."""
+    src, dst = (None if end < 0 else end for end in way)
+    kind = "HtoD" if src is None else "DtoH" if dst is None else "PtoP"
+    ends = {"src_device_id": src, "dst_device_id": dst, "device_id": max(way)}
+    return (start, end, ends | {"memcpy_kind": kind, "bytes": size, "correlation_id": number})
+
+
+@settings(max_examples=40)
+@given(
+    MOVES,
+    drawn({"device_id": st.sampled_from([0, 1, 2])}, latest=90, longest=20, max_size=6),
+)
+def test_turns_are_those_of_a_walk_from_copy_to_copy(moves, kernels):
+    copies, at = [], 0
+    for pause, length, *rest in chain.from_iterable(moves):
+        at += pause + 1
+        copies.append((at, at + length, *rest))
+    profile = draw(
+        kernels=kernels,
+        memcpys=[moved(*copy[:4], number) for number, copy in enumerate(copies)],
+        api_calls=[(10 * n, 10 * n + 1, {"correlation_id": n}) for n in range(len(copies))],
+        nvtx_ranges=[
+            (10 * n, 10 * n + 5, {"text": copy[4]}) for n, copy in enumerate(copies) if copy[4]
+        ],
+    )
+
+    assert set(rows(profile)) == {
+        (
+            f"device {src}",
+            f"device {dst}",
+            out,
+            home,
+            len(some),
+            sum(copy[1] - copy[0] for copy in some),
+            None if None in {copy[3] for copy in some} else sum(copy[3] for copy in some),
+        )
+        for ((src, dst), out, home), some in turns(copies, kernels).items()
+    }

@@ -115,6 +115,17 @@ def test_a_peer_copy_ends_the_pause_of_either_end():
     assert (row["device_id"], row["ended_by"]) == (1, "[CUDA memcpy PtoP]")
 
 
+def test_a_staged_half_ends_the_pause_of_its_own_device_alone():
+    half = {"src_device_id": 0, "dst_device_id": 1, "path": "staged", "memcpy_kind": "DtoH"}
+    profile = draw(kernels=[(0, 10, ON_1), (30, 40, ON_1)], memcpys=[(0, 1), (30, 40, half)])
+
+    found = {row["device_id"]: row["ended_by"] for row in gaps(profile).to_pylist()}
+    assert found == {0: "[CUDA memcpy DtoH]", 1: "matmul"}
+    alone = draw(memsets=[(0, 10, ON_1), (30, 40, ON_1)], memcpys=[(0, 1), (30, 40, half)])
+    found = {row["device_id"]: row["ended_by"] for row in gaps(alone).to_pylist()}
+    assert found == {0: "[CUDA memcpy DtoH]", 1: "[CUDA memset]"}
+
+
 def test_a_pause_ends_with_what_starts_at_its_end_and_nothing_else():
     profile = draw(
         kernels=[(0, 10)],
@@ -144,6 +155,27 @@ def test_a_pause_counts_calls_of_its_own_process_and_time():
 
     names = ("launch_ns", "host_call", "host_call_ns", "nvtx_range")
     assert [row[n] for n in names] == [55, "cudaMalloc", 10, "opens with the call"]
+
+
+def test_threads_that_wait_at_once_wait_no_longer_than_the_pause():
+    waits = {"name": "cudaStreamSynchronize"}
+    profile = draw(
+        kernels=[(0, 10), (60, 70)],
+        api_calls=[(12, 50, waits | {"thread_id": 1}), (12, 58, waits | {"thread_id": 2})],
+    )
+
+    row = first(gaps(profile))
+    assert (row["host_call"], row["host_call_ns"]) == ("cudaStreamSynchronize", 46)
+
+
+def test_of_ranges_that_open_at_once_the_shorter_is_the_inner_one():
+    profile = draw(
+        kernels=[(0, 10), (60, 70, {"correlation_id": 5})],
+        api_calls=[(55, 56, {"correlation_id": 5})],
+        nvtx_ranges=[(50, 58, {"text": "inner"}), (50, 80, {"text": "outer"})],
+    )
+
+    assert first(gaps(profile))["nvtx_range"] == "inner"
 
 
 def test_the_range_of_a_pause_is_of_the_thread_that_launched_what_ended_it():

@@ -1,6 +1,11 @@
 """Copies there and straight back."""
 
+from itertools import chain
+from statistics import median
+
 from drawing import draw
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpuprof.analyses.ping_pong import PING_PONG, ping_pong
 
@@ -78,3 +83,86 @@ def test_ranges_at_both_ends_are_named():
     )
 
     assert rows(profile, "there_range", "back_range") == [("layer 1", "layer 2")]
+
+
+MEMORIES = {"HtoD": ("host", 0), "DtoH": (0, "host"), "there": (0, 1), "back": (1, 0)}
+KINDS = {"there": peer(0, 0, 1)[2], "back": peer(0, 1, 0)[2]}
+WAY_BACK = {"HtoD": "DtoH", "DtoH": "HtoD", "there": "back", "back": "there"}
+
+
+def there_and_back(pair):
+    """Two copies of one size in opposite directions, and the first again."""
+    there, back = pair
+    return there, (*back[:2], WAY_BACK[there[2]], there[3], back[4]), there
+
+
+MOVED = st.tuples(
+    st.integers(0, 8),
+    st.integers(0, 8),
+    st.sampled_from([*MEMORIES, "there", "back"]),
+    st.sampled_from([KIB, KIB, KIB, KIB, KIB, KIB - 1, 2 * KIB]),
+    st.sampled_from([None, "a", "b"]),
+)
+# Chance alone seldom goes there and back often enough.
+MOVES = st.lists(
+    st.one_of(st.tuples(MOVED), st.tuples(MOVED, MOVED).map(there_and_back)), max_size=7
+)
+
+
+def taken_in_turn(copies):
+    """Pairs as a walk finds them: a copy, and the next one between its two memories."""
+    found = {}
+    for memories in ({"host", 0}, {0, 1}):
+        left = [c for c in copies if set(MEMORIES[c[2]]) == memories and c[3] >= KIB]
+        while len(left) > 1:
+            there, back = left[:2]
+            is_pair = there[3] == back[3] and there[2] != back[2] and back[0] >= there[1]
+            if is_pair:
+                found.setdefault((*MEMORIES[there[2]], there[3]), []).append((there, back))
+            left = left[2 if is_pair else 1 :]
+    return {key: pairs for key, pairs in found.items() if len(pairs) > 1}
+
+
+def most(texts):
+    known = sorted(text for text in texts if text is not None)
+    return max(known, key=known.count, default=None)
+
+
+@settings(max_examples=40)
+@given(MOVES)
+def test_pairs_are_those_of_a_walk_from_copy_to_copy(moves):
+    copies, at = [], 0
+    for pause, length, way, size, text in chain.from_iterable(moves):
+        at += pause + 1
+        copies.append((at, at + length, way, size, text))
+    profile = draw(
+        memcpys=[
+            (
+                start,
+                end,
+                KINDS.get(way, {"memcpy_kind": way}) | {"bytes": size, "correlation_id": n},
+            )
+            for n, (start, end, way, size, _) in enumerate(copies)
+        ],
+        api_calls=[(10 * n, 10 * n + 1, {"correlation_id": n}) for n in range(len(copies))],
+        nvtx_ranges=[
+            (10 * n, 10 * n + 5, {"text": copy[4]}) for n, copy in enumerate(copies) if copy[4]
+        ],
+    )
+
+    names = ("src", "dst", "copy_bytes", "pairs", "total_ns", "median_stay_ns")
+    assert sorted(rows(profile, *names, "there_range", "back_range"), key=str) == sorted(
+        (
+            (
+                *(end if end == "host" else f"device {end}" for end in (src, dst)),
+                size,
+                len(pairs),
+                sum(c[1] - c[0] for pair in pairs for c in pair),
+                median(back[0] - there[1] for there, back in pairs),
+                most(there[4] for there, _ in pairs),
+                most(back[4] for _, back in pairs),
+            )
+            for (src, dst, size), pairs in taken_in_turn(copies).items()
+        ),
+        key=str,
+    )

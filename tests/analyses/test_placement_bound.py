@@ -1,8 +1,13 @@
 """What cheaper peer copies could win at most."""
 
 from drawing import draw
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import MOVES, ends_of, instants, is_transfer
+from strategies import rows as rows_of
 
 from gpuprof.analyses.placement_bound import PLACEMENT_BOUND, placement_bound
+from gpuprof.analyses.step_windows import step_windows
 from gpuprof.profile import Part
 
 PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}
@@ -87,3 +92,98 @@ def test_each_step_has_its_own_bound():
         (0, 50, 5, 45),
         (1, 35, 30, 5),
     ]
+
+
+DEVICES = st.sampled_from([0, 1])
+
+
+def waits(device, kernels, memcpys):
+    """The instants at which peer copies run on a device, and those at which nothing else does."""
+    mine = [row for row in memcpys if device in ends_of(row[2]) and is_transfer(row[2])]
+    is_peer = [None not in (row[2]["src_device_id"], row[2]["dst_device_id"]) for row in mine]
+    peer = instants([row for row, flag in zip(mine, is_peer, strict=True) if flag])
+    others = instants([row for row, flag in zip(mine, is_peer, strict=True) if not flag])
+    running = instants([row for row in kernels if row[2]["device_id"] == device])
+    return peer, peer - running - others
+
+
+def check(row, peer, exposed):
+    """The bounds of a row follow from the two sets of instants."""
+    measured, busy, alone = row["measured_ns"], len(peer), len(exposed)
+    assert (row["peer_busy_ns"], row["peer_exposed_ns"]) == (busy, alone)
+    assert row["if_free_ns"] == measured - alone
+    assert row["if_hidden_ns"] == max(measured - alone, busy)
+    assert row["if_none_hidden_ns"] == measured - alone + busy
+    assert row["gain_if_free_share"] == (alone / measured if measured else None)
+
+
+@settings(max_examples=40)
+@given(rows_of({"device_id": DEVICES}), rows_of(MOVES), st.sampled_from([None, (20, 60)]))
+def test_bounds_of_a_recording_are_those_of_its_instants(kernels, memcpys, window):
+    # No name occurs often enough to be taken for a step.
+    named = [(s, e, k | {"name": f"kernel {n}"}) for n, (s, e, k) in enumerate(kernels)]
+    profile = draw(kernels=named, memcpys=memcpys)
+    seen = profile if window is None else profile.restricted(Part((window,)))
+    within = set(range(100)) if window is None else set(range(*window))
+    spans = {}
+    for device in (0, 1):
+        mine = [row for row in kernels if row[2]["device_id"] == device]
+        mine += [row for row in memcpys if device in ends_of(row[2])]
+        if mine:
+            spans[device] = within & set(range(min(r[0] for r in mine), max(r[1] for r in mine)))
+    # Of a part, devices that did nothing in it are not asked.
+    asked = {device: span for device, span in spans.items() if window is None or span}
+    found = placement_bound(seen).to_pylist()
+
+    assert len(found) == bool(asked)
+    for row in found:
+        each = {
+            device: tuple(part & asked[device] for part in waits(device, kernels, memcpys))
+            for device in asked
+        }
+        peer, exposed = each[row["device_id"]]
+        assert row["measured_ns"] == len(asked[row["device_id"]])
+        assert len(exposed) == max(len(alone) for _, alone in each.values())
+        check(row, peer, exposed)
+
+
+STEP = 40
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(rows_of({"device_id": DEVICES}, STEP, min_size=1, max_size=3), min_size=2, max_size=4),
+    rows_of(MOVES, 4 * STEP),
+)
+def test_bounds_of_steps_are_those_of_the_instants_in_them(steps, memcpys):
+    # Each step's kernels, launched in its range, start in its own forty ns.
+    shifted = [
+        [(s + n * STEP, e + n * STEP, kernel) for s, e, kernel in kernels]
+        for n, kernels in enumerate(steps)
+    ]
+    kernels = [
+        (s, e, kernel | {"name": f"kernel {n}.{i}", "correlation_id": n})
+        for n, some in enumerate(shifted)
+        for i, (s, e, kernel) in enumerate(some)
+    ]
+    profile = draw(
+        kernels=kernels,
+        memcpys=memcpys,
+        api_calls=[(n * STEP, n * STEP, {"correlation_id": n}) for n in range(len(steps))],
+        nvtx_ranges=[(n * STEP, n * STEP + 10, {"text": f"step {n}"}) for n in range(len(steps))],
+    )
+    [series] = step_windows(profile)
+    windows = list(zip(series.start_ns.tolist(), series.end_ns.tolist(), strict=True))
+    found = placement_bound(profile).to_pylist()
+
+    assert [row["step"] for row in found] == list(range(len(steps)))
+    for row, (start, end) in zip(found, windows, strict=True):
+        inside = set(range(start, end))
+        each = {
+            device: tuple(part & inside for part in waits(device, kernels, memcpys))
+            for device in series.devices
+        }
+        peer, exposed = each[row["device_id"]]
+        assert row["measured_ns"] == end - start
+        assert len(exposed) == max(len(alone) for _, alone in each.values())
+        check(row, peer, exposed)
