@@ -1,7 +1,15 @@
 """Transfers by kind, memory kind and path."""
 
+from collections import defaultdict
+from statistics import mean, median
+
+import numpy as np
 import pytest
 from drawing import draw
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import MOVES, PROCESSES, is_transfer
+from strategies import rows as drawn
 
 from gpuprof.analyses.transfers import TRANSFERS, transfers
 
@@ -138,3 +146,73 @@ def test_one_correlation_id_in_two_processes_is_two_calls():
     copies = [(2, 5, PAGEABLE | {"correlation_id": 2, "process_id": p}) for p in (100, 200)]
 
     assert rows(draw(memcpys=copies, api_calls=CALLS), "calls", "pageable_async_calls") == [(2, 1)]
+
+
+ENDS = {"HtoD": "host to device", "DtoH": "device to host", "UVM_DtoH": "device to host"}
+KINDS = st.sampled_from(["pageable", "pinned", None])
+SIZES = st.sampled_from([None, 0, 8, 8, 100])
+NUMBERS = {"process_id": PROCESSES, "correlation_id": st.sampled_from([None, 1, 2])}
+# The halves of staged copies, which make one copy, are drawn by hand above.
+WHOLE = MOVES.filter(lambda move: move["path"] != "staged")
+COPIES = drawn(
+    st.builds(
+        lambda a, b: a | b,
+        WHOLE,
+        st.fixed_dictionaries(
+            {"src_memory_kind": KINDS, "dst_memory_kind": st.sampled_from(["device", "pageable"])}
+            | {"bytes": SIZES}
+            | NUMBERS
+        ),
+    ),
+    max_size=12,
+)
+API = st.sampled_from(["cudaMemcpyAsync", "cuMemcpyHtoDAsync_v2", "cudaMemcpy"])
+FIGURES = ("calls", "total_ns", "mean_ns", "median_ns", "p95_ns", "max_ns", "bytes")
+
+
+def summed(copies, calls):
+    """Each copy's duration, size, and whether it is pageable and asynchronous, by kind."""
+    asynchronous = {
+        (call["process_id"], call["correlation_id"])
+        for _, _, call in calls
+        if "Async" in call["name"] and call["correlation_id"] is not None
+    }
+    found = defaultdict(list)
+    for start, end, copy in copies:
+        kinds = copy["src_memory_kind"], copy["dst_memory_kind"]
+        path = "uvm" if copy["memcpy_kind"].startswith("UVM") else "direct"
+        way = ENDS.get(copy["memcpy_kind"], "device to device")
+        launched = (copy["process_id"], copy["correlation_id"]) in asynchronous
+        if is_transfer(copy):
+            found[copy["memcpy_kind"], path, *map(str, kinds), way].append(
+                (end - start, copy["bytes"], "pageable" in kinds and launched)
+            )
+    return found
+
+
+@settings(max_examples=40)
+@given(COPIES, drawn({"name": API} | NUMBERS))
+def test_sums_and_quantiles_are_those_of_plain_lists(copies, calls):
+    names = ("memcpy_kind", "path", "src_memory_kind", "dst_memory_kind", "direction")
+    found = {
+        tuple(str(row[name]) for name in names): row
+        for row in transfers(draw(memcpys=copies, api_calls=calls)).to_pylist()
+    }
+    expected = summed(copies, calls)
+
+    assert found.keys() == expected.keys()
+    for key, some in expected.items():
+        times, sizes, pageable = (list(column) for column in zip(*some, strict=True))
+        size = None if None in sizes else sum(sizes)
+        assert [found[key][name] for name in FIGURES] == [
+            len(times),
+            sum(times),
+            pytest.approx(mean(times)),
+            median(times),
+            pytest.approx(np.percentile(times, 95)),
+            max(times),
+            size,
+        ]
+        rate = None if size is None or not sum(times) else size * 1e9 / sum(times)
+        assert found[key]["bytes_per_s"] == (rate and pytest.approx(rate))
+        assert found[key]["pageable_async_calls"] == sum(pageable)
