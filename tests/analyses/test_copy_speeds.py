@@ -1,8 +1,13 @@
 """Latency, bandwidth and sizes of copies."""
 
+from collections import defaultdict
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from drawing import draw
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from scipy import optimize
 
 from gpuprof.analyses.copy_sizes import copy_sizes
@@ -133,3 +138,44 @@ def test_histogram_and_speeds_agree_on_latency_bound_time():
 
 def test_copies_of_unknown_size_are_in_no_row():
     assert copy_sizes(draw(memcpys=[(0, 10)])).num_rows == 0
+
+
+def half_speed(some):
+    """Latency times bandwidth of (bytes, ns) by exact sums; None where the slope may be chance."""
+    by_size = defaultdict(list)
+    for size, ns in some:
+        by_size[size].append(ns)
+    if len(by_size) < 3:
+        return None
+    usual = {size: max(Fraction(sum(t), len(t)), Fraction(1)) for size, t in by_size.items()}
+    weighed = [(1 / usual[size] ** 2, size, ns) for size, ns in some]
+    total = sum(w for w, _, _ in weighed)
+    x, y = (sum(row[0] * row[place] for row in weighed) / total for place in (1, 2))
+    width = sum(w * (size - x) ** 2 for w, size, _ in weighed)
+    slope = sum(w * (size - x) * (ns - y) for w, size, ns in weighed) / width
+    latency = y - slope * x
+    left = sum(w * (ns - latency - slope * size) ** 2 for w, size, ns in weighed)
+    sure = slope**2 - 4 * left / (len(some) - 2) / width
+    # Floats cannot tell on which side of the threshold such a fit is.
+    assume(abs(sure) > Fraction(1, 10**9))
+    half = max(latency, Fraction(0)) / slope if slope > 0 and sure > 0 else None
+    assume(half is None or all(abs(size - half) > Fraction(1, 10**6) for size, _ in some))
+    return half
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), min_size=1, max_size=12))
+def test_sizes_and_latency_bound_time_are_those_of_exact_sums(drawn):
+    some = [(size, 10 + size + extra) for size, extra in drawn]
+    half = half_speed(some)
+    expected = defaultdict(lambda: [0, 0, 0, None if half is None else 0])
+    for size, ns in some:
+        row = expected[2 ** (size.bit_length() - 1) if size else 0]
+        row[:3] = row[0] + 1, row[1] + size, row[2] + ns
+        row[3] = None if half is None else row[3] + ns * (size < half)
+
+    names = ("calls", "bytes", "total_ns", "latency_bound_ns")
+    profile = draw(memcpys=[(0, ns, {"bytes": size}) for size, ns in some])
+    assert {
+        row["from_bytes"]: [row[name] for name in names] for row in copy_sizes(profile).to_pylist()
+    } == expected
