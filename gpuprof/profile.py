@@ -5,9 +5,11 @@ queried in SQL under their names of the data model, so that an analysis reads fr
 file only the columns it needs, and never knows which format it reads.
 """
 
+import shutil
 import signal
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -272,13 +274,15 @@ class Profile:
     def _opened(self) -> "tuple[duckdb.DuckDBPyConnection, _Herald | None]":
         import duckdb  # noqa: PLC0415 - 0.1 s that a summary of a text file does not need
 
+        # DuckDB would spill into the folder that the user is in; it makes this one when it
+        # spills, and removes it where it is closed in order.
+        spill = Path(tempfile.gettempdir()) / f"gpuprof-{uuid4().hex}"
+        weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
         connection = duckdb.connect(
             config={
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
-                # DuckDB would spill into the folder that the user is in; it makes this one when
-                # it spills, and removes it.
-                "temp_directory": str(Path(tempfile.gettempdir()) / f"gpuprof-{uuid4().hex}"),
+                "temp_directory": str(spill),
             }
         )
         # DuckDB draws it among the results on stdout when a query takes long, terminal or not.

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
-    ("units", "cuda", "xspace", "secrets", "manifest"),
+    ("units", "drafts", "cuda", "xspace", "secrets", "manifest"),
     ("schema",),
     ("intervals",),
     ("profile",),

@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 import click
 
 from gpuprof import __version__
+from gpuprof.cli import brake
 from gpuprof.errors import GpuprofError
 
 # Command name -> "module:function"; imported when the command runs, so that --help stays fast.
@@ -46,6 +47,12 @@ class _Commands(click.Group):
         command: click.Command = getattr(import_module(module), function)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise click.Abort from error  # click itself would print an empty line first
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -78,7 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         status = _say(error.format_message(), _hint(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        status = _say("stopped by Ctrl-C", None, 130)
+        if brake.was_pressed():
+            brake.end()
+        brake.say_stopped()
+        status = brake.STATUS
     except BrokenPipeError:
         # The reader of a pipe (`| head`) has left; a second flush at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

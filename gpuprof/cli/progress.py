@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpuprof.cli.brake import braked
 from gpuprof.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -59,18 +60,27 @@ class Progress:
 
 @contextmanager
 def watched(work: str, files: Sequence[str] = ()) -> Iterator[Progress]:
-    """Show on a terminal's stderr how far work has come that takes longer than a second."""
+    """Show on a terminal's stderr how far work has come that takes longer than a second.
+
+    Ctrl-C ends it within a second, whatever it waits for.
+    """
     progress, done = Progress(work, files), threading.Event()
     if not sys.stderr.isatty():
-        yield progress
+        with braked(lambda: None):
+            yield progress
         return
     drawing = threading.Thread(target=_draw, args=(progress, done), daemon=True)
     drawing.start()
-    try:
-        yield progress
-    finally:
+
+    def stop_drawing() -> None:
         done.set()
         drawing.join()
+
+    try:
+        with braked(stop_drawing):
+            yield progress
+    finally:
+        stop_drawing()
 
 
 def _draw(progress: Progress, done: threading.Event) -> None:

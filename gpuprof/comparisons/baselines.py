@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
+from gpuprof.drafts import removed_at_last
 from gpuprof.errors import InputError, OutputError, UsageError
 from gpuprof.profile import Profile
 
@@ -126,13 +127,10 @@ def save_baseline(
         raise OutputError(msg, "Replace it with --force, or give another name.")
     try:
         place.mkdir(parents=True, exist_ok=True)
-        draft = Path(mkdtemp(prefix=f".{name}-", dir=place))
-        try:
+        with removed_at_last(Path(mkdtemp(prefix=f".{name}-", dir=place))) as draft:
             for number, run in enumerate(runs, start=1):
                 write(run, draft / f"run-{number}.gpuprof")
             _replace(folder, draft)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
         msg = f"{folder} cannot be written: {error.strerror or error}"
         raise OutputError(msg, "Choose the user's folder with --user.") from error

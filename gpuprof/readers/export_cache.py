@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from gpuprof.drafts import removed_at_last
 from gpuprof.errors import InputError
 
 LIMIT_BYTES: Final = 8 * 2**30
@@ -62,15 +63,14 @@ def cached(path: Path, kind: str, make: Callable[[Path], None]) -> Path:
         if _hold(entry):
             os.utime(entry)  # the entry that was used longest ago is the first to go
             return entry
-        partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))
         try:
-            make(partial)
-            (partial / _SOURCE).write_text(str(path.absolute()), encoding="utf-8")
-            kept = _kept(partial, entry)
-            _hold(kept)
-            return kept
+            with removed_at_last(Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))) as partial:
+                make(partial)
+                (partial / _SOURCE).write_text(str(path.absolute()), encoding="utf-8")
+                kept = _kept(partial, entry)
+                _hold(kept)
+                return kept
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
             _shrink(folder, entry)
     except OSError as error:
         msg = f"{path} cannot be exported to the cache: {error.strerror}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gpuprof.drafts import removed_at_last
 from gpuprof.errors import OutputError
 
 STDOUT: Final = "-"
@@ -99,13 +100,10 @@ def _save_whole(target: Path, write: Callable[[Path], object]) -> None:
         prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent
     )
     os.close(handle)
-    draft = Path(name)
-    try:
+    with removed_at_last(Path(name)) as draft:
         write(draft)
         draft.chmod(_usual_mode())
         draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _usual_mode() -> int:

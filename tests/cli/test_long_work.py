@@ -20,11 +20,21 @@ from gpuprof.readers import sqlite_source
 _PATIENCE_S = 30
 
 
-def interrupted(*arguments):
+# The command line where DuckDB's extension for SQLite is not installed.
+_WITHOUT_EXTENSION = """
+import sys
+sys.modules["duckdb_extension_sqlite_scanner"] = None
+from gpuprof.cli import main
+main(sys.argv[1:])
+"""
+_PROGRAMS = {"extension": ("-m", "gpuprof"), "sqlite3": ("-c", _WITHOUT_EXTENSION)}
+
+
+def interrupted(*arguments, program=("-m", "gpuprof")):
     """Exit status and output of a command on a terminal, with Ctrl-C once it says that it works."""
     screen, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "gpuprof", *map(str, arguments)],
+        [sys.executable, *program, *map(str, arguments)],
         stdout=terminal,
         stderr=terminal,
         cwd=ROOT,
@@ -73,15 +83,39 @@ def endless(tmp_path):
     return path
 
 
-def test_ctrl_c_ends_a_query_and_a_terminal_shows_how_far_it_came(endless):
-    if sqlite_source.scanner(duckdb.__version__) is None:
+@pytest.fixture(params=_PROGRAMS)
+def program(request):
+    """How Python runs gpuprof with each way into SQLite files."""
+    if request.param == "extension" and sqlite_source.scanner(duckdb.__version__) is None:
         pytest.skip("duckdb-extension-sqlite-scanner is not installed")
+    return _PROGRAMS[request.param]
 
-    status, output = interrupted("report", endless, "--table", "kernel_summary")
+
+def test_ctrl_c_ends_a_query_and_a_terminal_shows_how_far_it_came(endless, program):
+    status, output = interrupted("report", endless, "--table", "kernel_summary", program=program)
 
     assert status == 130, output
     assert f"Reading {endless} [" in output
-    assert output.endswith("\x1b[K\nError: stopped by Ctrl-C\n")
+    assert output.endswith("\x1b[KError: stopped by Ctrl-C\n")
+
+
+@pytest.mark.parametrize("tables", [("--table", "breakdown"), ()], ids=["breakdown", "overview"])
+def test_ctrl_c_ends_a_query_whose_rows_are_streamed(endless, program, tables):
+    status, output = interrupted("report", endless, *tables, program=program)
+
+    assert status == 130, output
+    assert output.count("Error:") == 1
+    assert output.endswith("\x1b[KError: stopped by Ctrl-C\n")
+
+
+def test_ctrl_c_leaves_nothing_of_an_output(endless, program, tmp_path):
+    folder = tmp_path / "outputs"
+    folder.mkdir()
+
+    status, output = interrupted("convert", endless, "-o", folder / "x.gpuprof", program=program)
+
+    assert status == 130, output
+    assert list(folder.iterdir()) == []
 
 
 def test_ctrl_c_ends_the_parsing_of_a_text(tmp_path):
@@ -98,4 +132,4 @@ def test_ctrl_c_ends_the_parsing_of_a_text(tmp_path):
     status, output = interrupted("report", path)
 
     assert status == 130, output
-    assert output.endswith("\x1b[K\nError: stopped by Ctrl-C\n")
+    assert output.endswith("\x1b[KError: stopped by Ctrl-C\n")

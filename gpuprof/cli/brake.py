@@ -1,0 +1,90 @@
+"""Ctrl-C ends long work at once, even where a library's threads would go on or wait.
+
+Python hears of Ctrl-C only between two steps of the main thread, which may wait for a library
+that never comes back. Here a thread hears of it, gives the orderly end a moment, and else ends
+the process, after what was registered with ``atexit`` has been removed.
+"""
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, NoReturn
+
+STATUS: Final = 130
+# The orderly end gets this, then what must be removed: both together are half a second.
+_ORDERLY_S: Final = 0.3
+_REMOVAL_S: Final = 0.2
+
+_pressed = threading.Event()
+_ending = threading.Lock()
+
+
+@contextmanager
+def braked(before_message: Callable[[], object]) -> Iterator[None]:
+    """Let Ctrl-C end the process within half a second while this work goes on.
+
+    Work outside of the main thread, or under a handler of its own, is left alone.
+
+    Args:
+        before_message: Clears what was drawn on the terminal.
+    """
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    done = threading.Event()
+    waiting = threading.Thread(target=_wait, args=(heard, done, before_message), daemon=True)
+    waiting.start()
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        done.set()
+        signal.set_wakeup_fd(before)
+        os.close(told)
+        waiting.join()
+        os.close(heard)
+
+
+def was_pressed() -> bool:
+    """Whether Ctrl-C met long work, whose threads may still go on."""
+    return _pressed.is_set()
+
+
+def end(before_message: Callable[[], object] = lambda: None) -> NoReturn:
+    """Say so once, remove what is temporary, and end without waiting for any thread."""
+    _ending.acquire()  # never released: who comes second waits for the end
+    with suppress(OSError, ValueError):
+        before_message()
+        say_stopped()
+    removal = threading.Thread(target=_remove, daemon=True)
+    removal.start()
+    removal.join(_REMOVAL_S)
+    os._exit(STATUS)
+
+
+def say_stopped() -> None:
+    """Say on stderr why the program ends."""
+    sys.stderr.write("Error: stopped by Ctrl-C\n")
+    sys.stderr.flush()
+
+
+def _wait(heard: int, done: threading.Event, before_message: Callable[[], object]) -> None:
+    while number := os.read(heard, 1):
+        if number[0] == signal.SIGINT:
+            _pressed.set()
+            if not done.wait(_ORDERLY_S):
+                end(before_message)
+            return
+
+
+def _remove() -> None:
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    atexit._run_exitfuncs()  # noqa: SLF001 - os._exit would leave temporary files behind
