@@ -7,6 +7,7 @@ turns, and the middle of their times counts. They must print the same answer.
 import argparse
 import gzip
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -16,6 +17,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmark_targets import (
+    Cost,
+    Target,
+    aimed,
+    cpu_seconds,
+    faster,
+    gigabytes,
+    lighter,
+    seconds,
+    within,
+)
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(HERE.parent)}
@@ -28,11 +41,16 @@ class Contender:
     Args:
         name: For the table.
         command: Prints the answer; `has_answer` is False where it cannot.
+        reports: How many tables of nsys its output must hold, each with rows, since nsys may
+            fail and say so with status 0.
+        targets: What ours is to reach beside this one.
     """
 
     name: str
     command: tuple[str, ...]
     has_answer: bool = True
+    reports: int = 0
+    targets: tuple[Target, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +76,11 @@ class Timing:
     cpu_seconds: float
     peak_bytes: int
     answer: str
+    is_done: bool = True
+
+
+# The head of a table of nsys with its first row.
+_NSYS_TABLE = re.compile(r"^(?:Time|Total) \([^\n]*\n[\d.]", re.MULTILINE)
 
 
 def run(contender: Contender) -> Timing:
@@ -66,13 +89,17 @@ def run(contender: Contender) -> Timing:
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(contender.command, stdout=out, env=ENVIRONMENT)  # noqa: S603
         _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - start
+        elapsed = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
-        answer = out.read().decode(errors="replace").strip() if contender.has_answer else ""
-    if process.returncode:
+        needs_output = contender.has_answer or contender.reports
+        output = out.read().decode(errors="replace").strip() if needs_output else ""
+    if process.returncode and not contender.reports:
         sys.exit(f"{contender.name} failed with status {process.returncode}")
-    return Timing(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, answer)
+    is_done = not process.returncode and len(_NSYS_TABLE.findall(output)) >= contender.reports
+    answer = output if contender.has_answer else ""
+    cpu = usage.ru_utime + usage.ru_stime
+    return Timing(elapsed, cpu, usage.ru_maxrss * 1024, answer, is_done)
 
 
 def measure(contenders: list[Contender], repeats: int) -> dict[str, list[Timing]]:
@@ -84,19 +111,38 @@ def measure(contenders: list[Contender], repeats: int) -> dict[str, list[Timing]
     return timings
 
 
-def show(section: Section, timings: dict[str, list[Timing]]) -> None:
+def cost(times: list[Timing]) -> Cost:
+    """The middle of several runs."""
+    return Cost(
+        statistics.median(t.seconds for t in times),
+        statistics.median(t.cpu_seconds for t in times),
+        max(t.peak_bytes for t in times),
+    )
+
+
+def show(section: Section, contenders: list[Contender], timings: dict[str, list[Timing]]) -> None:
     """Print one row per contender, and stop where answers differ."""
     print(f"\n{section.title}")
-    print(f"{'contender':<36} {'median s':>9} {'CPU s':>7} {'ratio':>7} {'peak MB':>9}")
-    ours = statistics.median(t.seconds for t in next(iter(timings.values())))
-    for name, times in timings.items():
-        median = statistics.median(t.seconds for t in times)
-        cpu = statistics.median(t.cpu_seconds for t in times)
-        peak = max(t.peak_bytes for t in times)
-        print(f"{name:<36} {median:9.3f} {cpu:7.2f} {median / ours:7.2f} {peak / 1e6:9.1f}")
+    print(f"{'contender':<36} {'median s':>9} {'CPU s':>7} {'ratio':>7} {'peak MB':>9}  target")
+    ours = cost(timings[contenders[0].name])
+    for contender in contenders:
+        times = timings[contender.name]
+        if not all(t.is_done for t in times):
+            print(f"{contender.name:<36} failed: its output lacks tables with rows")
+            continue
+        print(f"{contender.name:<36} {row(contender, ours, cost(times))}".rstrip())
     answers = {t.answer for times in timings.values() for t in times} - {""}
     if len(answers) > 1:
         sys.exit(f"The answers differ: {sorted(answers)}")
+
+
+def row(contender: Contender, ours: Cost, theirs: Cost) -> str:
+    """The figures of a contender, and which targets are reached beside it."""
+    verdicts = "; ".join(target.verdict(ours, theirs) for target in contender.targets)
+    return (
+        f"{theirs.seconds:9.3f} {theirs.cpu_seconds:7.2f} {theirs.seconds / ours.seconds:7.2f}"
+        f" {theirs.peak_bytes / 1e6:9.1f}  {verdicts}"
+    )
 
 
 def python(code: str, *arguments: str) -> tuple[str, ...]:
@@ -194,7 +240,16 @@ def readers_contenders(options: argparse.Namespace, folder: Path) -> list[Conten
         # Its own copy, since nsys may write to the file that it is given.
         copy = shutil.copy(path, folder / "copy.sqlite")
         command = ("nsys", "stats", "-q", "--format=csv", "--report", NSYS_REPORTS, str(copy))
-        found.append(Contender("nsys stats, three reports", command, has_answer=False))
+        targets = aimed(Path(path), faster(40, 10_000_000), lighter(1 / 4, 10_000_000))
+        found.append(
+            Contender(
+                "nsys stats, three reports",
+                command,
+                has_answer=False,
+                reports=NSYS_REPORTS.count(",") + 1,
+                targets=targets,
+            )
+        )
     else:
         say_absent("nsys", "put it on PATH")
     if Path(path).stat().st_size <= LARGEST_FOR_PANDAS:
@@ -258,7 +313,8 @@ def kineto_contenders(options: argparse.Namespace, folder: Path) -> list[Contend
     peers = [Contender("json", python(KINETO_JSON, str(path)))]
     if options.hta_python:
         command = (options.hta_python, "-c", KINETO_HTA, str(path))
-        peers.append(Contender("HolisticTraceAnalysis, its parser", command))
+        name = "HolisticTraceAnalysis, its parser"
+        peers.append(Contender(name, command, targets=(faster(5),)))
     else:
         say_absent("HolisticTraceAnalysis", "name a Python that has it with --hta-python")
     return [Contender("gpuprof", python(KINETO_OURS, str(path))), *peers]
@@ -309,7 +365,8 @@ def xplane_contenders(options: argparse.Namespace, folder: Path) -> list[Contend
         say_absent("xprof", "name a Python that has it with --xprof-python")
         return [ours]
     command = (options.xprof_python, "-c", XPLANE_XPROF, str(path))
-    return [ours, Contender("xprof, its kernel statistics", command, has_answer=False)]
+    name = "xprof, its kernel statistics"
+    return [ours, Contender(name, command, has_answer=False, targets=(faster(1),))]
 
 
 def field(number: int, value: int | bytes) -> bytes:
@@ -362,23 +419,46 @@ def ours(path: Path, tables: str, column: str) -> tuple[str, ...]:
     return python(ANALYSIS_OURS, str(path), tables, column)
 
 
-def nsys_stats(report: str, path: Path) -> list[Contender]:
+def nsys_stats(report: str, path: Path, *targets: Target) -> list[Contender]:
     """A report of the real nsys, where it is installed."""
     if shutil.which("nsys") is None:
         print(f"Skipped: nsys stats {report}, since nsys is not installed.", file=sys.stderr)
         return []
     command = ("nsys", "stats", "-q", "-r", report, "--format", "csv", str(path))
-    return [Contender(f"nsys stats {report}", command, has_answer=False)]
+    return [
+        Contender(
+            f"nsys stats {report}",
+            command,
+            has_answer=False,
+            reports=1,
+            targets=aimed(path, *targets),
+        )
+    ]
 
 
 def kernel_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
     """Kernels by name with medians; plain SQL cannot give the medians."""
     path = trace_of(options, folder)
     return [
-        Contender("gpuprof kernel_summary", ours(path, "kernel_summary", "total_ns")),
+        Contender(
+            "gpuprof kernel_summary",
+            ours(path, "kernel_summary", "total_ns"),
+            targets=aimed(path, gigabytes(1.5, 50_000_000)),
+        ),
         Contender("sqlite3 GROUP BY, no median", python(KERNELS_PLAIN, str(path))),
-        *nsys_stats("cuda_gpu_kern_sum", path),
-        Contender("cat FILE", ("cat", str(path)), has_answer=False),
+        *nsys_stats(
+            "cuda_gpu_kern_sum",
+            path,
+            faster(60, 10_000_000),
+            lighter(1 / 4, 10_000_000),
+            faster(100, 50_000_000),
+        ),
+        Contender(
+            "cat FILE",
+            ("cat", str(path)),
+            has_answer=False,
+            targets=aimed(path, within(6, 10_000_000)),
+        ),
     ]
 
 
@@ -388,7 +468,12 @@ def breakdown_contenders(options: argparse.Namespace, folder: Path) -> list[Cont
     summary = ours(path, "kernel_summary", "total_ns")
     return [
         Contender("gpuprof breakdown", ours(path, "breakdown", "span_ns")),
-        Contender("gpuprof kernel_summary", summary, has_answer=False),
+        Contender(
+            "gpuprof kernel_summary",
+            summary,
+            has_answer=False,
+            targets=aimed(path, within(4, 10_000_000)),
+        ),
     ]
 
 
@@ -397,14 +482,22 @@ def range_contenders(options: argparse.Namespace, folder: Path) -> list[Contende
     path = trace_of(options, folder)
     return [
         Contender("gpuprof ranges", ours(path, "ranges", "kernel_ns")),
-        *nsys_stats("cuda_gpu_kern_sum:nvtx-name", path),
+        *nsys_stats("cuda_gpu_kern_sum:nvtx-name", path, faster(20, 1_000_000)),
     ]
 
 
 def report_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
     """What `gpuprof report` shows people first."""
-    command = (sys.executable, "-m", "gpuprof", "report", str(trace_of(options, folder)))
-    return [Contender("gpuprof report", command)]
+    path = trace_of(options, folder)
+    targets = aimed(
+        path,
+        seconds(0.6, 34_000),
+        cpu_seconds(8, 10_000_000),
+        gigabytes(2, 10_000_000),
+        gigabytes(4, 50_000_000),
+    )
+    command = (sys.executable, "-m", "gpuprof", "report", str(path))
+    return [Contender("gpuprof report", command, targets=targets)]
 
 
 SECTIONS = (
@@ -441,7 +534,7 @@ def main() -> None:
             if section.name in (options.sections or names):
                 contenders = section.contenders(options, Path(folder))
                 if contenders:
-                    show(section, measure(contenders, options.repeats))
+                    show(section, contenders, measure(contenders, options.repeats))
 
 
 if __name__ == "__main__":
