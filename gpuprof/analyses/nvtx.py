@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from gpuprof.analyses.launches import (
     UNKNOWN,
@@ -76,14 +77,31 @@ def ranges_of(profile: Profile) -> Ranges:
 
 
 def _ranges_of(profile: Profile) -> Ranges:
-    found = profile.query(f"SELECT DISTINCT text, domain, range_kind FROM ({_RANGES}) ORDER BY ALL")
-    labels = tuple((row["text"], row["domain"], row["range_kind"]) for row in found.to_pylist())
-    table = profile.query(f"""
-        SELECT start_ns, end_ns, process, thread,
-            dense_rank() OVER (ORDER BY text, domain, range_kind) - 1 AS label
-        FROM ({_RANGES}) ORDER BY start_ns, end_ns DESC""")
-    start, end, process, thread, label = (np.asarray(column) for column in table.columns)
-    return Ranges(start, end, process, thread, label, labels)
+    numbers: dict[tuple[str, str, str], int] = {}
+    pieces = [_read(batch, numbers) for batch in profile.batches(_RANGES)]
+    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+    start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
+    labels = tuple(sorted(numbers))
+    place = np.argsort([numbers[one] for one in labels])
+    every = Ranges(start, end, process, thread, place[label], labels)
+    return every.take(np.lexsort((-end, start)))
+
+
+def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> list[Numbers]:
+    """The columns of some ranges; labels without a number yet are given one."""
+    words = [column.dictionary_encode() for column in batch.columns[4:]]
+    indices: list[Numbers] = [np.asarray(np.from_dlpack(w.indices), np.int64) for w in words]
+    code = np.zeros(len(batch), np.int64)
+    for word, index in zip(words, indices, strict=True):
+        code = code * len(word.dictionary) + index
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    texts = [word.dictionary.to_pylist() for word in words]
+    given = [
+        numbers.setdefault((texts[0][text], texts[1][domain], texts[2][kind]), len(numbers))
+        for text, domain, kind in zip(*(index[first].tolist() for index in indices), strict=True)
+    ]
+    columns: list[Any] = [np.from_dlpack(column) for column in batch.columns[:4]]
+    return [*columns, np.array(given, np.int64)[which]]
 
 
 @dataclass(frozen=True, eq=False)

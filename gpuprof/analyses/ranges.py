@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.launches import UNKNOWN, Activities, Launches, launches
+from gpuprof.analyses.launches import UNKNOWN, Activities, Launches, activities, launches
 from gpuprof.analyses.nvtx import (
     ALL_THREADS,
     NO_RANGE,
@@ -18,8 +18,8 @@ from gpuprof.analyses.nvtx import (
     launches_within,
     ranges_of,
 )
-from gpuprof.analyses.timeline import COMMUNICATION, TRANSFER, timelines
-from gpuprof.intervals import Int64s, covered_within
+from gpuprof.analyses.timeline import COMPUTE, TRANSFER
+from gpuprof.intervals import Int64s, covered_within, union
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema
 
@@ -135,7 +135,7 @@ def _starts_within(held: Ranges, windows: tuple[tuple[int, int], ...]) -> npt.ND
 
 def _measures(profile: Profile, every: Activities) -> dict[str, Int64s]:
     """Figures of every single activity."""
-    is_kernel, is_transfer = every.layer <= COMMUNICATION, every.layer == TRANSFER
+    is_kernel, is_transfer = every.layer == COMPUTE, every.layer == TRANSFER
     duration = every.end_ns - every.start_ns
     return {
         "kernel_calls": is_kernel.astype(np.int64),
@@ -156,15 +156,25 @@ def exposed_ns(profile: Profile, every: Activities) -> Int64s:
     chosen = np.flatnonzero(every.layer == TRANSFER)
     copies = every.take(chosen)
     longest = np.zeros(len(copies), np.int64)
-    for one in timelines(profile.whole or profile):
-        device = UNKNOWN if one.device_id is None else one.device_id
+    whole = activities(profile.whole or profile)
+    kernels = np.flatnonzero(whole.layer == COMPUTE)
+    ran_on = whole.device[kernels]
+    for device in _devices(whole):
         here = (copies.device == device) | (copies.src == device) | (copies.dst == device)
         start, end = copies.start_ns[here], copies.end_ns[here]
-        alone = end - start - covered_within(one.kernels, start, end)
-        longest[here] = np.maximum(longest[here], alone)
+        mine = kernels[ran_on == device]
+        busy = union(whole.start_ns[mine], whole.end_ns[mine])
+        longest[here] = np.maximum(longest[here], end - start - covered_within(busy, start, end))
     found = np.zeros(len(every), np.int64)
     found[chosen] = longest
     return found
+
+
+def _devices(whole: Activities) -> list[int]:
+    """Devices at the ends of copies; the unknown one where something ran on no known device."""
+    known = {number for end in whole.ends() for number in np.unique(end).tolist() if number >= 0}
+    homeless = (whole.device == UNKNOWN) & (whole.src < 0) & (whole.dst < 0)
+    return [*known, UNKNOWN] if homeless.any() else [*known]
 
 
 ANALYSIS: Final = Analysis(
