@@ -39,7 +39,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--samples", type=positive, default=2048, metavar="N")
     parser.add_argument("--length", type=positive, default=30, metavar="N")
     parser.add_argument("--early-stopping", type=whole, default=0, metavar="N")
-    parser.add_argument("--repeats", type=positive, default=1, metavar="N")
+    parser.add_argument("--repeat", type=positive, default=1, metavar="N")
     parser.add_argument("--recorder", default="none", metavar="NAME", help="none only times")
     parser.add_argument("-o", "--output", default="gpuprof-sweeps/rnn", metavar="DIR")
     return parser.parse_args(arguments)
@@ -57,7 +57,7 @@ def command(asked: argparse.Namespace) -> list[str]:
     words += [word for name, values in grid.items() for word in ("--grid", f"{name}={values}")]
     words += [word for name, found in FIGURES.items() for word in ("--figure", f"{name}={found}")]
     words += ["--baseline", f"devices={asked.devices.partition(',')[0]}"]
-    words += ["--repeats", str(asked.repeats), "--recorder", asked.recorder]
+    words += ["--repeat", str(asked.repeat), "--recorder", asked.recorder]
     words += ["--skipped-epochs", str(min(1, asked.epochs - 1)), "--", str(TRAINING)]
     words += [word for name in grid for word in (f"--{name.replace('_', '-')}", f"{{{name}}}")]
     for name in ("layers", "epochs", "samples", "length", "early_stopping"):

@@ -40,6 +40,6 @@ def command(
     from gpuprof.render.exporters import export, exporter_named  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
-    target = prepare(output, is_forced=force)
+    target = prepare(output, is_forced=force, inputs=files)
     with watched(f"Reading {named(files)}", files) as progress:
         export(progress.of(read_profile(files, reader)), exporter_named(target_name), target)

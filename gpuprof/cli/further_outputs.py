@@ -9,8 +9,14 @@ if TYPE_CHECKING:
 Write = Callable[["Callable[[Chart], Results]", Callable[[], str]], None]
 
 
-def further_outputs(
-    charts: Sequence[str], data_format: str | None, page: str | None, subject: str, *, force: bool
+def further_outputs(  # noqa: PLR0913 - one per option
+    charts: Sequence[str],
+    data_format: str | None,
+    page: str | None,
+    subject: str,
+    *,
+    force: bool,
+    inputs: Sequence[str],
 ) -> Write:
     """Find the outputs of ``--chart``, ``--chart-data`` and ``--html`` writable.
 
@@ -20,6 +26,7 @@ def further_outputs(
         page: That of ``--html``.
         subject: What the charts are about.
         force: Whether files that exist may be replaced.
+        inputs: What is read, which is never replaced.
 
     Returns:
         What writes them, given what each chart is drawn from, and what makes the page.
@@ -31,9 +38,10 @@ def further_outputs(
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     drawings = [
-        drawing(*named_chart(chart, subject), data_format, is_forced=force) for chart in charts
+        drawing(*named_chart(chart, subject), data_format, is_forced=force, inputs=inputs)
+        for chart in charts
     ]
-    target = prepare(page, is_forced=force) if page else None
+    target = prepare(page, is_forced=force, inputs=inputs) if page else None
 
     def write(results_of: "Callable[[Chart], Results]", page_text: Callable[[], str]) -> None:
         for one in drawings:

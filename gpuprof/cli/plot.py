@@ -65,7 +65,7 @@ def command(
         raise click.UsageError(msg)
     chart = chart_named(name)
     is_forced, data_format = choices.pop("force"), choices.pop("data_format")
-    target = drawing(chart, output, data_format, is_forced=is_forced)
+    target = drawing(chart, output, data_format, is_forced=is_forced, inputs=files)
     with watched("Reading", files):
         target.draw(_results(chart, files, **choices))
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
               help="What speed-ups are relative to; repeat for more axes.")  # fmt: skip
 @click.option("--figure", "figures", multiple=True, metavar="NAME=PATTERN",
               help="A figure that the program prints, in the pattern's group.")  # fmt: skip
-@click.option("--repeats", type=int, metavar="N", help="Runs of each cell; 1 by default.")
-@click.option("--warm-ups", type=int, metavar="N", help="Runs before them that do not count.")
+@click.option("--repeat", type=int, metavar="N", help="Runs of each cell; 1 by default.")
+@click.option("--warmup", type=int, metavar="N", help="Runs before them that do not count.")
 @click.option("--skipped-epochs", type=int, metavar="N", help="Each run's first epochs to skip.")
 @click.option("--seed", type=int, metavar="N", help="Of the order of runs; else drawn, and kept.")
 @click.option("--recorder", metavar="NAME", help="As in `gpuprof record`.")

@@ -162,7 +162,7 @@ def notes(found: Results) -> list[str]:
     if plan.baseline:
         values = ", ".join(f"{axis}={value}" for axis, value in plan.baseline.items())
         said.append(f"Speed-up: seconds with {values} and the same other values / seconds.")
-    if plan.repeats == 1:
+    if plan.repeat == 1:
         said.append("One run of each cell: how much runs differ by chance is not known.")
     return said
 

@@ -86,5 +86,5 @@ def ordered_runs(plan: Plan, seed: int) -> Iterator[Run]:
 
 def _rounds(plan: Plan) -> list[tuple[int, bool]]:
     """Number of each round, and whether it is a warm-up."""
-    warm_ups = [(number, True) for number in range(1, plan.warm_ups + 1)]
-    return warm_ups + [(number, False) for number in range(1, plan.repeats + 1)]
+    warm_ups = [(number, True) for number in range(1, plan.warmup + 1)]
+    return warm_ups + [(number, False) for number in range(1, plan.repeat + 1)]

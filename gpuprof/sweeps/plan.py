@@ -24,8 +24,8 @@ class Plan:
     Args:
         command: Words; ``{axis}`` in them becomes the cell's value, ``{{`` a brace.
         axes: Axis name to its values, as text; a cell is one value of each.
-        repeats: Runs per cell that count.
-        warm_ups: Runs per cell before these, which do not count.
+        repeat: Runs per cell that count.
+        warmup: Runs per cell before these, which do not count.
         skipped_epochs: Epochs at the start of each run that do not count.
         recorder: As in ``gpuprof record --recorder``; ``none`` only times.
         baseline: Values of some axes: what every cell's speed-up is relative to.
@@ -40,8 +40,8 @@ class Plan:
 
     command: tuple[str, ...]
     axes: Mapping[str, tuple[str, ...]]
-    repeats: int = 1
-    warm_ups: int = 0
+    repeat: int = 1
+    warmup: int = 0
     skipped_epochs: int = 0
     recorder: str = "auto"
     baseline: Mapping[str, str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def as_number(text: str) -> Number | None:
 
 
 def _check_counts(plan: Plan) -> None:
-    for name, least in (("repeats", 1), ("warm_ups", 0), ("skipped_epochs", 0)):
+    for name, least in (("repeat", 1), ("warmup", 0), ("skipped_epochs", 0)):
         found = getattr(plan, name)
         if found < least:
             msg = f"{name} is {found}, and must be {least} or more"

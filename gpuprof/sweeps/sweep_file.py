@@ -2,8 +2,8 @@ r"""``sweep.toml``: a sweep as a file.
 
 name = "placements"                 # of the folder under gpuprof-sweeps
 command = ["scripts/deepconn.py", "--placement", "{placement}", "--batch-size", "{batch}"]
-repeats = 3
-warm_ups = 1                        # runs of each cell that do not count
+repeat = 3
+warmup = 1                          # runs of each cell that do not count
 skipped_epochs = 1                  # epochs at the start of each run that do not count
 recorder = "auto"                   # or "none", which only times
 baseline = { placement = "single" }
@@ -28,8 +28,8 @@ from gpuprof.sweeps.plan import Plan, near
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {
     "name": (str, "a text"),
     "command": (list, "a list of words"),
-    "repeats": (int, "a whole number"),
-    "warm_ups": (int, "a whole number"),
+    "repeat": (int, "a whole number"),
+    "warmup": (int, "a whole number"),
     "skipped_epochs": (int, "a whole number"),
     "recorder": (str, "a text"),
     "baseline": (dict, "a table"),
@@ -37,7 +37,7 @@ _KINDS: Final[Mapping[str, tuple[type, str]]] = {
     "grid": (dict, "a table"),
     "figures": (dict, "a table"),
 }
-_PLAIN: Final = ("repeats", "warm_ups", "skipped_epochs", "recorder", "seed", "figures")
+_PLAIN: Final = ("repeat", "warmup", "skipped_epochs", "recorder", "seed", "figures")
 
 
 def read_sweep_file(path: Path) -> Plan:

@@ -172,7 +172,7 @@ def test_of_ranges_that_open_at_once_the_shorter_is_the_inner_one():
     profile = draw(
         kernels=[(0, 10), (60, 70, {"correlation_id": 5})],
         api_calls=[(55, 56, {"correlation_id": 5})],
-        nvtx_ranges=[(50, 58, {"text": "inner"}), (50, 80, {"text": "outer"})],
+        nvtx_ranges=[(50, 80, {"text": "outer"}), (50, 58, {"text": "inner"})],
     )
 
     assert first(gaps(profile))["nvtx_range"] == "inner"

@@ -159,3 +159,27 @@ def test_recording_that_is_read_is_never_replaced(folder, command, given):
         "Hint: Give the result another name.\n"
     )
     assert (folder / "trace.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("report", "trace.json", "--html", "trace.json"), id="page"),
+        pytest.param(
+            ("report", "trace.json", "--chart", "trace.png", "--chart-data", "json"),
+            id="data-of-a-chart",
+        ),
+        pytest.param(
+            ("plot", "timeline", "trace.json", "-o", "trace.svg", "--chart-data", "json"),
+            id="data-of-a-plot",
+        ),
+        pytest.param(("export", "trace.json", "--to", "perfetto", "-o", "trace.json"), id="export"),
+    ],
+)
+def test_recording_that_is_read_is_not_replaced_by_what_is_written_beside(folder, words):
+    before = (folder / "trace.json").read_bytes()
+
+    done = gpuprof(*words, "--force", folder=folder, status=1)
+
+    assert done.stderr.startswith("Error: trace.json is a recording that is read")
+    assert (folder / "trace.json").read_bytes() == before

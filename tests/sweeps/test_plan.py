@@ -87,7 +87,7 @@ COMMAND = ("train.py", "--placement", "{placement}", "--batch={batch}")
             None,
             id="broken-pattern",
         ),
-        pytest.param({"repeats": 0}, "repeats is 0, and must be 1 or more", None, id="no-repeats"),
+        pytest.param({"repeat": 0}, "repeat is 0, and must be 1 or more", None, id="no-repeats"),
     ],
 )
 def test_what_does_not_fit_together_is_refused_before_anything_runs(changes, message, hint):
@@ -123,7 +123,7 @@ def test_values_that_a_file_system_dislikes_give_folders_of_their_own():
 
 
 def test_every_round_has_each_cell_once_in_an_order_of_its_own_that_the_seed_fixes():
-    plan = Plan(("a.py", "{n}"), {"n": tuple(map(str, range(20)))}, repeats=2, warm_ups=1)
+    plan = Plan(("a.py", "{n}"), {"n": tuple(map(str, range(20)))}, repeat=2, warmup=1)
     runs = list(ordered_runs(plan, seed=3))
     rounds = [[run.cell.name for run in runs[start : start + 20]] for start in (0, 20, 40)]
 
@@ -135,7 +135,7 @@ def test_every_round_has_each_cell_once_in_an_order_of_its_own_that_the_seed_fix
 
 
 def test_a_warm_up_has_a_folder_apart_from_the_runs_that_count():
-    plan = Plan(("a.py", "{n}"), {"n": ("1",)}, repeats=1, warm_ups=1)
+    plan = Plan(("a.py", "{n}"), {"n": ("1",)}, repeat=1, warmup=1)
     [cell] = cells(plan)
 
     assert [run.folder.as_posix() for run in runs_of(plan, cell)] == [
@@ -147,7 +147,7 @@ def test_a_warm_up_has_a_folder_apart_from_the_runs_that_count():
 class TestSweepFile:
     TEXT = """
         command = ["train.py", "--batch", "{batch}", "--{jit}"]
-        repeats = 2
+        repeat = 2
         baseline = { batch = 64 }
         seed = 7
         [grid]
@@ -164,7 +164,7 @@ class TestSweepFile:
         assert read_sweep_file(path) == Plan(
             command=("train.py", "--batch", "{batch}", "--{jit}"),
             axes={"batch": ("64", "128"), "jit": ("true", "false")},
-            repeats=2,
+            repeat=2,
             baseline={"batch": "64"},
             figures={"loss": r"loss (\S+)"},
             seed=7,
@@ -175,12 +175,12 @@ class TestSweepFile:
         ("text", "message", "hint"),
         [
             pytest.param(
-                "repeat = 3", "there is no key repeat", "Did you mean repeats?", id="unknown-key"
+                "repeats = 3", "there is no key repeats", "Did you mean repeat?", id="unknown-key"
             ),
             pytest.param(
-                "repeats = '3'", "repeats must be a whole number", None, id="text-for-a-number"
+                "repeat = '3'", "repeat must be a whole number", None, id="text-for-a-number"
             ),
-            pytest.param("repeats = true", "repeats must be a whole number", None, id="truth"),
+            pytest.param("repeat = true", "repeat must be a whole number", None, id="truth"),
             pytest.param("command = ['a.py']", "grid is missing", "grid is a table.", id="no-grid"),
             pytest.param(
                 "command = ['a.py', '{n}']\ngrid.n = 3",

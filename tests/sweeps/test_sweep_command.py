@@ -53,7 +53,7 @@ def log(here):
 
 
 def test_each_cell_becomes_a_row_with_its_seconds_and_its_speed_up(here):
-    figures = ("--figure", r"accuracy=^accuracy (\S+)", "--repeats", "2", "--seed", "5")
+    figures = ("--figure", r"accuracy=^accuracy (\S+)", "--repeat", "2", "--seed", "5")
     done = sweep(here, *GRID, "--baseline", "devices=1", *figures)
 
     assert done.returncode == 0, done.stderr
@@ -90,7 +90,7 @@ def test_parquet_holds_the_same_rows_with_their_types(here):
 
 
 def test_a_failing_cell_is_a_row_with_its_reason_and_runs_only_once(here):
-    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,3", "--repeats", "2")
+    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,3", "--repeat", "2")
 
     assert done.returncode == 0, done.stderr
     assert [(row["status"], row["reason"]) for row in rows(here)] == [
@@ -164,7 +164,7 @@ def test_failed_cells_run_again_when_asked_for(here):
 
 
 def test_warm_ups_run_first_and_do_not_count(here):
-    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,2", "--warm-ups", "1")
+    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,2", "--warmup", "1")
 
     assert done.returncode == 0, done.stderr
     assert log(here).count("begin 64 1") == 2

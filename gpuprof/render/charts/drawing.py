@@ -1,5 +1,6 @@
 """Charts as files: checked before the work begins, drawn when the results are there."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -49,7 +50,14 @@ class Drawing:
         return document_text(head | {"finding": shown.finding, "rows": rows})
 
 
-def drawing(chart: Chart, path: str, data_format: str | None, *, is_forced: bool) -> Drawing:
+def drawing(
+    chart: Chart,
+    path: str,
+    data_format: str | None,
+    *,
+    is_forced: bool,
+    inputs: Sequence[str] = (),
+) -> Drawing:
     """A chart and its files, found writable.
 
     Args:
@@ -57,15 +65,16 @@ def drawing(chart: Chart, path: str, data_format: str | None, *, is_forced: bool
         path: The picture.
         data_format: One of `DATA_FORMATS` for a file of that suffix beside it, or None.
         is_forced: Whether files that exist may be replaced.
+        inputs: What is read, which is never replaced.
 
     Raises:
         GpuprofError: The name has another ending, or a file cannot be written.
     """
-    target = prepare(check_suffix(path), is_forced=is_forced)
+    target = prepare(check_suffix(path), is_forced=is_forced, inputs=inputs)
     if data_format is None:
         return Drawing(chart, target)
     beside = str(Path(path).with_suffix(f".{data_format}"))
-    return Drawing(chart, target, prepare(beside, is_forced=is_forced))
+    return Drawing(chart, target, prepare(beside, is_forced=is_forced, inputs=inputs))
 
 
 def named_chart(text: str, subject: str) -> tuple[Chart, str]:
