@@ -1,5 +1,6 @@
 """The table of what is kept: however a program or gpuprof ends, under each kind of recorder."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -59,6 +60,15 @@ def record(recorder, ending, *options):
         env=ENVIRONMENT,
         check=False,
     )
+
+
+def agents_of_nsys(process_ids):
+    """What nsys leaves running, by no means its child, when it is killed itself."""
+    sessions = [f"--session-name=profile-{number}".encode() for number in process_ids]
+    for words_of in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if set(sessions) & set(words_of.read_bytes().split(b"\0")):
+                yield int(words_of.parent.name)
 
 
 def start(recorder, ending):
@@ -155,6 +165,8 @@ def test_gpuprof_that_is_killed_leaves_a_run_that_says_it_did_not_finish(recorde
     for process_id in below:
         os.kill(process_id, signal.SIGKILL)
     child.communicate(timeout=30)
+    for agent in agents_of_nsys(below):
+        os.kill(agent, signal.SIGKILL)
 
     with pytest.raises(InputError, match="run: the recording did not finish"):
         read_profile("run")
