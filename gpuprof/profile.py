@@ -288,6 +288,7 @@ class Profile:
         # DuckDB draws it among the results on stdout when a query takes long, terminal or not.
         connection.execute("SET enable_progress_bar = false")
         _distrust(connection)
+        _leave_memory(connection)
         herald = self.prepare(connection)
         connection.execute("CREATE SCHEMA whole")
         for name, source in self.sources.items():
@@ -402,6 +403,14 @@ def _distrust(connection: "duckdb.DuckDBPyConnection") -> None:
     faulty = "common_subplan"
     if connection.execute(f"FROM duckdb_optimizers() WHERE name = '{faulty}'").fetchall():
         connection.execute(f"SET disabled_optimizers = '{faulty}'")
+
+
+def _leave_memory(connection: "duckdb.DuckDBPyConnection") -> None:
+    """Let DuckDB spill at half of the memory: what it hands over needs room beside it."""
+    # By itself it takes 80 % of what this machine, or its container, has.
+    ((usual,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    amount, unit = usual.split()
+    connection.execute(f"SET memory_limit = '{float(amount) * 50 / 80:.1f}{unit}'")
 
 
 _SQL_TYPES = {
