@@ -14,9 +14,8 @@ from gpuprof.render.cells import cell, clean, heading
 from gpuprof.render.contract import Page
 from gpuprof.render.output import Output
 from gpuprof.render.overview import Grid
-from gpuprof.schema import Column
-from gpuprof.sweeps.break_even import BREAK_EVENS, break_evens
-from gpuprof.sweeps.results import CELLS, RECORDED, Results
+from gpuprof.sweeps.break_even import break_evens
+from gpuprof.sweeps.results import RECORDED, Results
 
 FORMAT_VERSION: Final = 1
 _RECORDED_SHOWN: Final = {
@@ -178,8 +177,3 @@ def _json(found: Results) -> str:
         "notes": notes(found),
     }
     return json.dumps(document, indent=2) + "\n"
-
-
-def columns_documented() -> Mapping[str, Column]:
-    """The columns of a row per cell, beside the axes and the program's own figures."""
-    return {**CELLS, **RECORDED, **BREAK_EVENS.columns}
