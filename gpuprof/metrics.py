@@ -101,7 +101,6 @@ EXTENSIVE: Final = frozenset(
     for name, column in VARIANTS.columns.items()
     if name.endswith(("_ns", "_bytes", "_calls")) and column.dtype == INT
 )
-TRANSFER_COMPONENTS: Final = ("peer_transfer_ns", "htod_ns", "dtoh_ns", "managed_transfer_ns")
 
 # Metric -> activity group of `totals` and its column.
 _FROM_TOTALS: Final = {

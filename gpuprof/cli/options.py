@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -60,6 +61,18 @@ def recording_output_options(command: _Command) -> _Command:
         help="The file to write; its name should end in .gpuprof.",
     )
     return output(force(command))
+
+
+def folder_option(described: str) -> Callable[[_Command], _Command]:
+    """``-o`` of commands that make a folder."""
+    return click.option(
+        "-o",
+        "--output",
+        "folder",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help=described,
+    )
 
 
 def reader_option(command: _Command) -> _Command:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from gpuprof.cli.options import folder_option
 from gpuprof.cli.progress import watched
 
 
@@ -41,14 +42,7 @@ def pack(*, run: Path, output: str | None, force: bool, with_original: bool) -> 
 
 @click.command(name="unpack", no_args_is_help=True)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="The folder to make; by default the file's name without its suffix.",
-)
+@folder_option("The folder to make; by default the file's name without its suffix.")
 def unpack(*, file: Path, folder: Path | None) -> None:
     """Make a folder of a packed run again, once everything in it is checked.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gpuprof.cli.options import time_in_ns
+from gpuprof.cli.options import folder_option, time_in_ns
 from gpuprof.cli.window import window_options
 from gpuprof.launch import RECORDERS
 from gpuprof.launch.choice import AUTO
@@ -44,14 +44,7 @@ class _Command(click.Command):
     help="Profiler to run it under; auto takes the one that can record here.",
 )
 @click.option("--variant", metavar="NAME", help="Label of the run in comparisons.")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Folder for the run; by default a new one under gpuprof-runs.",
-)
+@folder_option("Folder for the run; by default a new one under gpuprof-runs.")
 @click.option("--force", is_flag=True, help="Replace the run that is in the folder already.")
 @click.option(
     "--timeout",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprof.cli.options import format_option, page_options
+from gpuprof.cli.options import folder_option, format_option, page_options
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,14 +34,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, metavar="N", help="Of the order of runs; else drawn, and kept.")
 @click.option("--recorder", metavar="NAME", help="As in `gpuprof record`.")
 @click.option("--no-record", is_flag=True, help="Only time the program.")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="The sweep's folder; by default one under gpuprof-sweeps.",
-)
+@folder_option("The sweep's folder; by default one under gpuprof-sweeps.")
 @click.option("--force", is_flag=True, help="Remove the sweep that is in the folder first.")
 @click.option("--retry-failed", is_flag=True, help="Run cells that failed once more.")
 @click.option("--dry-run", is_flag=True, help="Only show the commands, in their order.")

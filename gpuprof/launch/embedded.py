@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpuprof.errors import MissingToolError, RecordError
-from gpuprof.launch.contract import Program, Run
+from gpuprof.launch.contract import Program, Recorded, Run
+from gpuprof.launch.gpus import described_gpus, why_no_gpu
 from gpuprof.launch.window import in_seconds
 from gpuprof.manifest import RUN_DIR_VARIABLE
 
@@ -50,8 +51,14 @@ def obstacle(program: Program, recorder: str, package: str, title: str) -> Recor
     return None
 
 
-def environment(run: Run, recorder: str) -> dict[str, str]:
-    """Put the recorder first on PYTHONPATH, and name the run's folder and its part to it."""
+def environment(run: Run, recorder: str, **unless_set: str) -> dict[str, str]:
+    """Put the recorder first on PYTHONPATH, and name the run's folder and its part to it.
+
+    Args:
+        run: What is recorded.
+        recorder: Name of the recorder.
+        unless_set: Further variables where the user has not set them.
+    """
     others = os.environ.get("PYTHONPATH")
     times = {
         "GPUPROF_DELAY_SECONDS": run.window.delay_ns,
@@ -63,6 +70,7 @@ def environment(run: Run, recorder: str) -> dict[str, str]:
         RECORDER_VARIABLE: recorder,
         **{name: in_seconds(ns) for name, ns in times.items() if ns is not None},
         **run.window.environment(),
+        **{name: value for name, value in unless_set.items() if name not in os.environ},
     }
 
 
@@ -101,13 +109,37 @@ def told(path: Path) -> dict[str, Any]:
     return found
 
 
-def why_nothing(
-    *, is_loaded: bool, files: Sequence[str], said: Sequence[str], title: str, why_no_gpu: str
+def recorded(
+    run: Run, recorder: str, title: str, *, files: Sequence[str], full: Sequence[str]
+) -> Recorded:
+    """What a framework's own profiler left of a run on GPUs.
+
+    Args:
+        run: What was recorded.
+        recorder: Name of the recorder.
+        title: The framework's name for people.
+        files: All recordings of the run's processes.
+        full: Those of them with work of a GPU.
+    """
+    is_loaded = was_loaded(run.folder)
+    said = notes(run.folder, recorder)
+    return Recorded(
+        recordings=tuple(full),
+        nothing_recorded=None if full else _why_nothing(title, is_loaded, files, said),
+        warnings=tuple(said),
+        devices=described_gpus(),
+    )
+
+
+def _why_nothing(
+    title: str,
+    is_loaded: bool,  # noqa: FBT001 - a fact, not a switch
+    files: Sequence[str],
+    said: Sequence[str],
 ) -> str:
-    """Why there is nothing to read, in a sentence."""
     if not is_loaded:
         return NOT_LOADED
     if not files:
         return "; ".join([f"{title}'s profiler recorded nothing", *said])
     kept = ", ".join(files)
-    return f"{title}'s profiler saw no GPU work: {why_no_gpu}; {kept} is kept"
+    return f"{title}'s profiler saw no GPU work: {why_no_gpu()}; {kept} is kept"

@@ -4,7 +4,6 @@
 ``jax-<pid>.xplane.pb`` here.
 """
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +12,9 @@ from typing import Final
 from gpuprof.errors import RecordError
 from gpuprof.launch import embedded
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
-from gpuprof.launch.gpus import described_gpus, why_no_gpu
 from gpuprof.xspace import WireError, planes
 
 NAME: Final = "jax"
-_LOG_LEVEL: Final = "TF_CPP_MIN_LOG_LEVEL"
 _GPU_PLANE: Final = "/device:GPU"
 
 
@@ -27,28 +24,13 @@ def _obstacle(program: Program) -> RecordError | None:
 
 def _environment(run: Run) -> dict[str, str]:
     # Else it reports each start and stop on stderr.
-    quiet = {} if _LOG_LEVEL in os.environ else {_LOG_LEVEL: "1"}
-    return {**embedded.environment(run, NAME), **quiet}
+    return embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1")
 
 
 def _finish(run: Run, _: Ended) -> Recorded:
-    is_loaded = embedded.was_loaded(run.folder)
-    said = embedded.notes(run.folder, NAME)
     files = list(_brought_home(run.folder))
-    full = tuple(path.name for path in files if _has_gpu_work(path))
-    nothing = embedded.why_nothing(
-        is_loaded=is_loaded,
-        files=[path.name for path in files],
-        said=said,
-        title="JAX",
-        why_no_gpu=why_no_gpu(),
-    )
-    return Recorded(
-        recordings=full,
-        nothing_recorded=None if full else nothing,
-        warnings=tuple(said),
-        devices=described_gpus(),
-    )
+    full = [path.name for path in files if _has_gpu_work(path)]
+    return embedded.recorded(run, NAME, "JAX", files=[path.name for path in files], full=full)
 
 
 def _brought_home(folder: Path) -> Iterator[Path]:

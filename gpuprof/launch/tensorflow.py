@@ -5,7 +5,6 @@ program ended, without TensorFlow (`tensorflow_digest`).
 """
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ from gpuprof.launch import embedded, tensorflow_digest
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 
 NAME: Final = "tensorflow"
-_LOG_LEVEL: Final = "TF_CPP_MIN_LOG_LEVEL"
 
 
 def _obstacle(program: Program) -> RecordError | None:
@@ -26,8 +24,7 @@ def _obstacle(program: Program) -> RecordError | None:
 
 def _environment(run: Run) -> dict[str, str]:
     # At level 0 TensorFlow reports each start and stop of its profiler on stderr.
-    quiet = {} if _LOG_LEVEL in os.environ else {_LOG_LEVEL: "1"}
-    return {**embedded.environment(run, NAME), **quiet}
+    return embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1")
 
 
 def _finish(run: Run, _: Ended) -> Recorded:

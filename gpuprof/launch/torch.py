@@ -4,16 +4,13 @@
 ``torch-<pid>.info`` with the number of the GPU's events in it.
 """
 
-import os
 from typing import Final
 
 from gpuprof.errors import RecordError
 from gpuprof.launch import embedded
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
-from gpuprof.launch.gpus import described_gpus, why_no_gpu
 
 NAME: Final = "torch"
-_LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
 
 
 def _obstacle(program: Program) -> RecordError | None:
@@ -22,28 +19,17 @@ def _obstacle(program: Program) -> RecordError | None:
 
 def _environment(run: Run) -> dict[str, str]:
     # Else it reports each start and stop on stderr.
-    quiet = {} if _LOG_LEVEL in os.environ else {_LOG_LEVEL: "7"}
-    return {**embedded.environment(run, NAME), **quiet}
+    return embedded.environment(run, NAME, KINETO_LOG_LEVEL="7")
 
 
 def _finish(run: Run, _: Ended) -> Recorded:
-    is_loaded = embedded.was_loaded(run.folder)
-    said = embedded.notes(run.folder, NAME)
     traces = sorted(run.folder.glob(f"{NAME}-*.json.gz"))
     infos = {trace.name: trace.with_suffix("").with_suffix(".info") for trace in traces}
     seen = {name: embedded.told(info).get("gpu_events", 0) for name, info in infos.items()}
     for info in infos.values():
         info.unlink(missing_ok=True)
-    full = tuple(name for name, events in seen.items() if events)
-    nothing = embedded.why_nothing(
-        is_loaded=is_loaded, files=tuple(seen), said=said, title="PyTorch", why_no_gpu=why_no_gpu()
-    )
-    return Recorded(
-        recordings=full,
-        nothing_recorded=None if full else nothing,
-        warnings=tuple(said),
-        devices=described_gpus(),
-    )
+    full = [name for name, events in seen.items() if events]
+    return embedded.recorded(run, NAME, "PyTorch", files=tuple(seen), full=full)
 
 
 RECORDER: Final = Recorder(

@@ -72,7 +72,6 @@ class _Categories(msgspec.Struct):
 
 class _Distributed(msgspec.Struct):
     rank: int | None = None
-    world_size: int | None = None
 
 
 class _Trace(msgspec.Struct):

@@ -18,7 +18,7 @@ from gpuprof.errors import CorruptFileError, GpuprofError
 from gpuprof.profile import Profile
 from gpuprof.readers import nvprof_log as log
 from gpuprof.readers.contract import Reader
-from gpuprof.readers.nvprof_summary import LABELS, SKIPPED, Summary, shortened
+from gpuprof.readers.nvprof_summary import CANNOT, GIVES, LABELS, SKIPPED, Summary, shortened
 
 _TIMES: Final = {"Time": "total_ns", "Avg": "mean_ns", "Min": "min_ns", "Max": "max_ns"}
 _NUMBER: Final = re.compile(r"^[0-9]{1,20}(?:\.[0-9]{1,20})?$")
@@ -209,8 +209,8 @@ READER: Final = Reader(
     name="nvprof-csv",
     title="nvprof's summary as CSV (--csv)",
     versions="CUDA 5.5 to 12",
-    gives=("activity_summary", "runs", "devices"),
-    cannot="When anything ran: no overlap, no split by device, no source and target of copies.",
+    gives=GIVES,
+    cannot=CANNOT,
     read=read,
     recognises=_recognises,
     searches=_searches,

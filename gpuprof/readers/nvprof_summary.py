@@ -25,6 +25,8 @@ _OTHER_KINDS: Final = {"CPU": "a CPU profile", "Metric": "metrics", "Event": "ev
 _RERECORD: Final = (
     "Run nvprof without --metrics, --events, --cpu-profiling and --print-api-summary for times."
 )
+GIVES: Final = ("activity_summary", "runs", "devices")
+CANNOT: Final = "When anything ran: no overlap, no split by device, no source and target of copies."
 # A century of nanoseconds, and some exabytes.
 LARGEST: Final = 1 << 62
 SKIPPED: Final = frozenset({"nvtx", "other", "skipped"})

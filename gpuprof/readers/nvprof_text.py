@@ -15,7 +15,7 @@ from gpuprof.errors import CorruptFileError, GpuprofError
 from gpuprof.profile import Profile
 from gpuprof.readers import nvprof_log as log
 from gpuprof.readers.contract import HEAD_BYTES, Reader
-from gpuprof.readers.nvprof_summary import SKIPPED, Summary, shortened
+from gpuprof.readers.nvprof_summary import CANNOT, GIVES, SKIPPED, Summary, shortened
 
 _ANCHORS: Final = (
     log.MESSAGE,
@@ -144,8 +144,8 @@ READER: Final = Reader(
     name="nvprof-text",
     title="nvprof's printed summary, or rows of it",
     versions="CUDA 5.5 to 12",
-    gives=("activity_summary", "runs", "devices"),
-    cannot="When anything ran: no overlap, no split by device, no source and target of copies.",
+    gives=GIVES,
+    cannot=CANNOT,
     read=read,
     recognises=_recognises,
     searches=_searches,

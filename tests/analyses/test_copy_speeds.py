@@ -13,8 +13,6 @@ from scipy import optimize
 from gpuprof.analyses.copy_sizes import copy_sizes
 from gpuprof.analyses.copy_speeds import Sizes, copy_speeds, fit
 
-NO_SPREAD = {"latency_error_ns": 0, "bandwidth_error_bytes_per_s": 0}
-
 
 def copies(sizes, latency=1000, ns_per_byte=0.1, **columns):
     """Copies one after the other that take exactly L + bytes / B."""

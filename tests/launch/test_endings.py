@@ -17,6 +17,8 @@ from gpuprof.errors import InputError
 from gpuprof.launch import process
 from gpuprof.launch.signals import tree
 
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+
 GPUPROF = [sys.executable, str(Path(__file__).with_name("plain_gpuprof.py"))]
 TRAINING = str(Path(__file__).parent / "programs" / "training.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
@@ -41,11 +43,6 @@ STATUSES = {
     "hung-up": 129,
 }
 LATE = "The program was stopped: it ran for longer than --timeout."
-
-
-@pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def words(recorder, ending, *options):

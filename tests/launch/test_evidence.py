@@ -14,6 +14,8 @@ from gpuprof.launch.contract import Program
 from gpuprof.launch.evidence import git_state, packages
 from gpuprof.launch.nsys import REPORT
 
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+
 GPUPROF = [sys.executable, str(Path(__file__).with_name("plain_gpuprof.py"))]
 ROOT = Path(__file__).parent.parent.parent
 # Nobody's: put together here, each to be found again in whatever is written.
@@ -47,11 +49,6 @@ with gpuprof.epoch():
     with gpuprof.step(): step(tf.ones([4]))
 """
 PLAIN = "import gpuprof\nwith gpuprof.epoch():\n    with gpuprof.step(): pass\n"
-
-
-@pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def gpuprof(*words):

@@ -16,6 +16,8 @@ from gpuprof.launch import jax, torch
 from gpuprof.launch.contract import Ended, Program, Run
 from gpuprof.launch.gpus import gpus
 
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+
 ROOT = Path(__file__).parent.parent.parent
 PROGRAMS = Path(__file__).parent / "programs"
 NO_GPU = pytest.mark.skipif(bool(gpus()), reason="shows what is said where there is no GPU")
@@ -32,11 +34,6 @@ EACH = pytest.mark.parametrize(
     ("name", "title"),
     [pytest.param("torch", "PyTorch", marks=TORCH), pytest.param("jax", "JAX", marks=JAX)],
 )
-
-
-@pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def record(name, *words, options=(), **variables):

@@ -178,11 +178,6 @@ def record(recorder, *program, code=None):
     )
 
 
-@pytest.fixture
-def in_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def needs(tool):
     if shutil.which(tool) is None:
         pytest.skip(f"{tool} is not installed")

@@ -17,12 +17,8 @@ from gpuprof.errors import EmptyRecordingError
 GPUPROF = [sys.executable, str(Path(__file__).with_name("plain_gpuprof.py"))]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
 ENVIRONMENT.pop("PYTHONUNBUFFERED", None)
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 BOTH = pytest.mark.parametrize("recorder", ["plain", "wrapped"])
-
-
-@pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def words(recorder, program, *options):

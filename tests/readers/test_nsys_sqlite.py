@@ -28,14 +28,8 @@ from gpuprof import report
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
 from gpuprof.readers import find_reader, nsys_sqlite, read_profile, sqlite_source
 
-
-@pytest.fixture(params=["scanner", "sqlite3"], autouse=True)
-def engine(request, monkeypatch):
-    """Both ways into a SQLite file; every test here must hold in both."""
-    if request.param == "sqlite3":
-        monkeypatch.setattr(sqlite_source, "scanner", lambda _: None)
-    elif sqlite_source.scanner(duckdb.__version__) is None:
-        pytest.skip("duckdb-extension-sqlite-scanner is not installed")
+# Every test here must hold for both ways into a file.
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def column(profile, sql):

@@ -4,13 +4,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import duckdb
 import pytest
 from nvprof_database import EPOCH_NS, PID, PREFIX, at, thread, write
 
 import gpuprof
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.readers import demangle, find_reader, nvprof_sqlite, sqlite_source
+from gpuprof.readers import demangle, find_reader, nvprof_sqlite
 
 CORPUS = Path(__file__).parent.parent.parent.parent / "shared/corpus/nvprof-sqlite"
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is absent")
@@ -34,18 +33,11 @@ EXPECTED = {
     "xprotobeast2__ece408_project__m3.1.timeline.nvvp": (27, 21, 9, 2616, 0, "12"),
 }
 EMPTY = "SwatikSahoo__profile__profile.nvvp"
+# Every test here must hold for both ways into a file.
+pytestmark = pytest.mark.usefixtures("engine")
 
 HTOD, DTOH, DTOD, PTOP = 1, 2, 8, 10
 PAGEABLE, PINNED, DEVICE = 1, 2, 3
-
-
-@pytest.fixture(params=["scanner", "sqlite3"], autouse=True)
-def engine(request, monkeypatch):
-    """Both ways into a SQLite file; every test here must hold in both."""
-    if request.param == "sqlite3":
-        monkeypatch.setattr(sqlite_source, "scanner", lambda _: None)
-    elif sqlite_source.scanner(duckdb.__version__) is None:
-        pytest.skip("duckdb-extension-sqlite-scanner is not installed")
 
 
 def _read(tmp_path, *arguments, **rows):

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from gpuprof.errors import UsageError
 from gpuprof.render.charts import CHARTS, chart_named, figure_of, picture_of
@@ -13,8 +12,6 @@ from gpuprof.render.csv import rows_text
 from gpuprof.render.json import document_text
 from gpuprof.render.output import Output, prepare
 from gpuprof.reports import FORMAT_VERSION
-
-DATA_FORMATS: Final = ("csv", "json")
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ def drawing(
     Args:
         chart: Which.
         path: The picture.
-        data_format: One of `DATA_FORMATS` for a file of that suffix beside it, or None.
+        data_format: csv or json for a file of that suffix beside it, or None.
         is_forced: Whether files that exist may be replaced.
         inputs: What is read, which is never replaced.
 

@@ -6,29 +6,13 @@ import sys
 import time
 
 import tensorflow as tf
+from two_devices import training_step
 
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-weights = tf.Variable(tf.ones([10, 10]))
-
-
-@tf.function(jit_compile=False)
-def training_step(x):
-    with tf.GradientTape() as tape:
-        with tf.device("/CPU:1"):
-            hidden = tf.tanh(tf.matmul(x, weights))
-        with tf.device("/CPU:0"):
-            loss = tf.reduce_sum(tf.square(hidden))
-    weights.assign_sub(0.01 * tape.gradient(loss, weights))
-    return loss
-
-
-x = tf.ones([4, 10])
 until = time.monotonic() + float(os.environ.get("TRAIN_SECONDS", "0"))
 for _ in range(20):
-    training_step(x)
+    training_step()
 while time.monotonic() < until:
-    training_step(x)
+    training_step()
 
 match sys.argv[1]:
     case "exit":
@@ -53,7 +37,7 @@ match sys.argv[1]:
         os.abort()
     case "own-profiler":
         with tf.profiler.experimental.Profile(sys.argv[2]):
-            training_step(x)
+            training_step()
         tf.profiler.experimental.start(sys.argv[2])
-        training_step(x)
+        training_step()
         tf.profiler.experimental.stop()
