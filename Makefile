@@ -11,8 +11,8 @@ demo: $(VENV)/demo.stamp  ## Record four placements of one model, compare them, 
 experiments: $(VENV)/demo.stamp  ## Run the four experiments; page with tables and charts in experiment-runs/report.md
 	@$(BIN)/python scripts/experiments.py
 
-test: $(VENV)/test.stamp  ## All tests, with coverage
-	$(BIN)/python -m pytest --cov --cov-report=term
+test: $(VENV)/test.stamp  ## All tests, with coverage, as many files at once as there are processors
+	$(BIN)/python -m pytest --numprocesses logical --dist loadfile --cov --cov-report=term
 
 check: $(VENV)/test.stamp  ## Format, lint and types
 	$(BIN)/ruff format --check .

@@ -1,5 +1,6 @@
 """What all tests share: expectations that are written anew on purpose, and no clocks."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,11 @@ def pytest_addoption(parser):
 @pytest.fixture(scope="session", autouse=True)
 def exports(tmp_path_factory):
     """What nsys exports is made once for all tests, and not in the user's own cache."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GPUPROF_CACHE", str(tmp_path_factory.mktemp("exports")))
+        patch.setenv("GPUPROF_CACHE", str(folder / "exports"))
         yield
 
 

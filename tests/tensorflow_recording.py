@@ -16,22 +16,40 @@ needs_tensorflow = [
 ]
 
 
+ONE_WINDOW = {"GPUPROF_WINDOW_SECONDS": "60"}
+RECORD = ("-m", "gpuprof", "record", "--recorder", "tensorflow", "-o")
+
+
+def _environment(**variables):
+    return os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"} | variables
+
+
 def run(*words, **variables):
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"} | variables
     return subprocess.run(
         [sys.executable, *map(str, words)],
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
-        env=environment,
+        env=_environment(**variables),
     )
 
 
 def record(folder, *words, **variables):
     """A recording in one window, so that no step is cut however slow the machine is."""
-    command = ("-m", "gpuprof", "record", "--recorder", "tensorflow", "-o", folder)
-    return run(*command, *words, **{"GPUPROF_WINDOW_SECONDS": "60"} | variables)
+    return run(*RECORD, folder, *words, **ONE_WINDOW | variables)
+
+
+def start_recording(folder, *words):
+    """The same while it runs."""
+    return subprocess.Popen(
+        [sys.executable, *RECORD, folder, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=_environment(**ONE_WINDOW),
+        start_new_session=True,
+    )
 
 
 def recorded(folder):
