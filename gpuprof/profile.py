@@ -11,6 +11,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -80,6 +81,8 @@ class Part:
 
 
 _BATCH_ROWS = 1_000_000
+# DuckDB draws it among the results on stdout when a query takes long, terminal or not.
+_NO_BAR = "SET enable_progress_bar = false"
 # What DuckDB says where Ctrl-C ended a query, or what hands over its rows.
 _INTERRUPTED = ("Query interrupted", "INTERRUPT Error", "KeyboardInterrupt")
 
@@ -178,6 +181,18 @@ class Profile:
         with self._told():
             yield from self._announced(sql).to_arrow_reader(_BATCH_ROWS)
 
+    def side_by_side(self, *queries: str) -> list[list[pa.RecordBatch]]:
+        """The results of several queries, read at once where the file can be.
+
+        A table of SQLite is read by one thread, several by several.
+        """
+        connection, herald = self._opened
+        if herald is not None or any(isinstance(s, pa.Table) for s in self.sources.values()):
+            return [[*self.batches(sql)] for sql in queries]
+        cursors = [connection.cursor() for _ in queries]
+        with self._told(*cursors), ThreadPoolExecutor(max(len(queries), 1)) as pool:
+            return [*pool.map(_read_aside, cursors, queries)]
+
     def keep(self, name: str) -> None:
         """Read a table once for all later queries, for one that many analyses ask for."""
         if isinstance(self.sources.get(name), View) and name not in self._kept:
@@ -251,10 +266,10 @@ class Profile:
         return _Frames(self)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _told(self, *cursors: "duckdb.DuckDBPyConnection") -> Iterator[None]:
         """Say of a query that failed what it says about the reader's file."""
         try:
-            with _ended_by_ctrl_c(self._opened[0]):
+            with _ended_by_ctrl_c(self._opened[0], *cursors):
                 yield
         except Exception as error:  # DuckDB raises what its extensions raise
             if any(sign in str(error) for sign in _INTERRUPTED):
@@ -285,8 +300,7 @@ class Profile:
                 "temp_directory": str(spill),
             }
         )
-        # DuckDB draws it among the results on stdout when a query takes long, terminal or not.
-        connection.execute("SET enable_progress_bar = false")
+        connection.execute(_NO_BAR)
         _distrust(connection)
         _leave_memory(connection)
         herald = self.prepare(connection)
@@ -374,8 +388,15 @@ _TIMELESS = {
 }
 
 
+def _read_aside(cursor: "duckdb.DuckDBPyConnection", sql: str) -> list[pa.RecordBatch]:
+    """The result of a query on a connection of its own."""
+    with cursor:
+        cursor.execute(_NO_BAR)
+        return [*cursor.sql(sql).to_arrow_reader(_BATCH_ROWS)]
+
+
 @contextmanager
-def _ended_by_ctrl_c(connection: "duckdb.DuckDBPyConnection") -> Iterator[None]:
+def _ended_by_ctrl_c(*connections: "duckdb.DuckDBPyConnection") -> Iterator[None]:
     """Let Ctrl-C end what DuckDB's threads do: by itself it waits until they are through."""
     before = signal.getsignal(signal.SIGINT)
     is_ours = threading.current_thread() is threading.main_thread()
@@ -384,7 +405,8 @@ def _ended_by_ctrl_c(connection: "duckdb.DuckDBPyConnection") -> Iterator[None]:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        connection.interrupt()
+        for connection in connections:
+            connection.interrupt()
         signal.default_int_handler(number, frame)
 
     signal.signal(signal.SIGINT, stop)

@@ -8,9 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.copies import EACH_TRANSFER, HOST, end_name
-from gpuprof.analyses.launches import UNKNOWN, read_columns
-from gpuprof.analyses.nvtx import ranges_around
+from gpuprof.analyses.copies import HOST, end_name
+from gpuprof.analyses.groups import Numbers, groups
+from gpuprof.analyses.moves import Moves, followers, moves
+from gpuprof.analyses.nvtx import NO_RANGE
 from gpuprof.analyses.tensor_transfers import scope_of
 from gpuprof.analyses.timeline import timeline_of
 from gpuprof.intervals import Int64s, covered_within
@@ -41,11 +42,6 @@ ALTERNATION: Final = Schema(
 
 _LEAST_TURNS: Final = 2
 _ROWS: Final = 20
-_COPIES: Final = f"""
-    SELECT src, dst, start_ns, end_ns, duration_ns, coalesce(bytes, {UNKNOWN}),
-        coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN})
-    FROM {EACH_TRANSFER}
-    WHERE src <> dst AND {HOST} NOT IN (src, dst) ORDER BY start_ns"""
 
 Row = dict[str, Any]
 
@@ -75,46 +71,39 @@ def alternation(profile: Profile) -> pa.Table:
 
 
 def _of_ranges(profile: Profile) -> list[Row]:
-    src, dst, start, end, duration, size, process, correlation = read_columns(profile, _COPIES, 8)
-    if not len(src):
-        return []
-    there, back = _followers(src, dst)
-    is_turn = (src[back] == dst[there]) & (dst[back] == src[there])
-    is_turn &= _works_between(profile, dst[there], end[there], start[back])
-    there, back = there[is_turn], back[is_turn]
-    whole = profile.whole or profile
-    texts = [ranges_around(whole, process[way], correlation[way]) for way in (there, back)]
-    found: dict[tuple[int, int, str, str], list[int]] = defaultdict(list)
-    for index, out, home in zip(there.tolist(), *texts, strict=True):
-        if out is not None and home is not None and out != home:
-            found[int(src[index]), int(dst[index]), out, home].append(index)
+    every = moves(profile)
+    every = every.take((every.src != HOST) & (every.dst != HOST))
+    first, second = followers(every)
+    is_turn = every.src[second] == every.dst[first]
+    is_turn &= _works_between(
+        profile, every.dst[first], every.end_ns[first], every.start_ns[second]
+    )
+    there, back = every.take(first[is_turn]), every.take(second[is_turn])
+    (out, texts), (home, _) = there.ranges(profile), back.ranges(profile)
+    is_other = (out != NO_RANGE) & (home != NO_RANGE) & (out != home)
+    there, out, home = there.take(is_other), out[is_other], home[is_other]
     return [
-        {
-            "src": end_name(key[0]),
-            "dst": end_name(key[1]),
-            "there": key[2],
-            "back": key[3],
-            "turns": len(mine),
-            "total_ns": int(duration[mine].sum()),
-            "bytes": int(size[mine].sum()) if (size[mine] >= 0).all() else None,
-            "suggestion": _suggestion(key[2], key[3]),
-        }
-        for key, mine in found.items()
+        _row(there.take(mine), texts[out[mine[0]]], texts[home[mine[0]]])
+        for mine in groups(there.src, there.dst, out, home)
         if len(mine) >= _LEAST_TURNS
     ]
 
 
-def _followers(src: Int64s, dst: Int64s) -> tuple[Int64s, Int64s]:
-    """Each copy and the next one between the same two devices."""
-    pairs = np.stack([np.minimum(src, dst), np.maximum(src, dst)])
-    _, member = np.unique(pairs, axis=1, return_inverse=True)
-    order = np.argsort(member, kind="stable")
-    same = np.flatnonzero(np.diff(member[order]) == 0)
-    return order[same], order[same + 1]
+def _row(turns: Moves, there: str, back: str) -> Row:
+    return {
+        "src": end_name(int(turns.src[0])),
+        "dst": end_name(int(turns.dst[0])),
+        "there": there,
+        "back": back,
+        "turns": len(turns),
+        "total_ns": int(turns.duration_ns.sum()),
+        "bytes": int(turns.bytes.sum()) if (turns.bytes >= 0).all() else None,
+        "suggestion": _suggestion(there, back),
+    }
 
 
 def _works_between(
-    profile: Profile, device: Int64s, start: Int64s, end: Int64s
+    profile: Profile, device: Numbers, start: Int64s, end: Int64s
 ) -> npt.NDArray[np.bool_]:
     """Whether a kernel runs on the device in each window."""
     works = np.zeros(len(device), bool)

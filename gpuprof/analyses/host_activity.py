@@ -84,7 +84,7 @@ def _clocks_agree(profile: Profile) -> bool:
 def early_starts(profile: Profile) -> tuple[int, int, int]:
     """Activities whose call is known, those that start before it, and by how much in the median."""
     found = launches(profile.whole or profile)
-    ahead = found.launch_ns - found.activities.start_ns
+    ahead = found.launch_ns - found.of(found.activities.start_ns)
     ahead_early = ahead[ahead > 0]
     median = int(np.median(ahead_early)) if len(ahead_early) else 0
     return len(ahead), len(ahead_early), median

@@ -4,14 +4,16 @@ Activities and calls meet by process and correlation id: ids repeat across proce
 several calls bear one id (a runtime call and the driver call inside it), the earliest launched.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
 from gpuprof.analyses.copies import DST, SRC
+from gpuprof.analyses.groups import Numbers, groups, numbered
 from gpuprof.analyses.movement import IS_COUNTED, IS_PEER, IS_STAGED, IS_TRANSFER
 from gpuprof.analyses.timeline import COMPUTE, LOCAL_COPY, TRANSFER
 from gpuprof.intervals import Int64s
@@ -21,42 +23,29 @@ UNKNOWN: Final = -2
 NOT_FOUND: Final = -1
 # Below this many numbers per call, an array by number is smaller and faster than sorting.
 _DENSE: Final = 16
-_SIXTEEN_BITS: Final = 0xFFFF
 
-# Ten million activities fit into half a gigabyte where small numbers take little room.
+# Ten million activities fit into a third of a gigabyte where small numbers take little room.
 _KEY: Final = (
     f"coalesce(process_id, {UNKNOWN})::INTEGER AS process,"
     f" coalesce(correlation_id, {UNKNOWN}) AS correlation"
 )
 _SAME: Final = f"start_ns, end_ns, coalesce(device_id, {UNKNOWN})::SMALLINT AS device, {_KEY}"
-_NO_COPY: Final = (
-    f"0::BIGINT AS bytes, {UNKNOWN}::SMALLINT AS src, {UNKNOWN}::SMALLINT AS dst,"
-    " 1::TINYINT AS counted, 0::TINYINT AS peer"
-)
-_ACTIVITIES: Final = {
-    "kernels": f"SELECT {_SAME}, {COMPUTE}::TINYINT AS layer, {_NO_COPY} FROM kernels",
-    "memcpys": f"""
-        SELECT {_SAME},
-            (CASE WHEN {IS_TRANSFER} THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT AS layer,
-            CASE WHEN {IS_COUNTED} THEN coalesce(bytes, 0) ELSE 0 END AS bytes,
-            coalesce(CASE WHEN {IS_STAGED} THEN device_id ELSE {SRC} END, {UNKNOWN})::SMALLINT,
-            coalesce(CASE WHEN {IS_STAGED} THEN device_id ELSE {DST} END, {UNKNOWN})::SMALLINT,
-            {IS_COUNTED}::TINYINT AS counted, {IS_PEER}::TINYINT AS peer
-        FROM memcpys""",
-    "memsets": f"SELECT {_SAME}, {LOCAL_COPY}::TINYINT AS layer, {_NO_COPY} FROM memsets",
-    "graph_launches": f"""
-        SELECT {_SAME}, {COMPUTE}::TINYINT AS layer, {_NO_COPY} FROM graph_launches""",
-}
-_COLUMNS: Final = 11
+# What is launched beside copies, and which layer it belongs to.
+_LAYERS: Final = {"kernels": COMPUTE, "graph_launches": COMPUTE, "memsets": LOCAL_COPY}
+_COPIES: Final = f"""
+    SELECT {_SAME},
+        (CASE WHEN {IS_TRANSFER} THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT AS layer,
+        CASE WHEN {IS_COUNTED} THEN coalesce(bytes, 0) ELSE 0 END AS bytes,
+        coalesce(CASE WHEN {IS_STAGED} THEN device_id ELSE {SRC} END, {UNKNOWN})::SMALLINT,
+        coalesce(CASE WHEN {IS_STAGED} THEN device_id ELSE {DST} END, {UNKNOWN})::SMALLINT,
+        {IS_COUNTED}::TINYINT AS counted, {IS_PEER}::TINYINT AS peer
+    FROM memcpys"""
 _CALLS: Final = f"SELECT {_KEY}, start_ns, coalesce(thread_id, {UNKNOWN}) FROM whole.api_calls"
-
-# Integers of any width.
-Numbers = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Activities:
-    """GPU activities, one element each; unknown devices and processes are `UNKNOWN`.
+    """GPU activities, one element each, copies first; what is unknown is `UNKNOWN`.
 
     Args:
         start_ns: Start on the device.
@@ -65,11 +54,7 @@ class Activities:
         process: The process that launched it.
         correlation: The call that launched it.
         layer: One of `timeline.LAYERS`; kernels of communication count as compute.
-        bytes: Bytes of a copy; 0 for a staged copy's second half and all else.
-        src: Device at the source of a copy, or `copies.HOST`; of a staged half, its own device.
-        dst: Device at its destination, likewise.
-        counted: 0 for the second half of a staged copy, which is not another call.
-        peer: 1 for a copy between two devices.
+        copies: More of the copies, whose places are those that they have here.
     """
 
     start_ns: Int64s
@@ -78,33 +63,34 @@ class Activities:
     process: Numbers
     correlation: Numbers
     layer: Numbers
+    copies: "Copies"
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.start_ns)
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """What copies have beside other activities.
+
+    Args:
+        bytes: Bytes; 0 for a staged copy's second half.
+        src: Device at the source, or `copies.HOST`; of a staged half, its own device.
+        dst: Device at the destination, likewise.
+        counted: 0 for the second half of a staged copy, which is not another call.
+        peer: 1 for a copy between two devices.
+    """
+
     bytes: Int64s
     src: Numbers
     dst: Numbers
     counted: Numbers
     peer: Numbers
 
-    def take(self, chosen: npt.NDArray[Any]) -> "Activities":
-        """Some of them, in the order of the indices."""
-        return Activities(*(column[chosen] for column in self.columns))
-
-    @property
-    def columns(self) -> tuple[Numbers, ...]:
-        """All columns, in their order."""
-        return tuple(vars(self).values())
-
-    @property
-    def duration_ns(self) -> Int64s:
-        """How long each ran."""
-        return self.end_ns - self.start_ns
-
     def __len__(self) -> int:
         """How many there are."""
-        return len(self.start_ns)
-
-    def ends(self) -> tuple[Numbers, ...]:
-        """The devices whose time each may cost: where it runs, and the ends of a copy."""
-        return self.device, self.src, self.dst
+        return len(self.bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,19 +98,34 @@ class Launches:
     """Activities whose launching call is known, sorted by process, thread and time of the call.
 
     Args:
-        activities: The activities.
+        activities: All activities.
+        order: The place of each launched one among these.
         launch_ns: Start of the call that launched each.
-        thread: Thread of that call.
+        bounds: Process and thread to where their launches begin and end.
     """
 
     activities: Activities
+    order: Int64s
     launch_ns: Int64s
-    thread: Numbers
+    bounds: Mapping[tuple[int, int], tuple[int, int]]
+
+    def of(self, column: Numbers) -> Numbers:
+        """A column of the activities, in the order of the launches."""
+        return column[self.order]
+
+    def take(self, chosen: Int64s) -> "Launches":
+        """Some of them, by their indices in ascending order."""
+        bounds = {
+            lane: (int(low), int(high))
+            for lane, pair in self.bounds.items()
+            for low, high in [np.searchsorted(chosen, pair)]
+        }
+        return Launches(self.activities, self.order[chosen], self.launch_ns[chosen], bounds)
 
 
 def activities(profile: Profile) -> Activities:
     """Every kernel, copy, memset and whole graph."""
-    return profile.once(_activities)
+    return profile.once(_read)[0]
 
 
 def launches(profile: Profile) -> Launches:
@@ -134,33 +135,55 @@ def launches(profile: Profile) -> Launches:
 
 def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
     """The columns of a query, all integers and never null, as arrays."""
-    pieces: list[list[Any]] = [[] for _ in range(columns)]
-    for batch in profile.batches(sql):
-        for found, column in zip(pieces, batch.columns, strict=True):
-            found.append(np.from_dlpack(column))
-    return [np.concatenate(found) if found else np.empty(0, np.int64) for found in pieces]
+    return _columns([*profile.batches(sql)], columns)
 
 
-def _activities(profile: Profile) -> Activities:
-    found = [
-        read_columns(profile, sql, _COLUMNS)
-        for table, sql in _ACTIVITIES.items()
-        if profile.has(table)
+def _columns(batches: list[pa.RecordBatch], columns: int) -> list[Any]:
+    return [
+        np.concatenate([np.from_dlpack(batch.column(place)) for batch in batches])
+        if batches
+        else np.empty(0, np.int64)
+        for place in range(columns)
     ]
-    return Activities(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+
+
+def _read(profile: Profile) -> tuple[Activities, list[Any]]:
+    """All activities, and the columns of all calls."""
+    whole = profile.whole or profile
+    given = {t: f"SELECT {_SAME} FROM {t}" for t in _LAYERS if profile.has(t)}
+    given |= {"memcpys": _COPIES} if profile.has("memcpys") else {}
+    given |= {"calls": _CALLS} if whole.has("api_calls") else {}
+    found = dict(zip(given, profile.side_by_side(*given.values()), strict=True))
+    calls = _columns(found.pop("calls", []), 4)
+    copies = _columns(found.get("memcpys", []), 11)
+    layers = [copies[5].astype(np.int8)]
+    parts = [found.pop("memcpys", [])]
+    for table, batches in found.items():
+        parts.append(batches)
+        layers.append(np.full(sum(map(len, batches)), _LAYERS[table], np.int8))
+    columns: list[Any] = _columns([batch for part in parts for batch in part], 5)
+    columns += [np.concatenate(layers), Copies(*copies[6:])]
+    return Activities(*columns), calls
 
 
 def _launches(profile: Profile) -> Launches:
-    every = activities(profile)
-    process, correlation, start, thread = read_columns(profile, _CALLS, 4)
+    every, (process, correlation, start, thread) = profile.once(_read)
     call = launching_call((every.process, every.correlation), (process, correlation), start)
-    place = np.empty(len(start), np.int64)
-    place[np.lexsort((start, _numbered(thread), _numbered(process)))] = np.arange(len(start))
+    order = np.lexsort((start, numbered(thread), numbered(process)))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
     known = np.flatnonzero(call != NOT_FOUND)
     # To sort distinct numbers takes a fifth of the time of a stable sort of indices.
-    known = known[np.sort(place[call[known]] * len(known) + np.arange(len(known))) % len(known)]
-    call = call[known]
-    return Launches(every.take(known), start[call], thread[call])
+    bits = len(known).bit_length()
+    mixed = np.sort((place[call[known]] << bits) | np.arange(len(known)))
+    known, place = known[mixed & ((1 << bits) - 1)], mixed >> bits
+    process, thread = process[order], thread[order]
+    is_first = (process[1:] != process[:-1]) | (thread[1:] != thread[:-1])
+    first = np.concatenate([[0], np.flatnonzero(is_first) + 1])[: len(order)]
+    borders = np.searchsorted(place, [*first, len(order)]).tolist()
+    lanes = zip(process[first].tolist(), thread[first].tolist(), strict=True)
+    bounds = dict(zip(lanes, pairwise(borders), strict=True))
+    return Launches(every, known, start[order][place], bounds)
 
 
 def launching_call(
@@ -168,28 +191,13 @@ def launching_call(
 ) -> Int64s:
     """Index of the earliest call of the same process and correlation id, or `NOT_FOUND`."""
     found = np.full(len(activity[0]), NOT_FOUND, np.int64)
-    calls = _by_process(call[0], np.lexsort((call_start_ns, _numbered(call[0]))))
-    wanted = _by_process(activity[0], np.argsort(_numbered(activity[0]), kind="stable"))
-    for process, ours in wanted.items():
+    order = np.argsort(call_start_ns, kind="stable")
+    calls = {int(call[0][one[0]]): one for one in (order[g] for g in groups(call[0][order]))}
+    for ours in groups(activity[0]):
         # Later rows are overwritten by earlier ones, so that the earliest call remains.
-        mine = calls.get(process, ours[:0])[::-1]
+        mine = calls.get(int(activity[0][ours[0]]), ours[:0])[::-1]
         found[ours] = _by_number(activity[1][ours], call[1][mine], mine)
     return found
-
-
-def _by_process(process: Numbers, order: Int64s) -> dict[int, Int64s]:
-    """An order that is sorted by process, cut into those of each process."""
-    ordered = process[order]
-    pieces = np.split(order, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
-    return {int(process[piece[0]]): piece for piece in pieces if len(piece)}
-
-
-def _numbered(values: Numbers) -> Numbers:
-    """Numbers in the order of the values, in few bits where that is possible: these sort fast."""
-    if len(values) and int(values.max()) - int(values.min()) <= _SIXTEEN_BITS:
-        small: Numbers = (values - values.min()).astype(np.uint16)
-        return small
-    return np.searchsorted(np.unique(values), values)
 
 
 def _by_number(wanted: Numbers, number: Numbers, index: Int64s) -> Int64s:

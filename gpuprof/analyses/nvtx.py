@@ -4,7 +4,6 @@ A range holds the launches of its own thread between its start and its end; a ``
 range, which may end on another thread, holds those of its whole process.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,13 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.analyses.launches import (
-    UNKNOWN,
-    Launches,
-    Numbers,
-    launches,
-    launching_call,
-)
+from gpuprof.analyses.groups import Numbers, groups
+from gpuprof.analyses.launches import UNKNOWN, Launches, launches, launching_call
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
@@ -84,7 +78,17 @@ def _ranges_of(profile: Profile) -> Ranges:
     labels = tuple(sorted(numbers))
     place = np.argsort([numbers[one] for one in labels])
     every = Ranges(start, end, process, thread, place[label], labels)
-    return every.take(np.lexsort((-end, start)))
+    return every.take(_outer_first(start, end))
+
+
+def _outer_first(start: Int64s, end: Int64s) -> Int64s:
+    """The order by start, of those that start at once the longest first; files are sorted."""
+    order = np.argsort(start, kind="stable")
+    is_tie = np.concatenate([[False], np.diff(start[order]) == 0])[: len(order)]
+    tied = np.flatnonzero(is_tie | np.append(is_tie[1:], False)[: len(order)])
+    mine = order[tied]
+    order[tied] = mine[np.lexsort((-end[mine], start[mine]))]
+    return order
 
 
 def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> list[Numbers]:
@@ -117,21 +121,33 @@ class Spans:
         found: Int64s = before[self.last] - before[self.first]
         return found
 
-    def extent(self, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
-        """First start and last end of the launches of each range; 0 and 0 where it has none."""
-        return self._reduced(np.minimum, start), self._reduced(np.maximum, end)
+    def among(self, chosen: Int64s, number: int) -> "Spans":
+        """Which of some of the launches each range holds, where there are so many in all."""
+        before = np.zeros(number + 1, np.int64)
+        before[chosen + 1] = 1
+        np.cumsum(before, out=before)
+        return Spans(before[self.first], before[self.last])
 
-    def _reduced(self, function: np.ufunc, values: Int64s) -> Int64s:
-        found = np.zeros(len(self.first), np.int64)
+    def extent(self, found: Launches) -> tuple[Int64s, Int64s]:
+        """First start and last end of the launches of each range; 0 and 0 where it has none."""
+        every = found.activities
+        return (
+            self._reduced(np.minimum, every.start_ns, found.order),
+            self._reduced(np.maximum, every.end_ns, found.order),
+        )
+
+    def _reduced(self, function: np.ufunc, column: Int64s, order: Int64s) -> Int64s:
+        reduced = np.zeros(len(self.first), np.int64)
         filled = np.flatnonzero(self.last > self.first)
         if len(filled):
             # reduceat reduces from each index to the next: every other result is a range's,
             # and the others are short where the ranges follow one another.
             filled = filled[np.argsort(self.first[filled], kind="stable")]
             borders = np.stack([self.first[filled], self.last[filled]], axis=1).ravel()
-            padded = np.append(values, values[-1:])
-            found[filled] = function.reduceat(padded, borders)[::2]
-        return found
+            low = int(borders[0])
+            values = column[order[low : int(borders.max())]]
+            reduced[filled] = function.reduceat(np.append(values, values[-1:]), borders - low)[::2]
+        return reduced
 
 
 def families(held: Ranges, found: Launches) -> list[tuple[Ranges, Launches]]:
@@ -139,14 +155,15 @@ def families(held: Ranges, found: Launches) -> list[tuple[Ranges, Launches]]:
     of_process = held.thread == ALL_THREADS
     made = [(held.take(~of_process), found)]
     if of_process.any():
-        order = np.lexsort((found.launch_ns, found.activities.process))
-        threads = np.full(len(order), ALL_THREADS, np.int64)
-        made.append(
-            (
-                held.take(of_process),
-                Launches(found.activities.take(order), found.launch_ns[order], threads),
-            )
-        )
+        process = found.of(found.activities.process)
+        order = np.lexsort((found.launch_ns, process))
+        bounds = {
+            (number, ALL_THREADS): (int(low), int(high))
+            for number in np.unique(process).tolist()
+            for low, high in [np.searchsorted(process[order], [number, number + 1])]
+        }
+        ordered = Launches(found.activities, found.order[order], found.launch_ns[order], bounds)
+        made.append((held.take(of_process), ordered))
     return [pair for pair in made if len(pair[0])]
 
 
@@ -168,76 +185,61 @@ def innermost(held: Ranges, found: Launches) -> Int64s:
     return inner
 
 
-def usual_range(profile: Profile, process: Numbers, correlation: Numbers) -> str | None:
-    """Text of the innermost range around most of some launches; None where none is."""
-    texts = Counter(t for t in ranges_around(profile, process, correlation) if t is not None)
-    return max(sorted(texts), key=lambda text: texts[text], default=None)
+def ranges_around(
+    profile: Profile, process: Numbers, correlation: Numbers
+) -> tuple[Int64s, list[str]]:
+    """The innermost range around the launch of each of some copies.
 
-
-def ranges_around(profile: Profile, process: Numbers, correlation: Numbers) -> list[str | None]:
-    """Text of the innermost range around each of some launches; None where none is."""
-    held, found = ranges_of(profile), launches(profile)
-    mine = held.take(np.flatnonzero(held.thread != ALL_THREADS))
+    Returns:
+        Numbers of texts, `NO_RANGE` where there is none, and the texts in their order.
+    """
+    held, found = profile.once(_copies_within)
     every = found.activities
-    index = launching_call(
-        (process, correlation), (every.process, every.correlation), found.launch_ns
-    )
+    ids = found.of(every.process), found.of(every.correlation)
+    index = launching_call((process, correlation), ids, found.launch_ns)
+    texts = sorted({text for text, _, _ in held.labels})
+    number = {text: place for place, text in enumerate(texts)}
+    of_label = np.array([*(number[text] for text, _, _ in held.labels), NO_RANGE])
     # What is not found has the index -1, which is that of the last one here.
-    inner = np.append(profile.once(_innermost_of_threads), NO_RANGE)[index]
-    label = np.append(mine.label, NO_RANGE)[inner]
-    return [None if number == NO_RANGE else mine.labels[number][0] for number in label.tolist()]
+    inner = np.append(profile.once(_innermost_of_copies), NO_RANGE)[index]
+    return of_label[np.append(held.label, NO_RANGE)[inner]], texts
 
 
-def _innermost_of_threads(profile: Profile) -> Int64s:
-    held = ranges_of(profile)
-    mine = held.take(np.flatnonzero(held.thread != ALL_THREADS))
-    return innermost(mine, launches(profile))
+def usual(numbers: Int64s, texts: list[str]) -> str | None:
+    """The text that most of some numbers stand for; None where `NO_RANGE` is all there is."""
+    known = numbers[numbers != NO_RANGE]
+    return texts[int(np.bincount(known).argmax())] if len(known) else None
+
+
+def _copies_within(profile: Profile) -> tuple[Ranges, Launches]:
+    """The ranges of threads, and the launches of copies."""
+    held, found = ranges_of(profile), launches(profile)
+    is_copy = found.order < len(found.activities.copies)
+    return held.take(held.thread != ALL_THREADS), found.take(np.flatnonzero(is_copy))
+
+
+def _innermost_of_copies(profile: Profile) -> Int64s:
+    return innermost(*profile.once(_copies_within))
 
 
 def _by_thread(held: Ranges, found: Launches) -> list[tuple[Int64s, tuple[int, int]]]:
     """Indices of the ranges of each thread, and where its launches lie."""
-    order = np.lexsort((held.thread, held.process))
-    process, thread = held.process[order], held.thread[order]
-    is_first = (process[1:] != process[:-1]) | (thread[1:] != thread[:-1])
-    groups = np.split(order, np.flatnonzero(is_first) + 1)
     return [
-        (mine, _bounds(found, int(held.process[mine[0]]), int(held.thread[mine[0]])))
-        for mine in groups
-        if len(mine)
+        (mine, found.bounds.get((int(held.process[mine[0]]), int(held.thread[mine[0]])), (0, 0)))
+        for mine in groups(held.process, held.thread)
     ]
-
-
-def _bounds(found: Launches, process: int, thread: int) -> tuple[int, int]:
-    low, high = (
-        int(np.searchsorted(found.activities.process, process, side=side))
-        for side in ("left", "right")
-    )
-    threads = found.thread[low:high]
-    return (
-        low + int(np.searchsorted(threads, thread, side="left")),
-        low + int(np.searchsorted(threads, thread, side="right")),
-    )
 
 
 def _top_of_stack(held: Ranges, mine: Int64s, times: Int64s) -> Int64s:
     """Which range of one thread was on top at each time; ranges of a thread are nested."""
     mine = mine[held.end_ns[mine] > held.start_ns[mine]]
-    start, end = held.start_ns[mine], held.end_ns[mine]
-    number = len(mine)
-    when = np.concatenate([end, start])
-    step = np.repeat([-1, 1], number)
-    # Of ranges that open at once, the longer one is outside.
-    order = np.lexsort((np.concatenate([-start, -end]), step, when))
-    when, step = when[order], step[order]
-    owner = np.concatenate([mine, mine])[order]
-    depth = np.cumsum(step)
-    top = np.full(len(order), NO_RANGE, np.int64)
-    for level in np.unique(depth[step > 0]).tolist():
-        here = np.flatnonzero(depth == level)
-        opened = here[step[here] > 0]
-        place = np.searchsorted(opened, here, side="right") - 1
-        top[here] = np.where(place >= 0, owner[opened[np.maximum(place, 0)]], NO_RANGE)
-    place = np.searchsorted(when, times, side="right") - 1
-    if not len(top):
-        return np.full(len(times), NO_RANGE, np.int64)
-    return np.where(place >= 0, top[np.maximum(place, 0)], NO_RANGE)
+    start, ends = held.start_ns[mine], np.sort(held.end_ns[mine])
+    # How many are open around each one, and at each time; ends come before starts.
+    depth = np.arange(len(mine)) - np.searchsorted(ends, start, side="right")
+    begun = np.searchsorted(start, times, side="right")
+    around = begun - np.searchsorted(ends, times, side="right")
+    top = np.full(len(times), NO_RANGE, np.int64)
+    for level in range(int(depth.max(initial=-1)) + 1):
+        opened, here = np.flatnonzero(depth == level), np.flatnonzero(around == level + 1)
+        top[here] = mine[opened[np.searchsorted(opened, begun[here]) - 1]]
+    return top

@@ -60,7 +60,7 @@ def projected(profile: Profile, text: str) -> Intervals:
     starts, ends = [], []
     for family, ordered in families(chosen, launches(profile)):
         spans = launches_within(family, ordered)
-        first, last = spans.extent(ordered.activities.start_ns, ordered.activities.end_ns)
+        first, last = spans.extent(ordered)
         starts.append(first)
         ends.append(last)
     found = union(np.concatenate(starts), np.concatenate(ends)) if starts else union([], [])

@@ -1,13 +1,17 @@
 """Copies that need not be: there and straight back, and the same bytes again in every step."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.copies import EACH_TRANSFER, HOST, end_name
-from gpuprof.analyses.launches import UNKNOWN
-from gpuprof.analyses.nvtx import usual_range
+from gpuprof.analyses.copies import HOST, end_name
+from gpuprof.analyses.groups import groups
+from gpuprof.analyses.moves import Moves, followers, moves
+from gpuprof.analyses.nvtx import usual
+from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -34,45 +38,53 @@ PING_PONG: Final = Schema(
 )
 
 _LEAST_PAIRS: Final = 2
-_IDS: Final = ("process", "correlation")
 _ROWS: Final = 20
 # Smaller copies are loss values and flags, which the host must read.
 _LEAST_BYTES: Final = 1024
-# The copy between the same two memories that follows, if it goes the other way with as many bytes.
-_PAIRS: Final = f"""
-    WITH copies AS (
-        SELECT *, row_number() OVER (ORDER BY start_ns, end_ns) AS number FROM {EACH_TRANSFER}
-        WHERE src IS NOT NULL AND dst IS NOT NULL AND src <> dst AND bytes >= {_LEAST_BYTES}
-            AND path <> 'uvm'),
-    ordered AS (
-        SELECT src, dst, bytes, start_ns, end_ns, duration_ns, process_id, correlation_id,
-            lead(src) OVER w AS next_src, lead(bytes) OVER w AS next_bytes,
-            lead(start_ns) OVER w AS next_start_ns, lead(duration_ns) OVER w AS next_duration_ns,
-            lead(process_id) OVER w AS next_process_id,
-            lead(correlation_id) OVER w AS next_correlation_id,
-            row_number() OVER w AS place
-        FROM copies
-        WINDOW w AS (PARTITION BY least(src, dst), greatest(src, dst) ORDER BY start_ns, number)),
-    turns AS (SELECT * FROM ordered WHERE next_src = dst AND next_bytes = bytes
-        AND next_start_ns >= end_ns),
-    -- Each copy belongs to one pair: in a run of turns, every second one opens a pair.
-    runs AS (
-        SELECT *, place - row_number() OVER
-            (PARTITION BY least(src, dst), greatest(src, dst) ORDER BY place) AS run FROM turns),
-    pairs AS (
-        SELECT *, row_number() OVER (
-            PARTITION BY least(src, dst), greatest(src, dst), run ORDER BY place) AS nth FROM runs)
-    SELECT * FROM pairs WHERE nth % 2 = 1"""
-_SUMS: Final = f"""
-    SELECT src, dst, bytes AS copy_bytes, count(*) AS pairs,
-        CAST(sum(duration_ns + next_duration_ns) AS BIGINT) AS total_ns,
-        quantile_cont(next_start_ns - end_ns, 0.5) AS median_stay_ns,
-        list(coalesce(process_id, {UNKNOWN})) AS there_process,
-        list(coalesce(correlation_id, {UNKNOWN})) AS there_correlation,
-        list(coalesce(next_process_id, {UNKNOWN})) AS back_process,
-        list(coalesce(next_correlation_id, {UNKNOWN})) AS back_correlation
-    FROM ({_PAIRS}) GROUP BY src, dst, bytes HAVING count(*) >= {_LEAST_PAIRS}
-    ORDER BY total_ns DESC, src, dst, bytes LIMIT {_ROWS}"""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Copies there and back, one element each.
+
+    Args:
+        there: The ways there.
+        back: The ways back, in the same order.
+    """
+
+    there: Moves
+    back: Moves
+
+    def take(self, chosen: Int64s) -> "Pairs":
+        """Some of them, in the order of the indices."""
+        return Pairs(self.there.take(chosen), self.back.take(chosen))
+
+    @property
+    def total_ns(self) -> int:
+        """Time of all their copies."""
+        return int(self.there.duration_ns.sum() + self.back.duration_ns.sum())
+
+
+def pairs(profile: Profile) -> Pairs:
+    """Copies that follow one another there and back; each copy belongs to one pair at most."""
+    return profile.once(_pairs)
+
+
+def _pairs(profile: Profile) -> Pairs:
+    every = moves(profile)
+    some = every.take((every.bytes >= _LEAST_BYTES) & (every.is_managed == 0))
+    there, back = followers(some)
+    is_turn = (some.src[back] == some.dst[there]) & (some.bytes[back] == some.bytes[there])
+    is_turn &= some.start_ns[back] >= some.end_ns[there]
+    # In a run of turns, every second one opens a pair. A run ends where the next turn does
+    # not begin with the copy that ended this one: between other memories.
+    place = np.arange(len(there))
+    is_new = np.ones(len(there), bool)
+    is_new[1:] = there[1:] != back[:-1]
+    before = np.where(~is_turn, place, np.where(is_new, place - 1, -1))
+    nth = place - np.maximum.accumulate(before)
+    opening = np.flatnonzero(is_turn & (nth % 2 == 1))
+    return Pairs(some.take(there[opening]), some.take(back[opening]))
 
 
 def ping_pong(profile: Profile) -> pa.Table:
@@ -90,33 +102,38 @@ def ping_pong(profile: Profile) -> pa.Table:
         At most twenty rows, the costliest first, columns as in `PING_PONG`; pairs that occur
         only once are left out.
     """
-    found = profile.query(_SUMS)
-    figures = found.select([name for name in found.column_names if name in PING_PONG.columns])
-    return PING_PONG.table(
-        [_row(row) | _ranges(profile, found, i) for i, row in enumerate(figures.to_pylist())]
-    )
+    every = pairs(profile)
+    alike = groups(every.there.src, every.there.dst, every.there.bytes)
+    found = [every.take(mine) for mine in alike if len(mine) >= _LEAST_PAIRS]
+    found.sort(key=lambda one: -one.total_ns)
+    return PING_PONG.table([_row(one) | _ranges(profile, one) for one in found[:_ROWS]])
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    ends = {end: end_name(row[end]) for end in ("src", "dst")}
-    return row | ends | {"suggestion": _suggestion(row["src"], row["dst"])}
-
-
-def _ranges(profile: Profile, found: pa.Table, place: int) -> dict[str, str | None]:
-    """The ranges that launched most of a row's copies there, and back."""
-    whole = profile.whole or profile
-    if not whole.has("nvtx_ranges", "api_calls"):
-        return {}
+def _row(found: Pairs) -> dict[str, Any]:
+    src, dst = int(found.there.src[0]), int(found.there.dst[0])
     return {
-        # A list of millions of ids stays an array.
-        f"{way}_range": usual_range(
-            whole, *(found[f"{way}_{id_}"][place].values.to_numpy() for id_ in _IDS)
-        )
-        for way in ("there", "back")
+        "src": end_name(src),
+        "dst": end_name(dst),
+        "copy_bytes": int(found.there.bytes[0]),
+        "pairs": len(found.there),
+        "total_ns": found.total_ns,
+        "median_stay_ns": float(np.median(found.back.start_ns - found.there.end_ns)),
+        "suggestion": suggestion(src, dst),
     }
 
 
-def _suggestion(src: int, dst: int) -> str:
+def _ranges(profile: Profile, found: Pairs) -> dict[str, str | None]:
+    """The ranges that launched most of a row's copies there, and back."""
+    if not (profile.whole or profile).has("nvtx_ranges", "api_calls"):
+        return {}
+    return {
+        f"{way}_range": usual(*some.ranges(profile))
+        for way, some in (("there", found.there), ("back", found.back))
+    }
+
+
+def suggestion(src: int, dst: int) -> str:
+    """What to try against data that goes there and straight back."""
     if dst == HOST:
         return f"keep it on {end_name(src)}: do on the device what the host does with it"
     if src == HOST:

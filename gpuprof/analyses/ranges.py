@@ -8,7 +8,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.launches import UNKNOWN, Activities, Launches, activities, launches
+from gpuprof.analyses.groups import Numbers, groups
+from gpuprof.analyses.launches import (
+    UNKNOWN,
+    Activities,
+    Launches,
+    activities,
+    launches,
+)
 from gpuprof.analyses.nvtx import (
     ALL_THREADS,
     NO_RANGE,
@@ -19,7 +26,7 @@ from gpuprof.analyses.nvtx import (
     ranges_of,
 )
 from gpuprof.analyses.timeline import COMPUTE, TRANSFER
-from gpuprof.intervals import Int64s, covered_within, union
+from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, union
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema
 
@@ -99,31 +106,43 @@ def _row(label: tuple[str, str, str], totals: Mapping[str, int]) -> dict[str, An
 
 def _values(profile: Profile, held: Ranges, ordered: Launches) -> dict[str, Int64s]:
     """Figures of every single range of a family."""
-    every = ordered.activities
-    measured = _measures(profile, every)
-    spans = launches_within(held, ordered)
-    first, last = spans.extent(every.start_ns, every.end_ns)
-    found = {name: spans.total(values) for name, values in measured.items()}
-    found |= {
+    spans, every = launches_within(held, ordered), ordered.activities
+    first, last = spans.extent(ordered)
+    found = {
         "instances": np.ones(len(held), np.int64),
         "active_instances": (spans.last > spans.first).astype(np.int64),
         "host_ns": held.end_ns - held.start_ns,
         "projected_ns": last - first,
     }
+    inner = (
+        np.full(len(ordered.order), NO_RANGE, np.int64)
+        if (held.thread == ALL_THREADS).all()
+        else innermost(held, ordered)
+    )
+    layer, duration = ordered.of(every.layer), every.end_ns - every.start_ns
+    ones = np.ones(len(every), np.int8)
+    measures: dict[int, dict[str, Numbers]] = {
+        COMPUTE: {"kernel_ns": duration, "kernel_calls": ones},
+        TRANSFER: {"transfer_ns": duration} | _of_transfers(profile, every),
+    }
+    for number, measured in measures.items():
+        chosen = np.flatnonzero(layer == number)
+        within, mine = spans.among(chosen, len(layer)), ordered.order[chosen]
+        found |= {name: within.total(values[mine]) for name, values in measured.items()}
+        own = f"self_{next(iter(measured))}"
+        found[own] = _summed(inner[chosen], duration[mine], len(held))
     if profile.part is not None and profile.part.windows is not None:
         outside = (spans.first == spans.last) & ~_starts_within(held, profile.part.windows)
         for values in found.values():
             values[outside] = 0
-    inner = (
-        np.full(len(every), NO_RANGE, np.int64)
-        if (held.thread == ALL_THREADS).all()
-        else innermost(held, ordered)
-    )
-    for name in ("kernel_ns", "transfer_ns"):
-        own = np.zeros(len(held), np.int64)
-        np.add.at(own, inner[inner != NO_RANGE], measured[name][inner != NO_RANGE])
-        found[f"self_{name}"] = own
     return found
+
+
+def _summed(owner: Int64s, values: Int64s, owners: int) -> Int64s:
+    """The sum of the values of each owner."""
+    found = np.zeros(owners + 1, np.int64)
+    np.add.at(found, owner, values)  # NO_RANGE is -1: the one too many
+    return found[:-1]
 
 
 def _starts_within(held: Ranges, windows: tuple[tuple[int, int], ...]) -> npt.NDArray[np.bool_]:
@@ -133,48 +152,50 @@ def _starts_within(held: Ranges, windows: tuple[tuple[int, int], ...]) -> npt.ND
     return chosen
 
 
-def _measures(profile: Profile, every: Activities) -> dict[str, Int64s]:
-    """Figures of every single activity."""
-    is_kernel, is_transfer = every.layer == COMPUTE, every.layer == TRANSFER
-    duration = every.end_ns - every.start_ns
+def _of_transfers(profile: Profile, every: Activities) -> dict[str, Numbers]:
+    """Figures of every single copy."""
+    copies = every.copies
+    duration = (every.end_ns - every.start_ns)[: len(copies)]
     return {
-        "kernel_calls": is_kernel.astype(np.int64),
-        "kernel_ns": np.where(is_kernel, duration, 0),
-        "transfer_calls": np.where(is_transfer, every.counted, 0).astype(np.int64),
-        "transfer_ns": np.where(is_transfer, duration, 0),
-        "transfer_bytes": np.where(is_transfer, every.bytes, 0),
-        "peer_transfer_ns": np.where(every.peer > 0, duration, 0),
-        "exposed_transfer_ns": exposed_ns(profile, every),
+        "transfer_calls": copies.counted,
+        "transfer_bytes": copies.bytes,
+        "peer_transfer_ns": np.where(copies.peer > 0, duration, 0),
+        "exposed_transfer_ns": _exposed_ns(profile, every),
     }
 
 
-def exposed_ns(profile: Profile, every: Activities) -> Int64s:
-    """How long each transfer ran while no kernel did, on the end where that is longer.
+def _exposed_ns(profile: Profile, every: Activities) -> Int64s:
+    """How long each copy ran while no kernel did, on the end where that is longer.
 
-    0 for what is no transfer. Transfers that run at once each have their own time.
+    Copies that run at once each have their own time.
     """
-    chosen = np.flatnonzero(every.layer == TRANSFER)
-    copies = every.take(chosen)
-    longest = np.zeros(len(copies), np.int64)
+    number = len(every.copies)
+    ends = every.device[:number], every.copies.src, every.copies.dst
+    start, end = every.start_ns[:number], every.end_ns[:number]
+    longest = np.zeros(number, np.int64)
+    kernels = profile.once(_kernels)
+    known = {one for end in ends for one in np.unique(end).tolist() if one >= 0}
+    for device in (*known, UNKNOWN):
+        at = [one == device for one in ends]
+        # Of a copy that names no device, the kernels that name none may hide it.
+        is_here = (
+            at[0] & (ends[1] < 0) & (ends[2] < 0) if device == UNKNOWN else at[0] | at[1] | at[2]
+        )
+        mine = np.flatnonzero(is_here)
+        busy = covered_within(kernels.get(device, NOTHING), start[mine], end[mine])
+        longest[mine] = np.maximum(longest[mine], end[mine] - start[mine] - busy)
+    return longest
+
+
+def _kernels(profile: Profile) -> dict[int, Intervals]:
+    """When kernels of the whole recording ran, by device."""
     whole = activities(profile.whole or profile)
     kernels = np.flatnonzero(whole.layer == COMPUTE)
-    ran_on = whole.device[kernels]
-    for device in _devices(whole):
-        here = (copies.device == device) | (copies.src == device) | (copies.dst == device)
-        start, end = copies.start_ns[here], copies.end_ns[here]
-        mine = kernels[ran_on == device]
-        busy = union(whole.start_ns[mine], whole.end_ns[mine])
-        longest[here] = np.maximum(longest[here], end - start - covered_within(busy, start, end))
-    found = np.zeros(len(every), np.int64)
-    found[chosen] = longest
-    return found
-
-
-def _devices(whole: Activities) -> list[int]:
-    """Devices at the ends of copies; the unknown one where something ran on no known device."""
-    known = {number for end in whole.ends() for number in np.unique(end).tolist() if number >= 0}
-    homeless = (whole.device == UNKNOWN) & (whole.src < 0) & (whole.dst < 0)
-    return [*known, UNKNOWN] if homeless.any() else [*known]
+    found = (kernels[mine] for mine in groups(whole.device[kernels]))
+    return {
+        int(whole.device[mine[0]]): union(whole.start_ns[mine], whole.end_ns[mine])
+        for mine in found
+    }
 
 
 ANALYSIS: Final = Analysis(

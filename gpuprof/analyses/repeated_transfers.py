@@ -1,16 +1,15 @@
 """Copies that every training step makes again: of constants, or of the same size and place."""
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.copies import EACH_TRANSFER, HOST, end_name
-from gpuprof.analyses.launches import UNKNOWN, Numbers, read_columns
-from gpuprof.analyses.nvtx import ranges_around
+from gpuprof.analyses.copies import HOST, end_name
+from gpuprof.analyses.groups import groups
+from gpuprof.analyses.moves import Moves, moves
 from gpuprof.analyses.step_windows import StepWindows, step_windows
 from gpuprof.analyses.steps import in_part
 from gpuprof.analyses.timeline import timeline_of
@@ -56,30 +55,8 @@ _ROWS: Final = 20
 # How far before or after a copy what makes or takes it is looked for.
 _NEAR_NS: Final = NS_PER_S
 _DIGITS: Final = re.compile(r"\d+")
-# What is copied back to the host are results, which differ from step to step.
-_COPIES: Final = f"""
-    SELECT src, dst, bytes, start_ns, end_ns, duration_ns,
-        coalesce(process_id, {UNKNOWN}) AS process, coalesce(correlation_id, {UNKNOWN})
-    FROM {EACH_TRANSFER}
-    WHERE src <> dst AND dst <> {HOST} AND path <> 'uvm' AND bytes > 0 ORDER BY start_ns"""
 
 Row = dict[str, Any]
-
-
-class _Copies(NamedTuple):
-    """Copies to devices, one element each, in the order of their starts."""
-
-    src: Numbers
-    dst: Numbers
-    bytes: Int64s
-    start_ns: Int64s
-    end_ns: Int64s
-    duration_ns: Int64s
-    process: Numbers
-    correlation: Numbers
-
-    def take(self, chosen: npt.NDArray[Any]) -> "_Copies":
-        return _Copies(*(column[chosen] for column in self))
 
 
 def repeated_transfers(profile: Profile) -> pa.Table:
@@ -116,15 +93,17 @@ def _cost(row: Row) -> tuple[int, int, float, str]:
 
 
 def _copies_again(profile: Profile) -> list[Row]:
-    every = _Copies(*read_columns(profile, _COPIES, len(_Copies._fields)))
-    if not len(every.start_ns):
+    every = moves(profile)
+    # What is copied back to the host are results, which differ from step to step.
+    every = every.take((every.dst != HOST) & (every.is_managed == 0) & (every.bytes > 0))
+    if not len(every):
         return []
     rows = [row for series in step_windows(profile) for row in _of_series(profile, series, every)]
     rows.sort(key=_cost)
     return _with_kernels(profile, rows[:_ROWS])
 
 
-def _of_series(profile: Profile, series: StepWindows, every: _Copies) -> list[Row]:
+def _of_series(profile: Profile, series: StepWindows, every: Moves) -> list[Row]:
     steps = in_part(series, profile)
     if len(steps) < _LEAST_STEPS:
         return []
@@ -138,36 +117,31 @@ def _of_series(profile: Profile, series: StepWindows, every: _Copies) -> list[Ro
     )
     chosen, step = every.take(is_ours), step[is_ours]
     places, names = _places(profile, series, chosen)
-    columns = np.stack([chosen.src, chosen.dst, chosen.bytes, places])
-    _, member = np.unique(columns, axis=1, return_inverse=True)
-    rows = []
-    for index in range(int(member.max(initial=-1)) + 1):
-        mine = np.flatnonzero(member == index)
-        if len(np.unique(step[mine])) == len(steps):
-            name = names[int(places[mine[0]])] if names else None
-            rows.append(_row(profile, series, chosen.take(mine), len(steps)) | {"range": name})
-    return rows
+    return [
+        _row(profile, series, chosen.take(mine), len(steps)) | {"range": names[places[mine[0]]]}
+        for mine in groups(chosen.src, chosen.dst, chosen.bytes, places)
+        if len(np.unique(step[mine])) == len(steps)
+    ]
 
 
 def _places(
-    profile: Profile, series: StepWindows, copies: _Copies
+    profile: Profile, series: StepWindows, copies: Moves
 ) -> tuple[Int64s, list[str | None]]:
     """A number for the range that launched each copy, and the ranges' names by number.
 
     Ranges that differ in digits alone are one place: they often number the step.
     """
-    whole = profile.whole or profile
-    if not whole.has("nvtx_ranges", "api_calls"):
-        return np.zeros(len(copies.src), np.int64), []
-    texts = ranges_around(whole, copies.process, copies.correlation)
-    alike = [None if text is None else _DIGITS.sub("#", text) for text in texts]
-    alike = [None if text == series.text else text for text in alike]
-    names = sorted(set(alike), key=str)
-    number = {name: index for index, name in enumerate(names)}
-    return np.array([number[text] for text in alike], np.int64), names
+    if not (profile.whole or profile).has("nvtx_ranges", "api_calls"):
+        return np.zeros(len(copies), np.int64), [None]
+    number, texts = copies.ranges(profile)
+    alike = [_DIGITS.sub("#", text) for text in texts]
+    names = [None, *sorted({*alike} - {series.text})]
+    # A copy in no range has the number -1, which is that of the last one here.
+    place = [0 if text == series.text else names.index(text) for text in alike]
+    return np.array([*place, 0])[number], names
 
 
-def _row(profile: Profile, series: StepWindows, copies: _Copies, steps: int) -> Row:
+def _row(profile: Profile, series: StepWindows, copies: Moves, steps: int) -> Row:
     src, dst, size = int(copies.src[0]), int(copies.dst[0]), int(copies.bytes[0])
     kernels = timeline_of(profile.whole or profile, dst).kernels
     hidden = covered_within(kernels, copies.start_ns, copies.end_ns)

@@ -125,8 +125,7 @@ def _windows(
     filled = np.flatnonzero(spans.last > spans.first)
     if len(filled) < least:
         return None
-    every = found.activities
-    start, end = (column[filled] for column in spans.extent(every.start_ns, every.end_ns))
+    start, end = (column[filled] for column in spans.extent(found))
     order = np.argsort(start, kind="stable")
     start, end, filled = start[order], end[order], filled[order]
     host_start, host_end = held.start_ns[filled], held.end_ns[filled]
@@ -134,7 +133,9 @@ def _windows(
     is_close = pause <= _CLOSE * (host_end - host_start)[:-1]
     end[:-1] = np.where(is_close, start[1:], np.minimum(end[:-1], start[1:]))
     process = int(held.process[0])
-    devices = np.unique(every.device[every.process == process]).tolist()
+    every = found.activities
+    is_ours = every.process[found.order] == process
+    devices = np.unique(every.device[found.order[is_ours]]).tolist()
     windows = StepWindows(
         None if process == UNKNOWN else process, tuple(devices), text, FROM_RANGES, start, end
     )
