@@ -216,7 +216,7 @@ class Profile:
             expression: SQL over ``name``.
             column: Name of the new column.
         """
-        if not self._numbers(table):
+        if not self.numbers(table):
             return f'(SELECT *, {expression} AS {column} FROM "{table}")'
         return (
             f"(SELECT t.*, coalesce(n.name, 'unknown') AS name, n.{column}"
@@ -225,7 +225,8 @@ class Profile:
             " USING (name_id))"
         )
 
-    def _numbers(self, table: str) -> bool:
+    def numbers(self, table: str) -> bool:
+        """Whether the reader's file numbers the names of a table."""
         source = self.sources[table]
         return isinstance(source, View) and source.names is not None
 
@@ -242,7 +243,7 @@ class Profile:
 
     def names(self, table: str) -> str:
         """SQL for the names of a table, perhaps with others, in a column ``name``."""
-        if not self._numbers(table):
+        if not self.numbers(table):
             return f'(SELECT DISTINCT name FROM "{table}")'
         return f'(SELECT name FROM whole."{table}{_NAMES}")'
 

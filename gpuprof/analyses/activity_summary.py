@@ -48,7 +48,7 @@ def summary_sql(profile: Profile, table: str) -> str:
         f"SELECT {list(_SOURCES).index(table)} AS part, '{activity_kind}' AS activity_kind,"
         f" '{activity_kind}' AS section"
     )
-    if name != "name":
+    if name != "name" or not profile.numbers(table):
         return f"{head}, {name} AS name, {_figures(size)} FROM {_timed(table)} {_GROUPED}"
     # Numbers are grouped faster than names, and each has its name looked up once.
     numbered = profile.tagged(table, _NUMBER, "number")

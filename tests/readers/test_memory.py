@@ -10,10 +10,15 @@ import sys
 from pathlib import Path
 
 import nsys_export
+import numpy as np
+import pyarrow as pa
 import pytest
 import test_nsys_stats as stats
 import test_nvprof_trace as nvprof
 from xspaces import entry, field
+
+from gpuprof.profile import Origin, Profile
+from gpuprof.render.gpuprof_file import write
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="only Linux tells the peak of a process"
@@ -21,7 +26,8 @@ pytestmark = pytest.mark.skipif(
 
 SIZE = 24_000_000
 # The peak that getrusage tells of a process begins with what its parent held.
-SUM = "SELECT name, count(*), sum(end_ns - start_ns) FROM kernels GROUP BY name"
+SUM = """SELECT sum(total_ns) FROM
+    (SELECT name, sum(end_ns - start_ns) AS total_ns FROM kernels GROUP BY name)"""
 READ = """
 import re, sys
 import gpuprof
@@ -179,6 +185,37 @@ def test_an_export_is_summed_up_in_twice_its_size(tmp_path):
 
     assert large.stat().st_size > SIZE / 2
     assert _peak_bytes(large, SUM) - _peak_bytes(small, SUM) <= 2 * large.stat().st_size
+
+
+def _gpuprof(path, rows, spread):
+    """Kernels whose times and grids take one of so many values each, 1 being the same in all."""
+    numbers = np.random.default_rng(0)
+    start_ns = np.arange(rows) * 4_000
+    columns = {"start_ns": start_ns, "end_ns": start_ns + numbers.integers(1, spread + 1, rows)}
+    columns |= {f"grid_{axis}": numbers.integers(1, spread + 1, rows) for axis in "xyz"}
+    names = pa.array([f"void layer_{n}<float, 128>(float *, const float *)" for n in range(97)])
+    columns["name"] = pa.DictionaryArray.from_arrays(pa.array(np.arange(rows) % 97), names)
+    write(Profile(Origin(path, "kineto", "kineto"), {"kernels": pa.table(columns)}), path)
+
+
+def test_a_gpuprof_file_is_summed_up_in_twice_its_size(tmp_path):
+    small, large = tmp_path / "small.gpuprof", tmp_path / "large.gpuprof"
+    _gpuprof(small, 1, 2_000)
+    _gpuprof(large, 4_000_000, 2_000)
+
+    assert large.stat().st_size > SIZE / 2
+    assert _peak_bytes(large, SUM) - _peak_bytes(small, SUM) <= 2 * large.stat().st_size
+
+
+def test_of_a_gpuprof_file_only_some_rows_are_unpacked_at_a_time(tmp_path):
+    small, large = tmp_path / "small.gpuprof", tmp_path / "large.gpuprof"
+    rows = 4_000_000
+    _gpuprof(small, 1, 1)
+    _gpuprof(large, rows, 1)
+
+    # Packed, a row may take less than a byte; unpacked, its two times alone take 16.
+    assert large.stat().st_size < rows
+    assert _peak_bytes(large, SUM) - _peak_bytes(small, SUM) <= 16 * rows
 
 
 @pytest.mark.parametrize(
