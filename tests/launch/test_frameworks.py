@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -115,15 +116,32 @@ def test_a_long_program_is_recorded_for_a_bounded_time_and_says_so(name, title):
     assert warning.startswith(f"{title}'s profiler keeps all in memory: only the first 0 s were")
 
 
-@pytest.mark.parametrize(("ending", "status"), [("kill", 137), ("fork", 7)])
-def test_marks_are_kept_however_a_torch_program_ends(ending, status):
-    if find_spec("torch") is None:
-        pytest.skip("PyTorch is not installed")
-    done = record("torch", ending, options=("--recorder", "torch"))
+@EACH
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+def test_a_program_that_is_told_to_stop_keeps_its_trace_and_dies_of_it(name, title, number):
+    done = record(name, "signal", str(int(number)), options=("--recorder", name))
 
-    assert done.returncode == status, done.stderr
+    assert done.returncode == 128 + number, (title, done.stderr)
+    assert epochs_in(name) == [0, 1, 2, 3]
     assert len(manifest()["epochs"]) == 4
-    assert len(list(Path("run").glob("torch-*.json.gz"))) == (ending == "fork")
+
+
+@EACH
+def test_a_killed_program_keeps_its_marks(name, title):
+    done = record(name, "signal", "9", options=("--recorder", name))
+
+    assert done.returncode == 137, (title, done.stderr)
+    assert len(manifest()["epochs"]) == 4
+    assert not list(Path("run").glob(f"{name}-*"))
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+def test_a_forked_child_leaves_the_trace_to_its_parent():
+    done = record("torch", "fork", options=("--recorder", "torch"))
+
+    assert done.returncode == 7, done.stderr
+    assert epochs_in("torch") == [0, 1, 2, 3]
 
 
 def run_with(folder, **files):

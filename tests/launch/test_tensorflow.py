@@ -111,6 +111,8 @@ class TestHowProgramsEnd:
             pytest.param("exit", 7, id="sys.exit"),
             pytest.param("exception", 1, id="exception"),
             pytest.param("interrupt", 130, id="SIGINT"),
+            pytest.param("terminate", 143, id="SIGTERM"),
+            pytest.param("hang-up", 129, id="SIGHUP"),
         ],
     )
     def test_a_program_that_ends_in_order_keeps_every_step(self, tmp_path, ending, status):
@@ -126,7 +128,6 @@ class TestHowProgramsEnd:
     @pytest.mark.parametrize(
         ("ending", "status"),
         [
-            pytest.param("terminate", 143, id="SIGTERM"),
             pytest.param("leave-at-once", 3, id="os._exit"),
             pytest.param("abort", 134, id="abort"),
             pytest.param("kill", 137, id="SIGKILL"),

@@ -7,7 +7,6 @@ to by a thread, so that a killed program loses what the last flush had not yet d
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import functools
@@ -22,6 +21,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from gpuprof_ending import at_end
 from gpuprof_window import WINDOW, process_name
 
 BUFFER_BYTES = 8 << 20
@@ -151,6 +151,7 @@ class Recording:
         self.folder = folder
         self.pid = os.getpid()
         self.lock = threading.Lock()
+        self.draining = threading.Lock()
         self.ending = threading.Event()
         self.is_on = False
         self.cupti: Any = None
@@ -168,7 +169,7 @@ class Recording:
         cupti.activity_flush_period(FLUSH_MS)
         WINDOW.tell(self.look)
         self.look()
-        atexit.register(self.end)
+        at_end(self.end)
         threading.Thread(target=self._drain_in_turn, name="gpuprof", daemon=True).start()
 
     def prepare(self, cupti: Any) -> None:
@@ -240,10 +241,14 @@ class Recording:
 
     def drain(self) -> None:
         """Append what has come; a full disk ends the recording, not the program."""
+        with self.draining:  # a name's number is its place in the file
+            with self.lock:
+                taken, (texts, self.rows.texts.new) = self.rows.take(), (self.rows.texts.new, [])
+            self._write(taken, texts)
+
+    def _write(self, taken: dict[str, list[tuple[int, ...]]], texts: list[str]) -> None:
         import numpy as np  # noqa: PLC0415 - cupti-python has imported it
 
-        with self.lock:
-            taken, (texts, self.rows.texts.new) = self.rows.take(), (self.rows.texts.new, [])
         try:
             # Names before the rows that name them.
             if texts:

@@ -7,13 +7,13 @@ program.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpuprof_ending import at_end
 from gpuprof_window import WINDOW, process_name
 
 MOST_SECONDS = float(os.environ.get("GPUPROF_MOST_SECONDS", "60"))
@@ -34,18 +34,13 @@ class Recording:
         """Start, or wait for the part that is to be recorded."""
         self.prepare()
         WINDOW.tell(self.look)
-        atexit.register(self.carefully, self.end)
+        at_end(lambda: self.carefully(self.stop))
         self.start_or_stop()
 
     def look(self) -> None:
         """Start or stop, if it is time to."""
         if not self.is_over and os.getpid() == self.pid:
             self.carefully(self.start_or_stop)
-
-    def end(self) -> None:
-        """The program ends."""
-        if os.getpid() == self.pid:  # a forked child inherits the handler, not the recording
-            self.stop()
 
     def note(self, text: str) -> None:
         """Keep a sentence on the recording's quality."""

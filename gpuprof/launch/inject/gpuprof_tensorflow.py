@@ -10,7 +10,6 @@ in here ends the recording with a note, never the program.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import sys
@@ -19,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from gpuprof_ending import at_end
 from gpuprof_tensorflow_graphs import Functions
 from gpuprof_window import WINDOW, process_name
 
@@ -86,7 +86,7 @@ class Recording:
         self._step_aside_for_the_users_profiler(tf, profiler_v2)
         WINDOW.tell(self._open_or_close)
         self._open()
-        atexit.register(self.end)
+        at_end(self.end)
         threading.Thread(target=self._rotate, name="gpuprof", daemon=True).start()
 
     def note(self, text: str) -> None:
@@ -98,8 +98,6 @@ class Recording:
 
     def end(self) -> None:
         """Close the last window and say that the program came to its end."""
-        if os.getpid() != self.pid:  # a forked child inherits the handler, not the recording
-            return
         self.ending.set()
         with self.lock:
             self._close()

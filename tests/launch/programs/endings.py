@@ -8,9 +8,9 @@ import time
 import tensorflow as tf
 from two_devices import training_step
 
-until = time.monotonic() + float(os.environ.get("TRAIN_SECONDS", "0"))
 for _ in range(20):
     training_step()
+until = time.monotonic() + float(os.environ.get("TRAIN_SECONDS", "0"))
 while time.monotonic() < until:
     training_step()
 
@@ -23,6 +23,9 @@ match sys.argv[1]:
         os.kill(os.getpid(), signal.SIGINT)
     case "terminate":
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+    case "hang-up":
+        os.kill(os.getpid(), signal.SIGHUP)
         time.sleep(10)
     case "leave-at-once":
         os._exit(3)

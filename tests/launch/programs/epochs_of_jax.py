@@ -1,6 +1,8 @@
 """Four epochs of five steps on the CPU; then as its arguments say; ends with status 7."""
 
+import os
 import sys
+import time
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +20,11 @@ for number in range(4):
         for _ in range(5):
             with gpuprof.step():
                 work(jnp.ones((100, 100))).block_until_ready()
-if sys.argv[1:2] == ["own"]:
-    with jax.profiler.trace(sys.argv[2]):
-        work(jnp.ones((10, 10))).block_until_ready()
+match sys.argv[1:]:
+    case ["own", path]:
+        with jax.profiler.trace(path):
+            work(jnp.ones((10, 10))).block_until_ready()
+    case ["signal", number]:
+        os.kill(os.getpid(), int(number))
+        time.sleep(60)
 sys.exit(7)

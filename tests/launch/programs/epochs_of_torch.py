@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 
 import torch
 
@@ -21,8 +22,9 @@ match sys.argv[1:]:
         with torch.profiler.profile() as own:
             model(torch.ones(3, 10))
         own.export_chrome_trace(path)
-    case ["kill"]:
-        os.kill(os.getpid(), 9)
+    case ["signal", number]:
+        os.kill(os.getpid(), int(number))
+        time.sleep(60)
     case ["fork"]:
         child = os.fork()
         if not child:
