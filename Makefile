@@ -11,7 +11,9 @@ demo: $(VENV)/demo.stamp  ## Record four placements of one model, compare them, 
 experiments: $(VENV)/demo.stamp  ## Run the four experiments; page with tables and charts in experiment-runs/report.md
 	@$(BIN)/python scripts/experiments.py
 
+# WITH="jax torch" installs these packages first, whose tests are skipped without them.
 test: $(VENV)/test.stamp  ## All tests, with coverage, as many files at once as there are processors
+	@[ -z "$(WITH)" ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(WITH)
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile --cov --cov-report=term
 
 check: $(VENV)/test.stamp  ## Format, lint and types

@@ -141,5 +141,5 @@ def _why_nothing(
         return NOT_LOADED
     if not files:
         return "; ".join([f"{title}'s profiler recorded nothing", *said])
-    kept = ", ".join(files)
-    return f"{title}'s profiler saw no GPU work: {why_no_gpu()}; {kept} is kept"
+    kept = f"{', '.join(files)} {'are' if len(files) > 1 else 'is'} kept"
+    return f"{title}'s profiler saw no GPU work: {why_no_gpu()}; {kept}"

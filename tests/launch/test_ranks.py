@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -15,6 +17,14 @@ from gpuprof import read_profile
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parent.parent.parent
+# Open MPI refuses root, and more ranks than cores, unless told; and kills a second after SIGTERM.
+AS_ROOT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_odls_base_sigkill_timeout": "30",
+}
+needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed")
 
 
 def documents(folder):
@@ -47,6 +57,21 @@ class TestOneFolder:
         runs = profile.query("SELECT rank FROM runs ORDER BY rank")
         assert runs["rank"].to_pylist() == [0, 1, 2]
         assert profile.query("SELECT sum(calls) AS n FROM tensor_copies")["n"].to_pylist()[0] >= 30
+
+    @needs_mpirun
+    def test_mpirun_ends_the_others_where_one_is_killed_and_they_are_whole(self, tmp_path):
+        mpirun = ("--", "mpirun", "-n", "2", sys.executable)
+        done = record(tmp_path / "run", *mpirun, PROGRAMS / "ranks.py", "kill", "wait", **AS_ROOT)
+        kept = manifest(tmp_path / "run")
+
+        assert done.returncode == 137, done.stderr
+        assert {r: executions(d) for r, d in documents(tmp_path / "run").items()}[0] == [10]
+        assert set(documents(tmp_path / "run")) == {0, 1}
+        assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 2), (1, 2)]
+        notes = [
+            d["windows"]["ended_in_order"] for _, d in sorted(documents(tmp_path / "run").items())
+        ]
+        assert notes == [True, False]
 
     def test_a_killed_rank_does_not_cost_the_others(self, tmp_path):
         times = {"GPUPROF_WINDOW_SECONDS": "0.5"}
@@ -113,3 +138,30 @@ def test_processes_of_multiprocessing_mark_their_epochs_in_one_run(tmp_path, met
     kept = json.loads((tmp_path / "run" / "manifest.json").read_text())
 
     assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1), (2, 1)]
+
+
+@needs_mpirun
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_mpirun_that_is_stopped_keeps_what_its_ranks_marked(tmp_path, number):
+    (tmp_path / "train.py").write_text(
+        "import time, gpuprof\n"
+        "with gpuprof.epoch(): pass\n"
+        "print('trained', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    words = ["--recorder", "none", "-o", "run", "--", "mpirun", "-n", "2", sys.executable]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "gpuprof", "record", *words, "train.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **AS_ROOT},
+    )
+    assert [child.stdout.readline() for _ in range(2)] == [b"trained\n"] * 2
+    child.send_signal(number)
+    child.communicate(timeout=60)
+    kept = json.loads((tmp_path / "run" / "manifest.json").read_text())
+
+    assert child.returncode not in (0, None)
+    assert kept["exit_status"] == child.returncode
+    assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1)]

@@ -1,4 +1,4 @@
-"""A launcher, as torchrun and mpirun are, of ranks that train on two logical devices each."""
+"""Ranks that train on two logical devices each, and where none is told a launcher of three."""
 
 import os
 import signal
@@ -7,6 +7,7 @@ import sys
 import time
 
 KILLED = 1
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 
 def train(rank):
@@ -23,6 +24,8 @@ def train(rank):
         # A window of the recorder has closed by then, and marks are written at once.
         time.sleep(2)
         os.kill(os.getpid(), signal.SIGKILL)
+    if "wait" in sys.argv:
+        time.sleep(60)
 
 
 def launch(ranks):
@@ -34,7 +37,8 @@ def launch(ranks):
 
 
 if __name__ == "__main__":
-    if "RANK" in os.environ:
-        train(int(os.environ["RANK"]))
+    told = [os.environ[name] for name in RANKS if name in os.environ]
+    if told:
+        train(int(told[0]))
     else:
         launch(3)
