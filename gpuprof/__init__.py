@@ -5,7 +5,15 @@ marks its epochs pays for nothing else.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuprof.annotate import KerasCallback, epoch, step
+    from gpuprof.comparisons import compare
+    from gpuprof.errors import GpuprofError
+    from gpuprof.profile import Origin, Profile
+    from gpuprof.readers import read_profile
+    from gpuprof.reports import report
 
 __version__ = "0.1.0"
 
@@ -34,9 +42,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
-    """Import a public name from its home on first use (PEP 562)."""
-    if name not in _HOME:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    return getattr(import_module(_HOME[name]), name)
+if not TYPE_CHECKING:  # which would take any name for a public one, of any type
+
+    def __getattr__(name: str) -> object:
+        """Import a public name from its home on first use (PEP 562)."""
+        if name not in _HOME:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOME]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import gpuprof
+
 PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
@@ -71,3 +73,18 @@ def test_importing_gpuprof_imports_nothing_heavy():
     )
 
     assert done.stdout.strip() == "[]"
+
+
+def test_type_checkers_and_completion_see_the_public_names_and_no_others():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (typed, _) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.name: node.module
+        for node in typed.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+    assert seen == vars(gpuprof)["_HOME"]
+    assert sorted(seen) == gpuprof.__all__
+    assert set(seen) <= set(dir(gpuprof))
