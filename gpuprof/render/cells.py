@@ -24,7 +24,8 @@ _FORMATS: Final = {
 }
 _RATIO: Final = re.compile(r"_ratio$")
 _PIECES: Final = re.compile(r"[^-_/. ]*[-_/. ]?")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+# What steers a terminal, and what turns the direction of the text around it or ends its line.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 _UNIT_SUFFIX: Final = re.compile(r"_(ns|bytes_per_s)$")
 
 
@@ -54,7 +55,7 @@ def percent(share: float | None) -> str:
 
 
 def clean(text: str) -> str:
-    """Text from a recording without what would steer a terminal."""
+    """Text from a recording without what would steer a terminal or turn the text around it."""
     return _CONTROL.sub(" ", text)
 
 

@@ -1,12 +1,12 @@
 """Text for a terminal: what matters first, in 80 columns, colours only where they can be shown."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from gpuprof.comparisons import Comparison
@@ -18,7 +18,6 @@ from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report
 
 _GAP: Final = 2
-_ANY_WIDTH: Final = 100_000
 _SCREEN: Final = 40
 _MORE: Final = "More: --table NAME (--list), --all, --per-step, --range, --device, --from, --to."
 _KERNELS: Final = 20  # Of each candidate; csv and json have all.
@@ -125,42 +124,30 @@ def _notes(console: Console, notes: Sequence[str]) -> None:
 
 
 def _show(console: Console, grid: Grid, page: Page) -> None:
+    """A table, its lines as they are: Rich lays out ten thousand rows in half a minute."""
     console.print()
     if grid.title:
         _say(console, grid.title, "bold underline")
-    for columns in _blocks(grid, page):
-        console.width = _ANY_WIDTH if page.is_wide else page.width
-        console.print(_table(grid, columns, page))
-    console.width = page.width
-
-
-def _cells(grid: Grid, column: int) -> list[str]:
-    """A column's cells, numbers and units each aligned, so that 9 ms is not read as 9 s."""
-    cells = [row[column] for row in grid.rows]
-    if column in grid.name_columns:
-        return cells
-    split = [cell.rpartition(" ") if cell[-1:].isalpha() else ("", "", cell) for cell in cells]
-    width = max((len(unit) for number, _, unit in split if number), default=0)
-    aligned = [
-        f"{number} {unit:<{width}}" if number else f"{unit}{' ' * (width + 1 if width else 0)}"
-        for number, _, unit in split
-    ]
-    longest = max(map(len, aligned), default=0)
-    return [cell.rjust(longest) for cell in aligned]
+    widths = [_width(grid, column) for column in range(len(grid.header))]
+    for columns in _blocks(grid, widths, page):
+        fitting = _fitting(grid, columns, widths, page)
+        for line in _heading(grid, fitting):
+            console.print(Text(line, "bold"), soft_wrap=True)
+        for row in grid.rows:
+            shown = [shortened(row[c], width) for c, width in fitting.items()]
+            console.file.write(_line(grid, fitting, shown) + "\n")
 
 
 def _width(grid: Grid, column: int) -> int:
     """Room for every cell, and for the longest word of the heading."""
-    words = grid.header[column].split() or [""]
-    longest = max(map(len, words))
-    cells = max((len(cell) for cell in _cells(grid, column)), default=0)
+    longest = max(map(len, grid.header[column].split()), default=1)
+    cells = max((cell_len(row[column]) for row in grid.rows), default=0)
     return max(cells, min(longest, _LEAST), 1)
 
 
-def _blocks(grid: Grid, page: Page) -> list[list[int]]:
+def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
     """Columns that fit beside each other; what does not fit goes below, under its names."""
     columns = range(len(grid.header))
-    widths = {c: _width(grid, c) for c in columns}
     least = {c: min(widths[c], _LEAST) if c in grid.name_columns else widths[c] for c in columns}
     blocks: list[list[int]] = []
     for column in columns:
@@ -168,37 +155,50 @@ def _blocks(grid: Grid, page: Page) -> list[list[int]]:
             continue
         if not blocks or (
             not page.is_wide
-            and _taken([*grid.name_columns, *blocks[-1], column], least) > page.width
+            and _taken(least, [*grid.name_columns, *blocks[-1], column]) > page.width
         ):
             blocks.append([])
         blocks[-1].append(column)
     return [sorted([*grid.name_columns, *block]) for block in blocks] or [list(columns)]
 
 
-def _taken(columns: Sequence[int], widths: dict[int, int]) -> int:
+def _taken(widths: Mapping[int, int], columns: Sequence[int]) -> int:
     return sum(widths[c] for c in columns) + _GAP * (len(columns) - 1)
 
 
-def _table(grid: Grid, columns: Sequence[int], page: Page) -> Table:
-    widths = {c: _width(grid, c) for c in columns}
+def _fitting(
+    grid: Grid, columns: Sequence[int], widths: Sequence[int], page: Page
+) -> dict[int, int]:
+    """The width of each column, those of names narrowed so that the page holds all.
+
+    Where even that is too wide for the page, the terminal wraps: no figure is cut.
+    """
+    fitting = {c: widths[c] for c in columns}
     names = [c for c in columns if c in grid.name_columns]
-    while not page.is_wide and names and _taken(columns, widths) > page.width:
-        widest = max(names, key=lambda c: widths[c])
-        if widths[widest] <= _LEAST:
+    while not page.is_wide and names and _taken(fitting, columns) > page.width:
+        widest = max(names, key=lambda c: fitting[c])
+        if fitting[widest] <= _LEAST:
             break
-        widths[widest] -= 1
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for column in columns:
-        is_name = column in grid.name_columns
-        table.add_column(
-            Text(folded(grid.header[column], widths[column])),
-            justify="left" if is_name else "right",
-            width=widths[column],
-        )
-    cells = [[shortened(c, widths[n]) for c in _cells(grid, n)] for n in columns]
-    for row in zip(*cells, strict=True):
-        table.add_row(*(Text(cell, no_wrap=True) for cell in row))
-    return table
+        fitting[widest] -= 1
+    return fitting
+
+
+def _heading(grid: Grid, widths: Mapping[int, int]) -> list[str]:
+    """The lines of the headings, which stand on the first row."""
+    folds = [folded(grid.header[c], width).split("\n") for c, width in widths.items()]
+    height = max(map(len, folds))
+    rows = zip(*([""] * (height - len(fold)) + fold for fold in folds), strict=True)
+    return [_line(grid, widths, row) for row in rows]
+
+
+def _line(grid: Grid, widths: Mapping[int, int], row: Sequence[str]) -> str:
+    """Names left, figures right; wide characters take two columns."""
+    parts = []
+    for text, (column, width) in zip(row, widths.items(), strict=True):
+        cell = text if cell_len(text) <= width else set_cell_size(text, width)
+        room = " " * (width - cell_len(cell))
+        parts.append(cell + room if column in grid.name_columns else room + cell)
+    return (" " * _GAP).join(parts).rstrip()
 
 
 RENDERER: Final = Renderer("terminal", "for people, in the terminal", report, comparison)

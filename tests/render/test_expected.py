@@ -22,6 +22,8 @@ from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
 from gpuprof.render import RENDERERS, renderer_named
 from gpuprof.render.contract import Page
+from gpuprof.render.overview import Grid
+from gpuprof.render.terminal import grids_text
 from gpuprof.reports import report
 
 SUFFIX = {"terminal": "txt", "markdown": "md", "csv": "csv", "json": "json"}
@@ -176,6 +178,36 @@ def test_what_a_recording_says_cannot_steer_the_terminal():
 
     assert "\x1b" not in text
     assert "\x07" not in text
+
+
+@pytest.mark.parametrize("name", ["terminal", "markdown"])
+def test_what_a_recording_says_cannot_turn_the_text_around_it(name):
+    hostile = [kernel("a\u202eb\u2066c\u2028d", 0, 5)]
+
+    text = renderer_named(name).report(report(trace(kernels=hostile)), Page())
+
+    assert "a b c d" in text
+
+
+def test_a_narrow_page_cuts_names_and_no_figures():
+    table = Grid("", ("Name", "Total", "More"), (("k" * 50, "9.876 ms", "n/a"),))
+
+    text = grids_text("Said.", [table], [], Page(width=16))
+
+    assert text.splitlines()[2:] == [
+        "Name             Total",
+        "kkkkk..kkkkk  9.876 ms",
+        "Name          More",
+        "kkkkk..kkkkk   n/a",
+    ]
+
+
+def test_wide_characters_take_two_columns_of_a_table():
+    table = Grid("", ("Name", "Total"), (("日本語", "1 ns"), ("ascii", "10 ns")))
+
+    text = grids_text("Said.", [table], [], Page())
+
+    assert text.splitlines()[2:] == ["Name    Total", "日本語   1 ns", "ascii   10 ns"]
 
 
 def test_what_a_recording_says_cannot_break_a_markdown_table():
