@@ -187,7 +187,9 @@ class Profile:
         A table of SQLite is read by one thread, several by several.
         """
         connection, herald = self._opened
-        if herald is not None or any(isinstance(s, pa.Table) for s in self.sources.values()):
+        # Only the connection on which a table was registered sees it.
+        (registered,) = connection.execute(_REGISTERED).fetchone() or (0,)
+        if herald is not None or registered:
             return [[*self.batches(sql)] for sql in queries]
         cursors = [connection.cursor() for _ in queries]
         with self._told(*cursors), ThreadPoolExecutor(max(len(queries), 1)) as pool:
@@ -379,6 +381,7 @@ def _numbered_views(
 # What views of a table are called beside its own name.
 _NUMBERED = " with numbers of names"
 _NAMES = ", names"
+_REGISTERED = "SELECT count(*) FROM duckdb_views() WHERE temporary AND NOT internal"
 _NO_ROWS = View("SELECT NULL AS none WHERE false")
 _ENDS = ("device_id", "src_device_id", "dst_device_id")
 # Neither restricted to a window nor true of one.
