@@ -24,6 +24,7 @@ class Grid:
         rows: Cells.
         name_columns: Positions of the columns that hold names, and may be shortened.
         least: Rows that an overview keeps where there is no room for more; None for all.
+        sentences: Positions of those names that are sentences, which need a line of their own.
     """
 
     title: str
@@ -31,6 +32,7 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
     name_columns: tuple[int, ...] = (0,)
     least: int | None = None
+    sentences: tuple[int, ...] = ()
 
 
 _GROUP_NAMES: Final = {
@@ -46,6 +48,7 @@ _GROUP_NAMES: Final = {
     "PtoP_staged": "by way of the host",
     "DtoD_peer": "DtoD",
 }
+_SENTENCES: Final = {"finding", "suggestion"}
 _TENSORS: Final = 10
 _FINDINGS: Final = 3
 # What an overview of many devices keeps of its tables.
@@ -120,7 +123,8 @@ def table_grid(title: str, name: str, table: pa.Table) -> Grid:
     kept = [c for c in columns if not table.num_rows or table.column(c).null_count < table.num_rows]
     rows = [tuple(cell(c, columns[c], row[c]) for c in kept) for row in table.to_pylist()]
     names = tuple(i for i, c in enumerate(kept) if columns[c].dtype == "string")
-    return Grid(title, tuple(map(heading, kept)), tuple(rows), names)
+    sentences = tuple(i for i in names if kept[i] in _SENTENCES)
+    return Grid(title, tuple(map(heading, kept)), tuple(rows), names, sentences=sentences)
 
 
 def breakdown_grid(table: pa.Table) -> Grid:

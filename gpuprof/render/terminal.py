@@ -1,6 +1,7 @@
 """Text for a terminal: what matters first, in 80 columns, colours only where they can be shown."""
 
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -128,6 +129,9 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
     console.print()
     if grid.title:
         _say(console, grid.title, "bold underline")
+    said: Mapping[str, list[int]] = {}
+    if grid.sentences and not page.is_wide and _full_width(grid) > page.width:
+        grid, said = _apart(grid)
     widths = [_width(grid, column) for column in range(len(grid.header))]
     for columns in _blocks(grid, widths, page):
         fitting = _fitting(grid, columns, widths, page)
@@ -136,6 +140,33 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
         for row in grid.rows:
             shown = [shortened(row[c], width) for c, width in fitting.items()]
             console.file.write(_line(grid, fitting, shown) + "\n")
+    for text, rows in said.items():
+        lines = textwrap.wrap(f"{_numbers(rows)}: {text}", page.width, subsequent_indent="  ")
+        _say(console, "\n".join(lines))
+
+
+def _full_width(grid: Grid) -> int:
+    columns = range(len(grid.header))
+    return _taken({c: _width(grid, c) for c in columns}, columns)
+
+
+def _apart(grid: Grid) -> tuple[Grid, dict[str, list[int]]]:
+    """A table with numbers for its sentences, and the rows that each sentence is said of."""
+    # The numbers of ranked rows are their ranks.
+    kept = [c for c, h in enumerate(grid.header) if c not in grid.sentences and h != "Rank"]
+    said: dict[str, list[int]] = {}
+    for number, row in enumerate(grid.rows, start=1):
+        said.setdefault("; ".join(row[c] for c in grid.sentences), []).append(number)
+    rows = [(str(n), *(row[c] for c in kept)) for n, row in enumerate(grid.rows, start=1)]
+    names = (0, *(place for place, c in enumerate(kept, start=1) if c in grid.name_columns))
+    return Grid(grid.title, ("#", *(grid.header[c] for c in kept)), tuple(rows), names), said
+
+
+def _numbers(rows: Sequence[int]) -> str:
+    """Numbers for people: 1-3, 7."""
+    firsts = [n for n in rows if n - 1 not in rows]
+    lasts = [n for n in rows if n + 1 not in rows]
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
 
 
 def _width(grid: Grid, column: int) -> int:
@@ -148,18 +179,20 @@ def _width(grid: Grid, column: int) -> int:
 def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
     """Columns that fit beside each other; what does not fit goes below, under its names."""
     columns = range(len(grid.header))
+    if page.is_wide:
+        return [list(columns)]
     least = {c: min(widths[c], _LEAST) if c in grid.name_columns else widths[c] for c in columns}
+    # Half of a line is for the names that every block begins with; others are shown once.
+    some = [grid.name_columns[:n] for n in range(len(grid.name_columns), 1, -1)]
+    keys = next((k for k in some if _taken(least, k) <= page.width // 2), grid.name_columns[:1])
     blocks: list[list[int]] = []
     for column in columns:
-        if column in grid.name_columns:
+        if column in keys:
             continue
-        if not blocks or (
-            not page.is_wide
-            and _taken(least, [*grid.name_columns, *blocks[-1], column]) > page.width
-        ):
+        if not blocks or _taken(least, [*keys, *blocks[-1], column]) > page.width:
             blocks.append([])
         blocks[-1].append(column)
-    return [sorted([*grid.name_columns, *block]) for block in blocks] or [list(columns)]
+    return [sorted([*keys, *block]) for block in blocks] or [list(columns)]
 
 
 def _taken(widths: Mapping[int, int], columns: Sequence[int]) -> int:

@@ -1,0 +1,60 @@
+"""Tables too wide for a terminal: sentences stand below, names are shown once."""
+
+from drawing import draw
+
+from gpuprof.analyses.findings import FINDINGS
+from gpuprof.analyses.repeated_transfers import REPEATED_TRANSFERS
+from gpuprof.render.contract import Page
+from gpuprof.render.terminal import report
+from gpuprof.reports import Report
+
+SENTENCE = "overlap the copies with kernels, or place what works on the same data together"
+LONG = "void at::native::vectorized_elementwise_kernel<(int)4, at::native::BinaryFunctor<float>>"
+
+
+def shown(schema, rows, width):
+    table = schema.table(rows)
+    result = Report(draw().origin, {schema.name: table}, ())
+    text = report(result, Page(width, tables=(schema.name,)))
+    assert max(map(len, text.splitlines())) <= width
+    return text
+
+
+def finding(rank, suggestion=SENTENCE):
+    row = {"rank": rank, "device_id": rank, "cost_ns": 10**9, "cost_share": 0.5}
+    return row | {"finding": "it waits", "suggestion": suggestion, "table": "gaps"}
+
+
+def test_sentences_that_do_not_fit_beside_the_figures_stand_whole_below_them():
+    rows = [finding(1), finding(2), finding(3, "nothing"), finding(4)]
+
+    assert shown(FINDINGS, rows, 80).splitlines()[-8:] == [
+        "#      id     Cost    share  Table",
+        "1       1  1.000 s  50.00 %  gaps",
+        "2       2  1.000 s  50.00 %  gaps",
+        "3       3  1.000 s  50.00 %  gaps",
+        "4       4  1.000 s  50.00 %  gaps",
+        "1-2, 4: it waits; overlap the copies with kernels, or place what works on the",
+        "  same data together",
+        "3: it waits; nothing",
+    ]
+
+
+def test_sentences_that_fit_beside_the_figures_stand_there():
+    text = shown(FINDINGS, [finding(1)], 200)
+
+    assert text.splitlines()[-1] == (f"   1       1  1.000 s  50.00 %  it waits  {SENTENCE}  gaps")
+
+
+def test_every_figure_is_whole_and_long_names_are_shown_once():
+    row = {"src": "device 0", "dst": "device 1", "copy_bytes": 12_582_912, "steps": 48}
+    row |= {"step_source": "ranges", "calls_per_step": 31.5, "bytes_per_step": 398.5e6}
+    row |= {"total_ns": 387_600_000, "exposed_ns": 5_351_000, "range": "forward"}
+    row |= {"src_operation": LONG, "dst_operation": LONG, "suggestion": SENTENCE}
+
+    text = shown(REPEATED_TRANSFERS, [row], 80)
+
+    for whole in ("12.583 MB", "398.5 MB", "387.6 ms", "5.351 ms", SENTENCE[:60]):
+        assert text.count(whole) == 1
+    assert text.count("device 0") == text.count("device 1") > 1
+    assert text.count("void at::") == 2
