@@ -247,9 +247,9 @@ def _doubts(export: Export) -> list[str]:
 
 
 def _untimed(export: Export) -> int:
-    """Activities whose times CUPTI gave as 0 because it could not collect them.
+    """Activities whose times CUPTI could not collect, mostly given as 0.
 
-    nsys writes rows in the order of their start, so that they come first: a table is counted
+    nsys writes rows in the order of their start, so that these come first: a table is counted
     whole only where its first rows hold one (a count of ten million rows takes seconds).
     """
     total = 0

@@ -65,8 +65,11 @@ _NUMBERED: Final = {
     "api_calls": f"regexp_replace({readable('value')}, '_v[0-9]{{4}}$', '') AS name,"
     " CASE WHEN value LIKE 'cuda%' THEN 'runtime' WHEN value LIKE 'cu%' THEN 'driver' END AS api",
 }
-# CUPTI writes both times as 0 where they could not be collected; a null is of no use either.
-UNTIMED: Final = '(t.start IS NULL OR t."end" IS NULL OR (t.start = 0 AND t."end" = 0))'
+# CUPTI writes both times as 0 where they could not be collected; a null is of no use either, nor
+# an end before the start, which would be taken off totals.
+UNTIMED: Final = (
+    '(t.start IS NULL OR t."end" IS NULL OR t."end" < t.start OR (t.start = 0 AND t."end" = 0))'
+)
 _TIMED: Final = f"WHERE NOT {UNTIMED}"
 
 

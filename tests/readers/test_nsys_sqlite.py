@@ -266,13 +266,13 @@ def test_a_staged_copy_in_chunks_is_staged_in_every_row(tmp_path):
 
 
 def test_rows_without_times_are_left_out(tmp_path):
-    tables = {KERNEL: [kernel(0, 0), kernel(0, 3), kernel(4, 4), kernel(5, None)]}
+    tables = {KERNEL: [kernel(0, 0), kernel(0, 3), kernel(4, 4), kernel(5, None), kernel(9, 6)]}
 
     profile = read_profile(write(tmp_path / "x.sqlite", tables))
 
     assert column(profile, "SELECT end_ns FROM kernels ORDER BY 1") == [3, 4]
     assert profile.origin.warnings == (
-        "2 records without times were left out: when they ran could not be collected",
+        "3 records without times were left out: when they ran could not be collected",
     )
 
 
