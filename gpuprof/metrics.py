@@ -72,7 +72,9 @@ VARIANTS: Final = Schema(
         "seconds_per_epoch": Column(FLOAT, "s", "Mean wall time of an epoch, as marked or given."),
         "epochs": Column(INT, "1", "Epochs that the script marked."),
         "steps": Column(INT, "1", "Training steps that were recorded, or those compared."),
-        "peer_transfer_calls_per_step": Column(FLOAT, "1", "Copies between devices in a step."),
+        "peer_transfer_calls_per_step": Column(
+            FLOAT, "1", "Copies between devices in a step; null where collectives ran."
+        ),
         "peer_transfer_bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where unknown."),
         "gradient_bytes_per_step": Column(FLOAT, "B", "Those that only gradients need."),
         "forward_bytes_per_step": Column(FLOAT, "B", "The others of them."),

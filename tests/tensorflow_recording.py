@@ -30,7 +30,7 @@ def run(*words, **variables):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
         env=_environment(**variables),
     )
 

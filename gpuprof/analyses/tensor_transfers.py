@@ -1,5 +1,6 @@
 """Which tensors a TensorFlow program copies between devices, and which operations make it so."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,15 +36,18 @@ PER_STEP: Final = Schema(
             "Executions that were seen whole; those of the only function if none trains.",
             required=True,
         ),
-        "copies_per_step": Column(FLOAT, "1", "Copies between devices.", required=True),
-        "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where a size is unknown."),
-        "gradient_bytes_per_step": Column(
-            FLOAT, "B", "Bytes that only gradients need; null where a size is unknown."
+        "copies_per_step": Column(
+            FLOAT, "1", "Copies between devices; null where collective operations move data, too."
         ),
-        "unknown_copies_per_step": Column(FLOAT, "1", "Copies of unknown size.", required=True),
+        "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null likewise, or if one is unknown."),
+        "gradient_bytes_per_step": Column(
+            FLOAT, "B", "Bytes that only gradients need; null likewise."
+        ),
+        "unknown_copies_per_step": Column(FLOAT, "1", "Copies of unknown size; null likewise."),
     },
 )
 
+_COLLECTIVES: Final = ("Collective", "Nccl")
 # Scopes that say nothing of the model: of a function that Keras calls, and of gradients.
 _OUTER_SCOPES: Final = ("StatefulPartitionedCall/", "gradient_tape/", "gradients/")
 
@@ -70,7 +74,8 @@ def per_step(profile: Profile) -> pa.Table:
     """What one training step copies between devices.
 
     Args:
-        profile: Needs ``tensor_copies`` and ``functions``.
+        profile: Needs ``tensor_copies`` and ``functions``; ``operations`` tell collective ones,
+            whose bytes no recording has.
 
     Returns:
         One row, columns as in `PER_STEP`; no row if no step was seen whole.
@@ -79,6 +84,8 @@ def per_step(profile: Profile) -> pa.Table:
     count = sum(steps.values())
     if not count:
         return PER_STEP.empty()
+    if _has_collectives(profile, steps):
+        return PER_STEP.table([{"steps": count}])
     rows = [row for row in _copies(profile) if row["function"] in steps]
     gradients = [row for row in rows if row["is_gradient"] is not False]
     unknown = sum(row["calls"] for row in rows if row["bytes"] is None)
@@ -100,6 +107,17 @@ def step_executions(profile: Profile) -> dict[str, int]:
     rows = profile.table("functions").to_pylist()
     steps = [row for row in rows if row["is_step"]] or (rows if len(rows) == 1 else [])
     return {row["function"]: row["executions"] for row in steps}
+
+
+def _has_collectives(profile: Profile, steps: Iterable[str]) -> bool:
+    if not profile.has("operations"):
+        return False
+    rows = profile.table("operations").to_pylist()
+    return any(
+        (row["operation_type"] or "").startswith(_COLLECTIVES)
+        for row in rows
+        if row["function"] in steps
+    )
 
 
 def _copies(profile: Profile) -> list[Row]:

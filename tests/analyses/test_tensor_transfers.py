@@ -72,6 +72,28 @@ def test_an_unknown_size_makes_the_sums_that_hold_it_unknown(tmp_path, is_gradie
     assert row["unknown_copies_per_step"] == 0.5
 
 
+@pytest.mark.parametrize(
+    ("kind", "function", "copied"),
+    [
+        pytest.param("CollectiveReduceV2", "step", None, id="collective"),
+        pytest.param("NcclAllReduce", "step", None, id="nccl"),
+        pytest.param("CollectiveReduceV2", "evaluate", 100.0, id="elsewhere"),
+        pytest.param(None, "step", 100.0, id="kind-unknown"),
+    ],
+)
+def test_what_collective_operations_move_makes_a_steps_copies_unknown(
+    tmp_path, kind, function, copied
+):
+    [operation] = document()["operations"]
+    operations = [operation, operation | {"operation_type": kind, "function": function}]
+
+    [row] = per_step(profile(tmp_path, copy("a", 100), operations=operations)).to_pylist()
+
+    assert row["steps"] == 10
+    assert (row["bytes_per_step"], row["gradient_bytes_per_step"]) == (copied, copied and 0)
+    assert row["copies_per_step"] == (copied and 1)
+
+
 def test_the_largest_copy_comes_first_and_unknown_ones_last(tmp_path):
     made = profile(tmp_path, copy("small", 1), copy("unknown", None), copy("large", 50))
 

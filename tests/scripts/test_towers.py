@@ -1,9 +1,12 @@
 import re
+import shlex
 
 import pytest
-from tensorflow_recording import ROOT, manifest, needs_tensorflow, record, recorded, run
+from pyarrow import parquet
+from tensorflow_recording import ROOT, manifest, needs_tensorflow, recorded, run
 
 from gpuprof.analyses.tensor_transfers import per_step
+from gpuprof.manifest import PROGRAM_LOG
 from gpuprof.readers import read_profile
 
 SCRIPT = ROOT / "scripts" / "towers.py"
@@ -11,17 +14,26 @@ STRATEGIES = ("single", "towers", "mirrored")
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Each strategy's run folder and what it printed; the number of towers from a file."""
+def sweep(tmp_path_factory):
+    """The folder of a sweep over the strategies, and what it said; two towers, as a file says."""
     base = tmp_path_factory.mktemp("towers")
     (base / "two.toml").write_text("[towers]\nn_gpus = 2\n")
-    found = {}
-    for name in STRATEGIES:
-        words = ("--strategy", name, "--config", base / "two.toml", "--epochs", "2")
-        done = record(base / name, SCRIPT, *words, "--samples", "256")
-        assert done.returncode == 0, done.stderr[-2000:]
-        found[name] = base / name, done.stdout
-    return found
+    grid = ("--grid", f"strategy={','.join(STRATEGIES)}", "--baseline", "strategy=single")
+    words = (SCRIPT, "--strategy", "{strategy}", "--config", base / "two.toml", "--epochs", "2")
+    done = run(
+        *("-m", "gpuprof", "sweep", *grid, "--recorder", "tensorflow", "-o", base / "sweep"),
+        *("--", *words, "--samples", "256"),
+        GPUPROF_WINDOW_SECONDS="60",
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return base / "sweep", done
+
+
+@pytest.fixture(scope="module")
+def runs(sweep):
+    """Each strategy's run folder and what it printed."""
+    folders = {name: sweep[0] / "runs" / f"strategy={name}" / "1" for name in STRATEGIES}
+    return {name: (one, (one / PROGRAM_LOG).read_text()) for name, one in folders.items()}
 
 
 class TestStrategies:
@@ -51,7 +63,32 @@ class TestStrategies:
         folder = runs["mirrored"][0]
 
         assert any("collective operations ran" in note for note in recorded(folder)["notes"])
+        [row] = per_step(read_profile(folder)).to_pylist()
+        assert (row["copies_per_step"], row["bytes_per_step"]) == (None, None)
         assert len(manifest(folder)["epochs"]) == 2
+
+
+class TestSweep:
+    pytestmark = needs_tensorflow
+
+    def test_its_rows_have_what_each_recording_says(self, sweep, runs):
+        rows = parquet.read_table(sweep[0] / "results.parquet").to_pylist()
+        found = {row["strategy"]: row["peer_transfer_bytes_per_step"] for row in rows}
+        [towers] = per_step(read_profile(runs["towers"][0])).to_pylist()
+
+        assert found == {"single": 0, "towers": towers["bytes_per_step"], "mirrored": None}
+        assert [row["status"] for row in rows] == ["ok"] * 3
+        assert all(row["speed_up"] > 0 for row in rows)
+
+    def test_two_of_its_cells_are_compared_by_the_command_that_it_says(self, sweep):
+        [said] = [line for line in sweep[1].stderr.splitlines() if line.startswith("Next: gpuprof")]
+        done = run("-m", *shlex.split(said.removeprefix("Next: ")))
+
+        assert done.returncode == 0, done.stderr
+        towers = "strategy=towers copies [0-9.]+ KB in 16 copies"
+        assert re.search(
+            f"strategy=single copies nothing and {towers}", " ".join(done.stdout.split())
+        )
 
 
 @pytest.mark.parametrize(
