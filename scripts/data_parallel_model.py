@@ -7,6 +7,7 @@ from typing import Final
 
 import tensorflow as tf
 from devices import check_names, describe, find_devices
+from parts import part_sizes
 from utilisation import ENOUGH, utilisation
 
 try:
@@ -25,12 +26,6 @@ def expensive(samples: tf.Tensor, weights: Sequence[tf.Tensor]) -> tf.Tensor:
     for one in weights:
         samples = tf.tanh(samples @ one)
     return samples
-
-
-def part_sizes(samples: int, parts: int) -> list[int]:
-    """Sizes that differ by at most one; no part is empty."""
-    parts = min(samples, parts)
-    return [samples // parts + (number < samples % parts) for number in range(parts)]
 
 
 class Work:

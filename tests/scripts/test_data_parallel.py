@@ -6,64 +6,99 @@ from tensorflow_recording import ROOT, needs_tensorflow, record, recorded, run
 from utilisation import busy_share, by_nvml
 
 SCRIPT = ROOT / "scripts" / "data_parallel.py"
-# Every variant's result on three logical devices, in one process: TensorFlow starts slowly.
-ALL_VARIANTS = """
-import json, sys
+# All that needs no process of its own, on three logical devices: TensorFlow starts slowly.
+PROGRAM = """
+import io, json, sys
 from argparse import Namespace
+from contextlib import redirect_stdout
 import numpy as np, tensorflow as tf
+import data_parallel, data_parallel_model as model, devices
 from devices import find_devices
-import data_parallel, data_parallel_model as model
-devices, _ = find_devices(3)
-tf.config.set_soft_device_placement(enabled=False)
-found = {}
-for batch in (7, 3, 2, 1):
+
+def ended(*words):
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said):
+            data_parallel.main([*words, "--devices", "3"])
+    except SystemExit as end:
+        return said.getvalue(), end.code
+    return said.getvalue(), 0
+
+def differences(batch, count):
     asked = Namespace(batch_size=batch, width=16, products=2, seed=1)
-    work = model.Work(asked, devices)
+    work = model.Work(asked, find_devices(3)[0][:count])
     whole = work.one(work.batch).numpy()
-    differences = {
+    return work.sizes, {
         name: float(np.abs(model.step_of(work, name)(work.batch).numpy() - whole).max())
         for name in data_parallel.VARIANTS
     }
-    found[batch] = {"sizes": work.sizes, "differences": differences}
+
+found = {"gpus": ended("--variant", "list", "--kind", "gpu")}
+found["no-such-device"] = ended("--variant", "list", "--on", "/CPU:0,/CPU:7")
+found["listed"] = ended("--list-devices", "--kind", "cpu")
+small = ("--width", "2", "--products", "1", "--epochs", "1")
+found["split"] = ended("--variant", "list", *small)
+devices._machine = lambda: json.loads(sys.argv[1])
+found["gpus-listed"] = ended("--list-devices", "--kind", "cpu")
+found["batches"] = [differences(*pair) for pair in json.loads(sys.argv[2])]
 print(json.dumps(found))
 """
 
+# What `gpuprof doctor` finds where there are GPUs.
+MACHINE = {
+    "gpus": [
+        {"name": "NVIDIA H200", "total_memory_bytes": 150_754_820_096, "compute_capability": [9, 0]}
+    ]
+    * 2,
+    "peers": [[0, 1, True], [1, 0, False]],
+    "driver_cuda": [12, 4],
+}
+# Samples, devices, and how many samples each device gets.
+BATCHES = [
+    (7, 3, [3, 2, 2]),
+    (3, 3, [1, 1, 1]),
+    (2, 3, [1, 1]),
+    (1, 3, [1]),
+    (7, 1, [7]),
+]
 
-def python(code):
-    scripts = str(SCRIPT.parent)
-    done = run("-c", code, PYTHONPATH=f"{ROOT}:{scripts}")
+
+@pytest.fixture(scope="module")
+def found():
+    words = (json.dumps(MACHINE), json.dumps([pair for *pair, _ in BATCHES]))
+    done = run("-c", PROGRAM, *words, PYTHONPATH=f"{ROOT}:{SCRIPT.parent}")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
-def found():
-    return python(ALL_VARIANTS)
+def variables(tmp_path_factory):
+    """What was recorded of weights that another device reads, and of weights with a copy there."""
+    base = tmp_path_factory.mktemp("variables")
+    words = (SCRIPT, "--devices", "2", "--width", "64", "--products", "3", "--no-check")
+    words = (*words, "--epochs", "1", "--steps", "4")
+    found = {}
+    for name in ("far-variable", "near-variable"):
+        done = record(base / name, *words, "--variant", name)
+        assert done.returncode == 0, done.stderr
+        found[name] = recorded(base / name)
+    return found
 
 
 class TestOnLogicalDevices:
     pytestmark = needs_tensorflow
 
-    @pytest.mark.parametrize(
-        ("batch", "sizes"), [(7, [3, 2, 2]), (3, [1, 1, 1]), (2, [1, 1]), (1, [1])]
-    )
-    def test_batches_that_do_not_divide_give_the_same_rows_in_the_same_order(
-        self, found, batch, sizes
-    ):
-        one = found[str(batch)]
+    @pytest.mark.parametrize("number", range(len(BATCHES)))
+    def test_batches_that_do_not_divide_give_the_same_rows_in_the_same_order(self, found, number):
+        sizes, differences = found["batches"][number]
 
-        assert one["sizes"] == sizes
-        assert one["differences"].keys() >= {"array", "list", "sequential"}
-        assert max(one["differences"].values()) < 1e-6
+        assert sizes == BATCHES[number][-1]
+        assert differences.keys() >= {"array", "list", "sequential"}
+        assert max(differences.values()) < 1e-6
 
-    def test_a_far_variable_is_copied_for_every_product_and_a_near_one_once_a_step(self, tmp_path):
-        words = (SCRIPT, "--devices", "2", "--width", "64", "--products", "3", "--no-check")
-        words = (*words, "--epochs", "1", "--steps", "4")
+    def test_a_far_variable_is_copied_for_every_product_and_a_near_one_once_a_step(self, variables):
         weights = {}
-        for name in ("far-variable", "near-variable"):
-            done = record(tmp_path / name, *words, "--variant", name)
-            assert done.returncode == 0, done.stderr
-            document = recorded(tmp_path / name)
+        for name, document in variables.items():
             executions = document["functions"][0]["executions"]
             size = 64 * 64 * 4
             calls = [c["calls"] for c in document["tensor_copies"] if c["bytes_per_call"] == size]
@@ -71,47 +106,46 @@ class TestOnLogicalDevices:
 
         assert weights == {"far-variable": 3, "near-variable": 1}
 
-    def test_a_device_that_waits_is_said_before_the_batch_is_split(self):
-        done = run(SCRIPT, "--variant", "list", "--width", "2", "--products", "1", "--epochs", "1")
+    def test_a_device_that_waits_is_said_before_the_batch_is_split(self, found):
+        said, status = found["split"]
 
-        assert done.returncode == 0, done.stderr
-        first, second, third = done.stdout.splitlines()[:3]
-        assert first.startswith("list, batch 64 as 32 + 32, on 2 logical CPU devices")
+        first, second, third = said.splitlines()[:3]
+        assert status == 0
+        assert first.startswith("list, batch 64 as 22 + 21 + 21, on 3 logical CPU devices")
         assert re.fullmatch(
             r"one device is busy \d+% of the time \(recorded\), less than 90%:", second
         )
         assert third.strip().startswith("give one device more to do at a time first")
 
-    def test_devices_are_described_with_versions_and_whether_they_compute(self):
-        done = run(SCRIPT, "--list-devices", "--devices", "3", "--kind", "cpu")
+    def test_devices_are_described_with_versions_and_whether_they_compute(self, found):
+        said, status = found["listed"]
 
-        lines = done.stdout.splitlines()
+        lines = said.splitlines()
+        assert status == 0
         assert re.match(
             r"TensorFlow \d\.\d+\.\d+, Python 3\.\d+\.\d+, on 3 logical CPU dev", lines[0]
         )
         assert lines[1].startswith("built for CUDA ")
         assert lines[-3:] == ["/CPU:0: ready", "/CPU:1: ready", "/CPU:2: ready"]
 
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            pytest.param(
-                ("--devices", "99", "--kind", "gpu"),
-                r"99 GPUs are asked for, and \d GPUs? (is|are) here",
-                id="more-gpus-than-there-are",
-            ),
-            pytest.param(
-                ("--on", "/CPU:0,/CPU:7"),
-                "there is no device /CPU:7; there are CPU:0, CPU:1",
-                id="no-such-device",
-            ),
-        ],
-    )
-    def test_devices_that_are_not_there_end_it_with_one_line(self, options, message):
-        done = run(SCRIPT, "--variant", "list", "--no-check", *options)
+    def test_gpus_are_described_with_memory_capability_and_who_reaches_whom(self, found):
+        said, _ = found["gpus-listed"]
 
-        assert (done.returncode, done.stdout) == (1, "")
-        assert re.fullmatch(message, done.stderr.splitlines()[-1])
+        assert said.splitlines()[1].endswith("; driver runs CUDA 12.4")
+        assert said.splitlines()[2:6] == [
+            "GPU:0: NVIDIA H200, 150.8 GB, compute capability 9.0",
+            "GPU:1: NVIDIA H200, 150.8 GB, compute capability 9.0",
+            "GPU:0 reaches GPU:1's memory directly: yes",
+            "GPU:1 reaches GPU:0's memory directly: no",
+        ]
+
+    def test_devices_that_are_not_there_end_it_with_one_line(self, found):
+        said, why = found["gpus"]
+        assert said == ""
+        assert re.fullmatch(r"3 GPUs are asked for, and \d GPUs? (is|are) here", why)
+
+        there = "CPU:0, CPU:1, CPU:2"
+        assert found["no-such-device"] == ["", f"there is no device /CPU:7; there are {there}"]
 
 
 def test_utilisation_is_the_time_of_operations_in_a_step():
