@@ -106,7 +106,9 @@ def _run(plan: Plan, folder: Path, run: Run, lock: IO[bytes]) -> None:
         try:
             process.wait()
         except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)
+            # What a shell starts in the background ignores Ctrl-C, and so does what that starts.
+            is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            process.send_signal(signal.SIGTERM if is_ignored else signal.SIGINT)
             process.wait()
             forget(folder, run)
             raise

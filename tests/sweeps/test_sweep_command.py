@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -117,6 +118,16 @@ def test_the_same_command_repeats_nothing_that_has_ended(here):
     assert log(here) == before
     assert again.stdout == first.stdout
     assert again.stderr.startswith("4 of 4 runs have ended before\n")
+
+
+def test_progress_says_what_runs_how_long_it_took_and_how_long_is_left(here):
+    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,3", "--seed", "5")
+
+    first, ended, second, last, *_ = done.stderr.splitlines()
+    assert first == "[1/2] batch=64,devices=1, run 1 ..."
+    assert re.fullmatch(r"    \d+\.\d+ m?s; about \d+ s left", ended)
+    assert second == "[2/2] batch=64,devices=3, run 1 ..."
+    assert last == "    failed: exit status 1: 3 devices are asked for, 2 are here"
 
 
 def test_values_and_repeats_can_be_added_to_a_sweep(here):
@@ -240,10 +251,10 @@ def test_bad_words_are_refused_in_a_line_before_anything_is_made(tmp_path, words
     assert not list(tmp_path.iterdir())
 
 
-def _started(here, **environment):
+def _started(here, *before, **environment):
     words = ("sweep", "--no-record", "-o", "out", "--seed", "1", *GRID, *WORDS)
     return subprocess.Popen(
-        [sys.executable, "-m", "gpuprof", *words],
+        [*before, sys.executable, "-m", "gpuprof", *words],
         cwd=here,
         env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
         stdout=subprocess.DEVNULL,
@@ -281,6 +292,16 @@ def test_a_sweep_that_is_stopped_drops_the_run_that_went_on(here, number):
     sweep(here, *GRID)
     assert [row["status"] for row in rows(here)] == ["ok"] * 4
     assert len([line for line in log(here) if line.startswith("end")]) == 4
+
+
+def test_a_sweep_in_the_background_of_a_shell_stops_its_run_at_once(here):
+    process = _started(here, "sh", "-c", 'trap "" INT; exec "$@"', "sh", SLEEP="60")
+    while not log(here):
+        time.sleep(0.01)
+    process.terminate()
+
+    assert process.wait(timeout=50) == 130
+    assert not list((here / "out" / "runs").glob("*/1"))
 
 
 def test_two_sweeps_do_not_work_in_one_folder(here):
