@@ -1,7 +1,7 @@
 """A sweep's results: a table for people, CSV and Parquet of every run and every cell."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -85,8 +85,16 @@ def sweep_grids(found: Results) -> list[Grid]:
 
 
 def _break_even_grid(axis: str, crossings: Sequence[Row]) -> Grid:
-    rows = tuple((clean(r["variant"]), r["meaning"]) for r in crossings if r["axis"] == axis)
+    rows = tuple(row for found in crossings if found["axis"] == axis for row in _said(found))
     return Grid(f"Break-even along {axis}", ("", "Against the baseline"), rows, (0, 1))
+
+
+def _said(crossing: Row) -> Iterator[tuple[str, str]]:
+    """What the medians say, then what the runs at their extremes would, where that differs."""
+    yield clean(crossing["variant"]), crossing["meaning"]
+    if crossing["at_best"] != crossing["at_worst"]:
+        yield "  at best", crossing["at_best"]
+        yield "  at worst", crossing["at_worst"]
 
 
 def _cells_grid(found: Results) -> Grid:
@@ -163,6 +171,10 @@ def notes(found: Results) -> list[str]:
         said.append(f"Speed-up: seconds with {values} and the same other values / seconds.")
     if plan.repeat == 1:
         said.append("One run of each cell: how much runs differ by chance is not known.")
+    elif plan.baseline:
+        said.append(
+            "Range: the baseline's fastest run / the slowest, and its slowest / the fastest."
+        )
     return said
 
 

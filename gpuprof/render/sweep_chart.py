@@ -1,13 +1,13 @@
 """Charts of a sweep: speed-up with its break-even, and seconds as the work or the devices grow."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.render.cells import clean, folded
 from gpuprof.render.charts import canvas
 from gpuprof.schema import TEXT
-from gpuprof.sweeps.break_even import break_evens, crossing, lines
+from gpuprof.sweeps.break_even import break_evens, crossing, lines, said
 from gpuprof.sweeps.plan import Number, Plan
 from gpuprof.sweeps.results import Results, axis_column
 from gpuprof.units import format_seconds
@@ -34,7 +34,8 @@ def break_even_figure(found: Results) -> "Figure | None":
     axes = list(dict.fromkeys(row["axis"] for row in rows))
     panels: list[Draw] = [lambda one, axis=axis: _speed_ups(one, found, axis) for axis in axes]  # type: ignore[misc]
     first = next((row for row in rows if row["break_even"] is not None), rows[0])
-    return _figure(panels, f"{first['variant']} is {first['meaning']} ({first['axis']})")
+    runs = ", one run each" if found.plan.repeat == 1 else ""
+    return _figure(panels, f"{first['variant']} is {first['meaning']} ({first['axis']}{runs})")
 
 
 def scaling_figure(found: Results) -> "Figure | None":
@@ -77,6 +78,7 @@ def _speed_ups(axes: "Axes", found: Results, axis: str) -> None:
     shown = lines(found, axis, "speed_up")
     for (name, points), look in zip(shown.items(), cycle(canvas.LINES), strict=False):
         _line(axes, name, points, look)
+        _ranges(axes, found, (axis, "speed_up", name), look)
         place = crossing(points)
         if place is not None:
             _mark(axes, place, look["color"])
@@ -88,18 +90,16 @@ def _speed_ups(axes: "Axes", found: Results, axis: str) -> None:
 def _mark(axes: "Axes", place: float, colour: str) -> None:
     """A star where two variants are equally fast."""
     axes.plot([place], [1], marker="*", markersize=14, color=colour, markeredgecolor=canvas.DARK)
-    axes.annotate(f"{place:,.0f}", (place, 1), xytext=(6, -14), textcoords="offset points")
+    axes.annotate(said(place), (place, 1), xytext=(6, -14), textcoords="offset points")
 
 
 def _seconds(axes: "Axes", found: Results, axis: str) -> None:
-    least, most = (lines(found, axis, f"seconds_{end}") for end in ("min", "max"))
     shown = lines(found, axis, "seconds")
     for (name, points), look in zip(shown.items(), cycle(canvas.LINES), strict=False):
         _line(axes, name, points, look)
-        values = [value for value, _ in points]
-        low, high = ([seconds for _, seconds in side[name]] for side in (least, most))
-        axes.vlines(values, low, high, colors=look["color"], linewidth=2, alpha=0.5)
+        _ranges(axes, found, (axis, "seconds", name), look)
         if axis in found.plan.baseline:
+            values = [value for value, _ in points]
             first, seconds = points[0]
             ideal = [seconds * first / value for value in values]
             axes.plot(values, ideal, color=look["color"], linestyle=":", linewidth=1)
@@ -107,6 +107,17 @@ def _seconds(axes: "Axes", found: Results, axis: str) -> None:
         axes.plot([], [], color=canvas.DARK, linestyle=":", label="ideal")
     _dress(axes, found, axis, "seconds [s]")
     axes.set_ylim(bottom=0)
+
+
+def _ranges(
+    axes: "Axes", found: Results, line: tuple[str, str, str], look: Mapping[str, Any]
+) -> None:
+    """From the least to the most of the runs at each point of a line: axis, column and name."""
+    axis, column, name = line
+    least, most = (lines(found, axis, f"{column}_{end}")[name] for end in ("min", "max"))
+    values, low = zip(*least, strict=True)
+    high = [value for _, value in most]
+    axes.vlines(values, low, high, colors=look["color"], linewidth=2, alpha=0.5)
 
 
 def _line(axes: "Axes", name: str, points: Points, look: dict[str, Any]) -> None:

@@ -19,9 +19,13 @@ BREAK_EVENS: Final = Schema(
         "break_even": Column(
             FLOAT, "", "Value from which on it is faster, between the two measured around it."
         ),
+        "break_even_min": Column(FLOAT, "", "The same by speed_up_max, the cells' luckiest runs."),
+        "break_even_max": Column(FLOAT, "", "The same by speed_up_min, their unluckiest ones."),
         "lowest": Column(FLOAT, "", "Least value measured.", required=True),
         "highest": Column(FLOAT, "", "Greatest value measured.", required=True),
         "meaning": Column(TEXT, "", "In words.", required=True),
+        "at_best": Column(TEXT, "", "The same by speed_up_max."),
+        "at_worst": Column(TEXT, "", "The same by speed_up_min."),
     },
 )
 
@@ -41,15 +45,28 @@ def break_evens(found: Results) -> pa.Table:
     Returns:
         One row per axis and per combination of the others but the baseline itself, columns as
         in `BREAK_EVENS`; ``break_even`` is null where no speed-up crosses 1 for good within
-        what was measured. Nothing is said beyond the least and greatest values measured.
+        what was measured. Nothing is said beyond the least and greatest values measured. What
+        is best and worst is null where each cell ran once.
     """
     rows = [
-        {"axis": axis, "variant": name, **_row(points)}
+        {"axis": axis, "variant": name, **_row(points), **_extremes(found, axis, name)}
         for axis in numeric_axes(found.plan)
         for name, points in lines(found, axis, "speed_up").items()
         if len(points) > 1
     ]
     return BREAK_EVENS.table(rows)
+
+
+def _extremes(found: Results, axis: str, name: str) -> Row:
+    if found.plan.repeat == 1:
+        return {}
+    best, worst = (lines(found, axis, f"speed_up_{end}")[name] for end in ("max", "min"))
+    return {
+        "break_even_min": crossing(best),
+        "break_even_max": crossing(worst),
+        "at_best": _meaning(best, crossing(best)),
+        "at_worst": _meaning(worst, crossing(worst)),
+    }
 
 
 def numeric_axes(plan: Plan) -> list[str]:
@@ -70,7 +87,7 @@ def lines(found: Results, axis: str, column: str) -> dict[str, list[tuple[Number
     lines: dict[str, list[tuple[Number, float]]] = {}
     for row in found.cells.to_pylist():
         others = {name: row[name] for name in found.plan.axes if name != axis}
-        is_baseline = column == "speed_up" and _is_baseline(found.plan, others)
+        is_baseline = column.startswith("speed_up") and _is_baseline(found.plan, others)
         if row[column] is not None and not is_baseline:
             name = ", ".join(f"{name}={value}" for name, value in others.items() if name in named)
             lines.setdefault(name, []).append((row[axis], row[column]))
@@ -110,13 +127,18 @@ def crossing(points: Points) -> float | None:
 
 def _meaning(points: Points, place: float | None) -> str:
     if place is not None:
-        return f"faster from about {place:.{0 if place >= _WHOLE else 2}f} on"
+        return f"faster from about {said(place)} on"
     if all(speed_up >= 1 for _, speed_up in points):
         return f"faster at all measured, from {points[0][0]} on"
     if all(speed_up < 1 for _, speed_up in points):
         return f"slower at all measured, up to {points[-1][0]}"
     faster = ", ".join(str(value) for value in _values_above(points))
     return f"slower at {points[-1][0]}, the greatest measured; faster only at {faster}"
+
+
+def said(place: float) -> str:
+    """A break-even with as many digits as two points tell."""
+    return f"{place:.{0 if place >= _WHOLE else 2}f}"
 
 
 def _values_above(points: Iterable[tuple[Number, float]]) -> Iterator[Number]:

@@ -33,15 +33,17 @@ def test_it_is_where_speed_up_rises_through_one_for_good(points, expected):
     assert found == (expected if expected is None else pytest.approx(expected))
 
 
-def results(points):
+def results(points, **changes):
     plan = Plan(
         ("rnn.py", "{devices}", "{batch}"),
         {"devices": ("1", "2"), "batch": tuple(str(batch) for batch, _ in points)},
         baseline={"devices": "1"},
+        **changes,
     )
     rows = [
         {"devices": devices, "batch": batch, "cell": "", "status": "ok", "runs": 1}
         | {"speed_up": speed_up if devices == 2 else 1.0}
+        | {"speed_up_min": speed_up and speed_up / 2, "speed_up_max": speed_up and speed_up * 2}
         for devices in (1, 2)
         for batch, speed_up in points
     ]
@@ -70,3 +72,19 @@ def test_a_cell_that_failed_is_left_out_of_its_line():
     [row] = break_evens(results([(64, 0.5), (128, None), (256, 2.0)])).to_pylist()
 
     assert row["break_even"] == pytest.approx(2 ** (6 + 2 / 3))
+
+
+def test_repeated_runs_say_where_it_would_be_by_the_luckiest_and_the_unluckiest_of_them():
+    [row] = break_evens(results([(64, 0.25), (256, 1.0), (1024, 1.5)], repeat=3)).to_pylist()
+
+    # Half and twice the speed-ups: 0.5 to 2 crosses a third of the way, 0.75 never.
+    assert (row["break_even"], row["break_even_max"]) == (pytest.approx(256), None)
+    assert row["break_even_min"] == pytest.approx(64 * 4 ** (1 / 3))
+    assert row["at_best"] == "faster from about 102 on"
+    assert row["at_worst"] == "slower at all measured, up to 1024"
+
+
+def test_one_run_of_each_cell_tells_no_extremes():
+    [row] = break_evens(results(PUBLISHED)).to_pylist()
+
+    assert (row["at_best"], row["at_worst"], row["break_even_min"]) == (None, None, None)

@@ -14,6 +14,7 @@ def results(plan, cells):
         {"status": "ok", "runs": 1, "cell": ",".join(f"{k}={v}" for k, v in axes.items())}
         | axes
         | {"seconds": s, "seconds_min": s - 0.25, "seconds_max": s + 0.25, "speed_up": speed_up}
+        | {"speed_up_min": speed_up and speed_up / 2, "speed_up_max": speed_up and speed_up * 2}
         for axes, s, speed_up in cells
     ]
     return Results(plan, None, _schema(plan, "cells", CELLS).table(rows), per_epoch=True)
@@ -49,7 +50,9 @@ def test_speed_up_is_drawn_with_its_break_even(swept):
     [star] = [line for line in axes.get_lines() if line.get_marker() == "*"]
     assert float(star.get_xdata()[0]) == pytest.approx(64 * 4 ** (1 / 3))
     assert axes.texts[0].get_text() == "102"
-    assert figure.get_suptitle() == "devices=2 is faster from about 102 on (batch)"
+    [ranges] = axes.collections
+    assert [[float(y) for _, y in one] for one in ranges.get_segments()] == [[0.25, 1], [1, 4]]
+    assert figure.get_suptitle() == "devices=2 is faster from about 102 on (batch, one run each)"
     assert [text.get_text() for text in axes.get_xticklabels()] == ["64", "256"]
 
 

@@ -56,3 +56,28 @@ def test_failed_cells_have_their_reason_and_columns_of_nothing_are_left_out():
 )
 def test_notes_say_how_figures_are_to_be_read(note):
     assert note in " ".join(text(1.5).split())
+
+
+def test_a_break_even_of_repeated_runs_comes_with_its_extremes():
+    plan = Plan(
+        ("train.py", "{devices}", "{batch}"),
+        {"devices": ("1", "2"), "batch": ("64", "256")},
+        baseline={"devices": "1"},
+        repeat=2,
+    )
+    speed_ups = {(2, 64): (0.5, 0.25, 1.0), (2, 256): (2.0, 0.5, 4.0)}
+    columns = ("speed_up", "speed_up_min", "speed_up_max")
+    rows = [
+        {"devices": devices, "batch": batch, "status": "ok", "runs": 2, "cell": ""}
+        | dict(zip(columns, speed_ups.get((devices, batch), (1.0, 1.0, 1.0)), strict=True))
+        for devices in (1, 2)
+        for batch in (64, 256)
+    ]
+    table = _schema(plan, "cells", CELLS).table(rows)
+    shown = sweep_text(Results(plan, None, table, per_epoch=True), "terminal", Page())
+
+    assert (
+        "devices=2   faster from about 102 on\n"
+        "  at best   faster at all measured, from 64 on\n"
+        "  at worst  slower at all measured, up to 256\n"
+    ) in shown

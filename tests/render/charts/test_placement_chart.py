@@ -1,3 +1,4 @@
+import pytest
 from commands import ROOT, gpuprof
 
 from gpuprof.readers import read_profile
@@ -9,7 +10,8 @@ SAMPLES = ROOT / "sample_logs" / "tensorflow" / "2.21.0"
 
 
 def shown(name):
-    profile = read_profile(SAMPLES / f"deepconn-{name}.json")
+    [path] = [*SAMPLES.glob(f"deepconn-{name}.json"), *SAMPLES.glob(f"{name}.gpuprof")]
+    profile = read_profile(path)
     return picture_of(placement.CHART, of_recording(profile, placement.CHART))
 
 
@@ -29,10 +31,11 @@ def _overlap(one, other):
     )
 
 
-def test_every_part_stands_alone_in_its_tower_and_each_tower_in_its_device():
-    found, _ = plan("exaggerated")
+@pytest.mark.parametrize(("name", "devices"), [("exaggerated", 2), ("towers-4", 4)])
+def test_every_part_stands_alone_in_its_tower_and_each_tower_in_its_device(name, devices):
+    found, _ = plan(name)
 
-    assert [box.label for box in found.devices] == ["CPU:0", "CPU:1"]
+    assert [box.label for box in found.devices] == [f"CPU:{n}" for n in range(devices)]
     for boxes in (found.devices, found.towers, found.parts):
         assert not any(_overlap(a, b) for n, a in enumerate(boxes) for b in boxes[n + 1 :])
     for inner, outer in ((found.parts, found.towers), (found.towers, found.devices)):
