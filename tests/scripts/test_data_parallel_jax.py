@@ -1,0 +1,70 @@
+"""The JAX twin of data_parallel.py, on several CPU devices."""
+
+import json
+import re
+from importlib.util import find_spec
+
+import pytest
+from tensorflow_recording import ROOT, run
+
+SCRIPT = ROOT / "scripts" / "data_parallel_jax.py"
+needs_jax = [
+    pytest.mark.jax,
+    pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed"),
+]
+# Samples, devices, and how many samples each device gets.
+BATCHES = [(7, 3, [3, 2, 2]), (3, 3, [1, 1, 1]), (2, 3, [1, 1]), (7, 1, [7])]
+PROGRAM = """
+import json, sys
+from argparse import Namespace
+import numpy as np
+import data_parallel_jax as script
+
+devices, _ = script.find_devices(3, "cpu")
+found = []
+for batch, count in json.loads(sys.argv[1]):
+    asked = Namespace(batch_size=batch, width=16, products=2, seed=1)
+    work = script.Work(asked, devices[:count])
+    whole = np.asarray(work.one())
+    differences = [float(np.abs(step(work) - whole).max()) for step in script.STEPS.values()]
+    held = [copy.device.id for copy in work.copies]
+    found.append({"sizes": work.sizes, "held": held, "differences": differences})
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found():
+    pairs = json.dumps([pair for *pair, _ in BATCHES])
+    done = run("-c", PROGRAM, pairs, PYTHONPATH=f"{ROOT}:{SCRIPT.parent}", JAX_PLATFORMS="cpu")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+class TestOnCpuDevices:
+    pytestmark = needs_jax
+
+    @pytest.mark.parametrize("number", range(len(BATCHES)))
+    def test_batches_that_do_not_divide_give_the_same_rows_in_the_same_order(self, found, number):
+        one, sizes = found[number], BATCHES[number][-1]
+
+        assert one["sizes"] == sizes
+        assert one["held"] == list(range(len(sizes)))
+        assert len(one["differences"]) == 5
+        assert max(one["differences"]) < 1e-6
+
+    def test_it_tells_seconds_and_the_sum_that_shows_the_variants_equal(self):
+        words = ("--variant", "list", "--batch-size", "7", "--epochs", "2", "--width", "16")
+        done = run(SCRIPT, *words, JAX_PLATFORMS="cpu")
+
+        assert done.returncode == 0, done.stderr
+        first, *_, average, checksum = done.stdout.splitlines()
+        assert first == "list, batch 7 as [4, 3], on 2 CPU devices: 0 GPUs here"
+        assert re.fullmatch(r"average of 2 epochs: \d+\.\d{3} s", average)
+        assert re.fullmatch(r"checksum \d+\.\d{3}", checksum)
+
+    def test_more_gpus_than_there_are_end_it_with_one_line(self):
+        done = run(SCRIPT, "--kind", "gpu", "--variant", "list", JAX_PLATFORMS="cpu")
+
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == "2 GPUs are asked for, and 0 are here\n"
