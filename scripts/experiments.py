@@ -139,11 +139,11 @@ def data_parallel() -> Experiment:
 
 def rnn() -> Experiment:
     """From which batch size on two devices pay."""
-    words = ("scripts/rnn_batch_sweep.py", "--epochs", "4", "-o", str(OUT / "rnn"))
+    words = ("scripts/rnn_batch_sweep.py", "--epochs", "8", "--format", "markdown")
     return Experiment(
         "Recurrent models: batch size and devices",
         "From which batch size on do two devices train a GRU or LSTM faster than one?",
-        (Step(PYTHON, words),),
+        (Step(PYTHON, (*words, "-o", str(OUT / "rnn"))),),
         "On logical CPU devices a second device is a second thread pool over the same cores:"
         " these times say how the method works, not where GPUs break even.",
         "A GRU on two GTX 1080 Ti: speed-up 0.51 at a batch size of 64, 0.73 at 128, 0.98 at 256,"
@@ -163,15 +163,15 @@ def towers() -> Experiment:
         "Does a model trained as towers end where one device ends, and what does it copy beside"
         " tf.distribute.MirroredStrategy?",
         (
-            gpuprof("sweep", *grid, "--baseline", "strategy=single", "--recorder", "tensorflow",
-                    "--skipped-epochs", "1", *figures, "--format", "markdown", "-o", TOWERS, "--",
-                    *words),
+            gpuprof("sweep", *grid, "--baseline", "strategy=single", "--baseline", "n_gpus=2",
+                    "--recorder", "tensorflow", "--skipped-epochs", "1", *figures, "--format",
+                    "markdown", "-o", TOWERS, "--", *words),
             gpuprof("compare", *(run_of(TOWERS, cell) for cell in cells), "--format", "markdown"),
             plot(run_of(TOWERS, "strategy=towers,n_gpus=4"), "placement-towers.svg"),
         ),
         "All end with the same weights. A tower copies each variable there and each gradient back"
-        " once a step. What MirroredStrategy reduces by collective operations is not counted in"
-        " its recording, so that its bytes are not to be set beside those of the towers.",
+        " once a step. MirroredStrategy has the variables everywhere, and reduces all gradients by"
+        " a collective operation, whose bytes no recording of TensorFlow tells: n/a.",
         "No figures were published for this one; keras.utils.multi_gpu_model, which trained so,"
         " was removed from TensorFlow in 2020.",
     )  # fmt: skip

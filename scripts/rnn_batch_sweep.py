@@ -41,6 +41,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--early-stopping", type=whole, default=0, metavar="N")
     parser.add_argument("--repeat", type=positive, default=1, metavar="N")
     parser.add_argument("--recorder", default="none", metavar="NAME", help="none only times")
+    parser.add_argument("--format", default="terminal", metavar="NAME", help="of the table")
     parser.add_argument("-o", "--output", default="gpuprof-sweeps/rnn", metavar="DIR")
     return parser.parse_args(arguments)
 
@@ -53,7 +54,7 @@ def command(asked: argparse.Namespace) -> list[str]:
         "batch_size": asked.batch_sizes,
         "devices": asked.devices,
     }
-    words = [sys.executable, "-m", "gpuprof", "sweep", "-o", asked.output]
+    words = [sys.executable, "-m", "gpuprof", "sweep", "-o", asked.output, "--format", asked.format]
     words += [word for name, values in grid.items() for word in ("--grid", f"{name}={values}")]
     words += [word for name, found in FIGURES.items() for word in ("--figure", f"{name}={found}")]
     words += ["--baseline", f"devices={asked.devices.partition(',')[0]}"]
