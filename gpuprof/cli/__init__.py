@@ -74,6 +74,8 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave with its exit status; every error becomes text here."""
+    if arguments is None:
+        sys.meta_path.insert(0, _NoPandas)  # The process is ours alone.
     try:
         status = cli.main(args=arguments, prog_name="gpuprof", standalone_mode=False)
         sys.stdout.flush()
@@ -94,6 +96,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     sys.exit(status if isinstance(status, int) else 0)
+
+
+class _NoPandas:
+    """Lets pyarrow and DuckDB take pandas for not installed.
+
+    Both import it as soon as they are handed a list or a table, only to see that it is none of
+    its kinds: 0.3 s, more than most files take to be read. No command makes a DataFrame.
+    """
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        """End an import of pandas; leave any other to the next finder."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
 
 
 def _hint(error: click.ClickException) -> str | None:

@@ -17,7 +17,6 @@ from gpuprof import schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
 from gpuprof.manifest import MANIFEST, PROGRAM_LOG, Manifest, is_run, read_manifest
 from gpuprof.profile import Origin, Profile
-from gpuprof.readers import many
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.monitor_samples import samples
 
@@ -37,7 +36,10 @@ def read(folder: Path) -> Profile:
     _check_not_empty(folder, manifest)
     profiles = [_read_one(folder, name) for name in manifest.recordings]
     is_ranked = len(profiles) > 1 and all(map(_OF_RANK.search, manifest.recordings))
-    profile = many.joined(profiles) if is_ranked else _joined(profiles)
+    if is_ranked:
+        from gpuprof.readers.many import joined  # noqa: PLC0415 - loads pyarrow.compute
+
+    profile = joined(profiles) if is_ranked else _joined(profiles)
     sources = dict(profile.sources)
     if manifest.epochs:
         sources["epochs"] = schema.EPOCHS.table([dict(epoch) for epoch in manifest.epochs])

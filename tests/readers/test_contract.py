@@ -6,6 +6,7 @@ its difference is to be reviewed like code.
 
 import csv
 
+import commands
 import pyarrow.compute as pc
 import pytest
 from contract import (
@@ -207,3 +208,32 @@ def test_files_are_those_of_the_index():
     lines = (CORPUS / "INDEX.tsv").read_text("utf-8").splitlines()[1:]
 
     assert sorted(line.partition("\t")[0] for line in lines) == sorted(map(_name, FILES))
+
+
+def _smallest_of_each_reader():
+    """The smallest recording of each reader, but for those that only nsys can open."""
+    readers = {path: find_reader(path).name for path in SAMPLES if path.is_file()}
+    rows = {path: _expectations()[_name(path)] for path in FILES if path.suffix not in TOOL_NEEDED}
+    readers |= {path: row[1] for path, row in rows.items() if row[-1] == "-"}
+    sizes = sorted((path.stat().st_size, path) for path in readers)
+    return [*{readers[path]: path for _, path in reversed(sizes)}.values()]
+
+
+def _loads_pandas(*arguments):
+    run = commands.gpuprof(*arguments, PYTHONPROFILEIMPORTTIME="1")
+    loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
+    assert run.returncode == 0, run.stderr
+    assert "gpuprof.readers" in loaded
+    return any(name.startswith("pandas.") for name in loaded)
+
+
+@pytest.mark.parametrize("path", _params(_smallest_of_each_reader()))
+def test_a_report_loads_no_pandas(path):
+    assert not _loads_pandas("report", path)
+
+
+def test_a_file_of_our_own_is_written_and_read_without_pandas(tmp_path):
+    trace = ROOT / "sample_logs/nsys/2023.4.4/synthetic-two-gpus-trace.csv"
+
+    assert not _loads_pandas("convert", trace, "-o", tmp_path / "own.gpuprof")
+    assert not _loads_pandas("report", tmp_path / "own.gpuprof")
