@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
+from gpuprof.analyses.avoidable import not_sought
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.host_activity import clocks_agree, early_starts
 from gpuprof.analyses.totals import totals
@@ -78,6 +79,7 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
     notes = (
         *recording_notes(profile),
         *_clock_notes(profile, tables),
+        *([said] if tables.get("findings") is not None and (said := not_sought(profile)) else []),
         *_missing_notes(profile, missing),
     )
     return Report(profile.origin, tables, notes)

@@ -3,18 +3,14 @@
 from collections import defaultdict
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.copies import HOST, end_name
-from gpuprof.analyses.groups import Numbers, groups
-from gpuprof.analyses.moves import Moves, followers, moves
+from gpuprof.analyses.groups import groups
+from gpuprof.analyses.moves import Moves, followers, moves, works_between
 from gpuprof.analyses.nvtx import NO_RANGE
 from gpuprof.analyses.tensor_transfers import scope_of
-from gpuprof.analyses.timeline import timeline_of
-from gpuprof.intervals import Int64s, covered_within
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema
 
@@ -62,56 +58,59 @@ def alternation(profile: Profile) -> pa.Table:
         At most twenty rows, the costliest first, columns as in `ALTERNATION`; turns that occur
         only once are left out. Each copy is in one row at most.
     """
-    whole = profile.whole or profile
     rows = _of_tensors(profile) if profile.has("tensor_copies", "functions") else []
-    if profile.has("memcpys", "kernels") and whole.has("nvtx_ranges", "api_calls"):
-        rows += _of_ranges(profile)
+    if profile.has("memcpys", "kernels"):
+        rows += [row for _, row in turns(profile)]
     rows.sort(key=lambda row: (-(row.get("total_ns") or 0), -(row["bytes"] or 0), row["there"]))
     return ALTERNATION.table(rows[:_ROWS])
 
 
-def _of_ranges(profile: Profile) -> list[Row]:
+def turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
+    """The copies there and back of all turns between two ranges, with their row in the table.
+
+    None where calls or ranges were not recorded; the costliest first.
+    """
+    is_known = (profile.whole or profile).has("nvtx_ranges", "api_calls")
+    return profile.once(_turns) if is_known else []
+
+
+def _turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
     every = moves(profile)
     every = every.take((every.src != HOST) & (every.dst != HOST))
     first, second = followers(every)
     is_turn = every.src[second] == every.dst[first]
-    is_turn &= _works_between(
-        profile, every.dst[first], every.end_ns[first], every.start_ns[second]
-    )
+    is_turn &= works_between(profile, every.take(first), every.take(second))
     there, back = every.take(first[is_turn]), every.take(second[is_turn])
     (out, texts), (home, _) = there.ranges(profile), back.ranges(profile)
     is_other = (out != NO_RANGE) & (home != NO_RANGE) & (out != home)
-    there, out, home = there.take(is_other), out[is_other], home[is_other]
-    return [
-        _row(there.take(mine), texts[out[mine[0]]], texts[home[mine[0]]])
+    there, back, out, home = (
+        there.take(is_other),
+        back.take(is_other),
+        out[is_other],
+        home[is_other],
+    )
+    found = [
+        (
+            (there.take(mine), back.take(mine)),
+            _row(there.take(mine), texts[out[mine[0]]], texts[home[mine[0]]]),
+        )
         for mine in groups(there.src, there.dst, out, home)
         if len(mine) >= _LEAST_TURNS
     ]
+    return sorted(found, key=lambda one: -one[1]["total_ns"])
 
 
-def _row(turns: Moves, there: str, back: str) -> Row:
+def _row(copies: Moves, there: str, back: str) -> Row:
     return {
-        "src": end_name(int(turns.src[0])),
-        "dst": end_name(int(turns.dst[0])),
+        "src": end_name(int(copies.src[0])),
+        "dst": end_name(int(copies.dst[0])),
         "there": there,
         "back": back,
-        "turns": len(turns),
-        "total_ns": int(turns.duration_ns.sum()),
-        "bytes": int(turns.bytes.sum()) if (turns.bytes >= 0).all() else None,
+        "turns": len(copies),
+        "total_ns": int(copies.duration_ns.sum()),
+        "bytes": int(copies.bytes.sum()) if (copies.bytes >= 0).all() else None,
         "suggestion": _suggestion(there, back),
     }
-
-
-def _works_between(
-    profile: Profile, device: Numbers, start: Int64s, end: Int64s
-) -> npt.NDArray[np.bool_]:
-    """Whether a kernel runs on the device in each window."""
-    works = np.zeros(len(device), bool)
-    for one in np.unique(device).tolist():
-        here = np.flatnonzero((device == one) & (start < end))
-        kernels = timeline_of(profile.whole or profile, one).kernels
-        works[here] = covered_within(kernels, start[here], end[here]) > 0
-    return works
 
 
 def _suggestion(there: str, back: str) -> str:

@@ -4,9 +4,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from gpuprof.analyses.avoidable import Avoidable, avoidable
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.peer_matrix import peer_matrix
+from gpuprof.analyses.timeline import DeviceTimeline, timelines
 from gpuprof.analyses.transfers import transfers
 from gpuprof.analyses.utilisation import ENOUGH
 from gpuprof.profile import Profile
@@ -15,6 +17,8 @@ from gpuprof.units import say_ns, say_rate, say_share
 
 # Less of a device's time is not worth a sentence.
 _LEAST_SHARE: Final = 0.01
+# What makes this part of a device's waits is said in the same sentence.
+_MOST: Final = 0.5
 
 FINDINGS: Final = Schema(
     "findings",
@@ -50,9 +54,15 @@ def findings(profile: Profile) -> pa.Table:
         row["device_id"]: row for row in profile.once(breakdown).to_pylist() if row["span_ns"]
     }
     matrix = profile.once(peer_matrix).to_pylist()
+    needless = avoidable(profile)
+    worst = {
+        one.device_id: _worst_avoidable(needless, devices[one.device_id], one)
+        for one in timelines(profile)
+        if one.device_id in devices
+    }
     found = [
         *(row for device in devices.values() for row in _of_device(device)),
-        *(row for device in devices.values() for row in _of_transfers(matrix, device)),
+        *(row for n, device in devices.items() for row in _of_transfers(matrix, device, worst[n])),
         *_of_pageable(profile.once(transfers).to_pylist(), devices),
     ]
     kept = [row for row in found if row["cost_share"] >= _LEAST_SHARE]
@@ -107,8 +117,8 @@ def _of_device(device: Row) -> list[Row]:
     ]
 
 
-def _of_transfers(matrix: list[Row], device: Row) -> list[Row]:
-    """What a device waits for transfers, and the route of most of it."""
+def _of_transfers(matrix: list[Row], device: Row, worst: Row | None) -> list[Row]:
+    """What a device waits for transfers, the route of most of it, and those it need not make."""
     number = device["device_id"]
     routes = [
         (row[f"{end}_exposed_ns"], row)
@@ -122,7 +132,26 @@ def _of_transfers(matrix: list[Row], device: Row) -> list[Row]:
     way = " through the host" if most["path"] == "staged" else ""
     text = f"{{device}} waits {{time}} ({{share}}) for transfers, most {most['src']} to "
     text += f"{most['dst']}{way}"
-    return [_row(device, device["exposed_transfer_ns"], text, _advice(most), "peer_matrix")]
+    waits = device["exposed_transfer_ns"]
+    row = _row(device, waits, text, _advice(most), "peer_matrix")
+    if worst is None or worst["cost_ns"] < _MOST * waits:
+        return [row, *([worst] if worst else [])]
+    text = f"{row['finding']}; {say_ns(worst['cost_ns'])} of it for {worst['what']}"
+    return [row | {"finding": text, "suggestion": worst["suggestion"], "table": worst["table"]}]
+
+
+def _worst_avoidable(found: list[Avoidable], device: Row, timeline: DeviceTimeline) -> Row | None:
+    """The copies that need not be for which a device waits longest."""
+    costs = [(one.cost_ns(timeline), one) for one in found]
+    cost_ns, worst = max(costs, key=lambda pair: pair[0], default=(0, None))
+    if worst is None or not cost_ns:
+        return None
+    text = f"{{device}} waits {{time}} ({{share}}) for {_literal(worst.what)}"
+    return _row(device, cost_ns, text, worst.suggestion, worst.table) | {"what": worst.what}
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _advice(row: Row) -> str:

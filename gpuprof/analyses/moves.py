@@ -10,7 +10,8 @@ from gpuprof.analyses.copies import EACH_TRANSFER
 from gpuprof.analyses.groups import Numbers, groups
 from gpuprof.analyses.launches import UNKNOWN, read_columns
 from gpuprof.analyses.nvtx import ranges_around
-from gpuprof.intervals import Int64s
+from gpuprof.analyses.timeline import timeline_of
+from gpuprof.intervals import Int64s, covered_within
 from gpuprof.profile import Profile
 
 _MOVES: Final = f"""
@@ -75,3 +76,13 @@ def followers(some: Moves) -> tuple[Int64s, Int64s]:
     first, second = zip(*pairs, strict=True) if pairs else ((), ())
     nothing = np.empty(0, np.int64)
     return np.concatenate([nothing, *first]), np.concatenate([nothing, *second])
+
+
+def works_between(profile: Profile, there: Moves, back: Moves) -> npt.NDArray[np.bool_]:
+    """Whether a kernel runs where each copy went until the one that comes back starts."""
+    works = np.zeros(len(there), bool)
+    for device in np.unique(there.dst).tolist():
+        here = np.flatnonzero((there.dst == device) & (there.end_ns < back.start_ns))
+        kernels = timeline_of(profile.whole or profile, device).kernels
+        works[here] = covered_within(kernels, there.end_ns[here], back.start_ns[here]) > 0
+    return works

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
@@ -11,7 +12,6 @@ from gpuprof.analyses.copies import HOST, end_name
 from gpuprof.analyses.groups import groups
 from gpuprof.analyses.moves import Moves, followers, moves
 from gpuprof.analyses.nvtx import usual
-from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -55,7 +55,7 @@ class Pairs:
     there: Moves
     back: Moves
 
-    def take(self, chosen: Int64s) -> "Pairs":
+    def take(self, chosen: npt.NDArray[Any]) -> "Pairs":
         """Some of them, in the order of the indices."""
         return Pairs(self.there.take(chosen), self.back.take(chosen))
 
@@ -65,12 +65,20 @@ class Pairs:
         return int(self.there.duration_ns.sum() + self.back.duration_ns.sum())
 
 
-def pairs(profile: Profile) -> Pairs:
-    """Copies that follow one another there and back; each copy belongs to one pair at most."""
-    return profile.once(_pairs)
+def repeated_pairs(profile: Profile) -> list[Pairs]:
+    """Pairs of one way and one size that occur more than once, the costliest first."""
+    return profile.once(_repeated_pairs)
+
+
+def _repeated_pairs(profile: Profile) -> list[Pairs]:
+    every = _pairs(profile)
+    alike = groups(every.there.src, every.there.dst, every.there.bytes)
+    found = [every.take(mine) for mine in alike if len(mine) >= _LEAST_PAIRS]
+    return sorted(found, key=lambda one: -one.total_ns)
 
 
 def _pairs(profile: Profile) -> Pairs:
+    """Copies that follow one another there and back; each copy belongs to one pair at most."""
     every = moves(profile)
     some = every.take((every.bytes >= _LEAST_BYTES) & (every.is_managed == 0))
     there, back = followers(some)
@@ -102,11 +110,8 @@ def ping_pong(profile: Profile) -> pa.Table:
         At most twenty rows, the costliest first, columns as in `PING_PONG`; pairs that occur
         only once are left out.
     """
-    every = pairs(profile)
-    alike = groups(every.there.src, every.there.dst, every.there.bytes)
-    found = [every.take(mine) for mine in alike if len(mine) >= _LEAST_PAIRS]
-    found.sort(key=lambda one: -one.total_ns)
-    return PING_PONG.table([_row(one) | _ranges(profile, one) for one in found[:_ROWS]])
+    worst = repeated_pairs(profile)[:_ROWS]
+    return PING_PONG.table([_row(one) | _ranges(profile, one) for one in worst])
 
 
 def _row(found: Pairs) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def repeated_transfers(profile: Profile) -> pa.Table:
     """
     rows = _tensors(profile) if profile.has("tensor_copies", "functions", "operations") else []
     if profile.has("memcpys", "kernels"):
-        rows += _copies_again(profile)
+        rows += _with_kernels(profile, copied_again(profile)[:_ROWS])
     rows.sort(key=_cost)
     return REPEATED_TRANSFERS.table(rows[:_ROWS])
 
@@ -92,18 +92,22 @@ def _cost(row: Row) -> tuple[int, int, float, str]:
     )
 
 
-def _copies_again(profile: Profile) -> list[Row]:
+def copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
+    """The copies that every step makes again, with their row in the table; the worst first."""
+    return profile.once(_copied_again)
+
+
+def _copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
     every = moves(profile)
     # What is copied back to the host are results, which differ from step to step.
     every = every.take((every.dst != HOST) & (every.is_managed == 0) & (every.bytes > 0))
     if not len(every):
         return []
-    rows = [row for series in step_windows(profile) for row in _of_series(profile, series, every)]
-    rows.sort(key=_cost)
-    return _with_kernels(profile, rows[:_ROWS])
+    found = [one for series in step_windows(profile) for one in _of_series(profile, series, every)]
+    return sorted(found, key=lambda one: _cost(one[1]))
 
 
-def _of_series(profile: Profile, series: StepWindows, every: Moves) -> list[Row]:
+def _of_series(profile: Profile, series: StepWindows, every: Moves) -> list[tuple[Moves, Row]]:
     steps = in_part(series, profile)
     if len(steps) < _LEAST_STEPS:
         return []
@@ -117,10 +121,14 @@ def _of_series(profile: Profile, series: StepWindows, every: Moves) -> list[Row]
     )
     chosen, step = every.take(is_ours), step[is_ours]
     places, names = _places(profile, series, chosen)
-    return [
-        _row(profile, series, chosen.take(mine), len(steps)) | {"range": names[places[mine[0]]]}
+    again = [
+        (chosen.take(mine), names[places[mine[0]]])
         for mine in groups(chosen.src, chosen.dst, chosen.bytes, places)
         if len(np.unique(step[mine])) == len(steps)
+    ]
+    return [
+        (copies, _row(profile, series, copies, len(steps)) | {"range": name})
+        for copies, name in again
     ]
 
 
@@ -158,7 +166,6 @@ def _row(profile: Profile, series: StepWindows, copies: Moves, steps: int) -> Ro
         "total_ns": int(copies.duration_ns.sum()),
         "exposed_ns": int(np.maximum(copies.duration_ns - hidden, 0).sum()),
         "suggestion": _suggestion(end_name(src), end_name(dst)),
-        "first": (src, dst, int(copies.start_ns[0]), int(copies.end_ns[0])),
     }
 
 
@@ -166,15 +173,18 @@ def _suggestion(src: str, dst: str) -> str:
     return f"if it is the same data in every step, copy it from {src} to {dst} once and keep it"
 
 
-def _with_kernels(profile: Profile, rows: list[Row]) -> list[Row]:
-    """The kernels on both sides of each row's first copy: a hint at what makes and takes it."""
-    if not rows:
+def _with_kernels(profile: Profile, found: list[tuple[Moves, Row]]) -> list[Row]:
+    """The rows, with the kernels before and after each one's first copy."""
+    if not found:
         return []
-    firsts = [row.pop("first") for row in rows]
+    firsts = [
+        tuple(int(column[0]) for column in (some.src, some.dst, some.start_ns, some.end_ns))
+        for some, _ in found
+    ]
     values = ", ".join(f"({number}, {', '.join(map(str, f))})" for number, f in enumerate(firsts))
     low = min(start for _, _, start, _ in firsts) - _NEAR_NS
     high = max(end for _, _, _, end in firsts) + _NEAR_NS
-    found = profile.query(f"""
+    near = profile.query(f"""
         SELECT number,
             arg_max(name, k.end_ns) FILTER (device_id = src AND k.end_ns <= copy_start_ns)
                 AS src_operation,
@@ -184,8 +194,8 @@ def _with_kernels(profile: Profile, rows: list[Row]) -> list[Row]:
             CROSS JOIN (SELECT name, device_id, start_ns, end_ns FROM whole.kernels
                 WHERE start_ns BETWEEN {low} AND {high}) k
         GROUP BY number""").to_pylist()
-    kernels = {row.pop("number"): row for row in found}
-    return [row | kernels.get(number, {}) for number, row in enumerate(rows)]
+    kernels = {row.pop("number"): row for row in near}
+    return [row | kernels.get(number, {}) for number, (_, row) in enumerate(found)]
 
 
 def _tensors(profile: Profile) -> list[Row]:

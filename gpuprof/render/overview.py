@@ -1,5 +1,6 @@
 """Which columns of which tables people see first, as grids of text for terminal and markdown."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -195,13 +196,23 @@ _TENSOR_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (("tensor_transfers", t
 
 
 def findings_lines(result: Report) -> list[str]:
-    """The worst findings in a sentence each, the first with what to try."""
+    """The worst finding of each table in a sentence, the first with what to try."""
     tables = [result.tables.get(name) for name in ("findings", "placement_hints")]
-    rows = [row for table in tables if table is not None for row in table.to_pylist()][:_FINDINGS]
-    lines = [f"{row['rank']}. {_capital(clean(row['finding']))}." for row in rows]
+    found = [row for table in tables if table is not None for row in table.to_pylist()]
+    alike = Counter(row["table"] for row in found)
+    worst = {row["table"]: row for row in reversed(found)}
+    rows = sorted(worst.values(), key=found.index)[:_FINDINGS]
+    lines = [
+        f"{row['rank']}. {_capital(clean(row['finding']))}{_others(alike[row['table']])}."
+        for row in rows
+    ]
     if rows:
         lines[0] += f" {_capital(rows[0]['suggestion'])} (--table {rows[0]['table']})."
     return lines
+
+
+def _others(number: int) -> str:
+    return f"; {number - 1} more like this" if number > 1 else ""
 
 
 def _capital(sentence: str) -> str:
