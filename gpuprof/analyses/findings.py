@@ -53,7 +53,7 @@ def findings(profile: Profile) -> pa.Table:
     devices = {
         row["device_id"]: row for row in profile.once(breakdown).to_pylist() if row["span_ns"]
     }
-    matrix = profile.once(peer_matrix).to_pylist()
+    matrix, kinds = (profile.once(table).to_pylist() for table in (peer_matrix, transfers))
     needless = avoidable(profile)
     worst = {
         one.device_id: _worst_avoidable(needless, devices[one.device_id], one)
@@ -62,8 +62,12 @@ def findings(profile: Profile) -> pa.Table:
     }
     found = [
         *(row for device in devices.values() for row in _of_device(device)),
-        *(row for n, device in devices.items() for row in _of_transfers(matrix, device, worst[n])),
-        *_of_pageable(profile.once(transfers).to_pylist(), devices),
+        *(
+            row
+            for number, device in devices.items()
+            for row in _of_transfers(matrix, kinds, device, worst[number])
+        ),
+        *_of_pageable(kinds, devices),
     ]
     kept = [row for row in found if row["cost_share"] >= _LEAST_SHARE]
     kept.sort(key=lambda row: (-row["cost_share"], row["finding"]))
@@ -117,7 +121,7 @@ def _of_device(device: Row) -> list[Row]:
     ]
 
 
-def _of_transfers(matrix: list[Row], device: Row, worst: Row | None) -> list[Row]:
+def _of_transfers(matrix: list[Row], kinds: list[Row], device: Row, worst: Row | None) -> list[Row]:
     """What a device waits for transfers, the route of most of it, and those it need not make."""
     number = device["device_id"]
     routes = [
@@ -133,7 +137,7 @@ def _of_transfers(matrix: list[Row], device: Row, worst: Row | None) -> list[Row
     text = f"{{device}} waits {{time}} ({{share}}) for transfers, most {most['src']} to "
     text += f"{most['dst']}{way}"
     waits = device["exposed_transfer_ns"]
-    row = _row(device, waits, text, _advice(most), "peer_matrix")
+    row = _row(device, waits, text, _advice(most, kinds), "peer_matrix")
     if worst is None or worst["cost_ns"] < _MOST * waits:
         return [row, *([worst] if worst else [])]
     text = f"{row['finding']}; {say_ns(worst['cost_ns'])} of it for {worst['what']}"
@@ -154,14 +158,27 @@ def _literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _advice(row: Row) -> str:
+def _advice(row: Row, kinds: list[Row]) -> str:
     if row["path"] == "staged":
         return f"turn on peer access: by way of the host they reach {say_rate(row['bytes_per_s'])}"
     if row["path"] == "uvm":
         return "prefetch managed memory, or copy it explicitly"
-    if "host" in {row["src"], row["dst"]}:
-        return "copy from pinned memory on a stream of its own while kernels run"
-    return "place what works on the same data on one device, or overlap the copies"
+    if "host" not in {row["src"], row["dst"]}:
+        return "place what works on the same data on one device, or overlap the copies"
+    if _is_pinned(kinds, "src" if row["src"] == "host" else "dst"):
+        return "keep the data on the device, or copy on a stream of its own while kernels run"
+    return "copy from pinned memory on a stream of its own while kernels run"
+
+
+def _is_pinned(kinds: list[Row], end: str) -> bool:
+    """Whether most of the time of copies from or to the host is of pinned memory."""
+    kind = {"src": "HtoD", "dst": "DtoH"}[end]
+    times: dict[str | None, int] = {}
+    for row in kinds:
+        if row["memcpy_kind"] == kind:
+            memory = row[f"{end}_memory_kind"]
+            times[memory] = times.get(memory, 0) + row["total_ns"]
+    return 2 * times.get("pinned", 0) > sum(times.values())
 
 
 def _of_pageable(rows: list[Row], devices: dict[int | None, Row]) -> list[Row]:

@@ -203,12 +203,12 @@ def findings_lines(result: Report) -> list[str]:
     worst = {row["table"]: row for row in reversed(found)}
     rows = sorted(worst.values(), key=found.index)[:_FINDINGS]
     lines = [
-        f"{row['rank']}. {_capital(clean(row['finding']))}{_others(alike[row['table']])}."
+        f"{row['rank']}. {_capital(clean(row['finding']))}{_others(alike[row['table']])}"
         for row in rows
     ]
     if rows:
-        lines[0] += f" {_capital(rows[0]['suggestion'])} (--table {rows[0]['table']})."
-    return lines
+        lines[0] += f". {_capital(rows[0]['suggestion'])}"
+    return [f"{line} (--table {row['table']})." for line, row in zip(lines, rows, strict=True)]
 
 
 def _others(number: int) -> str:

@@ -107,3 +107,18 @@ def test_asynchronous_copies_of_pageable_memory_are_named():
     assert [row["finding"] for row in findings(profile).to_pylist()] == [
         "1 asynchronous HtoD copies are of pageable memory, which makes them wait: 20 ns"
     ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "advice"),
+    [
+        (["pageable"], "copy from pinned memory on a stream of its own while kernels run"),
+        (["pinned", "pinned", "pageable"], "keep the data on the device, or copy on a stream"),
+        (["pinned", "pageable", "pageable"], "copy from pinned memory"),
+        ([None], "copy from pinned memory"),
+    ],
+)
+def test_pinned_memory_is_advised_where_most_of_it_is_not(kinds, advice):
+    copies = [(20 * n, 20 * n + 10, {"src_memory_kind": kind}) for n, kind in enumerate(kinds)]
+
+    assert findings(draw(memcpys=copies)).to_pylist()[0]["suggestion"].startswith(advice)
