@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any, Final
 
 from gpuprof.analyses import breakdown, tensor_transfers
-from gpuprof.analyses.activity_summary import TABLES, with_summary
+from gpuprof.analyses.activity_summary import TABLES
 from gpuprof.analyses.totals import totals
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
@@ -137,7 +137,6 @@ Metrics = dict[str, Any]
 
 def metrics(profile: Profile) -> Metrics:
     """One recording's figures by the names of `VARIANTS`; those that it cannot tell are absent."""
-    profile = with_summary(profile)
     found = _from_totals(profile) if any(profile.has(table) for table in TABLES) else {}
     return found | _devices(profile) | _exposed(profile) | _epochs(profile) | _steps(profile)
 

@@ -107,6 +107,17 @@ def test_the_same_recording_under_two_names_is_recognised():
     )
 
 
+def test_equal_operations_in_unequal_epochs_are_two_recordings():
+    runs = {
+        label: summary(*DUAL, source="run.txt", epochs=[{"epoch": 0, "seconds": seconds}])
+        for label, seconds in (("a", 20.0), ("b", 25.0))
+    }
+
+    assert _verdict(**runs).startswith(
+        "Against a, b takes 5.000 s (25.0 %) more per epoch and 0 ns (0.0 %) more GPU time"
+    )
+
+
 def test_recordings_without_a_common_figure_are_not_ranked():
     kernels_only = summary(row("conv", 1, 5, 1.0, section="kernel"))
 

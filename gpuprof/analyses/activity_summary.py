@@ -82,13 +82,6 @@ def known_sum(column: str) -> str:
     return f"CASE WHEN count({column}) = count(*) THEN CAST(sum({column}) AS BIGINT) END"
 
 
-def with_summary(profile: Profile) -> Profile:
-    """The same recording with its activities summed up once, for all analyses that ask."""
-    if profile.has("activity_summary") or not any(profile.has(table) for table in TABLES):
-        return profile
-    return profile.with_table("activity_summary", profile.once(activity_summary))
-
-
 ANALYSIS: Final = Analysis(
     "All activities", ACTIVITY_SUMMARY, (), activity_summary, needs_any_of=TABLES
 )

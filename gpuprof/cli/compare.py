@@ -20,6 +20,7 @@ from gpuprof.cli.progress import watched
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
     from gpuprof.comparisons.gate import Condition
+    from gpuprof.render.charts.contract import Results
     from gpuprof.render.output import Output
 
 
@@ -114,11 +115,8 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415 - start-up time
     from gpuprof.comparisons.gate import parse  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
-    from gpuprof.render.charts.contract import COMPARISON  # noqa: PLC0415
-    from gpuprof.render.charts.results import of_comparison  # noqa: PLC0415
     from gpuprof.render.contract import Page  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
-    from gpuprof.render.page.comparison import comparison_page  # noqa: PLC0415
 
     if junit is not None and not conditions:
         msg = "--junit needs conditions: give at least one by --fail-if."
@@ -127,7 +125,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     seconds = {label: _seconds(label, text) for label, text in map(_pair, epoch_seconds)}
     given = (*files, *(file for _, file in map(_pair, labels)))
     target = prepare(output, is_forced=force, inputs=given)
-    write_more = further_outputs(charts, data_format, page, COMPARISON, force=force, inputs=given)
+    write_more = further_outputs(charts, data_format, page, "comparison", force=force, inputs=given)
     tests = None if junit is None else prepare(junit, is_forced=force, inputs=given)
     recordings = _recordings(files, [_pair(label) for label in labels])
     tables = ("kernels",) if is_kernels else None
@@ -138,9 +136,21 @@ def command(  # noqa: PLR0913 - one parameter per option
             variants, baseline, seconds, range_text=range_text, skip_steps=skip_steps
         )
         text = renderer_named(form).comparison(result, room)
-        write_more(lambda _: of_comparison(result), partial(comparison_page, result))
+        write_more(lambda _: _results(result), partial(_page, result))
     target.write_text(text)
     _pass_gate(result, gates, tests)
+
+
+def _results(result: "Comparison") -> "Results":
+    from gpuprof.render.charts.results import of_comparison  # noqa: PLC0415 - start-up time
+
+    return of_comparison(result)
+
+
+def _page(result: "Comparison") -> str:
+    from gpuprof.render.page.comparison import comparison_page  # noqa: PLC0415 - start-up time
+
+    return comparison_page(result)
 
 
 def _pass_gate(

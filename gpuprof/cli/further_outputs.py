@@ -34,13 +34,16 @@ def further_outputs(  # noqa: PLR0913 - one per option
     Raises:
         GpuprofError: One cannot be written.
     """
-    from gpuprof.render.charts.drawing import drawing, named_chart  # noqa: PLC0415 - start-up time
-    from gpuprof.render.output import prepare  # noqa: PLC0415
+    from gpuprof.render.output import prepare  # noqa: PLC0415 - start-up time
 
-    drawings = [
-        drawing(*named_chart(chart, subject), data_format, is_forced=force, inputs=inputs)
-        for chart in charts
-    ]
+    drawings = []
+    if charts:
+        from gpuprof.render.charts.drawing import drawing, named_chart  # noqa: PLC0415 - as above
+
+        drawings = [
+            drawing(*named_chart(chart, subject), data_format, is_forced=force, inputs=inputs)
+            for chart in charts
+        ]
     target = prepare(page, is_forced=force, inputs=inputs) if page else None
 
     def write(results_of: "Callable[[Chart], Results]", page_text: Callable[[], str]) -> None:

@@ -200,7 +200,7 @@ def _unions(profile: Profile, sql: str) -> dict[int, dict[int, Intervals]]:
     pieces: dict[int, dict[int, list[Intervals]]] = defaultdict(lambda: defaultdict(list))
     for batch in profile.batches(sql):
         start, end, device, layer = (
-            batch.column(i).to_numpy().astype(np.int64, copy=False) for i in range(4)
+            np.from_dlpack(column).astype(np.int64, copy=False) for column in batch.columns
         )
         places, member = np.unique(np.stack([device, layer]), axis=1, return_inverse=True)
         for index, (where, what) in enumerate(places.T.tolist()):

@@ -18,6 +18,7 @@ UNLISTED: Final = "unlisted"  # The side that lacks it lists only a part of its 
 COMMON: Final = "common"  # A time is unknown, so that neither is faster.
 
 Row = dict[str, Any]
+Figures = tuple[float | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,23 @@ class Side:
         """Whether a kernel that is not listed did not run."""
         return self.run.figure("kernel_ns") is not None
 
+    @cached_property
+    def figures(self) -> Mapping[Key, Figures]:
+        """Calls and time of one step of each kernel; None where they are unknown."""
+        steps = self.run.work.steps or 1
+        return {
+            key: (
+                None if kernel.calls is None else kernel.calls / steps,
+                None if kernel.total_ns is None else round(kernel.total_ns / steps),
+            )
+            for key, kernel in self.median.items()
+        }
+
+    @cached_property
+    def absent(self) -> Figures:
+        """Those of a kernel that is not listed: 0 where it did not run, None where it may have."""
+        return (0, 0) if self.is_whole else (None, None)
+
 
 def kernel_rows(base: Side, candidate: Side) -> list[Row]:
     """The outer join of two variants' kernels, the largest difference first.
@@ -56,22 +74,15 @@ def kernel_rows(base: Side, candidate: Side) -> list[Row]:
         Rows as in `KERNELS`. Times and calls are those of the median runs, of one step where
         steps are compared; the rank test is over all runs.
     """
-    kernels = base.median, candidate.median
-    names = tuple({key.name for key in side} for side in kernels)
-    keys = list(dict.fromkeys((*kernels[0], *kernels[1])))
+    keys = list(dict.fromkeys((*base.median, *candidate.median)))
+    names = {key.name for key in base.median} & {key.name for key in candidate.median}
     tested = _tested(keys, base, candidate)
     whole = base.run.figure("kernel_ns")
+    label = {"variant": candidate.variant.label}
     rows = [
-        _row(key, base, candidate)
-        | {"variant": candidate.variant.label, "is_reshaped": _is_reshaped(key, kernels, names)}
-        | tested.get(key, {})
+        label | _row(key, base, candidate, whole, is_named=key.name in names) | tested.get(key, {})
         for key in keys
     ]
-    if whole:
-        shares = [
-            None if row["difference_ns"] is None else row["difference_ns"] / whole for row in rows
-        ]
-        rows = [row | {"contribution": share} for row, share in zip(rows, shares, strict=True)]
     return sorted(rows, key=_by_difference)
 
 
@@ -80,16 +91,19 @@ def _by_difference(row: Row) -> tuple[float, float, str]:
     return -abs(row["difference_ns"] or 0), -largest, row["name"]
 
 
-def _is_reshaped(key: Key, kernels: tuple[Kernels, Kernels], names: tuple[set[str], ...]) -> bool:
-    is_on_one_side = (key in kernels[0]) != (key in kernels[1])
-    return is_on_one_side and all(key.name in side for side in names)
+def _row(key: Key, base: Side, candidate: Side, whole: float | None, *, is_named: bool) -> Row:
+    """One kernel of either side.
 
-
-def _row(key: Key, base: Side, candidate: Side) -> Row:
+    Args:
+        key: The kernel.
+        base: The baseline.
+        candidate: The candidate.
+        whole: Time of all kernels of the baseline; None where unknown.
+        is_named: Whether both sides have a kernel of its name, in whatever shape.
+    """
     found = base.median.get(key), candidate.median.get(key)
-    (calls, time), (other_calls, other_time) = (
-        _figures(kernel, side) for kernel, side in zip(found, (base, candidate), strict=True)
-    )
+    calls, time = base.figures.get(key, base.absent)
+    other_calls, other_time = candidate.figures.get(key, candidate.absent)
     difference = None if time is None or other_time is None else other_time - time
     kernel = found[0] or found[1]
     assert kernel is not None  # noqa: S101 - the key is of one of the sides
@@ -99,23 +113,14 @@ def _row(key: Key, base: Side, candidate: Side) -> Row:
         "block": key.block,
         "status": _status(found, time, other_time),
         "is_communication": kernel.is_communication,
+        "is_reshaped": is_named and None in found,
         "baseline_calls": calls,
         "candidate_calls": other_calls,
         "baseline_ns": time,
         "candidate_ns": other_time,
         "difference_ns": difference,
+        "contribution": difference / whole if whole and difference is not None else None,
     }
-
-
-def _figures(kernel: Kernel | None, side: Side) -> tuple[float | None, int | None]:
-    """Calls and time of one step; 0 of a kernel that did not run, None where it may have."""
-    if kernel is None:
-        return (0, 0) if side.is_whole else (None, None)
-    steps = side.run.work.steps or 1
-    return (
-        None if kernel.calls is None else kernel.calls / steps,
-        None if kernel.total_ns is None else round(kernel.total_ns / steps),
-    )
 
 
 def _status(

@@ -5,7 +5,7 @@ Where one side is a summary, which tells no launch shapes, they are matched by n
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gpuprof import cuda
 from gpuprof.profile import Profile
@@ -88,44 +88,44 @@ def plain_name(name: str) -> str:
 
 def has_shapes(profile: Profile) -> bool:
     """Whether a recording tells how its kernels were launched."""
-    if not profile.has("kernels"):
-        return False
-    known = profile.query("SELECT count(grid_x) AS known, count(*) AS whole FROM kernels")
-    row = known.to_pylist()[0]
-    return bool(row["known"] == row["whole"])
+    return profile.has("kernels") and all(kernel.grid for kernel in profile.once(_grouped))
 
 
 def _shaped(profile: Profile, plain: Callable[[str], str]) -> Iterable[tuple[Key, Kernel]]:
-    for row in profile.once(_grouped):
-        grid = _shape(row["grid_x"], row["grid_y"], row["grid_z"])
-        block = _shape(row["block_x"], row["block_y"], row["block_z"])
-        yield Key(plain(row["name"]), grid, block), _kernel(row)
+    for one in profile.once(_grouped):
+        yield Key(plain(one.name), one.grid, one.block), one.kernel
 
 
 def _named(profile: Profile, plain: Callable[[str], str]) -> Iterable[tuple[Key, Kernel]]:
-    for row in profile.once(_grouped):
-        yield Key(plain(row["name"]), None, None), _kernel(row)
+    for one in profile.once(_grouped):
+        yield Key(plain(one.name), None, None), one.kernel
 
 
-def _kernel(row: dict[str, Any]) -> Kernel:
-    return Kernel(row["name"], row["calls"], row["total_ns"], (row["key"],))
+class _Group(NamedTuple):
+    """All executions of one kernel in one launch shape; the shape is None where not recorded."""
+
+    name: str
+    grid: str | None
+    block: str | None
+    key: int
+    calls: int
+    total_ns: int
+
+    @property
+    def kernel(self) -> Kernel:
+        return Kernel(self.name, self.calls, self.total_ns, (self.key,))
 
 
-def _grouped(profile: Profile) -> list[dict[str, Any]]:
-    shape = ", ".join(SHAPE)
+def _grouped(profile: Profile) -> list[_Group]:
+    grid, block = (" || 'x' || ".join(sides) for sides in (SHAPE[:3], SHAPE[3:]))
     found = profile.query(f"""
-        SELECT n.name, s.* EXCLUDE (name_hash) FROM (
-            SELECT name_hash, {shape}, {SHAPED_KEY} AS key, count(*) AS calls,
+        SELECT n.name, {grid} AS grid, {block} AS block, key, calls, total_ns FROM (
+            SELECT name_hash, {", ".join(SHAPE)}, {SHAPED_KEY} AS key, count(*) AS calls,
                 CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns
             FROM {hashed_kernels(profile)} GROUP BY ALL) s
         JOIN (SELECT DISTINCT {_NAME_HASH} AS name_hash, name FROM {profile.names("kernels")}) n
         USING (name_hash) ORDER BY total_ns DESC, name, key""")
-    rows: list[dict[str, Any]] = found.to_pylist()
-    return rows
-
-
-def _shape(x: int | None, y: int | None, z: int | None) -> str | None:
-    return None if x is None or y is None or z is None else f"{x}x{y}x{z}"
+    return [_Group(*row) for row in zip(*(c.to_pylist() for c in found.columns), strict=True)]
 
 
 def _together(found: Iterable[tuple[Key, Kernel]]) -> Kernels:

@@ -1,10 +1,9 @@
 """The figures of every run, and the run that stands for its variant: the median one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from gpuprof.analyses.activity_summary import with_summary
 from gpuprof.comparisons.exposure import COMMUNICATING, IDLE, Device, busiest_device, exposed_times
 from gpuprof.comparisons.work import Work
 from gpuprof.metrics import EXTENSIVE, VARIANTS, Metrics, metrics
@@ -74,7 +73,6 @@ def variant_of(label: str, works: Sequence[Work], epoch_seconds: float | None) -
 
 
 def _run(work: Work, measured: Metrics) -> Run:
-    work = replace(work, profile=with_summary(work.profile))
     found = metrics(work.profile)
     device = busiest_device(work)
     if work.steps is not None:

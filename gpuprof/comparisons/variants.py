@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from gpuprof.analyses.activity_summary import TABLES, activity_summary
 from gpuprof.comparisons.baselines import baseline_named
 from gpuprof.comparisons.runs import Run
 from gpuprof.errors import UsageError
@@ -47,10 +48,15 @@ def labelled(recordings: Sequence[Recording], baseline: str | None = None) -> di
 
 
 def is_same(first: Run, second: Run) -> bool:
-    """Whether two runs are one and the same: every figure, or the file where it has none."""
+    """Whether two runs are one and the same: every figure of theirs is equal, to the ns.
+
+    Two runs may well be equal in what is only counted: then the file decides.
+    """
+    if first.found != second.found:
+        return False
     one, other = first.work.profile, second.work.profile
-    if one.has("activity_summary") and other.has("activity_summary"):
-        rows, others = one.table("activity_summary"), other.table("activity_summary")
+    if all(any(profile.has(table) for table in TABLES) for profile in (one, other)):
+        rows, others = one.once(activity_summary), other.once(activity_summary)
         if rows.num_rows or others.num_rows:
             return bool(rows.equals(others))
     return one.origin.source.absolute() == other.origin.source.absolute()

@@ -18,7 +18,6 @@ from itertools import accumulate
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gpuprof import schema
 from gpuprof.errors import InputError
@@ -57,7 +56,7 @@ class _Part:
         for name, table in self.tables.items():
             for column in columns:
                 if name not in (_DEVICES, _LINKS, _RUNS) and column in table.column_names:
-                    found |= set(pc.unique(table[column]).to_pylist())
+                    found |= set(table[column].unique().to_pylist())
         return found - {None}
 
     def follows(self, other: "_Part") -> bool:
@@ -116,6 +115,8 @@ def _ranks_of_names(names: Sequence[str]) -> list[int | None]:
 
 
 def _part(profile: Profile, rank: int | None) -> _Part:
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that one file does not need
+
     tables = {name: _table(profile, name) for name in profile.sources}
     ends = [t["end_ns"] for t in tables.values() if "end_ns" in t.column_names and t.num_rows]
     end_ns = max((pc.max(end).as_py() for end in ends), default=0)
@@ -224,6 +225,8 @@ def _of(table: pa.Table, column: str) -> pa.ChunkedArray:
 
 
 def _looked_up(column: pa.ChunkedArray, numbers: _Numbers) -> pa.ChunkedArray:
+    import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
     known = [number for number in numbers if number is not None]
     places = pc.index_in(column, pa.array(known, pa.int64()))
     found = pc.take(pa.array([numbers[number] for number in known], pa.int64()), places)
@@ -279,6 +282,8 @@ def _together(
 
 
 def _moved(table: pa.Table, offsets: Mapping[str, int]) -> pa.Table:
+    import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
     for name, offset in offsets.items():
         if name in table.column_names:
             column = _of(table, name)

@@ -160,7 +160,7 @@ def _codes(cells: pa.Array, lexicon: Lexicon) -> Integers:
     texts = [text.strip() for text in coded_cells.dictionary.to_pylist()]
     codes = lexicon.codes(texts, len(texts))
     codes[[text in _BLANK for text in texts]] = -1
-    return narrowed(codes[coded_cells.indices.to_numpy()])
+    return narrowed(codes[np.from_dlpack(coded_cells.indices)])
 
 
 def _together(name: str, lexicon: Lexicon, pieces: Sequence[Any]) -> pa.Array:

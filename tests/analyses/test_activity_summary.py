@@ -1,7 +1,7 @@
 import pytest
 from recordings import copy, kernel, row, summary, trace
 
-from gpuprof.analyses.activity_summary import activity_summary, with_summary
+from gpuprof.analyses.activity_summary import activity_summary
 
 
 def _rows(profile):
@@ -70,9 +70,3 @@ def test_what_a_tool_summed_up_is_passed_on():
     profile = summary(row("a", 2, 10), row("HtoD", 1, 3))
 
     assert activity_summary(profile) == profile.table("activity_summary")
-
-
-def test_a_recording_without_activities_is_left_alone():
-    profile = trace(epochs=[{"epoch": 0, "seconds": 1.0}])
-
-    assert with_summary(profile) is profile

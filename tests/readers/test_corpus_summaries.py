@@ -13,7 +13,7 @@ import pytest
 from contract import CORPUS, TOOL_NEEDED, corpus_files
 
 from gpuprof import schema
-from gpuprof.analyses.activity_summary import with_summary
+from gpuprof.analyses.activity_summary import TABLES, activity_summary
 from gpuprof.errors import GpuprofError
 from gpuprof.readers import read_profile
 
@@ -53,15 +53,14 @@ def installed():
 def told(path):
     """The totals of a recording, or the reason for which it is refused."""
     try:
-        profile = with_summary(read_profile(path))
+        return figures(read_profile(path))
     except GpuprofError as error:
         return ["-"] * 7 + [error.message.replace(str(path), "FILE")]
-    return figures(profile)
 
 
 def figures(profile):
-    has_sums = profile.has("activity_summary")
-    table = profile.table("activity_summary") if has_sums else schema.ACTIVITY_SUMMARY.empty()
+    has_sums = any(profile.has(table) for table in TABLES)
+    table = activity_summary(profile) if has_sums else schema.ACTIVITY_SUMMARY.empty()
     rows = {"kernel": [], "memcpy": [], "memset": [], "api": []}
     for row in table.to_pylist():
         rows[row["activity_kind"]].append(row)
