@@ -16,7 +16,7 @@ from gpuprof.analyses.host_activity import clocks_agree, early_starts
 from gpuprof.analyses.totals import totals
 from gpuprof.errors import UsageError
 from gpuprof.profile import Origin, Profile
-from gpuprof.readers import READERS
+from gpuprof.readers import READERS, reader_named
 from gpuprof.units import say_ns
 
 FORMAT_VERSION: Final = 1
@@ -100,7 +100,8 @@ def recording_notes(profile: Profile) -> list[str]:
 
 def cannot(profile: Profile) -> str:
     """What a recording of this format cannot tell, in a sentence; empty for nothing."""
-    reader = next((r for r in READERS if r.name == profile.origin.reader), None)
+    name = profile.origin.reader
+    reader = reader_named(name) if name in READERS else None
     if reader is None or not reader.cannot:
         return ""
     phrase = reader.cannot[0].lower() + reader.cannot[1:].rstrip(".")

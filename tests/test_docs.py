@@ -12,7 +12,7 @@ from commands import ROOT, gpuprof
 from gpuprof.cli import COMMANDS, cli
 from gpuprof.comparisons.tables import TABLES
 from gpuprof.metrics import VARIANTS
-from gpuprof.readers import READERS
+from gpuprof.readers import all_readers
 from gpuprof.render.listing import columns_table, formats_table, keys_table
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ def test_the_library_example_runs():
 
 
 GENERATED = {
-    "formats": formats_table(READERS),
+    "formats": formats_table(all_readers()),
     "metrics": columns_table(VARIANTS),
     "compared": keys_table(TABLES, VARIANTS),
 }

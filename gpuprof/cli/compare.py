@@ -115,7 +115,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415 - start-up time
     from gpuprof.comparisons.gate import parse  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
-    from gpuprof.render.contract import Page  # noqa: PLC0415
+    from gpuprof.render.contract import COMPARISON, Page  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     if junit is not None and not conditions:
@@ -125,7 +125,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     seconds = {label: _seconds(label, text) for label, text in map(_pair, epoch_seconds)}
     given = (*files, *(file for _, file in map(_pair, labels)))
     target = prepare(output, is_forced=force, inputs=given)
-    write_more = further_outputs(charts, data_format, page, "comparison", force=force, inputs=given)
+    write_more = further_outputs(charts, data_format, page, COMPARISON, force=force, inputs=given)
     tests = None if junit is None else prepare(junit, is_forced=force, inputs=given)
     recordings = _recordings(files, [_pair(label) for label in labels])
     tables = ("kernels",) if is_kernels else None

@@ -14,7 +14,7 @@ def command(*, is_markdown: bool, is_schema: bool) -> None:
       gpuprof formats
       gpuprof formats --schema
     """  # noqa: D301 - click reads the escape
-    from gpuprof.readers import READERS  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.readers import all_readers  # noqa: PLC0415 - start-up time of --help
     from gpuprof.render.cells import SCHEMAS  # noqa: PLC0415
     from gpuprof.render.listing import formats_table, formats_text, schemas_text  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
@@ -22,4 +22,4 @@ def command(*, is_markdown: bool, is_schema: bool) -> None:
     if is_schema:
         write_stdout(schemas_text(list(SCHEMAS.values())))
     else:
-        write_stdout((formats_table if is_markdown else formats_text)(READERS))
+        write_stdout((formats_table if is_markdown else formats_text)(all_readers()))

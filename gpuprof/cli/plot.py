@@ -79,12 +79,12 @@ def _results(
     from gpuprof.analyses.parts import part_of  # noqa: PLC0415 - start-up time of --help
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
-    from gpuprof.render.charts.contract import COMPARISON, SWEEP  # noqa: PLC0415
     from gpuprof.render.charts.results import (  # noqa: PLC0415
         of_comparison,
         of_recording,
         of_times,
     )
+    from gpuprof.render.contract import COMPARISON, SWEEP  # noqa: PLC0415
 
     if chart.subject == SWEEP:
         if len(files) > 1:

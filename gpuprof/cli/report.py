@@ -1,7 +1,8 @@
 """``gpuprof report``: what one recording says."""
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +18,10 @@ from gpuprof.cli.options import (
     reader_option,
 )
 from gpuprof.cli.progress import watched
+
+if TYPE_CHECKING:
+    from gpuprof.profile import Profile
+    from gpuprof.render.charts.contract import Chart, Results
 
 
 @click.command(name="report", no_args_is_help=True)
@@ -71,16 +76,14 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.analyses.parts import part_of  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
-    from gpuprof.render.charts.contract import RECORDING  # noqa: PLC0415
-    from gpuprof.render.charts.results import of_recording  # noqa: PLC0415
-    from gpuprof.render.contract import Page  # noqa: PLC0415
-    from gpuprof.render.listing import analyses_text  # noqa: PLC0415
+    from gpuprof.render.contract import RECORDING, Page  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
-    from gpuprof.render.page.recording import recording_page  # noqa: PLC0415
     from gpuprof.reports import OVERVIEW, report  # noqa: PLC0415
 
     target = prepare(output, is_forced=force, inputs=files)
     if is_list:
+        from gpuprof.render.listing import analyses_text  # noqa: PLC0415
+
         target.write_text(analyses_text((*ANALYSES, *LONG)))
         return
     if not files:
@@ -96,5 +99,17 @@ def command(  # noqa: PLR0913 - one parameter per option
     with watched(f"Reading {named(files)}", files) as progress:
         profile = part_of(progress.of(read_profile(files, reader)), **part)
         text = renderer_named(form).report(report(profile, chosen or shown), room)
-        write_more(partial(of_recording, profile), partial(recording_page, profile, chosen))
+        write_more(partial(_results, profile), partial(_page, profile, chosen))
     target.write_text(text)
+
+
+def _results(profile: "Profile", chart: "Chart") -> "Results":
+    from gpuprof.render.charts.results import of_recording  # noqa: PLC0415 - start-up time
+
+    return of_recording(profile, chart)
+
+
+def _page(profile: "Profile", chosen: Sequence[str]) -> str:
+    from gpuprof.render.page.recording import recording_page  # noqa: PLC0415 - start-up time
+
+    return recording_page(profile, chosen)

@@ -4,50 +4,38 @@ import gzip
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from gpuprof.errors import EmptyRecordingError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Profile
-from gpuprof.readers import (
-    cupti,
-    gpuprof_file,
-    kineto,
-    nsys_parquet,
-    nsys_rep,
-    nsys_sqlite,
-    nsys_stats,
-    nvprof_csv,
-    nvprof_sqlite,
-    nvprof_text,
-    nvprof_trace,
-    places,
-    run_folder,
-    tensorflow_run,
-    tf1_timeline,
-    xplane,
-)
+from gpuprof.readers import places
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.foreign import foreign
+from gpuprof.readers.sqlite_source import MAGIC
 
-READERS: Final[tuple[Reader, ...]] = (
-    run_folder.READER,
-    nsys_sqlite.READER,
-    nvprof_sqlite.READER,
-    nsys_parquet.READER,
-    nsys_rep.READER,
-    nvprof_text.READER,
-    nvprof_csv.READER,
-    nvprof_trace.READER,
-    nsys_stats.READER,
-    kineto.READER,
-    tensorflow_run.READER,
-    cupti.READER,
-    xplane.READER,
-    tf1_timeline.READER,
-    gpuprof_file.READER,
-)
+# Name of a format -> its module here, which is imported when a file may be of it.
+READERS: Final = {
+    "run": "run_folder",
+    "nsys-sqlite": "nsys_sqlite",
+    "nvprof-sqlite": "nvprof_sqlite",
+    "nsys-parquet": "nsys_parquet",
+    "nsys-rep": "nsys_rep",
+    "nvprof-text": "nvprof_text",
+    "nvprof-csv": "nvprof_csv",
+    "nvprof-trace": "nvprof_trace",
+    "nsys-stats": "nsys_stats",
+    "kineto": "kineto",
+    "tensorflow-run": "tensorflow_run",
+    "cupti": "cupti",
+    "xplane": "xplane",
+    "tf1-timeline": "tf1_timeline",
+    "gpuprof": "gpuprof_file",
+}
+# Of a file that begins so, only these are asked: to import all takes longer than many a report.
+_DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
 
 
 def read_profile(path: str | Path | Sequence[str | Path], reader: str | None = None) -> Profile:
@@ -144,11 +132,16 @@ def reader_named(name: str) -> Reader:
     Raises:
         UnknownFormatError: There is none.
     """
-    for candidate in READERS:
-        if candidate.name == name:
-            return candidate
-    msg = f"there is no format {name}"
-    raise UnknownFormatError(msg, f"Formats: {', '.join(r.name for r in READERS)}.")
+    if name not in READERS:
+        msg = f"there is no format {name}"
+        raise UnknownFormatError(msg, f"Formats: {', '.join(READERS)}.")
+    found: Reader = import_module(f"gpuprof.readers.{READERS[name]}").READER
+    return found
+
+
+def all_readers() -> list[Reader]:
+    """Every format."""
+    return [*map(reader_named, READERS)]
 
 
 def find_reader(path: Path) -> Reader:
@@ -181,7 +174,8 @@ def _nothing_in(place: Path) -> UnknownFormatError:
 
 
 def _folder_readers(path: Path) -> list[Reader]:
-    return [r for r in READERS if r.recognises_folder is not None and r.recognises_folder(path)]
+    known = all_readers()
+    return [r for r in known if r.recognises_folder is not None and r.recognises_folder(path)]
 
 
 def _file_readers(path: Path) -> list[Reader]:
@@ -189,10 +183,11 @@ def _file_readers(path: Path) -> list[Reader]:
     if not head:
         msg = f"{path} is empty"
         raise InputError(msg, "Was the recording cut off, or the disk full?")
-    certain = [r for r in READERS if r.recognises is not None and r.recognises(head)]
+    asked = [*map(reader_named, _DATABASES if head.startswith(MAGIC) else READERS)]
+    certain = [r for r in asked if r.recognises is not None and r.recognises(head)]
     # A program may print megabytes before its profiler prints a word. The first that finds its
     # marks ends the search: databases are asked at once, before a text is read to its end.
-    searched = (r for r in READERS if r.searches is not None and r.searches(path))
+    searched = (r for r in asked if r.searches is not None and r.searches(path))
     return certain or list(islice(searched, 1))
 
 

@@ -2,9 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from gpuprof.comparisons import Comparison
-from gpuprof.reports import Report
+if TYPE_CHECKING:
+    from gpuprof.comparisons import Comparison
+    from gpuprof.reports import Report
+
+# What a chart is about: one recording, a comparison of several, or a table of measured times.
+RECORDING: Final = "recording"
+COMPARISON: Final = "comparison"
+SWEEP: Final = "sweep"
 
 
 @dataclass(frozen=True)
@@ -37,5 +44,5 @@ class Renderer:
 
     name: str
     title: str
-    report: Callable[[Report, Page], str]
-    comparison: Callable[[Comparison, Page], str]
+    report: "Callable[[Report, Page], str]"
+    comparison: "Callable[[Comparison, Page], str]"

@@ -3,11 +3,13 @@
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from gpuprof.comparisons import Comparison
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.reports import Report
+
+if TYPE_CHECKING:
+    from gpuprof.comparisons import Comparison
 
 _OVERVIEW: Final = "totals"
 
@@ -26,7 +28,7 @@ def report(result: Report, page: Page) -> str:
     return rows_text((["table"] if len(tables) > 1 else []) + list(dict.fromkeys(columns)), rows)
 
 
-def comparison(result: Comparison, page: Page) -> str:
+def comparison(result: "Comparison", page: Page) -> str:
     """One row per variant, one column per metric; or every kernel of every candidate."""
     if page.tables is not None:
         return rows_text(result.kernels.column_names, result.kernels.to_pylist())

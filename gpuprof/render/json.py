@@ -8,15 +8,17 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof.comparisons import Comparison
 from gpuprof.metrics import VARIANTS
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.reports import FORMAT_VERSION, Report
 from gpuprof.schema import INT
+
+if TYPE_CHECKING:
+    from gpuprof.comparisons import Comparison
 
 _NEVER_WHOLE: Final = {"percent", "p_value", "is_beyond_noise"}
 
@@ -36,7 +38,7 @@ def report(result: Report, _: Page) -> str:
     )
 
 
-def comparison(result: Comparison, _: Page) -> str:
+def comparison(result: "Comparison", _: Page) -> str:
     """``variants``, ``figures`` and ``differences`` by label; the other tables as rows."""
     return document_text(
         {

@@ -4,15 +4,15 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gpuprof.comparisons import Comparison
 from gpuprof.render.cells import clean
-from gpuprof.render.compared import comparison_grids, short_grid
-from gpuprof.render.compared_kernels import kernel_grids
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report
+
+if TYPE_CHECKING:
+    from gpuprof.comparisons import Comparison
 
 _KERNELS: Final = 10
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|])")
@@ -28,8 +28,10 @@ def report(result: Report, page: Page) -> str:
     return _joined(parts, result.notes)
 
 
-def comparison(result: Comparison, _: Page) -> str:
+def comparison(result: "Comparison", _: Page) -> str:
     """For a pull request: verdict, warnings and a short table; all else folds away."""
+    from gpuprof.render.compared import comparison_grids, short_grid  # noqa: PLC0415 - start-up
+
     differ = [row["warning"] for row in result.comparability.to_pylist() if row["is_known"]]
     notes = [note for note in result.notes if note not in differ]
     figures, *split = comparison_grids(result)
@@ -45,7 +47,9 @@ def comparison(result: Comparison, _: Page) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _kernels(result: Comparison) -> list[Grid]:
+def _kernels(result: "Comparison") -> list[Grid]:
+    from gpuprof.render.compared_kernels import kernel_grids  # noqa: PLC0415 - start-up time
+
     return [grid for grid in kernel_grids(result, _KERNELS) if grid.rows]
 
 

@@ -4,19 +4,19 @@ import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from gpuprof.comparisons import Comparison
 from gpuprof.render.cells import clean, folded, shortened
-from gpuprof.render.compared import comparison_grids
-from gpuprof.render.compared_kernels import kernel_grids
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report
+
+if TYPE_CHECKING:
+    from gpuprof.comparisons import Comparison
 
 _GAP: Final = 2
 _SCREEN: Final = 40
@@ -76,8 +76,11 @@ def _report(result: Report, grids: Sequence[Grid], page: Page, findings: int | N
     return _text(console)
 
 
-def comparison(result: Comparison, page: Page) -> str:
+def comparison(result: "Comparison", page: Page) -> str:
     """The verdict first, then the variants."""
+    from gpuprof.render.compared import comparison_grids  # noqa: PLC0415 - start-up time
+    from gpuprof.render.compared_kernels import kernel_grids  # noqa: PLC0415
+
     grids = comparison_grids(result) if page.tables is None else kernel_grids(result, _KERNELS)
     return grids_text(result.verdict, grids, result.notes, page)
 

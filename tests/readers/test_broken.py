@@ -15,7 +15,7 @@ import nvprof_database
 import pytest
 
 from gpuprof.errors import GpuprofError, InputError
-from gpuprof.readers import READERS, read_profile, sqlite_source
+from gpuprof.readers import all_readers, read_profile, sqlite_source
 
 BROKEN = Path(__file__).parent / "broken"
 EXPECTATIONS = Path(__file__).parent / "expectations" / "broken.tsv"
@@ -34,7 +34,7 @@ MARKS = {"nsys-rep": [pytest.mark.profilers]}
 
 def reader_of(name):
     """The format that a broken file was; None for faults that any file may have."""
-    readers = (r.name for r in READERS if name.startswith(f"{r.name.removesuffix('-file')}-"))
+    readers = (r.name for r in all_readers() if name.startswith(f"{r.name.removesuffix('-file')}-"))
     return max(readers, key=len, default=None)
 
 
@@ -81,7 +81,7 @@ def test_fault_says_what_where_and_what_to_do(name):
 
 
 def test_every_format_has_faults():
-    assert {reader.name for reader in READERS} == {*map(reader_of, FAULTS)} - {None}
+    assert {reader.name for reader in all_readers()} == {*map(reader_of, FAULTS)} - {None}
 
 
 def an_export(folder):
@@ -125,7 +125,7 @@ def test_empty_wal_beside_a_database_changes_nothing(database):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
+@pytest.mark.parametrize("reader", all_readers(), ids=lambda reader: reader.name)
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch], ids=["directory", "empty-file"])
 def test_nothing_to_read_is_refused_by_every_reader(tmp_path, reader, make):
     path = tmp_path / "run"

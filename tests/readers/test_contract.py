@@ -22,7 +22,7 @@ from contract import (
 import gpuprof
 from gpuprof import cuda, schema
 from gpuprof.errors import GpuprofError
-from gpuprof.readers import READERS, find_reader, read_head
+from gpuprof.readers import READERS, all_readers, find_reader, read_head
 
 EXPECTATIONS = ROOT / "tests/readers/corpus_expectations.tsv"
 SAMPLES = sample_recordings()
@@ -92,10 +92,10 @@ def _words(error, path):
 
 
 def test_every_reader_says_what_it_is():
-    names = [reader.name for reader in READERS]
+    names = [reader.name for reader in all_readers()]
 
-    assert len(set(names)) == len(names)
-    for reader in READERS:
+    assert names == [*READERS]
+    for reader in all_readers():
         assert reader.title
         assert reader.versions
         assert set(reader.gives) <= set(schema.BY_NAME), reader.name
@@ -114,8 +114,8 @@ def test_tables_keep_the_rules_of_the_data_model(path):
     profile = _read(path)
     if profile is None:
         return
-    assert profile.origin.reader in {reader.name for reader in READERS}
-    gives = next(r.gives for r in READERS if r.name == profile.origin.reader)
+    assert profile.origin.reader in {reader.name for reader in all_readers()}
+    gives = next(r.gives for r in all_readers() if r.name == profile.origin.reader)
     assert set(profile.sources) <= set(gives)
     for name in profile.sources:
         table = profile.table(name)
@@ -191,8 +191,8 @@ def test_real_file_is_read_or_refused_as_expected(path):
 
 def _claims(path):
     head = read_head(path)
-    claimed = {r.name for r in READERS if r.recognises is not None and r.recognises(head)}
-    return claimed | {r.name for r in READERS if r.searches is not None and r.searches(path)}
+    claimed = {r.name for r in all_readers() if r.recognises is not None and r.recognises(head)}
+    return claimed | {r.name for r in all_readers() if r.searches is not None and r.searches(path)}
 
 
 @needs_corpus

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.render.cells import clean
 from gpuprof.render.charts import canvas
-from gpuprof.render.charts.contract import SWEEP, Chart, Picture, Results
+from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.contract import SWEEP
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,17 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# What a chart is about: one recording, a comparison of several, or a table of measured times.
-RECORDING: Final = "recording"
-COMPARISON: Final = "comparison"
-SWEEP: Final = "sweep"
 
 
 @dataclass(frozen=True)

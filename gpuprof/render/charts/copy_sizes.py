@@ -8,7 +8,8 @@ import numpy as np
 from gpuprof.analyses.copy_sizes import COPY_SIZES
 from gpuprof.analyses.copy_speeds import COPY_SPEEDS
 from gpuprof.render.charts import canvas
-from gpuprof.render.charts.contract import RECORDING, Chart, Picture, Results
+from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.contract import RECORDING
 from gpuprof.schema import Schema
 from gpuprof.units import NS_PER_S, format_ns, say_binary_bytes, say_ns, say_share, time_axis
 

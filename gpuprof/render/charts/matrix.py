@@ -4,7 +4,8 @@ from math import nan
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.render.charts import canvas
-from gpuprof.render.charts.contract import RECORDING, Chart, Picture, Results
+from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.contract import RECORDING
 from gpuprof.units import format_bytes, format_rate, say_ns, say_rate, say_share, time_axis
 
 if TYPE_CHECKING:

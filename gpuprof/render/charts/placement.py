@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from gpuprof.render.charts import canvas
-from gpuprof.render.charts.contract import RECORDING, Chart, Picture, Results
+from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.charts.placement_layout import GAP, Box, Plan, Point, arranged
+from gpuprof.render.contract import RECORDING
 from gpuprof.units import format_bytes, say_share
 
 if TYPE_CHECKING:

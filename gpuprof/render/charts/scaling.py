@@ -4,7 +4,8 @@ from itertools import cycle, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.render.charts import canvas
-from gpuprof.render.charts.contract import SWEEP, Chart, Picture, Results
+from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.contract import SWEEP
 from gpuprof.units import say_share
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import numpy as np
 
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
-from gpuprof.render.charts.contract import RECORDING, Chart, Picture, Results
+from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.contract import RECORDING
 from gpuprof.units import say_ns, time_axis
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.render.charts import canvas
-from gpuprof.render.charts.contract import RECORDING, Chart, Picture, Results
+from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.contract import RECORDING
 from gpuprof.units import say_share, time_axis
 
 if TYPE_CHECKING:

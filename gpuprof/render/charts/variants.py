@@ -7,7 +7,8 @@ from gpuprof import units
 from gpuprof.render.cells import clean, folded
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
-from gpuprof.render.charts.contract import COMPARISON, Chart, Picture, Results
+from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.contract import COMPARISON
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from gpuprof.render.cells import clean, folded
 from gpuprof.render.charts import canvas
-from gpuprof.render.charts.contract import COMPARISON, Chart, Picture, Results
+from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.contract import COMPARISON
 from gpuprof.units import format_ns, say_ns, time_axis
 
 if TYPE_CHECKING:
