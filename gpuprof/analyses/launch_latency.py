@@ -1,11 +1,14 @@
 """How long after its API call each kind of activity starts."""
 
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.groups import Numbers, groups
 from gpuprof.analyses.host_activity import clocks_agree
+from gpuprof.analyses.launches import UNKNOWN, launches
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -44,33 +47,37 @@ def launch_latency(profile: Profile) -> pa.Table:
     Returns:
         One row per kind and device, columns as in `LAUNCH_LATENCY`.
     """
-    parts = " UNION ALL ".join(
-        f"SELECT '{kind}' AS activity_kind, device_id, process_id, correlation_id, start_ns"
-        f" FROM {table} WHERE correlation_id IS NOT NULL"
-        for table, kind in _KINDS.items()
-        if profile.has(table)
-    )
-    known = "CASE WHEN early_calls = 0 OR agrees THEN"
-    agrees = "true" if clocks_agree(profile) else "false"
-    return LAUNCH_LATENCY.conform(
-        profile.query(f"""
-        WITH calls AS (
-            SELECT coalesce(process_id, -1) AS process, correlation_id, min(start_ns) AS launch_ns
-            FROM whole.api_calls WHERE correlation_id IS NOT NULL GROUP BY ALL),
-        figures AS (
-            SELECT activity_kind, device_id, count(*) AS calls,
-                count(*) FILTER (latency_ns < 0) AS early_calls, {agrees} AS agrees,
-                avg(latency_ns) AS mean_ns, quantile_cont(latency_ns, 0.5) AS median_ns,
-                quantile_cont(latency_ns, 0.95) AS p95_ns, max(latency_ns) AS max_ns
-            FROM (SELECT activity_kind, device_id, start_ns - launch_ns AS latency_ns
-                FROM ({parts}) a JOIN calls c
-                ON coalesce(a.process_id, -1) = c.process AND a.correlation_id = c.correlation_id)
-            GROUP BY activity_kind, device_id)
-        SELECT activity_kind, device_id, calls, early_calls, {known} mean_ns END AS mean_ns,
-            {known} median_ns END AS median_ns, {known} p95_ns END AS p95_ns,
-            {known} max_ns END AS max_ns
-        FROM figures ORDER BY activity_kind, device_id""")
-    )
+    found = launches(profile)
+    every = found.activities
+    waited = found.of(every.start_ns) - found.launch_ns
+    agree = clocks_agree(profile)
+    rows = []
+    for table, kind in _KINDS.items():
+        low, high = every.tables.get(table, (0, 0))
+        mine = np.flatnonzero((found.order >= low) & (found.order < high))
+        device = every.device[found.order[mine]]
+        rows += [
+            {"activity_kind": kind, "device_id": _known(int(device[alike[0]]))}
+            | _figures(waited[mine[alike]], is_known=agree)
+            for alike in groups(device)
+        ]
+    rows.sort(key=lambda r: (r["activity_kind"], r["device_id"] is None, r["device_id"] or 0))
+    return LAUNCH_LATENCY.table(rows)
+
+
+def _known(device: int) -> int | None:
+    return None if device == UNKNOWN else device
+
+
+def _figures(waited_ns: Numbers, *, is_known: bool) -> dict[str, Any]:
+    early = int((waited_ns < 0).sum())
+    counts = {"calls": len(waited_ns), "early_calls": early}
+    if early and not is_known:
+        return counts
+    median, p95 = np.quantile(waited_ns, (0.5, 0.95)).tolist()
+    mean = float(waited_ns.mean())
+    times = {"mean_ns": mean, "median_ns": median, "p95_ns": p95, "max_ns": int(waited_ns.max())}
+    return counts | times
 
 
 ANALYSIS: Final = Analysis(

@@ -6,7 +6,7 @@ several calls bear one id (a runtime call and the driver call inside it), the ea
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -55,6 +55,7 @@ class Activities:
         correlation: The call that launched it.
         layer: One of `timeline.LAYERS`; kernels of communication count as compute.
         copies: More of the copies, whose places are those that they have here.
+        tables: Names of tables to where their activities begin and end.
     """
 
     start_ns: Int64s
@@ -64,6 +65,7 @@ class Activities:
     correlation: Numbers
     layer: Numbers
     copies: "Copies"
+    tables: Mapping[str, tuple[int, int]]
 
     def __len__(self) -> int:
         """How many there are."""
@@ -156,13 +158,17 @@ def _read(profile: Profile) -> tuple[Activities, list[Any]]:
     found = dict(zip(given, profile.side_by_side(*given.values()), strict=True))
     calls = _columns(found.pop("calls", []), 4)
     copies = _columns(found.get("memcpys", []), 11)
-    layers = [copies[5].astype(np.int8)]
-    parts = [found.pop("memcpys", [])]
-    for table, batches in found.items():
-        parts.append(batches)
-        layers.append(np.full(sum(map(len, batches)), _LAYERS[table], np.int8))
-    columns: list[Any] = _columns([batch for part in parts for batch in part], 5)
-    columns += [np.concatenate(layers), Copies(*copies[6:])]
+    found = {"memcpys": found.pop("memcpys", []), **found}
+    borders = pairwise(
+        accumulate((sum(map(len, batches)) for batches in found.values()), initial=0)
+    )
+    tables = dict(zip(found, borders, strict=True))
+    layers = [
+        np.full(high - low, _LAYERS.get(name, 0), np.int8) for name, (low, high) in tables.items()
+    ]
+    layers[0] = copies[5].astype(np.int8)
+    columns: list[Any] = _columns([batch for part in found.values() for batch in part], 5)
+    columns += [np.concatenate(layers), Copies(*copies[6:]), tables]
     return Activities(*columns), calls
 
 
