@@ -38,7 +38,7 @@ def _finish(run: Run, _: Ended) -> Recorded:
     return Recorded(
         recordings=tuple(full),
         nothing_recorded=None if full else _why_nothing(started, warnings, documents),
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=tuple(dict.fromkeys([*warnings, *embedded.notes(run.folder, NAME)])),
         devices=tuple(devices),
     )
 

@@ -253,6 +253,27 @@ class TestSitecustomize:
 
         assert self.python(tmp_path, code, tmp_path) == "True True\n"
 
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [
+            ("-I", "-I"),
+            ("-uE", "-E"),
+            ("-S", "-S"),
+            ("-Wignore::ImportWarning", None),
+            ("-u", None),
+        ],
+    )
+    def test_a_child_that_asks_for_isolation_is_told_of_and_runs(self, tmp_path, options, told):
+        words = f"[sys.executable, {options!r}, '-c', 'print(5)', '-I']"
+
+        assert self.python(tmp_path, f"import subprocess, sys; subprocess.run({words})") == "5\n"
+        said = [path.read_text() for path in tmp_path.glob("tensorflow-*.notes")]
+        note = f"a child that ran as python {told} was not recorded"
+        assert said == ([] if told is None else [f"{note}\n"])
+        if told:
+            got = RECORDER.finish(Run(Program(("python",)), tmp_path), Ended(0, 1.0, 0))
+            assert got.warnings == (note,)
+
     def test_a_missing_tensorflow_is_the_scripts_own_error(self, tmp_path):
         code = "import sys; sys.path[:] = sys.path[:1]\nimport tensorflow"
         done = subprocess.run(

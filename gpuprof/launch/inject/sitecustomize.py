@@ -51,13 +51,51 @@ def _run_the_users_own() -> None:
     spec.loader.exec_module(module)
 
 
-def _say_that_it_ran(run_dir: str) -> None:
-    """Let the recording tell a program without the framework from one that ignores PYTHONPATH."""
+def _say(run_dir: str, name: str, text: str = "") -> None:
+    """Add a text to a file of the run; one that is gone or full does not stop the program."""
     try:
-        with open(os.path.join(run_dir, "python-started"), "a", encoding="utf-8"):  # noqa: PTH118, PTH123
-            pass
+        with open(os.path.join(run_dir, name), "a", encoding="utf-8") as file:  # noqa: PTH118, PTH123
+            file.write(text)
     except OSError:
         pass
+
+
+def _tell_of_isolated_children(run_dir: str, recorder: str) -> None:
+    """Note children that load no recorder because they ask for it."""
+    if "subprocess" not in sys.modules:
+        finder = _WhenImported(
+            "subprocess", lambda _: _tell_of_isolated_children(run_dir, recorder)
+        )
+        sys.meta_path.insert(0, finder)
+        return
+    popen: Any = sys.modules["subprocess"].Popen
+    start = popen.__init__
+
+    def init(self: Any, args: Any, *others: Any, **named: Any) -> None:
+        option = _isolation(args)
+        if option:
+            note = f"a child that ran as python {option} was not recorded\n"
+            _say(run_dir, f"{recorder}-{os.getpid()}.notes", note)
+        start(self, args, *others, **named)
+
+    popen.__init__ = init
+
+
+def _isolation(args: Any) -> "str | None":
+    """The option by which a Python ignores PYTHONPATH or this module; None where there is none."""
+    given = args if isinstance(args, (list, tuple)) else ()
+    words = [str(word) for word in given if not isinstance(word, bytes)]
+    if not words or not os.path.basename(words[0]).startswith("python"):  # noqa: PTH119
+        return None
+    for word in words[1:]:
+        if not word.startswith("-") or word.startswith("--"):
+            return None
+        for letter in word[1:]:
+            if letter in "IES":
+                return f"-{letter}"
+            if letter in "cmWX":  # what follows is no option
+                break
+    return None
 
 
 def _install(recorder: str) -> Any:
@@ -65,8 +103,11 @@ def _install(recorder: str) -> Any:
     return module.install(os.environ["GPUPROF_RUN_DIR"])
 
 
-def _record(recorder: str) -> None:
+def _record(run_dir: str, recorder: str) -> None:
     """Put the recorder behind the import of its framework; CUPTI's waits for none."""
+    # Tells a program without the framework from one that ignores PYTHONPATH.
+    _say(run_dir, "python-started")
+    _tell_of_isolated_children(run_dir, recorder)
     if recorder != "cupti":
         sys.meta_path.insert(0, _WhenImported(recorder, _install))
         return
@@ -76,6 +117,5 @@ def _record(recorder: str) -> None:
 
 
 if os.environ.get("GPUPROF_RUN_DIR"):
-    _say_that_it_ran(os.environ["GPUPROF_RUN_DIR"])
-    _record(os.environ.get("GPUPROF_RECORDER", "tensorflow"))
+    _record(os.environ["GPUPROF_RUN_DIR"], os.environ.get("GPUPROF_RECORDER", "tensorflow"))
 _run_the_users_own()
