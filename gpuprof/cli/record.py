@@ -8,7 +8,7 @@ import click
 
 from gpuprof.cli.options import folder_option, time_in_ns
 from gpuprof.cli.window import window_options
-from gpuprof.launch import RECORDERS
+from gpuprof.launch import RECORDERS, unrecorded
 from gpuprof.launch.choice import AUTO
 from gpuprof.launch.contract import Program
 from gpuprof.launch.printed import printed_command
@@ -16,6 +16,7 @@ from gpuprof.launch.program import executable, module, script
 from gpuprof.launch.recording import Options, Outcome, record
 from gpuprof.launch.repeating import RECORDED, Repeats, record_repeatedly
 from gpuprof.launch.window import Window
+from gpuprof.manifest import Manifest
 
 
 class _Command(click.Command):
@@ -148,12 +149,20 @@ def _tell(outcome: Outcome, first: str = "") -> int:
         _say(f"Warning: {warning}")
     if manifest.exit_status:
         _say(f"The program ended with exit status {manifest.exit_status}")
-    if manifest.nothing_recorded:
+    if manifest.recorder == unrecorded.RECORDER.name:
+        _say(f"{_times(manifest)}\nIts output is in {folder}")
+    elif manifest.nothing_recorded:
         _say(f"Warning: {manifest.nothing_recorded}")
         _say(f"Its output is in {folder}")
     else:
         _say(f"Recorded in {folder}\nNext: gpuprof report {shlex.quote(str(folder / first))}")
     return manifest.exit_status or 0
+
+
+def _times(manifest: Manifest) -> str:
+    seconds, epochs = manifest.wall_seconds, len(manifest.epochs)
+    marked = f"; {epochs} marked epochs of {manifest.seconds_per_epoch:.3f} s" if epochs else ""
+    return f"It ran for {seconds:.3f} s{marked}"
 
 
 def _say(line: str) -> None:

@@ -70,7 +70,7 @@ def _best(program: Program, by_name: dict[str, Recorder]) -> tuple[Recorder, str
         if obstacle is not None:
             said.append(obstacle.message)
             hint = obstacle.hint
-    msg = f"nothing here can record: {'; '.join(said)}"
+    msg = f"nothing here can record: {'; '.join(dict.fromkeys(said))}"
     raise MissingToolError(msg, hint)
 
 

@@ -5,13 +5,12 @@ they become ``cupti-<pid>/<table>.parquet`` here, whole rows only.
 """
 
 import json
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprof.errors import MissingToolError, RecordError
+from gpuprof.errors import RecordError
 from gpuprof.launch import embedded
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.gpus import described_gpus, driver_cuda, why_no_gpu
@@ -25,16 +24,9 @@ _GPU_TABLES: Final = ("kernels", "memcpys", "peer_memcpys", "memsets")
 
 
 def _obstacle(program: Program) -> RecordError | None:
-    interpreter = Path(program.arguments[0])
-    if program.source is None and not interpreter.name.startswith("python"):
-        msg = f"the recorder cupti needs a Python program, and {interpreter.name} is none"
-        return RecordError(msg, "Record it with --recorder nsys.")
-    if str(interpreter) == sys.executable and find_spec("cupti") is None:
-        msg = "cupti-python is not installed here"
-        return MissingToolError(msg, "pip install 'gpuprof-toolkit[cupti]'")
     if driver_cuda() is None:
         return RecordError("CUPTI needs NVIDIA's driver, and there is none here")
-    return None
+    return embedded.obstacle(program, NAME, "cupti", "cupti-python")
 
 
 def _doubt() -> str | None:

@@ -42,7 +42,7 @@ def obstacle(program: Program, recorder: str, package: str, title: str) -> Recor
     """
     interpreter = Path(program.arguments[0])
     if program.source is None and not interpreter.name.startswith("python"):
-        msg = f"the recorder {recorder} needs a Python program, and {interpreter.name} is none"
+        msg = f"{interpreter.name} is no Python program, and only those can be recorded from inside"
         return RecordError(msg, "Record it with --recorder nsys.")
     # Another interpreter has packages of its own, which only running it would show.
     if str(interpreter) == sys.executable and find_spec(package) is None:

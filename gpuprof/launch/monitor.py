@@ -90,11 +90,11 @@ def _host() -> Source | None:
 def _nvml() -> Source | None:
     try:
         import pynvml  # noqa: PLC0415 - optional
-
-        pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
     except ImportError:
         return None
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError:
         return None  # no driver here
     return lambda: [_gpu(pynvml, number, handle) for number, handle in enumerate(handles)]

@@ -99,8 +99,8 @@ def record(
     check_window(options.window, recorder.name, recorder.windows)
     folder = options.folder or default_folder(program, options.variant)
     check_folder(folder, force=options.force)
-    make_folder(folder)
     manifest = _first_manifest(recorder, program, options.variant or folder.resolve().name)
+    make_folder(folder)
     with _whole_or_none(folder):
         begin_manifest(folder, manifest)
         say(f"Recording with {recorder.name} ({reason}) into {folder}")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -437,3 +438,12 @@ def test_folders_are_numbered_where_none_is_named():
 
     assert sorted(p.name for p in Path("gpuprof-runs").iterdir()) == ["a-b-c", "a-b-c-2"]
     assert manifest("gpuprof-runs/a-b-c-2")["variant"] == "a b/c"
+
+
+def test_without_a_recorder_the_times_are_said():
+    code = "import gpuprof\nfor _ in range(2):\n    with gpuprof.epoch(): pass"
+    done = record("none", script(code))
+
+    announced, times, _ = done.stderr.decode().splitlines()
+    assert announced == "Recording with none (as asked for) into run"
+    assert re.fullmatch(r"It ran for \d+\.\d{3} s; 2 marked epochs of \d+\.\d{3} s", times)

@@ -5,9 +5,15 @@ import resource
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from gpuprof.launch import unrecorded
+from gpuprof.launch.contract import Program
+from gpuprof.launch.recording import Options
+from gpuprof.launch.recording import record as start
 
 GPUPROF = [sys.executable, str(Path(__file__).with_name("plain_gpuprof.py"))]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
@@ -181,3 +187,15 @@ def test_full_disk_under_nsys_leaves_nothing(tiny_disk):
     assert done.returncode == 1
     assert "No space left on device; nothing of the run is left" in done.stderr
     assert list(tiny_disk.iterdir()) == []
+
+
+def test_ctrl_c_before_the_program_starts_leaves_no_folder():
+    def stopped():
+        raise KeyboardInterrupt
+
+    recorder = replace(unrecorded.RECORDER, versions=stopped)
+    options = Options(recorder.name, folder=Path("run"))
+    with pytest.raises(KeyboardInterrupt):
+        start(Program((sys.executable, "script.py")), options, print, (recorder,))
+
+    assert not Path("run").exists()

@@ -198,7 +198,7 @@ class TestNothingRecorded:
 
         assert done.returncode == 1
         assert done.stderr == (
-            "Error: the recorder tensorflow needs a Python program, and true is none\n"
+            "Error: true is no Python program, and only those can be recorded from inside\n"
             "Hint: Record it with --recorder nsys.\n"
         )
 
