@@ -14,6 +14,7 @@ import duckdb
 import pytest
 from commands import ROOT
 
+from gpuprof.cli import cli, main
 from gpuprof.readers import sqlite_source
 
 # Long beside what Ctrl-C takes, short beside the work that it ends.
@@ -133,3 +134,16 @@ def test_ctrl_c_ends_the_parsing_of_a_text(tmp_path):
 
     assert status == 130, output
     assert output.endswith("\x1b[KError: stopped by Ctrl-C\n")
+
+
+def test_ctrl_c_while_a_recording_is_opened_is_told_as_any_other(monkeypatch, capsys):
+    def opened(**_):
+        message = "Query interrupted"
+        raise RuntimeError(message) from KeyboardInterrupt()
+
+    monkeypatch.setattr(cli, "main", opened)
+    with pytest.raises(SystemExit) as ended:
+        main(["report", "a.sqlite"])
+
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "Error: stopped by Ctrl-C\n"
