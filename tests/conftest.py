@@ -1,6 +1,7 @@
 """What all tests share: expectations that are written anew on purpose, and no clocks."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,19 @@ def pytest_addoption(parser):
         action="store_true",
         help="write what the tests find into the files of expectations; review the difference",
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heard_signals():
+    """Programs that tests start hear Ctrl-C and hang-ups, though tests in the background do not.
+
+    What is ignored stays ignored in a new program; what has a handler does not.
+    """
+    handlers = {"SIGINT": signal.default_int_handler, "SIGHUP": lambda *_: None}
+    for name in handlers.keys() & signal.Signals.__members__.keys():
+        number = signal.Signals[name]
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handlers[name])
 
 
 @pytest.fixture(scope="session", autouse=True)
