@@ -67,6 +67,7 @@ def _git(folder: Path, *words: str) -> str | None:
             [*_GIT, "-C", str(folder), *words],
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             timeout=_PATIENCE_SECONDS,
             env=own,

@@ -258,7 +258,7 @@ def _log(run: Run) -> str:
 
 
 def _output(words: list[str]) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - ours
     return done.stdout
 
 

@@ -121,7 +121,12 @@ def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
     force = ["-q", "true", "--force-overwrite=true"] if "export" in command else []
     words = [*command, str(report.absolute()), *force, "-o", str(output)]
     done = subprocess.run(  # noqa: S603 - nsys of the user's own PATH
-        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     made = any(output.iterdir()) if output.is_dir() else output.exists()
     if done.returncode or not made:
@@ -157,7 +162,12 @@ def _offered(nsys: str) -> str:
 
 def _output(command: list[str]) -> str:
     done = subprocess.run(  # noqa: S603 - nsys of the user's own PATH
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     return f"{done.stdout}\n{done.stderr}"
 

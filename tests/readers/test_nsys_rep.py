@@ -96,8 +96,9 @@ def test_a_report_of_a_newer_nsys_names_both_versions(report, install_nsys):
         ('echo "ProtobufParseException"; touch "$output"; exit 1', "ProtobufParseException"),
         ("exit 0", "exit status 0"),
         ("kill -9 $$", "exit status -9"),
+        ("printf 'not a \\200 report'; exit 1", "not a \N{REPLACEMENT CHARACTER} report"),
     ],
-    ids=["fails-and-leaves-a-file", "leaves-nothing", "is-killed"],
+    ids=["fails-and-leaves-a-file", "leaves-nothing", "is-killed", "says-no-text"],
 )
 def test_an_export_that_fails_leaves_no_cache_and_says_why(
     report, install_nsys, cache, export, why
