@@ -52,6 +52,11 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise click.Abort from error  # click itself would print an empty line first
+        except RuntimeError as error:
+            # What DuckDB makes of Ctrl-C while it opens a recording.
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise click.Abort from error
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -87,12 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         status = _say(error.format_message(), _hint(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        status = _stopped()
-    except RuntimeError as error:
-        # What DuckDB makes of Ctrl-C while it opens a recording.
-        if not isinstance(error.__cause__, KeyboardInterrupt):
-            raise
-        status = _stopped()
+        if brake.was_pressed():
+            brake.end()
+        brake.say_stopped()
+        status = brake.STATUS
     except BrokenPipeError:
         # The reader of a pipe (`| head`) has left; a second flush at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -112,13 +115,6 @@ class _NoPandas:
         """End an import of pandas; leave any other to the next finder."""
         if name == "pandas":
             raise ModuleNotFoundError(name=name)
-
-
-def _stopped() -> int:
-    if brake.was_pressed():
-        brake.end()
-    brake.say_stopped()
-    return brake.STATUS
 
 
 def _hint(error: click.ClickException) -> str | None:

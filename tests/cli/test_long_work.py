@@ -12,9 +12,10 @@ from contextlib import closing
 
 import duckdb
 import pytest
-from commands import ROOT
+from commands import DUAL, ROOT
 
-from gpuprof.cli import cli, main
+from gpuprof import reports
+from gpuprof.cli import main
 from gpuprof.readers import sqlite_source
 
 # Long beside what Ctrl-C takes, short beside the work that it ends.
@@ -137,13 +138,13 @@ def test_ctrl_c_ends_the_parsing_of_a_text(tmp_path):
 
 
 def test_ctrl_c_while_a_recording_is_opened_is_told_as_any_other(monkeypatch, capsys):
-    def opened(**_):
+    def opened(*_):
         message = "Query interrupted"
         raise RuntimeError(message) from KeyboardInterrupt()
 
-    monkeypatch.setattr(cli, "main", opened)
+    monkeypatch.setattr(reports, "report", opened)
     with pytest.raises(SystemExit) as ended:
-        main(["report", "a.sqlite"])
+        main(["report", DUAL])
 
     assert ended.value.code == 130
     assert capsys.readouterr().err == "Error: stopped by Ctrl-C\n"
