@@ -108,7 +108,7 @@ print("gpuprof" in sys.modules)
 def said(tmp_path_factory):
     folder = tmp_path_factory.mktemp("absent")
     (folder / "gpuprof.py").write_text("raise ImportError", encoding="utf-8")
-    done = run("-c", WITHOUT_GPUPROF, PYTHONPATH=f"{folder}:{SCRIPT.parent}")
+    done = run("-P", "-c", WITHOUT_GPUPROF, PYTHONPATH=f"{folder}:{SCRIPT.parent}")
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
