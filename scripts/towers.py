@@ -16,10 +16,14 @@ logical CPU devices.
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from typing import Final
 
 from arguments import Parser, positive, whole
+
+from gpuprof import GpuprofError
+from gpuprof.towers import TowersConfig, read_config
 
 STRATEGIES: Final = ("single", "towers", "mirrored")
 
@@ -37,13 +41,24 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def configured(asked: argparse.Namespace) -> TowersConfig:
+    """How many towers, by the option, else by the file, else two."""
+    if asked.n_gpus is not None or asked.config is None:
+        return TowersConfig(asked.n_gpus or 2)
+    try:
+        return read_config(asked.config)
+    except GpuprofError as error:
+        sys.exit(f"towers: {error.message}" + (f" ({error.hint})" if error.hint else ""))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train once, and print losses and the sum of the weights."""
     asked = parse(arguments)
+    config = configured(asked)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import towers_model  # noqa: PLC0415 - seconds that a bad argument need not wait for
 
-    towers_model.run(asked)
+    towers_model.run(asked, config)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The model and the three ways to train it; `towers.py` says what they are."""
 
 import argparse
-import sys
 from typing import Any, Final
 
 import keras
@@ -10,7 +9,7 @@ from devices import check_names, find_devices
 from sequences import CLASSES, FEATURES, sequences
 
 import gpuprof
-from gpuprof.towers import Towers, TowersConfig, read_config
+from gpuprof.towers import Towers, TowersConfig
 
 LENGTH: Final = 60
 
@@ -48,9 +47,8 @@ def build(strategy: str, devices: list[str]) -> keras.Model:
     return compiled(Towers(model, devices) if strategy == "towers" else model)
 
 
-def run(asked: argparse.Namespace) -> None:
+def run(asked: argparse.Namespace, config: TowersConfig) -> None:
     """Train once, and print losses and the sum of the weights."""
-    config = _config(asked)
     devices, why = find_devices(1 if asked.strategy == "single" else config.n_gpus)
     if asked.strategy != "single" and config.devices:
         devices = list(config.devices)
@@ -67,16 +65,6 @@ def run(asked: argparse.Namespace) -> None:
     model.fit(batches, epochs=asked.epochs, verbose=0, callbacks=callbacks)
     weights = sum(float(tf.reduce_sum(tf.abs(v.value))) for v in model.trainable_variables)
     print(f"sum of weights {weights:.4f}")
-
-
-def _config(asked: argparse.Namespace) -> TowersConfig:
-    """How many towers, by the option, else by the file, else two."""
-    if asked.n_gpus is not None or asked.config is None:
-        return TowersConfig(asked.n_gpus or 2)
-    try:
-        return read_config(asked.config)
-    except gpuprof.GpuprofError as error:
-        sys.exit(f"towers: {error.message}" + (f" ({error.hint})" if error.hint else ""))
 
 
 class _Lines(keras.callbacks.Callback):  # type: ignore[misc]

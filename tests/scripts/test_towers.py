@@ -97,6 +97,12 @@ class TestSweep:
         pytest.param(
             ("--strategy", "both"), 2, "argument --strategy: invalid choice: 'both'", id="strategy"
         ),
+        pytest.param(
+            ("--config", "none.toml"),
+            1,
+            "towers: none.toml cannot be read: No such file or directory",
+            id="no-file",
+        ),
         pytest.param(("--n-gpus", "0"), 2, "argument --n-gpus: expected a whole number", id="none"),
     ],
 )
