@@ -127,7 +127,9 @@ class Launches:
 
 def activities(profile: Profile) -> Activities:
     """Every kernel, copy, memset and whole graph."""
-    return profile.once(_read)[0]
+    # Read once, together with the calls.
+    is_called = (profile.whole or profile).has("api_calls")
+    return launches(profile).activities if is_called else profile.once(_read)[0]
 
 
 def launches(profile: Profile) -> Launches:
@@ -173,23 +175,29 @@ def _read(profile: Profile) -> tuple[Activities, list[Any]]:
 
 
 def _launches(profile: Profile) -> Launches:
-    every, (process, correlation, start, thread) = profile.once(_read)
+    every, (process, correlation, start, thread) = _read(profile)
     call = launching_call((every.process, every.correlation), (process, correlation), start)
+    del correlation
     order = np.lexsort((start, numbered(thread), numbered(process)))
+    process, thread, start = process[order], thread[order], start[order]
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     known = np.flatnonzero(call != NOT_FOUND)
     # To sort distinct numbers takes a fifth of the time of a stable sort of indices.
     bits = len(known).bit_length()
-    mixed = np.sort((place[call[known]] << bits) | np.arange(len(known)))
-    known, place = known[mixed & ((1 << bits) - 1)], mixed >> bits
-    process, thread = process[order], thread[order]
+    mixed = place[call[known]]
+    del call, order, place
+    mixed <<= bits
+    mixed |= np.arange(len(known))
+    mixed.sort()
+    known = known[mixed & ((1 << bits) - 1)]
+    mixed >>= bits
     is_first = (process[1:] != process[:-1]) | (thread[1:] != thread[:-1])
-    first = np.concatenate([[0], np.flatnonzero(is_first) + 1])[: len(order)]
-    borders = np.searchsorted(place, [*first, len(order)]).tolist()
+    first = np.concatenate([[0], np.flatnonzero(is_first) + 1])[: len(start)]
+    borders = np.searchsorted(mixed, [*first, len(start)]).tolist()
     lanes = zip(process[first].tolist(), thread[first].tolist(), strict=True)
     bounds = dict(zip(lanes, pairwise(borders), strict=True))
-    return Launches(every, known, start[order][place], bounds)
+    return Launches(every, known, start[mixed], bounds)
 
 
 def launching_call(
