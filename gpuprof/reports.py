@@ -13,11 +13,12 @@ from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.analyses.avoidable import not_sought
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.host_activity import clocks_agree, early_starts
+from gpuprof.analyses.overheads import overheads
 from gpuprof.analyses.totals import totals
 from gpuprof.errors import UsageError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, reader_named
-from gpuprof.units import say_ns
+from gpuprof.units import say_ns, say_share
 
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.
@@ -35,6 +36,11 @@ _FRAMEWORK: Final = {"tensor_copies", "operations"}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
 # Analyses that set the host's times beside those of the devices.
 _OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency")
+# Analyses that say what part of its time a device works.
+_OF_THE_SPAN: Final = ("findings", "breakdown", "utilisation")
+_HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
+# Below that it is lost in what differs from run to run.
+_MUCH: Final = 0.01
 _EXCERPT: Final = (
     "Implied totals follow from the shares that the tool printed; what rows that were left out"
     " may hold is n/a."
@@ -79,6 +85,7 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
     notes = (
         *recording_notes(profile),
         *_clock_notes(profile, tables),
+        *_overhead_notes(profile, tables),
         *([said] if tables.get("findings") is not None and (said := not_sought(profile)) else []),
         *_missing_notes(profile, missing),
     )
@@ -149,6 +156,19 @@ def _clock_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> lis
         f" the host did meanwhile is n/a ({', '.join(asked)}); all else holds."
     )
     return [said]
+
+
+def _overhead_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
+    """Whether the devices' times are those of the program, or also of its being watched."""
+    if not any(tables.get(name) is not None for name in _OF_THE_SPAN):
+        return []
+    return [
+        f"{_HOLDERS[found.source].format(profile.origin.tool)} held up a thread of the program for"
+        f" {say_ns(found.held_ns)}, {say_share(found.held_ns / found.span_ns)} of the time from the"
+        f" first activity of a device to the last (most of it: {found.most or 'unnamed'})."
+        for found in overheads(profile)
+        if found.held_ns >= _MUCH * found.span_ns > 0
+    ]
 
 
 def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:

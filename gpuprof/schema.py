@@ -224,6 +224,17 @@ GRAPH_LAUNCHES: Final = Schema(
     "one CUDA graph recorded as a whole: its kernels and copies are not in their tables",
     {**_TIMES, **_PLACE, "graph_id": Column(INT, "1", "The graph.")},
 )
+OVERHEADS: Final = Schema(
+    "overheads",
+    "one stretch in which the profiler or CUDA itself held up a thread",
+    {
+        **_TIMES,
+        "source": Column(TEXT, "", "profiler, or cuda.", required=True),
+        "name": Column(TEXT, "", "CUPTI Buffer flush, Command Buffer Full, ..."),
+        "process_id": Column(INT, "1", "Operating-system process."),
+        "thread_id": Column(INT, "1", "Operating-system thread."),
+    },
+)
 COLLECTIVES: Final = Schema(
     "collectives",
     "one kernel of a collective operation (NCCL and its kin) whose message the framework told",
@@ -383,6 +394,7 @@ TABLES: Final = (
     NVTX_RANGES,
     SYNCHRONIZATIONS,
     GRAPH_LAUNCHES,
+    OVERHEADS,
     COLLECTIVES,
     DEVICES,
     LINKS,

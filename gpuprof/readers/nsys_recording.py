@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import duckdb
 
 CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
-GIVES: Final = (*CUDA_TABLES, "nvtx_ranges", "graph_launches", "devices", "runs")
+GIVES: Final = (
+    *CUDA_TABLES, "nvtx_ranges", "graph_launches", "overheads", "devices", "runs",
+)  # fmt: skip
 CANNOT: Final = (
     "Kernels and copies inside CUDA graphs, unless it was recorded with --cuda-graph-trace=node."
 )

@@ -21,6 +21,7 @@ RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 SYNCHRONIZATION: Final = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 GRAPH_TRACE: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 NVTX: Final = "NVTX_EVENTS"
+OVERHEADS: Final = {"PROFILER_OVERHEAD": "profiler", "CUPTI_ACTIVITY_KIND_OVERHEAD": "cuda"}
 STRINGS: Final = "StringIds"
 GPUS: Final = ("TARGET_INFO_CUDA_DEVICE", "TARGET_INFO_CUDA_GPU", "TARGET_INFO_GPU")
 PROCESSES: Final = ("TARGET_INFO_CUDA_STREAM", "TARGET_INFO_CUDA_CONTEXT_INFO")
@@ -44,6 +45,7 @@ USED: Final = (
     *NEEDED,
     *GPUS,
     *PROCESSES,
+    *OVERHEADS,
     "PROCESSES",
     "DIAGNOSTIC_EVENT",
     "META_DATA_EXPORT",
@@ -111,12 +113,8 @@ def views(tables: Tables) -> dict[str, View]:
         for name, (raw, make) in made.items()
         if raw in tables.columns
     }
-    devices, runs = _devices(tables), _runs(tables)
-    return (
-        found
-        | ({"devices": View(devices)} if devices else {})
-        | ({"runs": View(runs)} if runs else {})
-    )
+    more = {"overheads": _overheads(tables), "devices": _devices(tables), "runs": _runs(tables)}
+    return found | {name: View(sql) for name, sql in more.items() if sql}
 
 
 def _kernels(tables: Tables) -> str:
@@ -275,6 +273,17 @@ def _graph_launches(tables: Tables) -> str:
         SELECT {_place(tables, GRAPH_TRACE)},
             {tables.pick(GRAPH_TRACE, "graphId", "graphExecId")} AS graph_id
         FROM raw.{GRAPH_TRACE} t {_TIMED}"""
+
+
+def _overheads(tables: Tables) -> str | None:
+    parts = []
+    for table, source in OVERHEADS.items():
+        if {"start", "end"} <= tables.columns.get(table, frozenset()):
+            name, join = _string(tables, tables.pick(table, "nameId"))
+            parts.append(f"""
+        SELECT {_times()}, '{source}' AS source, {name} AS name, {_thread(tables, table)}
+        FROM raw.{table} t {join} {_TIMED}""")
+    return " UNION ALL ".join(parts) or None
 
 
 def _devices(tables: Tables) -> str | None:

@@ -373,6 +373,22 @@ def test_what_nsys_doubts_is_told_and_nothing_else(tmp_path):
     )
 
 
+def test_what_held_up_the_program_is_told_with_who_did(tmp_path):
+    held = {"start": 1, "end": 4, "globalTid": pid(9) | 12, "nameId": 1}
+    tables = {
+        "PROFILER_OVERHEAD": [held],
+        "CUPTI_ACTIVITY_KIND_OVERHEAD": [held | {"start": 2, "nameId": None}],
+        KERNEL: [kernel(0, 9)],
+    }
+
+    overheads = read_profile(write(tmp_path / "x.sqlite", tables)).table("overheads")
+
+    assert [tuple(row.values()) for row in overheads.to_pylist()] == [
+        (1, 4, "profiler", "saxpy(float*)", 9, 12),
+        (2, 4, "cuda", None, 9, 12),
+    ]
+
+
 def test_the_command_is_told_without_its_environment(tmp_path):
     capture = {
         "PROCESS_0:COMMAND": "bash",
