@@ -45,7 +45,10 @@ def csv_block(data: bytes, start: int) -> tuple[Block | None, int]:
 
 def _ragged(row: bytes, delimiter: str, headings: Sequence[str]) -> bool:
     """Whether a line has another number of cells than the headings."""
-    cells = next(csv.reader([text(row)], delimiter=delimiter), headings)
+    try:
+        cells = next(csv.reader([text(row)], delimiter=delimiter), headings)
+    except csv.Error:  # a carriage return within: whoever reads the table refuses it
+        return False
     return len(cells) != len(headings)
 
 

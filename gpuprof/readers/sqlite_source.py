@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
 _LOCK_WAIT_S: Final = 2.0
+# A name that is a BLOB is damage, which whoever reads the table is told of.
 _COLUMNS: Final = (
-    'SELECT m.name, c.name, c.type, c."notnull" FROM sqlite_master m '
+    'SELECT CAST(m.name AS TEXT), c.name, c.type, c."notnull" FROM sqlite_master m '
     "JOIN pragma_table_info(m.name) c WHERE m.type IN ('table', 'view')"
 )
 # Tables, not views, whose rows have ids.
@@ -43,6 +44,8 @@ _FAULTS: Final = ("malformed", "disk i/o", "not a database")
 # What DuckDB says where a column is declared as, or holds, another type than its tool gives it.
 _OTHER_TYPE: Final = ("mismatch", "no function matches", "conversion error")
 _MISMATCH: Final = "type mismatch"
+# What a file that breaks raises, row by row or in a small query; a damaged size asks for too much.
+_BREAKS: Final = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class SqliteFile:
         try:
             with closing(self.connect()) as connection:
                 return connection.execute(sql).fetchall()
-        except (sqlite3.Error, UnicodeDecodeError) as error:
+        except _BREAKS as error:
             told = _locked(self.path) if "locked" in str(error) else self._damage()
             raise told from error
 
@@ -146,8 +149,8 @@ class SqliteFile:
                 with closing(self.connect()) as connection:
                     for _ in connection.execute(f"SELECT * FROM {_quoted(table)}"):
                         pass
-            except (sqlite3.Error, UnicodeDecodeError) as error:
-                where, why = f"{self.path}, table {table}", str(error)
+            except _BREAKS as error:
+                where, why = f"{self.path}, table {table}", str(error) or "a size beyond all memory"
                 break
         return CorruptFileError(
             f"{where}: the database is damaged ({why})",
@@ -163,10 +166,9 @@ class SqliteFile:
                     f"SELECT typeof({_quoted(column)}) FROM {_quoted(table)}"
                     f" WHERE typeof({_quoted(column)}) NOT IN {wanted} LIMIT 1"
                 )
-                with closing(self.connect()) as connection:
-                    found = kind != pa.string() and connection.execute(sql).fetchone()
+                found = [] if kind == pa.string() else self.rows(sql)
                 if found:
-                    msg = f"{self.path}, table {table}: column {column} holds a {found[0]}"
+                    msg = f"{self.path}, table {table}: column {column} holds a {found[0][0]}"
                     return CorruptFileError(msg, "Export the file again; was it edited?")
         return CorruptFileError(f"{self.path}: a column holds another type than it declares")
 

@@ -6,6 +6,7 @@ difference is to be reviewed like code.
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import nsys_export
 import nvprof_database
 import pytest
 
-from gpuprof.errors import GpuprofError, InputError
+from gpuprof.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.readers import all_readers, read_profile, sqlite_source
 
 BROKEN = Path(__file__).parent / "broken"
@@ -113,6 +114,22 @@ def test_locked_database_says_to_wait(database, monkeypatch):
 
     assert caught.value.message == f"{database} is locked by another program"
     assert "Wait for that" in caught.value.hint
+
+
+@pytest.mark.parametrize("error", [MemoryError, sqlite3.DatabaseError("malformed")])
+def test_a_database_that_breaks_while_its_damage_is_looked_for_is_damaged(
+    database, monkeypatch, error
+):
+    file = sqlite_source.open_sqlite(database)
+
+    def breaks(_):
+        raise error
+
+    monkeypatch.setattr(sqlite_source.SqliteFile, "connect", breaks)
+    with pytest.raises(CorruptFileError) as caught:
+        file.mismatch()
+
+    assert "the database is damaged" in caught.value.message
 
 
 def test_empty_wal_beside_a_database_changes_nothing(database):

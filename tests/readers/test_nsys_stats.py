@@ -802,3 +802,13 @@ def test_tables_of_others_are_not_taken(tmp_path, text):
 
     assert not nsys_stats.READER.recognises(text.encode())
     assert not nsys_stats.READER.searches(path)
+
+
+def test_a_carriage_return_within_the_last_row_is_refused_as_any_other_ragged_row(tmp_path):
+    path = tmp_path / "sums.csv"
+    path.write_bytes(CSV.rstrip("\n").encode() + b"\rb")
+
+    with pytest.raises(CorruptFileError) as caught:
+        gpuprof.read_profile(path)
+
+    assert caught.value.message.endswith("expected 6 cells as in the heading, found 1")
