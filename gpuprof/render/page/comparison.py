@@ -43,6 +43,10 @@ _TABLES: Final[dict[str, tuple[Schema, str]]] = {
     "runs": (RUNS, "Every run"),
 }
 
+# What gives all rows of a table that a page has no room for.
+_COMMAND: Final = "gpuprof compare FILES --format json"
+_COMMANDS: Final = {"kernels": "gpuprof compare FILES --kernels --format csv"}
+
 Row = dict[str, Any]
 
 
@@ -59,7 +63,7 @@ def comparison_page(result: Comparison) -> str:
             tables=(
                 grid_table("overview", comparison_grids(result)[0], "Variants"),
                 *(
-                    page_table(name, title, table, schema.columns)
+                    page_table((name, title), table, schema.columns, _COMMANDS.get(name, _COMMAND))
                     for name, (schema, title) in _TABLES.items()
                     if (table := getattr(result, name)).num_rows
                 ),

@@ -8,6 +8,10 @@ const axisLook = () => ({
   ticks: { stroke: colour("line"), width: 0.5 },
 });
 
+// uPlot leaves 80 pixels for an axis of times and its name, which are two lines of small text.
+const AXIS_HEIGHT = 56;
+const lowerAxisLook = () => ({ ...axisLook(), size: 34, labelSize: AXIS_HEIGHT - 34, space: 70 });
+
 const widthOf = (place) => Math.max(240, place.clientWidth);
 
 // Zooms about a point given as a fraction of what is shown; factor < 1 shows less.
@@ -72,7 +76,7 @@ const drawLines = (chart, data) => {
       y: { distr: data.y.log ? 3 : 1, range: data.y.range || undefined },
     },
     axes: [
-      { ...axisLook(), label: data.x.label, values: (_, ticks) => ticks.map((v) => (v === null ? "" : brief(format.x(v)))), space: 70 },
+      { ...lowerAxisLook(), label: data.x.label, values: (_, ticks) => ticks.map((v) => (v === null ? "" : brief(format.x(v)))) },
       { ...axisLook(), label: data.y.label, values: (_, ticks) => ticks.map((v) => (v === null ? "" : brief(format.y(v)))), size: 80 },
     ],
     series: [

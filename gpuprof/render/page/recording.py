@@ -77,7 +77,11 @@ def recording_page(profile: Profile, names: Sequence[str] = ()) -> str:
             figures=tuple(figures(result)),
             tables=tuple(
                 page_table(
-                    name, titles[name], table, schema_columns(name, table), is_open=name in _OPEN
+                    (name, titles[name]),
+                    table,
+                    schema_columns(name, table),
+                    f"gpuprof report FILE --table {name} --format csv",
+                    is_open=name in _OPEN,
                 )
                 for name, table in result.tables.items()
                 if table is not None and table.num_rows and name not in _DATA

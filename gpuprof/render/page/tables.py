@@ -41,6 +41,7 @@ class PageTable:
         columns: Heads, from the left.
         rows: Cells.
         left_out: Rows that the page has no room for.
+        command: What gives all of them.
         is_open: Whether it is shown without being asked for.
     """
 
@@ -49,24 +50,38 @@ class PageTable:
     columns: tuple[Head, ...]
     rows: tuple[tuple[Cell, ...], ...]
     left_out: int = 0
+    command: str = ""
     is_open: bool = False
 
 
 def page_table(
-    name: str, title: str, table: pa.Table, columns: Mapping[str, Column], *, is_open: bool = False
+    named: tuple[str, str],
+    table: pa.Table,
+    columns: Mapping[str, Column],
+    command: str,
+    *,
+    is_open: bool = False,
 ) -> PageTable:
-    """A result table without the columns that are unknown in every row."""
+    """A result table without the columns that are unknown in every row.
+
+    Args:
+        named: Its name and title.
+        table: The table.
+        columns: Its columns.
+        command: What gives all of its rows.
+        is_open: Whether it is shown without being asked for.
+    """
     kept = {n: c for n, c in columns.items() if table.column(n).null_count < table.num_rows}
     shown = table.slice(0, _MOST_ROWS).to_pylist()
     return PageTable(
-        name,
-        title,
+        *named,
         tuple(
             Head(heading(n), _meaning(c), c.dtype in {"int64", "float64"}) for n, c in kept.items()
         ),
         tuple(tuple(_cell(n, c, row[n]) for n, c in kept.items()) for row in shown),
         table.num_rows - len(shown),
-        is_open,
+        command,
+        is_open=is_open,
     )
 
 

@@ -114,12 +114,13 @@ const drawTimeline = (chart, data) => {
   const gutter = () => (place.clientWidth < 500 ? 135 : 170);
   const make = () => new uPlot({
     width: widthOf(place),
-    height: lanes.length * LANE_HEIGHT + 100,
+    height: lanes.length * LANE_HEIGHT + AXIS_HEIGHT,
+    padding: [0, null, 0, null],
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },
     scales: { x: { time: false, range: (_, min, max) => [min, max] }, y: { range: [0, lanes.length] } },
     axes: [
-      { ...axisLook(), values: (_, ticks) => ticks.map((v) => brief(FORMATS.ns(v))), space: 70, label: "time since the first activity" },
+      { ...lowerAxisLook(), values: (_, ticks) => ticks.map((v) => brief(FORMATS.ns(v))), label: "time since the first activity" },
       {
         ...axisLook(), size: gutter(), grid: { show: false }, ticks: { show: false },
         splits: () => lanes.map((_, number) => lanes.length - number - 0.5),

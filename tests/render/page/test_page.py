@@ -108,8 +108,22 @@ def test_a_long_table_says_how_much_is_left_out():
 
     page = recording_page(draw(kernels=kernels))
 
-    assert "600 more rows are not on this page" in page
-    assert "1000 rows" in page
+    assert "1,000 rows" in page
+    assert (
+        "600 more rows are not on this page;"
+        " <code>gpuprof report FILE --table kernel_summary --format csv</code> has them all"
+    ) in page
+
+
+def test_a_long_table_of_a_comparison_names_the_command_that_gives_it_whole():
+    kernels = [(n, n + 1, {"name": f"kernel{n:04}"}) for n in range(1_000)]
+
+    page = comparison_page(comparison({"a": draw(kernels=kernels), "b": draw(kernels=kernels[1:])}))
+
+    assert (
+        "600 more rows are not on this page;"
+        " <code>gpuprof compare FILES --kernels --format csv</code> has them all"
+    ) in page
 
 
 def test_eight_devices_and_many_events_stay_below_3_mb():
