@@ -1,4 +1,4 @@
-"""``gpuprof cache``: the exports that gpuprof keeps, and how to be rid of them."""
+"""``gpuprof cache``: the exports and pages that gpuprof keeps, and how to be rid of them."""
 
 import click
 
@@ -11,7 +11,7 @@ import click
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="DAYS",
-    help="Only exports that were not used for so many days.",
+    help="Only what was not used for so many days.",
 )
 @click.option(
     "--format",
@@ -22,11 +22,11 @@ import click
     help="How the result is written; json is in bytes.",
 )
 def command(*, action: str, days: float, form: str) -> None:
-    """List or clear the exports of .nsys-rep files that gpuprof keeps.
+    """List or clear the exports of .nsys-rep files and the pages that gpuprof keeps.
 
-    nsys exports a report once; its tables are then kept in the user's cache folder, or in the
-    folder that the environment variable GPUPROF_CACHE names, as long as all of them take less
-    than 8 GiB. What a running gpuprof reads is never cleared.
+    nsys exports a report once; its tables, and what `gpuprof view` shows, are kept in the user's
+    cache folder, or in the folder that the environment variable GPUPROF_CACHE names, as long as
+    all of it takes less than 8 GiB. What a running gpuprof reads is never cleared.
 
     \b
     Example:

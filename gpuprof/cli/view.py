@@ -20,7 +20,7 @@ def command(
 ) -> None:
     """Show a recording as a page: charts to zoom, tables to sort and search.
 
-    The page is one file in the folder for temporary files, and needs no network. Where no
+    The page is one file in the cache (see `gpuprof cache`), and needs no network. Where no
     browser can be opened, its path is printed. Keep one with `gpuprof report --html`.
 
     \b
@@ -28,19 +28,18 @@ def command(
       gpuprof view train.sqlite
       gpuprof view runs/dual
     """  # noqa: D301 - click reads the escape
-    import tempfile  # noqa: PLC0415 - start-up time of --help
-    import webbrowser  # noqa: PLC0415
-    from pathlib import Path  # noqa: PLC0415
+    import webbrowser  # noqa: PLC0415 - start-up time of --help
 
     from gpuprof.analyses.parts import part_of  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
-    from gpuprof.render.output import Output, write_stdout  # noqa: PLC0415
+    from gpuprof.readers.export_cache import cached_page  # noqa: PLC0415
+    from gpuprof.render.output import write_stdout  # noqa: PLC0415
     from gpuprof.render.page.recording import recording_page  # noqa: PLC0415
 
     with watched(f"Reading {named(files)}", files) as progress:
         profile = part_of(progress.of(read_profile(files, reader)), **part)
         text = recording_page(profile)
-    path = Path(tempfile.mkdtemp(prefix="gpuprof-")) / f"{profile.origin.source.stem}.html"
-    Output(path).write_text(text)
+    source = profile.origin.source.absolute()
+    path = cached_page(text, f"{source.stem}.html", str(source))
     if not webbrowser.open(path.as_uri()):
         write_stdout(f"{path}\n")

@@ -1,4 +1,4 @@
-"""A cache of exports outside the user's folder: keyed by content, bounded, all or nothing.
+"""A cache of exports and pages outside the user's folder: bounded, all or nothing.
 
 An export that a process reads is held by a shared lock until that process ends (on systems
 with ``flock``), and is neither cleared nor pushed out meanwhile.
@@ -19,22 +19,24 @@ from types import ModuleType
 from typing import Final
 
 from gpuprof.drafts import removed_at_last
-from gpuprof.errors import InputError
+from gpuprof.errors import InputError, OutputError
 
 LIMIT_BYTES: Final = 8 * 2**30
 _DAY_S: Final = 24 * 3600
 _PARTIAL: Final = "partial-"
 # The file that was exported, for people; beside the export's own files.
 _SOURCE: Final = "source.txt"
+_ROOM: Final = "Name a folder with room for it in the environment variable GPUPROF_CACHE."
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One export in the cache.
+    """One export or page in the cache.
 
     Args:
         folder: Where it lies.
-        source: The file that was exported first with this content; None where unknown.
+        source: The file that was exported first with this content, or what a page shows; None
+            where unknown.
         size_bytes: What it takes on disk.
         used_at: When it was last used, in seconds of the Unix clock.
     """
@@ -57,25 +59,52 @@ def cached(path: Path, kind: str, make: Callable[[Path], None]) -> Path:
         InputError: The file cannot be read, or there is no room for its export.
     """
     try:
-        folder = location()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        entry = folder / f"{kind}-{_digest(path)}"
-        if _hold(entry):
-            os.utime(entry)  # the entry that was used longest ago is the first to go
-            return entry
-        try:
-            with removed_at_last(Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))) as partial:
-                make(partial)
-                (partial / _SOURCE).write_text(str(path.absolute()), encoding="utf-8")
-                kept = _kept(partial, entry)
-                _hold(kept)
-                return kept
-        finally:
-            _shrink(folder, entry)
+        return _entry_of(f"{kind}-{_digest(path)}", str(path.absolute()), make)
     except OSError as error:
         msg = f"{path} cannot be exported to the cache: {error.strerror}"
-        hint = "Name a folder with room for it in the environment variable GPUPROF_CACHE."
-        raise InputError(msg, hint) from error
+        raise InputError(msg, _ROOM) from error
+
+
+def cached_page(text: str, name: str, source: str) -> Path:
+    """A page as a file of the cache: a browser may open it when this process has ended.
+
+    Args:
+        text: The page; the same one is kept once.
+        name: Name of the file.
+        source: What it shows, for people.
+
+    Raises:
+        OutputError: There is no room for it.
+    """
+
+    def make(folder: Path) -> None:
+        (folder / name).write_text(text, encoding="utf-8")
+
+    digest = hashlib.sha256(f"{name}\0{text}".encode()).hexdigest()[:32]
+    try:
+        return _entry_of(f"page-{digest}", f"page of {source}", make) / name
+    except OSError as error:
+        msg = f"the page of {source} cannot be kept in the cache: {error.strerror}"
+        raise OutputError(msg, _ROOM) from error
+
+
+def _entry_of(name: str, source: str, make: Callable[[Path], None]) -> Path:
+    """The folder of this name, made whole where it is not there, and held."""
+    folder = location()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    entry = folder / name
+    if _hold(entry):
+        os.utime(entry)  # the entry that was used longest ago is the first to go
+        return entry
+    try:
+        with removed_at_last(Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))) as partial:
+            make(partial)
+            (partial / _SOURCE).write_text(source, encoding="utf-8")
+            kept = _kept(partial, entry)
+            _hold(kept)
+            return kept
+    finally:
+        _shrink(folder, entry)
 
 
 def location() -> Path:

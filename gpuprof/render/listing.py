@@ -96,23 +96,26 @@ def _needs(analysis: Analysis) -> str:
 
 
 def cache_text(entries: Sequence[Entry]) -> str:
-    """The exports in the cache, a line each, and what they take together."""
+    """The exports and pages in the cache, a line each, and what they take together."""
     lines = [
         f"{format_bytes(e.size_bytes):>10}  {_used(e)[:16]}  {e.source or e.folder.name}"
         for e in entries
     ]
-    head = [f"{'Size':>10}  {'Last used (UTC)':16}  Exported file"] if lines else []
+    head = [f"{'Size':>10}  {'Last used (UTC)':16}  Of"] if lines else []
     total = sum(entry.size_bytes for entry in entries)
-    count = f"{len(entries)} {'export' if len(entries) == 1 else 'exports'}"
     room = f"{format_bytes(total)} of at most {format_bytes(LIMIT_BYTES)}"
-    return "\n".join([*head, *lines, f"{count} in {location()}, {room}", ""])
+    return "\n".join([*head, *lines, f"{_counted(entries)} in {location()}, {room}", ""])
 
 
 def cleared_text(removed: Sequence[Entry], kept: Sequence[Entry]) -> str:
     """What was removed from the cache, and what is in use."""
     total = format_bytes(sum(entry.size_bytes for entry in removed))
-    text = f"Removed {len(removed)} {'export' if len(removed) == 1 else 'exports'}, {total}.\n"
+    text = f"Removed {_counted(removed)}, {total}.\n"
     return text + (f"Kept {len(kept)} that a running gpuprof reads.\n" if kept else "")
+
+
+def _counted(entries: Sequence[Entry]) -> str:
+    return f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
 
 
 def cache_json(**groups: Sequence[Entry]) -> str:

@@ -48,9 +48,9 @@ def sources(*arguments):
 
 
 def test_a_cache_that_was_never_used_is_empty(cache):
-    assert shown() == f"0 exports in {cache}, 0 B of at most 8.590 GB\n"
+    assert shown() == f"0 entries in {cache}, 0 B of at most 8.590 GB\n"
     assert not cache.exists()
-    assert shown("clear") == "Removed 0 exports, 0 B.\n"
+    assert shown("clear") == "Removed 0 entries, 0 B.\n"
 
 
 def test_exports_are_listed_with_source_size_and_last_use(tmp_path, cache):
@@ -65,16 +65,16 @@ def test_exports_are_listed_with_source_size_and_last_use(tmp_path, cache):
     table = shown().splitlines()
     assert table[1].endswith(str(new))
     assert table[2].endswith(str(old))
-    assert table[3].startswith(f"2 exports in {cache}, 3.")
+    assert table[3].startswith(f"2 entries in {cache}, 3.")
 
 
 def test_only_what_was_not_used_for_long_is_cleared(tmp_path):
     keep(tmp_path, "old", 10, days_ago=31)
     new = keep(tmp_path, "new", 10, days_ago=29)
 
-    assert shown("clear", "--older-than", "30").startswith("Removed 1 export, ")
+    assert shown("clear", "--older-than", "30").startswith("Removed 1 entry, ")
     assert sources() == [str(new)]
-    assert shown("clear").startswith("Removed 1 export, ")
+    assert shown("clear").startswith("Removed 1 entry, ")
     assert sources() == []
 
 
