@@ -62,6 +62,21 @@ def test_imports_point_down(path):
         assert higher == set()
 
 
+@pytest.mark.parametrize("path", MODULES, ids=[str(p.relative_to(PACKAGE)) for p in MODULES])
+def test_nothing_listens_on_a_network_and_no_shell_takes_a_text(path):
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    imported = {
+        a.name.partition(".")[0] for n in nodes if isinstance(n, ast.Import) for a in n.names
+    }
+    imported |= {str(n.module).partition(".")[0] for n in nodes if isinstance(n, ast.ImportFrom)}
+    used = {ast.unparse(n) for n in nodes if isinstance(n, ast.Attribute)}
+    named = {n.arg for n in nodes if isinstance(n, ast.keyword)}
+
+    assert not imported & {"socket", "socketserver", "http", "asyncio", "xmlrpc", "urllib"}
+    assert not used & {"os.system", "os.popen", "subprocess.getoutput"}
+    assert "shell" not in named
+
+
 def test_importing_gpuprof_imports_nothing_heavy():
     code = (
         "import sys, gpuprof, gpuprof.cli; "

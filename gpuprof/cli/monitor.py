@@ -57,7 +57,11 @@ def command(*, interval_ns: int, count: int | None, is_json: bool) -> None:
     if not of:
         msg = "neither nvidia-ml-py nor psutil is installed here"
         raise MissingToolError(msg, "pip install 'gpuprof-toolkit[monitor]'")
-    _show(lambda: list(sample(of)), interval_ns, count, is_json=is_json)
+    try:
+        _show(lambda: list(sample(of)), interval_ns, count, is_json=is_json)
+    except KeyboardInterrupt:
+        if count is not None:  # else it is how this ends
+            raise
 
 
 def _show(take: Take, interval_ns: int, count: int | None, *, is_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -101,6 +102,21 @@ def test_the_command_shows_the_host_to_people_and_programs():
     assert len(hosts) == 2
     assert hosts[0]["unix_ns"] < hosts[1]["unix_ns"]
     assert 0 <= hosts[0]["cpu_utilisation"] <= 1
+
+
+@needs_psutil
+def test_ctrl_c_ends_the_command_without_a_complaint():
+    child = subprocess.Popen(
+        [sys.executable, "-m", "gpuprof", "monitor", "--json", "--interval", "100ms"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+
+    assert child.communicate(timeout=30)[1] == b""
+    assert child.returncode == 0
 
 
 def written(folder, *rows):

@@ -447,3 +447,14 @@ def test_without_a_recorder_the_times_are_said():
     announced, times, _ = done.stderr.decode().splitlines()
     assert announced == "Recording with none (as asked for) into run"
     assert re.fullmatch(r"It ran for \d+\.\d{3} s; 2 marked epochs of \d+\.\d{3} s", times)
+
+
+@BOTH
+def test_a_run_is_all_that_is_written_and_as_private_as_the_user_has_it(recorder):
+    done = record(recorder, script("print('x')"), umask=0o077)
+
+    assert done.returncode == 0
+    assert sorted(p.name for p in Path().iterdir()) == ["run", "script.py"]
+    files = [Path("run"), *Path("run").rglob("*")]
+    assert len(files) > 3
+    assert [p.name for p in files if p.stat().st_mode & 0o077] == []
