@@ -294,3 +294,37 @@ def test_pauses_are_the_idle_instants_and_what_was_around_them(activities, early
             for one in context((start, end), activity, [*early, *late_ids], ranges)
         ]
         assert tuple(row[column] for column in SAID) in said
+
+
+PLACES = st.fixed_dictionaries({"process_id": PROCESSES, "thread_id": THREADS})
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), PLACES), min_size=2, max_size=6),
+    rows(PLACES, latest=9, longest=9, max_size=8),
+)
+def test_a_pause_ends_with_what_its_innermost_range_launched(launched, opened):
+    profile = draw(
+        kernels=[
+            (20 * n, 20 * n + 5, {"correlation_id": n, "process_id": place["process_id"]})
+            for n, (_, place) in enumerate(launched, start=1)
+        ],
+        # A later call of the same id, on the other thread, launches nothing.
+        api_calls=[
+            (at + later, at + 9, place | {"correlation_id": n, "thread_id": thread})
+            for n, (at, place) in enumerate(launched, start=1)
+            for later, thread in ((0, place["thread_id"]), (1, 3 - place["thread_id"]))
+        ],
+        nvtx_ranges=[(s, e, {"text": str(n)} | place) for n, (s, e, place) in enumerate(opened)],
+    )
+
+    found = {row["start_ns"]: row["nvtx_range"] for row in gaps(profile).to_pylist()}
+    assert len(found) == len(launched) - 1
+    for start, text in found.items():
+        at, place = launched[(start + 15) // 20 - 1]
+        around = {
+            str(n): (s, -e) for n, (s, e, own) in enumerate(opened) if s <= at < e and own == place
+        }
+        innermost = [name for name, times in around.items() if times == max(around.values())]
+        assert text in (innermost or [None])
