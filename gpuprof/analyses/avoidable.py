@@ -59,8 +59,9 @@ def not_sought(profile: Profile) -> str:
     if profile.events <= _MOST_EVENTS or not profile.has("memcpys", "kernels"):
         return ""
     return (
-        f"Findings in more than {_MOST_EVENTS:,} events leave out what every step copies again and"
-        " what takes turns on two devices: --table repeated_transfers, --table alternation."
+        f"Findings in more than {_MOST_EVENTS:,} events leave out why devices idle, what every step"
+        " copies again and what takes turns on two devices: --table utilisation,"
+        " --table repeated_transfers, --table alternation."
     )
 
 

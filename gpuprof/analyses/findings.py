@@ -1,16 +1,17 @@
 """What costs a recording most, in sentences, the worst first."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.analyses.avoidable import Avoidable, avoidable
+from gpuprof.analyses.avoidable import Avoidable, avoidable, not_sought
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.launches import launches
 from gpuprof.analyses.peer_matrix import peer_matrix
 from gpuprof.analyses.timeline import DeviceTimeline, timelines
 from gpuprof.analyses.transfers import transfers
-from gpuprof.analyses.utilisation import ENOUGH
+from gpuprof.analyses.utilisation import ENOUGH, utilisation
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import say_ns, say_rate, say_share
@@ -19,6 +20,34 @@ from gpuprof.units import say_ns, say_rate, say_share
 _LEAST_SHARE: Final = 0.01
 # What makes this part of a device's waits is said in the same sentence.
 _MOST: Final = 0.5
+
+
+class _Cause(NamedTuple):
+    """Why a device idles, what to try, and the table that tells more."""
+
+    phrase: str
+    suggestion: str
+    table: str
+
+
+_UNKNOWN_CAUSE: Final = _Cause("", "see what the host does in the longest pauses", "gaps")
+_CAUSES: Final = {
+    "idle_waiting_ns": _Cause(
+        ", mostly while the host waits in a synchronising call",
+        "launch ahead, and wait for single events where a result is needed",
+        "synchronising_calls",
+    ),
+    "idle_launching_ns": _Cause(
+        ", mostly while the host is in calls that do not wait",
+        "launch fewer and larger kernels, or graphs of them",
+        "launch_latency",
+    ),
+    "idle_host_ns": _Cause(
+        ", mostly while the host is in no CUDA call",
+        "prepare input ahead on other threads; see the ranges of the longest pauses",
+        "gaps",
+    ),
+}
 
 FINDINGS: Final = Schema(
     "findings",
@@ -44,7 +73,8 @@ def findings(profile: Profile) -> pa.Table:
     must not be added up.
 
     Args:
-        profile: Needs ``kernels`` and ``memcpys``.
+        profile: Needs ``kernels`` and ``memcpys``; ``api_calls`` of one process tell why a device
+            idles, where a recording is not large (see `avoidable.not_sought`).
 
     Returns:
         One row per finding that costs a device at least 1 % of its time, the greatest share
@@ -54,14 +84,18 @@ def findings(profile: Profile) -> pa.Table:
         row["device_id"]: row for row in profile.once(breakdown).to_pylist() if row["span_ns"]
     }
     matrix, kinds = (profile.once(table).to_pylist() for table in (peer_matrix, transfers))
-    needless = avoidable(profile)
+    needless, causes = avoidable(profile), _causes(profile)
     worst = {
         one.device_id: _worst_avoidable(needless, devices[one.device_id], one)
         for one in timelines(profile)
         if one.device_id in devices
     }
     found = [
-        *(row for device in devices.values() for row in _of_device(device)),
+        *(
+            row
+            for number, device in devices.items()
+            for row in _of_device(device, causes.get(number, _UNKNOWN_CAUSE))
+        ),
         *(
             row
             for number, device in devices.items()
@@ -92,7 +126,26 @@ def _row(device: Row, cost_ns: int, finding: str, suggestion: str, table: str) -
     }
 
 
-def _of_device(device: Row) -> list[Row]:
+def _causes(profile: Profile) -> dict[int | None, _Cause]:
+    """What the host does in most of each device's idle time, where that can be told.
+
+    What threads of several processes do may concern other devices.
+    """
+    whole = profile.whole or profile
+    if not_sought(profile) or not whole.has("api_calls"):
+        return {}
+    if len({process for process, _ in launches(whole).bounds}) != 1:
+        return {}
+    rows = profile.once(utilisation).to_pylist()
+    found = {
+        row["device_id"]: [c for name, c in _CAUSES.items() if (row[name] or 0) > _MOST * idle]
+        for row in rows
+        for idle in [sum(row[name] or 0 for name in _CAUSES)]
+    }
+    return {device: causes[0] for device, causes in found.items() if causes}
+
+
+def _of_device(device: Row, cause: _Cause) -> list[Row]:
     kernels = device["compute_ns"] + device["exposed_communication_ns"]
     is_little = kernels < ENOUGH * device["span_ns"]
     advice = "use one device better before adding another" if is_little else "overlap more work"
@@ -100,9 +153,9 @@ def _of_device(device: Row) -> list[Row]:
         _row(
             device,
             device["idle_ns"],
-            "{device} is idle for {time} ({share})",
-            f"{advice}; see what the host does in the longest pauses",
-            "gaps",
+            f"{{device}} is idle for {{time}} ({{share}}){cause.phrase}",
+            f"{advice}; {cause.suggestion}",
+            cause.table,
         ),
         _row(
             device,

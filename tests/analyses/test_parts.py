@@ -122,3 +122,29 @@ def test_pinned_memory_is_advised_where_most_of_it_is_not(kinds, advice):
     copies = [(20 * n, 20 * n + 10, {"src_memory_kind": kind}) for n, kind in enumerate(kinds)]
 
     assert findings(draw(memcpys=copies)).to_pylist()[0]["suggestion"].startswith(advice)
+
+
+WAITING = (10, 90, {"name": "cudaDeviceSynchronize"})
+LAUNCHING = (10, 90, {"name": "cudaLaunchKernel"})
+
+
+@pytest.mark.parametrize(
+    ("calls", "cause", "table"),
+    [
+        ([WAITING], ", mostly while the host waits in a synchronising call", "synchronising_calls"),
+        ([LAUNCHING], ", mostly while the host is in calls that do not wait", "launch_latency"),
+        ([], ", mostly while the host is in no CUDA call", "gaps"),
+        ([(10, 40, WAITING[2]), (40, 70, LAUNCHING[2])], "", "gaps"),
+        ([WAITING, (0, 1, {"process_id": 200, "correlation_id": 2})], "", "gaps"),
+    ],
+)
+def test_an_idle_device_says_what_the_host_does(calls, cause, table):
+    launch = (0, 1, {"correlation_id": 1})
+    other = (0, 1, {"process_id": 200, "correlation_id": 2, "device_id": 0})
+    kernels = [(5, 10, {"correlation_id": 1}), (90, 100), other]
+    [row] = findings(draw(kernels=kernels, api_calls=[launch, *calls])).to_pylist()
+
+    assert (row["finding"], row["table"]) == (
+        f"device 0 is idle for 84 ns (84.0 %){cause}",
+        table,
+    )
