@@ -116,6 +116,11 @@ def _within_64_bits(value: int, text: str) -> int:
 _TIME_UNITS: Final = (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1))
 
 
+def encodable(text: str) -> str:
+    """A file's name as text: bytes that are no UTF-8 are spelled out."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def format_ns(value: float | None) -> str:
     """Show nanoseconds to a person: ``13.070 s``, ``137.9 us``; ``n/a`` where unknown."""
     return _scaled(value, _TIME_UNITS)

@@ -1,5 +1,6 @@
 """The command line: one command per file, and one place where errors become text."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -81,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave with its exit status; every error becomes text here."""
     if arguments is None:
         sys.meta_path.insert(0, _NoPandas)  # The process is ours alone.
+    _write_utf8()
     try:
         status = cli.main(args=arguments, prog_name="gpuprof", standalone_mode=False)
         sys.stdout.flush()
@@ -115,6 +117,14 @@ class _NoPandas:
         """End an import of pandas; leave any other to the next finder."""
         if name == "pandas":
             raise ModuleNotFoundError(name=name)
+
+
+def _write_utf8() -> None:
+    """Pipes and files get UTF-8, as ``-o`` writes it; terminals what they can show of a name."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            encoding = None if stream.isatty() else "utf-8"
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
 def _hint(error: click.ClickException) -> str | None:

@@ -8,6 +8,7 @@ from gpuprof.comparisons.exposure import COMMUNICATING, IDLE, Device, busiest_de
 from gpuprof.comparisons.work import Work
 from gpuprof.metrics import EXTENSIVE, VARIANTS, Metrics, metrics
 from gpuprof.schema import FLOAT, INT
+from gpuprof.units import encodable
 
 METRICS: Final = tuple(
     name
@@ -118,7 +119,7 @@ def run_rows(variant: Variant) -> list[Metrics]:
 
 def _row(variant: Variant, run: Run) -> Metrics:
     origin = run.work.profile.origin
-    head = {"variant": variant.label, "source": str(origin.source), "tool": origin.tool}
+    head = {"variant": variant.label, "source": encodable(str(origin.source)), "tool": origin.tool}
     return head | run.found | {"runs": len(variant.runs)}
 
 

@@ -11,6 +11,7 @@ from gpuprof.errors import UsageError
 from gpuprof.manifest import repeats
 from gpuprof.profile import Profile
 from gpuprof.readers import read_profile
+from gpuprof.units import encodable
 
 Recording = str | Path | Profile | tuple[str, str | Path | Profile]
 Runs = tuple[Profile, ...]
@@ -40,7 +41,7 @@ def labelled(recordings: Sequence[Recording], baseline: str | None = None) -> di
     names = iter(_distinct(unnamed, {label for label, _ in given if label is not None}))
     found: dict[str, Runs] = {}
     for (label, _), own in zip(given, runs, strict=True):
-        name = next(names) if label is None else label
+        name = encodable(next(names) if label is None else label)
         _check_new(name, found.get(name, ()), own)
         found[name] = (*found.get(name, ()), *own)
     is_saved = baseline and baseline not in found and baseline_named(baseline) is not None

@@ -60,8 +60,8 @@ def read_profile(path: str | Path | Sequence[str | Path], reader: str | None = N
             files = [Path(file) for file in path]
             return _read_many(places.folder_of(files), files, reader)
         path = path[0]
-    if str(path) == places.STDIN:
-        return _read_stdin(reader)
+    if places.is_pipe(path):
+        return _read_pipe(path, reader)
     path = Path(path)
     if places.is_glob(path):
         return _read_many(path, places.matching(path), reader)
@@ -71,14 +71,14 @@ def read_profile(path: str | Path | Sequence[str | Path], reader: str | None = N
     return chosen.read(path)
 
 
-def _read_stdin(reader: str | None) -> Profile:
-    path = places.spooled()
+def _read_pipe(pipe: str | Path, reader: str | None) -> Profile:
+    path = places.spooled(pipe)
     try:
         profile = read_profile(path, reader)
     except GpuprofError as error:
-        message = error.message.replace(str(path), "standard input")
-        raise type(error)(message, error.hint) from error
-    return replace(profile, origin=replace(profile.origin, source=Path(places.STDIN)))
+        told = "standard input" if str(pipe) == places.STDIN else str(pipe)
+        raise type(error)(error.message.replace(str(path), told), error.hint) from error
+    return replace(profile, origin=replace(profile.origin, source=Path(pipe)))
 
 
 def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profile:

@@ -7,35 +7,47 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from gpuprof.errors import InputError
 
 STDIN: Final = "-"
 
 
-def spooled() -> Path:
-    """Standard input as a file, since readers look at a file's head first, then at its parts.
+def is_pipe(path: str | Path) -> bool:
+    """Whether a path can be read only once: standard input, or a pipe such as ``<(zcat x.gz)``."""
+    return str(path) == STDIN or Path(path).is_fifo()
+
+
+def spooled(pipe: str | Path) -> Path:
+    """What comes from a pipe as a file: readers look at a file's head first, then at its parts.
 
     It is removed when the program ends.
 
     Raises:
-        InputError: Standard input is a terminal, or cannot be kept.
+        InputError: Standard input is a terminal, or what comes cannot be kept.
     """
-    if sys.stdin is None or sys.stdin.isatty():
+    is_stdin = str(pipe) == STDIN
+    if is_stdin and (sys.stdin is None or sys.stdin.isatty()):
         msg = "standard input is a terminal, and no recording comes from it"
         raise InputError(msg, "Give a file, or pipe one in: zcat run.txt.gz | gpuprof report -")
     folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / "standard-input"
+    path = folder / "piped"
     try:
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
+        with _opened(pipe) as stream, path.open("wb") as file:
+            shutil.copyfileobj(stream, file)
     except OSError as error:
-        msg = f"standard input cannot be kept in {folder}: {error.strerror or error}"
+        said = "standard input" if is_stdin else pipe
+        msg = f"{said} cannot be kept in {folder}: {error.strerror or error}"
         raise InputError(msg, "Set TMPDIR to a folder with more room.") from error
     return path
+
+
+def _opened(pipe: str | Path) -> AbstractContextManager[IO[bytes]]:
+    return nullcontext(sys.stdin.buffer) if str(pipe) == STDIN else Path(pipe).open("rb")
 
 
 def is_glob(path: Path) -> bool:
@@ -63,8 +75,9 @@ def folder_of(files: Sequence[Path]) -> Path:
         InputError: One is not there, or is standard input, or there are none.
     """
     for file in files:
-        if str(file) == STDIN:
-            msg = "standard input is one recording, and cannot be read beside others"
+        if is_pipe(file):
+            said = "standard input" if str(file) == STDIN else f"pipe {file}"
+            msg = f"{said} is one recording, and cannot be read beside others"
             raise InputError(msg)
         if not file.exists():
             msg = f"{file}: no such file"

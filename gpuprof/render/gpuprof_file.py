@@ -12,6 +12,7 @@ from gpuprof.errors import OutputError
 from gpuprof.profile import Profile
 from gpuprof.readers.gpuprof_file import HEADER, SUFFIX, TOOL_FIELDS, VERSION
 from gpuprof.render.output import Output
+from gpuprof.units import encodable
 
 # A reader unpacks a few groups at a time; with four times the rows, files were 0.6 % smaller.
 _ROW_GROUP_ROWS: Final = 64 * 1024
@@ -54,7 +55,7 @@ def _header(profile: Profile) -> str:
     header = {
         "gpuprof_file": VERSION,
         "written_by": f"gpuprof {__version__}",
-        "converted_from": profile.origin.source.name,
+        "converted_from": encodable(profile.origin.source.name),
         "origin": told,
     }
     return json.dumps(header, indent=1, ensure_ascii=False) + "\n"

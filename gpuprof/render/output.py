@@ -12,6 +12,7 @@ from typing import Final
 
 from gpuprof.drafts import removed_at_last
 from gpuprof.errors import OutputError
+from gpuprof.units import encodable
 
 STDOUT: Final = "-"
 
@@ -35,7 +36,7 @@ class Output:
         if self.path is None:
             write_stdout(text)
         else:
-            self.save(lambda file: file.write_text(text, encoding="utf-8"))
+            self.save(lambda file: file.write_text(encodable(text), encoding="utf-8"))
 
     def save(self, write: Callable[[Path], object]) -> None:
         """Let a function write a file, and give it the output's name when it is whole.

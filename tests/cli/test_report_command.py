@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import CORPUS, DUAL, EXAGGERATED, ROOT, gpuprof
+from commands import CORPUS, DUAL, EXAGGERATED, ROOT, SINGLE, gpuprof
 
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<</Type /Catalog>>\nendobj\n"
 NOISE = random.Random(1).randbytes(100_000)  # noqa: S311 - noise, not a secret
@@ -172,6 +172,38 @@ def test_no_colour_and_80_columns_without_a_terminal():
 
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.replace(DUAL, "").splitlines())) <= 80
+
+
+def test_pipes_get_utf_8_in_every_locale(tmp_path):
+    path = tmp_path / "für.txt"
+    path.write_bytes(Path(DUAL).read_bytes())
+
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuprof", "report", path.name, "--format", "json"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert json.loads(done.stdout)["origin"]["source"] == "für.txt"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names are text")
+def test_a_name_that_is_no_utf_8_is_spelled_out_in_every_output(tmp_path):
+    path = tmp_path / os.fsdecode(b"f\xfcr.txt")
+    path.write_bytes(Path(DUAL).read_bytes())
+    outputs = [tmp_path / name for name in ("r.json", "r.html", "c.svg", "c.gpuprof")]
+
+    reported = gpuprof("report", path, "--format", "json", "-o", outputs[0], "--html", outputs[1])
+    compared = gpuprof("compare", SINGLE, path, "--chart", outputs[2])
+    converted = gpuprof("convert", path, "-o", outputs[3])
+
+    assert [reported.stderr, compared.stderr, converted.stderr] == ["", "", ""]
+    assert json.loads(outputs[0].read_text())["origin"]["source"] == str(path)
+    assert r"f\udcfcr takes" in compared.stdout.replace("\n", " ")
+    assert all(output.is_file() for output in outputs)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")

@@ -1,7 +1,9 @@
 import gzip
 import io
 import json
+import os
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -296,6 +298,21 @@ def test_standard_input_is_read(tmp_path, monkeypatch):
 
     assert rows(profile, "kernels", "name") == [("k",)]
     assert str(profile.origin.source) == "-"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs named pipes")
+def test_a_pipe_is_read_once_and_alone(tmp_path):
+    pipe, file = tmp_path / "pipe", rank_file(tmp_path, "a.json.gz")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(file.read_bytes()))
+    writer.start()
+    profile = read_profile(pipe)
+    writer.join()
+
+    assert rows(profile, "kernels", "name") == [("k",)]
+    assert profile.origin.source == pipe
+    with pytest.raises(InputError, match="pipe is one recording, and cannot be read beside others"):
+        read_profile([pipe, file])
 
 
 def test_an_error_in_standard_input_names_it(monkeypatch):
