@@ -188,7 +188,8 @@ class Profile:
         """
         connection, herald = self._opened
         # Only the connection on which a table was registered sees it.
-        (registered,) = connection.execute(_REGISTERED).fetchone() or (0,)
+        # To its end: DuckDB 2 does nothing else before.
+        ((registered,),) = connection.execute(_REGISTERED).fetchall()
         if herald is not None or registered:
             return [[*self.batches(sql)] for sql in queries]
         cursors = [connection.cursor() for _ in queries]
