@@ -18,6 +18,9 @@ _NS_PER_UNIT: Final = {
     "s": NS_PER_S,
 }
 
+# No profiler prints these.
+_NS_PER_LONG_UNIT: Final = {"m": 60 * NS_PER_S, "min": 60 * NS_PER_S, "h": 3600 * NS_PER_S}
+
 _DECIMAL_BYTES: Final = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _BINARY_BYTES: Final = {
     "B": 1,
@@ -44,6 +47,16 @@ def parse_ns(text: str) -> int:
         ValueError: The text is no number with one of the units ns, us, ms and s.
     """
     return to_ns(*_split(text))
+
+
+def duration_ns(text: str) -> int:
+    """Turn what a person asks for, as ``2h``, ``10m``, ``90s`` or ``300us``, into nanoseconds.
+
+    Raises:
+        ValueError: The text is no number with a unit of time.
+    """
+    number, unit = _split(text)
+    return _whole(number, (_NS_PER_UNIT | _NS_PER_LONG_UNIT).get(unit), unit)
 
 
 def to_ns(number: str, unit: str) -> int:

@@ -71,3 +71,15 @@ def test_people_get_scaled_sizes_rates_counts_and_shares():
     assert units.format_rate(10_500_000_000) == "10.500 GB/s"
     assert units.format_count(94_774) == "94,774"
     assert units.format_share(0.2453) == "24.53 %"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("2h", 7200), ("10m", 600), ("1.5min", 90), ("90s", 90)]
+)
+def test_durations_may_be_long(text, expected):
+    assert units.duration_ns(text) == expected * units.NS_PER_S
+
+
+def test_no_profiler_prints_minutes():
+    with pytest.raises(ValueError, match='unknown unit "m"'):
+        units.parse_ns("10m")

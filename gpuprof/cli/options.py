@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from gpuprof.units import parse_ns
+from gpuprof.units import duration_ns
 
 FORMATS: Final = ("terminal", "markdown", "csv", "json")
 
@@ -116,9 +116,9 @@ def part_options(command: _Command) -> _Command:
 def time_in_ns(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
     """A time with its unit, in nanoseconds."""
     try:
-        return None if text is None else parse_ns(text)
+        return None if text is None else duration_ns(text)
     except ValueError as error:
-        msg = f"{error}, such as 1.5s, 20ms or 300us"
+        msg = f"{error}; write a time as 10m, 1.5s, 20ms or 300us"
         raise click.BadParameter(msg) from error
 
 

@@ -52,7 +52,7 @@ class _Command(click.Command):
     "timeout_ns",
     metavar="TIME",
     callback=time_in_ns,
-    help="Stop a program that runs longer, as 90s or 1.5s: as Ctrl-C does, then harder.",
+    help="Stop a program that runs longer, as 2h or 90s: as Ctrl-C does, then harder.",
 )
 @click.option(
     "--repeat",

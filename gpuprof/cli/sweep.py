@@ -68,7 +68,8 @@ def command(  # noqa: PLR0913 - one per option
     Example:
       gpuprof sweep sweep.toml
       gpuprof sweep --grid placement=single,dual --grid batch=64,128 \\
-        --baseline placement=single -- train.py --placement {placement} --batch {batch}
+        --baseline placement=single -- \\
+        train.py --placement {placement} --batch {batch}
     """  # noqa: D301 - click reads the escape
     from gpuprof.sweeps.execution import commands, execute  # noqa: PLC0415 - start-up time
     from gpuprof.sweeps.execution import retry_failed as retry  # noqa: PLC0415

@@ -100,7 +100,7 @@ def test_a_slice_holds_what_starts_in_it(folder, words, expected):
         pytest.param(
             ("slice", "trace.json", "--from", "ten"),
             2,
-            'expected a number with a unit, found "ten", such as 1.5s, 20ms or 300us',
+            'expected a number with a unit, found "ten"; write a time as 10m, 1.5s, 20ms or 300us',
             id="no-time",
         ),
         pytest.param(

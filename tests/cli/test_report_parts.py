@@ -65,7 +65,7 @@ def test_a_time_without_unit_is_refused():
     result = CliRunner().invoke(cli, ["report", "x", "--from", "5"])
 
     assert result.exit_code == 2
-    assert "such as 1.5s, 20ms or 300us" in result.output
+    assert "write a time as 10m, 1.5s, 20ms or 300us" in result.output
 
 
 def test_an_unknown_range_is_said_to_be():
