@@ -240,9 +240,23 @@ class Profile:
         result: _Result = self._results[function]
         return result
 
+    def has_done(self, function: "Callable[[Profile], object]") -> bool:
+        """Whether `once` has computed this already."""
+        return function in self._results
+
     @cached_property
     def _results(self) -> dict[Any, Any]:
         return {}
+
+    def numbered(self, table: str) -> tuple[str, str] | None:
+        """SQL for the rows of a table with ``name_id`` in place of names, and for the names.
+
+        None where the file does not number its names. Two numbers may mean one name, and a
+        number none.
+        """
+        if not self.numbers(table):
+            return None
+        return f'"{table}{_NUMBERED}"', f'whole."{table}{_NAMES}"'
 
     def names(self, table: str) -> str:
         """SQL for the names of a table, perhaps with others, in a column ``name``."""

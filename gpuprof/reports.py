@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
+from gpuprof.analyses.activity_summary import activity_summary
 from gpuprof.analyses.avoidable import not_sought
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.host_activity import clocks_agree, early_starts
@@ -81,6 +82,8 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     if len(chosen) > 1:
         profile.keep("memcpys")
+    if missing.get("activity_summary") == "":
+        profile.once(activity_summary)  # first, since other analyses take from it what they need
     tables = {a.name: None if missing[a.name] else profile.once(a.run) for a in chosen}
     notes = (
         *recording_notes(profile),

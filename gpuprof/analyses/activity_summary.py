@@ -1,5 +1,6 @@
 """All calls of one kernel, memcpy kind, memset or API function in one row."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -8,14 +9,25 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY
 
-# Table -> activity kind, name of a row, and its bytes.
-_SOURCES: Final = {
+# Table -> activity kind, SQL of a row's name, and of its bytes.
+SOURCES: Final = {
     "kernels": ("kernel", "name", "NULL"),
     "memcpys": ("memcpy", "memcpy_kind", "bytes"),
     "memsets": ("memset", "'memset'", "bytes"),
     "api_calls": ("api", "name", "NULL"),
 }
-TABLES: Final = ("activity_summary", *_SOURCES)
+TABLES: Final = ("activity_summary", *SOURCES)
+_Sources = Mapping[str, tuple[str, str, str]]
+
+_GROUPED: Final = "GROUP BY ALL HAVING count(*) > 0"
+_SUMS: Final = (
+    "count(*) AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,"
+    " min(duration_ns) AS min_ns, max(duration_ns) AS max_ns, avg(duration_ns) AS mean_ns"
+)
+_FIGURES: Final = (
+    f"{_SUMS}, CAST(median(duration_ns) AS DOUBLE) AS median_ns,"
+    " stddev_samp(duration_ns) AS stddev_ns"
+)
 
 
 def activity_summary(profile: Profile) -> pa.Table:
@@ -33,48 +45,66 @@ def activity_summary(profile: Profile) -> pa.Table:
     """
     if profile.has("activity_summary"):
         return profile.table("activity_summary")
-    parts = [summary_sql(profile, table) for table in _SOURCES if profile.has(table)]
-    return ACTIVITY_SUMMARY.conform(
-        profile.query(
-            f"SELECT * FROM ({' UNION ALL '.join(parts)}) ORDER BY part, total_ns DESC, name"
-        )
-    )
+    return ACTIVITY_SUMMARY.conform(summed_up(profile, SOURCES))
 
 
-def summary_sql(profile: Profile, table: str) -> str:
-    """SQL: the activities of one trace table summed up by name."""
-    activity_kind, name, size = _SOURCES[table]
+def activity_sums(profile: Profile) -> pa.Table:
+    """The same, of a trace without medians and deviations, and with all API calls in one row.
+
+    Totals and ranks need no more, and millions of API calls are read in half the time.
+    """
+    if profile.has("activity_summary") or profile.has_done(activity_summary):
+        return profile.once(activity_summary)
+    sources = SOURCES | {"api_calls": ("api", "''", "NULL")}
+    return ACTIVITY_SUMMARY.conform(summed_up(profile, sources, _SUMS))
+
+
+def summed_up(profile: Profile, sources: _Sources, figures: str = _FIGURES) -> pa.Table:
+    """The activities of trace tables that were recorded, each table's summed up by name.
+
+    Numbers of names are grouped faster than names. Where two of them mean one name, which is
+    rare, the names themselves are grouped.
+
+    Args:
+        profile: The recording.
+        sources: Table -> activity kind, SQL of a row's name, and of its bytes.
+        figures: SQL of what is told of each name, over ``duration_ns``.
+    """
+    recorded = {table: source for table, source in sources.items() if profile.has(table)}
+    numbered = {table: source for table, source in recorded.items() if source[1] == "name"}
+    names = {table: found for table in numbered if (found := profile.numbered(table))}
+    for known in (names, {}):
+        parts = [
+            _summed_up(table, source, figures, known.get(table))
+            for table, source in recorded.items()
+        ]
+        every = f"SELECT * FROM ({' UNION ALL '.join(parts)}) ORDER BY part, total_ns DESC, name"
+        found = profile.query(every)
+        rows = [*zip(found["part"].to_pylist(), found["name"].to_pylist(), strict=True)]
+        if len(set(rows)) == len(rows):
+            break
+    return found
+
+
+def _summed_up(
+    table: str, source: tuple[str, str, str], figures: str, numbered: tuple[str, str] | None
+) -> str:
+    activity_kind, name, size = source
     head = (
-        f"SELECT {list(_SOURCES).index(table)} AS part, '{activity_kind}' AS activity_kind,"
+        f"SELECT {[*SOURCES].index(table)} AS part, '{activity_kind}' AS activity_kind,"
         f" '{activity_kind}' AS section"
     )
-    if name != "name" or not profile.numbers(table):
-        return f"{head}, {name} AS name, {_figures(size)} FROM {_timed(table)} {_GROUPED}"
-    # Numbers are grouped faster than names, and each has its name looked up once.
-    numbered = profile.tagged(table, _NUMBER, "number")
-    return f"""{head}, coalesce(n.name, 'unknown') AS name, s.* EXCLUDE (number)
-        FROM (SELECT number, {_figures(size)} FROM {_timed(numbered)} {_GROUPED}) s
-        LEFT JOIN (SELECT DISTINCT {_NUMBER} AS number, name FROM {profile.names(table)}) n
-        USING (number)"""
-
-
-_NUMBER: Final = "dense_rank() OVER (ORDER BY name)"
-_GROUPED: Final = "GROUP BY ALL HAVING count(*) > 0"
+    figures += f", {size if size == 'NULL' else known_sum(size)} AS bytes"
+    if numbered is None:
+        return f"{head}, {name} AS name, {figures} FROM {_timed(table)} {_GROUPED}"
+    rows, names = numbered
+    return f"""{head}, coalesce(n.name, 'unknown') AS name, s.* EXCLUDE (name_id)
+        FROM (SELECT name_id, {figures} FROM {_timed(rows)} {_GROUPED}) s
+        LEFT JOIN {names} n USING (name_id)"""
 
 
 def _timed(source: str) -> str:
     return f"(SELECT *, end_ns - start_ns AS duration_ns FROM {source})"
-
-
-def _figures(size: str) -> str:
-    return (
-        "count(*) AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,"
-        " min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,"
-        " avg(duration_ns) AS mean_ns,"
-        " CAST(median(duration_ns) AS DOUBLE) AS median_ns,"
-        " stddev_samp(duration_ns) AS stddev_ns,"
-        f" {size if size == 'NULL' else known_sum(size)} AS bytes"
-    )
 
 
 def known_sum(column: str) -> str:

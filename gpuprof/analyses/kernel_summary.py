@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import summary_sql
+from gpuprof.analyses.activity_summary import SOURCES, summed_up
 from gpuprof.analyses.contract import Analysis
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
@@ -27,10 +27,7 @@ def kernel_summary(profile: Profile) -> pa.Table:
     Returns:
         One row per name, the longest total first, columns as in `KERNEL_SUMMARY`.
     """
-    sums = summary_sql(profile, "kernels")
-    return KERNEL_SUMMARY.conform(
-        profile.query(f"SELECT * FROM ({sums}) ORDER BY total_ns DESC, name")
-    )
+    return KERNEL_SUMMARY.conform(summed_up(profile, {"kernels": SOURCES["kernels"]}))
 
 
 ANALYSIS: Final = Analysis("Kernels by name", KERNEL_SUMMARY, ("kernels",), kernel_summary)

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import TABLES, activity_summary
+from gpuprof.analyses.activity_summary import TABLES, activity_sums
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.excerpts import GPU_KINDS
 from gpuprof.analyses.totals import totals
@@ -41,7 +41,7 @@ def top_activities(profile: Profile) -> pa.Table:
     Returns:
         At most ten rows, columns as in `TOP_ACTIVITIES`. No rows if nothing ran.
     """
-    rows = merged_runs(profile.once(activity_summary).to_pylist())
+    rows = merged_runs(profile.once(activity_sums).to_pylist())
     gpu = [row for row in rows if row["activity_kind"] in GPU_KINDS]
     ranked = sorted(gpu, key=lambda row: (-(row["total_ns"] or 0), row["name"]))[:_ROWS]
     whole = _whole_ns(profile)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gpuprof import cuda
 from gpuprof.analyses import movement
-from gpuprof.analyses.activity_summary import TABLES, activity_summary, known_sum
+from gpuprof.analyses.activity_summary import TABLES, activity_sums, known_sum
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.excerpts import GPU_KINDS, Row, Section, sections
 from gpuprof.profile import Profile
@@ -82,7 +82,7 @@ def totals(profile: Profile) -> pa.Table:
         One row per group, columns as in `TOTALS`. A group that provably did not happen has 0
         calls and 0 ns; one that an excerpt does not list, or that was not recorded, has null.
     """
-    rows = profile.once(activity_summary).to_pylist()
+    rows = profile.once(activity_sums).to_pylist()
     known = _Coverage(profile, rows)
     copies = _copies(profile, rows)
     groups = [

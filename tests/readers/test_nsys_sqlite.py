@@ -25,6 +25,8 @@ from nsys_export import (
 )
 
 from gpuprof import report
+from gpuprof.analyses.activity_summary import activity_summary, activity_sums
+from gpuprof.analyses.kernel_summary import kernel_summary
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
 from gpuprof.readers import find_reader, nsys_sqlite, read_profile, sqlite_source
 
@@ -577,6 +579,21 @@ def test_a_database_whose_marks_lie_deep_in_it_is_recognised(tmp_path):
 
     assert b"StringIds" not in path.read_bytes()[:65_536]
     assert find_reader(path) is nsys_sqlite.READER
+
+
+@pytest.mark.parametrize("sums", [kernel_summary, activity_summary, activity_sums])
+def test_two_numbers_of_one_name_are_one_kernel(tmp_path, sums):
+    names = [{"id": 1, "value": "a"}, {"id": 2, "value": "a"}, {"id": 3, "value": "b"}]
+    times = [(0, 4, 1), (5, 6, 2), (7, 9, 1), (10, 15, 3), (20, 21, 8), (22, 23, 9)]
+    path = write(tmp_path / "x.sqlite", {STRINGS: names, KERNEL: [kernel(*t) for t in times]})
+
+    found = sums(read_profile(path)).select(["name", "calls", "total_ns", "min_ns", "max_ns"])
+
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        ("a", 3, 7, 1, 4),
+        ("b", 1, 5, 5, 5),
+        ("unknown", 2, 2, 1, 1),
+    ]
 
 
 def test_a_report_on_a_database_imports_nothing_that_it_does_not_need(tmp_path):
