@@ -141,7 +141,7 @@ class _Pair(NamedTuple):
 
 def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Row]) -> _Pair:
     sides = _sides(base, candidate)
-    parts = split((base.median, candidate.median), (sides[0].median, sides[1].median))
+    parts = split(*sides)
     own = {row["metric"]: row for row in differences if row["variant"] == candidate.label}
     figures = told(base), told(candidate)
     judged = SAME_RECORDING

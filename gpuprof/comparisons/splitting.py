@@ -4,7 +4,7 @@ The same work takes kernels that both sides have; what is added or saved is kern
 alone, communication, transfers by kind, local copies, memsets and waiting.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpuprof.analyses.totals import totals
@@ -15,16 +15,17 @@ from gpuprof.comparisons.exposure import (
     IDLE,
     LOCAL_COPIES,
     MEMSETS,
-    PARTS,
     TRANSFERS,
     UNKNOWN_COPIES,
     UNMATCHED,
     exposed_times,
     per_step,
 )
+from gpuprof.comparisons.kernels import Side
 from gpuprof.comparisons.matching import Kernels
 from gpuprof.comparisons.runs import Run
 from gpuprof.metrics import COMPONENTS
+from gpuprof.statistics import Interval, difference_interval
 
 EXPOSED: Final = "exposed"
 SUMS: Final = "sums"
@@ -44,49 +45,56 @@ _GROUPS: Final = {
 ORDER: Final = tuple(_GROUPS)
 
 Times = Mapping[str, int]
+# Basis -> the parts of every run; the first is that of the median run.
+_TimesOfRuns = Mapping[str, Sequence[Times]]
 
 
-def split(
-    runs: tuple[Run, Run], kernels: tuple[Kernels, Kernels]
-) -> dict[str, list[dict[str, Any]]]:
+def split(base: Side, candidate: Side) -> dict[str, list[dict[str, Any]]]:
     """The parts of the candidate's difference to the baseline, on each basis that both know.
 
     Args:
-        runs: The baseline's run and the candidate's.
-        kernels: Their kernels, matched in the same way.
+        base: The baseline's runs with their kernels.
+        candidate: The candidate's, matched in the same way.
 
     Returns:
         Basis -> rows as in `SPLIT`, the variant's name not; `EXPOSED` first.
     """
-    unmatched = _unmatched(kernels)
-    sides = {
-        EXPOSED: [_exposed(run, keys) for run, keys in zip(runs, unmatched, strict=True)],
-        SUMS: [_sums(run, own, other) for run, own, other in _each(runs, kernels)],
+    sides = _of_runs(base, candidate.median, GONE), _of_runs(candidate, base.median, NEW)
+    return {
+        basis: _rows(basis, sides[0][basis], sides[1][basis])
+        for basis in sides[0]
+        if basis in sides[1]
+    }
+
+
+def _of_runs(side: Side, other: Kernels, alone: str) -> _TimesOfRuns:
+    """What the time of each run went to; kernels that the other side lacks are called so."""
+    runs = list(zip(side.variant.runs, side.kernels, strict=True))
+    # The median run first.
+    runs.sort(key=lambda pair: pair[0] is not side.run)
+    found = {
+        EXPOSED: [_exposed(run, _unmatched(own, other)) for run, own in runs],
+        SUMS: [_sums(run, own, other) for run, own in runs],
     }
     return {
-        basis: _rows(basis, base, candidate)
-        for basis, (base, candidate) in sides.items()
-        if base is not None and candidate is not None
+        basis: [
+            {alone if part == UNMATCHED else part: ns for part, ns in times.items()}
+            for times in of_runs
+            if times is not None
+        ]
+        for basis, of_runs in found.items()
+        if of_runs[0] is not None
     }
 
 
-def _each(
-    runs: tuple[Run, Run], kernels: tuple[Kernels, Kernels]
-) -> list[tuple[Run, Kernels, Kernels]]:
-    return [(runs[0], kernels[0], kernels[1]), (runs[1], kernels[1], kernels[0])]
-
-
-def _unmatched(kernels: tuple[Kernels, Kernels]) -> list[frozenset[int]]:
-    """The numbers of the compute kernels that the other side lacks, of both sides."""
-    return [
-        frozenset(
-            number
-            for key in own.keys() - other.keys()
-            if not own[key].is_communication
-            for number in own[key].keys
-        )
-        for own, other in (kernels, kernels[::-1])
-    ]
+def _unmatched(own: Kernels, other: Kernels) -> frozenset[int]:
+    """The numbers of the compute kernels that the other side lacks."""
+    return frozenset(
+        number
+        for key in own.keys() - other.keys()
+        if not own[key].is_communication
+        for number in own[key].keys
+    )
 
 
 def _exposed(run: Run, unmatched: frozenset[int]) -> Times | None:
@@ -120,32 +128,29 @@ def _sums(run: Run, own: Kernels, other: Kernels) -> Times | None:
     return per_step(times, run.work.steps)
 
 
-def _rows(basis: str, base: Times, candidate: Times) -> list[dict[str, Any]]:
+def _rows(basis: str, base: Sequence[Times], candidate: Sequence[Times]) -> list[dict[str, Any]]:
     """Parts that neither side has are left out, but for those that say what did not change."""
-    sides = _named(base, candidate)
-    whole = sum(after - before for before, after in sides.values())
+    sides = {part: (_part(base, part), _part(candidate, part)) for part in ORDER}
+    whole = sum(after[0] - before[0] for before, after in sides.values())
     return [
         {
             "basis": basis,
             "part": part,
             "part_group": _GROUPS[part],
-            "baseline_ns": before,
-            "candidate_ns": after,
-            "difference_ns": after - before,
-            "share": (after - before) / whole if whole else None,
+            "baseline_ns": before[0],
+            "candidate_ns": after[0],
+            "difference_ns": after[0] - before[0],
+            "share": (after[0] - before[0]) / whole if whole else None,
         }
+        | _ends(difference_interval(before, after))
         for part, (before, after) in sides.items()
-        if before or after or part == COMMON
+        if before[0] or after[0] or part == COMMON
     ]
 
 
-def _named(base: Times, candidate: Times) -> dict[str, tuple[int, int]]:
-    """Both sides of each part; kernels without a match are gone of one, new of the other."""
-    named: dict[str, tuple[int, int]] = {}
-    for part in (*PARTS, IDLE):
-        before, after = base.get(part, 0), candidate.get(part, 0)
-        if part == UNMATCHED:
-            named |= {NEW: (0, after), GONE: (before, 0)}
-        else:
-            named[part] = (before, after)
-    return named
+def _part(runs: Sequence[Times], part: str) -> list[int]:
+    return [times.get(part, 0) for times in runs]
+
+
+def _ends(found: Interval | None) -> dict[str, float]:
+    return {} if found is None else {"low_ns": found[0], "high_ns": found[1]}

@@ -87,6 +87,8 @@ SPLIT: Final = Schema(
         "share": Column(
             FLOAT, "1", "Of the whole difference; of opposite sign where it works against it."
         ),
+        "low_ns": Column(FLOAT, "ns", f"Lower end of the difference's {_LEVEL}."),
+        "high_ns": Column(FLOAT, "ns", f"Upper end of the difference's {_LEVEL}."),
     },
 )
 KERNELS: Final = Schema(

@@ -37,7 +37,7 @@ _METRIC_NAMES: Final = {
     "peer_share": "Peer share",
     "transfer_share": "Transfer share",
     "transfer_to_kernel_ratio": "Transfers / kernels",
-    "exposed_transfer_ns": "Exposed transfers",
+    "exposed_transfer_ns": "Exposed, worst device",
     "exposed_transfer_share": "  share of span",
     "peer_transfer_calls_per_step": "Copies per step",
     "peer_transfer_bytes_per_step": "Bytes per step",
@@ -90,6 +90,7 @@ _PART_NAMES: Final = {
     "memsets": "Memsets",
     "idle": "Idle",
 }
+_SIDES: Final = ("baseline", "candidate", "difference")
 _BASES: Final = {
     "exposed": "time of the busiest device",
     "sums": "GPU time, summed over devices",
@@ -209,43 +210,53 @@ def split_grids(result: Comparison) -> list[Grid]:
     grids = []
     for basis in dict.fromkeys(row["basis"] for row in rows):
         mine = [row for row in rows if row["basis"] == basis]
-        judged = [outcomes[label] for label in dict.fromkeys(row["variant"] for row in mine)]
+        labels = list(dict.fromkeys(row["variant"] for row in mine))
         one = (
-            _split_of_one(result.baseline, judged[0], mine)
-            if len(judged) == 1
-            else _split_of_many(judged, mine)
+            _split_of_one(result.baseline, labels[0], mine)
+            if len(labels) == 1
+            else _split_of_many(labels, mine)
         )
-        unit = " of one step" if result.unit == "step" else ""
-        grids.append(replace(one, title=f"Where the difference lies: {_BASES[basis]}{unit}"))
+        title = f"Where the difference lies: {_BASES[basis]}{_of_what(result)}"
+        grids.append(replace(one, title=title))
     return grids
 
 
-def _split_of_one(baseline: str, judged: Row, rows: Sequence[Row]) -> Grid:
+def _of_what(result: Comparison) -> str:
+    """`` of one step``, and that runs stand for their variants where there are several."""
+    unit = " of one step" if result.unit == "step" else ""
+    return unit + (", of the median runs" if result.runs.num_rows > len(result.variants) else "")
+
+
+def _split_of_one(baseline: str, label: str, rows: Sequence[Row]) -> Grid:
+    has_ends = any(row["low_ns"] is not None for row in rows)
     cells = [
         (
             _part(row["part"]),
             units.format_ns(row["baseline_ns"]),
             units.format_ns(row["candidate_ns"]),
             signed_ns(row["difference_ns"]),
+            *((signed_ns(row["low_ns"]), signed_ns(row["high_ns"])) if has_ends else ()),
             percent(row["share"]),
         )
         for row in rows
     ]
-    times = units.format_ns(judged["baseline"]), units.format_ns(judged["candidate"])
-    total = ("Together", *times, signed_ns(judged["difference"]), "")
-    header = ("", clean(baseline), clean(judged["variant"]), "Difference", "Share")
+    before, after, more = (sum(row[f"{n}_ns"] for row in rows) for n in _SIDES)
+    blank = ("", "", "") if has_ends else ("",)
+    total = ("Together", units.format_ns(before), units.format_ns(after), signed_ns(more), *blank)
+    ends = ("at least", "at most") if has_ends else ()
+    header = ("", clean(baseline), clean(label), "Difference", *ends, "Share")
     return Grid("", header, (*cells, total))
 
 
-def _split_of_many(judged: Sequence[Row], rows: Sequence[Row]) -> Grid:
-    labels = [row["variant"] for row in judged]
+def _split_of_many(labels: Sequence[str], rows: Sequence[Row]) -> Grid:
     found = {(row["part"], row["variant"]): row["difference_ns"] for row in rows}
     parts = [part for part in ORDER if any((part, label) in found for label in labels)]
     cells = [
         (_part(part), *(signed_ns(found.get((part, label), 0)) for label in labels))
         for part in parts
     ]
-    total = ("Together", *(signed_ns(row["difference"]) for row in judged))
+    sums = {x: sum(row["difference_ns"] for row in rows if row["variant"] == x) for x in labels}
+    total = ("Together", *(signed_ns(sums[label]) for label in labels))
     return Grid("", ("", *map(clean, labels)), (*cells, total))
 
 

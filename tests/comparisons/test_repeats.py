@@ -1,6 +1,7 @@
 """Variants of several runs: medians, intervals, and what is said of chance."""
 
 import json
+import re
 
 import pytest
 from commands import DUAL, PUBLISHED, SINGLE, gpuprof
@@ -9,6 +10,8 @@ from recordings import row, summary
 
 from gpuprof.comparisons import comparison, labelled
 from gpuprof.manifest import MANIFEST, Manifest, repeats
+from gpuprof.render import renderer_named
+from gpuprof.render.contract import Page
 
 S = 1_000_000_000
 
@@ -68,6 +71,36 @@ def test_a_difference_beyond_noise_carries_its_interval():
         " time. Kernel time is the same within 0.0 %, and practically the whole difference is PtoP:"
         " 2.000 s of 2.000 s in dual."
     )
+
+
+def test_each_part_of_a_difference_carries_its_interval():
+    single = _runs(20 * S, *(n * S // 100 for n in (0, 1, 2, 3, 4, 5)))
+    dual = _runs(20 * S, *(n * S // 100 for n in (200, 201, 202, 203, 204, 205)))
+
+    result = comparison({"single": single, "dual": dual})
+    shown = renderer_named("terminal").comparison(result, Page())
+
+    kernels, ptop = result.split.to_pylist()
+    assert kernels["low_ns"] < 0 < kernels["high_ns"]
+    assert 1.96 * S < ptop["low_ns"] <= ptop["difference_ns"] <= ptop["high_ns"] < 2.04 * S
+    assert re.search(r"Difference +at least +at most +Share\n", shown)
+
+
+def test_of_an_even_number_the_parts_add_up_to_the_runs_that_they_are_of():
+    result = comparison({"a": _runs(10 * S, S, 2 * S), "b": _runs(10 * S, 3 * S, 6 * S)})
+
+    shown = renderer_named("terminal").comparison(result, Page())
+
+    assert result.outcomes.to_pylist()[0]["difference"] == 3 * S
+    assert "Where the difference lies: GPU time, summed over devices, of the median runs" in shown
+    assert re.search(r"Together +11\.000 s +13\.000 s +\+2\.000 s", shown)
+
+
+def test_parts_of_single_runs_have_no_interval():
+    result = comparison({"single": _runs(20 * S, 0, S), "dual": [_run(20 * S, 2 * S)]})
+
+    assert {row["low_ns"] for row in result.split.to_pylist()} == {None}
+    assert "at least" not in renderer_named("terminal").comparison(result, Page())
 
 
 def test_a_difference_within_noise_is_called_so_and_has_no_cause():
