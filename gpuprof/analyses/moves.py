@@ -82,7 +82,7 @@ def works_between(profile: Profile, there: Moves, back: Moves) -> npt.NDArray[np
     """Whether a kernel runs where each copy went until the one that comes back starts."""
     works = np.zeros(len(there), bool)
     for device in np.unique(there.dst).tolist():
-        here = np.flatnonzero((there.dst == device) & (there.end_ns < back.start_ns))
+        here = np.flatnonzero(there.dst == device)
         kernels = timeline_of(profile.whole or profile, device).kernels
         works[here] = covered_within(kernels, there.end_ns[here], back.start_ns[here]) > 0
     return works

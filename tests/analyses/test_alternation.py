@@ -19,19 +19,25 @@ def rows(profile, names=NAMES):
     return [tuple(row[name] for name in names) for row in alternation(profile).to_pylist()]
 
 
-def layers(*moves, kernels=None):
+def moved(start, end, way, size, number):
+    """The row of a copy; -1 is the host."""
+    src, dst = (None if end < 0 else end for end in way)
+    kind = "HtoD" if src is None else "DtoH" if dst is None else "PtoP"
+    ends = {"src_device_id": src, "dst_device_id": dst, "device_id": max(way)}
+    return (start, end, ends | {"memcpy_kind": kind, "bytes": size, "correlation_id": number})
+
+
+def layers(*moves, kernels=None, work=(30, 60)):
     """Copies of 10 ns every 100 ns: (from, to, range); a kernel follows each where it went."""
     drawn = {"kernels": [], "memcpys": [], "api_calls": [], "nvtx_ranges": []}
     for number, (src, dst, text) in enumerate(moves):
         at = 100 * number
-        ends = {"src_device_id": src, "dst_device_id": dst, "device_id": src, "path": "direct"}
-        copy = {"memcpy_kind": "PtoP", "bytes": 8, "correlation_id": number} | ends
-        drawn["memcpys"].append((at + 10, at + 20, copy))
+        drawn["memcpys"].append(moved(at + 10, at + 20, (src, dst), 8, number))
         drawn["api_calls"].append((at, at + 1, {"correlation_id": number}))
         if text is not None:
             drawn["nvtx_ranges"].append((at, at + 5, {"text": text}))
         if kernels is None or number in kernels:
-            drawn["kernels"].append((at + 30, at + 60, {"device_id": dst}))
+            drawn["kernels"].append((at + work[0], at + work[1], {"device_id": dst}))
     return draw(**drawn)
 
 
@@ -58,7 +64,9 @@ def test_layers_in_turn_are_named_with_both_ends():
         pytest.param(layers(*[(0, 1, "a"), (1, 0, "a")] * 3), id="one-range"),
         pytest.param(layers(*[(0, 1, None), (1, 0, "b")] * 3), id="unknown-range"),
         pytest.param(layers(*[(0, 1, "a"), (0, 1, "b")] * 3), id="one-way"),
+        pytest.param(layers(*[(-1, 1, "a"), (1, -1, "b")] * 3), id="input-and-result"),
         pytest.param(layers(*ALTERNATING, kernels=()), id="exchange-without-work"),
+        pytest.param(layers(*ALTERNATING, work=(10, 20)), id="work-beside-the-copy-alone"),
         pytest.param(layers(*ALTERNATING[:2]), id="once-is-chance"),
     ],
 )
@@ -139,14 +147,6 @@ def turns(copies, kernels):
             if there[2] == back[2][::-1] and works and None not in {there[4], back[4]}:
                 found[there[2], there[4], back[4]].append(there)
     return {key: some for key, some in found.items() if len(some) > 1 and key[1] != key[2]}
-
-
-def moved(start, end, way, size, number):
-    """The row of a copy; -1 is the host."""
-    src, dst = (None if end < 0 else end for end in way)
-    kind = "HtoD" if src is None else "DtoH" if dst is None else "PtoP"
-    ends = {"src_device_id": src, "dst_device_id": dst, "device_id": max(way)}
-    return (start, end, ends | {"memcpy_kind": kind, "bytes": size, "correlation_id": number})
 
 
 @settings(max_examples=40)

@@ -301,8 +301,8 @@ PLACES = st.fixed_dictionaries({"process_id": PROCESSES, "thread_id": THREADS})
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.tuples(st.integers(0, 5), PLACES), min_size=2, max_size=6),
-    rows(PLACES, latest=3, longest=5, max_size=8),
+    st.lists(st.tuples(st.integers(0, 4), PLACES), min_size=2, max_size=6),
+    rows(PLACES, latest=1, longest=4, min_size=2, max_size=8),
 )
 def test_a_pause_ends_with_what_its_innermost_range_launched(launched, opened):
     profile = draw(

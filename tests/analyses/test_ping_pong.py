@@ -35,6 +35,35 @@ def test_there_and_back_is_a_pair_and_each_copy_belongs_to_one():
     assert rows(draw(memcpys=copies), "median_stay_ns") == [(5.0,)]
 
 
+def test_what_comes_back_at_once_comes_back():
+    copies = [peer(at, src, 1 - src) for at, src in ((0, 0), (5, 1), (30, 0), (35, 1))]
+
+    assert rows(draw(memcpys=copies), "pairs", "median_stay_ns") == [(2, 0.0)]
+
+
+def test_each_two_memories_have_pairs_of_their_own():
+    copies = [
+        peer(at + 100 * other, *((0, other) if way else (other, 0)))
+        for other in (1, 2)
+        for at, way in ((0, 1), (10, 0), (30, 1), (40, 0))
+    ]
+
+    assert rows(draw(memcpys=copies), "src", "dst", "pairs") == [
+        ("device 0", "device 1", 2),
+        ("device 0", "device 2", 2),
+    ]
+
+
+def test_the_costliest_come_first():
+    quick = [peer(10 * n, n % 2, 1 - n % 2) for n in range(4)]
+    slow = [(s + 100, e + 104, row | {"bytes": 2 * KIB}) for s, e, row in quick]
+
+    assert rows(draw(memcpys=[*quick, *slow]), "copy_bytes", "total_ns") == [
+        (2 * KIB, 36),
+        (KIB, 20),
+    ]
+
+
 def test_one_pair_alone_is_chance():
     assert rows(draw(memcpys=[peer(0, 0, 1), peer(10, 1, 0)]), "pairs") == []
 
@@ -44,8 +73,10 @@ def test_another_size_way_or_overlap_is_no_pair():
     sizes = [peer(at, at // 10 % 2, 1 - at // 10 % 2, KIB + at) for at in range(0, 60, 10)]
     at_once = [peer(0, n % 2, 1 - n % 2) for n in range(6)]
     tiny = [peer(at, at // 10 % 2, 1 - at // 10 % 2, 4) for at in range(0, 60, 10)]
+    kinds = {0: "UVM_HtoD", 1: "UVM_DtoH"}
+    managed = [(10 * n, 10 * n + 5, {"memcpy_kind": kinds[n % 2], "bytes": KIB}) for n in range(6)]
 
-    for copies in (one_way, sizes, at_once, tiny):
+    for copies in (one_way, sizes, at_once, tiny, managed):
         assert rows(draw(memcpys=copies), "pairs") == []
 
 
