@@ -6,6 +6,7 @@ sorted already, which real recordings almost always are.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,11 @@ class Intervals:
     def length(self) -> int:
         """How many ns it covers."""
         return int((self.end - self.start).sum())
+
+    @cached_property
+    def before(self) -> Int64s:
+        """How many ns of it lie before each interval, and after the last one."""
+        return _int64(np.concatenate([[0], np.cumsum(self.end - self.start)]))
 
     def __len__(self) -> int:
         """How many intervals it consists of."""
@@ -146,11 +152,10 @@ def covered_before(covered: Intervals, instants: npt.ArrayLike) -> Int64s:
     if not len(covered):
         return np.zeros(points.shape, np.int64)
     index = np.searchsorted(covered.start, points, side="right")
-    total = np.concatenate([[0], np.cumsum(covered.end - covered.start)])
     # The last interval begun may reach beyond the instant.
     last = np.maximum(index - 1, 0)
     beyond = np.where(index > 0, np.maximum(covered.end[last] - points, 0), 0)
-    return _int64(total[index] - beyond)
+    return _int64(covered.before[index] - beyond)
 
 
 def covered_within(covered: Intervals, start: npt.ArrayLike, end: npt.ArrayLike) -> Int64s:

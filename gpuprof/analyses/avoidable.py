@@ -9,7 +9,7 @@ from gpuprof.analyses.alternation import turns
 from gpuprof.analyses.copies import HOST, end_name
 from gpuprof.analyses.groups import groups
 from gpuprof.analyses.moves import Moves, works_between
-from gpuprof.analyses.ping_pong import Pairs, repeated_pairs, suggestion
+from gpuprof.analyses.ping_pong import repeated_pairs, suggestion
 from gpuprof.analyses.repeated_transfers import copied_again
 from gpuprof.analyses.timeline import TRANSFER, DeviceTimeline
 from gpuprof.intervals import intersection, union
@@ -71,25 +71,20 @@ def _there_and_back(profile: Profile) -> Iterator[Avoidable]:
     Input that the host gives and results that it takes are as they should be. Devices that
     exchange borders copy both ways, too: only what comes back after a kernel ran is meant.
     """
-    found = [_worked_on(profile, one) for one in repeated_pairs(profile)]
-    found = [one for one in found if len(one.there) and one.there.src[0] != HOST]
-    ways = np.array([[one.there.src[0], one.there.dst[0]] for one in found], np.int64)
-    for mine in groups(*ways.reshape(-1, 2).T):
-        some = [found[index] for index in mine.tolist()]
-        src, dst = ways[mine[0]].tolist()
-        number = sum(len(one.there) for one in some)
+    every, alike = repeated_pairs(profile)
+    some = every.take(np.concatenate([np.empty(0, np.int64), *alike]))
+    is_meant = (some.there.dst == HOST) | works_between(profile, some.there, some.back)
+    some = some.take(is_meant & (some.there.src != HOST))
+    for mine in groups(some.there.src, some.there.dst):
+        one = some.take(mine)
+        src, dst = int(one.there.src[0]), int(one.there.dst[0])
         yield Avoidable(
-            tuple(way for one in some for way in (one.there, one.back)),
-            f"{number:,} copies from {end_name(src)} to {end_name(dst)} that come straight back"
+            (one.there, one.back),
+            f"{len(mine):,} copies from {end_name(src)} to {end_name(dst)} that come straight back"
             " in the same size",
             suggestion(src, dst),
             "ping_pong",
         )
-
-
-def _worked_on(profile: Profile, found: Pairs) -> Pairs:
-    is_to_host = found.there.dst == HOST
-    return found.take(is_to_host | works_between(profile, found.there, found.back))
 
 
 def _turns(profile: Profile) -> Iterator[Avoidable]:

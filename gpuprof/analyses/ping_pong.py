@@ -12,6 +12,7 @@ from gpuprof.analyses.copies import HOST, end_name
 from gpuprof.analyses.groups import groups
 from gpuprof.analyses.moves import Moves, followers, moves
 from gpuprof.analyses.nvtx import usual
+from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -59,22 +60,21 @@ class Pairs:
         """Some of them, in the order of the indices."""
         return Pairs(self.there.take(chosen), self.back.take(chosen))
 
-    @property
-    def total_ns(self) -> int:
-        """Time of all their copies."""
-        return int(self.there.duration_ns.sum() + self.back.duration_ns.sum())
 
+def repeated_pairs(profile: Profile) -> tuple[Pairs, list[Int64s]]:
+    """All pairs, and the indices of those of one way and one size that occur more than once.
 
-def repeated_pairs(profile: Profile) -> list[Pairs]:
-    """Pairs of one way and one size that occur more than once, the costliest first."""
+    The costliest come first.
+    """
     return profile.once(_repeated_pairs)
 
 
-def _repeated_pairs(profile: Profile) -> list[Pairs]:
+def _repeated_pairs(profile: Profile) -> tuple[Pairs, list[Int64s]]:
     every = _pairs(profile)
+    cost_ns = every.there.duration_ns + every.back.duration_ns
     alike = groups(every.there.src, every.there.dst, every.there.bytes)
-    found = [every.take(mine) for mine in alike if len(mine) >= _LEAST_PAIRS]
-    return sorted(found, key=lambda one: -one.total_ns)
+    found = [mine for mine in alike if len(mine) >= _LEAST_PAIRS]
+    return every, sorted(found, key=lambda mine: -int(cost_ns[mine].sum()))
 
 
 def _pairs(profile: Profile) -> Pairs:
@@ -110,7 +110,8 @@ def ping_pong(profile: Profile) -> pa.Table:
         At most twenty rows, the costliest first, columns as in `PING_PONG`; pairs that occur
         only once are left out.
     """
-    worst = repeated_pairs(profile)[:_ROWS]
+    every, alike = repeated_pairs(profile)
+    worst = [every.take(mine) for mine in alike[:_ROWS]]
     return PING_PONG.table([_row(one) | _ranges(profile, one) for one in worst])
 
 
@@ -121,7 +122,7 @@ def _row(found: Pairs) -> dict[str, Any]:
         "dst": end_name(dst),
         "copy_bytes": int(found.there.bytes[0]),
         "pairs": len(found.there),
-        "total_ns": found.total_ns,
+        "total_ns": int(found.there.duration_ns.sum() + found.back.duration_ns.sum()),
         "median_stay_ns": float(np.median(found.back.start_ns - found.there.end_ns)),
         "suggestion": suggestion(src, dst),
     }
