@@ -1,5 +1,6 @@
 """Every deliberate error: what went wrong, what to do about it, and the exit status."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -17,6 +18,14 @@ class GpuprofError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+def one_of(title: str, name: str, known: Sequence[str]) -> str:
+    """The hint for a name that is none of those known: the near ones, else all of them."""
+    from difflib import get_close_matches  # noqa: PLC0415 - start-up time
+
+    near = get_close_matches(name, known)
+    return f"Did you mean {' or '.join(near)}?" if near else f"{title}: {', '.join(known)}."
 
 
 class UsageError(GpuprofError):

@@ -16,7 +16,7 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.host_activity import clocks_agree, early_starts
 from gpuprof.analyses.overheads import overheads
 from gpuprof.analyses.totals import totals
-from gpuprof.errors import UsageError
+from gpuprof.errors import UsageError, one_of
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, reader_named
 from gpuprof.units import say_ns, say_share
@@ -99,7 +99,7 @@ def _named(name: str) -> Analysis:
     found = analysis_named(name)
     if found is None:
         msg = f"there is no table {name}"
-        raise UsageError(msg, f"Tables: {', '.join(a.name for a in (*ANALYSES, *LONG))}.")
+        raise UsageError(msg, one_of("Tables", name, [a.name for a in (*ANALYSES, *LONG)]))
     return found
 
 

@@ -89,11 +89,15 @@ def test_an_analysis_is_run_by_name():
     assert list(report(summary(*DUAL), ["totals"]).tables) == ["totals"]
 
 
-def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(UsageError, match=r"^there is no table total$") as caught:
-        report(summary(*DUAL), ["total"])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("total", "Did you mean totals?"), ("nothing", "Tables: findings, totals, breakdown, ")],
+)
+def test_an_unknown_name_is_refused_with_the_near_ones_or_all(name, hint):
+    with pytest.raises(UsageError, match=f"^there is no table {name}$") as caught:
+        report(summary(*DUAL), [name])
 
-    assert "totals" in caught.value.hint
+    assert caught.value.hint.startswith(hint)
 
 
 def test_a_recording_without_any_table_is_all_notes():

@@ -140,7 +140,7 @@ def _rows(basis: str, base: Sequence[Times], candidate: Sequence[Times]) -> list
             "baseline_ns": before[0],
             "candidate_ns": after[0],
             "difference_ns": after[0] - before[0],
-            "share": (after[0] - before[0]) / whole if whole else None,
+            "share": (after[0] - before[0]) / whole + 0.0 if whole else None,  # never -0.0
         }
         | _ends(difference_interval(before, after))
         for part, (before, after) in sides.items()

@@ -9,7 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import EmptyRecordingError, GpuprofError, InputError, UnknownFormatError
+from gpuprof.errors import (
+    EmptyRecordingError,
+    GpuprofError,
+    InputError,
+    UnknownFormatError,
+    one_of,
+)
 from gpuprof.profile import Profile
 from gpuprof.readers import places
 from gpuprof.readers.contract import HEAD_BYTES, Reader
@@ -134,7 +140,7 @@ def reader_named(name: str) -> Reader:
     """
     if name not in READERS:
         msg = f"there is no format {name}"
-        raise UnknownFormatError(msg, f"Formats: {', '.join(READERS)}.")
+        raise UnknownFormatError(msg, one_of("Formats", name, [*READERS]))
     found: Reader = import_module(f"gpuprof.readers.{READERS[name]}").READER
     return found
 

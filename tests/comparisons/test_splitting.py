@@ -4,7 +4,7 @@ import pytest
 from drawing import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recordings import DUAL, PUBLISHED_DUAL, SINGLE, summary
+from recordings import DUAL, PUBLISHED_DUAL, SINGLE, copy, kernel, summary, trace
 
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.comparisons import comparison
@@ -194,3 +194,14 @@ def test_a_summary_splits_along_sums():
         "local_copies": -7_000_000,
         "memsets": -2_000_000,
     }
+
+
+def test_the_share_of_what_did_not_change_has_no_sign():
+    place = {"device_id": 0}
+    slow, fast = (
+        trace(kernels=[kernel("k", 0, 50, **place)], memcpys=[copy("HtoD", 50, end, **place)])
+        for end in (90, 70)
+    )
+    rows = comparison({"slow": slow, "fast": fast}).split.to_pylist()
+
+    assert {str(row["share"]) for row in rows if row["part"] == "kernels_common"} == {"0.0"}

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
+from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError, one_of
 from gpuprof.render.charts import (
     batch,
     copy_sizes,
@@ -42,7 +42,7 @@ def chart_named(name: str) -> Chart:
     found = next((chart for chart in CHARTS if chart.name == name), None)
     if found is None:
         msg = f"there is no chart {name}"
-        raise UsageError(msg, f"Charts: {', '.join(chart.name for chart in CHARTS)}.")
+        raise UsageError(msg, one_of("Charts", name, [chart.name for chart in CHARTS]))
     return found
 
 
