@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from gpuprof.analyses import breakdown, tensor_transfers
 from gpuprof.analyses.activity_summary import TABLES
+from gpuprof.analyses.backward import backward_peer_share
 from gpuprof.analyses.totals import totals
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
@@ -49,6 +50,12 @@ VARIANTS: Final = Schema(
         "api_call_ns": Column(INT, "ns", "CUDA API calls on the host; not part of GPU time."),
         "peer_share": Column(
             FLOAT, "1", "peer_transfer_ns / gpu_activity_ns, or / the implied total."
+        ),
+        "backward_peer_share": Column(
+            FLOAT,
+            "1",
+            "Part of peer_transfer_ns that ranges naming gradients or the backward pass launched;"
+            " null where none did.",
         ),
         "transfer_share": Column(FLOAT, "1", "transfer_ns / gpu_activity_ns."),
         "transfer_to_kernel_ratio": Column(FLOAT, "1", "transfer_ns / kernel_ns."),
@@ -138,6 +145,8 @@ Metrics = dict[str, Any]
 def metrics(profile: Profile) -> Metrics:
     """One recording's figures by the names of `VARIANTS`; those that it cannot tell are absent."""
     found = _from_totals(profile) if any(profile.has(table) for table in TABLES) else {}
+    if found.get("peer_transfer_ns"):
+        found["backward_peer_share"] = backward_peer_share(profile)
     return found | _devices(profile) | _exposed(profile) | _epochs(profile) | _steps(profile)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from gpuprof.analyses.movement import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.comparisons.cases import (
     NOTHING,
     SAME,
@@ -31,6 +32,7 @@ WORDS: Final = {
     "idle": "idle time",
     **{f"UVM_{ends}": f"migrations {ends}" for ends in ("HtoD", "DtoH", "DtoD")},
 }
+_PEERS: Final = {"PtoP", PEER_STAGED, PEER_DEVICE_COPY}
 _PRACTICALLY_ALL: Final = 0.9
 _MOST: Final = 0.5
 _WORTH_NAMING: Final = 0.1
@@ -70,7 +72,16 @@ def _reasons(case: Case) -> str:
     before = sum(r["baseline_ns"] for r in case.parts if r["part_group"] == "kernels")
     chosen = sorted(amounts, key=lambda part: -abs(amounts[part]))[:_PARTS]
     said = [_moved(part, amounts[part]) for part in chosen if abs(amounts[part]) >= least]
-    return f": {listed([_kernels_of(kernels, before, least), *said])}"
+    grown = [part for part in chosen if amounts[part] >= least]
+    return f": {listed([_kernels_of(kernels, before, least), *said])}{_backward(case, grown)}"
+
+
+def _backward(case: Case, grown: Sequence[str]) -> str:
+    """How much of the copies between devices the backward pass makes, where that grew."""
+    share = case.found.get("backward_peer_share")
+    if share is None or not {*grown} & _PEERS:
+        return ""
+    return f" ({say_share(share)} of the time of copies between devices is of the backward pass)"
 
 
 def _kernels_of(difference: int, before: int, least: float) -> str:
