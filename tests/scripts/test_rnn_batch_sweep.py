@@ -14,9 +14,10 @@ class TestSweep:
 
     def test_it_tells_accuracy_time_memory_and_speed_up_of_each_cell(self, tmp_path):
         words = ("--models", "lstm", "--batch-sizes", "32", "--devices", "1,2", *SMALL)
-        done = run(SCRIPT, *words, "-o", tmp_path / "rnn")
+        done = run(SCRIPT, *words, "--format", "markdown", "-o", tmp_path / "rnn")
 
         assert done.returncode == 0, done.stderr[-2000:]
+        assert "| model | dropout | batch\\_size | devices | s per epoch |" in done.stdout
         with (tmp_path / "rnn" / "results.csv").open() as file:
             rows = list(csv.DictReader(file))
         one, two = rows
