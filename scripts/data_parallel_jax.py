@@ -78,10 +78,10 @@ class Work:
         self.devices = list(devices)[: len(self.sizes)]
         self.products = asked.products
         of_weights, of_batch = jax.random.split(jax.random.key(asked.seed))
-        with jax.default_device(devices[0]):
-            start = jax.random.normal(of_weights, (asked.width, asked.width))
-            self.weights = start / asked.width**0.5
-            self.batch = jax.random.normal(of_batch, (asked.batch_size, asked.width))
+        start = jax.random.normal(of_weights, (asked.width, asked.width)) / asked.width**0.5
+        self.weights = jax.device_put(start, devices[0])
+        samples = jax.random.normal(of_batch, (asked.batch_size, asked.width))
+        self.batch = jax.device_put(samples, devices[0])
         self.copies = self._sent()
 
     def one(self) -> jax.Array:
