@@ -103,6 +103,7 @@ def deepconn() -> Experiment:
         " tower's gradients under its own scope nearly all of that goes.",
         "20.455 s per epoch on one Tesla K80, 22.500 s with a tower on each of two, 23.021 s"
         " with layers alternating: slower for every copy added.",
+        ("deepconn/scaling.svg",),
     )  # fmt: skip
 
 
@@ -134,6 +135,7 @@ def data_parallel() -> Experiment:
         " per device crosses once a step.",
         "The same pattern on GPUs: in eager mode a second device waits for the first; inside"
         " tf.function both run.",
+        ("data-parallel/scaling.svg",),
     )  # fmt: skip
 
 
@@ -174,6 +176,7 @@ def towers() -> Experiment:
         " a collective operation, whose bytes no recording of TensorFlow tells: n/a.",
         "No figures were published for this one; keras.utils.multi_gpu_model, which trained so,"
         " was removed from TensorFlow in 2020.",
+        ("towers/scaling.svg",),
     )  # fmt: skip
 
 

@@ -34,8 +34,8 @@ def break_even_figure(found: Results) -> "Figure | None":
     axes = list(dict.fromkeys(row["axis"] for row in rows))
     panels: list[Draw] = [lambda one, axis=axis: _speed_ups(one, found, axis) for axis in axes]  # type: ignore[misc]
     first = next((row for row in rows if row["break_even"] is not None), rows[0])
-    runs = ", one run each" if found.plan.repeat == 1 else ""
-    return _figure(panels, f"{first['variant']} is {first['meaning']} ({first['axis']}{runs})")
+    finding = f"{first['variant']} is {first['meaning']} along {first['axis']}"
+    return _figure(panels, finding + _caution(found.plan))
 
 
 def scaling_figure(found: Results) -> "Figure | None":
@@ -48,9 +48,14 @@ def scaling_figure(found: Results) -> "Figure | None":
     best = min(ran, key=lambda row: float(row["seconds"]))
     what = "an epoch" if found.per_epoch else "the program"
     finding = f"Fastest is {best['cell']}: {format_seconds(best['seconds'])} for {what}"
+    finding += _caution(found.plan)
     if not panels:
         return _figure([lambda one: _bars(one, ran)], finding, 1.6 + _BAR_INCHES * len(ran))
     return _figure(panels, finding)
+
+
+def _caution(plan: Plan) -> str:
+    return " (one run each)" if plan.repeat == 1 else ""
 
 
 def _all_numeric(plan: Plan) -> list[str]:
@@ -137,6 +142,8 @@ def _dress(axes: "Axes", found: Results, axis: str, what: str) -> None:
 def _bars(axes: "Axes", rows: list[dict[str, Any]]) -> None:
     places = range(len(rows))
     axes.barh(places, [row["seconds"] for row in rows], color=canvas.LINES[0]["color"], height=0.6)
+    least, most = ([row[f"seconds_{end}"] for row in rows] for end in ("min", "max"))
+    axes.hlines(places, least, most, colors=canvas.DARK, linewidth=2)
     axes.set_yticks(places, [folded(clean(row["cell"]), _LABEL_WIDTH) for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel("seconds [s]")

@@ -52,7 +52,9 @@ def test_speed_up_is_drawn_with_its_break_even(swept):
     assert axes.texts[0].get_text() == "102"
     [ranges] = axes.collections
     assert [[float(y) for _, y in one] for one in ranges.get_segments()] == [[0.25, 1], [1, 4]]
-    assert figure.get_suptitle() == "devices=2 is faster from about 102 on (batch, one run each)"
+    assert figure.get_suptitle() == (
+        "devices=2 is faster from about 102 on along batch (one run each)"
+    )
     assert [text.get_text() for text in axes.get_xticklabels()] == ["64", "256"]
 
 
@@ -73,7 +75,7 @@ def test_seconds_are_drawn_with_their_range_and_the_ideal_of_more_devices(swept)
 
 
 def test_cells_without_an_axis_of_numbers_are_bars():
-    plan = Plan(("train.py", "{placement}"), {"placement": ("single", "dual")})
+    plan = Plan(("train.py", "{placement}"), {"placement": ("single", "dual")}, repeat=2)
     found = results(
         plan, [({"placement": "single"}, 2.0, None), ({"placement": "dual"}, 1.5, None)]
     )
@@ -84,6 +86,11 @@ def test_cells_without_an_axis_of_numbers_are_bars():
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "placement=single",
         "placement=dual",
+    ]
+    [ranges] = axes.collections
+    assert [[float(x) for x, _ in one] for one in ranges.get_segments()] == [
+        [1.75, 2.25],
+        [1.25, 1.75],
     ]
     assert figure.get_suptitle() == "Fastest is placement=dual: 1.500 s for an epoch"
     assert break_even_figure(found) is None
