@@ -120,10 +120,12 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
         gpuprof record --epochs 2:4 train.py
         gpuprof record -- python3 train.py
     """  # noqa: D301 - click reads the escape: keep these lines as they are
-    program = _program(words, as_module=as_module, as_executable=as_executable)
     if is_printed:
-        click.echo(printed_command(recorder, program, folder, window, RECORDERS))
+        first = () if as_executable else (sys.executable, *(["-m"] if as_module else []))
+        elsewhere = Program((*first, *words))
+        click.echo(printed_command(recorder, elsewhere, folder, window, RECORDERS))
         return 0
+    program = _program(words, as_module=as_module, as_executable=as_executable)
     options = Options(recorder, variant, folder, force, timeout_ns, window, monitor_ns or None)
     if repeat is None and not warmup:
         return _tell(record(program, options, _say))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commands import gpuprof
 
 from gpuprof.errors import MissingToolError, UsageError
 from gpuprof.launch import RECORDERS, choice, gpus, nsys
@@ -214,6 +215,21 @@ class TestPrintedCommand:
     def test_a_recorder_without_a_command_says_what_to_do_instead(self):
         with pytest.raises(UsageError, match="works inside the program and has no command"):
             self.printed("tensorflow", None, "train.py")
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        (["--", "./solve", "--steps", "9"], ["./solve", "--steps", "9"]),
+        (["-m", "package.train"], ["python3", "-m", "package.train"]),
+        (["there/train.py"], ["python3", "there/train.py"]),
+    ],
+)
+def test_what_is_to_run_elsewhere_need_not_be_here(words, program):
+    done = gpuprof("record", "--recorder", "nvprof", "--print-command", *words)
+
+    assert done.returncode == 0, done.stderr
+    assert shlex.split(done.stdout)[-len(program) :] == program
 
 
 @pytest.mark.profilers
