@@ -56,8 +56,9 @@ def _library() -> Path | None:
 
 def _finish(run: Run, _: Ended) -> Recorded:
     is_loaded = embedded.was_loaded(run.folder)
-    said = embedded.notes(run.folder, NAME)
     folders = sorted(p for p in run.folder.glob(f"{NAME}-*") if p.is_dir())
+    said = embedded.notes(run.folder, NAME)
+    said += embedded.silent(run.folder, [folder.name for folder in folders])
     rows = {folder.name: _to_parquet(folder) for folder in folders}
     full = tuple(name for name, counts in rows.items() if any(counts.get(t) for t in _GPU_TABLES))
     why = "; ".join([f"CUPTI recorded no GPU work: {why_no_gpu()}", *said])

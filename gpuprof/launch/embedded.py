@@ -6,6 +6,7 @@ records it from inside (`inject/`); the script is not touched.
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,7 @@ from typing import Any, Final
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Program, Recorded, Run
 from gpuprof.launch.gpus import described_gpus, why_no_gpu
+from gpuprof.launch.marks import marked
 from gpuprof.launch.window import in_seconds
 from gpuprof.manifest import RUN_DIR_VARIABLE
 
@@ -100,6 +102,17 @@ def notes(folder: Path, recorder: str) -> list[str]:
     return list(dict.fromkeys(said))
 
 
+def silent(folder: Path, files: Sequence[str]) -> list[str]:
+    """Whether processes that marked epochs left none of these files, in a sentence."""
+    left = {int(number) for name in files for number in re.findall(r"-(\d+)(?:\.|$)", name)}
+    numbers = [process["process_id"] for process in marked(folder).processes]
+    lacking = [number for number in numbers if number not in left]
+    if not left or not lacking:
+        return []
+    count = f"{len(lacking)} of {len(numbers)}"
+    return [f"{count} processes that marked epochs left no recording: forked or killed"]
+
+
 def told(path: Path) -> dict[str, Any]:
     """What a recorder inside the program said of its file; nothing where it broke off."""
     try:
@@ -122,7 +135,7 @@ def recorded(
         full: Those of them with work of a GPU.
     """
     is_loaded = was_loaded(run.folder)
-    said = notes(run.folder, recorder)
+    said = [*notes(run.folder, recorder), *silent(run.folder, files)]
     return Recorded(
         recordings=tuple(full),
         nothing_recorded=None if full else _why_nothing(title, is_loaded, files, said),

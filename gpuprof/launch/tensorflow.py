@@ -33,12 +33,14 @@ def _finish(run: Run, _: Ended) -> Recorded:
     documents = list(_condensed(run.folder))
     full = {name: document for name, document in documents if document["functions"]}
     warnings = [n for _, d in documents for n in d["notes"]]
+    warnings += embedded.notes(run.folder, NAME)
+    warnings += embedded.silent(run.folder, [name for name, _ in documents])
     found = next(iter(full.values()), {})
     devices = [{"name": name} for name in found.get("process", {}).get("devices", [])]
     return Recorded(
         recordings=tuple(full),
         nothing_recorded=None if full else _why_nothing(started, warnings, documents),
-        warnings=tuple(dict.fromkeys([*warnings, *embedded.notes(run.folder, NAME)])),
+        warnings=tuple(dict.fromkeys(warnings)),
         devices=tuple(devices),
     )
 

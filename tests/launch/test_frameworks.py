@@ -13,7 +13,7 @@ import pytest
 
 from gpuprof import read_profile
 from gpuprof.errors import EmptyRecordingError
-from gpuprof.launch import jax, torch
+from gpuprof.launch import embedded, jax, torch
 from gpuprof.launch.contract import Ended, Program, Run
 from gpuprof.launch.gpus import gpus
 
@@ -171,3 +171,25 @@ def test_a_program_that_did_not_load_the_recorder_is_told_from_an_idle_one(tmp_p
 
     assert idle.nothing_recorded.endswith("profiler recorded nothing")
     assert isolated.nothing_recorded.startswith("the recorder was not loaded: ")
+
+
+def test_processes_that_marked_epochs_and_left_nothing_are_told_of(tmp_path):
+    lines = [{"epoch": 0, "seconds": 1.0, "steps": 1, "process_id": n} for n in (7, 8, 9)]
+    (tmp_path / "marks.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    assert embedded.silent(tmp_path, ["torch-rank1-7.json.gz"]) == [
+        "2 of 3 processes that marked epochs left no recording: forked or killed"
+    ]
+    assert embedded.silent(tmp_path, ["cupti-7", "cupti-8", "cupti-9"]) == []
+    assert embedded.silent(tmp_path, []) == []
+
+
+def test_a_rank_that_left_no_trace_is_in_the_warnings(tmp_path):
+    mark = {"epoch": 0, "seconds": 1.0, "steps": 1, "process_id": 8}
+    run = run_with(tmp_path, **{
+        "torch-7.json.gz": "", "torch-7.info": '{"gpu_events": 12}',
+        "marks.jsonl": json.dumps(mark),
+    })  # fmt: skip
+
+    [warning] = torch.RECORDER.finish(run, Ended(0, 1.0, 0)).warnings
+    assert warning.startswith("1 of 1 processes that marked epochs left no recording")
