@@ -39,8 +39,8 @@ _CAUSES: Final = {
     ),
     "idle_launching_ns": _Cause(
         ", mostly while the host is in calls that do not wait",
-        "launch fewer and larger kernels, or graphs of them",
-        "launch_latency",
+        "see which calls take the longest pauses: launch more at once, allocate once",
+        "gaps",
     ),
     "idle_host_ns": _Cause(
         ", mostly while the host is in no CUDA call",

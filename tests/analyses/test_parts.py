@@ -132,7 +132,7 @@ LAUNCHING = (10, 90, {"name": "cudaLaunchKernel"})
     ("calls", "cause", "table"),
     [
         ([WAITING], ", mostly while the host waits in a synchronising call", "synchronising_calls"),
-        ([LAUNCHING], ", mostly while the host is in calls that do not wait", "launch_latency"),
+        ([LAUNCHING], ", mostly while the host is in calls that do not wait", "gaps"),
         ([], ", mostly while the host is in no CUDA call", "gaps"),
         ([(10, 40, WAITING[2]), (40, 70, LAUNCHING[2])], "", "gaps"),
         ([WAITING, (0, 1, {"process_id": 200, "correlation_id": 2})], "", "gaps"),

@@ -76,6 +76,16 @@ def test_nested_ranges_share_work_and_only_the_innermost_owns_it():
     }
 
 
+def test_the_shorter_of_two_that_start_at_once_is_inside_and_the_next_one_is_not():
+    profile = draw(
+        nvtx_ranges=[(0, 5, {"text": "a"}), (0, 10, {"text": "b"}), (10, 20, {"text": "c"})],
+        api_calls=[call(2, 1), call(7, 2), call(10, 3)],
+        kernels=[work(20, 23, 1), work(30, 35, 2), work(40, 47, 3)],
+    )
+
+    assert by_text(profile, "self_kernel_ns") == {"a": (3,), "b": (5,), "c": (7,)}
+
+
 def test_ranges_and_ids_of_another_thread_or_process_hold_nothing():
     other = {"process_id": 200, "thread_id": 9}
     profile = draw(
@@ -176,7 +186,7 @@ def test_work_of_a_window_keeps_the_call_that_came_before_it():
 
 
 @st.composite
-def nested(draw_value, low=0, high=40, depth=0):
+def nested(draw_value, low=0, high=12, depth=0):
     """Ranges as a program opens and closes them, of one thread."""
     found = []
     while low < high and draw_value(st.booleans()):
@@ -195,7 +205,7 @@ THREADS = st.sampled_from([(100, 1), (100, 2), (200, 1)])
 @settings(max_examples=60)
 @given(
     st.dictionaries(THREADS, nested(), max_size=3),
-    st.lists(st.tuples(st.integers(0, 45), THREADS, st.integers(0, 9)), max_size=8),
+    st.lists(st.tuples(st.integers(0, 13), THREADS, st.integers(1, 9)), max_size=8),
 )
 def test_any_launch_is_found_in_the_ranges_open_at_it(opened, launched):
     held = [
