@@ -237,3 +237,16 @@ def test_a_file_of_our_own_is_written_and_read_without_pandas(tmp_path):
 
     assert not _loads_pandas("convert", trace, "-o", tmp_path / "own.gpuprof")
     assert not _loads_pandas("report", tmp_path / "own.gpuprof")
+
+
+@pytest.mark.parametrize("path", _params(_smallest_of_each_reader()))
+def test_what_the_user_gave_is_left_as_it_was(path, tmp_path):
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_bytes())
+    before = copy.stat()
+
+    gpuprof.report(gpuprof.read_profile(copy))
+
+    assert list(tmp_path.iterdir()) == [copy]
+    assert copy.read_bytes() == path.read_bytes()
+    assert copy.stat().st_mtime_ns == before.st_mtime_ns
