@@ -80,7 +80,7 @@ class Part:
     device_id: int | None = None
 
 
-_BATCH_ROWS = 1_000_000
+_BATCH_ROWS = 128 * 1024
 # DuckDB draws it among the results on stdout when a query takes long, terminal or not.
 _NO_BAR = "SET enable_progress_bar = false"
 # What DuckDB says where Ctrl-C ended a query, or what hands over its rows.

@@ -13,16 +13,19 @@ taken for different ones and counted on in the order of ranks, which ``devices.r
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from gpuprof import schema
 from gpuprof.errors import InputError
-from gpuprof.profile import Profile
+from gpuprof.profile import Origin, Profile, View
 from gpuprof.readers.narrow import narrow_column
+
+if TYPE_CHECKING:
+    import duckdb
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
@@ -30,6 +33,7 @@ _NUMBER: Final = re.compile(r"\d+")
 # A larger number in a file's name is a time or a process.
 _LARGEST_RANK: Final = 1_000_000
 _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
+_NAMED_ANEW: Final = (_DEVICES, _LINKS)
 # A process of a file whose number another one has as well: the file's place, then its number.
 _PROCESS_BITS: Final = 32
 _SHARED: Final = (
@@ -42,13 +46,19 @@ _Numbers = Mapping[int | None, int]
 
 @dataclass(frozen=True)
 class _Part:
-    """One file's tables, in memory, with what is needed to tell it from the others."""
+    """One file's tables, in memory, with what is needed to tell it from the others.
+
+    Args:
+        new: Column to what its numbers are called among all files; where it is asked for, as
+            the tables themselves are never copied.
+    """
 
     name: str
     rank: int | None
     origin_ns: int | None
     end_ns: int
     tables: Mapping[str, pa.Table]
+    new: Mapping[str, _Numbers] = field(default_factory=dict)
 
     def numbers(self, *columns: str) -> set[int]:
         """The numbers that its activities have in these columns."""
@@ -133,9 +143,18 @@ def _table(profile: Profile, name: str) -> pa.Table:
     source, spec = profile.sources[name], schema.BY_NAME[name]
     if "start_ns" not in spec.columns:
         return profile.table(name)
-    table = source if isinstance(source, pa.Table) else profile.table(name)
-    held = [field for field in spec.arrow if field.name in table.column_names]
-    return pa.table({f.name: narrow_column(table[f.name], f.type) for f in held})
+    if isinstance(source, pa.Table):
+        return source
+    rows = profile.batches(f'SELECT {", ".join(spec.columns)} FROM "{name}"')
+    narrow = [_narrow(pa.Table.from_batches([batch]), spec) for batch in rows]
+    # Numbers of one column are of 8 bits in one piece and of 32 in another.
+    return pa.concat_tables(narrow, promote_options="permissive") if narrow else spec.empty()
+
+
+def _narrow(table: pa.Table, spec: schema.Schema) -> pa.Table:
+    # Else what each piece took for a while adds up.
+    pa.default_memory_pool().release_unused()
+    return spec.narrow(pa.table({f.name: narrow_column(table[f.name], f.type) for f in spec.arrow}))
 
 
 def _refuse_twins(parts: Sequence[_Part]) -> None:
@@ -168,12 +187,13 @@ def _renumbered(
     pids = [part.numbers("process_id") for part in parts]
     if not all(pids) or _coincide(pids, processes):
         names = [_process_map(ids, place) for ids, place in zip(pids, processes, strict=True)]
-        parts = [_mapped(p, ("process_id",), m) for p, m in zip(parts, names, strict=True)]
+        parts = [_called(p, ("process_id",), m) for p, m in zip(parts, names, strict=True)]
     used = [part.numbers(*_DEVICE_COLUMNS) for part in parts]
     is_shared = _coincide(used, processes)
     own: list[_Numbers] = [{number: number for number in found} for found in used]
     maps = _device_maps(used, processes) if is_shared else own
-    parts = [_mapped(p, _DEVICE_COLUMNS, m) for p, m in zip(parts, maps, strict=True)]
+    if is_shared:
+        parts = [_called(p, _DEVICE_COLUMNS, m) for p, m in zip(parts, maps, strict=True)]
     parts = [_with_devices(part, found) for part, found in zip(parts, maps, strict=True)]
     # Where a number means the same device to all, a link may join those of two processes.
     everyone: _Numbers = {number: number for found in used for number in found}
@@ -208,30 +228,8 @@ def _device_maps(used: Sequence[set[int]], processes: Sequence[int]) -> list[_Nu
     return [maps[process] for process in processes]
 
 
-def _mapped(part: _Part, columns: Sequence[str], numbers: _Numbers) -> _Part:
-    tables = dict(part.tables)
-    for name, table in part.tables.items():
-        for column in columns:
-            if column in schema.BY_NAME[name].columns and name not in (_DEVICES, _LINKS):
-                tables[name] = _with(tables[name], column, _looked_up(_of(table, column), numbers))
-    return replace(part, tables=tables)
-
-
-def _of(table: pa.Table, column: str) -> pa.ChunkedArray:
-    """A column of integers; all null where the table does not hold it."""
-    if column not in table.column_names:
-        return pa.chunked_array([pa.nulls(table.num_rows, pa.int64())])
-    return table[column].cast(pa.int64())
-
-
-def _looked_up(column: pa.ChunkedArray, numbers: _Numbers) -> pa.ChunkedArray:
-    import pyarrow.compute as pc  # noqa: PLC0415 - as above
-
-    known = [number for number in numbers if number is not None]
-    places = pc.index_in(column, pa.array(known, pa.int64()))
-    found = pc.take(pa.array([numbers[number] for number in known], pa.int64()), places)
-    found = pc.fill_null(found, numbers[None]) if None in numbers else found
-    return narrow_column(found, pa.int64())
+def _called(part: _Part, columns: Sequence[str], numbers: _Numbers) -> _Part:
+    return replace(part, new={**part.new, **dict.fromkeys(columns, numbers)})
 
 
 def _with_devices(part: _Part, numbers: _Numbers) -> _Part:
@@ -269,38 +267,66 @@ def _together(
     if earliest is None:
         notes += ("The files have no common clock: each begins at 0.",)
     first_runs = [0, *accumulate(part.tables[_RUNS].num_rows for part in parts)]
-    tables: dict[str, list[pa.Table]] = {}
+    told = tuple(dict.fromkeys(text for p in profiles for text in p.origin.warnings))
+    origin = replace(profiles[0].origin, epoch_ns=earliest, warnings=(*notes, *told))
+    rows: dict[str, dict[str, tuple[pa.Table, str]]] = {}
     for part, first_run in zip(parts, first_runs, strict=False):
         shift_ns = 0 if earliest is None or part.origin_ns is None else part.origin_ns - earliest
+        offsets = {"start_ns": shift_ns, "end_ns": shift_ns, "run_id": first_run}
         for name, table in part.tables.items():
-            moved = _moved(table, {"start_ns": shift_ns, "end_ns": shift_ns, "run_id": first_run})
-            tables.setdefault(name, []).append(moved)
-    told = tuple(dict.fromkeys(text for p in profiles for text in p.origin.warnings))
-    first = profiles[0].origin
-    origin = replace(first, epoch_ns=earliest, warnings=(*notes, *told))
-    return Profile(origin, {name: _sorted(name, found) for name, found in tables.items()})
+            seen = f"file {len(rows.setdefault(name, {}))} of {name}"
+            rows[name][seen] = table, f'SELECT {_columns(part, name, offsets)} FROM "{seen}"'
+    return _over(origin, rows)
 
 
-def _moved(table: pa.Table, offsets: Mapping[str, int]) -> pa.Table:
-    import pyarrow.compute as pc  # noqa: PLC0415 - as above
+def _columns(part: _Part, name: str, offsets: Mapping[str, int]) -> str:
+    """SQL: the columns of a table, with numbers and times as they are among all files."""
+    table = part.tables[name]
+    held = {column: f'"{column}"' for column in table.column_names}
+    columns = []
+    for column in schema.BY_NAME[name].columns:
+        value = held.get(column, "NULL")
+        if column in part.new:
+            value = _renamed(value, part.new[column])
+        if column in offsets and column in held:
+            value = f"coalesce({value}, 0)" if column == "run_id" else value
+            value = f"CAST({value} AS BIGINT) + {offsets[column]}"
+        columns.append(f"{value} AS {column}")
+    return ", ".join(columns)
 
-    for name, offset in offsets.items():
-        if name in table.column_names:
-            column = _of(table, name)
-            known = pc.fill_null(column, 0) if name == "run_id" else column
-            table = _with(table, name, pc.add(known, pa.scalar(offset, pa.int64())))
-    return table
+
+def _renamed(value: str, numbers: _Numbers) -> str:
+    cases = " ".join(f"WHEN {old} THEN {new}" for old, new in numbers.items() if old is not None)
+    other = numbers.get(None, "NULL")
+    return f"CASE {value} {cases} ELSE {other} END" if cases else f"{other}"
 
 
-def _sorted(name: str, tables: Sequence[pa.Table]) -> pa.Table:
-    # Numbers of one column are of 8 bits in one file and of 32 in another.
-    table = pa.concat_tables(tables, promote_options="permissive")
-    if name in (_DEVICES, _LINKS):
-        # Two stretches of one process list the same devices.
-        return table.group_by(table.column_names, use_threads=False).aggregate([])
-    if "start_ns" not in table.column_names:
-        return table
-    return schema.BY_NAME[name].narrow(table.unify_dictionaries().sort_by("start_ns"))
+def _over(origin: Origin, rows: Mapping[str, Mapping[str, tuple[pa.Table, str]]]) -> Profile:
+    """A recording over the tables of all files, of which a query reads the columns it names."""
+    sources: dict[str, pa.Table | View] = {}
+    for name, files in rows.items():
+        selects = [sql for table, sql in files.values() if table.num_rows]
+        if name in _NAMED_ANEW:
+            sources[name] = _different(table for table, _ in files.values())
+        elif selects:
+            sources[name] = View(" UNION ALL ".join(selects))
+        else:
+            sources[name] = schema.BY_NAME[name].empty()
+
+    def prepare(connection: "duckdb.DuckDBPyConnection") -> None:
+        for name in (name for name in rows if isinstance(sources[name], View)):
+            for seen, (table, _) in rows[name].items():
+                if table.num_rows:
+                    connection.register(seen, table)
+
+    stored = sum(table.num_rows for files in rows.values() for table, _ in files.values())
+    return Profile(origin, sources, prepare, stored=stored)
+
+
+def _different(tables: Iterable[pa.Table]) -> pa.Table:
+    """The rows of small tables: two stretches of one process list the same devices."""
+    table = pa.concat_tables(tables)
+    return table.group_by(table.column_names, use_threads=False).aggregate([])
 
 
 def _with(table: pa.Table, name: str, values: pa.ChunkedArray | pa.Array) -> pa.Table:

@@ -187,6 +187,28 @@ def test_an_export_is_summed_up_in_twice_its_size(tmp_path):
     assert _peak_bytes(large, SUM) - _peak_bytes(small, SUM) <= 2 * large.stat().st_size
 
 
+def _write_kineto(path, size):
+    path.write_bytes(_kineto(size))
+
+
+@pytest.mark.parametrize(
+    ("write_file", "suffix"),
+    [
+        pytest.param(_write_kineto, ".json", id="kineto"),
+        pytest.param(_nsys_sqlite, ".sqlite", id="nsys-sqlite"),
+    ],
+)
+def test_several_files_are_summed_up_in_twice_the_size_of_all(tmp_path, write_file, suffix):
+    small, large = tmp_path / "small", tmp_path / "large"
+    for folder, size in ((small, 120), (large, 2 * SIZE)):
+        folder.mkdir()
+        for rank in range(2):
+            write_file(folder / f"rank{rank}{suffix}", size)
+    whole = sum(file.stat().st_size for file in large.iterdir())
+
+    assert _peak_bytes(large, SUM) - _peak_bytes(small, SUM) <= 2 * whole
+
+
 def _gpuprof(path, rows, spread):
     """Kernels whose times and grids take one of so many values each, 1 being the same in all."""
     numbers = np.random.default_rng(0)
