@@ -31,7 +31,8 @@ from benchmark_targets import (
 )
 
 HERE = Path(__file__).resolve().parent
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(HERE.parent)}
+# Compiled once, as an installed package is, also where modules are not kept compiled otherwise.
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(HERE.parent), "PYTHONDONTWRITEBYTECODE": ""}
 
 
 @dataclass(frozen=True)
