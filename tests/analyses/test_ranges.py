@@ -78,12 +78,15 @@ def test_nested_ranges_share_work_and_only_the_innermost_owns_it():
 
 def test_the_shorter_of_two_that_start_at_once_is_inside_and_the_next_one_is_not():
     profile = draw(
-        nvtx_ranges=[(0, 5, {"text": "a"}), (0, 10, {"text": "b"}), (10, 20, {"text": "c"})],
-        api_calls=[call(2, 1), call(7, 2), call(10, 3)],
+        nvtx_ranges=[
+            (start, end, {"text": text})
+            for start, end, text in ((0, 5, "a"), (0, 10, "b"), (10, 20, "c"), (6, 6, "mark"))
+        ],
+        api_calls=[call(10, 3), call(2, 1), call(7, 2)],
         kernels=[work(20, 23, 1), work(30, 35, 2), work(40, 47, 3)],
     )
 
-    assert by_text(profile, "self_kernel_ns") == {"a": (3,), "b": (5,), "c": (7,)}
+    assert by_text(profile, "self_kernel_ns") == {"a": (3,), "b": (5,), "c": (7,), "mark": (0,)}
 
 
 def test_ranges_and_ids_of_another_thread_or_process_hold_nothing():
@@ -154,6 +157,17 @@ def test_peer_copy_costs_the_end_that_waits_longer():
     assert by_text(
         profile, "transfer_ns", "transfer_bytes", "peer_transfer_ns", "exposed_transfer_ns"
     ) == {"step": (7, 5, 7, 5)}
+
+
+def test_a_copy_of_no_known_device_is_hidden_by_kernels_of_none():
+    profile = draw(
+        nvtx_ranges=[(0, 9, {"text": "step"})],
+        api_calls=[call(1, 1), call(2, 2)],
+        kernels=[work(10, 20, 1, device_id=None), work(20, 30, 1)],
+        memcpys=[work(12, 25, 2, device_id=None)],
+    )
+
+    assert by_text(profile, "transfer_ns", "exposed_transfer_ns") == {"step": (13, 5)}
 
 
 def test_staged_halves_are_one_call_with_its_bytes_once():

@@ -67,6 +67,8 @@ def test_a_copy_that_every_step_makes_is_named_with_its_place_and_cost():
 
 def test_one_step_without_it_is_enough_to_leave_a_copy_out():
     assert rows(launched(4, [(n, 10, {}, None) for n in (0, 1, 3)]), "steps") == []
+    twice = [(n, at, {}, None) for n, at in ((0, 10), (0, 20), (1, 10), (3, 10))]
+    assert rows(launched(4, twice), "steps") == []
 
 
 @pytest.mark.parametrize(
@@ -96,6 +98,10 @@ def test_ranges_that_number_the_step_are_one_place():
 
 def test_results_that_go_to_the_host_differ_from_step_to_step():
     assert rows(launched(4, [(None, 10, {"memcpy_kind": "DtoH"}, None)]), "steps") == []
+
+
+def test_what_the_driver_migrates_by_itself_is_no_copy_of_the_program():
+    assert rows(launched(4, [(None, 10, {"memcpy_kind": "UVM_HtoD"}, None)]), "steps") == []
 
 
 def test_a_peer_copy_names_the_kernels_at_both_ends():
