@@ -182,7 +182,8 @@ def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
     lacking = [table for table in dict.fromkeys(tables) if not profile.has(table)]
     if not names:
         return []
-    said = f"n/a: {', '.join(names)}: they need {' and '.join(lacking)}. {cannot(profile)}"
+    needs = "they need" if len(names) > 1 else "it needs"
+    said = f"n/a: {', '.join(names)}: {needs} {' and '.join(lacking)}. {cannot(profile)}"
     return [said.rstrip()]
 
 

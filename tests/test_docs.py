@@ -130,6 +130,7 @@ def test_help_names_every_command():
     done = gpuprof("--help")
 
     assert all(f"\n  {name} " in done.stdout for name in COMMANDS)
+    assert "..." not in done.stdout.partition("Commands:")[2]  # no sentence is cut
 
 
 def test_help_imports_nothing_heavy():

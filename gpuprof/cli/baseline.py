@@ -29,7 +29,9 @@ def command() -> None:
 def save(
     *, name: str, runs: tuple[str, ...], is_user: bool, force: bool, reader: str | None
 ) -> None:
-    """Keep RUNS under NAME; several of them are repeats, which tell how much is chance.
+    """Keep RUNS under NAME.
+
+    Several of them are repeats, which tell how much is chance.
 
     \b
     Example:

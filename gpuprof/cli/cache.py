@@ -22,7 +22,7 @@ import click
     help="How the result is written; json is in bytes.",
 )
 def command(*, action: str, days: float, form: str) -> None:
-    """List or clear the exports of .nsys-rep files and the pages that gpuprof keeps.
+    """List or clear the exports and pages that gpuprof keeps.
 
     nsys exports a report once; its tables, and what `gpuprof view` shows, are kept in the user's
     cache folder, or in the folder that the environment variable GPUPROF_CACHE names, as long as

@@ -101,10 +101,11 @@ def command(  # noqa: PLR0913 - one parameter per option
     data_format: str | None,
     page: str | None,
 ) -> None:
-    """Compare recordings of one program in several variants, such as device placements.
+    """Compare recordings of one program in several variants.
 
-    Says how much the variants differ, how much of that is transfers, and of which kind. FILES
-    may come from different tools and numbers of devices; the first one is the baseline.
+    Says how much the variants, such as placements on devices, differ, how much of that is
+    transfers, and of which kind. FILES may come from different tools and numbers of devices; the
+    first one is the baseline.
 
     \b
     Example:

@@ -16,12 +16,12 @@ from gpuprof.cli.progress import watched
 @recording_output_options
 @reader_option
 def command(*, files: tuple[str, ...], output: str, force: bool, reader: str | None) -> None:
-    """Write a recording as gpuprof's own file: small enough to mail, quick to read again.
+    """Write a recording as gpuprof's own file.
 
-    FILE is a recording in any format that `gpuprof formats` lists, a folder, or - for standard
-    input; several files are read as one recording, each of them a process. The result holds
-    all tables that gpuprof reads from it, as Parquet, and where they came from; no environment
-    variables and no names of hosts. Every command reads it.
+    Small enough to mail, quick to read again. FILE is a recording in any format that `gpuprof
+    formats` lists, a folder, or - for standard input; several files are read as one recording,
+    each of them a process. The result holds all tables that gpuprof reads from it, as Parquet, and
+    where they came from; no environment variables and no names of hosts. Every command reads it.
 
     \b
     Example:

@@ -26,11 +26,11 @@ def command(
     force: bool,
     reader: str | None,
 ) -> None:
-    """Write a recording in the format of another tool, to look at single events there.
+    """Write a recording in the format of another tool.
 
-    For Perfetto: a lane per device and stream, copies joined from source to destination, and
-    the bytes in flight at each end. It needs the package perfetto. Export a part of a recording
-    by way of `gpuprof slice`.
+    To look at single events there. For Perfetto: a lane per device and stream, copies joined from
+    source to destination, and the bytes in flight at each end. It needs the package perfetto.
+    Export a part of a recording by way of `gpuprof slice`.
 
     \b
     Example:

@@ -7,7 +7,7 @@ import click
 @click.option("--markdown", "is_markdown", is_flag=True, help="As a table, as in the README.")
 @click.option("--schema", "is_schema", is_flag=True, help="The columns of every table instead.")
 def command(*, is_markdown: bool, is_schema: bool) -> None:
-    """List the input formats: their names, versions, and what each cannot tell.
+    """List the input formats, and what each of them cannot tell.
 
     \b
     Example:

@@ -39,11 +39,11 @@ _TITLES = (
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after N samples.")
 @click.option("--json", "is_json", is_flag=True, help="For programs: a line for each device.")
 def command(*, interval_ns: int, count: int | None, is_json: bool) -> None:
-    """Show what GPUs and host are doing: busy time, memory, power, clocks, PCIe traffic.
+    """Show what GPUs and host are doing.
 
-    GPUs through NVML (nvidia-ml-py), the host through psutil: pip install
-    'gpuprof-toolkit[monitor]'. It ends on Ctrl-C. `record` takes the same samples into its
-    run.
+    Busy time, memory, power, clocks and PCIe traffic: GPUs through NVML (nvidia-ml-py), the host
+    through psutil; the extra `monitor` brings both. It ends on Ctrl-C. `record` takes the same
+    samples into its run.
 
     \b
     Example:

@@ -44,10 +44,11 @@ def pack(*, run: Path, output: str | None, force: bool, with_original: bool) -> 
 @click.argument("file", type=click.Path(path_type=Path))
 @folder_option("The folder to make; by default the file's name without its suffix.")
 def unpack(*, file: Path, folder: Path | None) -> None:
-    """Make a folder of a packed run again, once everything in it is checked.
+    """Make a folder of a packed run again.
 
-    Sizes and hashes must be as packed; a file that would leave the folder, a link, or an archive
-    that would unpack to more than its own size is refused, and nothing is left of it.
+    Everything in it is checked: sizes and hashes must be as packed; a file that would leave the
+    folder, a link, or an archive that would unpack to more than its own size is refused, and
+    nothing is left of it.
 
     \b
     Example:

@@ -35,7 +35,7 @@ def command(
     is_list: bool,
     **choices: Any,  # noqa: ANN401 - those of the options above
 ) -> None:
-    """Draw a chart: a timeline, who copies to whom, variants side by side, and more.
+    """Draw a chart: timelines, who copies to whom, variants, and more.
 
     CHART is one that --list names. A chart of a recording takes one (several FILEs are its
     processes), one of a comparison takes the recordings, the baseline first, and one of a

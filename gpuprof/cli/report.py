@@ -59,12 +59,13 @@ def command(  # noqa: PLR0913 - one parameter per option
     page: str | None,
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> None:
-    """Show where the time of one recording went: kernels, transfers by kind, memsets.
+    """Show where the time of one recording went.
 
-    FILE is a recording of nvprof, Nsight Systems or another tool that `gpuprof formats` lists,
-    or a folder that `gpuprof record` made; several files are read as one recording, each of
-    them a process (to set recordings side by side, see `gpuprof compare`). What the
-    recording cannot tell is n/a, with the reason.
+    Kernels, transfers by kind, memsets, and what a device waits for. FILE is a recording of
+    nvprof, Nsight Systems or another tool that `gpuprof formats` lists, or a folder that `gpuprof
+    record` made; several files are read as one recording, each of them a process (to set
+    recordings side by side, see `gpuprof compare`). What the recording cannot tell is n/a, with
+    the reason.
 
     \b
     Example:

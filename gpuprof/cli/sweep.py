@@ -58,11 +58,12 @@ def command(  # noqa: PLR0913 - one per option
     words: tuple[str, ...],
     **numbers: int | None,
 ) -> None:
-    """Run a program over a grid of options, each cell under `gpuprof record`.
+    """Run a program over a grid of options.
 
-    One run at a time, in a shuffled order. The same command again goes on where it was
-    stopped, and repeats nothing that has ended. A cell that fails becomes a row with its
-    reason. The sweep's folder gets the recordings, results as CSV and Parquet, and charts.
+    Each cell under `gpuprof record`, one run at a time, in a shuffled order. The same command
+    again goes on where it was stopped, and repeats nothing that has ended. A cell that fails
+    becomes a row with its reason. The sweep's folder gets the recordings, results as CSV and
+    Parquet, and charts.
 
     \b
     Example:

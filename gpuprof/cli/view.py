@@ -18,10 +18,11 @@ def command(
     reader: str | None,
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> None:
-    """Show a recording as a page: charts to zoom, tables to sort and search.
+    """Show a recording as a page in the browser.
 
-    The page is one file in the cache (see `gpuprof cache`), and needs no network. Where no
-    browser can be opened, its path is printed. Keep one with `gpuprof report --html`.
+    With charts to zoom, tables to sort and search. The page is one file in the cache (see `gpuprof
+    cache`), and needs no network. Where no browser can be opened, its path is printed. Keep one
+    with `gpuprof report --html`.
 
     \b
     Example:
