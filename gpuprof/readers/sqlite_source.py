@@ -109,6 +109,8 @@ class SqliteFile:
 
     def failure(self, error: Exception) -> GpuprofError | None:
         """What a failed query says about the file; None where the file is not at fault."""
+        if isinstance(error, UnicodeDecodeError):  # DuckDB quotes what it found in the file.
+            return self._damage()
         text = str(error).lower()
         if "locked" in text:
             return _locked(self.path)
