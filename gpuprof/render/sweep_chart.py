@@ -5,9 +5,9 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.render.cells import clean, folded
-from gpuprof.render.charts import canvas
+from gpuprof.render.charts import canvas, curves
 from gpuprof.schema import TEXT
-from gpuprof.sweeps.break_even import break_evens, crossing, lines, said
+from gpuprof.sweeps.break_even import break_evens, crossing, lines
 from gpuprof.sweeps.plan import Number, Plan
 from gpuprof.sweeps.results import Results, axis_column
 from gpuprof.units import format_seconds
@@ -16,14 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Axes whose greatest value is this many times the least are logarithmic.
-_WIDE: Final = 4
 _HEIGHT: Final = 4.6
 _BAR_INCHES: Final = 0.4
-_LABEL_WIDTH: Final = 36
 
 Draw = Callable[["Axes"], None]
-Points = Sequence[tuple[Number, float]]
 
 
 def break_even_figure(found: Results) -> "Figure | None":
@@ -82,26 +78,18 @@ def _figure(panels: Sequence[Draw], finding: str, height: float = _HEIGHT) -> "F
 def _speed_ups(axes: "Axes", found: Results, axis: str) -> None:
     shown = lines(found, axis, "speed_up")
     for (name, points), look in zip(shown.items(), cycle(canvas.LINES), strict=False):
-        _line(axes, name, points, look)
+        curves.curve(axes, name, points, look)
         _ranges(axes, found, (axis, "speed_up", name), look)
-        place = crossing(points)
-        if place is not None:
-            _mark(axes, place, look["color"])
+        curves.mark_break_even(axes, crossing(points), look["color"])
     baseline = ", ".join(f"{name}={value}" for name, value in found.plan.baseline.items())
-    axes.axhline(1, color=canvas.DARK, linestyle="--", linewidth=1, label=f"as fast as {baseline}")
-    _dress(axes, found, axis, "speed-up")
-
-
-def _mark(axes: "Axes", place: float, colour: str) -> None:
-    """A star where two variants are equally fast."""
-    axes.plot([place], [1], marker="*", markersize=14, color=colour, markeredgecolor=canvas.DARK)
-    axes.annotate(said(place), (place, 1), xytext=(6, -14), textcoords="offset points")
+    curves.mark_as_fast(axes, baseline)
+    curves.over_measured(axes, _values(found, axis), (axis, "speed-up"))
 
 
 def _seconds(axes: "Axes", found: Results, axis: str) -> None:
     shown = lines(found, axis, "seconds")
     for (name, points), look in zip(shown.items(), cycle(canvas.LINES), strict=False):
-        _line(axes, name, points, look)
+        curves.curve(axes, name, points, look)
         _ranges(axes, found, (axis, "seconds", name), look)
         if axis in found.plan.baseline:
             values = [value for value, _ in points]
@@ -110,7 +98,7 @@ def _seconds(axes: "Axes", found: Results, axis: str) -> None:
             axes.plot(values, ideal, color=look["color"], linestyle=":", linewidth=1)
     if axis in found.plan.baseline:
         axes.plot([], [], color=canvas.DARK, linestyle=":", label="ideal")
-    _dress(axes, found, axis, "seconds [s]")
+    curves.over_measured(axes, _values(found, axis), (axis, "seconds [s]"))
     axes.set_ylim(bottom=0)
 
 
@@ -125,18 +113,8 @@ def _ranges(
     axes.vlines(values, low, high, colors=look["color"], linewidth=2, alpha=0.5)
 
 
-def _line(axes: "Axes", name: str, points: Points, look: dict[str, Any]) -> None:
-    label = folded(clean(name), _LABEL_WIDTH) or "measured"
-    axes.plot(*zip(*points, strict=True), label=label, **look)
-
-
-def _dress(axes: "Axes", found: Results, axis: str, what: str) -> None:
-    values = sorted({row[axis] for row in found.cells.select([axis]).to_pylist()})
-    if values[0] > 0 and values[-1] >= _WIDE * values[0]:
-        axes.set_xscale("log", base=2)
-    axes.set_xticks(values, [f"{value:g}" for value in values])
-    axes.minorticks_off()
-    axes.set(xlabel=axis, ylabel=what)
+def _values(found: Results, axis: str) -> list[Number]:
+    return sorted({row[axis] for row in found.cells.select([axis]).to_pylist()})
 
 
 def _bars(axes: "Axes", rows: list[dict[str, Any]]) -> None:
@@ -144,6 +122,6 @@ def _bars(axes: "Axes", rows: list[dict[str, Any]]) -> None:
     axes.barh(places, [row["seconds"] for row in rows], color=canvas.LINES[0]["color"], height=0.6)
     least, most = ([row[f"seconds_{end}"] for row in rows] for end in ("min", "max"))
     axes.hlines(places, least, most, colors=canvas.DARK, linewidth=2)
-    axes.set_yticks(places, [folded(clean(row["cell"]), _LABEL_WIDTH) for row in rows])
+    axes.set_yticks(places, [folded(clean(row["cell"]), canvas.LABEL_WIDTH) for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel("seconds [s]")

@@ -3,17 +3,14 @@
 from itertools import cycle, groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprof.render.cells import clean
-from gpuprof.render.charts import canvas
+from gpuprof.render.charts import canvas, curves
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import SWEEP
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _HEIGHT: Final = 4.6
-_WIDE: Final = 4
 
 Row = dict[str, Any]
 
@@ -46,30 +43,17 @@ def draw(shown: Picture) -> "Figure":
     figure = canvas.new_figure(_HEIGHT)
     axes = figure.subplots()
     looks = cycle(canvas.LINES)
-    for label, mine in groupby(rows, key=lambda row: row["label"]):
-        points, look = list(mine), next(looks)
-        sizes, speeds = ([row[n] for row in points] for n in ("batch_size", "speed_up"))
-        axes.plot(sizes, speeds, label=clean(label or "measured"), **look)
-        _mark(axes, points[0]["break_even_batch_size"], look["color"])
-    axes.axhline(1, color=canvas.DARK, linestyle="--", linewidth=1, label="as fast")
+    for label, found in groupby(rows, key=lambda row: row["label"]):
+        mine, look = list(found), next(looks)
+        points = [(row["batch_size"], row["speed_up"]) for row in mine]
+        curves.curve(axes, label, points, look)
+        curves.mark_break_even(axes, mine[0]["break_even_batch_size"], look["color"])
+    curves.mark_as_fast(axes, None)
     sizes = sorted({row["batch_size"] for row in rows})
-    if sizes[-1] >= _WIDE * sizes[0]:
-        axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-    axes.minorticks_off()
-    axes.set(xlabel="batch size [examples]", ylabel="speed-up")
+    curves.over_measured(axes, sizes, ("batch size [examples]", "speed-up"))
     canvas.state(figure, shown.finding)
     canvas.explain(figure, [axes])
     return figure
-
-
-def _mark(axes: "Axes", place: float | None, colour: str) -> None:
-    if place is None:
-        return
-    axes.plot([place], [1], marker="*", markersize=14, color=colour, markeredgecolor=canvas.DARK)
-    axes.annotate(
-        f"{place:,.0f}", (place, 1), xytext=(6, -14), textcoords="offset points", color=canvas.DARK
-    )
 
 
 CHART: Final = Chart(

@@ -3,7 +3,7 @@
 from itertools import cycle, groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprof.render.charts import canvas
+from gpuprof.render.charts import canvas, curves
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import SWEEP
 from gpuprof.units import say_share
@@ -42,12 +42,10 @@ def draw(shown: Picture) -> "Figure":
     speed, efficiency = figure.subplots(1, 2)
     looks = cycle(canvas.LINES)
     for label, mine in groupby(rows, key=lambda row: row["label"]):
-        points, look = list(mine), next(looks)
-        devices = [row["devices"] for row in points]
-        name = label or "measured"
-        speed.plot(devices, [row["speed_up"] for row in points], label=name, **look)
-        shares = [_PERCENT * row["efficiency"] for row in points]
-        efficiency.plot(devices, shares, label=name, **look)
+        found, look = list(mine), next(looks)
+        curves.curve(speed, label, [(r["devices"], r["speed_up"]) for r in found], look)
+        shares = [(r["devices"], _PERCENT * r["efficiency"]) for r in found]
+        curves.curve(efficiency, label, shares, look)
     _ideal(speed, efficiency, sorted({row["devices"] for row in rows}))
     canvas.state(figure, shown.finding)
     canvas.explain(figure, [speed, efficiency])

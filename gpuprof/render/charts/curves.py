@@ -1,0 +1,48 @@
+"""Curves over measured values, as every chart of a sweep draws them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprof.render.cells import clean, folded
+from gpuprof.render.charts import canvas
+from gpuprof.sweeps.break_even import said
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Axes whose greatest value is this many times the least are logarithmic.
+_WIDE: Final = 4
+_LABEL_WIDTH: Final = 36
+
+Points = Sequence[tuple[float, float]]
+
+
+def curve(axes: "Axes", name: str | None, points: Points, look: dict[str, Any]) -> None:
+    """A line through what was measured, with its name in the legend."""
+    label = folded(clean(name or ""), _LABEL_WIDTH) or "measured"
+    axes.plot(*zip(*points, strict=True), label=label, **look)
+
+
+def mark_break_even(axes: "Axes", place: float | None, colour: str) -> None:
+    """A star where two variants are equally fast, with its value; nothing for nowhere."""
+    if place is None:
+        return
+    axes.plot([place], [1], marker="*", markersize=14, color=colour, markeredgecolor=canvas.DARK)
+    axes.annotate(
+        said(place), (place, 1), xytext=(6, -14), textcoords="offset points", color=canvas.DARK
+    )
+
+
+def mark_as_fast(axes: "Axes", baseline: str | None) -> None:
+    """The line above which a speed-up is one."""
+    label = f"as fast as {clean(baseline)}" if baseline else "as fast"
+    axes.axhline(1, color=canvas.DARK, linestyle="--", linewidth=1, label=label)
+
+
+def over_measured(axes: "Axes", values: Sequence[float], names: tuple[str, str]) -> None:
+    """Ticks at what was measured and nowhere else, and the names of both axes."""
+    if values[0] > 0 and values[-1] >= _WIDE * values[0]:
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(values, [f"{value:,g}" for value in values])
+    axes.minorticks_off()
+    axes.set(xlabel=names[0], ylabel=names[1])
