@@ -86,7 +86,12 @@ def test_the_shorter_of_two_that_start_at_once_is_inside_and_the_next_one_is_not
         kernels=[work(20, 23, 1), work(30, 35, 2), work(40, 47, 3)],
     )
 
-    assert by_text(profile, "self_kernel_ns") == {"a": (3,), "b": (5,), "c": (7,), "mark": (0,)}
+    assert by_text(profile, "kernel_ns", "self_kernel_ns") == {
+        "a": (3, 3),
+        "b": (8, 5),
+        "c": (7, 7),
+        "mark": (0, 0),
+    }
 
 
 def test_ranges_and_ids_of_another_thread_or_process_hold_nothing():
@@ -162,12 +167,13 @@ def test_peer_copy_costs_the_end_that_waits_longer():
 def test_a_copy_of_no_known_device_is_hidden_by_kernels_of_none():
     profile = draw(
         nvtx_ranges=[(0, 9, {"text": "step"})],
-        api_calls=[call(1, 1), call(2, 2)],
-        kernels=[work(10, 20, 1, device_id=None), work(20, 30, 1)],
-        memcpys=[work(12, 25, 2, device_id=None)],
+        api_calls=[call(1, 1), call(2, 2), call(3, 3)],
+        kernels=[work(10, 20, 1, device_id=None), work(20, 40, 1)],
+        # Of the second one the device is known, and neither end.
+        memcpys=[work(12, 25, 2, device_id=None), work(30, 36, 3, memcpy_kind="PtoP")],
     )
 
-    assert by_text(profile, "transfer_ns", "exposed_transfer_ns") == {"step": (13, 5)}
+    assert by_text(profile, "transfer_ns", "exposed_transfer_ns") == {"step": (19, 5)}
 
 
 def test_staged_halves_are_one_call_with_its_bytes_once():
