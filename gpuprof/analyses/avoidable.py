@@ -59,9 +59,8 @@ def not_sought(profile: Profile) -> str:
     if profile.events <= _MOST_EVENTS or not profile.has("memcpys", "kernels"):
         return ""
     return (
-        f"Findings in more than {_MOST_EVENTS:,} events leave out why devices idle, what every step"
-        " copies again and what takes turns on two devices: --table utilisation,"
-        " --table repeated_transfers, --table alternation."
+        f"Over {_MOST_EVENTS:,} events: why devices idle, what steps copy again and what takes"
+        " turns are in --table utilisation, repeated_transfers and alternation alone."
     )
 
 

@@ -29,7 +29,7 @@ def report(result: Report, page: Page) -> str:
     """Where the recording comes from, what its time went to, and its notes.
 
     The overview fits a screen: tables that name how many rows they need at least are cut to
-    what there is room for, the last one first.
+    what there is room for, the last one first, which is left out if need be.
     """
     grids = report_grids(result, page.tables)
     text = _report(result, grids, page)
@@ -44,6 +44,8 @@ def report(result: Report, page: Page) -> str:
     for findings in (2, 1):
         if text.count("\n") > _SCREEN:
             text = _report(result, grids, page, findings)
+    if text.count("\n") > _SCREEN and len(grids) > 1:
+        text = _report(result, grids[:-1], page, findings=1)
     return text
 
 

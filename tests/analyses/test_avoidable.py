@@ -153,9 +153,8 @@ def test_of_a_large_recording_ranges_are_not_looked_for_and_a_note_says_so(monke
     assert found(turns()) == []
     assert report(turns(), ["findings"]).notes == (
         (
-            "Findings in more than 15 events leave out why devices idle, what every step copies"
-            " again and what takes turns on two devices: --table utilisation,"
-            " --table repeated_transfers, --table alternation."
+            "Over 15 events: why devices idle, what steps copy again and what takes turns are in"
+            " --table utilisation, repeated_transfers and alternation alone."
         ),
     )
     assert not report(turns(), ["breakdown"]).notes

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from recordings import (
@@ -169,6 +170,19 @@ def test_an_overview_fits_a_screen():
     # What is cut says so, and the worst findings stand on top.
     assert re.search(r"Costliest activities \(\d+ of 10\)", text)
     assert text.splitlines()[2].startswith("1. Device ")
+
+
+def test_doubts_about_a_recording_take_the_place_of_the_last_table():
+    profile = _two_devices()
+    doubt = "a thing that its tool says about it, at some length, as tools do " * 2
+    result = report(profile)
+    notes = tuple(f"{doubt}{number}" for number in range(3))
+
+    text = renderer_named("terminal").report(replace(result, notes=notes), Page())
+
+    assert text.count("\n") <= 40
+    assert "Transfers from where to where" in text
+    assert "Costliest activities" not in text
 
 
 def test_what_a_recording_says_cannot_steer_the_terminal():
