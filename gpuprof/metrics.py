@@ -4,6 +4,8 @@ from collections import Counter
 from math import isfinite
 from typing import Any, Final
 
+import pyarrow as pa
+
 from gpuprof.analyses import breakdown, tensor_transfers
 from gpuprof.analyses.activity_summary import TABLES
 from gpuprof.analyses.backward import backward_peer_share
@@ -140,6 +142,17 @@ _FROM_KINDS: Final = {
 }
 
 Metrics = dict[str, Any]
+
+
+def of_one_step(variants: pa.Table) -> pa.Table:
+    """`VARIANTS` with what grows with the steps taken of one, where steps are compared."""
+    rows: list[Metrics] = variants.to_pylist()
+    if any(row["step_ns"] is None for row in rows):
+        return variants
+    taken = [
+        {n: round(row[n] / row["steps"]) for n in EXTENSIVE if row[n] is not None} for row in rows
+    ]
+    return VARIANTS.table([row | own for row, own in zip(rows, taken, strict=True)])
 
 
 def metrics(profile: Profile) -> Metrics:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof import units
+from gpuprof.metrics import of_one_step
 from gpuprof.render.cells import clean, folded
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
@@ -37,6 +38,7 @@ BYTE_LAYERS: Final = {
 _TOTALS: Final = ("gpu_activity_ns", "implied_gpu_activity_ns")
 _SHOWN: Final = (
     "variant",
+    "step_ns",
     *_TOTALS,
     *TIME_LAYERS,
     "peer_transfer_bytes_per_step",
@@ -47,7 +49,7 @@ _SHOWN: Final = (
 
 def picture(results: Results) -> Picture:
     """The parts of each variant's GPU time, its bytes per step and seconds per epoch."""
-    return Picture(results.headline, results.table("variants").select(_SHOWN))
+    return Picture(results.headline, of_one_step(results.table("variants")).select(_SHOWN))
 
 
 def draw(shown: Picture) -> "Figure":
@@ -86,7 +88,8 @@ def _draw_times(axes: "Axes", rows: Sequence[Row]) -> None:
     factor, unit = units.time_axis(max((t or 0 for t in totals), default=0))
     _stack(axes, rows, TIME_LAYERS, factor)
     _annotate(axes, totals, factor, units.format_ns)
-    axes.set_xlabel(f"GPU time, summed over devices [{unit}]")
+    per = " of one step" if rows[0]["step_ns"] is not None else ""
+    axes.set_xlabel(f"GPU time{per}, summed over devices [{unit}]")
 
 
 def _draw_bytes(axes: "Axes", rows: Sequence[Row]) -> None:

@@ -13,6 +13,7 @@ from gpuprof.comparisons.tables import (
     RUNS,
     SPLIT,
 )
+from gpuprof.metrics import of_one_step
 from gpuprof.render.cells import clean
 from gpuprof.render.charts import waterfall
 from gpuprof.render.compared import comparison_grids
@@ -59,7 +60,7 @@ def comparison_page(result: Comparison) -> str:
             title=f"{clean(labels)} - gpuprof",
             heading=clean(f"Compared: {labels}; baseline {result.baseline}"),
             verdict=_sentences(result.verdict),
-            figures=tuple(_figures(result, variants)),
+            figures=tuple(_figures(result)),
             tables=(
                 grid_table("overview", comparison_grids(result)[0], "Variants"),
                 *(
@@ -82,12 +83,14 @@ def _sentences(verdict: str) -> tuple[str, ...]:
     return (f"{first}.", rest) if point else (first,)
 
 
-def _figures(result: Comparison, variants: list[Row]) -> list[Figure]:
-    found = [_times(variants)] if any(row[m] for row in variants for m in _LAYERS) else []
+def _figures(result: Comparison) -> list[Figure]:
+    shown = of_one_step(result.variants).to_pylist()
+    found = [_times(shown)] if any(row[m] for row in shown for m in _LAYERS) else []
     return [*found, *_waterfalls(result)]
 
 
 def _times(variants: list[Row]) -> Figure:
+    per = "" if variants[0]["step_ns"] is None else " of one step"
     bars = stacked(
         [
             (
@@ -101,7 +104,7 @@ def _times(variants: list[Row]) -> Figure:
     )
     return Figure(
         "variants",
-        "Where each variant's GPU time goes",
+        f"Where each variant's GPU time{per} goes",
         "Sums over all devices: how much work of each kind there was, not how long it took.",
         bars,
         "bars",

@@ -1,4 +1,5 @@
 import pytest
+from drawing import draw
 from recordings import DUAL, EXAGGERATED, PUBLISHED_DUAL, PUBLISHED_SINGLE, SINGLE, summary
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
@@ -39,6 +40,26 @@ def test_bars_are_the_times_by_kind_in_seconds():
     }
     assert axes.get_xlabel() == "GPU time, summed over devices [s]"
     assert [text.get_text() for text in axes.get_yticklabels()] == ["single", "dual", "exaggerated"]
+
+
+def _steps(count, nanoseconds):
+    """Steps that a range names, each with one kernel."""
+    starts = [100 * n for n in range(count)]
+    return draw(
+        kernels=[(s, s + nanoseconds, {"correlation_id": n}) for n, s in enumerate(starts)],
+        api_calls=[(s, s + 1, {"correlation_id": n}) for n, s in enumerate(starts)],
+        nvtx_ranges=[(s, s + 99, {"text": f"step {n}"}) for n, s in enumerate(starts)],
+    )
+
+
+def test_bars_are_of_one_step_where_steps_are_compared():
+    axes = _drawn({"few": _steps(4, 60), "many": _steps(8, 50)}).axes[0]
+
+    assert _layers(axes) == {"kernels": [60, 50]}
+    assert axes.get_xlabel() == "GPU time of one step, summed over devices [ns]"
+    whole = _drawn({"few": _steps(4, 60), "one": draw(kernels=[(0, 10)])}).axes[0]
+    assert _layers(whole) == {"kernels": [240, 10]}
+    assert whole.get_xlabel() == "GPU time, summed over devices [ns]"
 
 
 def test_bars_begin_where_the_last_one_ended():
