@@ -140,9 +140,11 @@ def overhead(recorded: Sequence[Manifest], plain: Sequence[Manifest]) -> str | N
             [getattr(m, name) for m in ms if getattr(m, name)] for ms in (recorded, plain)
         )
         if own and others:
+            overlap = max(own) >= min(others) and max(others) >= min(own)
+            chance = ", whose ranges overlap: perhaps chance" if overlap else ""
             return (
                 f"Recording makes {unit} {median(own) / median(others):.2f} times as long: "
                 f"{median(own):.3f} s against {median(others):.3f} s (medians of {len(own)} and "
-                f"{len(others)} runs)."
+                f"{len(others)} runs{chance})."
             )
     return None
