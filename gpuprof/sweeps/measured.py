@@ -75,13 +75,13 @@ def read_times(path: Path) -> pa.Table:
     try:
         is_parquet = path.suffix == ".parquet"
         found = parquet.read_table(path) if is_parquet else csv.read_csv(path)
+        return _times(path, found)
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror or error}"
         raise InputError(msg) from error
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         msg = f"{path} is no table: {str(error).splitlines()[0]}"
         raise CorruptFileError(msg, "Give CSV with a header, or Parquet.") from error
-    return _times(path, found)
 
 
 def _times(path: Path, found: pa.Table) -> pa.Table:

@@ -81,11 +81,12 @@ def test_a_table_is_read_with_the_columns_that_it_has(tmp_path, suffix):
         pytest.param("devices,seconds\n1,0\n", "what is no time above 0", id="zero"),
         pytest.param("devices,seconds\n1,inf\n", "what is no time above 0", id="endless"),
         pytest.param("devices,seconds\n1,2,3\n", "is no table", id="ragged"),
+        pytest.param("\x8b,seconds\n1,2\n", "is no table", id="binary"),
     ],
 )
 def test_what_is_no_table_of_times_is_said(tmp_path, text, message):
     path = tmp_path / "times.csv"
-    path.write_text(text)
+    path.write_bytes(text.encode("latin-1"))
 
     with pytest.raises(CorruptFileError) as error:
         read_times(path)
