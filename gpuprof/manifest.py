@@ -135,13 +135,16 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest in a run's folder.
 
     Raises:
-        InputError: The run did not finish, or the file cannot be read.
+        InputError: There is no run, it did not finish, or the file cannot be read.
         CorruptFileError: The file is no manifest.
     """
     path = folder / MANIFEST
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if not is_run(folder):
+            msg = f"{folder} is no folder of a run"
+            raise InputError(msg, "Give one that `gpuprof record` made.") from error
         msg = f"{folder}: the recording did not finish"
         raise InputError(msg, "Record it again, with --force to replace it.") from error
     except OSError as error:

@@ -75,6 +75,16 @@ def test_unfinished_run_is_refused_and_says_so(tmp_path):
     assert caught.value.message == f"{tmp_path}: the recording did not finish"
 
 
+def test_what_is_no_run_is_not_called_unfinished(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+
+    for name in ("file", "folder", "nothing"):
+        with pytest.raises(InputError) as caught:
+            read_manifest(tmp_path / name)
+        assert caught.value.message == f"{tmp_path / name} is no folder of a run"
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", "null", '{"format": "gpuprof-run"}', RUN.to_json().replace("[]", "5")],

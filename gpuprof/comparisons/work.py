@@ -108,7 +108,8 @@ def _check_nothing_asked(found: Mapping[str, Sequence[Work]], skip_steps: int) -
     if not skip_steps:
         return
     without = [label for label, runs in found.items() if not all(work.source for work in runs)]
-    said = f"{', '.join(without)} tell no steps" if without else "they are not the same in all"
+    tell = "tell" if len(without) > 1 else "tells"
+    said = f"{', '.join(without)} {tell} no steps" if without else "they are not the same in all"
     msg = f"steps cannot be skipped: {said}"
     raise UsageError(msg, "Mark them with gpuprof.step() or NVTX ranges, or name some by --range.")
 
