@@ -2,7 +2,10 @@
 
 import hostile
 import pytest
+from recordings import row, summary
 
+from gpuprof.comparisons import comparison
+from gpuprof.render.page.comparison import comparison_page
 from gpuprof.render.page.recording import recording_page
 
 pytestmark = pytest.mark.browser
@@ -162,6 +165,25 @@ def test_no_width_needs_sideways_scrolling(opened, width):
 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("[data-chart=timeline] canvas").bounding_box()["width"] <= width
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_fifty_variants_and_names_of_any_length_need_no_sideways_scrolling(
+    browser, tmp_path, width
+):
+    labels = ["base", *(f"variant {number}" for number in range(48)), "l" * 2_000]
+    found = comparison(
+        {x: summary(row("k" * 2_000, 1, 1_000 + n, 1.0)) for n, x in enumerate(labels)}
+    )
+    path = tmp_path / "fifty.html"
+    path.write_text(comparison_page(found))
+    page = browser.new_page(viewport={"width": width, "height": 900})
+
+    page.goto(path.as_uri())
+
+    assert page.locator("h1").inner_text().startswith("Against base, variant 46 takes 47 ns")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
 
 
 def test_everything_is_reached_by_keyboard_alone(opened):
