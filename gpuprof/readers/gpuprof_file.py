@@ -68,9 +68,14 @@ def read(path: Path) -> Profile:
     return Profile(origin, views, prepare, partial(_failure, path))
 
 
+# What DuckDB 1 and 2 say where a stream that they read raises an error.
+_STREAM_FAILED: Final = ("arrow_scan", "reading the stream registered")
+
+
 def _failure(path: Path, error: Exception) -> GpuprofError | None:
     """What a failed query says about the file: each page of it carries a checksum."""
-    if not isinstance(error, pa.ArrowException | OSError) and "arrow_scan" not in str(error):
+    is_of_stream = any(sign in str(error) for sign in _STREAM_FAILED)
+    if not isinstance(error, pa.ArrowException | OSError) and not is_of_stream:
         return None
     return CorruptFileError(f"{path}: one of its tables is damaged", _HINT)
 
