@@ -1,5 +1,6 @@
 """Jobs of several processes: each rank is recorded and labelled, whatever becomes of the others."""
 
+import importlib
 import json
 import os
 import re
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 from tensorflow_recording import manifest, needs_tensorflow, record
 
-from gpuprof import read_profile
+from gpuprof import epoch, read_profile
+from gpuprof.launch.embedded import INJECT
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parent.parent.parent
@@ -165,3 +167,29 @@ def test_mpirun_that_is_stopped_keeps_what_its_ranks_marked(tmp_path, number):
     assert child.returncode not in (0, None)
     assert kept["exit_status"] == child.returncode
     assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1)]
+
+
+LAUNCHERS = (
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "HOROVOD_RANK",
+    "SLURM_PROCID",
+)
+
+
+@pytest.mark.parametrize("variable", LAUNCHERS)
+def test_recordings_and_marks_bear_the_rank_that_a_launcher_tells(tmp_path, monkeypatch, variable):
+    monkeypatch.syspath_prepend(str(INJECT))
+    monkeypatch.setenv("GPUPROF_RUN_DIR", str(tmp_path))
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "3")
+    with epoch():
+        pass
+
+    name = importlib.import_module("gpuprof_window").process_name("jax")
+    assert name == f"jax-rank3-{os.getpid()}"
+    assert json.loads((tmp_path / "marks.jsonl").read_text())["rank"] == 3
