@@ -1,8 +1,9 @@
 """From the baseline to each candidate, part by part: what the difference is made of."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import compress, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -38,6 +39,7 @@ _BASES: Final = {
 # Parts that make less than this share of the greatest difference are one step.
 _SMALL: Final = 0.01
 _CUT_FROM: Final = 4
+MOST: Final = 6
 _ROOM: Final = 0.5
 _STEP_INCHES: Final = 0.34
 
@@ -69,12 +71,19 @@ def picture(results: Results) -> Picture:
 
 
 def by_candidate_basis(split: pa.Table) -> pa.Table:
-    """Each candidate's rows on the first of its bases: exposed times where they are known."""
+    """Each candidate's rows on the first of its bases: exposed times where they are known.
+
+    Of many candidates those that differ most: more pictures are not looked at.
+    """
     rows = split.to_pylist()
     chosen = {row["variant"]: row["basis"] for row in reversed(rows)}
-    return split.filter(
-        pa.array([chosen[row["variant"]] == row["basis"] for row in rows], pa.bool_())
-    )
+    is_chosen = [chosen[row["variant"]] == row["basis"] for row in rows]
+    differences: Counter[str] = Counter()
+    for row in compress(rows, is_chosen):
+        differences[row["variant"]] += row["difference_ns"]
+    kept = sorted(differences, key=lambda variant: -abs(differences[variant]))[:MOST]
+    shown = [is_own and row["variant"] in kept for row, is_own in zip(rows, is_chosen, strict=True)]
+    return split.filter(pa.array(shown, pa.bool_()))
 
 
 def basis_words(basis: str) -> str:

@@ -122,10 +122,12 @@ def _waterfall(result: Comparison, number: int, rows: list[Row]) -> Figure:
     steps = waterfall.steps(rows, result.baseline)
     first = waterfall.axis_start(steps)
     cut = f" Bars begin at {say_ns(first)}." if first else ""
+    count = result.outcomes.num_rows
+    few = f" One of the {waterfall.MOST} that differ most of {count}." * (count > waterfall.MOST)
     return Figure(
         f"waterfall-{number}",
         clean(f"From {result.baseline} to {rows[0]['variant']}"),
-        f"Per {result.unit}: {waterfall.basis_words(rows[0]['basis'])}.{cut}",
+        f"Per {result.unit}: {waterfall.basis_words(rows[0]['basis'])}.{cut}{few}",
         _steps(steps, first),
         "bars",
     )

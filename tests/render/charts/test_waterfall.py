@@ -54,3 +54,11 @@ def test_totals_that_would_dwarf_the_difference_are_cut_and_say_so():
 
     assert axes.get_xlim()[0] > 0.9
     assert "the axis begins at" in axes.get_xlabel()
+
+
+def test_of_many_candidates_those_that_differ_most_are_drawn():
+    lengths = {f"v{n}": draw(kernels=[(0, 1_000 + n * n)]) for n in (9, 1, 8, 2, 7, 3, 6, 5, 4)}
+
+    figure = _figure(base=draw(kernels=[(0, 1_000)]), **lengths)
+
+    assert [_bars(axes)[-1][0] for axes in figure.axes] == ["v9", "v8", "v7", "v6", "v5", "v4"]
