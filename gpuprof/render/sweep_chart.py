@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprof.render.cells import clean, folded
 from gpuprof.render.charts import canvas, curves
 from gpuprof.schema import TEXT
 from gpuprof.sweeps.break_even import break_evens, crossing, lines
@@ -122,6 +121,6 @@ def _bars(axes: "Axes", rows: list[dict[str, Any]]) -> None:
     axes.barh(places, [row["seconds"] for row in rows], color=canvas.LINES[0]["color"], height=0.6)
     least, most = ([row[f"seconds_{end}"] for row in rows] for end in ("min", "max"))
     axes.hlines(places, least, most, colors=canvas.DARK, linewidth=2)
-    axes.set_yticks(places, [folded(clean(row["cell"]), canvas.LABEL_WIDTH) for row in rows])
+    axes.set_yticks(places, [canvas.label(row["cell"]) for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel("seconds [s]")

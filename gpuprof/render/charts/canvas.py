@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.errors import UsageError
-from gpuprof.render.cells import clean
+from gpuprof.render.cells import clean, folded, shortened
 from gpuprof.render.output import Output
 
 if TYPE_CHECKING:
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 WIDTH: Final = 10.0
-LABEL_WIDTH: Final = 24
+_LABEL_WIDTH: Final = 24
 DARK: Final = "#333333"
 _TITLE_WIDTH: Final = 84
+_LINES: Final = 4  # That a title or a name may take.
 _LEGEND_WIDTH: Final = 110
 _DPI: Final = 150
 # A label is not a formula, whatever dollars are in it.
@@ -88,9 +89,14 @@ def new_figure(height: float) -> "Figure":
     return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
+def label(text: str, width: int = _LABEL_WIDTH) -> str:
+    """A name in a few lines, shortened in its middle where it is longer."""
+    return folded(shortened(clean(text), _LINES * width), width)
+
+
 def state(figure: "Figure", finding: str) -> None:
     """Put the finding over a figure."""
-    title = textwrap.fill(clean(finding), _TITLE_WIDTH)
+    title = textwrap.fill(shortened(clean(finding), _LINES * _TITLE_WIDTH), _TITLE_WIDTH)
     figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=12)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprof.render.cells import clean, folded
+from gpuprof.render.cells import clean
 from gpuprof.render.charts import canvas
 from gpuprof.sweeps.break_even import said
 
@@ -19,7 +19,7 @@ Points = Sequence[tuple[float, float]]
 
 def curve(axes: "Axes", name: str | None, points: Points, look: dict[str, Any]) -> None:
     """A line through what was measured, with its name in the legend."""
-    label = folded(clean(name or ""), _LABEL_WIDTH) or "measured"
+    label = canvas.label(name or "", _LABEL_WIDTH) or "measured"
     axes.plot(*zip(*points, strict=True), label=label, **look)
 
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof import units
 from gpuprof.metrics import of_one_step
-from gpuprof.render.cells import clean, folded
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results
@@ -63,7 +62,7 @@ def draw(shown: Picture) -> "Figure":
         draw_panel(one, rows)
         one.set_xlim(left=0)
         one.tick_params(axis="y", length=0)
-    labels = [folded(clean(row["variant"]), canvas.LABEL_WIDTH) for row in rows]
+    labels = [canvas.label(row["variant"]) for row in rows]
     axes[0].set_yticks(range(len(rows)), labels)
     axes[0].set_ylim(len(rows) - 0.5, -0.5)
     canvas.state(figure, shown.finding)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof.render.cells import clean, folded
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import COMPARISON
@@ -156,7 +155,7 @@ def _draw_steps(axes: "Axes", found: Sequence[Step], basis: str) -> None:
             va="center",
             fontsize=9,
         )
-    names = [folded(clean(step.name), canvas.LABEL_WIDTH) for step in found]
+    names = [canvas.label(step.name) for step in found]
     axes.set_yticks(range(len(found)), names)
     axes.set_ylim(len(found) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)

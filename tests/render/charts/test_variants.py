@@ -125,3 +125,13 @@ def test_a_dollar_in_a_label_is_no_formula():
 
     figure.draw_without_rendering()
     assert figure.axes[0].get_yticklabels()[0].get_text() == "cost $a_1"
+
+
+def test_a_name_of_any_length_leaves_room_for_the_bars():
+    figure = _drawn({"base": summary(*SINGLE), "l" * 2_000: summary(*DUAL)})
+
+    figure.draw_without_rendering()  # a warning, which fails, where nothing is left
+
+    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert max(name.count("\n") for name in names) < 6
+    assert figure.get_suptitle().count("\n") < 6
