@@ -120,14 +120,7 @@ def _importer(nsys: str) -> str | None:
 def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
     force = ["-q", "true", "--force-overwrite=true"] if "export" in command else []
     words = [*command, str(report.absolute()), *force, "-o", str(output)]
-    done = subprocess.run(  # noqa: S603 - nsys of the user's own PATH
-        words,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = _done(words)
     made = any(output.iterdir()) if output.is_dir() else output.exists()
     if done.returncode or not made:
         raise _refusal(path, f"{done.stdout}\n{done.stderr}", done.returncode)
@@ -160,8 +153,8 @@ def _offered(nsys: str) -> str:
     return _output([nsys, "export", "--help"])
 
 
-def _output(command: list[str]) -> str:
-    done = subprocess.run(  # noqa: S603 - nsys of the user's own PATH
+def _done(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - nsys of the user's own PATH
         command,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -169,6 +162,10 @@ def _output(command: list[str]) -> str:
         errors="replace",
         check=False,
     )
+
+
+def _output(command: list[str]) -> str:
+    done = _done(command)
     return f"{done.stdout}\n{done.stderr}"
 
 
