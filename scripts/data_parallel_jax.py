@@ -15,21 +15,14 @@ Operation, parts and devices are as there; every variant prints the same checksu
 import argparse
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 from arguments import Parser, positive, whole
 from parts import part_sizes
-
-try:
-    from gpuprof import epoch as mark_epoch
-    from gpuprof import step as mark_step
-except ImportError:  # the script runs without gpuprof too
-    mark_epoch = mark_step = nullcontext
+from timed import print_times
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -143,19 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     work = Work(asked, devices)
     print(f"{asked.variant}, batch {asked.batch_size} as {work.sizes}, on {why}")
     step = STEPS[asked.variant]
-    checksum = sum_of(step(work))  # so that no epoch holds the compilation
-    seconds = []
-    for number in range(1, asked.epochs + 1):
-        begin = time.perf_counter()
-        with mark_epoch():
-            for _ in range(asked.steps):
-                with mark_step():
-                    result = step(work)
-            checksum = sum_of(result)
-        seconds.append(time.perf_counter() - begin)
-        print(f"epoch {number}/{asked.epochs}: {seconds[-1]:.3f} s", flush=True)
-    print(f"average of {asked.epochs} epochs: {sum(seconds) / len(seconds):.3f} s")
-    print(f"checksum {checksum:.3f}")
+    print_times(lambda: step(work), sum_of, asked)
 
 
 if __name__ == "__main__":

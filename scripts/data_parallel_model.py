@@ -1,22 +1,14 @@
 """The operation, its variants and their timing; `data_parallel.py` says what they are."""
 
 import argparse
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import tensorflow as tf
 from devices import check_names, describe, find_devices
 from parts import part_sizes
+from timed import print_times
 from utilisation import ENOUGH, utilisation
-
-try:
-    from gpuprof import epoch as mark_epoch
-    from gpuprof import step as mark_step
-except ImportError:  # the script runs without gpuprof too
-    from contextlib import nullcontext as mark_epoch
-
-    mark_step = mark_epoch
 
 Step = Callable[[tf.Tensor], tf.Tensor]
 
@@ -141,7 +133,8 @@ def run(asked: argparse.Namespace) -> None:
         _check_utilisation(asked)
     # Eagerly first: oneDNN makes its kernels at the first call, which no recorded step should hold.
     (work.one if asked.variant == "one" else work.spread)(work.batch)
-    _timed(step_of(work, asked.variant), work.batch, asked)
+    step = step_of(work, asked.variant)
+    print_times(lambda: step(work.batch), _sum_of, asked)
 
 
 def _said(sizes: list[int], asked: argparse.Namespace) -> str:
@@ -166,17 +159,5 @@ def _check_utilisation(asked: argparse.Namespace) -> None:
         print(f"one device is busy {share:.0%} of the time ({how}): worth splitting")
 
 
-def _timed(step: Step, batch: tf.Tensor, asked: argparse.Namespace) -> None:
-    result = step(batch)  # so that no epoch holds the tracing
-    seconds = []
-    for number in range(1, asked.epochs + 1):
-        begin = time.perf_counter()
-        with mark_epoch():
-            for _ in range(asked.steps):
-                with mark_step():
-                    result = step(batch)
-            checksum = float(tf.reduce_sum(tf.abs(result)))
-        seconds.append(time.perf_counter() - begin)
-        print(f"epoch {number}/{asked.epochs}: {seconds[-1]:.3f} s", flush=True)
-    print(f"average of {asked.epochs} epochs: {sum(seconds) / len(seconds):.3f} s")
-    print(f"checksum {checksum:.3f}")
+def _sum_of(result: tf.Tensor) -> float:
+    return float(tf.reduce_sum(tf.abs(result)))
