@@ -1,7 +1,8 @@
 """A recording is read in at most twice the memory of its file, above what reading takes at all.
 
 Measured as the most memory that a process of its own ever held, less that of one that reads a
-file of the same kind with next to nothing in it.
+file of the same kind with next to nothing in it. A thread that reads holds buffers of its own,
+whatever the file: two processors are used, so that the measure differs little between machines.
 """
 
 import json
@@ -29,7 +30,8 @@ SIZE = 24_000_000
 SUM = """SELECT sum(total_ns) FROM
     (SELECT name, sum(end_ns - start_ns) AS total_ns FROM kernels GROUP BY name)"""
 READ = """
-import re, sys
+import os, re, sys
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 import gpuprof
 profile = gpuprof.read_profile(sys.argv[1])
 assert any(table in profile.sources for table in ("kernels", "activity_summary"))
@@ -222,16 +224,16 @@ def _gpuprof(path, rows, spread):
 
 def test_a_gpuprof_file_is_summed_up_in_twice_its_size(tmp_path):
     small, large = tmp_path / "small.gpuprof", tmp_path / "large.gpuprof"
-    _gpuprof(small, 1, 2_000)
-    _gpuprof(large, 4_000_000, 2_000)
+    _gpuprof(small, 1, 1_000_000)
+    _gpuprof(large, 4_000_000, 1_000_000)
 
-    assert large.stat().st_size > SIZE / 2
+    assert large.stat().st_size > 2 * SIZE
     assert _peak_bytes(large, SUM) - _peak_bytes(small, SUM) <= 2 * large.stat().st_size
 
 
 def test_of_a_gpuprof_file_only_some_rows_are_unpacked_at_a_time(tmp_path):
     small, large = tmp_path / "small.gpuprof", tmp_path / "large.gpuprof"
-    rows = 4_000_000
+    rows = 8_000_000
     _gpuprof(small, 1, 1)
     _gpuprof(large, rows, 1)
 
