@@ -5,6 +5,8 @@ from typing import Final
 from gpuprof.metrics import VARIANTS
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
 
+# The unit of figures of any metric: that of the metric in the same row.
+AS_THE_METRIC: Final = "as the metric"
 _MEDIAN: Final = "median over its runs; of one step where steps are compared"
 _LEVEL: Final = "95 % interval by resampling the runs; null from fewer than two runs"
 
@@ -25,11 +27,11 @@ FIGURES: Final = Schema(
         "variant": Column(TEXT, "", "Label.", required=True),
         "metric": Column(TEXT, "", "A column of `variants`.", required=True),
         "runs": Column(INT, "1", "Runs in which it is known.", required=True),
-        "median": Column(FLOAT, "as the metric", "Median over these runs.", required=True),
-        "min": Column(FLOAT, "as the metric", "Smallest.", required=True),
-        "max": Column(FLOAT, "as the metric", "Largest.", required=True),
-        "low": Column(FLOAT, "as the metric", f"Lower end of the median's {_LEVEL}."),
-        "high": Column(FLOAT, "as the metric", f"Upper end of the median's {_LEVEL}."),
+        "median": Column(FLOAT, AS_THE_METRIC, "Median over these runs.", required=True),
+        "min": Column(FLOAT, AS_THE_METRIC, "Smallest.", required=True),
+        "max": Column(FLOAT, AS_THE_METRIC, "Largest.", required=True),
+        "low": Column(FLOAT, AS_THE_METRIC, f"Lower end of the median's {_LEVEL}."),
+        "high": Column(FLOAT, AS_THE_METRIC, f"Upper end of the median's {_LEVEL}."),
     },
 )
 DIFFERENCES: Final = Schema(
@@ -38,12 +40,12 @@ DIFFERENCES: Final = Schema(
     {
         "variant": Column(TEXT, "", "The candidate.", required=True),
         "metric": Column(TEXT, "", "A column of `variants`.", required=True),
-        "baseline": Column(FLOAT, "as the metric", f"The baseline's {_MEDIAN}.", required=True),
-        "candidate": Column(FLOAT, "as the metric", f"The candidate's {_MEDIAN}.", required=True),
-        "difference": Column(FLOAT, "as the metric", "candidate - baseline.", required=True),
+        "baseline": Column(FLOAT, AS_THE_METRIC, f"The baseline's {_MEDIAN}.", required=True),
+        "candidate": Column(FLOAT, AS_THE_METRIC, f"The candidate's {_MEDIAN}.", required=True),
+        "difference": Column(FLOAT, AS_THE_METRIC, "candidate - baseline.", required=True),
         "percent": Column(FLOAT, "%", "100 * difference / baseline; null where that is 0."),
-        "low": Column(FLOAT, "as the metric", f"Lower end of the difference's {_LEVEL}."),
-        "high": Column(FLOAT, "as the metric", f"Upper end of the difference's {_LEVEL}."),
+        "low": Column(FLOAT, AS_THE_METRIC, f"Lower end of the difference's {_LEVEL}."),
+        "high": Column(FLOAT, AS_THE_METRIC, f"Upper end of the difference's {_LEVEL}."),
         "p_value": Column(
             FLOAT,
             "1",
@@ -156,9 +158,9 @@ OUTCOMES: Final = Schema(
             required=True,
         ),
         "metric": Column(TEXT, "", "The column of `variants` that is judged; null for none."),
-        "baseline": Column(FLOAT, "as the metric", "The baseline's figure."),
-        "candidate": Column(FLOAT, "as the metric", "The candidate's figure."),
-        "difference": Column(FLOAT, "as the metric", "candidate - baseline."),
+        "baseline": Column(FLOAT, AS_THE_METRIC, "The baseline's figure."),
+        "candidate": Column(FLOAT, AS_THE_METRIC, "The candidate's figure."),
+        "difference": Column(FLOAT, AS_THE_METRIC, "candidate - baseline."),
         "percent": Column(FLOAT, "%", "100 * difference / baseline; null where that is 0."),
         "low_percent": Column(FLOAT, "%", "Lower end of the difference's interval."),
         "high_percent": Column(FLOAT, "%", "Upper end of the difference's interval."),

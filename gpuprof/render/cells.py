@@ -21,8 +21,9 @@ _FORMATS: Final = {
     "B/s": units.format_rate,
     "s": units.format_seconds,
     "Hz": units.format_clock,
+    "%": units.format_change,
 }
-_RATIO: Final = re.compile(r"_ratio$")
+_RATIO: Final = re.compile(r"(_ratio|_per_step|p_value)$")
 _PIECES: Final = re.compile(r"[^-_/. ]*[-_/. ]?")
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
@@ -37,10 +38,17 @@ def cell(column: str, spec: Column, value: Any) -> str:  # noqa: ANN401 - any ce
         return {None: "n/a", True: "yes", False: "no"}[value]
     if spec.unit in _FORMATS:
         return _FORMATS[spec.unit](value)
-    if spec.dtype == "float64":
-        show = units.format_ratio if _RATIO.search(column) else units.format_share
-        return (units.format_ratio if column.endswith("_per_step") else show)(value)
-    return str(value) if column.endswith("_id") and value is not None else units.format_count(value)
+    if _RATIO.search(column):
+        return units.format_ratio(value)
+    if spec.dtype == "float64" and "calls" not in column:
+        return units.format_share(value)
+    return str(value) if column.endswith("_id") and value is not None else _count(value)
+
+
+def _count(value: float | None) -> str:
+    """A count; of a step it may be a part of one."""
+    is_part = value is not None and value != int(value)
+    return (units.format_ratio if is_part else units.format_count)(value)
 
 
 def signed_ns(value: float | None) -> str:

@@ -120,12 +120,7 @@ class _Figures:
 
     def text(self, label: str, metric: str) -> str:
         """A figure for people; ``n/a`` where unknown."""
-        value = self.medians.get((label, metric))
-        spec = VARIANTS.columns[metric]
-        if value is None or "calls" not in metric:
-            return cell(metric, spec, value)
-        is_part = metric.endswith("_per_step") or value != int(value)
-        return units.format_ratio(value) if is_part else units.format_count(value)
+        return cell(metric, VARIANTS.columns[metric], self.medians.get((label, metric)))
 
     def change(self, label: str, metric: str) -> str:
         """Its change in percent, marked where it is within noise; a dash where none is told."""
@@ -157,6 +152,24 @@ def comparison_grids(result: Comparison) -> list[Grid]:
     if len(figures.labels) > SIDE_BY_SIDE:
         return [_below(figures)]
     return [_beside(figures), *split_grids(result)]
+
+
+def grid_with_columns(result: Comparison) -> Grid:
+    """The figures with each change in a column of its own, for where spaces do not align."""
+    figures = _Figures(result)
+    if len(figures.labels) > SIDE_BY_SIDE:
+        return _below(figures)
+    base, *others = figures.labels
+    cells = [
+        (
+            _METRIC_NAMES[name],
+            figures.text(base, name),
+            *(show(x, name) for x in others for show in (figures.text, figures.change)),
+        )
+        for name in figures.shown()
+    ]
+    heads = (head for label in others for head in (clean(label), "Change"))
+    return Grid(_title(result), ("", clean(base), *heads), tuple(cells))
 
 
 def short_grid(result: Comparison) -> Grid:

@@ -16,7 +16,7 @@ from gpuprof.comparisons.tables import (
 from gpuprof.metrics import of_one_step
 from gpuprof.render.cells import clean
 from gpuprof.render.charts import waterfall
-from gpuprof.render.compared import comparison_grids
+from gpuprof.render.compared import grid_with_columns
 from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, stacked
 from gpuprof.render.page.tables import grid_table, page_table
@@ -62,7 +62,7 @@ def comparison_page(result: Comparison) -> str:
             verdict=_sentences(result.verdict),
             figures=tuple(_figures(result)),
             tables=(
-                grid_table("overview", comparison_grids(result)[0], "Variants"),
+                grid_table("overview", grid_with_columns(result), "Variants"),
                 *(
                     page_table((name, title), table, schema.columns, _COMMANDS.get(name, _COMMAND))
                     for name, (schema, title) in _TABLES.items()

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from gpuprof.comparisons.tables import AS_THE_METRIC
+from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import cell, heading
 from gpuprof.render.overview import Grid
 from gpuprof.schema import Column
@@ -78,7 +80,7 @@ def page_table(
         tuple(
             Head(heading(n), _meaning(c), c.dtype in {"int64", "float64"}) for n, c in kept.items()
         ),
-        tuple(tuple(_cell(n, c, row[n]) for n, c in kept.items()) for row in shown),
+        tuple(tuple(_cell(n, c, row) for n, c in kept.items()) for row in shown),
         table.num_rows - len(shown),
         command,
         is_open=is_open,
@@ -109,6 +111,10 @@ def _meaning(column: Column) -> str:
     return f"{column.meaning}{unit}"
 
 
-def _cell(name: str, column: Column, value: Any) -> Cell:  # noqa: ANN401 - any cell
+def _cell(name: str, column: Column, row: Mapping[str, Any]) -> Cell:
+    """A row of a comparison holds its metric's figures, in that one's unit."""
+    value = row[name]
+    if column.unit == AS_THE_METRIC and row["metric"] is not None:
+        return Cell(cell(row["metric"], VARIANTS.columns[row["metric"]], value), value)
     is_number = column.dtype in {"int64", "float64"}
     return Cell(cell(name, column, value), value if is_number else None)

@@ -179,6 +179,48 @@ def test_a_comparison_shows_its_verdict_and_what_the_difference_is_made_of():
     assert "&lt;img src=x" in re.search(r"<h1>(.*?)</h1>", page)[1]
 
 
+def _cells(page, table):
+    """Texts of a table's cells, row by row."""
+    block = re.search(rf'<table class="sortable" id="rows-{table}">(.*?)</table>', page, re.DOTALL)
+    rows = re.findall(r"<tr>(.*?)</tr>", block[1], re.DOTALL)
+    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def compared():
+    copy = (0, 1_000, {"bytes": 4_000})
+    two = draw(kernels=[(1_000, 3_000)] * 3, memcpys=[copy, copy])
+    return comparison_page(
+        comparison({"one": draw(kernels=[(1_000, 2_000)], memcpys=[copy]), "two": two})
+    )
+
+
+def test_figures_of_any_metric_stand_in_its_unit(compared):
+    found = {row[1]: row[2:6] for row in _cells(compared, "differences")}
+
+    assert found["kernel_ns"] == ["1.000 us", "6.000 us", "5.000 us", "+500.0 %"]
+    assert found["transfer_bytes"] == ["4.000 KB", "8.000 KB", "4.000 KB", "+100.0 %"]
+    assert found["kernel_calls"] == ["1", "3", "2", "+200.0 %"]
+    (of_kernels,) = [row for row in _cells(compared, "figures") if row[:2] == ["two", "kernel_ns"]]
+    assert of_kernels[3:] == ["6.000 us"] * 3
+    (outcome,) = _cells(compared, "outcomes")[1:]
+    assert outcome[2:7] == ["span_ns", "2.000 us", "3.000 us", "1.000 us", "+50.0 %"]
+
+
+def test_calls_are_counts_and_no_shares(compared):
+    (kernel,) = _cells(compared, "kernels")[1:]
+
+    assert {"1", "3"} <= {*kernel}
+    assert "100.00 %" not in kernel
+
+
+def test_changes_stand_in_a_column_of_their_own(compared):
+    rows = _cells(compared, "overview")
+
+    assert rows[0] == ["Figure", "one", "two", "Change"]
+    assert ["Kernels", "1.000 us", "6.000 us", "+500.0 %"] in rows
+
+
 def test_comparisons_of_excerpts_have_no_waterfall(tmp_path):
     done = gpuprof("compare", SINGLE, DUAL, "--html", tmp_path / "a.html")
 
