@@ -1,5 +1,6 @@
 """The command line: one command per file, and one place where errors become text."""
 
+import gc
 import io
 import os
 import sys
@@ -33,6 +34,7 @@ COMMANDS: Final[dict[str, str]] = {
     "pack": "gpuprof.cli.pack:pack",
     "unpack": "gpuprof.cli.pack:unpack",
 }
+_ROWS_BEFORE_COLLECTING: Final = 100_000
 
 
 class _Commands(click.Group):
@@ -81,7 +83,10 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave with its exit status; every error becomes text here."""
     if arguments is None:
-        sys.meta_path.insert(0, _NoPandas)  # The process is ours alone.
+        # The process is ours alone. Rows of tables hold no cycles that the collector would find:
+        # it costs a tenth of the time where there are twenty thousand of them.
+        sys.meta_path.insert(0, _NoPandas)
+        gc.set_threshold(_ROWS_BEFORE_COLLECTING)
     _write_utf8()
     try:
         status = cli.main(args=arguments, prog_name="gpuprof", standalone_mode=False)

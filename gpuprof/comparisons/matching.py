@@ -73,11 +73,11 @@ def kernels_of(profile: Profile, *, is_shaped: bool, is_verbatim: bool = False) 
         return _together(found(profile, plain))
     if not profile.has("activity_summary"):
         return {}
-    rows = profile.table("activity_summary").to_pylist()
+    listed = profile.table("activity_summary").select(("activity_kind", *Kernel._fields[:3]))
     return _together(
-        (Key(plain(row["name"]), None, None), Kernel(row["name"], row["calls"], row["total_ns"]))
-        for row in rows
-        if row["activity_kind"] == "kernel"
+        (Key(plain(name), None, None), Kernel(name, calls, total_ns))
+        for kind, name, calls, total_ns in zip(*(c.to_pylist() for c in listed.columns), strict=True)
+        if kind == "kernel"
     )
 
 
