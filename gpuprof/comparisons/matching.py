@@ -76,7 +76,9 @@ def kernels_of(profile: Profile, *, is_shaped: bool, is_verbatim: bool = False) 
     listed = profile.table("activity_summary").select(("activity_kind", *Kernel._fields[:3]))
     return _together(
         (Key(plain(name), None, None), Kernel(name, calls, total_ns))
-        for kind, name, calls, total_ns in zip(*(c.to_pylist() for c in listed.columns), strict=True)
+        for kind, name, calls, total_ns in zip(
+            *(c.to_pylist() for c in listed.columns), strict=True
+        )
         if kind == "kernel"
     )
 

@@ -2,7 +2,9 @@
 
 import re
 import textwrap
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import count, groupby, pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,6 +29,9 @@ _RATIO: Final = re.compile(r"(_ratio|_per_step|p_value)$")
 _PIECES: Final = re.compile(r"[^-_/. ]*[-_/. ]?")
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+_WORD: Final = re.compile(r"\w+$")
+_ROUNDS: Final = 2  # What differs may read the same as that of another template's variants.
+_TYPE: Final = "void "  # Of every kernel template, in front of what tells them apart.
 _UNIT_SUFFIX: Final = re.compile(r"_(ns|bytes_per_s)$")
 
 
@@ -81,6 +86,57 @@ def shortened(text: str, width: int) -> str:
         return text[:width]
     left = (width - 2) // 2 + (width - 2) % 2
     return f"{text[:left]}..{text[len(text) - (width - 2 - left) :]}"
+
+
+def shortened_apart(texts: Sequence[str], width: int) -> list[str]:
+    """Texts cut to a width so that those which differ look different.
+
+    They are cut in the middle; those that would look alike, such as variants of one template,
+    show the word in which they differ from the one most like them.
+    """
+    told = {text: text if len(text) <= width else text.removeprefix(_TYPE) for text in texts}
+    shown = {text: shortened(short, width) for text, short in told.items()}
+    for _ in range(_ROUNDS):
+        for alike in _alike(shown):
+            shown |= _where_different({text: told[text] for text in alike}, width)
+    taken = set(shown.values())
+    for alike in _alike(shown):
+        marks = (f"#{number}" for number in count(2))
+        marked = (f"{shown[alike[0]][: max(width - len(m), 0)]}{m}" for m in marks)
+        for text in alike[1:]:
+            shown[text] = next(one for one in marked if one not in taken)
+            taken.add(shown[text])
+    return [shown[text] for text in texts]
+
+
+def _alike(shown: Mapping[str, str]) -> list[list[str]]:
+    """Groups of texts that are shown as the same."""
+    ordered = sorted(shown, key=lambda text: shown[text])
+    groups = [list(group) for _, group in groupby(ordered, key=lambda text: shown[text])]
+    return [group for group in groups if len(group) > 1]
+
+
+def _where_different(told: Mapping[str, str], width: int) -> dict[str, str]:
+    ordered = sorted(told, key=lambda text: told[text])
+    # In this order no other text begins with more of the same than a neighbour does.
+    shared = [0, *(_shared(told[one], told[other]) for one, other in pairwise(ordered)), 0]
+    places = map(max, pairwise(shared))
+    return {t: _around(told[t], place, width) for t, place in zip(ordered, places, strict=True)}
+
+
+def _shared(first: str, second: str) -> int:
+    """How many characters two texts both begin with."""
+    ends = range(1, min(len(first), len(second)) + 1)
+    return bisect_left(ends, x=True, key=lambda end: first[:end] != second[:end])
+
+
+def _around(text: str, place: int, width: int) -> str:
+    """The beginning of a text, and the word at a place in it with what follows."""
+    head = width // 4
+    before = text[max(place - width // 3, 0) : place]
+    start = place - len(before) + len(_WORD.sub("", before))
+    found = f"{text[:head]}..{text[start:]}" if start > head + 2 else text
+    return found if len(found) <= width else f"{found[: max(width - 2, 0)]}.."
 
 
 def folded(text: str, width: int) -> str:

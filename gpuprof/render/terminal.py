@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from gpuprof.render.cells import clean, folded, shortened
+from gpuprof.render.cells import clean, folded, shortened, shortened_apart
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report
@@ -142,9 +142,11 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
         fitting = _fitting(grid, columns, widths, page)
         for line in _heading(grid, fitting):
             console.print(Text(line, "bold"), soft_wrap=True)
-        for row in grid.rows:
-            shown = [shortened(row[c], width) for c, width in fitting.items()]
-            console.file.write(_line(grid, fitting, shown) + "\n")
+        cells = [
+            shortened_apart([row[c] for row in grid.rows], width) for c, width in fitting.items()
+        ]
+        for row in zip(*cells, strict=True):
+            console.file.write(_line(grid, fitting, row) + "\n")
     for text, rows in said.items():
         lines = textwrap.wrap(f"{_numbers(rows)}: {text}", page.width, subsequent_indent="  ")
         _say(console, "\n".join(lines))
