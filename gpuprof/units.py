@@ -129,6 +129,10 @@ def _within_64_bits(value: int, text: str) -> int:
 _TIME_UNITS: Final = (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1))
 
 
+# From this growth on a factor says more than a share.
+_MANYFOLD: Final = 10
+
+
 def encodable(text: str) -> str:
     """A file's name as text: bytes that are no UTF-8 are spelled out."""
     return text.encode(errors="backslashreplace").decode()
@@ -164,6 +168,11 @@ def say_rate(value: float | None) -> str:
 def say_share(value: float | None) -> str:
     """A fraction of 0 to 1 in a sentence: ``27.5 %``; ``n/a`` where unknown."""
     return "n/a" if value is None else f"{value * 100:.1f} %"
+
+
+def say_growth(value: float) -> str:
+    """A relative difference in a sentence, without its sign: ``27.5 %``; ``x20.2`` from ten on."""
+    return say_share(abs(value)) if value < _MANYFOLD else f"x{1 + value:,.1f}"
 
 
 def time_axis(largest_ns: float) -> tuple[float, str]:
@@ -225,8 +234,8 @@ def format_change(percent: float | None) -> str:
     """Show a difference in percent to a person: ``+27.5 %``, ``x20.2``; ``n/a`` where unknown."""
     if percent is None:
         return "n/a"
-    if percent >= 1000:  # noqa: PLR2004 - from there on a factor says more
-        return f"x{1 + percent / 100:.1f}"
+    if percent >= 100 * _MANYFOLD:
+        return f"x{1 + percent / 100:,.1f}"
     shown = f"{percent:+.1f} %"
     return shown[1:] if shown[1:] == "0.0 %" else shown
 

@@ -83,3 +83,9 @@ def test_durations_may_be_long(text, expected):
 def test_no_profiler_prints_minutes():
     with pytest.raises(ValueError, match='unknown unit "m"'):
         units.parse_ns("10m")
+
+
+def test_a_manyfold_growth_is_a_factor():
+    assert units.say_growth(-0.275) == "27.5 %"
+    assert units.say_growth(9.5) == "950.0 %"
+    assert units.say_growth(57.73) == units.format_change(5773) == "x58.7"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gpuprof.comparisons.outcomes import UNKNOWN, WITHIN
 from gpuprof.metrics import Metrics
-from gpuprof.units import NS_PER_S, say_ns, say_share
+from gpuprof.units import NS_PER_S, say_growth, say_ns, say_share
 
 NAMED: Final = 3  # Candidates that a sentence names; the table has all.
 SAME: Final = 0.05  # Kernel times closer than this are called the same, with the figure.
@@ -76,7 +76,7 @@ def change(case: Case) -> str:
 
 def share_of(growth: float, case: Case) -> str:
     """``10.0 %``; nothing where the baseline is 0."""
-    return say_share(abs(growth)) if case.outcome["baseline"] else ""
+    return say_growth(growth) if case.outcome["baseline"] else ""
 
 
 def interval(case: Case) -> str:

@@ -18,7 +18,7 @@ from gpuprof.comparisons.cases import (
     others,
 )
 from gpuprof.comparisons.work import STEP
-from gpuprof.units import say_ns, say_share
+from gpuprof.units import say_growth, say_ns, say_share
 
 WORDS: Final = {
     "kernels": "kernels",
@@ -85,10 +85,10 @@ def _backward(case: Case, grown: Sequence[str]) -> str:
 
 
 def _kernels_of(difference: int, before: int, least: float) -> str:
-    growth = abs(difference) / before if before else float(bool(difference))
-    if growth <= SAME and abs(difference) < least:
-        return f"compute is the same within {say_share(growth)}"
-    share = f" ({say_share(growth)})" if before else ""
+    growth = difference / before if before else float(bool(difference))
+    if abs(growth) <= SAME and abs(difference) < least:
+        return f"compute is the same within {say_share(abs(growth))}"
+    share = f" ({say_growth(growth)})" if before else ""
     return f"{_moved('kernels', difference)}{share}"
 
 

@@ -26,7 +26,7 @@ _FORMATS: Final = {
     "%": units.format_change,
 }
 _RATIO: Final = re.compile(r"(_ratio|_per_step|p_value)$")
-_PIECES: Final = re.compile(r"[^-_/. ]*[-_/. ]?")
+_PIECES: Final = re.compile(r"[^-_/. ]*(?:\.\.|[-_/. ])?")
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 _WORD: Final = re.compile(r"\w+$")

@@ -4,8 +4,7 @@ Colours are those of Okabe and Ito, which colour-blind people tell apart; hatchi
 apart in grey. Source: https://jfly.uni-koeln.de/color/
 """
 
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +21,10 @@ SUFFIXES: Final = (".png", ".svg", ".pdf")
 WIDTH: Final = 10.0
 _LABEL_WIDTH: Final = 24
 DARK: Final = "#333333"
-_TITLE_WIDTH: Final = 84
-_LINES: Final = 4  # That a title or a name may take.
+_TITLE_POINTS: Final = 0.97 * 72 * WIDTH
+_TITLE_SIZE: Final = 12
+_TITLE_LENGTH: Final = 336
+_LABEL_LINES: Final = 3
 _LEGEND_WIDTH: Final = 110
 _DPI: Final = 150
 # A label is not a formula, whatever dollars are in it.
@@ -56,17 +57,15 @@ LOCAL: Final = Look("local copies", "#E69F00", "\\\\\\")
 MEMSETS: Final = Look("memsets", "#999999", "ooo")
 UNKNOWN: Final = Look("unknown copies", "#555555", "+++")
 NOTHING: Final = Look("idle", "#EEEEEE")
-# Lines of a chart, each with a marker that tells it apart in grey.
+_LINE_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Lines of a chart, each with a marker that tells it apart in grey; the last six are open ones.
 LINES: Final[tuple[dict[str, Any], ...]] = tuple(
-    {"color": colour, "marker": marker, "markeredgecolor": DARK}
-    for colour, marker in (
-        ("#0072B2", "o"),
-        ("#D55E00", "s"),
-        ("#009E73", "^"),
-        ("#CC79A7", "D"),
-        ("#E69F00", "v"),
-        ("#56B4E9", "P"),
+    {"color": colour, "marker": marker, "markeredgecolor": edge, **more}
+    for markers, edges, more in (
+        ("os^DvP", [DARK] * 6, {}),
+        ("X*<>ph", _LINE_COLOURS, {"markerfacecolor": "white", "linestyle": "-.", "markersize": 7}),
     )
+    for colour, marker, edge in zip(_LINE_COLOURS, markers, edges, strict=True)
 )
 
 
@@ -89,31 +88,69 @@ def new_figure(height: float) -> "Figure":
     return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
-def label(text: str, width: int = _LABEL_WIDTH) -> str:
+def label(text: str, width: int = _LABEL_WIDTH, lines: int = _LABEL_LINES) -> str:
     """A name in a few lines, shortened in its middle where it is longer."""
-    return folded(shortened(clean(text), _LINES * width), width)
+    name, room = clean(text), lines * width
+    while (shown := folded(shortened(name, room), width)).count("\n") >= lines:
+        room -= 1
+    return shown
 
 
 def state(figure: "Figure", finding: str) -> None:
-    """Put the finding over a figure."""
-    title = textwrap.fill(shortened(clean(finding), _LINES * _TITLE_WIDTH), _TITLE_WIDTH)
-    figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=12)
+    """Put the finding over a figure, in lines as long as the figure is wide."""
+    lines = _fitted(shortened(clean(finding), _TITLE_LENGTH), _title_measure())
+    figure.suptitle("\n".join(lines), x=0.01, ha="left", weight="bold", fontsize=_TITLE_SIZE)
 
 
-def explain(figure: "Figure", axes: "Sequence[Axes]") -> None:
-    """Put one legend for all axes below a figure."""
-    found = {
-        name: handle
-        for one in axes
-        for handle, name in zip(*one.get_legend_handles_labels(), strict=True)
+def _title_measure() -> Callable[[str], float]:
+    """How long a text is as a title, in points."""
+    from matplotlib.font_manager import FontProperties  # noqa: PLC0415 - only charts need it
+    from matplotlib.textpath import TextToPath  # noqa: PLC0415 - only charts need it
+
+    look, path = FontProperties(weight="bold", size=_TITLE_SIZE), TextToPath()
+    return lambda text: float(path.get_text_width_height_descent(text, look, ismath=False)[0])
+
+
+def _fitted(text: str, measure: Callable[[str], float]) -> list[str]:
+    """Text in lines that fit; a word that is longer than a line is broken."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if measure(longer) <= _TITLE_POINTS:
+            lines[-1] = longer
+            continue
+        lines.append("")
+        for letter in word:
+            if measure(lines[-1] + letter) > _TITLE_POINTS:
+                lines.append("")
+            lines[-1] += letter
+    return [line for line in lines if line]
+
+
+def explain(figure: "Figure", axes: "Sequence[Axes]", order: Iterable[str] = ()) -> None:
+    """Put one legend for all axes below a figure.
+
+    What bears one name in several ways, as a bar and as a line, is one entry.
+    """
+    from matplotlib.legend_handler import HandlerTuple  # noqa: PLC0415 - only charts need it
+
+    found: dict[str, dict[type, Any]] = {name: {} for name in order}
+    for one in axes:
+        for handle, name in zip(*one.get_legend_handles_labels(), strict=True):
+            found.setdefault(name, {}).setdefault(type(handle), handle)
+    entries: dict[str, Any] = {
+        name: tuple(ways.values()) if len(ways) > 1 else next(iter(ways.values()))
+        for name, ways in found.items()
+        if ways
     }
-    if found:
-        longest = max(map(len, found)) + 6
+    if entries:
+        longest = max(len(line) for name in entries for line in name.split("\n")) + 6
         figure.legend(
-            list(found.values()),
-            list(found),
+            list(entries.values()),
+            list(entries),
+            handler_map={tuple: HandlerTuple(ndivide=None)},
             loc="outside lower left",
-            ncols=max(1, min(len(found), _LEGEND_WIDTH // longest)),
+            ncols=max(1, min(len(entries), _LEGEND_WIDTH // longest)),
             frameon=False,
             fontsize=9,
         )

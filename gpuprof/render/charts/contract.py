@@ -17,10 +17,12 @@ class Results:
     Args:
         tables: Name to table; None where the recording cannot tell.
         headline: The finding, where the command states one itself.
+        baseline: What a comparison is with.
     """
 
     tables: Mapping[str, pa.Table | None]
     headline: str = ""
+    baseline: str = ""
 
     def table(self, name: str) -> pa.Table:
         """A table that is known to be there."""

@@ -31,4 +31,4 @@ def of_comparison(result: Comparison) -> Results:
     """All tables of a comparison, under its headline."""
     values = {field.name: getattr(result, field.name) for field in fields(result)}
     tables = {name: value for name, value in values.items() if isinstance(value, pa.Table)}
-    return Results(tables, result.headline)
+    return Results(tables, result.headline, result.baseline)

@@ -1,9 +1,12 @@
-"""Variants as stacked bars: where the GPU time goes, beside the measured seconds per epoch."""
+"""Variants as stacked bars: where the GPU time goes, beside the time by the clock."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from gpuprof import units
+from gpuprof.comparisons.splitting import EXPOSED
 from gpuprof.metrics import of_one_step
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
@@ -38,6 +41,7 @@ _TOTALS: Final = ("gpu_activity_ns", "implied_gpu_activity_ns")
 _SHOWN: Final = (
     "variant",
     "step_ns",
+    "span_ns",
     *_TOTALS,
     *TIME_LAYERS,
     "peer_transfer_bytes_per_step",
@@ -47,16 +51,25 @@ _SHOWN: Final = (
 
 
 def picture(results: Results) -> Picture:
-    """The parts of each variant's GPU time, its bytes per step and seconds per epoch."""
-    return Picture(results.headline, of_one_step(results.table("variants")).select(_SHOWN))
+    """The parts of each variant's GPU time, its time by the clock and its bytes per step.
+
+    The time by the clock is null where the finding is of GPU time or bytes.
+    """
+    rows = of_one_step(results.table("variants")).select(_SHOWN)
+    if EXPOSED in results.table("outcomes").column("basis").to_pylist():
+        return Picture(f"By the clock, {results.headline}", rows)
+    place = rows.column_names.index("span_ns")
+    return Picture(
+        results.headline, rows.set_column(place, "span_ns", pa.nulls(len(rows), "int64"))
+    )
 
 
 def draw(shown: Picture) -> "Figure":
-    """Bars per variant: GPU time by kind or bytes per step, and seconds per epoch if known."""
+    """Bars per variant: GPU time by kind or bytes per step, beside the times that are known."""
     rows = shown.rows.to_pylist()
     panels = _panels(rows)
     figure = canvas.new_figure(1.9 + _BAR_INCHES * len(rows))
-    widths = [2.4 if panel is not _draw_epochs else 1 for panel in panels]
+    widths = [1 if panel in {_draw_clock, _draw_epochs} else 2.4 for panel in panels]
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False, width_ratios=widths)[0]
     for draw_panel, one in zip(panels, axes, strict=True):
         draw_panel(one, rows)
@@ -75,6 +88,8 @@ def _panels(rows: Sequence[Row]) -> "list[Callable[[Axes, Sequence[Row]], None]]
     panels: list[Callable[[Axes, Sequence[Row]], None]] = []
     if any(row[metric] for row in rows for metric in TIME_LAYERS):
         panels.append(_draw_times)
+    if any(row["span_ns"] is not None for row in rows):
+        panels.append(_draw_clock)
     if any(row["peer_transfer_bytes_per_step"] is not None for row in rows):
         panels.append(_draw_bytes)
     if any(row["seconds_per_epoch"] is not None for row in rows):
@@ -84,9 +99,9 @@ def _panels(rows: Sequence[Row]) -> "list[Callable[[Axes, Sequence[Row]], None]]
 
 def _draw_times(axes: "Axes", rows: Sequence[Row]) -> None:
     totals = [_first(row, *_TOTALS) for row in rows]
-    factor, unit = units.time_axis(max((t or 0 for t in totals), default=0))
-    _stack(axes, rows, TIME_LAYERS, factor)
-    _annotate(axes, totals, factor, units.format_ns)
+    factor, unit = units.time_axis(max(map(_known_ns, rows)))
+    ends = _stack(axes, rows, TIME_LAYERS, factor)
+    _annotate(axes, ends, map(units.format_ns, totals))
     per = " of one step" if rows[0]["step_ns"] is not None else ""
     axes.set_xlabel(f"GPU time{per}, summed over devices [{unit}]")
 
@@ -94,23 +109,48 @@ def _draw_times(axes: "Axes", rows: Sequence[Row]) -> None:
 def _draw_bytes(axes: "Axes", rows: Sequence[Row]) -> None:
     totals = [row["peer_transfer_bytes_per_step"] for row in rows]
     factor, unit = units.bytes_axis(max((t or 0 for t in totals), default=0))
-    _stack(axes, rows, BYTE_LAYERS, factor)
-    _annotate(axes, totals, factor, units.format_bytes)
+    ends = _stack(axes, rows, BYTE_LAYERS, factor)
+    _annotate(axes, ends, map(units.format_bytes, totals))
     axes.set_xlabel(f"copied between devices per step [{unit}]")
 
 
+def _draw_clock(axes: "Axes", rows: Sequence[Row]) -> None:
+    spans = [row["span_ns"] for row in rows]
+    factor, unit = units.time_axis(max(span or 0 for span in spans))
+    _plain(axes, spans, factor, units.format_ns)
+    what = "a step on" if rows[0]["step_ns"] is not None else "span of"
+    axes.set_xlabel(f"by the clock: {what}\nthe busiest device [{unit}]")
+
+
 def _draw_epochs(axes: "Axes", rows: Sequence[Row]) -> None:
-    seconds = [row["seconds_per_epoch"] for row in rows]
-    axes.barh(range(len(rows)), [s or 0 for s in seconds], height=0.6, color="#999999")
-    _annotate(axes, seconds, 1, units.format_seconds, margin=0.36)
+    _plain(axes, [row["seconds_per_epoch"] for row in rows], 1, units.format_seconds)
     axes.set_xlabel("seconds per epoch [s]")
+
+
+def _plain(
+    axes: "Axes",
+    values: Sequence[float | None],
+    factor: float,
+    words: Callable[[float | None], str],
+) -> None:
+    lengths = [(value or 0) / factor for value in values]
+    axes.barh(range(len(lengths)), lengths, height=0.6, color="#999999")
+    _annotate(axes, lengths, map(words, values), margin=0.36)
+
+
+def _known_ns(row: Row) -> int:
+    """How long a bar is; its total may be unknown all the same."""
+    return sum(row[metric] or 0 for metric in TIME_LAYERS)
 
 
 def _first(row: Row, *names: str) -> float | None:
     return next((row[name] for name in names if row[name] is not None), None)
 
 
-def _stack(axes: "Axes", rows: Sequence[Row], layers: dict[str, Look], factor: float) -> None:
+def _stack(
+    axes: "Axes", rows: Sequence[Row], layers: dict[str, Look], factor: float
+) -> list[float]:
+    """Draw the layers of each bar; where the bars end."""
     left = [0.0] * len(rows)
     for metric, look in layers.items():
         widths = [(row[metric] or 0) / factor for row in rows]
@@ -128,19 +168,17 @@ def _stack(axes: "Axes", rows: Sequence[Row], layers: dict[str, Look], factor: f
             linewidth=0.4,
         )
         left = [start + width for start, width in zip(left, widths, strict=True)]
+    return left
 
 
 def _annotate(
-    axes: "Axes",
-    totals: Sequence[float | None],
-    factor: float,
-    words: Callable[[float | None], str],
-    margin: float = 0.16,
+    axes: "Axes", ends: Sequence[float], words: Iterable[str], margin: float = 0.16
 ) -> None:
-    for place, total in enumerate(totals):
+    """Figures behind the ends of bars."""
+    for place, (end, text) in enumerate(zip(ends, words, strict=True)):
         axes.annotate(
-            words(total),
-            ((total or 0) / factor, place),
+            text,
+            (end, place),
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
@@ -151,9 +189,9 @@ def _annotate(
 
 CHART: Final = Chart(
     "variants",
-    "Where each variant's GPU time goes, beside its seconds per epoch",
+    "Where each variant's GPU time goes, beside its time by the clock and per epoch",
     COMPARISON,
-    ("variants",),
+    ("variants", "outcomes"),
     picture,
     draw,
 )

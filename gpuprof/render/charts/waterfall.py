@@ -29,7 +29,7 @@ _NAMES: Final = {
     "graphs": "CUDA graphs",
     "local_copies": "local copies",
     "unknown_copies": "unknown copies",
-    "PtoP_staged": "PtoP by the host",
+    "PtoP_staged": "PtoP through the host",
 }
 _BASES: Final = {
     "exposed": "time of each side's busiest device; what is hidden behind kernels costs nothing",
@@ -65,8 +65,13 @@ class Step:
 
 
 def picture(results: Results) -> Picture:
-    """The rows of `split` on the better of its bases, under the comparison's headline."""
-    return Picture(results.headline, by_candidate_basis(results.table("split")))
+    """The rows of `split` on the better of its bases, with the baseline's name in each."""
+    split = results.table("split")
+    rows = by_candidate_basis(split)
+    names = pa.array([results.baseline] * len(rows), pa.string())
+    candidates = len(set(split.column("variant").to_pylist()))
+    few = f" (of {candidates} candidates the {MOST} that differ most)" * (candidates > MOST)
+    return Picture(results.headline + few, rows.append_column("baseline", names))
 
 
 def by_candidate_basis(split: pa.Table) -> pa.Table:
@@ -119,14 +124,14 @@ def axis_start(found: Sequence[Step]) -> float:
 def draw(shown: Picture) -> "Figure":
     """A panel per candidate."""
     panels = [list(rows) for _, rows in groupby(shown.rows.to_pylist(), key=lambda r: r["variant"])]
-    lines = [steps(rows, "baseline") for rows in panels]
+    lines = [steps(rows, rows[0]["baseline"]) for rows in panels]
     figure = canvas.new_figure(1.4 + sum(0.7 + _STEP_INCHES * len(found) for found in lines))
     heights = [len(found) + 1 for found in lines]
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for one, rows, found in zip(axes, panels, lines, strict=True):
         _draw_steps(one, found, rows[0]["basis"])
     canvas.state(figure, shown.finding)
-    canvas.explain(figure, list(axes))
+    canvas.explain(figure, list(axes), LEGEND.values())
     return figure
 
 
@@ -155,14 +160,32 @@ def _draw_steps(axes: "Axes", found: Sequence[Step], basis: str) -> None:
             va="center",
             fontsize=9,
         )
-    names = [canvas.label(step.name) for step in found]
-    axes.set_yticks(range(len(found)), names)
+    names = [canvas.label(step.name, lines=2) for step in found]
+    axes.set_yticks(range(len(found)), names, fontsize=9)
     axes.set_ylim(len(found) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.margins(x=0.14)
     axes.set_xlim(left=first / factor)
-    cut = f"; the axis begins at {say_ns(first)}" if first else ""
-    axes.set_xlabel(f"{basis_words(basis)} [{unit}]{cut}", fontsize=9)
+    if first:
+        _mark_cuts(axes, found)
+    what, _, rest = basis_words(basis).partition("; ")
+    cut = f"the axis begins at {say_ns(first)}" if first else ""
+    axes.set_xlabel("; ".join(filter(None, (f"{what} [{unit}]", rest, cut))), fontsize=9)
+
+
+def _mark_cuts(axes: "Axes", found: Sequence[Step]) -> None:
+    """Two strokes through the beginning of each total, which is not shown in full."""
+    for place in (place for place, step in enumerate(found) if step.kind == TOTAL):
+        axes.annotate(
+            "//",
+            (0.012, place),
+            xycoords=("axes fraction", "data"),
+            color="white",
+            weight="bold",
+            fontsize=14,
+            ha="left",
+            va="center_baseline",
+        )
 
 
 CHART: Final = Chart(

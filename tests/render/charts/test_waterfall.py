@@ -29,7 +29,7 @@ def _bars(axes):
 
 def test_bars_lead_from_the_baseline_to_the_candidate(axes):
     assert _bars(axes) == [
-        ("baseline", 0, 1.5),
+        ("one", 0, 1.5),
         ("PtoP", 1.5, 2.5),
         ("HtoD", 2.1, 2.5),
         ("two", 0, 2.1),
@@ -54,6 +54,17 @@ def test_totals_that_would_dwarf_the_difference_are_cut_and_say_so():
 
     assert axes.get_xlim()[0] > 0.9
     assert "the axis begins at" in axes.get_xlabel()
+    assert [text.get_text() for text in axes.texts if text.get_color() == "white"] == ["//"] * 2
+
+
+def test_the_legend_has_one_order():
+    one = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_500)])
+    two = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_100, _PEER)])
+
+    for profiles in ({"one": one, "two": two}, {"two": two, "one": one}):
+        (legend,) = _figure(**profiles).legends
+        names = [text.get_text() for text in legend.get_texts()]
+        assert names == ["total", "takes longer", "takes less"]
 
 
 def test_of_many_candidates_those_that_differ_most_are_drawn():
@@ -62,3 +73,5 @@ def test_of_many_candidates_those_that_differ_most_are_drawn():
     figure = _figure(base=draw(kernels=[(0, 1_000)]), **lengths)
 
     assert [_bars(axes)[-1][0] for axes in figure.axes] == ["v9", "v8", "v7", "v6", "v5", "v4"]
+    title = figure.get_suptitle().replace("\n", " ")
+    assert title.endswith("(of 9 candidates the 6 that differ most)")
