@@ -119,9 +119,50 @@ def test_equal_operations_in_unequal_epochs_are_two_recordings():
 
 
 def test_recordings_without_a_common_figure_are_not_ranked():
-    kernels_only = summary(row("conv", 1, 5, 1.0, section="kernel"))
+    copies_only = summary(row("PtoP", 1, 5, 1.0, section="memory"))
 
-    assert _verdict(a=kernels_only, b=summary(*DUAL)).startswith("b and a have no figure in common")
+    assert _verdict(a=copies_only, b=_kernels(conv=5 * S)) == (
+        "b and a have no figure in common that tells which is slower: neither the time of GPUs or"
+        " their kernels nor copies per step are known on both sides."
+    )
+
+
+def _kernels(**times):
+    """What `nsys stats` prints of kernels alone."""
+    whole = sum(times.values())
+    return summary(*(row(name, 1, ns, ns / whole, section="kernel") for name, ns in times.items()))
+
+
+def test_reports_of_kernels_alone_are_compared_by_them():
+    base = _kernels(conv=10 * S, old=S, ncclDevKernel_AllReduce_Sum=2 * S)
+    other = _kernels(conv=10 * S, new=2 * S, ncclDevKernel_AllReduce_Sum=5 * S)
+
+    result = comparison({"a": base, "b": other})
+
+    assert result.verdict == (
+        "Against a, b takes 4.000 s (30.8 %) more kernel time; noise is unknown from one run each."
+        " Most of the difference is communication, 3.000 s of 4.000 s in b. What copies take is"
+        " not known on both sides."
+    )
+    assert result.headline == (
+        "b takes 4.000 s (30.8 %) more kernel time than a: most of the difference is communication"
+    )
+    assert {row["part"]: row["difference_ns"] for row in result.split.to_pylist()} == {
+        "kernels_common": 0,
+        "kernels_new": 2 * S,
+        "kernels_gone": -S,
+        "communication": 3 * S,
+    }
+    assert {row["basis"] for row in result.split.to_pylist()} == {"kernels"}
+
+
+def test_a_report_of_kernels_is_compared_with_a_whole_one_by_them():
+    result = comparison({"a": _made(kernels=10 * S, PtoP=S), "b": _kernels(conv=11 * S)})
+
+    assert result.verdict == (
+        "Against a, b takes 1.000 s (10.0 %) more kernel time; noise is unknown from one run each."
+        " What copies take is not known on both sides."
+    )
 
 
 def test_a_sentence_names_three_of_many():

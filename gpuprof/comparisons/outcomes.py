@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpuprof.comparisons.splitting import EXPOSED, SUMS
+from gpuprof.comparisons.splitting import EXPOSED, KERNELS, SUMS
 from gpuprof.comparisons.work import STEP
 
 IMPLIED: Final = "implied"
@@ -35,10 +35,11 @@ def outcome(
         implied: GPU time of both sides, as recorded or else as printed shares imply it.
         unit: What the figures are of, as in `Comparison`.
     """
-    metric = _metric(differences, split, unit)
-    if metric is not None:
-        basis = EXPOSED if EXPOSED in split else SUMS
-        return _judged(metric, differences[metric]) | {"basis": basis} | _cause(split[basis])
+    clock = "step_ns" if unit == STEP else "span_ns"
+    # On the clock where both sides can, else summed over devices, at least of kernels.
+    for basis, metric in ((EXPOSED, clock), (SUMS, "gpu_activity_ns"), (KERNELS, "kernel_ns")):
+        if basis in split and metric in differences:
+            return _judged(metric, differences[metric]) | {"basis": basis} | _cause(split[basis])
     before, after = implied
     if before and after:
         change = {"baseline": before, "candidate": after, "difference": after - before}
@@ -48,16 +49,6 @@ def outcome(
     if _COUNTED in differences:
         return _judged(_COUNTED, differences[_COUNTED]) | {"basis": COPIES, "certainty": EXACT}
     return {"basis": NONE, "certainty": UNKNOWN}
-
-
-def _metric(
-    differences: Mapping[str, Row], split: Mapping[str, Sequence[Row]], unit: str
-) -> str | None:
-    """The time that both sides tell: on the clock where they can, else summed over devices."""
-    clock = "step_ns" if unit == STEP else "span_ns"
-    if EXPOSED in split and clock in differences:
-        return clock
-    return "gpu_activity_ns" if SUMS in split else None
 
 
 def _judged(metric: str, row: Row) -> Row:

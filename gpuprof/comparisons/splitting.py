@@ -29,6 +29,7 @@ from gpuprof.statistics import Interval, difference_interval
 
 EXPOSED: Final = "exposed"
 SUMS: Final = "sums"
+KERNELS: Final = "kernels"
 NEW: Final = "kernels_new"
 GONE: Final = "kernels_gone"
 
@@ -60,11 +61,14 @@ def split(base: Side, candidate: Side) -> dict[str, list[dict[str, Any]]]:
         Basis -> rows as in `SPLIT`, the variant's name not; `EXPOSED` first.
     """
     sides = _of_runs(base, candidate.median, GONE), _of_runs(candidate, base.median, NEW)
-    return {
+    found = {
         basis: _rows(basis, sides[0][basis], sides[1][basis])
         for basis in sides[0]
         if basis in sides[1]
     }
+    if len(found) > 1:
+        found.pop(KERNELS, None)  # They are a part of the others.
+    return found
 
 
 def _of_runs(side: Side, other: Kernels, alone: str) -> _TimesOfRuns:
@@ -75,6 +79,7 @@ def _of_runs(side: Side, other: Kernels, alone: str) -> _TimesOfRuns:
     found = {
         EXPOSED: [_exposed(run, _unmatched(own, other)) for run, own in runs],
         SUMS: [_sums(run, own, other) for run, own in runs],
+        KERNELS: [_kernel_sums(run, own, other) for run, own in runs],
     }
     return {
         basis: [
@@ -111,21 +116,34 @@ def _sums(run: Run, own: Kernels, other: Kernels) -> Times | None:
     found = run.found
     if any(found.get(name) is None for name in ("gpu_activity_ns", *COMPONENTS)):
         return None
-    talking = found["communication_kernel_ns"]
-    matched = [k.total_ns or 0 for key, k in own.items() if key in other and not k.is_communication]
     groups = {
         row["activity_group"]: row["total_ns"] for row in run.work.profile.once(totals).to_pylist()
     }
     times = {
-        COMMON: sum(matched),
-        UNMATCHED: found["kernel_ns"] - talking - sum(matched),
-        COMMUNICATING: talking,
+        **_kernel_times(run, own, other),
         **{kind: groups.get(kind) or 0 for kind in TRANSFERS},
         LOCAL_COPIES: found["local_copy_ns"],
         UNKNOWN_COPIES: found["unknown_copy_ns"],
         MEMSETS: found["memset_ns"],
     }
     return per_step(times, run.work.steps)
+
+
+def _kernel_sums(run: Run, own: Kernels, other: Kernels) -> Times | None:
+    """The same of kernels alone; None where some of them may not be listed."""
+    if run.found.get("kernel_ns") is None:
+        return None
+    return per_step(_kernel_times(run, own, other), run.work.steps)
+
+
+def _kernel_times(run: Run, own: Kernels, other: Kernels) -> dict[str, int]:
+    talking = run.found["communication_kernel_ns"]
+    matched = [k.total_ns or 0 for key, k in own.items() if key in other and not k.is_communication]
+    return {
+        COMMON: sum(matched),
+        UNMATCHED: run.found["kernel_ns"] - talking - sum(matched),
+        COMMUNICATING: talking,
+    }
 
 
 def _rows(basis: str, base: Sequence[Times], candidate: Sequence[Times]) -> list[dict[str, Any]]:

@@ -66,7 +66,8 @@ SPLIT: Final = Schema(
             TEXT,
             "",
             "exposed: of the time of each side's busiest device, an instant belongs to the first"
-            " part in this order that runs; sums: durations added up over all devices.",
+            " part in this order that runs; sums: durations added up over all devices; kernels:"
+            " those of kernels, where a side may not list its copies.",
             required=True,
         ),
         "part": Column(
@@ -153,8 +154,8 @@ OUTCOMES: Final = Schema(
         "basis": Column(
             TEXT,
             "",
-            "exposed or sums as in `split`; implied (by printed shares), copies (per step), same"
-            " (recording), none.",
+            "exposed, sums or kernels as in `split`; implied (by printed shares), copies (per"
+            " step), same (recording), none.",
             required=True,
         ),
         "metric": Column(TEXT, "", "The column of `variants` that is judged; null for none."),

@@ -5,8 +5,8 @@ from typing import Final
 
 from gpuprof.comparisons.cases import Case, Say, capital, change, largest, listed, noise, others
 from gpuprof.comparisons.outcomes import COPIES, IMPLIED, NONE, SAME
-from gpuprof.comparisons.splitting import EXPOSED, SUMS
-from gpuprof.comparisons.verdicts_of_time import headline_of, say_clock, say_sums
+from gpuprof.comparisons.splitting import EXPOSED, KERNELS, SUMS
+from gpuprof.comparisons.verdicts_of_time import headline_of, say_clock, say_kernels, say_sums
 from gpuprof.metrics import Metrics
 from gpuprof.units import format_bytes, format_count, say_ns, say_share
 
@@ -27,7 +27,7 @@ def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
 
 def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """The verdict's core in one short line: the candidate that differs most, and why."""
-    for bases in ((EXPOSED,), (SUMS,), (IMPLIED,)):
+    for bases in ((EXPOSED,), (SUMS,), (KERNELS,), (IMPLIED,)):
         timed = [case for case in cases if case.outcome["basis"] in bases]
         if timed:
             (case,) = largest(timed, 1)
@@ -52,7 +52,8 @@ def _same(baseline: str, cases: Sequence[Case], _: str) -> str:
 def _unknown(baseline: str, cases: Sequence[Case], _: str) -> str:
     return (
         f"{listed([case.label for case in cases])} and {baseline} have no figure in common that"
-        " tells which is slower: neither GPU time nor copies per step are known on both sides."
+        " tells which is slower: neither the time of GPUs or their kernels nor copies per step are"
+        " known on both sides."
     )
 
 
@@ -121,6 +122,7 @@ def _step_copies(label: str, found: Metrics) -> str:
 _SAY: Final[Mapping[str, Say]] = {
     EXPOSED: say_clock,
     SUMS: say_sums,
+    KERNELS: say_kernels,
     IMPLIED: _implied,
     COPIES: _per_step,
     SAME: _same,

@@ -9,6 +9,7 @@ from gpuprof.comparisons.cases import (
     SAME,
     Case,
     Row,
+    capital,
     change,
     interval,
     largest,
@@ -32,6 +33,8 @@ WORDS: Final = {
     "idle": "idle time",
     **{f"UVM_{ends}": f"migrations {ends}" for ends in ("HtoD", "DtoH", "DtoD")},
 }
+# What is summed up, by basis.
+_TIMES: Final = {"sums": "GPU time", "kernels": "kernel time"}
 _PEERS: Final = {"PtoP", PEER_STAGED, PEER_DEVICE_COPY}
 _PRACTICALLY_ALL: Final = 0.9
 _MOST: Final = 0.5
@@ -117,11 +120,33 @@ def say_sums(baseline: str, cases: Sequence[Case], unit: str) -> str:
 
 
 def _of_sums(case: Case, unit: str) -> str:
-    per = " a step" if unit == STEP else ""
+    what = _TIMES[case.outcome["basis"]] + (" a step" if unit == STEP else "")
     if case.is_noise:
-        return f"{case.label} takes the same GPU time{per} within noise ({_noise(case)})"
+        return f"{case.label} takes the same {what} within noise ({_noise(case)})"
     epoch = f"{of_epoch(case)} and " if of_epoch(case) else ""
-    return f"{case.label} takes {epoch}{change(case)} GPU time{per}"
+    return f"{case.label} takes {epoch}{change(case)} {what}"
+
+
+def say_kernels(baseline: str, cases: Sequence[Case], unit: str) -> str:
+    """``Against a, b takes 2 s (5.6 %) more kernel time. Most of it is communication: ...``."""
+    named = largest(cases)
+    more = listed([_of_sums(case, unit) for case in named])
+    first = f"Against {baseline}, {more}{others(cases, named)}{noise(named)}."
+    causes = [_of_kernels(case) for case in named if not case.is_noise and _has_causes(case)]
+    said = f" {capital('; '.join(causes))}." if causes else ""
+    return f"{first}{said} What copies take is not known on both sides."
+
+
+def _has_causes(case: Case) -> bool:
+    """Whether there is a difference of note, and communication that may be its cause."""
+    return abs(case.growth) >= NOTHING and "communication" in _amounts(case.parts)
+
+
+def _of_kernels(case: Case) -> str:
+    size, top = cause(case)
+    amounts = _amounts(case.parts)
+    of = f"{say_ns(abs(amounts[top]))} of {say_ns(abs(sum(amounts.values())))}"
+    return f"{size} is {'compute' if top == 'kernels' else _word(top)}, {of} in {case.label}"
 
 
 def _causes(cases: Sequence[Case]) -> str:
@@ -182,7 +207,7 @@ def _amount(case: Case) -> str:
 
 def headline_of(baseline: str, case: Case, unit: str) -> str:
     """``dual takes 10.84 s (27.5 %) more GPU time than single: most is PtoP``."""
-    what = " GPU time" if case.outcome["basis"] == "sums" else ""
+    what = f" {_TIMES[case.outcome['basis']]}" if case.outcome["basis"] in _TIMES else ""
     per = " per step" if unit == STEP else ""
     first = f"{case.label} takes {change(case)}{what}{per} than {baseline}"
     if case.is_noise or abs(case.growth) < NOTHING or not sum(_amounts(case.parts).values()):

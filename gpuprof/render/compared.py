@@ -94,6 +94,7 @@ _SIDES: Final = ("baseline", "candidate", "difference")
 _BASES: Final = {
     "exposed": "time of the busiest device",
     "sums": "GPU time, summed over devices",
+    "kernels": "kernel time, summed over devices",
 }
 
 

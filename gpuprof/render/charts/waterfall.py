@@ -34,6 +34,7 @@ _NAMES: Final = {
 _BASES: Final = {
     "exposed": "time of each side's busiest device; what is hidden behind kernels costs nothing",
     "sums": "sums over all devices: how much work, not how long it took",
+    "kernels": "sums of kernels over all devices; what copies take is not known",
 }
 # Parts that make less than this share of the greatest difference are one step.
 _SMALL: Final = 0.01
