@@ -44,7 +44,7 @@ def save(
         save_baseline,
         user_folder,
     )
-    from gpuprof.comparisons.variants import runs_of  # noqa: PLC0415
+    from gpuprof.comparisons.variants import check_repeats, runs_of  # noqa: PLC0415
     from gpuprof.render.gpuprof_file import write  # noqa: PLC0415
     from gpuprof.units import format_bytes  # noqa: PLC0415
 
@@ -52,6 +52,7 @@ def save(
     place = user_folder() if is_user else project_folder()
     with watched(f"Reading {len(runs)} recordings"):
         profiles = [profile for run in runs for profile in runs_of(run, reader)]
+        check_repeats(f"baseline {name}", profiles)
         saved = save_baseline(name, profiles, place, write, is_forced=force)
     size = format_bytes(saved.bytes)
     click.echo(f"Saved {name}: {len(saved.runs)} run(s), {size}, in {saved.folder}", err=True)

@@ -189,6 +189,6 @@ def _recordings(
     files: tuple[str, ...], labels: list[tuple[str, str]]
 ) -> list[str | Path | tuple[str, str]]:
     """Files in their order, under their labels where they have one; then files only labelled."""
-    named = {file: name for name, file in labels}
-    rest = [(name, file) for name, file in labels if file not in files]
+    named = {file: name for name, file in reversed(labels)}
+    rest = [(name, file) for name, file in labels if file not in files or named[file] != name]
     return [*((named[file], file) if file in named else file for file in files), *rest]

@@ -177,6 +177,10 @@ def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:
     if not variants:
         msg = "no recording given, and a comparison needs two"
         raise UsageError(msg, "Name them: gpuprof compare single.sqlite dual.sqlite")
+    if baseline is not None and baseline not in variants:
+        msg = f"baseline {baseline} is no label of the recordings, and none is saved by this name"
+        saved = ", ".join(one.name for one in baselines())
+        raise UsageError(msg, _labels(variants) + (f" Baselines: {saved}." if saved else ""))
     if len(variants) == 1:
         ((label, runs),) = variants.items()
         msg = f"one variant given ({label}), and a comparison needs two"
@@ -184,13 +188,7 @@ def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:
         repeated = "Recordings of one label are its runs: give another label, or a baseline."
         alone = "Add another, or see this one alone with `gpuprof report`."
         raise UsageError(msg, repeated if is_repeated else alone)
-    if baseline is None:
-        return next(iter(variants))
-    if baseline not in variants:
-        msg = f"baseline {baseline} is no label of the recordings, and none is saved by this name"
-        saved = ", ".join(one.name for one in baselines())
-        raise UsageError(msg, _labels(variants) + (f" Baselines: {saved}." if saved else ""))
-    return baseline
+    return next(iter(variants)) if baseline is None else baseline
 
 
 def _labels(variants: Mapping[str, Any]) -> str:

@@ -34,6 +34,7 @@ _CONDITION: Final = re.compile(
     r"\s*([A-Za-z_]\w*)\s*(>=|<=|>|<)\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,2})?)\s*(\S*)\s*"
 )
 _TIMES: Final = "x"
+_NEAR: Final = 3
 _EXAMPLE: Final = (
     'Write it as "exposed_transfer_share > 0.10", "step_ns > 1.05x" or "idle_ns > 2ms".'
 )
@@ -91,7 +92,7 @@ def parse(text: str) -> Condition:
         raise UsageError(msg, _EXAMPLE)
     metric, sign, number, unit = match.groups()
     if metric not in METRICS:
-        near = get_close_matches(metric, METRICS, n=3)
+        near = _near(metric)
         msg = f'"{text}" names no metric: {metric}'
         known = " or ".join(near) + "?" if near else "`gpuprof formats --schema` lists them."
         raise UsageError(msg, f"Did you mean {known}" if near else known)
@@ -102,6 +103,13 @@ def parse(text: str) -> Condition:
         msg = f'"{text}": {metric} has no unit "{unit}"'
         raise UsageError(msg, f"It may have: {', '.join([*factors, _TIMES][1:])}.")
     return Condition(text, metric, sign, float(number) * factors[unit], is_ratio=False)
+
+
+def _near(metric: str) -> list[str]:
+    """A few metrics that have these letters in their names, then those of similar names."""
+    word = metric.lower()
+    found = [name for name in METRICS if word in name]
+    return list(dict.fromkeys([*found, *get_close_matches(word, METRICS)]))[:_NEAR]
 
 
 def checks(result: Comparison, conditions: Sequence[Condition]) -> tuple[Check, ...]:

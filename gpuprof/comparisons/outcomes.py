@@ -39,7 +39,8 @@ def outcome(
     # On the clock where both sides can, else summed over devices, at least of kernels.
     for basis, metric in ((EXPOSED, clock), (SUMS, "gpu_activity_ns"), (KERNELS, "kernel_ns")):
         if basis in split and metric in differences:
-            return _judged(metric, differences[metric]) | {"basis": basis} | _cause(split[basis])
+            row = _whole(differences[metric])
+            return _judged(metric, row) | {"basis": basis} | _cause(split[basis])
     before, after = implied
     if before and after:
         change = {"baseline": before, "candidate": after, "difference": after - before}
@@ -49,6 +50,13 @@ def outcome(
     if _COUNTED in differences:
         return _judged(_COUNTED, differences[_COUNTED]) | {"basis": COPIES, "certainty": EXACT}
     return {"basis": NONE, "certainty": UNKNOWN}
+
+
+def _whole(row: Row) -> Row:
+    """Times of a step in whole ns, so that the difference is what the parts add up to."""
+    before, after = round(row["baseline"]), round(row["candidate"])
+    found = {"baseline": before, "candidate": after, "difference": after - before}
+    return row | found | {"percent": 100 * (after - before) / before if before else None}
 
 
 def _judged(metric: str, row: Row) -> Row:

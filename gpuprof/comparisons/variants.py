@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from gpuprof.analyses.activity_summary import TABLES, activity_summary
-from gpuprof.comparisons.baselines import baseline_named
+from gpuprof.comparisons.baselines import baseline_named, baselines
 from gpuprof.comparisons.runs import Run
-from gpuprof.errors import UsageError
+from gpuprof.errors import InputError, UsageError
 from gpuprof.manifest import repeats
 from gpuprof.profile import Profile
 from gpuprof.readers import read_profile
@@ -42,7 +43,7 @@ def labelled(recordings: Sequence[Recording], baseline: str | None = None) -> di
     found: dict[str, Runs] = {}
     for (label, _), own in zip(given, runs, strict=True):
         name = encodable(next(names) if label is None else label)
-        _check_new(name, found.get(name, ()), own)
+        check_repeats(f"label {name}", (*found.get(name, ()), *own))
         found[name] = (*found.get(name, ()), *own)
     is_saved = baseline and baseline not in found and baseline_named(baseline) is not None
     return {baseline: runs_of(baseline), **found} if baseline and is_saved else found
@@ -73,6 +74,11 @@ def runs_of(path: str | Path, reader: str | None = None) -> Runs:
     """
     place = Path(path)
     saved = None if place.exists() else baseline_named(str(path))
+    if saved is None and not place.exists():
+        near = get_close_matches(str(path), [one.name for one in baselines()])
+        if near:
+            msg = f"{path}: no such file, and no baseline is saved by this name"
+            raise InputError(msg, f"Did you mean {' or '.join(near)}?")
     found = repeats(place) if saved is None else saved.runs
     return tuple(read_profile(run, reader) for run in found) or (read_profile(path, reader),)
 
@@ -86,12 +92,20 @@ def _name(recording: str | Path | Profile, first: Profile) -> str:
     return place.name if is_saved else first.origin.variant or place.stem
 
 
-def _check_new(label: str, known: Iterable[Profile], runs: Runs) -> None:
-    """A recording beside itself would look like a run without noise."""
-    sources = [run.origin.source.absolute() for run in (*known, *runs)]
-    twice = [source for source, count in Counter(sources).items() if count > 1]
+def check_repeats(name: str, runs: Iterable[Profile]) -> None:
+    """Refuse a recording beside itself, which would look like a run without noise.
+
+    Args:
+        name: What the runs are given to, as ``label dual``.
+        runs: Runs of one variant.
+
+    Raises:
+        UsageError: One is there twice.
+    """
+    sources = Counter(run.origin.source.absolute() for run in runs)
+    twice = [source for source, count in sources.items() if count > 1]
     if twice:
-        msg = f"label {label} is given to {twice[0].name} twice, and a run does not repeat itself"
+        msg = f"{name} is given to {twice[0].name} twice, and a run does not repeat itself"
         raise UsageError(msg, "Give each recording once, or another label.")
 
 

@@ -59,6 +59,12 @@ def test_the_first_file_is_the_baseline_and_an_option_names_another():
     assert _compared(*labels, "--baseline", "two")["baseline"] == "two"
 
 
+def test_one_file_may_have_two_labels():
+    result = _compared(DUAL, SINGLE, "--label", f"a={SINGLE}", "--label", f"b={SINGLE}")
+
+    assert list(result["variants"]) == ["dual", "a", "b"]
+
+
 def test_published_excerpts_compare_by_what_they_imply():
     result = _compared(SINGLE, DUAL, EXAGGERATED)
 

@@ -54,6 +54,13 @@ from gpuprof.render.contract import Page
             id="baseline-is-not-there",
         ),
         pytest.param(
+            [SINGLE, "--baseline", "main"],
+            2,
+            "Error: baseline main is no label of the recordings, and none is saved by this name\n"
+            "Hint: Labels: single.\n",
+            id="baseline-of-one-is-not-there",
+        ),
+        pytest.param(
             [SINGLE, "EMPTY"],
             1,
             "Error: EMPTY is empty\nHint: Was the recording cut off, or the disk full?\n",

@@ -101,6 +101,27 @@ def test_replacing_needs_force(project):
             id="no-run",
         ),
         pytest.param(
+            ["baseline", "save", "other", SINGLE, SINGLE],
+            2,
+            "Error: baseline other is given to single.txt twice, and a run does not repeat itself\n"
+            "Hint: Give each recording once, or another label.\n",
+            id="one-run-twice",
+        ),
+        pytest.param(
+            ["compare", "mian", DUAL],
+            1,
+            "Error: mian: no such file, and no baseline is saved by this name\n"
+            "Hint: Did you mean main?\n",
+            id="nearly-a-baseline",
+        ),
+        pytest.param(
+            ["compare", DUAL, "--baseline", "mian"],
+            2,
+            "Error: baseline mian is no label of the recordings, and none is saved by this name\n"
+            "Hint: Labels: dual. Baselines: main.\n",
+            id="nearly-a-baseline-by-option",
+        ),
+        pytest.param(
             ["compare", SINGLE, DUAL, "--baseline", "none"],
             2,
             "Error: baseline none is no label of the recordings, and none is saved by this name\n"

@@ -53,6 +53,13 @@ def test_a_condition_is_read(text, limit, is_ratio):
             id="near",
         ),
         pytest.param(
+            "Exposed > 1",
+            '"Exposed > 1" names no metric: Exposed',
+            "Did you mean exposed_transfer_ns or exposed_transfer_share or"
+            " exposed_communication_ns?",
+            id="a-part",
+        ),
+        pytest.param(
             "zzz > 1",
             '"zzz > 1" names no metric: zzz',
             "`gpuprof formats --schema` lists them.",

@@ -116,6 +116,19 @@ def test_the_parts_of_a_step_add_up_to_the_rounded_step(times, steps):
     assert all(abs(made[part] - times[part] / steps) <= 1 for part in times)
 
 
+def test_the_difference_that_is_said_is_what_the_parts_add_up_to():
+    marks = {"epochs": [{"epoch": 0, "seconds": 1.0, "steps": 3}]}
+
+    result = comparison(
+        {"a": draw(kernels=[(0, 14)], **marks), "b": draw(kernels=[(0, 25)], **marks)}
+    )
+
+    # 14 / 3 and 25 / 3 are 5 and 8 ns; their difference as such would be 3.67 ns.
+    assert result.outcomes.column("difference").to_pylist() == [3]
+    assert _total(_split(result, "exposed"), "difference_ns") == 3
+    assert " and 3 ns (60.0 %) more per step: compute grew by 3 ns " in result.verdict
+
+
 def _one(name, start, end, **columns):
     return (start, end, {**_shape, "name": name, **columns})
 
