@@ -129,6 +129,7 @@ def _within_64_bits(value: int, text: str) -> int:
 _TIME_UNITS: Final = (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1))
 
 
+_STEP: Final = 1_000  # From one unit to the next.
 # From this growth on a factor says more than a share.
 _MANYFOLD: Final = 10
 
@@ -178,6 +179,12 @@ def say_growth(value: float) -> str:
 def time_axis(largest_ns: float) -> tuple[float, str]:
     """How many nanoseconds one step of an axis' unit has, and the unit, for a largest value."""
     return _axis(largest_ns, _TIME_UNITS)
+
+
+def tick_ns(value: float) -> str:
+    """Nanoseconds at a tick of an axis, as short as can be: ``10 us``."""
+    factor, unit = _axis(value, _TIME_UNITS)
+    return f"{value / factor:g} {unit}"
 
 
 def bytes_axis(largest_bytes: float) -> tuple[float, str]:
@@ -263,8 +270,17 @@ def _scaled(
     if value is None:
         return "n/a"
     size = abs(value)
-    unit, factor = next((pair for pair in units if size >= pair[1]), units[-1])
+    place = next((n for n, (_, factor) in enumerate(units) if size >= factor), len(units) - 1)
+    shown = _of_unit(value, units[place], decimals)
+    # What is rounded to 1,000 of a unit is 1 of the next.
+    if place and abs(float(shown.split(" ")[0])) >= _STEP:
+        return _of_unit(value, units[place - 1], decimals)
+    return shown
+
+
+def _of_unit(value: float, unit: tuple[str, int], decimals: Callable[[float], int]) -> str:
+    name, factor = unit
     if factor == 1:
-        return f"{value:.0f} {unit}"
+        return f"{value:.0f} {name}"
     scaled = value / factor
-    return f"{scaled:.{decimals(abs(scaled))}f} {unit}"
+    return f"{scaled:.{decimals(abs(scaled))}f} {name}"

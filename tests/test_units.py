@@ -89,3 +89,9 @@ def test_a_manyfold_growth_is_a_factor():
     assert units.say_growth(-0.275) == "27.5 %"
     assert units.say_growth(9.5) == "950.0 %"
     assert units.say_growth(57.73) == units.format_change(5773) == "x58.7"
+
+
+def test_a_thousand_of_a_unit_is_one_of_the_next():
+    assert units.say_ns(999.9997) == "1.000 us"
+    assert units.format_ns(999_950) == "1.000 ms"
+    assert units.format_ns(999_940) == "999.9 us"

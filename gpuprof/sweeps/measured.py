@@ -49,6 +49,7 @@ BATCH_SPEED_UPS: Final = Schema(
     "one label with one batch size",
     {
         "label": TIMES.columns["label"],
+        "baseline": Column(TEXT, "", "The first label, which it is compared with."),
         "batch_size": Column(INT, "1", "Examples in a step.", required=True),
         "seconds_per_epoch": Column(FLOAT, "s", "Median of the measurements.", required=True),
         "speed_up": Column(
@@ -153,7 +154,7 @@ def batch_speed_ups(times: pa.Table) -> pa.Table:
         label: {batch: _median(found) for batch, found in sorted(_by(mine, "batch_size").items())}
         for label, mine in labels.items()
     }
-    first = next(iter(seconds.values()), {})
+    baseline, first = next(iter(seconds.items()), (None, {}))
     rows: list[Row] = []
     for label, mine in list(seconds.items())[1:]:
         points = [(batch, first[batch] / s) for batch, s in mine.items() if batch in first]
@@ -161,6 +162,7 @@ def batch_speed_ups(times: pa.Table) -> pa.Table:
         rows += [
             {
                 "label": label,
+                "baseline": baseline,
                 "batch_size": batch,
                 "seconds_per_epoch": mine[batch],
                 "speed_up": speed_up,

@@ -24,17 +24,18 @@ def picture(results: Results) -> Picture:
 def _finding(rows: list[Row]) -> str:
     if not rows:
         return ""
+    than = rows[0]["baseline"] or "the first"
     crossed = [row for row in rows if row["break_even_batch_size"] is not None]
     if crossed:
         first = min(crossed, key=lambda row: float(row["break_even_batch_size"]))
         return (
-            f"{first['label']} is faster from a batch size of about"
+            f"{first['label']} is faster than {than} from a batch size of about"
             f" {first['break_even_batch_size']:,.0f} on"
         )
     best = max(rows, key=lambda row: float(row["speed_up"]))
     faster = all(row["speed_up"] >= 1 for row in rows)
-    which = "Faster with every batch size" if faster else "No break-even"
-    return f"{which}: at most {best['speed_up']:.2f} times the speed ({best['label']})"
+    which = f"Faster than {than} with every batch size" if faster else "No break-even"
+    return f"{which}: at most {best['speed_up']:.2f} times the speed of {than} ({best['label']})"
 
 
 def draw(shown: Picture) -> "Figure":
@@ -48,9 +49,12 @@ def draw(shown: Picture) -> "Figure":
         points = [(row["batch_size"], row["speed_up"]) for row in mine]
         curves.curve(axes, label, points, look)
         curves.mark_break_even(axes, mine[0]["break_even_batch_size"], look["color"])
-    curves.mark_as_fast(axes, None)
+    than = rows[0]["baseline"] or "the first"
+    curves.mark_as_fast(axes, than)
     sizes = sorted({row["batch_size"] for row in rows})
-    curves.over_measured(axes, sizes, ("batch size [examples]", "speed-up"))
+    curves.over_measured(
+        axes, sizes, ("batch size [examples]", f"speed-up over {canvas.label(than)}")
+    )
     canvas.state(figure, shown.finding)
     canvas.explain(figure, [axes])
     return figure

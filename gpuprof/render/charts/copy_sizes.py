@@ -11,7 +11,15 @@ from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING
 from gpuprof.schema import Schema
-from gpuprof.units import NS_PER_S, format_ns, say_binary_bytes, say_ns, say_share, time_axis
+from gpuprof.units import (
+    NS_PER_S,
+    say_binary_bytes,
+    say_ns,
+    say_rate,
+    say_share,
+    tick_ns,
+    time_axis,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,8 +45,12 @@ _MARKERS: Final = "osD^vP*X"
 _HEIGHT: Final = 5.6
 _CURVE_POINTS: Final = 60
 _MANY: Final = 10_000
+_THOUSAND: Final = 1_000
 _FEW_DECADES: Final = 100
-_FIT_NAME: Final = "latency + bytes / bandwidth"
+# Copies too small for their link are worth a title from this share of the time on.
+_WORTH_SAYING: Final = 0.01
+# Powers of two between two ticks, by how many there are in all.
+_TICK_STEPS: Final = {8: 1, 16: 2}
 
 Row = dict[str, Any]
 _Group = tuple[str | None, ...]
@@ -77,7 +89,7 @@ def _fits(speeds: list[Row]) -> dict[_Group, Row]:
 def _finding(rows: list[Row]) -> str:
     bound = sum(row["latency_bound_ns"] or 0 for row in rows)
     total = sum(row["total_ns"] for row in rows)
-    if bound:
+    if bound and bound >= _WORTH_SAYING * total:
         return (
             f"Copies too small for their link take {say_ns(bound)},"
             f" {say_share(bound / total)} of the time of all transfers"
@@ -105,7 +117,8 @@ def draw(shown: Picture) -> "Figure":
         _cost(costs, mine, look, (stacked, factor))
         _time(durations, mine, look.colour, marker)
     _count(costs, rows, stacked)
-    costs.set_ylabel(f"total time [{unit}],\nnumber of copies")
+    costs.set_ylabel(f"total time [{unit}]")
+    costs.set_title("over each bar: how many copies it is of", loc="left", fontsize=8)
     durations.set(xscale="log", yscale="log", xlabel="bytes per copy", ylabel="mean duration")
     _label_axes(durations, rows)
     canvas.state(figure, shown.finding)
@@ -136,7 +149,7 @@ def _cost(
         width=[row["below_bytes"] - row["from_bytes"] for row in rows],
         bottom=[stacked[row["from_bytes"]] for row in rows],
         align="edge",
-        label=group_name(group_of(rows[0])),
+        label=_entry(rows),
         color=look.colour,
         hatch=look.hatch,
         edgecolor=canvas.DARK,
@@ -146,11 +159,20 @@ def _cost(
         stacked[row["from_bytes"]] += height
 
 
+def _entry(rows: list[Row]) -> str:
+    """A group in the legend, with the line that was fitted to it."""
+    name, fit = group_name(group_of(rows[0])), rows[0]
+    if fit["bandwidth_bytes_per_s"] is None or fit["latency_ns"] is None:
+        return name
+    rate = say_rate(fit["bandwidth_bytes_per_s"])
+    return f"{name}: line of {say_ns(fit['latency_ns'])} + bytes / ({rate})"
+
+
 def _count(axes: "Axes", rows: list[Row], tops: dict[int, float]) -> None:
     """How many copies a bar stands for, over it."""
     for start, top in tops.items():
         calls = sum(row["calls"] for row in rows if row["from_bytes"] == start)
-        text = f"{calls:,}" if calls < _MANY else f"{calls / _MANY:,.0f}k"
+        text = f"{calls:,}" if calls < _MANY else f"{calls / _THOUSAND:,.0f}k"
         axes.annotate(
             text,
             (start * 2**0.5, top),
@@ -164,10 +186,11 @@ def _count(axes: "Axes", rows: list[Row], tops: dict[int, float]) -> None:
 def _time(axes: "Axes", rows: list[Row], colour: str, marker: str) -> None:
     sizes = [row["bytes"] / row["calls"] for row in rows]
     means = [row["mean_ns"] for row in rows]
-    axes.plot(sizes, means, marker, color=colour, markeredgecolor=canvas.DARK)
+    name = _entry(rows)
+    axes.plot(sizes, means, marker, color=colour, markeredgecolor=canvas.DARK, label=name)
     curve = fitted_curve(rows)
     if curve:
-        axes.plot(*zip(*curve, strict=True), "-", color=colour, label=_FIT_NAME, linewidth=1.2)
+        axes.plot(*zip(*curve, strict=True), "-", color=colour, linewidth=1.2)
 
 
 def fitted_curve(rows: list[Row]) -> list[tuple[float, float]]:
@@ -190,16 +213,18 @@ def _label_axes(axes: "Axes", rows: list[Row]) -> None:
 
     least = min(row["from_bytes"] for row in rows)
     most = max(row["below_bytes"] for row in rows)
-    # Every fourth power of two: 1 B, 16 B, 256 B, 4 KiB ...
-    ticks = [1 << power for power in range(0, 64, 4) if least / 2 <= 1 << power <= most * 2]
-    axes.xaxis.set_major_locator(FixedLocator(ticks or [least, most]))
+    powers = (most // least).bit_length()
+    step = next((step for many, step in _TICK_STEPS.items() if powers <= many), 4)
+    ticks = [1 << power for power in range(0, 64, step) if least / 2 <= 1 << power <= most * 2]
+    axes.set_xlim(least / 2, most * 2)
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: say_binary_bytes(int(size))))
     low, high = axes.get_ylim()
     subs = (1.0, 2.0, 5.0) if high < _FEW_DECADES * low else (1.0,)
     axes.yaxis.set_major_locator(LogLocator(subs=subs))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda ns, _: format_ns(ns)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda ns, _: tick_ns(ns)))
 
 
 CHART: Final = Chart(

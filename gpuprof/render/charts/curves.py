@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprof.render.cells import clean
 from gpuprof.render.charts import canvas
 from gpuprof.sweeps.break_even import said
 
@@ -33,9 +32,9 @@ def mark_break_even(axes: "Axes", place: float | None, colour: str) -> None:
     )
 
 
-def mark_as_fast(axes: "Axes", baseline: str | None) -> None:
+def mark_as_fast(axes: "Axes", baseline: str) -> None:
     """The line above which a speed-up is one."""
-    label = f"as fast as {clean(baseline)}" if baseline else "as fast"
+    label = canvas.label(f"as fast as {baseline}", _LABEL_WIDTH)
     axes.axhline(1, color=canvas.DARK, linestyle="--", linewidth=1, label=label)
 
 

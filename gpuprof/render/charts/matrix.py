@@ -19,6 +19,8 @@ _DARK_FROM: Final = 0.55
 _CELL_INCHES: Final = 0.72
 # With more ends than this, a cell has room for its time alone.
 _MANY: Final = 10
+# What makes this share of its way is named alone.
+_MOST: Final = 0.6
 
 Row = dict[str, Any]
 
@@ -30,16 +32,36 @@ def picture(results: Results) -> Picture:
 
 
 def _finding(rows: list[Row]) -> str:
+    """The way that takes most time, and its route where one route makes most of it."""
     if not rows:
         return ""
-    most, total = max(rows, key=lambda row: int(row["total_ns"])), sum(r["total_ns"] for r in rows)
-    way = "" if most["path"] == "direct" else f", {most['path']},"
-    rate = f" at {say_rate(most['bytes_per_s'])}" if most["bytes_per_s"] else ""
+    ways: dict[str, list[Row]] = {}
+    for row in rows:
+        ways.setdefault(_way(row), []).append(row)
+    way = max(ways, key=lambda way: _sum_ns(ways[way]))
+    total, of_way = _sum_ns(rows), _sum_ns(ways[way])
+    most = max(ways[way], key=lambda row: int(row["total_ns"]))
+    if most["total_ns"] < _MOST * of_way:
+        return f"Copies {way} take most time: {_part(of_way, total)}"
+    path = "" if most["path"] == "direct" else f", {most['path']},"
+    rate = f", at {say_rate(most['bytes_per_s'])}" if most["bytes_per_s"] else ""
     return (
-        f"Copies from {most['src']} to {most['dst']}{way} take most time:"
-        f" {say_ns(most['total_ns'])}, {say_share(most['total_ns'] / total if total else None)}"
-        f" of all transfers{rate}"
+        f"Copies from {most['src']} to {most['dst']}{path} take most time:"
+        f" {_part(most['total_ns'], total)}{rate}"
     )
+
+
+def _way(row: Row) -> str:
+    ends = tuple("devices" if row[end].startswith("device") else row[end] for end in ("src", "dst"))
+    return "between devices" if ends == ("devices", "devices") else f"from {ends[0]} to {ends[1]}"
+
+
+def _sum_ns(rows: list[Row]) -> int:
+    return sum(row["total_ns"] for row in rows)
+
+
+def _part(ns: int, total: int) -> str:
+    return f"{say_ns(ns)}, {say_share(ns / total if total else None)} of all transfers"
 
 
 def draw(shown: Picture) -> "Figure":

@@ -28,11 +28,13 @@ def _finding(rows: list[Row]) -> str:
     if not rows:
         return ""
     most = max(rows, key=lambda row: (int(row["devices"]), float(row["speed_up"])))
-    name = most["label"] or "It"
-    return (
-        f"{name} runs {most['speed_up']:.2f} times as fast on {most['devices']} devices:"
-        f" {say_share(most['efficiency'])} of the ideal"
+    fast = f"{most['speed_up']:.2f} times as fast"
+    said = (
+        f"{most['label']} runs {fast} on {most['devices']} devices"
+        if most["label"]
+        else f"{most['devices']} devices are {fast} as one"
     )
+    return f"{said}: {say_share(most['efficiency'])} of the ideal"
 
 
 def draw(shown: Picture) -> "Figure":

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _PANEL_INCHES: Final = 0.95
 _PERCENT: Final = 100
+_WORTH_SAYING: Final = 0.1
 
 Row = dict[str, Any]
 
@@ -25,17 +26,33 @@ def picture(results: Results) -> Picture:
 
 
 def _finding(rows: list[Row]) -> str:
+    """How busy the devices are, and which waits most for transfers where that is worth a word."""
+    if not rows:
+        return ""
+    busy, waits = (_shares(rows, column) for column in ("kernel_ns", "exposed_transfer_ns"))
+    least, most = (choose(busy, key=lambda device: busy[device]) for choose in (min, max))
+    low, high = say_share(busy[least]), say_share(busy[most])
+    name = device_name(least)
+    said = f"{name[:1].upper()}{name[1:]} runs kernels {low} of the time"
+    if low == high and len(busy) > 1:
+        said = f"Each of {len(busy)} devices runs kernels {low} of the time"
+    elif low != high:
+        said += f", {device_name(most)} {high}"
+    waiting = max(waits, key=lambda device: waits[device])
+    if waits[waiting] < _WORTH_SAYING:
+        return said
+    who = "it" if len(waits) == 1 else device_name(waiting)
+    return f"{said}; {who} waits {say_share(waits[waiting])} for transfers"
+
+
+def _shares(rows: list[Row], column: str) -> dict[int | None, float]:
+    """A column's share of the time, by device."""
     shares = {}
     for device, mine in groupby(rows, key=lambda row: row["device_id"]):
         slices = list(mine)
         length = sum(row["end_ns"] - row["start_ns"] for row in slices)
-        shares[device] = sum(row["kernel_ns"] for row in slices) / length
-    if not shares:
-        return ""
-    least, most = (choose(shares, key=lambda device: shares[device]) for choose in (min, max))
-    said = f"{device_name(least)} runs kernels {say_share(shares[least])} of the time"
-    said = said[:1].upper() + said[1:]
-    return said if least == most else f"{said}, {device_name(most)} {say_share(shares[most])}"
+        shares[device] = sum(row[column] for row in slices) / length
+    return shares
 
 
 def device_name(device: int | None) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpuprof.render.cells import clean
+from gpuprof.render.charts.timeline import lane_name
 from gpuprof.units import format_bytes, format_ns, format_rate, format_share
 
 Row = dict[str, Any]
@@ -162,7 +163,14 @@ def lanes_data(table: pa.Table) -> dict[str, Any]:
     for key, part in _parts(table):
         device, lane, is_exposed = key
         found = lanes.setdefault(
-            (device, lane), {"device": device, "lane": lane, "exposed": [], "hidden": []}
+            (device, lane),
+            {
+                "device": device,
+                "lane": lane,
+                "name": lane_name(lane),
+                "exposed": [],
+                "hidden": [],
+            },
         )
         found["exposed" if is_exposed else "hidden"] = _deltas(part, first, unit)
     return {

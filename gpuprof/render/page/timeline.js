@@ -56,7 +56,6 @@ const drawTimeline = (chart, data) => {
     ...lane,
     exposed: decoded(lane.exposed, data.unit),
     hidden: decoded(lane.hidden, data.unit),
-    name: lane.lane.replace("local_copies", "local copies"),
     owner: lane.device === null ? "unknown device" : `device ${lane.device}`,
   }));
   const isFirst = (place_) => place_ === 0 || lanes[place_].owner !== lanes[place_ - 1].owner;
@@ -111,7 +110,8 @@ const drawTimeline = (chart, data) => {
     readout.textContent = `${lane.owner}, ${lane.name} at ${FORMATS.ns(time)}: ${at(lane, time)}`;
   };
 
-  const gutter = () => (place.clientWidth < 500 ? 135 : 170);
+  const longest = Math.max(...lanes.map((lane, number) => label(lane, number).length));
+  const gutter = () => Math.min(Math.max(7 * longest + 15, 120), 0.45 * place.clientWidth);
   const make = () => new uPlot({
     width: widthOf(place),
     height: lanes.length * LANE_HEIGHT + AXIS_HEIGHT,

@@ -22,8 +22,8 @@ def test_bars_are_the_time_of_each_size_with_its_copies_over_them():
     (bars,) = costs.containers
     assert [bar.get_x() for bar in bars] == list(_SIZES)
     assert [bar.get_height() for bar in bars] == pytest.approx([1.102, 1.409, 7.553, 105.857])
-    assert bars.get_label() == "host to device, pageable"
-    assert costs.get_ylabel() == "total time [us],\nnumber of copies"
+    assert costs.get_ylabel() == "total time [us]"
+    assert costs.get_title(loc="left") == "over each bar: how many copies it is of"
     assert [text.get_text() for text in costs.texts] == ["1", "1", "1", "1"]
 
 
@@ -34,7 +34,41 @@ def test_the_line_is_latency_and_bandwidth_as_fitted():
     assert list(points.get_ydata()) == [1_102, 1_409, 7_553, 105_857]
     assert line.get_ydata()[0] == pytest.approx(1_102, rel=0.01)
     assert line.get_ydata()[-1] == pytest.approx(105_857, rel=0.01)
-    assert line.get_label() == "latency + bytes / bandwidth"
+
+
+def test_the_legend_tells_the_fit_of_each_group_beside_its_bar_and_marker():
+    few = [(10**7, 10**7 + 900, {"memcpy_kind": "DtoH", "bytes": 64})]
+    shown = figure(copy_sizes.CHART, draw(memcpys=[*_copies(), *few]))
+
+    (legend,) = shown.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "device to host",
+        "host to device: line of 1.000 us + bytes / (10.000 GB/s)",
+    ]
+
+
+def test_ten_thousand_copies_are_ten_thousand():
+    many = [(n * 10, n * 10 + 5, {"bytes": 64}) for n in range(12_000)]
+
+    costs, _ = figure(copy_sizes.CHART, draw(memcpys=many)).axes
+
+    assert [text.get_text() for text in costs.texts] == ["12k"]
+
+
+def test_one_size_leaves_room_on_both_sides():
+    costs, durations = figure(copy_sizes.CHART, draw(memcpys=[(0, 1_000, {"bytes": 12})])).axes
+
+    assert costs.get_xlim() == (4, 32)
+    durations.figure.draw_without_rendering()
+    assert "16 B" in [text.get_text() for text in durations.get_xticklabels()]
+    assert "1 us" in [text.get_text() for text in durations.get_yticklabels()]
+
+
+def test_next_to_nothing_is_no_finding():
+    small = [(n * 100, n * 100 + 50, {"bytes": 64 << n}) for n in range(4)]
+    shown = figure(copy_sizes.CHART, draw(memcpys=[*small, *_copies(bytes=1 << 30)]))
+
+    assert "too small for their link" not in shown.get_suptitle()
 
 
 def test_directions_differ_in_colour_and_marker():

@@ -53,7 +53,17 @@ def test_the_title_names_the_costliest_route():
 
     assert shown.get_suptitle().replace("\n", " ") == (
         "Copies from device 1 to device 0 take most time: 6.000 us, 75.0 % of all"
-        " transfers at 500.0 MB/s"
+        " transfers, at 500.0 MB/s"
+    )
+
+
+def test_the_title_names_the_way_where_no_route_makes_most_of_it():
+    copies = [(0, 1_000 + n, {"device_id": n, "dst_device_id": n}) for n in range(3)]
+
+    shown = figure(matrix.CHART, draw(memcpys=[*copies, (0, 2_000, _ONE_TO_ZERO)]))
+
+    assert shown.get_suptitle() == (
+        "Copies from host to devices take most time: 3.003 us, 60.0 % of all transfers"
     )
 
 

@@ -48,15 +48,31 @@ def test_break_even_is_marked_and_named(figure):
     (star,) = [line for line in axes.lines if line.get_marker() == "*"]
     assert star.get_xdata()[0] == pytest.approx(128)
     assert [text.get_text() for text in axes.texts] == ["128"]
-    assert drawn.get_suptitle() == "dual is faster from a batch size of about 128 on"
+    assert drawn.get_suptitle() == ("dual is faster than single from a batch size of about 128 on")
+    assert axes.get_ylabel() == "speed-up over single"
+    assert "as fast as single" in _lines(axes)
 
 
 def test_without_break_even_the_title_says_so(figure):
     drawn = figure(batch.CHART, "label,batch_size,seconds\na,64,8\na,128,8\nb,64,10\nb,128,9\n")
 
-    assert drawn.get_suptitle() == "No break-even: at most 0.89 times the speed (b)"
+    assert drawn.get_suptitle() == ("No break-even: at most 0.89 times the speed of a (b)")
 
 
 def test_one_point_is_no_chart(figure):
     with pytest.raises(EmptyRecordingError):
         figure(scaling.CHART, "devices,seconds\n1,10\n")
+
+
+def test_devices_without_a_label_are_named(figure):
+    drawn = figure(scaling.CHART, "devices,seconds\n1,10\n2,8\n")
+
+    assert drawn.get_suptitle() == "2 devices are 1.25 times as fast as one: 62.5 % of the ideal"
+
+
+def test_twelve_lines_differ_in_grey(figure):
+    rows = "".join(f"v{n},{d},{10 + n - d}\n" for n in range(12) for d in (1, 2))
+
+    speed, _ = figure(scaling.CHART, f"label,devices,seconds\n{rows}").axes
+
+    assert len({line.get_marker() for line in speed.lines if line.get_label() != "ideal"}) == 12

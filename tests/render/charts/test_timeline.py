@@ -43,6 +43,21 @@ def test_lanes_stand_by_device_and_kind():
     assert axes.get_xlabel().startswith("time since the first activity [us]")
 
 
+def test_ways_between_devices_are_named_for_people():
+    halves = {"path": "staged", "correlation_id": 5, "src_device_id": 1, "dst_device_id": 0}
+    profile = draw(
+        kernels=[(0, 100)],
+        memcpys=[
+            (0, 50, halves | {"memcpy_kind": "DtoH", "device_id": 1}),
+            (50, 100, halves | {"memcpy_kind": "HtoD", "device_id": 0}),
+        ],
+    )
+
+    axes = figure(timeline.CHART, profile).axes[0]
+
+    assert axes.get_yticklabels()[1].get_text() == "PtoP through the host"
+
+
 def test_exposed_parts_are_told_from_hidden_ones():
     profile = draw(kernels=[(0, 1_000)], memcpys=[(400, 2_000)])
 

@@ -151,7 +151,13 @@ def test_lanes_are_packed_without_loss():
         "slice": 64,
         "unit": 1,
         "lanes": [
-            {"device": 0, "lane": "compute", "exposed": [0, 10, 0, 54, 36, 16], "hidden": []}
+            {
+                "device": 0,
+                "lane": "compute",
+                "name": "compute",
+                "exposed": [0, 10, 0, 54, 36, 16],
+                "hidden": [],
+            }
         ],
     }
 
