@@ -22,7 +22,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from gpuprof import schema
+from gpuprof import engine, schema
 from gpuprof.errors import GpuprofError, MissingTableError
 
 if TYPE_CHECKING:
@@ -81,8 +81,6 @@ class Part:
 
 
 _BATCH_ROWS = 128 * 1024
-# DuckDB draws it among the results on stdout when a query takes long, terminal or not.
-_NO_BAR = "SET enable_progress_bar = false"
 # What DuckDB says where Ctrl-C ended a query, or what hands over its rows.
 _INTERRUPTED = ("Query interrupted", "INTERRUPT Error", "KeyboardInterrupt")
 
@@ -178,6 +176,9 @@ class Profile:
 
         The next query ends it: read it to its end before.
         """
+        if sql in self._ahead:
+            yield from self._ahead.pop(sql)
+            return
         with self._told():
             yield from self._announced(sql).to_arrow_reader(_BATCH_ROWS)
 
@@ -186,15 +187,30 @@ class Profile:
 
         A table of SQLite is read by one thread, several by several.
         """
+        if self._ahead.keys() >= {*queries} or not self._reads_aside(*queries):
+            return [[*self.batches(sql)] for sql in queries]
+        cursors = [self._opened[0].cursor() for _ in queries]
+        with self._told(*cursors), ThreadPoolExecutor(max(len(queries), 1)) as pool:
+            return [*pool.map(_read_aside, cursors, queries)]
+
+    def read_ahead(self, *queries: str) -> None:
+        """Read at once, where the file can be, what each will be asked for once soon."""
+        if self._reads_aside(*queries):
+            self._ahead.update(zip(queries, self.side_by_side(*queries), strict=True))
+
+    def _reads_aside(self, *queries: str) -> bool:
+        """Whether other connections than the first see what queries name."""
+        with self._told():
+            self._show(*queries)
         connection, herald = self._opened
         # Only the connection on which a table was registered sees it.
         # To its end: DuckDB 2 does nothing else before.
         ((registered,),) = connection.execute(_REGISTERED).fetchall()
-        if herald is not None or registered:
-            return [[*self.batches(sql)] for sql in queries]
-        cursors = [connection.cursor() for _ in queries]
-        with self._told(*cursors), ThreadPoolExecutor(max(len(queries), 1)) as pool:
-            return [*pool.map(_read_aside, cursors, queries)]
+        return herald is None and not registered
+
+    @cached_property
+    def _ahead(self) -> dict[str, list[pa.RecordBatch]]:
+        return {}
 
     def keep(self, name: str) -> None:
         """Read a table once for all later queries, for one that many analyses ask for."""
@@ -298,6 +314,7 @@ class Profile:
             raise told from error
 
     def _announced(self, sql: str) -> "duckdb.DuckDBPyRelation":
+        self._show(sql)
         connection, herald = self._opened
         if herald is not None:
             herald(sql)
@@ -305,29 +322,30 @@ class Profile:
 
     @cached_property
     def _opened(self) -> "tuple[duckdb.DuckDBPyConnection, _Herald | None]":
-        import duckdb  # noqa: PLC0415 - 0.1 s that a summary of a text file does not need
-
+        connection = engine.connect()
         # DuckDB would spill into the folder that the user is in; it makes this one when it
         # spills, and removes it where it is closed in order.
         spill = Path(tempfile.gettempdir()) / f"gpuprof-{uuid4().hex}"
         weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
-        connection = duckdb.connect(
-            config={
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-                "temp_directory": str(spill),
-            }
-        )
-        connection.execute(_NO_BAR)
-        _distrust(connection)
-        _leave_memory(connection)
+        connection.execute(f"SET temp_directory = {engine.literal(spill)}")
         herald = self.prepare(connection)
         connection.execute("CREATE SCHEMA whole")
-        for name, source in self.sources.items():
-            for view in self._expose(connection, name, source):
+        return connection, herald
+
+    def _show(self, *queries: str) -> None:
+        """Make the tables visible that queries name, or all where they name none."""
+        connection, _ = self._opened
+        text = " ".join(queries).lower()
+        named = {name for name in self.sources if name in text} or {*self.sources}
+        for name in named - self._shown:
+            for view in self._expose(connection, name, self.sources[name]):
                 chosen = f'SELECT * FROM whole."{view}"{self._condition(name)}'
                 connection.execute(f'CREATE VIEW "{view}" AS {chosen}')
-        return connection, herald
+            self._shown.add(name)
+
+    @cached_property
+    def _shown(self) -> set[str]:
+        return set()
 
     def _condition(self, name: str) -> str:
         """SQL: what the rows of a table must fulfil to belong to the part."""
@@ -410,7 +428,7 @@ _TIMELESS = {
 def _read_aside(cursor: "duckdb.DuckDBPyConnection", sql: str) -> list[pa.RecordBatch]:
     """The result of a query on a connection of its own."""
     with cursor:
-        cursor.execute(_NO_BAR)
+        cursor.execute(engine.NO_BAR)
         return [*cursor.sql(sql).to_arrow_reader(_BATCH_ROWS)]
 
 
@@ -433,25 +451,6 @@ def _ended_by_ctrl_c(*connections: "duckdb.DuckDBPyConnection") -> Iterator[None
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _distrust(connection: "duckdb.DuckDBPyConnection") -> None:
-    """Turn off an optimiser that takes two SQLite tables with the same columns for one.
-
-    DuckDB 1.5 reads the first of them twice: kernels that ran side by side were counted again
-    in the place of those that ran one by one.
-    """
-    faulty = "common_subplan"
-    if connection.execute(f"FROM duckdb_optimizers() WHERE name = '{faulty}'").fetchall():
-        connection.execute(f"SET disabled_optimizers = '{faulty}'")
-
-
-def _leave_memory(connection: "duckdb.DuckDBPyConnection") -> None:
-    """Let DuckDB spill at half of the memory: what it hands over needs room beside it."""
-    # By itself it takes 80 % of what this machine, or its container, has.
-    ((usual,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
-    amount, unit = usual.split()
-    connection.execute(f"SET memory_limit = '{float(amount) * 50 / 80:.1f}{unit}'")
 
 
 _SQL_TYPES = {

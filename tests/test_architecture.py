@@ -15,6 +15,7 @@ LAYERS = (
     ("units", "drafts", "cuda", "xspace", "secrets", "manifest"),
     ("schema",),
     ("intervals",),
+    ("engine",),
     ("profile",),
     ("window",),
     ("readers",),

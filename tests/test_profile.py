@@ -34,6 +34,35 @@ def test_tables_in_memory_are_queried_by_name():
     assert result.to_pylist() == [{"total_ns": 25}]
 
 
+def test_a_query_finds_tables_however_it_spells_them_and_can_list_them():
+    sources = {"kernels": TWO_KERNELS, "memcpys": schema.MEMCPYS.empty()}
+    profile = Profile(ORIGIN, sources)
+
+    assert profile.query("SELECT count(*) AS n FROM KERNELS").to_pylist() == [{"n": 2}]
+    listed = profile.query("SELECT view_name FROM duckdb_views() WHERE NOT temporary")
+    assert {*listed.column("view_name").to_pylist()} == {*sources}
+
+
+def test_what_is_read_ahead_is_handed_out_once_and_read_anew_after():
+    reads = []
+
+    def prepare(connection):
+        connection.execute("CREATE TABLE raw AS SELECT unnest([0, 5, 7]) AS s")
+        connection.create_function("seen", lambda n: reads.append(n) or n, ["BIGINT"], "BIGINT")
+
+    source = View("SELECT seen(s) AS start_ns, s + 1 AS end_ns, 'a' AS name FROM raw")
+    profile = Profile(ORIGIN, {"kernels": source}, prepare)
+    starts, ends = (f"SELECT {column} FROM kernels" for column in ("start_ns", "end_ns"))
+
+    profile.read_ahead(starts, ends)
+    reads.clear()
+    ahead = [profile.side_by_side(starts), [[*profile.batches(ends)]]]
+    assert reads == []
+
+    assert [profile.side_by_side(starts), [[*profile.batches(ends)]]] == ahead
+    assert reads
+
+
 def test_a_view_gets_the_columns_of_the_schema_and_is_sorted_by_start():
     def prepare(connection):
         connection.register("raw", pa.table({"s": [7, 3], "e": [9, 4], "n": ["late", "early"]}))

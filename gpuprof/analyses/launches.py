@@ -137,6 +137,12 @@ def launches(profile: Profile) -> Launches:
     return profile.once(_launches)
 
 
+def read_launches_and(profile: Profile, sql: str) -> None:
+    """Read what `launches` needs together with what a query will be asked for soon."""
+    if not profile.has_done(_launches):
+        profile.read_ahead(*_queries(profile).values(), sql)
+
+
 def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
     """The columns of a query, all integers and never null, as arrays."""
     return _columns([*profile.batches(sql)], columns)
@@ -151,12 +157,17 @@ def _columns(batches: list[pa.RecordBatch], columns: int) -> list[Any]:
     ]
 
 
-def _read(profile: Profile) -> tuple[Activities, list[Any]]:
-    """All activities, and the columns of all calls."""
+def _queries(profile: Profile) -> dict[str, str]:
+    """SQL of the activities by table, and of the calls."""
     whole = profile.whole or profile
     given = {t: f"SELECT {_SAME} FROM {t}" for t in _LAYERS if profile.has(t)}
     given |= {"memcpys": _COPIES} if profile.has("memcpys") else {}
-    given |= {"calls": _CALLS} if whole.has("api_calls") else {}
+    return given | ({"calls": _CALLS} if whole.has("api_calls") else {})
+
+
+def _read(profile: Profile) -> tuple[Activities, list[Any]]:
+    """All activities, and the columns of all calls."""
+    given = _queries(profile)
     found = dict(zip(given, profile.side_by_side(*given.values()), strict=True))
     calls = _columns(found.pop("calls", []), 4)
     copies = _columns(found.get("memcpys", []), 11)

@@ -12,7 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.groups import Numbers, groups
-from gpuprof.analyses.launches import UNKNOWN, Launches, launches, launching_call
+from gpuprof.analyses.launches import (
+    UNKNOWN,
+    Launches,
+    launches,
+    launching_call,
+    read_launches_and,
+)
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
@@ -71,6 +77,8 @@ def ranges_of(profile: Profile) -> Ranges:
 
 
 def _ranges_of(profile: Profile) -> Ranges:
+    # Whoever asks for ranges asks for launches next.
+    read_launches_and(profile, _RANGES)
     numbers: dict[tuple[str, str, str], int] = {}
     pieces = [_read(batch, numbers) for batch in profile.batches(_RANGES)]
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 import click
 
-from gpuprof import __version__
+from gpuprof import __version__, engine
 from gpuprof.cli import brake
 from gpuprof.errors import GpuprofError
 
@@ -35,6 +35,9 @@ COMMANDS: Final[dict[str, str]] = {
     "unpack": "gpuprof.cli.pack:unpack",
 }
 _ROWS_BEFORE_COLLECTING: Final = 100_000
+# These run programs, which may be handed files of any kind.
+_OF_PROGRAMS: Final = frozenset({"record", "sweep", "monitor"})
+_SQLITE: Final = b"SQLite format 3\x00"
 
 
 class _Commands(click.Group):
@@ -64,6 +67,8 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in COMMANDS and args[0] not in _OF_PROGRAMS:
+            engine.connect_ahead(sum(map(_is_sqlite, args)))
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -108,6 +113,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _is_sqlite(argument: str) -> bool:
+    """Whether an argument is a SQLite file, perhaps with a label before it."""
+    try:
+        with open(argument.rpartition("=")[2], "rb") as file:  # noqa: PTH123 - a Path costs more
+            return file.read(len(_SQLITE)) == _SQLITE
+    except (OSError, ValueError):
+        return False
 
 
 class _NoPandas:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from gpuprof import engine
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.profile import Profile
 from gpuprof.readers import nsys_recording, nsys_tables
@@ -120,12 +121,7 @@ class _Files:
 
     @cached_property
     def _connection(self) -> "duckdb.DuckDBPyConnection":
-        import duckdb  # noqa: PLC0415 - 0.1 s that not every reader needs
-
-        connection = duckdb.connect(
-            config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-        )
-        connection.execute("SET enable_progress_bar = false")
+        connection = engine.connect()
         self.prepare(connection)
         connection.execute("SET schema = 'raw'")
         return connection

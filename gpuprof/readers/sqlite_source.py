@@ -13,13 +13,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from gpuprof import engine
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError
 
 if TYPE_CHECKING:
@@ -119,16 +118,9 @@ class SqliteFile:
         return self._damage() if any(fault in text for fault in _FAULTS) else None
 
     def _attached(self, connection: "duckdb.DuckDBPyConnection") -> bool:
-        import duckdb  # noqa: PLC0415 - readers must not load it before it is used
-
-        extension = scanner(duckdb.__version__)
-        if extension is None or "immutable" in self.uri:
+        if "immutable" in self.uri or not engine.load_scanner(connection):
             return False
-        try:
-            connection.execute(f"LOAD {_literal(extension)}")
-        except (duckdb.Error, RuntimeError):
-            return False  # built for another machine: the other way gives the same tables
-        connection.execute(f"ATTACH {_literal(self._file)} AS raw (TYPE sqlite, READ_ONLY)")
+        connection.execute(f"ATTACH {engine.literal(self._file)} AS raw (TYPE sqlite, READ_ONLY)")
         return True
 
     @property
@@ -198,17 +190,6 @@ def open_sqlite(path: Path) -> SqliteFile:
     still = _in_wal_mode(path)
     uri = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if still else "")
     return _seen(path, uri, None)
-
-
-@cache
-def scanner(version: str) -> Path | None:
-    """DuckDB's signed SQLite extension of this version, where its package is installed."""
-    found = util.find_spec("duckdb_extension_sqlite_scanner")
-    if found is None or not found.submodule_search_locations:
-        return None
-    folder = Path(next(iter(found.submodule_search_locations)))
-    file = folder / "extensions" / f"v{version}" / "sqlite_scanner.duckdb_extension"
-    return file if file.exists() else None
 
 
 def text(column: str) -> str:
@@ -356,7 +337,3 @@ def _arrow_scans(plan: list[dict[str, Any]]) -> Iterator[str]:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: object) -> str:
-    return "'" + str(text).replace("'", "''") + "'"

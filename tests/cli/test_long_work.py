@@ -14,9 +14,8 @@ import duckdb
 import pytest
 from commands import DUAL, ROOT
 
-from gpuprof import reports
+from gpuprof import engine, reports
 from gpuprof.cli import main
-from gpuprof.readers import sqlite_source
 
 # Long beside what Ctrl-C takes, short beside the work that it ends.
 _PATIENCE_S = 30
@@ -88,7 +87,7 @@ def endless(tmp_path):
 @pytest.fixture(params=_PROGRAMS)
 def program(request):
     """How Python runs gpuprof with each way into SQLite files."""
-    if request.param == "extension" and sqlite_source.scanner(duckdb.__version__) is None:
+    if request.param == "extension" and engine.scanner(duckdb.__version__) is None:
         pytest.skip("duckdb-extension-sqlite-scanner is not installed")
     return _PROGRAMS[request.param]
 

@@ -24,7 +24,7 @@ from nsys_export import (
     write,
 )
 
-from gpuprof import report
+from gpuprof import engine, report
 from gpuprof.analyses.activity_summary import activity_summary, activity_sums
 from gpuprof.analyses.kernel_summary import kernel_summary
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
@@ -609,7 +609,7 @@ def test_a_report_on_a_database_imports_nothing_that_it_does_not_need(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
 
     # Python's own sqlite3 hands over rows as Python objects, for which Arrow imports pandas.
-    if sqlite_source.scanner(duckdb.__version__):
+    if engine.scanner(duckdb.__version__):
         assert done.stdout.endswith(b"\n[]\n")
 
 

@@ -1,0 +1,99 @@
+"""DuckDB, which answers every query, with its reader of SQLite files where that is installed.
+
+To load both takes longer than most answers. Who knows early that a SQLite file will be read can
+let it go on beside what else is to be done.
+"""
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from importlib import util
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import duckdb
+
+# DuckDB draws it among the results on stdout when a query takes long, terminal or not.
+NO_BAR: Final = "SET enable_progress_bar = false"
+
+_ahead: "deque[Future[duckdb.DuckDBPyConnection]]" = deque()
+
+
+def connect() -> "duckdb.DuckDBPyConnection":
+    """A connection of its own, which asks nobody else for anything; perhaps one made ahead."""
+    return _ahead.popleft().result() if _ahead else _connected()
+
+
+def connect_ahead(number: int) -> None:
+    """Begin to make so many connections, for SQLite files, that `connect` will hand out."""
+    if number:
+        pool = ThreadPoolExecutor(1)
+        _ahead.extend(pool.submit(_with_scanner) for _ in range(number))
+        pool.shutdown(wait=False)
+
+
+def load_scanner(connection: "duckdb.DuckDBPyConnection") -> bool:
+    """Let a connection read SQLite files by itself; whether it can."""
+    import duckdb  # noqa: PLC0415 - as below
+
+    extension = scanner(duckdb.__version__)
+    if extension is None:
+        return False
+    try:
+        connection.execute(f"LOAD {literal(extension)}")
+    except (duckdb.Error, RuntimeError):
+        return False  # built for another machine
+    return True
+
+
+@cache
+def scanner(version: str) -> Path | None:
+    """DuckDB's signed SQLite extension of this version, where its package is installed."""
+    found = util.find_spec("duckdb_extension_sqlite_scanner")
+    if found is None or not found.submodule_search_locations:
+        return None
+    folder = Path(next(iter(found.submodule_search_locations)))
+    file = folder / "extensions" / f"v{version}" / "sqlite_scanner.duckdb_extension"
+    return file if file.exists() else None
+
+
+def literal(value: object) -> str:
+    """SQL: a text."""
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _with_scanner() -> "duckdb.DuckDBPyConnection":
+    connection = _connected()
+    load_scanner(connection)
+    return connection
+
+
+def _connected() -> "duckdb.DuckDBPyConnection":
+    import duckdb  # noqa: PLC0415 - 0.1 s that a summary of a text file does not need
+
+    names = ("autoinstall_known_extensions", "autoload_known_extensions")
+    connection = duckdb.connect(config=dict.fromkeys(names, False))
+    connection.execute(NO_BAR)
+    _distrust(connection)
+    _leave_memory(connection)
+    return connection
+
+
+def _distrust(connection: "duckdb.DuckDBPyConnection") -> None:
+    """Turn off an optimiser that takes two SQLite tables with the same columns for one.
+
+    DuckDB 1.5 reads the first of them twice: kernels that ran side by side were counted again
+    in the place of those that ran one by one.
+    """
+    faulty = "common_subplan"
+    if connection.execute(f"FROM duckdb_optimizers() WHERE name = '{faulty}'").fetchall():
+        connection.execute(f"SET disabled_optimizers = '{faulty}'")
+
+
+def _leave_memory(connection: "duckdb.DuckDBPyConnection") -> None:
+    """Let DuckDB spill at half of the memory: what it hands over needs room beside it."""
+    # By itself it takes 80 % of what this machine, or its container, has.
+    ((usual,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    amount, unit = usual.split()
+    connection.execute(f"SET memory_limit = '{float(amount) * 50 / 80:.1f}{unit}'")
