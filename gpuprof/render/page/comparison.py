@@ -4,6 +4,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from gpuprof.comparisons import Comparison
+from gpuprof.comparisons.splitting import EXPOSED
 from gpuprof.comparisons.tables import (
     COMPARABILITY,
     DIFFERENCES,
@@ -33,6 +34,12 @@ _LAYERS: Final = {
     "memset_ns": ("memset", "memsets"),
     "unknown_copy_ns": ("unknown", "unknown copies"),
     "unlisted_gpu_activity_ns": ("idle", "not listed (implied)"),
+}
+_CLOCK_PARTS: Final = {
+    "compute": "compute",
+    "communication": "exposed communication",
+    "peer": "exposed copies and memsets",
+    "idle": "idle",
 }
 _TABLES: Final[dict[str, tuple[Schema, str]]] = {
     "kernels": (KERNELS, "What each kernel adds"),
@@ -85,8 +92,36 @@ def _sentences(verdict: str) -> tuple[str, ...]:
 
 def _figures(result: Comparison) -> list[Figure]:
     shown = of_one_step(result.variants).to_pylist()
-    found = [_times(shown)] if any(row[m] for row in shown for m in _LAYERS) else []
-    return [*found, *_waterfalls(result)]
+    by_clock = EXPOSED in result.outcomes.column("basis").to_pylist()
+    clock = [_clock(shown)] if by_clock else []
+    work = [_times(shown)] if any(row[m] for row in shown for m in _LAYERS) else []
+    return [*clock, *_waterfalls(result), *work]
+
+
+def _clock(variants: list[Row]) -> Figure:
+    """What each variant's busiest device does in the time that the verdict is of."""
+    what = "The whole time" if variants[0]["step_ns"] is None else "A step"
+    bars = stacked(
+        [(row["variant"], _parts_of_span(row), row["span_ns"]) for row in variants],
+        _CLOCK_PARTS,
+    )
+    return Figure(
+        "clock",
+        f"{what} by the clock, on each variant's busiest device",
+        "Each instant belongs to the first that runs of compute, communication and copies, else"
+        " the device is idle.",
+        bars,
+        "bars",
+    )
+
+
+def _parts_of_span(row: Row) -> list[tuple[str, float | None]]:
+    own = [row["compute_ns"], row["exposed_communication_ns"], row["idle_ns"]]
+    if row["span_ns"] is None or None in own:
+        return [("idle", row["span_ns"])]
+    compute, communication, idle = own
+    copies = row["span_ns"] - sum(own)
+    return list(zip(_CLOCK_PARTS, (compute, communication, copies, idle), strict=True))
 
 
 def _times(variants: list[Row]) -> Figure:

@@ -143,7 +143,8 @@ def _matrix_cell(rows: list[Row], largest: int) -> MatrixCell:
     lines = [format_ns(total)]
     for row in rows:
         way = "" if row["path"] == "direct" else f"{row['path']}: "
-        lines.append(f"{way}{format_bytes(row['bytes'])}, {format_rate(row['bytes_per_s'])}")
+        # Below each other, so that nine ends fit beside each other.
+        lines += [f"{way}{format_bytes(row['bytes'])}", format_rate(row["bytes_per_s"])]
     return MatrixCell(tuple(lines), min(_LEVELS, 1 + round((_LEVELS - 1) * total / largest)))
 
 

@@ -1,6 +1,10 @@
 // Charts over a numeric axis: what uPlot draws, and moving about in them by key, button and wheel.
-const LINE_COLOURS = ["compute", "peer", "htod", "dtoh", "local", "communication", "unknown", "managed"];
+const LINE_COLOURS = ["compute", "peer", "htod", "dtoh", "local", "communication"];
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
+const lineLook = (number) => ({
+  stroke: colour(LINE_COLOURS[number % LINE_COLOURS.length]),
+  dash: DASHES[Math.floor(number / LINE_COLOURS.length) % DASHES.length],
+});
 
 const axisLook = () => ({
   stroke: colour("ink"),
@@ -12,7 +16,10 @@ const axisLook = () => ({
 const AXIS_HEIGHT = 56;
 const lowerAxisLook = () => ({ ...axisLook(), size: 34, labelSize: AXIS_HEIGHT - 34, space: 70 });
 
-const widthOf = (place) => Math.max(240, place.clientWidth);
+// A4 between its margins: a page is laid out for paper after its charts are drawn.
+const PAPER_WIDTH = 700;
+let isOnPaper = false;
+const widthOf = (place) => (isOnPaper ? PAPER_WIDTH : Math.max(240, place.clientWidth));
 
 // Zooms about a point given as a fraction of what is shown; factor < 1 shows less.
 const zoom = (plot, factor, at, whole) => {
@@ -70,6 +77,7 @@ const drawLines = (chart, data) => {
   const make = () => new uPlot({
     width: widthOf(place),
     height: 260,
+    padding: [null, 28, null, null],
     cursor: { drag: { x: true, y: false } },
     scales: {
       x: { time: false, distr: data.x.log ? 3 : 1, log: 2 },
@@ -83,11 +91,10 @@ const drawLines = (chart, data) => {
       { label: data.x.label, value: (_, v) => (v === null ? "" : format.x(v)) },
       ...data.series.map((one, number) => ({
         label: one.label,
-        stroke: colour(LINE_COLOURS[(one.like ?? number) % LINE_COLOURS.length]),
-        dash: DASHES[Math.floor(number / LINE_COLOURS.length) % DASHES.length],
+        ...lineLook(one.like ?? number),
         width: one.has_points ? 0 : 2,
         paths,
-        points: { show: Boolean(one.has_points), size: 8, fill: colour(LINE_COLOURS[(one.like ?? number) % LINE_COLOURS.length]) },
+        points: { show: Boolean(one.has_points), size: 8, fill: lineLook(one.like ?? number).stroke },
         spanGaps: true,
         value: (_, v) => (v === null || v === undefined ? "" : format.y(v)),
       })),

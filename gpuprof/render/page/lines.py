@@ -58,7 +58,7 @@ def copy_size_lines(rows: list[Row]) -> dict[str, Any]:
             values = [curves[group].get(x) for x in points]
             series.append({"label": f"{name}, fitted", "values": values, "like": number})
     return {
-        "x": {"label": "bytes per copy", "unit": "bytes", "log": True, "values": points},
+        "x": {"label": "bytes per copy", "unit": "binary", "log": True, "values": points},
         "y": {"label": "duration", "unit": "ns", "log": True},
         "series": series,
     }

@@ -53,9 +53,11 @@ let before = null;
 window.addEventListener("beforeprint", () => {
   before = [root.dataset.theme, [...document.querySelectorAll("details")].map((one) => one.open)];
   document.querySelectorAll("details").forEach((one) => { one.open = true; });
+  isOnPaper = true;
   setTheme("light");
 });
 window.addEventListener("afterprint", () => {
+  isOnPaper = false;
   document.querySelectorAll("details").forEach((one, place) => { one.open = before[1][place]; });
   setTheme(before[0]);
 });

@@ -4,6 +4,9 @@ const LANE_COLOURS = {
   AtoH: "dtoh", UVM_HtoD: "managed", UVM_DtoH: "managed", local_copies: "local",
 };
 const LANE_HEIGHT = 22;
+// All lanes of a chart fit on one sheet.
+const PAPER_HEIGHT = 800;
+const laneHeight = (count) => (isOnPaper ? Math.min(LANE_HEIGHT, PAPER_HEIGHT / count) : LANE_HEIGHT);
 const FILL = 0.85;
 const LEAST = 0.15;
 const HIDDEN_ALPHA = 0.4;
@@ -114,7 +117,7 @@ const drawTimeline = (chart, data) => {
   const gutter = () => Math.min(Math.max(7 * longest + 15, 120), 0.45 * place.clientWidth);
   const make = () => new uPlot({
     width: widthOf(place),
-    height: lanes.length * LANE_HEIGHT + AXIS_HEIGHT,
+    height: Math.round(lanes.length * laneHeight(lanes.length)) + AXIS_HEIGHT,
     padding: [0, null, 0, null],
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },

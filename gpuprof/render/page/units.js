@@ -8,9 +8,15 @@ const scaled = (value, units) => {
 };
 const TIMES = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]];
 const BYTES = [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["KB", 1e3], ["B", 1]];
+const POWERS_OF_TWO = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["B", 1]];
+const binary = (value) => {
+  const [unit, factor] = POWERS_OF_TWO.find(([, size]) => value >= size) || POWERS_OF_TWO.at(-1);
+  return `${Number((value / factor).toPrecision(4))} ${unit}`;
+};
 const FORMATS = {
   ns: (value) => scaled(value, TIMES),
   bytes: (value) => scaled(value, BYTES),
+  binary,
   share: (value) => `${(100 * value).toFixed(1)} %`,
   count: (value) => value.toLocaleString("en-US"),
 };

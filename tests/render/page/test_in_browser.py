@@ -211,6 +211,38 @@ def test_paper_gets_all_tables_in_light(opened):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
+def test_paper_cuts_no_chart_and_breaks_no_number(opened):
+    page = opened()
+    width = page.evaluate("document.querySelector('.plot canvas').clientWidth")
+
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+
+    canvases = page.eval_on_selector_all(
+        ".plot canvas", "(all) => all.map((one) => one.getBoundingClientRect().width)"
+    )
+    assert max(canvases) <= 718  # pixels of A4 between its margins
+    breaks = page.eval_on_selector_all(
+        "td.number", "(all) => all.map((one) => getComputedStyle(one).whiteSpace)"
+    )
+    assert {*breaks} == {"pre"}
+    page.emulate_media(media="screen")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.querySelector('.plot canvas').clientWidth") == width
+
+
+def test_sizes_of_copies_are_ticked_in_powers_of_two(opened):
+    shown = opened().evaluate("[1, 1000, 4096, 3 * 2 ** 20].map(FORMATS.binary)")
+
+    assert shown == ["1 B", "1000 B", "4 KiB", "3 MiB"]
+
+
+def test_lines_of_eight_devices_differ_in_colour_or_dash(opened):
+    looks = opened().evaluate("[...Array(8).keys()].map((n) => JSON.stringify(lineLook(n)))")
+
+    assert len({*looks}) == 8
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_barrier(opened, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")

@@ -181,7 +181,7 @@ def test_a_comparison_shows_its_verdict_and_what_the_difference_is_made_of():
     page = comparison_page(result)
 
     assert "<img" not in page
-    assert page.index("<h1>") < page.index("Where each variant") < page.index("From one to ")
+    assert page.index("<h1>") < page.index("From one to ") < page.index("Where each variant")
     assert "&lt;img src=x" in re.search(r"<h1>(.*?)</h1>", page)[1]
 
 
@@ -218,6 +218,19 @@ def test_calls_are_counts_and_no_shares(compared):
 
     assert {"1", "3"} <= {*kernel}
     assert "100.00 %" not in kernel
+
+
+def test_the_time_by_the_clock_comes_first_and_adds_up(compared):
+    figures = re.findall(r'<section class="figure" id="([^"]*)"', compared)
+    clock = compared[compared.index('id="clock"') : compared.index('id="waterfall-0"')]
+
+    assert figures == ["clock", "waterfall-0", "variants"]
+    assert re.findall(r"<li>(.*?)</li>", clock) == [
+        "one: compute 1.000 us (50.00 %)",
+        "one: exposed copies and memsets 1.000 us (50.00 %)",
+        "two: compute 2.000 us (66.67 %)",
+        "two: exposed copies and memsets 1.000 us (33.33 %)",
+    ]
 
 
 def test_changes_stand_in_a_column_of_their_own(compared):
