@@ -12,7 +12,7 @@ from gpuprof.comparisons.cases import Case
 from gpuprof.comparisons.comparability import comparability_notes, comparability_rows
 from gpuprof.comparisons.differences import difference_rows, figure_rows
 from gpuprof.comparisons.kernels import Side, kernel_rows
-from gpuprof.comparisons.matching import has_shapes, kernels_of
+from gpuprof.comparisons.matching import matched
 from gpuprof.comparisons.notes import notes
 from gpuprof.comparisons.outcomes import SAME_RECORDING, outcome
 from gpuprof.comparisons.result import Comparison
@@ -158,19 +158,8 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Ro
 
 def _sides(*variants: Variant) -> list[Side]:
     """Both variants with their kernels, matched in the way that all of their runs allow."""
-    profiles = [run.work.profile for variant in variants for run in variant.runs]
-    is_shaped = all(has_shapes(profile) for profile in profiles)
-    is_verbatim = len({profile.origin.reader for profile in profiles}) == 1
-    return [
-        Side(
-            variant,
-            [
-                kernels_of(run.work.profile, is_shaped=is_shaped, is_verbatim=is_verbatim)
-                for run in variant.runs
-            ],
-        )
-        for variant in variants
-    ]
+    found = iter(matched([run.work.profile for variant in variants for run in variant.runs]))
+    return [Side(variant, [next(found) for _ in variant.runs]) for variant in variants]
 
 
 def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:

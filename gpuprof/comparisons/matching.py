@@ -1,24 +1,32 @@
 """Kernels of two recordings as an outer join: by demangled name and launch shape.
 
-Where one side is a summary, which tells no launch shapes, they are matched by name alone.
+Where one side is a summary, which tells no launch shapes, they are matched by name alone. Names
+that not all recordings have as they stand are matched by what every tool writes of them.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gpuprof import cuda
 from gpuprof.profile import Profile
+from gpuprof.readers.demangle import demangled
 
 SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _NAME_HASH: Final = "(hash(name) >> 1)::BIGINT"
 # SQL over a table of kernels with a column ``name_hash``: a number per name and launch shape.
 SHAPED_KEY: Final = f"(hash(name_hash, {', '.join(SHAPE)}) >> 1)::BIGINT"
 
-# nvprof writes a template's number as int=4, nsys as (int)4, others as 4.
-_TYPED_NUMBER: Final = re.compile(
-    r"\((?:unsigned |signed )?(?:int|bool|char|short|long|long long)\)(?=-?\d)"
-    r"|\b(?:unsigned |signed )?(?:int|bool|char|short|long|long long)=(?=-?\d)"
+_ANONYMOUS: Final = re.compile(r"\(anonymous namespace\)|<unnamed>")
+# ``[lambda(float) (instance 1)]`` of nsys is ``{lambda(float)#1}`` elsewhere.
+_INSTANCE: Final = re.compile(r"\(instance (\d+)\)")
+_BRACES: Final = str.maketrans("[]", "{}")
+_IN_PARENTHESES: Final = re.compile(r"\([^()]*\)")
+_BOOLEAN: Final = re.compile(r"\b(?:true|false)\b")
+# 4 is int=4 to nvprof and may be 4ul; const stands before or after its type.
+_LEFT_OUT: Final = re.compile(
+    r"\b(?:unsigned |signed )?(?:int|bool|char|short|long|long long)=(?=-?\d)"
+    r"|(?<=\d)(?:ull|ul|ll|u|l)\b|\b(?:const|void)\b|\s+"
 )
 
 
@@ -59,23 +67,37 @@ def hashed_kernels(profile: Profile) -> str:
     return profile.tagged("kernels", _NAME_HASH, "name_hash")
 
 
-def kernels_of(profile: Profile, *, is_shaped: bool, is_verbatim: bool = False) -> Kernels:
-    """The kernels of a recording by what they are matched by; none where none are known.
+def matched(profiles: Sequence[Profile]) -> list[Kernels]:
+    """The kernels of recordings by what they are matched by."""
+    is_shaped = all(has_shapes(profile) for profile in profiles)
+    kernels = [_kernels_of(profile, is_shaped=is_shaped) for profile in profiles]
+    names = [{key.name for key in own} for own in kernels]
+    odd = {name for own in names for name in own}.difference(names[0].intersection(*names))
+    if not odd or not all(names):
+        return kernels
+    plain = {name: plain_name(name) for name in odd}
+    return [
+        _together(
+            (key._replace(name=plain.get(key.name, key.name)), kernel)
+            for key, kernel in own.items()
+        )
+        for own in kernels
+    ]
 
-    Args:
-        profile: Needs ``kernels`` or ``activity_summary``, or knows no kernels.
-        is_shaped: Whether kernels in different launch shapes are different ones.
-        is_verbatim: Whether one tool wrote all names, so that they need no making alike.
-    """
-    plain = str if is_verbatim else plain_name
+
+def _kernels_of(profile: Profile, *, is_shaped: bool) -> Kernels:
+    """The kernels of a recording, their names as they stand; none where none are known."""
     if profile.has("kernels"):
-        found = _shaped if is_shaped else _named
-        return _together(found(profile, plain))
+        shape = is_shaped or None
+        return _together(
+            (Key(one.name, shape and one.grid, shape and one.block), one.kernel)
+            for one in profile.once(_grouped)
+        )
     if not profile.has("activity_summary"):
         return {}
     listed = profile.table("activity_summary").select(("activity_kind", *Kernel._fields[:3]))
     return _together(
-        (Key(plain(name), None, None), Kernel(name, calls, total_ns))
+        (Key(name, None, None), Kernel(name, calls, total_ns))
         for kind, name, calls, total_ns in zip(
             *(c.to_pylist() for c in listed.columns), strict=True
         )
@@ -84,23 +106,25 @@ def kernels_of(profile: Profile, *, is_shaped: bool, is_verbatim: bool = False) 
 
 
 def plain_name(name: str) -> str:
-    """A name without what tools write differently: spaces, and types of template numbers."""
-    return "".join(_TYPED_NUMBER.sub("", name).split())
+    """A name without what tools and their versions write differently.
+
+    That is spaces, constness, the types of a template's numbers, and its parameters: nsys writes
+    ``fill<(int)4, F<T>>(int, T2)`` where others write ``fill<4, F<T> >(int, F<T>)``. Parameters
+    tell kernels apart that are no templates, and are kept there.
+    """
+    text = _ANONYMOUS.sub("", demangled(name))
+    if "<" in text.partition("(")[0]:
+        text = _INSTANCE.sub(r"#\1", text).translate(_BRACES)
+        found = 1
+        while found:
+            text, found = _IN_PARENTHESES.subn("", text)
+        text = _BOOLEAN.sub(lambda match: str(int(match[0] == "true")), text)
+    return _LEFT_OUT.sub("", text)
 
 
 def has_shapes(profile: Profile) -> bool:
     """Whether a recording tells how its kernels were launched."""
     return profile.has("kernels") and all(kernel.grid for kernel in profile.once(_grouped))
-
-
-def _shaped(profile: Profile, plain: Callable[[str], str]) -> Iterable[tuple[Key, Kernel]]:
-    for one in profile.once(_grouped):
-        yield Key(plain(one.name), one.grid, one.block), one.kernel
-
-
-def _named(profile: Profile, plain: Callable[[str], str]) -> Iterable[tuple[Key, Kernel]]:
-    for one in profile.once(_grouped):
-        yield Key(plain(one.name), None, None), one.kernel
 
 
 class _Group(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Final
 
 from gpuprof.analyses.step_windows import DETECTED
 from gpuprof.comparisons.cases import listed
+from gpuprof.comparisons.matching import has_shapes
 from gpuprof.comparisons.runs import Variant
 from gpuprof.comparisons.work import FROM_EPOCHS, STEP
 from gpuprof.reports import cannot, recording_notes
@@ -33,8 +34,23 @@ def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
         *_epochs(variants),
         *_exposed(variants),
         *_steps(variants, unit),
+        *_shapes(variants),
         *_chance(variants),
     )
+
+
+def _shapes(variants: Mapping[str, Variant]) -> list[str]:
+    """That kernels are matched by name alone where only some recordings tell launch shapes."""
+    told = {
+        label: all(has_shapes(run.work.profile) for run in variant.runs)
+        for label, variant in variants.items()
+        if any(run.found.get("kernel_ns") for run in variant.runs)
+    }
+    silent = [label for label, is_told in told.items() if not is_told]
+    if not silent or len(silent) == len(told):
+        return []
+    tell = "tells" if len(silent) == 1 else "tell"
+    return [f"Kernels are matched by name alone: {listed(silent)} {tell} no launch shapes."]
 
 
 def _epochs(variants: Mapping[str, Variant]) -> list[str]:

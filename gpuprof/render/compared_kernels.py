@@ -23,6 +23,9 @@ def kernel_grids(result: Comparison, most: int | None) -> list[Grid]:
     for label, count in counts.items():
         own = result.kernels.slice(first, count)
         title = f"Kernels of {clean(label)} against {clean(result.baseline)}"
+        # Where a side tells no launch shapes.
+        if own.column("grid").null_count == count:
+            title += ", by name alone"
         shown = own.slice(0, most)
         if len(shown) < count:
             title += f" ({len(shown)} of {count})"

@@ -9,6 +9,8 @@ from recordings import DUAL, PUBLISHED_DUAL, SINGLE, copy, kernel, summary, trac
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.exposure import per_step
+from gpuprof.render import renderer_named
+from gpuprof.render.contract import Page
 
 _times = st.tuples(st.integers(0, 60), st.integers(1, 20)).map(lambda t: (t[0], sum(t)))
 _shape = dict.fromkeys(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), 1)
@@ -184,9 +186,13 @@ def test_kernels_are_matched_by_name_where_a_summary_tells_no_shape():
         "total_ns": 8,
     }
 
-    rows = comparison({"a": summary(listed), "b": trace}).kernels.to_pylist()
+    result = comparison({"a": summary(listed), "b": trace})
+    text = renderer_named("terminal").comparison(result, Page(tables=("kernels",)))
 
+    rows = result.kernels.to_pylist()
     assert [(r["status"], r["difference_ns"], r["grid"]) for r in rows] == [("slower", 2, None)]
+    assert "Kernels are matched by name alone: a tells no launch shapes." in result.notes
+    assert "Kernels of b against a, by name alone" in text
 
 
 @pytest.mark.parametrize("candidate", [summary(*PUBLISHED_DUAL), draw()], ids=["excerpt", "empty"])
