@@ -6,6 +6,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.timeline import kernel_sums
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY
 
@@ -56,7 +57,12 @@ def activity_sums(profile: Profile) -> pa.Table:
     if profile.has("activity_summary") or profile.has_done(activity_summary):
         return profile.once(activity_summary)
     sources = SOURCES | {"api_calls": ("api", "''", "NULL")}
-    return ACTIVITY_SUMMARY.conform(summed_up(profile, sources, _SUMS))
+    kernels = kernel_sums(profile)
+    if kernels is None:
+        return ACTIVITY_SUMMARY.conform(summed_up(profile, sources, _SUMS))
+    rest = {t: source for t, source in sources.items() if t != "kernels" and profile.has(t)}
+    others = summed_up(profile, rest, _SUMS).to_pylist() if rest else []
+    return ACTIVITY_SUMMARY.table([*kernels.by_name(profile), *others])
 
 
 def summed_up(profile: Profile, sources: _Sources, figures: str = _FIGURES) -> pa.Table:

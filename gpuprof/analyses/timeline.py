@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 
+from gpuprof.analyses.groups import Numbers
+from gpuprof.analyses.kernel_sums import UNNAMED, KernelSums
 from gpuprof.analyses.movement import IS_STAGED, IS_TRANSFER
 from gpuprof.cuda import COMMUNICATION_PATTERN
 from gpuprof.intervals import (
@@ -48,7 +49,7 @@ DEVICES_OF_COPY: Final = (
 _SOURCES: Final = {
     "kernels": f"""
         SELECT start_ns, end_ns, {_DEVICE} AS device,
-            coalesce(is_communication, false)::TINYINT AS layer
+            coalesce(is_communication, false)::TINYINT AS layer{{number}}
         FROM {{kernels}}""",
     "graph_launches": f"""
         SELECT start_ns, end_ns, {_DEVICE} AS device, {COMPUTE}::TINYINT AS layer
@@ -126,7 +127,7 @@ def timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:
     Those of a part of a recording are cut at its borders, so that what they cover in adjacent
     windows adds up to what they cover in both.
     """
-    return profile.once(_timelines if profile.whole is None else _parts)
+    return profile.once(_read)[0] if profile.whole is None else profile.once(_parts)
 
 
 def _parts(profile: Profile) -> tuple[DeviceTimeline, ...]:
@@ -160,15 +161,27 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
     return np.unique([first + (last - first) * i // slices for i in range(slices + 1)])
 
 
-def _timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:
+def kernel_sums(profile: Profile) -> KernelSums | None:
+    """Sums of the kernels by name where `timelines` has read them; None where it has not."""
+    return profile.once(_read)[1] if profile.has_done(_read) else None
+
+
+def _read(profile: Profile) -> tuple[tuple[DeviceTimeline, ...], KernelSums | None]:
+    """The timelines, and the sums of the kernels where the file numbers their names."""
     gathered: dict[int, _Gathered] = {}
-    kernels = kernels_told_apart(profile)
+    kernels, sums = kernels_told_apart(profile), KernelSums()
+    is_numbered = profile.has("kernels") and profile.numbers("kernels")
+    number = f", coalesce(name_id, {UNNAMED})" if is_numbered else ""
     for table, sql in _SOURCES.items():
         if profile.has(table):
-            for batch in profile.batches(sql.format(kernels=kernels)):
-                _gather(gathered, batch)
+            for batch in profile.batches(sql.format(kernels=kernels, number=number)):
+                columns: list[Any] = [np.from_dlpack(column) for column in batch.columns]
+                _gather(gathered, *columns[:4])
+                for numbers in columns[4:]:
+                    sums.add(numbers, columns[1] - columns[0])
     made = [found.finished(device) for device, found in gathered.items()]
-    return tuple(sorted(made, key=lambda one: (one.device_id is None, one.device_id)))
+    ordered = tuple(sorted(made, key=lambda one: (one.device_id is None, one.device_id)))
+    return ordered, sums if is_numbered and sums.is_known else None
 
 
 def kernels_told_apart(profile: Profile) -> str:
@@ -179,9 +192,9 @@ def kernels_told_apart(profile: Profile) -> str:
     return profile.tagged("kernels", pattern, "is_communication")
 
 
-def _gather(gathered: dict[int, _Gathered], batch: pa.RecordBatch) -> None:
-    columns: list[Any] = [np.from_dlpack(column) for column in batch.columns]
-    start, end, device, layer = columns
+def _gather(
+    gathered: dict[int, _Gathered], start: Int64s, end: Int64s, device: Numbers, layer: Numbers
+) -> None:
     # 16 bits are sorted by radix: far faster than one pass per device and layer.
     key = (device * len(LAYERS) + layer).astype(np.int16)
     order = np.argsort(key, kind="stable")
