@@ -142,7 +142,7 @@ def _around(text: str, place: int, width: int) -> str:
 def folded(text: str, width: int) -> str:
     """Text in lines of at most a width, broken after ``_``, ``-``, ``/`` or a dot where it can."""
     lines = [""]
-    for piece in _PIECES.findall(text):
+    for piece in filter(None, _PIECES.findall(text)):
         if lines[-1] and len(lines[-1]) + len(piece) > width:
             lines.append("")
         lines[-1] += piece

@@ -1,6 +1,7 @@
 """Text for a terminal: what matters first, in 80 columns, colours only where they can be shown."""
 
 import io
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +24,8 @@ _SCREEN: Final = 40
 _MORE: Final = "More: --table NAME (--list), --all, --per-step, --range, --device, --from, --to."
 _KERNELS: Final = 20  # Of each candidate; csv and json have all.
 _LEAST: Final = 12  # No name is cut shorter than this.
+_KEY: Final = re.compile("^(#|Rank|Device id)$")  # What tells rows apart as names do.
+_LONGEST_WORD: Final = 14  # Of a heading, such as communication.
 
 
 def report(result: Report, page: Page) -> str:
@@ -134,6 +137,9 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
     console.print()
     if grid.title:
         _say(console, grid.title, "bold underline")
+    if not grid.rows:
+        _say(console, "none")
+        return
     said: Mapping[str, list[int]] = {}
     if grid.sentences and not page.is_wide and _full_width(grid) > page.width:
         grid, said = _apart(grid)
@@ -180,7 +186,7 @@ def _width(grid: Grid, column: int) -> int:
     """Room for every cell, and for the longest word of the heading."""
     longest = max(map(len, grid.header[column].split()), default=1)
     cells = max((cell_len(row[column]) for row in grid.rows), default=0)
-    return max(cells, min(longest, _LEAST), 1)
+    return max(cells, min(longest, _LONGEST_WORD), 1)
 
 
 def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
@@ -190,8 +196,9 @@ def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
         return [list(columns)]
     least = {c: min(widths[c], _LEAST) if c in grid.name_columns else widths[c] for c in columns}
     # Half of a line is for the names that every block begins with; others are shown once.
-    some = [grid.name_columns[:n] for n in range(len(grid.name_columns), 1, -1)]
-    keys = next((k for k in some if _taken(least, k) <= page.width // 2), grid.name_columns[:1])
+    named = [c for c in columns if c in grid.name_columns or _KEY.search(grid.header[c])]
+    some = [named[:n] for n in range(len(named), 1, -1)]
+    keys = next((k for k in some if _taken(least, k) <= page.width // 2), named[:1])
     blocks: list[list[int]] = []
     for column in columns:
         if column in keys:

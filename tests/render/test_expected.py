@@ -151,6 +151,33 @@ def test_long_labels_are_folded_not_cut():
     assert all(word in table for word in ("bad_", "reasonable_"))
 
 
+def test_headings_stand_on_their_columns():
+    labels = ["4gpu_baseline", "4gpu_bucketcap100mb", "4gpu_nobroadcast"]
+    rows = {label: _named(SINGLE, label) for label in labels}
+
+    text = renderer_named("terminal").comparison(comparison(rows), Page())
+
+    table = text[text.index("\n\n") + 2 :].splitlines()
+    first = next(n for n, line in enumerate(table) if line.startswith("GPU activities"))
+    assert table[first - 1].split() == ["4gpu_baseline", "bucketcap100mb", "4gpu_nobroadcast"]
+
+
+def test_an_empty_table_says_so():
+    text = grids_text("", [Grid("Copies there and back", ("Src", "Turns"), ())], (), Page())
+
+    assert text.endswith("Copies there and back\nnone\n")
+
+
+def test_every_block_of_a_wide_table_tells_its_rows_apart():
+    header = ("Device id", *(f"figure{n:04}" for n in range(9)))
+    rows = tuple((str(n), *["1.000 us"] * 9) for n in range(2))
+
+    text = grids_text("", [Grid("Wide", header, rows, name_columns=())], (), Page())
+
+    starts = [line.split()[0] for line in text.splitlines() if "1.000 us" in line]
+    assert starts == ["0", "1", "0", "1"]
+
+
 def test_json_has_no_number_that_json_lacks(tmp_path):
     text = renderer_named("json").comparison(_three(tmp_path), Page())
 

@@ -167,6 +167,19 @@ def test_no_width_needs_sideways_scrolling(opened, width):
     assert page.locator("[data-chart=timeline] canvas").bounding_box()["width"] <= width
 
 
+def test_a_name_on_a_narrow_page_stands_nearer_to_its_own_bar(opened):
+    gaps = opened(400).evaluate("""() => {
+      const places = (what) => [...document.querySelectorAll(`.bar ${what}`)]
+        .map((one) => one.getBoundingClientRect());
+      const [names, tracks] = [places(".bar-name"), places(".bar-track")];
+      return names.slice(1).map((name, n) => [tracks[n + 1].top - name.bottom,
+        name.top - tracks[n].bottom]);
+    }""")
+
+    assert gaps
+    assert all(own < other for own, other in gaps)
+
+
 @pytest.mark.parametrize("width", [400, 1280])
 def test_fifty_variants_and_names_of_any_length_need_no_sideways_scrolling(
     browser, tmp_path, width
