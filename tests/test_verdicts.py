@@ -122,8 +122,30 @@ def test_recordings_without_a_common_figure_are_not_ranked():
     copies_only = summary(row("PtoP", 1, 5, 1.0, section="memory"))
 
     assert _verdict(a=copies_only, b=_kernels(conv=5 * S)) == (
-        "b and a have no figure in common that tells which is slower: neither the time of GPUs or"
-        " their kernels nor copies per step are known on both sides."
+        "b and a have no figure in common that tells which is slower: neither the time of GPUs,"
+        " their kernels or an epoch nor copies per step are known on both sides."
+    )
+
+
+def test_epochs_alone_tell_which_is_slower():
+    sides = {"a": summary(row("PtoP", 1, 5, 1.0, section="memory")), "b": _kernels(conv=5 * S)}
+
+    result = comparison(sides, epoch_seconds={"a": 20.0, "b": 22.0})
+
+    assert result.verdict == (
+        "Against a, b takes 2.000 s (10.0 %) more per epoch; noise is unknown from one run each."
+        " What makes the difference is not known: no other figure that tells it is known on both"
+        " sides."
+    )
+    assert result.headline == "b takes 2.000 s (10.0 %) more per epoch than a"
+
+
+def test_epochs_of_excerpts_are_told_with_what_their_shares_imply():
+    excerpts = {"single": summary(*PUBLISHED_SINGLE), "dual": summary(*PUBLISHED_DUAL)}
+
+    assert _verdict({"single": 20.455, "dual": 22.5}, **excerpts).startswith(
+        "By the totals that the printed shares imply, against single (39.46 s) dual takes 2.045 s"
+        " (10.0 %) more per epoch and 10.83 s (27.4 %) more GPU time (50.29 s)"
     )
 
 

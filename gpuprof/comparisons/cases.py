@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpuprof.comparisons.outcomes import UNKNOWN, WITHIN
+from gpuprof.comparisons.outcomes import EPOCHS, UNKNOWN, WITHIN
 from gpuprof.metrics import Metrics
 from gpuprof.units import NS_PER_S, say_growth, say_ns, say_share
 
@@ -71,7 +71,9 @@ def change(case: Case) -> str:
     """``2.045 s (10.0 %, interval 8.1 to 11.9 %) more``."""
     shares = [part for part in (share_of(case.growth, case), interval(case)) if part]
     said = f" ({', '.join(shares)})" if shares else ""
-    return f"{say_ns(abs(case.difference))}{said} {'more' if case.difference >= 0 else 'less'}"
+    unit_ns = NS_PER_S if case.outcome["basis"] == EPOCHS else 1
+    size = say_ns(abs(case.difference) * unit_ns)
+    return f"{size}{said} {'more' if case.difference >= 0 else 'less'}"
 
 
 def share_of(growth: float, case: Case) -> str:
@@ -89,13 +91,13 @@ def interval(case: Case) -> str:
 
 
 def of_epoch(case: Case) -> str:
-    """``2.045 s (10.0 %) more per epoch``; nothing where epochs are not known."""
+    """``2.045 s (10.0 %) more per epoch and ``; nothing where epochs are not known."""
     if not case.knows("seconds_per_epoch"):
         return ""
     base, found = (side["seconds_per_epoch"] for side in (case.base, case.found))
     more = "more" if found >= base else "less"
     size = say_ns(abs(found - base) * NS_PER_S)
-    return f"{size} ({say_share(abs(found - base) / base)}) {more} per epoch"
+    return f"{size} ({say_share(abs(found - base) / base)}) {more} per epoch and "
 
 
 def noise(cases: Sequence[Case]) -> str:

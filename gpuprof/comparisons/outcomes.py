@@ -8,12 +8,14 @@ from gpuprof.comparisons.work import STEP
 
 IMPLIED: Final = "implied"
 COPIES: Final = "copies"
+EPOCHS: Final = "epochs"
 SAME: Final = "same"
 NONE: Final = "none"
 BEYOND: Final = "beyond noise"
 WITHIN: Final = "within noise"
 UNKNOWN: Final = "noise unknown"
 EXACT: Final = "exact"
+_PER_EPOCH: Final = "seconds_per_epoch"
 _COUNTED: Final = "peer_transfer_calls_per_step"
 
 Row = dict[str, Any]
@@ -49,6 +51,8 @@ def outcome(
         return change | found | {"basis": IMPLIED}
     if _COUNTED in differences:
         return _judged(_COUNTED, differences[_COUNTED]) | {"basis": COPIES, "certainty": EXACT}
+    if _PER_EPOCH in differences:
+        return _judged(_PER_EPOCH, differences[_PER_EPOCH]) | {"basis": EPOCHS}
     return {"basis": NONE, "certainty": UNKNOWN}
 
 

@@ -155,7 +155,7 @@ OUTCOMES: Final = Schema(
             TEXT,
             "",
             "exposed, sums or kernels as in `split`; implied (by printed shares), copies (per"
-            " step), same (recording), none.",
+            " step), epochs (wall time alone), same (recording), none.",
             required=True,
         ),
         "metric": Column(TEXT, "", "The column of `variants` that is judged; null for none."),

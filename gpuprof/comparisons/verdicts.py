@@ -3,8 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gpuprof.comparisons.cases import Case, Say, capital, change, largest, listed, noise, others
-from gpuprof.comparisons.outcomes import COPIES, IMPLIED, NONE, SAME
+from gpuprof.comparisons.cases import (
+    Case,
+    Say,
+    capital,
+    change,
+    interval,
+    largest,
+    listed,
+    noise,
+    of_epoch,
+    others,
+)
+from gpuprof.comparisons.outcomes import COPIES, EPOCHS, IMPLIED, NONE, SAME
 from gpuprof.comparisons.splitting import EXPOSED, KERNELS, SUMS
 from gpuprof.comparisons.verdicts_of_time import headline_of, say_clock, say_kernels, say_sums
 from gpuprof.metrics import Metrics
@@ -39,6 +50,10 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
     if counted:
         (case,) = largest(counted, 1)
         return f"In each step {_step_copies(case.label, case.found)} between devices"
+    measured = [case for case in cases if case.outcome["basis"] == EPOCHS]
+    if measured:
+        (case,) = largest(measured, 1)
+        return f"{case.label} takes {change(case)} per epoch than {baseline}"
     different = [case.label for case in cases if case.outcome["basis"] != SAME]
     return f"{baseline} and {listed(different or [case.label for case in cases])}"
 
@@ -52,16 +67,34 @@ def _same(baseline: str, cases: Sequence[Case], _: str) -> str:
 def _unknown(baseline: str, cases: Sequence[Case], _: str) -> str:
     return (
         f"{listed([case.label for case in cases])} and {baseline} have no figure in common that"
-        " tells which is slower: neither the time of GPUs or their kernels nor copies per step are"
-        " known on both sides."
+        " tells which is slower: neither the time of GPUs, their kernels or an epoch nor copies per"
+        " step are known on both sides."
     )
+
+
+def _epochs(baseline: str, cases: Sequence[Case], _: str) -> str:
+    """Where nothing but the wall time of epochs is known on both sides."""
+    named = largest(cases)
+    said = listed([_of_epochs(case) for case in named])
+    return (
+        f"Against {baseline}, {said}{others(cases, named)}{noise(named)}."
+        " What makes the difference is not known: no other figure that tells it is known on both"
+        " sides."
+    )
+
+
+def _of_epochs(case: Case) -> str:
+    if case.is_noise:
+        return f"{case.label} takes the same time per epoch within noise ({interval(case)})"
+    return f"{case.label} takes {change(case)} per epoch"
 
 
 def _implied(baseline: str, cases: Sequence[Case], _: str) -> str:
     """From excerpts: the totals that the printed shares imply, and the peer rows listed."""
     named = largest(cases)
     more = [
-        f"{case.label} takes {change(case)} GPU time ({say_ns(case.outcome['candidate'])})"
+        f"{case.label} takes {of_epoch(case)}{change(case)} GPU time"
+        f" ({say_ns(case.outcome['candidate'])})"
         for case in named
     ]
     figures = {baseline: named[0].base} | {case.label: case.found for case in named}
@@ -126,5 +159,6 @@ _SAY: Final[Mapping[str, Say]] = {
     IMPLIED: _implied,
     COPIES: _per_step,
     SAME: _same,
+    EPOCHS: _epochs,
     NONE: _unknown,
 }

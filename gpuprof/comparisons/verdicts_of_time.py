@@ -53,10 +53,9 @@ def say_clock(baseline: str, cases: Sequence[Case], unit: str) -> str:
 
 def _on_the_clock(case: Case, unit: str) -> str:
     per = " per step" if unit == STEP else " on its busiest device"
-    epoch = f"{of_epoch(case)} and " if of_epoch(case) else ""
     if case.is_noise:
         return f"{case.label} takes the same time{per} within noise ({_noise(case)})"
-    return f"{case.label} takes {epoch}{change(case)}{per}{_reasons(case)}"
+    return f"{case.label} takes {of_epoch(case)}{change(case)}{per}{_reasons(case)}"
 
 
 def _noise(case: Case) -> str:
@@ -123,8 +122,7 @@ def _of_sums(case: Case, unit: str) -> str:
     what = _TIMES[case.outcome["basis"]] + (" a step" if unit == STEP else "")
     if case.is_noise:
         return f"{case.label} takes the same {what} within noise ({_noise(case)})"
-    epoch = f"{of_epoch(case)} and " if of_epoch(case) else ""
-    return f"{case.label} takes {epoch}{change(case)} {what}"
+    return f"{case.label} takes {of_epoch(case)}{change(case)} {what}"
 
 
 def say_kernels(baseline: str, cases: Sequence[Case], unit: str) -> str:
