@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -16,8 +17,15 @@ from gpuprof.comparisons.work import STEP
 from gpuprof.profile import Profile
 from gpuprof.units import format_clock, say_share
 
-_BATCH: Final = re.compile(r"^--?(?:batch(?:[-_]size)?|bs|b)(?:=(.*))?$")
-_PROGRAMS: Final = re.compile(r"^(?:python[0-9.]*|env|torchrun|mpirun|nsys|nvprof)$")
+# --batch-size 64, -b 64, batch_size=64, and those of Hugging Face and Megatron.
+_BATCH: Final = re.compile(
+    r"^(?:--?|(?=[^=]+=))(?:(?:[\w.-]*[-_.])?(?:batch(?:[-_]?size)?|bs)|b)(?:=(.*))?$",
+    re.IGNORECASE,
+)
+_OTHER_BATCH: Final = re.compile(r"eval|test|valid", re.IGNORECASE)
+_PROGRAMS: Final = re.compile(r"^(?:python[0-9.]*|env|torchrun|mpirun|srun|nsys|nvprof|profile)$")
+_SCRIPT: Final = re.compile(r"\.(?:py|ipynb|jl|sh)$")
+_NO_NAME: Final = re.compile(r"^(?:-.*|\w+=.*|[0-9.:,]+)$")
 _MUCH: Final = 0.1
 
 Row = dict[str, Any]
@@ -41,20 +49,21 @@ class Aspect:
 
 
 def script(variant: Variant) -> str | None:
-    """The file name of the program that ran, its interpreter left out."""
-    words = _command(variant)
-    named = [w for w in words if not w.startswith("-") and not _PROGRAMS.match(PurePath(w).name)]
-    return PurePath(named[0]).name if named else None
+    """The file name of the program that ran, its interpreter and launchers left out."""
+    found = [PurePath(word).name for word in _command(variant) if not _NO_NAME.match(word)]
+    names = [name for name in found if not _PROGRAMS.match(name)]
+    return next((name for name in names if _SCRIPT.search(name)), next(iter(names), None))
 
 
 def batch(variant: Variant) -> str | None:
-    """The batch size that the command line gave."""
+    """The batch sizes that the command line gave, of a worker and of all of them."""
     words = _command(variant)
-    for word, following in zip(words, [*words[1:], None], strict=False):
-        match = _BATCH.match(word)
-        if match:
-            return match[1] or following
-    return None
+    found = [
+        match[1] or following
+        for word, following in zip_longest(words, words[1:])
+        if (match := _BATCH.match(word)) and not _OTHER_BATCH.search(word)
+    ]
+    return " and ".join(size for size in found if size and not size.startswith("-")) or None
 
 
 def _command(variant: Variant) -> list[str]:

@@ -90,6 +90,14 @@ def test_what_differs_is_named(first, second, aspect, warning):
     assert (found["warning"], found["is_known"]) == (warning, True)
 
 
+def test_numbers_of_steps_that_differ_are_named():
+    marks = ({"epochs": [{"epoch": 0, "seconds": 1.0, "steps": n}]} for n in (3, 4))
+
+    found = _rows(*(draw(kernels=[(0, 12)], **mark) for mark in marks))["steps"]
+
+    assert found["warning"] == "The numbers of steps differ: 3 in a, 4 in b."
+
+
 def test_what_is_not_known_on_a_side_is_said():
     found = _rows(_recording("python train.py --batch 8"), _recording())["batch"]
 
@@ -112,6 +120,28 @@ def test_warnings_of_many_candidates_are_one_sentence():
         pytest.param("python -u runs/train.py -b 32 --lr 1", "train.py", "32", id="short-option"),
         pytest.param("./a.out", "a.out", None, id="program"),
         pytest.param("torchrun --standalone train.py", "train.py", None, id="launcher"),
+        pytest.param("torchrun --nproc-per-node 2 a/train.py", "train.py", None, id="processes"),
+        pytest.param("env A=1 nsys profile -o x python train.py", "train.py", None, id="profiler"),
+        pytest.param("python -m lab.train batch_size=8", "lab.train", "8", id="module"),
+        pytest.param("train.py trainer.batch-size=8", "train.py", "8", id="configuration"),
+        pytest.param(
+            "train.py --per_device_eval_batch_size 64 --per_device_train_batch_size 8",
+            "train.py",
+            "8",
+            id="hugging-face",
+        ),
+        pytest.param(
+            "train.py --micro-batch-size 4 --global-batch-size=16",
+            "train.py",
+            "4 and 16",
+            id="megatron",
+        ),
+        pytest.param(
+            "train.py --batches 8 --adam-b 2 --dynamic-batch --x",
+            "train.py",
+            None,
+            id="other-options",
+        ),
         pytest.param("python train.py --name 'unclosed", "train.py", None, id="quote"),
         pytest.param(None, None, None, id="unknown"),
     ],
