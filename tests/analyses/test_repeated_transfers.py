@@ -71,6 +71,16 @@ def test_one_step_without_it_is_enough_to_leave_a_copy_out():
     assert rows(launched(4, twice), "steps") == []
 
 
+@pytest.mark.parametrize(("last_at", "found"), [(51, 1), (52, 0)])
+def test_a_copy_that_starts_where_a_step_ends_is_not_in_it(last_at, found):
+    # Nothing tells which call launched the copies: only when they start tells their step.
+    alone = {"correlation_id": 9_999}
+    times = (10, 10, 10, last_at)
+    profile = launched(4, [(step, at, alone, None) for step, at in enumerate(times)])
+
+    assert repeated_transfers(profile).num_rows == found
+
+
 @pytest.mark.parametrize(
     "other",
     [
