@@ -3,7 +3,7 @@
 import io
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +24,8 @@ _SCREEN: Final = 40
 _MORE: Final = "More: --table NAME (--list), --all, --per-step, --range, --device, --from, --to."
 _KERNELS: Final = 20  # Of each candidate; csv and json have all.
 _LEAST: Final = 12  # No name is cut shorter than this.
+_LABEL: Final = 60  # No label takes more of a sentence.
+_HEADING_LINES: Final = 6
 _KEY: Final = re.compile("^(#|Rank|Device id)$")  # What tells rows apart as names do.
 _LONGEST_WORD: Final = 14  # Of a heading, such as communication.
 
@@ -87,7 +89,24 @@ def comparison(result: "Comparison", page: Page) -> str:
     from gpuprof.render.compared_kernels import kernel_grids  # noqa: PLC0415
 
     grids = comparison_grids(result) if page.tables is None else kernel_grids(result, _KERNELS)
-    return grids_text(result.verdict, grids, result.notes, page)
+    short = _with_short_labels(result, page)
+    titled = [replace(grid, title=short(grid.title)) for grid in grids]
+    return grids_text(short(result.verdict), titled, [*map(short, result.notes)], page)
+
+
+def _with_short_labels(result: "Comparison", page: Page) -> Callable[[str], str]:
+    """What shortens the labels of variants in sentences that they would fill a screen with."""
+    labels = [clean(label) for label in result.variants.column("variant").to_pylist()]
+    long = [] if page.is_wide else [label for label in labels if len(label) > _LABEL]
+    shown = [*zip(long, shortened_apart(long, _LABEL), strict=True)]
+
+    def short(text: str) -> str:
+        text = clean(text)
+        for label, look in shown:
+            text = text.replace(label, look)
+        return text
+
+    return short
 
 
 def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str], page: Page) -> str:
@@ -146,7 +165,7 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
     widths = [_width(grid, column) for column in range(len(grid.header))]
     for columns in _blocks(grid, widths, page):
         fitting = _fitting(grid, columns, widths, page)
-        for line in _heading(grid, fitting):
+        for line in _heading(grid, fitting, None if page.is_wide else _HEADING_LINES):
             console.print(Text(line, "bold"), soft_wrap=True)
         cells = [
             shortened_apart([row[c] for row in grid.rows], width) for c, width in fitting.items()
@@ -230,9 +249,12 @@ def _fitting(
     return fitting
 
 
-def _heading(grid: Grid, widths: Mapping[int, int]) -> list[str]:
-    """The lines of the headings, which stand on the first row."""
-    folds = [folded(grid.header[c], width).split("\n") for c, width in widths.items()]
+def _heading(grid: Grid, widths: Mapping[int, int], most: int | None) -> list[str]:
+    """The lines of the headings, about as many as there may be, which stand on the first row."""
+    texts = {c: grid.header[c] for c in widths}
+    if most is not None:
+        texts = {c: shortened(text, most * widths[c]) for c, text in texts.items()}
+    folds = [folded(texts[c], width).split("\n") for c, width in widths.items()]
     height = max(map(len, folds))
     rows = zip(*([""] * (height - len(fold)) + fold for fold in folds), strict=True)
     return [_line(grid, widths, row) for row in rows]

@@ -1,16 +1,20 @@
 """What cannot be compared is refused in two lines; what can, however odd, is compared."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import DUAL, SINGLE, gpuprof
+from commands import DUAL, ROOT, SINGLE, gpuprof
 from drawing import draw
 from recordings import row, summary
 
 from gpuprof.comparisons import comparison, labelled
 from gpuprof.errors import UsageError
+from gpuprof.manifest import MANIFEST, Manifest
 from gpuprof.render import renderer_named
 from gpuprof.render.contract import Page
 
@@ -94,11 +98,15 @@ from gpuprof.render.contract import Page
             "Hint: See `gpuprof compare --help`.\n",
             id="junit-without-conditions",
         ),
-        pytest.param(
-            [SINGLE, DUAL, "--fail-if", "peer_share > 1", "--junit", "EMPTY"],
-            1,
-            "Error: EMPTY exists already\nHint: Replace it with --force, or give another name.\n",
-            id="output-exists",
+        *(
+            pytest.param(
+                [SINGLE, DUAL, *option, "EMPTY"],
+                1,
+                "Error: EMPTY exists already\n"
+                "Hint: Replace it with --force, or give another name.\n",
+                id=f"output-of-{option[-1]}-exists",
+            )
+            for option in (["-o"], ["--html"], ["--fail-if", "peer_share > 1", "--junit"])
         ),
     ],
 )
@@ -123,6 +131,27 @@ def test_a_nan_in_the_epochs_of_a_recording_is_no_mean():
     assert result.variants.to_pylist()[0]["seconds_per_epoch"] is None
     assert "a: 1 of 2 epochs has no time: the mean is not told." in result.notes
     assert "NaN" not in renderer_named("json").comparison(result, Page())
+
+
+def test_a_nan_in_the_manifest_of_a_run_is_said(tmp_path):
+    log = Path(SINGLE).read_text()
+    for name, seconds in (("one", 1.0), ("other", float("nan"))):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "log.txt").write_text(log.replace("6.92", "7.92") if name == "other" else log)
+        epochs = [{"epoch": 0, "seconds": seconds, "steps": None, "started_at_unix_ns": None}]
+        made = Manifest(
+            "nvprof", name, ("./a",), "2026-01-01", recordings=("log.txt",), epochs=epochs
+        )
+        (folder / MANIFEST).write_text(made.to_json())
+
+    done = gpuprof("compare", "one", "other", "--format", "json", cwd=tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "NaN" not in done.stdout
+    found = json.loads(done.stdout)
+    assert found["variants"]["other"]["seconds_per_epoch"] is None
+    assert "other: 1 of 1 epochs has no time: the mean is not told." in found["notes"]
 
 
 def test_an_empty_recording_has_nothing_to_compare():
@@ -207,6 +236,8 @@ def test_names_of_two_thousand_characters_are_shortened_unless_wide():
     for tables in (None, ("kernels",)):
         text = show(result, Page(tables=tables))
         assert max(map(len, text.splitlines())) <= 80
+        assert text.count("\n") < 40
+    assert label in show(result, Page(is_wide=True)).replace("\n", "")
     assert kernel in show(result, Page(tables=("kernels",), is_wide=True))
     assert json.loads(renderer_named("json").comparison(result, Page()))["variants"][label]
 
@@ -234,6 +265,26 @@ def test_hostile_names_neither_steer_a_terminal_nor_break_markdown():
     assert "<script>" not in markdown
     assert "<b>" not in markdown
     assert markdown.count("</details>") == markdown.count("<details>")
+
+
+def test_a_page_that_the_disk_has_no_room_for_leaves_nothing(tmp_path):
+    resource = pytest.importorskip("resource", reason="this system limits no files")
+    room = 64 * 1024
+
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuprof", "compare", SINGLE, DUAL, "--html", "out.html"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: out.html cannot be written: File too large\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_label_that_is_a_file_s_name_is_told_apart():
