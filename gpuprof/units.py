@@ -134,6 +134,14 @@ _STEP: Final = 1_000  # From one unit to the next.
 _MANYFOLD: Final = 10
 
 
+_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|[num]?s|[KMGT]?i?B(?:/s)?)(?!\w))")
+
+
+def bound(text: str) -> str:
+    """Text whose figures stay with their units where lines are broken: no-break spaces."""
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
+
+
 def encodable(text: str) -> str:
     """A file's name as text: bytes that are no UTF-8 are spelled out."""
     return text.encode(errors="backslashreplace").decode()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprof.errors import UsageError
 from gpuprof.render.cells import clean, folded, shortened
 from gpuprof.render.output import Output
+from gpuprof.units import bound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +115,7 @@ def _title_measure() -> Callable[[str], float]:
 def _fitted(text: str, measure: Callable[[str], float]) -> list[str]:
     """Text in lines that fit; a word that is longer than a line is broken."""
     lines = [""]
-    for word in text.split():
+    for word in bound(text).split(" "):
         longer = f"{lines[-1]} {word}".strip()
         if measure(longer) <= _TITLE_POINTS:
             lines[-1] = longer
@@ -124,7 +125,7 @@ def _fitted(text: str, measure: Callable[[str], float]) -> list[str]:
             if measure(lines[-1] + letter) > _TITLE_POINTS:
                 lines.append("")
             lines[-1] += letter
-    return [line for line in lines if line]
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines if line]
 
 
 def explain(figure: "Figure", axes: "Sequence[Axes]", order: Iterable[str] = ()) -> None:

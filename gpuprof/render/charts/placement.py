@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FORWARD: Final = canvas.Look("forward pass, loss and update", "#56B4E9")
 GRADIENTS: Final = canvas.Look("gradients", "#E69F00", "///")
 _FORWARD_COPY: Final = canvas.Look("copies for the forward pass", "#0072B2")
-_GRADIENT_COPY: Final = canvas.Look("copies for gradients", "#D55E00")
+_GRADIENT_COPY: Final = canvas.Look("copies for gradients", "#D55E00", "/////")
 _FALLBACK: Final = canvas.Look("ran elsewhere than asked", "#CC0000")
 _INCHES_PER_ROW: Final = 0.24
 _THICKEST: Final = 11.0
@@ -61,7 +61,7 @@ def _finding(edges: list[Row], hints: list[Row]) -> str:
     if None in sizes:
         return "What a step copies between devices; some sizes are not known"
     for_gradients = sum(row["bytes_per_step"] for row in edges if row["is_gradient"])
-    share = say_share(for_gradients / sum(sizes)) if sum(sizes) else "n/a"
+    share = say_share(for_gradients / sum(sizes)) if for_gradients else "none"
     return f"A step copies {format_bytes(sum(sizes))} between devices, {share} of it for gradients"
 
 
@@ -159,7 +159,9 @@ def _arrow(axes: "Axes", row: Row, ends: tuple[Point, Point], width: float) -> N
             connectionstyle="arc3,rad=-0.5" if is_beside else "arc3,rad=0",
             mutation_scale=1,
             linewidth=0,
-            color=_look_of(row).colour,
+            facecolor=_look_of(row).colour,
+            edgecolor="white",
+            hatch=_look_of(row).hatch,
             alpha=0.7,
             shrinkA=0,
             shrinkB=0,
@@ -207,7 +209,10 @@ def _explain(axes: "Axes", has_fallbacks: bool) -> None:  # noqa: FBT001 - a fac
             edgecolor=canvas.DARK,
         )  # fmt: skip
     for look in (_FORWARD_COPY, _GRADIENT_COPY):
-        axes.plot([], [], color=look.colour, linewidth=3, label=f"{look.name}, by bytes")
+        axes.bar(
+            [0], [0], color=look.colour, alpha=0.7, hatch=look.hatch, edgecolor="white",
+            label=f"{look.name}, by bytes",
+        )  # fmt: skip
     if has_fallbacks:
         axes.plot([], [], color=_FALLBACK.colour, linestyle="--", label=_FALLBACK.name)
 

@@ -19,6 +19,8 @@ _LABEL: Final = 22
 _MOST_LAYERS: Final = 90
 _NO_TOWER: Final = "loss, update and others"
 
+_ASIDE: Final = 0.3  # Rows between the middle of a box and a copy that has one against it.
+
 Row = dict[str, Any]
 Point = tuple[float, float]
 Key = tuple[str | None, ...]
@@ -188,11 +190,14 @@ def _ends(
     edges: Sequence[Row], boxes: dict[Key, Box], *, is_coarse: bool
 ) -> list[tuple[Point, Point]]:
     """Each copy from the facing side of its source's box to that of its destination's."""
-    pairs = [
-        (boxes[_key(e, "src", is_coarse=is_coarse)], boxes[_key(e, "dst", is_coarse=is_coarse)])
-        for e in edges
-    ]
-    return [(_side(src, dst), _side(dst, src)) for src, dst in pairs]
+    keys = [tuple(_key(e, end, is_coarse=is_coarse) for end in ("src", "dst")) for e in edges]
+    ends = []
+    for src, dst in keys:
+        # There and back, each beside the other.
+        aside = (_ASIDE if src < dst else -_ASIDE) if (dst, src) in keys else 0
+        (x, y), (to_x, to_y) = _side(boxes[src], boxes[dst]), _side(boxes[dst], boxes[src])
+        ends.append(((x, y + aside), (to_x, to_y + aside)))
+    return ends
 
 
 def _side(box: Box, other: Box) -> Point:

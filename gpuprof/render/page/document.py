@@ -10,6 +10,7 @@ from typing import Final
 from gpuprof import __version__
 from gpuprof.render.page.figures import Figure
 from gpuprof.render.page.tables import PageTable
+from gpuprof.units import bound
 
 _HERE: Final = Path(__file__).parent
 _STYLES: Final = ("uplot/uPlot.min.css", "page.css")
@@ -57,6 +58,7 @@ def html(document: Document) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["bound"] = bound
     style, script = (_joined(names) for names in (_STYLES, _SCRIPTS))
     return environment.get_template("page.html.jinja").render(
         page=document,

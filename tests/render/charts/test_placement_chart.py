@@ -70,6 +70,29 @@ def test_each_copy_goes_from_box_to_box_as_thick_as_its_bytes():
     assert {"13.091 MB", "6.656 MB", "item_tower", "CPU:1"} <= texts
 
 
+def test_copies_there_and_back_stand_beside_each_other():
+    [path] = SAMPLES.glob("data-parallel-far.json")
+    picture = picture_of(placement.CHART, of_recording(read_profile(path), placement.CHART))
+    rows = picture.rows.to_pylist()
+    edges = [row for row in rows if row["dst_device"] is not None]
+
+    found = arranged([row for row in rows if row["dst_device"] is None], edges)
+
+    heights = [start[1] for start, _ in found.ends]
+    assert len({*heights}) == len(edges) == 2
+    assert picture.finding.endswith("none of it for gradients")
+
+
+def test_gradients_are_told_from_the_forward_pass_in_grey():
+    arrows = [
+        patch
+        for patch in figure_of(placement.CHART, shown("exaggerated")).axes[0].patches
+        if type(patch).__name__ == "FancyArrowPatch"
+    ]
+
+    assert {patch.get_hatch() for patch in arrows} == {"", "/////"}
+
+
 def test_four_devices_stand_around_the_one_that_copies_most():
     nodes = [
         {"src_device": f"GPU:{n}", "src_tower": f"tower_{n}", "src_layer": "dense"}
