@@ -147,3 +147,21 @@ def test_ctrl_c_while_a_recording_is_opened_is_told_as_any_other(monkeypatch, ca
 
     assert ended.value.code == 130
     assert capsys.readouterr().err == "Error: stopped by Ctrl-C\n"
+
+
+def test_ctrl_c_while_the_command_line_is_loaded_is_told_as_any_other():
+    code = """
+import sys
+class Interrupted:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "click":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted)
+from gpuprof.__main__ import run
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "Error: stopped by Ctrl-C\n"
