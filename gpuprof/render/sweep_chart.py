@@ -28,8 +28,9 @@ def break_even_figure(found: Results) -> "Figure | None":
         return None
     axes = list(dict.fromkeys(row["axis"] for row in rows))
     panels: list[Draw] = [lambda one, axis=axis: _speed_ups(one, found, axis) for axis in axes]  # type: ignore[misc]
-    first = next((row for row in rows if row["break_even"] is not None), rows[0])
-    finding = f"{first['variant']} is {first['meaning']} along {first['axis']}"
+    crossed = [row for row in rows if row["break_even"] is not None]
+    first = min(crossed, key=lambda row: float(row["break_even"])) if crossed else rows[0]
+    finding = f"Along {first['axis']}, {first['variant']} is {first['meaning']}"
     return _figure(panels, finding + _caution(found.plan))
 
 
@@ -82,7 +83,8 @@ def _speed_ups(axes: "Axes", found: Results, axis: str) -> None:
         curves.mark_break_even(axes, crossing(points), look["color"])
     baseline = ", ".join(f"{name}={value}" for name, value in found.plan.baseline.items())
     curves.mark_as_fast(axes, baseline)
-    curves.over_measured(axes, _values(found, axis), (axis, "speed-up"))
+    over = canvas.label(f"speed-up over {baseline}", lines=2)
+    curves.over_measured(axes, _values(found, axis), (axis, over))
 
 
 def _seconds(axes: "Axes", found: Results, axis: str) -> None:

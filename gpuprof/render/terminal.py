@@ -15,6 +15,7 @@ from gpuprof.render.cells import clean, folded, shortened, shortened_apart
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report
+from gpuprof.units import bound
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
@@ -26,6 +27,7 @@ _KERNELS: Final = 20  # Of each candidate; csv and json have all.
 _LEAST: Final = 12  # No name is cut shorter than this.
 _LABEL: Final = 60  # No label takes more of a sentence.
 _HEADING_LINES: Final = 6
+_GLUE: Final = "\ue000"  # Holds a figure to its unit: Rich breaks lines at any kind of space.
 _KEY: Final = re.compile("^(#|Rank|Device id)$")  # What tells rows apart as names do.
 _LONGEST_WORD: Final = 14  # Of a heading, such as communication.
 
@@ -137,11 +139,13 @@ def _console(page: Page) -> Console:
 
 def _text(console: Console) -> str:
     assert isinstance(console.file, io.StringIO)  # noqa: S101 - set in _console
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
+    text = console.file.getvalue().replace(_GLUE, " ")
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
-    console.print(Text(text, style=style), soft_wrap=False)
+    said = bound(text).replace("\N{NO-BREAK SPACE}", _GLUE)
+    console.print(Text(said, style=style), soft_wrap=False)
 
 
 def _notes(console: Console, notes: Sequence[str]) -> None:

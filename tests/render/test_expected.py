@@ -178,6 +178,15 @@ def test_every_block_of_a_wide_table_tells_its_rows_apart():
     assert starts == ["0", "1", "0", "1"]
 
 
+def test_no_line_ends_between_a_figure_and_its_unit():
+    said = "xxxxxx " * 10 + "10.5 ms and " + "xxxxxx " * 9 + "(1.0 %)"
+
+    text = grids_text(said, [], [said], Page())
+
+    assert all(line[-1] not in "0123456789" for line in text.splitlines() if line)
+    assert text.count("10.5 ms") == text.count("(1.0 %)") == 2
+
+
 def test_json_has_no_number_that_json_lacks(tmp_path):
     text = renderer_named("json").comparison(_three(tmp_path), Page())
 

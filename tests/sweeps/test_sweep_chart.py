@@ -53,7 +53,7 @@ def test_speed_up_is_drawn_with_its_break_even(swept):
     [ranges] = axes.collections
     assert [[float(y) for _, y in one] for one in ranges.get_segments()] == [[0.25, 1], [1, 4]]
     assert figure.get_suptitle() == (
-        "devices=2 is faster from about 102 on along batch (one run each)"
+        "Along batch, devices=2 is faster from about 102 on (one run each)"
     )
     assert [text.get_text() for text in axes.get_xticklabels()] == ["64", "256"]
 
