@@ -76,13 +76,10 @@ def kernel_rows(base: Side, candidate: Side) -> list[Row]:
     """
     keys = list(dict.fromkeys((*base.median, *candidate.median)))
     names = {key.name for key in base.median} & {key.name for key in candidate.median}
-    tested = _tested(keys, base, candidate)
     whole = base.run.figure("kernel_ns")
-    label = {"variant": candidate.variant.label}
-    rows = [
-        label | _row(key, base, candidate, whole, is_named=key.name in names) | tested.get(key, {})
-        for key in keys
-    ]
+    rows = [_row(key, base, candidate, whole, is_named=key.name in names) for key in keys]
+    if tested := _tested(keys, base, candidate):
+        rows = [row | tested[key] for key, row in zip(keys, rows, strict=True)]
     return sorted(rows, key=_by_difference)
 
 
@@ -108,6 +105,7 @@ def _row(key: Key, base: Side, candidate: Side, whole: float | None, *, is_named
     kernel = found[0] or found[1]
     assert kernel is not None  # noqa: S101 - the key is of one of the sides
     return {
+        "variant": candidate.variant.label,
         "name": kernel.name,
         "grid": key.grid,
         "block": key.block,

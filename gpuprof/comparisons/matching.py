@@ -78,7 +78,7 @@ def matched(profiles: Sequence[Profile]) -> list[Kernels]:
     plain = {name: plain_name(name) for name in odd}
     return [
         _together(
-            (key._replace(name=plain.get(key.name, key.name)), kernel)
+            (key._replace(name=plain[key.name]) if key.name in plain else key, kernel)
             for key, kernel in own.items()
         )
         for own in kernels

@@ -4,7 +4,7 @@ The same work takes kernels that both sides have; what is added or saved is kern
 alone, communication, transfers by kind, local copies, memsets and waiting.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gpuprof.analyses.totals import totals
@@ -60,27 +60,22 @@ def split(base: Side, candidate: Side) -> dict[str, list[dict[str, Any]]]:
     Returns:
         Basis -> rows as in `SPLIT`, the variant's name not; `EXPOSED` first.
     """
-    sides = _of_runs(base, candidate.median, GONE), _of_runs(candidate, base.median, NEW)
-    found = {
-        basis: _rows(basis, sides[0][basis], sides[1][basis])
-        for basis in sides[0]
-        if basis in sides[1]
-    }
-    if len(found) > 1:
-        found.pop(KERNELS, None)  # They are a part of the others.
-    return found
+    # Kernels are a part of the others.
+    return _split(base, candidate, (EXPOSED, SUMS)) or _split(base, candidate, (KERNELS,))
 
 
-def _of_runs(side: Side, other: Kernels, alone: str) -> _TimesOfRuns:
+def _split(base: Side, candidate: Side, bases: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    before = _of_runs(base, candidate.median, GONE, bases)
+    after = _of_runs(candidate, base.median, NEW, bases)
+    return {b: _rows(b, before[b], after[b]) for b in bases if b in before and b in after}
+
+
+def _of_runs(side: Side, other: Kernels, alone: str, bases: Sequence[str]) -> _TimesOfRuns:
     """What the time of each run went to; kernels that the other side lacks are called so."""
     runs = list(zip(side.variant.runs, side.kernels, strict=True))
     # The median run first.
     runs.sort(key=lambda pair: pair[0] is not side.run)
-    found = {
-        EXPOSED: [_exposed(run, _unmatched(own, other)) for run, own in runs],
-        SUMS: [_sums(run, own, other) for run, own in runs],
-        KERNELS: [_kernel_sums(run, own, other) for run, own in runs],
-    }
+    found = {basis: [_TIMES[basis](run, own, other) for run, own in runs] for basis in bases}
     return {
         basis: [
             {alone if part == UNMATCHED else part: ns for part, ns in times.items()}
@@ -102,11 +97,12 @@ def _unmatched(own: Kernels, other: Kernels) -> frozenset[int]:
     )
 
 
-def _exposed(run: Run, unmatched: frozenset[int]) -> Times | None:
+def _exposed(run: Run, own: Kernels, other: Kernels) -> Times | None:
+    """What the time of the busiest device went to; None where no times are recorded."""
     if run.device is None:
         return None
     steps = run.device.steps
-    times = exposed_times(run.work, run.device, unmatched)
+    times = exposed_times(run.work, run.device, _unmatched(own, other))
     # What steps there are is known by number alone where epochs were marked.
     return per_step(times, run.work.steps if steps is None else len(steps.start_ns))
 
@@ -144,6 +140,13 @@ def _kernel_times(run: Run, own: Kernels, other: Kernels) -> dict[str, int]:
         UNMATCHED: run.found["kernel_ns"] - talking - sum(matched),
         COMMUNICATING: talking,
     }
+
+
+_TIMES: Final[Mapping[str, Callable[[Run, Kernels, Kernels], Times | None]]] = {
+    EXPOSED: _exposed,
+    SUMS: _sums,
+    KERNELS: _kernel_sums,
+}
 
 
 def _rows(basis: str, base: Sequence[Times], candidate: Sequence[Times]) -> list[dict[str, Any]]:
