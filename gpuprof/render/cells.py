@@ -139,10 +139,15 @@ def _around(text: str, place: int, width: int) -> str:
     return found if len(found) <= width else f"{found[: max(width - 2, 0)]}.."
 
 
+def pieces(text: str) -> list[str]:
+    """A text in the parts that it may be broken into: each ends with ``_``, ``-``, ``/`` or so."""
+    return list(filter(None, _PIECES.findall(text)))
+
+
 def folded(text: str, width: int) -> str:
     """Text in lines of at most a width, broken after ``_``, ``-``, ``/`` or a dot where it can."""
     lines = [""]
-    for piece in filter(None, _PIECES.findall(text)):
+    for piece in pieces(text):
         if lines[-1] and len(lines[-1]) + len(piece) > width:
             lines.append("")
         lines[-1] += piece

@@ -22,7 +22,7 @@ from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, stacked
 from gpuprof.render.page.tables import grid_table, page_table
 from gpuprof.schema import Schema
-from gpuprof.units import say_ns
+from gpuprof.units import format_bytes, say_ns
 
 _LAYERS: Final = {
     "kernel_ns": ("compute", "kernels"),
@@ -34,6 +34,10 @@ _LAYERS: Final = {
     "memset_ns": ("memset", "memsets"),
     "unknown_copy_ns": ("unknown", "unknown copies"),
     "unlisted_gpu_activity_ns": ("idle", "not listed (implied)"),
+}
+_BYTE_LAYERS: Final = {
+    "gradient_bytes_per_step": ("peer", "for gradients"),
+    "forward_bytes_per_step": ("compute", "for the forward pass"),
 }
 _CLOCK_PARTS: Final = {
     "compute": "compute",
@@ -95,7 +99,8 @@ def _figures(result: Comparison) -> list[Figure]:
     by_clock = EXPOSED in result.outcomes.column("basis").to_pylist()
     clock = [_clock(shown)] if by_clock else []
     work = [_times(shown)] if any(row[m] for row in shown for m in _LAYERS) else []
-    return [*clock, *_waterfalls(result), *work]
+    sizes = [_bytes(shown)] if any(row[m] for row in shown for m in _BYTE_LAYERS) else []
+    return [*clock, *_waterfalls(result), *work, *sizes]
 
 
 def _clock(variants: list[Row]) -> Figure:
@@ -141,6 +146,28 @@ def _times(variants: list[Row]) -> Figure:
         "variants",
         f"Where each variant's GPU time{per} goes",
         "Sums over all devices: how much work of each kind there was, not how long it took.",
+        bars,
+        "bars",
+    )
+
+
+def _bytes(variants: list[Row]) -> Figure:
+    bars = stacked(
+        [
+            (
+                row["variant"],
+                [(kind, row[metric]) for metric, (kind, _) in _BYTE_LAYERS.items()],
+                row["peer_transfer_bytes_per_step"],
+            )
+            for row in variants
+        ],
+        dict(_BYTE_LAYERS.values()),
+        format_bytes,
+    )
+    return Figure(
+        "bytes",
+        "What each variant copies between devices in a step",
+        "Bytes; what only gradients need apart from all others.",
         bars,
         "bars",
     )

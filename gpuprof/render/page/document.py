@@ -5,13 +5,18 @@ import hashlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprof import __version__
+from gpuprof.render.cells import pieces, shortened
 from gpuprof.render.page.figures import Figure
 from gpuprof.render.page.tables import PageTable
 from gpuprof.units import bound
 
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_LONGEST_NAME: Final = 120
 _HERE: Final = Path(__file__).parent
 _STYLES: Final = ("uplot/uPlot.min.css", "page.css")
 _SCRIPTS: Final = (
@@ -59,6 +64,7 @@ def html(document: Document) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["bound"] = bound
+    environment.filters["breakable"] = _breakable
     style, script = (_joined(names) for names in (_STYLES, _SCRIPTS))
     return environment.get_template("page.html.jinja").render(
         page=document,
@@ -67,6 +73,13 @@ def html(document: Document) -> str:
         policy=_policy(style, script),
         version=__version__,
     )
+
+
+def _breakable(name: str) -> "Markup":
+    """A name that may be broken after what parts its words, and is cut where it is endless."""
+    from markupsafe import Markup  # noqa: PLC0415 - with jinja2, which only pages need
+
+    return Markup("<wbr>").join(pieces(shortened(name, _LONGEST_NAME)))
 
 
 @cache

@@ -1,6 +1,6 @@
 """What the charts of a page show: bars and matrices drawn ahead, lines and lanes as data."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
@@ -84,17 +84,19 @@ class Figure:
 def stacked(
     rows: Iterable[tuple[str, Sequence[tuple[str, float | None]], float | None]],
     names: Mapping[str, str],
+    show: Callable[[float | None], str] = format_ns,
 ) -> Bars:
-    """Bars of parts in ns.
+    """Bars of parts.
 
     Args:
-        rows: Each bar's name, its parts as kind and ns (None where unknown), and its total.
+        rows: Each bar's name, its parts as kind and size (None where unknown), and its total.
         names: Kind to name for people.
+        show: A size for people; in ns where nothing is said.
     """
     given = list(rows)
-    longest = max((sum(ns or 0 for _, ns in parts) for _, parts, _ in given), default=0) or 1
+    longest = max((sum(size or 0 for _, size in parts) for _, parts, _ in given), default=0) or 1
     bars = tuple(
-        Bar(clean(name), format_ns(total), tuple(_segments(name, parts, names, longest)))
+        Bar(clean(name), show(total), tuple(_segments(name, parts, (names, show), longest)))
         for name, parts, total in given
     )
     used = {segment.kind for bar in bars for segment in bar.segments}
@@ -104,16 +106,17 @@ def stacked(
 def _segments(
     name: str,
     parts: Sequence[tuple[str, float | None]],
-    names: Mapping[str, str],
+    words_of: tuple[Mapping[str, str], Callable[[float | None], str]],
     longest: float,
 ) -> Iterable[Segment]:
+    names, show = words_of
     left = 0.0
-    whole = sum(ns or 0 for _, ns in parts) or 1
-    for kind, ns in parts:
-        if ns:
-            words = f"{clean(name)}: {names[kind]} {format_ns(ns)} ({format_share(ns / whole)})"
-            yield Segment(kind, 100 * left / longest, 100 * ns / longest, words)
-            left += ns
+    whole = sum(size or 0 for _, size in parts) or 1
+    for kind, size in parts:
+        if size:
+            words = f"{clean(name)}: {names[kind]} {show(size)} ({format_share(size / whole)})"
+            yield Segment(kind, 100 * left / longest, 100 * size / longest, words)
+            left += size
 
 
 def matrix(rows: Sequence[Row], place: Any) -> Matrix:  # noqa: ANN401 - a sort key

@@ -17,7 +17,7 @@ from gpuprof.render.page.figures import Figure, lanes_data, matrix, stacked
 from gpuprof.render.page.lines import copy_size_lines, utilisation_lines
 from gpuprof.render.page.tables import page_table
 from gpuprof.reports import Report, report
-from gpuprof.units import say_ns
+from gpuprof.units import format_bytes, say_ns, say_share
 
 # What a page shows of a recording, beside what was asked for: what does not take much longer than
 # the report itself. (Steps and the causes of idle time read all API calls.)
@@ -32,6 +32,9 @@ TABLES: Final = (
     "utilisation_over_time",
     "top_activities",
     "kernel_summary",
+    "placement_hints",
+    "placement",
+    "placement_edges",
     "tensor_transfers_per_step",
     "tensor_transfers",
 )
@@ -99,13 +102,17 @@ def provenance(origin: Origin) -> tuple[tuple[str, str], ...]:
 
 
 def _verdict(result: Report) -> tuple[str, ...]:
-    """The worst findings, or the costliest activity where there is nothing to find fault with."""
+    """The worst findings; where nothing is at fault, what is known to take most."""
     lines = [line.partition(" ")[2] for line in findings_lines(result)]
     if lines:
         return tuple(lines)
-    top = result.tables.get("top_activities")
-    if top is not None and top.num_rows:
-        return (f"Most time goes to {clean(top.to_pylist()[0]['name'])}",)
+    top, steps = (_rows(result, name) for name in ("top_activities", "tensor_transfers_per_step"))
+    if top and top[0]["total_ns"] is not None:
+        share = "" if top[0]["share"] is None else f", {say_share(top[0]['share'])} of all"
+        name = clean(top[0]["name"])
+        return (f"Of what is listed, {name} takes most time: {say_ns(top[0]['total_ns'])}{share}",)
+    if steps and steps[0]["bytes_per_step"] is not None:
+        return (f"A step copies {format_bytes(steps[0]['bytes_per_step'])} between devices",)
     return ("What this recording tells",)
 
 

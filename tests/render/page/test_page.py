@@ -13,9 +13,12 @@ from commands import DUAL, ROOT, SINGLE, gpuprof
 from drawing import draw
 from recordings import DUAL as DUAL_ROWS
 from recordings import summary
+from tensorflow_runs import copy as tensor_copy
+from tensorflow_runs import document, written
 
 from gpuprof.analyses.lanes import LANES
 from gpuprof.comparisons import comparison
+from gpuprof.readers import read_profile
 from gpuprof.render.page.comparison import comparison_page
 from gpuprof.render.page.figures import lanes_data
 from gpuprof.render.page.recording import recording_page
@@ -93,6 +96,48 @@ def test_the_worst_finding_comes_first(page):
     assert headings[0][0] == "1"
     assert headings[0][1].startswith("Device ")
     assert page.index("<h1>") < page.index('<table class="sortable"')
+
+
+def _headline(page):
+    return re.search(r"<h1>(.*?)</h1>", page)[1].replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_summary_leads_with_what_takes_most_of_what_is_listed():
+    assert _headline(recording_page(summary(*DUAL_ROWS))) == (
+        "Of what is listed, conv takes most time: 37.23 s, 74.0 % of all"
+    )
+
+
+def test_a_recording_without_times_names_no_costliest_activity(tmp_path):
+    moved = tensor_copy("gradient_tape/tower/x", 2_000_000, is_gradient=True)
+
+    page = recording_page(read_profile(written(tmp_path, document(moved))))
+
+    assert _headline(page) == "A step copies 2.000 MB between devices"
+
+
+def test_what_the_placement_costs_comes_first():
+    path = ROOT / "sample_logs" / "tensorflow" / "2.21.0" / "deepconn-dual.json"
+
+    page = recording_page(read_profile(path))
+
+    assert _headline(page).startswith("Gradients of item_tower run on CPU:0")
+    assert 'id="table-placement_edges"' in page
+
+
+def test_bytes_per_step_are_drawn_where_no_time_is_known(tmp_path):
+    profiles = {}
+    for label, copies in {
+        "one": [],
+        "two": [tensor_copy("a/x", 2_000_000, is_gradient=True)],
+    }.items():
+        (tmp_path / label).mkdir()
+        profiles[label] = read_profile(written(tmp_path / label, document(*copies)))
+
+    page = comparison_page(comparison(profiles))
+
+    assert re.findall(r'<section class="figure" id="([^"]*)"', page) == ["bytes"]
+    assert "two: for gradients 2.000 MB (100.00 %)" in page
 
 
 def test_what_is_not_known_and_where_it_comes_from_are_said():
@@ -238,6 +283,15 @@ def test_changes_stand_in_a_column_of_their_own(compared):
 
     assert rows[0] == ["Figure", "one", "two", "Change"]
     assert ["Kernels", "1.000 us", "6.000 us", "+500.0 %"] in rows
+
+
+def test_long_names_break_where_their_words_do():
+    labels = ["dual-colocated_v2", "x" * 2_000]
+    page = comparison_page(comparison({n: draw(kernels=[(0, len(n))]) for n in labels}))
+
+    names = re.findall(r'<span class="bar-name">(.*?)</span>', page)
+    assert names[0] == "dual-<wbr>colocated_<wbr>v2"
+    assert max(map(len, names)) < 150
 
 
 def test_comparisons_of_excerpts_have_no_waterfall(tmp_path):
