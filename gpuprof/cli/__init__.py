@@ -152,7 +152,17 @@ def _hint(error: click.ClickException) -> str | None:
 
 
 def _say(message: str, hint: str | None, status: int) -> int:
-    click.echo(f"Error: {message}", err=True)
+    click.echo(f"Error: {_printable(message)}", err=True)
     if hint:
-        click.echo(f"Hint: {hint}", err=True)
+        click.echo(f"Hint: {_printable(hint)}", err=True)
     return status
+
+
+def _printable(text: str) -> str:
+    """Lines without what would steer a terminal, as names in recordings may."""
+    lines = text.split("\n")
+    if all(line.isprintable() for line in lines):
+        return text
+    from gpuprof.render.cells import clean  # noqa: PLC0415 - few messages need it
+
+    return "\n".join(map(clean, lines))

@@ -7,11 +7,20 @@ Source: https://github.com/windyroad/JUnit-Schema
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 from xml.etree import ElementTree as ET
 
 from gpuprof.comparisons.gate import Check
 from gpuprof.comparisons.result import Comparison
-from gpuprof.render.cells import clean
+from gpuprof.render import cells
+
+# What no XML may hold beside control characters.
+_NO_CHARACTERS: Final = str.maketrans("", "", "\ufffe\uffff")
+
+
+def clean(text: str) -> str:
+    """Text from a recording as XML may hold it."""
+    return cells.clean(text).translate(_NO_CHARACTERS)
 
 
 def junit(result: Comparison, checks: Sequence[Check], now: datetime | None = None) -> str:

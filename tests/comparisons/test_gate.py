@@ -5,6 +5,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import xmlschema
+from commands import DUAL as OTHER_EXCERPT
+from commands import SINGLE as EXCERPT
+from commands import gpuprof
 from drawing import draw
 from recordings import DUAL, SINGLE, summary
 
@@ -124,6 +127,20 @@ def test_any_amount_is_more_than_a_multiple_of_nothing():
 
 def test_nothing_is_as_much_as_nothing():
     assert _reasons("communication_kernel_ns > 1.0x") == [None]
+
+
+def test_hostile_labels_break_neither_the_file_nor_the_terminal(tmp_path):
+    label = "a\x1b[31m<b>&\uffff\u202e\U0001f600"
+
+    done = gpuprof(
+        *("compare", "--label", f"base={EXCERPT}", "--label", f"{label}={OTHER_EXCERPT}"),
+        *("--fail-if", "implied_gpu_activity_ns > 1.1x", "--junit", tmp_path / "out.xml"),
+    )
+
+    assert done.returncode == 3
+    assert done.stderr.startswith("Error: a [31m<b>&\uffff \U0001f600 fails ")
+    suite = ET.parse(tmp_path / "out.xml").getroot()[0]  # noqa: S314 - written above
+    assert suite.find("testcase").get("classname") == "a [31m<b>& \U0001f600"
 
 
 def test_repeats_are_tested_by_their_median():
