@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuprof.comparisons.baselines import baselines
@@ -169,7 +170,9 @@ def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:
     if baseline is not None and baseline not in variants:
         msg = f"baseline {baseline} is no label of the recordings, and none is saved by this name"
         saved = ", ".join(one.name for one in baselines())
-        raise UsageError(msg, _labels(variants) + (f" Baselines: {saved}." if saved else ""))
+        hint = _labels(variants) + (f" Baselines: {saved}." if saved else "")
+        is_file = Path(baseline).exists()
+        raise UsageError(msg, "Give a recording as the first of FILES." if is_file else hint)
     if len(variants) == 1:
         ((label, runs),) = variants.items()
         msg = f"one variant given ({label}), and a comparison needs two"

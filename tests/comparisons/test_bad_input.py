@@ -65,6 +65,13 @@ from gpuprof.render.contract import Page
             id="baseline-of-one-is-not-there",
         ),
         pytest.param(
+            [SINGLE, "--baseline", DUAL],
+            2,
+            f"Error: baseline {DUAL} is no label of the recordings, and none is saved by this"
+            " name\nHint: Give a recording as the first of FILES.\n",
+            id="baseline-is-a-file",
+        ),
+        pytest.param(
             [SINGLE, "EMPTY"],
             1,
             "Error: EMPTY is empty\nHint: Was the recording cut off, or the disk full?\n",
