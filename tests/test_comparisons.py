@@ -102,6 +102,22 @@ def test_kernels_that_one_side_lacks_are_kept():
     assert list(found) == ["new", "gone", "a"]
 
 
+def test_what_kernels_add_is_told_as_a_share_of_all_and_adds_up():
+    times = {"a": 10, "b": 20, "c": 30, "d": 40}, {"a": 15, "b": 5, "c": 30, "e": 8}
+    base, other = (summary(*(row(name, 1, ns) for name, ns in own.items())) for own in times)
+
+    rows = _compared(base=base, other=other).kernels.to_pylist()
+
+    assert [(r["name"], r["status"], r["contribution"]) for r in rows] == [
+        ("d", "gone", -0.40),
+        ("b", "faster", -0.15),
+        ("e", "new", 0.08),
+        ("a", "slower", 0.05),
+        ("c", "same", 0.0),
+    ]
+    assert sum(r["difference_ns"] for r in rows) == 58 - 100
+
+
 def test_a_row_that_an_excerpt_lacks_may_have_been_there():
     result = _compared(base=summary(*SINGLE), excerpt=summary(*PUBLISHED_DUAL))
 
