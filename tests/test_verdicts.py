@@ -127,6 +127,15 @@ def test_recordings_without_a_common_figure_are_not_ranked():
     )
 
 
+def test_what_cannot_be_told_comes_last():
+    said = _verdict(
+        base=_made(kernels=4 * S), nothing=summary(), slower=_made(kernels=8 * S, PtoP=S)
+    )
+
+    assert said.startswith("Against base, slower takes")
+    assert said.index("slower takes") < said.index("nothing and base have no figure in common")
+
+
 def test_epochs_alone_tell_which_is_slower():
     sides = {"a": summary(row("PtoP", 1, 5, 1.0, section="memory")), "b": _kernels(conv=5 * S)}
 

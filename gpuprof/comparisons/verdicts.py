@@ -25,6 +25,8 @@ from gpuprof.units import format_bytes, format_count, say_ns, say_share
 def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """Say how much the variants differ, how sure that is, and what makes the difference.
 
+    What is known best comes first, and what cannot be told last.
+
     Args:
         baseline: Label of the variant that the others are compared with.
         cases: The candidates.
@@ -33,7 +35,8 @@ def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.outcome["basis"], []).append(case)
-    return " ".join(_SAY[basis](baseline, group, unit) for basis, group in groups.items())
+    known = [basis for basis in _SAY if basis in groups]
+    return " ".join(_SAY[basis](baseline, groups[basis], unit) for basis in known)
 
 
 def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:

@@ -62,6 +62,7 @@ _SHORT_METRICS: Final = (
     "peer_transfer_ns",
     "htod_ns",
     "dtoh_ns",
+    "peer_transfer_calls_per_step",
     "peer_transfer_bytes_per_step",
 )
 _FIRST: Final = (
@@ -209,11 +210,12 @@ def _below(figures: _Figures) -> Grid:
         (
             clean(label),
             *(figures.text(label, name) for name in kept),
-            figures.change(label, compared[0]) if compared else "-",
+            *([figures.change(label, compared[0])] if compared else []),
         )
         for label in figures.result.variants.column("variant").to_pylist()
     ]
-    header = ("Variant", *(_METRIC_NAMES[name].strip() for name in kept), "Difference")
+    last = ("Difference",) if compared else ()
+    header = ("Variant", *(_METRIC_NAMES[name].strip() for name in kept), *last)
     return Grid(_title(figures.result), header, tuple(cells))
 
 

@@ -178,6 +178,20 @@ def test_every_block_of_a_wide_table_tells_its_rows_apart():
     assert starts == ["0", "1", "0", "1"]
 
 
+def test_copies_of_many_variants_stand_in_their_table(tmp_path):
+    profiles = {}
+    for n in range(4):
+        (tmp_path / str(n)).mkdir()
+        copies = [tensor_copy(f"a/x{i}", 1_000) for i in range(n)]
+        profiles[f"v{n}"] = read_profile(written(tmp_path / str(n), document(*copies)))
+
+    text = renderer_named("terminal").comparison(comparison(profiles), Page())
+
+    row = next(line for line in text.splitlines() if line.startswith("v3"))
+    assert row.split()[-3:] == ["3.000", "3.000", "KB"]
+    assert "Difference" not in text
+
+
 def test_no_line_ends_between_a_figure_and_its_unit():
     said = "xxxxxx " * 10 + "10.5 ms and " + "xxxxxx " * 9 + "(1.0 %)"
 
