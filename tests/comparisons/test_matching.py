@@ -47,6 +47,7 @@ NSYS = (
         pytest.param(
             ("add(V<int>, int)", "add(V<float>, int)"), False, id="templates-as-arguments"
         ),
+        pytest.param(("add(V<(unsigned long)4>)", "add(V<4ul>)"), True, id="numbers-of-arguments"),
         pytest.param(("fill<4>(int)", "fill<8>(int)"), False, id="instances"),
     ],
 )
