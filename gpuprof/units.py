@@ -152,6 +152,15 @@ def format_ns(value: float | None) -> str:
     return _scaled(value, _TIME_UNITS)
 
 
+def format_instant(value: float | None) -> str:
+    """Show when something was, to the microsecond: ``2.075412 s``; ``n/a`` where unknown."""
+    if value is None or abs(value) < NS_PER_MS:
+        return format_ns(value)
+    if abs(value) < NS_PER_S:
+        return f"{value / NS_PER_MS:.3f} ms"
+    return f"{value / NS_PER_S:.6f} s"
+
+
 def format_bytes(value: float | None) -> str:
     """Show bytes to a person in decimal units: ``26.588 MB``; ``n/a`` where unknown."""
     return _scaled(value, tuple(reversed(_DECIMAL_BYTES.items())))

@@ -104,3 +104,16 @@ def test_figures_stay_with_their_units():
         "takes", "36.10\xa0us", "(1.0\xa0%)", "in", "3", "steps,", "2.5\xa0GB/s", "of",
         "26.469\xa0MB,", "4\xa0KiB", "and", "5", "sums",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(2_075_412_345, "2.075412 s", id="seconds"),
+        pytest.param(512_130_004, "512.130 ms", id="milliseconds"),
+        pytest.param(544, "544 ns", id="nanoseconds"),
+        pytest.param(None, "n/a", id="unknown"),
+    ],
+)
+def test_instants_are_exact_enough_to_be_found(value, expected):
+    assert units.format_instant(value) == expected

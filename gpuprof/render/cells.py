@@ -26,6 +26,7 @@ _FORMATS: Final = {
     "%": units.format_change,
 }
 _RATIO: Final = re.compile(r"(_ratio|_per_step|p_value)$")
+_INSTANT: Final = re.compile(r"^(\w+_)?(start|end|launch)_ns$")
 _PIECES: Final = re.compile(r"[^-_/. ]*(?:\.\.|[-_/. ])?")
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
@@ -41,8 +42,9 @@ def cell(column: str, spec: Column, value: Any) -> str:  # noqa: ANN401 - any ce
         return "" if value is None else clean(value)
     if spec.dtype == "bool":
         return {None: "n/a", True: "yes", False: "no"}[value]
-    if spec.unit in _FORMATS:
-        return _FORMATS[spec.unit](value)
+    show = units.format_instant if _INSTANT.search(column) else _FORMATS.get(spec.unit)
+    if show is not None:
+        return show(value)
     if _RATIO.search(column):
         return units.format_ratio(value)
     if spec.dtype == "float64" and "calls" not in column:

@@ -70,6 +70,11 @@ const control = (chart, plot, whole) => {
   }, { passive: false });
 };
 
+// Of a linear axis of times all in one unit; of others each in its own, none where uPlot has none.
+const ticksOf = (axis, format) => (axis.unit === "ns" && !axis.log
+  ? (_, ticks, place, space, step) => instants(ticks, step)
+  : (_, ticks) => ticks.map((v) => (v === null ? "" : brief(format(v)))));
+
 const drawLines = (chart, data) => {
   const place = chart.querySelector(".plot");
   const format = { x: FORMATS[data.x.unit], y: FORMATS[data.y.unit] };
@@ -84,7 +89,7 @@ const drawLines = (chart, data) => {
       y: { distr: data.y.log ? 3 : 1, range: data.y.range || undefined },
     },
     axes: [
-      { ...lowerAxisLook(), label: data.x.label, values: (_, ticks) => ticks.map((v) => (v === null ? "" : brief(format.x(v)))) },
+      { ...lowerAxisLook(), label: data.x.label, values: ticksOf(data.x, format.x) },
       { ...axisLook(), label: data.y.label, values: (_, ticks) => ticks.map((v) => (v === null ? "" : brief(format.y(v)))), size: 80 },
     ],
     series: [

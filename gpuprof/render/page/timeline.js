@@ -110,7 +110,9 @@ const drawTimeline = (chart, data) => {
     const number = Math.min(lanes.length - 1, Math.floor(top / plot.over.clientHeight * lanes.length));
     const lane = lanes[number];
     const time = plot.posToVal(left, "x");
-    readout.textContent = `${lane.owner}, ${lane.name} at ${FORMATS.ns(time)}: ${at(lane, time)}`;
+    const pixel = (plot.scales.x.max - plot.scales.x.min) / plot.over.clientWidth;
+    const when = instant(time, Math.max(1, pixel));
+    readout.textContent = `${lane.owner}, ${lane.name} at ${when}: ${at(lane, time)}`;
   };
 
   const longest = Math.max(...lanes.map((lane, number) => label(lane, number).length));
@@ -123,7 +125,7 @@ const drawTimeline = (chart, data) => {
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },
     scales: { x: { time: false, range: (_, min, max) => [min, max] }, y: { range: [0, lanes.length] } },
     axes: [
-      { ...lowerAxisLook(), values: (_, ticks) => ticks.map((v) => brief(FORMATS.ns(v))), label: "time since the first activity" },
+      { ...lowerAxisLook(), values: (_, ticks, axis, space, step) => instants(ticks, step), label: "time since the first activity" },
       {
         ...axisLook(), size: gutter(), grid: { show: false }, ticks: { show: false },
         splits: () => lanes.map((_, number) => lanes.length - number - 0.5),

@@ -13,6 +13,13 @@ const binary = (value) => {
   const [unit, factor] = POWERS_OF_TWO.find(([, size]) => value >= size) || POWERS_OF_TWO.at(-1);
   return `${Number((value / factor).toPrecision(4))} ${unit}`;
 };
+// A time on an axis, in the unit of the largest one, so exact that the next step looks different.
+const instant = (value, step, largest = value) => {
+  const [unit, factor] = TIMES.find(([, size]) => Math.abs(largest) >= size) || TIMES.at(-1);
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / factor) - 1e-9));
+  return `${(value / factor).toFixed(Math.min(digits, 9))} ${unit}`;
+};
+const instants = (ticks, step) => ticks.map((tick) => instant(tick, step, ticks.at(-1)));
 const FORMATS = {
   ns: (value) => scaled(value, TIMES),
   bytes: (value) => scaled(value, BYTES),

@@ -251,6 +251,14 @@ def test_sizes_of_copies_are_ticked_in_powers_of_two(opened):
     assert shown == ["1 B", "1000 B", "4 KiB", "3 MiB"]
 
 
+def test_ticks_tell_the_next_one_from_the_last_however_deep_one_looks(opened):
+    page = opened()
+
+    assert page.evaluate("instants([0, 1e9, 2e9], 1e9)") == ["0 s", "1 s", "2 s"]
+    assert page.evaluate("instants([3.42200e9, 3.422005e9], 5e3)") == ["3.422000 s", "3.422005 s"]
+    assert page.evaluate("instant(1500, 1)") == "1.500 us"
+
+
 def test_lines_of_eight_devices_differ_in_colour_or_dash(opened):
     looks = opened().evaluate("[...Array(8).keys()].map((n) => JSON.stringify(lineLook(n)))")
 
