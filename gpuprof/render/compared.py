@@ -16,6 +16,7 @@ Row = dict[str, Any]
 
 # Metric -> its name for people; these are the rows of a comparison.
 _METRIC_NAMES: Final = {
+    "runs": "Runs",
     "seconds_per_epoch": "Seconds per epoch",
     "step_ns": "Step",
     "span_ns": "Span",
@@ -66,6 +67,7 @@ _SHORT_METRICS: Final = (
     "peer_transfer_bytes_per_step",
 )
 _FIRST: Final = (
+    "runs",
     "seconds_per_epoch",
     "step_ns",
     "span_ns",
@@ -113,8 +115,13 @@ class _Figures:
 
     @cached_property
     def medians(self) -> Mapping[tuple[str, str], float]:
+        """The figures; those of more runs than one have their number before them."""
         rows = self.result.figures.to_pylist()
-        return {(row["variant"], row["metric"]): row["median"] for row in rows}
+        found = {(row["variant"], row["metric"]): row["median"] for row in rows}
+        variants = self.result.variants.select(("variant", "runs")).to_pylist()
+        is_repeated = any(row["runs"] > 1 for row in variants)
+        runs = {(row["variant"], "runs"): row["runs"] for row in variants}
+        return (runs if is_repeated else {}) | found
 
     @cached_property
     def changes(self) -> Mapping[tuple[str, str], Row]:

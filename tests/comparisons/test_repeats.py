@@ -159,6 +159,7 @@ def test_changes_within_noise_are_marked_in_the_table(tmp_path):
 
     assert done.returncode == 0, done.stderr
     assert "~+" in done.stdout
+    assert re.search(r"^Runs +2 +2 +-$", done.stdout, re.MULTILINE)
 
 
 def _folder(place, *names):
