@@ -148,6 +148,18 @@ def test_pointing_at_the_timeline_says_what_runs_there(opened):
     assert "exposed for 60 ns" in told
 
 
+def test_what_the_timeline_says_stays_in_sight_below_its_beginning(opened):
+    page = opened()
+    page.set_viewport_size({"width": 1280, "height": 60})
+
+    page.evaluate(
+        "() => { const plot = document.querySelector('[data-chart=timeline] .plot');"
+        " window.scrollTo(0, plot.getBoundingClientRect().top + window.scrollY + 20); }"
+    )
+
+    assert page.locator("[data-chart=timeline] .readout").bounding_box()["y"] >= 0
+
+
 def test_dark_is_asked_for_by_the_system_or_by_a_button(opened):
     light, dark = opened(), opened(scheme="dark")
     paper = "getComputedStyle(document.body).backgroundColor"
