@@ -16,6 +16,8 @@ from gpuprof.profile import Profile
 UNNAMED: Final = -1
 # Names are numbered from 0 or 1 on; were the numbers anything else, sorting would be better.
 _MOST_NAMES: Final = 1 << 22
+# SQL: where numbers have no sign, the greatest fit no other type.
+NUMBER_OF_NAME: Final = f"least(coalesce(name_id, {UNNAMED}), {_MOST_NAMES})::BIGINT"
 _LONGEST: Final = np.iinfo(np.int64).max
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.analyses.groups import Numbers
-from gpuprof.analyses.kernel_sums import UNNAMED, KernelSums
+from gpuprof.analyses.kernel_sums import NUMBER_OF_NAME, KernelSums
 from gpuprof.analyses.movement import IS_STAGED, IS_TRANSFER
 from gpuprof.cuda import COMMUNICATION_PATTERN
 from gpuprof.intervals import (
@@ -171,7 +171,7 @@ def _read(profile: Profile) -> tuple[tuple[DeviceTimeline, ...], KernelSums | No
     gathered: dict[int, _Gathered] = {}
     kernels, sums = kernels_told_apart(profile), KernelSums()
     is_numbered = profile.has("kernels") and profile.numbers("kernels")
-    number = f", coalesce(name_id, {UNNAMED})" if is_numbered else ""
+    number = f", {NUMBER_OF_NAME}" if is_numbered else ""
     for table, sql in _SOURCES.items():
         if profile.has(table):
             for batch in profile.batches(sql.format(kernels=kernels, number=number)):

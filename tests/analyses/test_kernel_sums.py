@@ -18,7 +18,8 @@ def recording(names, columns):
     """A recording whose file numbers the names of its kernels."""
 
     def prepare(connection):
-        words = pa.table({"number": [*names], "name": [*names.values()]})
+        numbers = pa.array([*names], columns["name_id"].type)
+        words = pa.table({"number": numbers, "name": [*names.values()]})
         connection.register("raw_names", words)
         connection.register("raw_kernels", pa.table(columns))
 
@@ -35,8 +36,10 @@ def both_ways(*given):
     return activity_sums(queried), activity_sums(passed)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_what_is_summed_in_passing_is_what_a_query_gives(seed):
+@pytest.mark.parametrize(
+    ("seed", "kind"), [*((seed, pa.int64()) for seed in range(5)), (5, pa.uint64())]
+)
+def test_what_is_summed_in_passing_is_what_a_query_gives(seed, kind):
     rng = np.random.default_rng(seed)
     # Two numbers of one name, some without a name, and kernels of equal totals.
     names = {1: "gemm", 2: "relu", 3: "gemm", 7: "", 8: None, 60_000: "ncclAllReduce"}
@@ -46,7 +49,7 @@ def test_what_is_summed_in_passing_is_what_a_query_gives(seed):
         "start_ns": start,
         "end_ns": start + rng.integers(0, 10, len(start)),
         "device_id": rng.integers(0, 2, len(start)),
-        "name_id": pa.array(number, mask=rng.random(len(start)) < 0.1),
+        "name_id": pa.array(number, kind, mask=rng.random(len(start)) < 0.1),
     }
 
     queried, passed = both_ways(names, columns)
@@ -55,10 +58,12 @@ def test_what_is_summed_in_passing_is_what_a_query_gives(seed):
     assert {*passed.column("name").to_pylist()} == {"gemm", "relu", "", "ncclAllReduce", "unknown"}
 
 
-@pytest.mark.parametrize("number", [-7, 1 << 40])
-def test_numbers_that_are_no_places_leave_the_sums_to_a_query(number):
+@pytest.mark.parametrize(
+    ("number", "kind"), [(-7, pa.int64()), (1 << 40, pa.int64()), (1 << 40, pa.uint64())]
+)
+def test_numbers_that_are_no_places_leave_the_sums_to_a_query(number, kind):
     names = {1: "gemm", number: "relu"}
-    columns = {"start_ns": [0, 9], "end_ns": [5, 11], "name_id": [1, number]}
+    columns = {"start_ns": [0, 9], "end_ns": [5, 11], "name_id": pa.array([1, number], kind)}
 
     queried, passed = both_ways(names, columns)
 
