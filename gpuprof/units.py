@@ -256,11 +256,16 @@ def format_ratio(value: float | None) -> str:
 
 def format_change(percent: float | None) -> str:
     """Show a difference in percent to a person: ``+27.5 %``, ``x20.2``; ``n/a`` where unknown."""
+    if percent is not None and percent >= 100 * _MANYFOLD:
+        return f"x{1 + percent / 100:,.1f}"
+    return format_signed(percent)
+
+
+def format_signed(percent: float | None) -> str:
+    """Show percent with their sign, however many, to a person: ``-3,320.3 %``."""
     if percent is None:
         return "n/a"
-    if percent >= 100 * _MANYFOLD:
-        return f"x{1 + percent / 100:,.1f}"
-    shown = f"{percent:+.1f} %"
+    shown = f"{percent:+,.1f} %"
     return shown[1:] if shown[1:] == "0.0 %" else shown
 
 

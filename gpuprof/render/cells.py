@@ -65,8 +65,8 @@ def signed_ns(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A signed share in percent: ``+40.6 %``; ``n/a`` where unknown."""
-    return units.format_change(None if share is None else 100 * share)
+    """A signed share in percent, which many times may be: ``+4,501.2 %``; ``n/a`` where unknown."""
+    return units.format_signed(None if share is None else 100 * share)
 
 
 def clean(text: str) -> str:

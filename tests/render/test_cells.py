@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.render.cells import shortened_apart
+from gpuprof.render.cells import percent, shortened_apart
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,9 @@ def test_names_that_differ_look_different_and_fit(names, width):
     assert max(map(len, shown), default=0) <= width
     pairs = set(zip(names, shown, strict=True))
     assert len(pairs) == len({name for name, _ in pairs}) == len({look for _, look in pairs})
+
+
+def test_a_part_of_a_difference_is_no_growth_however_large():
+    shares = (45.012, -33.203, 0.511, 0.0, None)
+
+    assert [*map(percent, shares)] == ["+4,501.2 %", "-3,320.3 %", "+51.1 %", "0.0 %", "n/a"]
