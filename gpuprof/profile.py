@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -87,6 +87,20 @@ _INTERRUPTED = ("Query interrupted", "INTERRUPT Error", "KeyboardInterrupt")
 
 # Takes the SQL of a query that is about to run.
 _Herald = Callable[[str], None]
+
+
+class _Opened(NamedTuple):
+    """A profile's own connection.
+
+    Args:
+        connection: It sees all tables.
+        herald: Takes the SQL of a query that is about to run; None where nobody must know.
+        is_shared: Whether other connections see what the reader made visible.
+    """
+
+    connection: "duckdb.DuckDBPyConnection"
+    herald: _Herald | None
+    is_shared: bool
 
 
 def _prepare_nothing(_: "duckdb.DuckDBPyConnection") -> None:
@@ -189,7 +203,7 @@ class Profile:
         """
         if self._ahead.keys() >= {*queries} or not self._reads_aside(*queries):
             return [[*self.batches(sql)] for sql in queries]
-        cursors = [self._opened[0].cursor() for _ in queries]
+        cursors = [self._cursor() for _ in queries]
         with self._told(*cursors), ThreadPoolExecutor(max(len(queries), 1)) as pool:
             return [*pool.map(_read_aside, cursors, queries)]
 
@@ -202,7 +216,7 @@ class Profile:
         """Whether other connections than the first see what queries name."""
         with self._told():
             self._show(*queries)
-        connection, herald = self._opened
+        connection, herald, _ = self._opened
         # Only the connection on which a table was registered sees it.
         # To its end: DuckDB 2 does nothing else before.
         ((registered,),) = connection.execute(_REGISTERED).fetchall()
@@ -223,7 +237,7 @@ class Profile:
 
     @cached_property
     def _kept(self) -> set[str]:
-        return set()
+        return set() if self._host is None else self._host._kept  # noqa: SLF001 - a profile, too
 
     def tagged(self, table: str, expression: str, column: str) -> str:
         """SQL for a table with one more column, which depends on ``name`` alone.
@@ -315,13 +329,17 @@ class Profile:
 
     def _announced(self, sql: str) -> "duckdb.DuckDBPyRelation":
         self._show(sql)
-        connection, herald = self._opened
+        connection, herald, _ = self._opened
         if herald is not None:
             herald(sql)
         return connection.sql(sql)
 
     @cached_property
-    def _opened(self) -> "tuple[duckdb.DuckDBPyConnection, _Herald | None]":
+    def _opened(self) -> _Opened:
+        if self._host is not None:
+            # Not through the connection of the whole, which may be in the middle of a result.
+            self._host._cursor().execute(f"CREATE SCHEMA {self._schema}")  # noqa: SLF001 - as above
+            return _Opened(self._cursor(), None, is_shared=True)
         connection = engine.connect()
         # DuckDB would spill into the folder that the user is in; it makes this one when it
         # spills, and removes it where it is closed in order.
@@ -329,23 +347,54 @@ class Profile:
         weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
         connection.execute(f"SET temp_directory = {engine.literal(spill)}")
         herald = self.prepare(connection)
+        ((registered,),) = connection.execute(_REGISTERED).fetchall()
         connection.execute("CREATE SCHEMA whole")
-        return connection, herald
-
-    def _show(self, *queries: str) -> None:
-        """Make the tables visible that queries name, or all where they name none."""
-        connection, _ = self._opened
-        text = " ".join(queries).lower()
-        named = {name for name in self.sources if name in text} or {*self.sources}
-        for name in named - self._shown:
-            for view in self._expose(connection, name, self.sources[name]):
-                chosen = f'SELECT * FROM whole."{view}"{self._condition(name)}'
-                connection.execute(f'CREATE VIEW "{view}" AS {chosen}')
-            self._shown.add(name)
+        return _Opened(connection, herald, is_shared=herald is None and not registered)
 
     @cached_property
-    def _shown(self) -> set[str]:
-        return set()
+    def _host(self) -> "Profile | None":
+        """The whole recording, where this is a part that can be queried through its connection."""
+        whole, sources = self.whole, self.sources.items()
+        if whole is None or any(one is not whole.sources.get(name) for name, one in sources):
+            return None
+        is_in_memory = any(isinstance(one, pa.Table) and one.num_rows for _, one in sources)
+        return None if is_in_memory or not whole._opened.is_shared else whole  # noqa: SLF001 - as above
+
+    @cached_property
+    def _schema(self) -> str:
+        """Where the tables are found by their bare names, a part's beside those of the whole."""
+        return "main" if self._host is None else f"part_{uuid4().hex}"
+
+    def _cursor(self) -> "duckdb.DuckDBPyConnection":
+        """One more connection that finds the same tables by the same names."""
+        if self._host is None:
+            return self._opened[0].cursor()
+        cursor = self._host._cursor()  # noqa: SLF001 - as above
+        cursor.execute(engine.NO_BAR)
+        cursor.execute(f"SET schema = '{self._schema}'")
+        return cursor
+
+    def _show(self, *queries: str, through: "duckdb.DuckDBPyConnection | None" = None) -> None:
+        """Make the tables visible that queries name, or all where they name none."""
+        connection = self._opened[0] if through is None else through
+        text = " ".join(queries).lower()
+        named = {name for name in self.sources if name in text} or {*self.sources}
+        for name in named - self._shown.keys():
+            self._shown[name] = self._views(connection, name)
+            for view in self._shown[name]:
+                chosen = f'SELECT * FROM whole."{view}"{self._condition(name)}'
+                connection.execute(f'CREATE VIEW {self._schema}."{view}" AS {chosen}')
+
+    def _views(self, connection: "duckdb.DuckDBPyConnection", name: str) -> tuple[str, ...]:
+        """The views of a table of the whole recording, made where they are not there yet."""
+        if self._host is None:
+            return self._expose(connection, name, self.sources[name])
+        self._host._show(name, through=connection)  # noqa: SLF001 - as above
+        return self._host._shown[name]  # noqa: SLF001 - as above
+
+    @cached_property
+    def _shown(self) -> dict[str, tuple[str, ...]]:
+        return {}
 
     def _condition(self, name: str) -> str:
         """SQL: what the rows of a table must fulfil to belong to the part."""

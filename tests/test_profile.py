@@ -210,6 +210,59 @@ def test_a_part_can_look_back_at_the_whole():
     assert list(part.query(counts).to_pylist()[0].values()) == [2, 4]
 
 
+def test_a_part_is_read_where_the_whole_is_opened():
+    opened = []
+
+    def prepare(connection):
+        opened.append(connection)
+        connection.execute("CREATE TABLE raw AS SELECT unnest([0, 5, 7]) AS s")
+
+    source = View("SELECT s AS start_ns, s + 1 AS end_ns, 'a' AS name FROM raw")
+    whole = Profile(ORIGIN, {"kernels": source}, prepare)
+    early, late = (whole.restricted(Part(windows=(w,))) for w in ((0, 6), (6, 9)))
+    count = "SELECT count(*) AS n FROM kernels"
+    both = "SELECT (SELECT count(*) FROM kernels) AS n, (SELECT count(*) FROM whole.kernels)"
+
+    def counted(profile):
+        (beside,) = profile.side_by_side(count)
+        told = [profile.query(both).to_pylist()[0].values(), beside[0].to_pylist()[0].values()]
+        return [number for values in told for number in values]
+
+    assert [*map(counted, (early, whole, late))] == [[2, 3, 2], [3, 3, 3], [1, 3, 1]]
+    early.keep("kernels")
+    whole.keep("kernels")
+    assert [*map(counted, (early, whole, late))] == [[2, 3, 2], [3, 3, 3], [1, 3, 1]]
+    assert len(opened) == 1
+
+
+def test_a_part_may_be_asked_in_the_middle_of_a_result_of_the_whole():
+    def prepare(connection):
+        connection.execute("CREATE TABLE raw AS SELECT unnest(range(1000000)) AS s")
+
+    source = View("SELECT s AS start_ns, s + 1 AS end_ns, 'a' AS name FROM raw")
+    whole = Profile(ORIGIN, {"kernels": source, "memsets": source}, prepare)
+    part = whole.restricted(Part(windows=((0, 6),)))
+
+    rows = 0
+    for piece in whole.batches("SELECT start_ns FROM kernels"):
+        assert part.query("SELECT count(*) AS n FROM memsets").to_pylist() == [{"n": 6}]
+        rows += len(piece)
+
+    assert rows == 1_000_000
+
+
+def test_a_part_with_a_table_of_its_own_does_not_change_the_whole():
+    def prepare(connection):
+        connection.execute("CREATE TABLE raw AS SELECT unnest([0, 5, 7]) AS s")
+
+    source = View("SELECT s AS start_ns, s + 1 AS end_ns, 'a' AS name FROM raw")
+    whole = Profile(ORIGIN, {"kernels": source}, prepare)
+    part = whole.restricted(Part(windows=((0, 6),))).with_table("kernels", TWO_KERNELS)
+
+    assert part.query("SELECT count(*) AS n FROM whole.kernels").to_pylist() == [{"n": 2}]
+    assert whole.table("kernels").num_rows == 3
+
+
 def test_a_long_query_draws_no_progress_bar_among_the_results():
     profile = Profile(Origin(Path("x"), "made-by-hand", "hand"), {})
 
