@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # DuckDB draws it among the results on stdout when a query takes long, terminal or not.
 NO_BAR: Final = "SET enable_progress_bar = false"
+SQLITE_MAGIC: Final = b"SQLite format 3\x00"
 
 _ahead: "deque[Future[duckdb.DuckDBPyConnection]]" = deque()
 

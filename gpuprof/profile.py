@@ -368,9 +368,10 @@ class Profile:
     def _cursor(self) -> "duckdb.DuckDBPyConnection":
         """One more connection that finds the same tables by the same names."""
         if self._host is None:
-            return self._opened[0].cursor()
+            cursor = self._opened[0].cursor()
+            cursor.execute(engine.NO_BAR)
+            return cursor
         cursor = self._host._cursor()  # noqa: SLF001 - as above
-        cursor.execute(engine.NO_BAR)
         cursor.execute(f"SET schema = '{self._schema}'")
         return cursor
 
@@ -477,7 +478,6 @@ _TIMELESS = {
 def _read_aside(cursor: "duckdb.DuckDBPyConnection", sql: str) -> list[pa.RecordBatch]:
     """The result of a query on a connection of its own."""
     with cursor:
-        cursor.execute(engine.NO_BAR)
         return [*cursor.sql(sql).to_arrow_reader(_BATCH_ROWS)]
 
 

@@ -37,7 +37,6 @@ COMMANDS: Final[dict[str, str]] = {
 _ROWS_BEFORE_COLLECTING: Final = 100_000
 # These run programs, which may be handed files of any kind.
 _OF_PROGRAMS: Final = frozenset({"record", "sweep", "monitor"})
-_SQLITE: Final = b"SQLite format 3\x00"
 
 
 class _Commands(click.Group):
@@ -119,7 +118,7 @@ def _is_sqlite(argument: str) -> bool:
     """Whether an argument is a SQLite file, perhaps with a label before it."""
     try:
         with open(argument.rpartition("=")[2], "rb") as file:  # noqa: PTH123 - a Path costs more
-            return file.read(len(_SQLITE)) == _SQLITE
+            return file.read(len(engine.SQLITE_MAGIC)) == engine.SQLITE_MAGIC
     except (OSError, ValueError):
         return False
 

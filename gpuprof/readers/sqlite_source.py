@@ -24,7 +24,7 @@ from gpuprof.errors import CorruptFileError, GpuprofError, InputError
 if TYPE_CHECKING:
     import duckdb
 
-MAGIC: Final = b"SQLite format 3\x00"
+MAGIC: Final = engine.SQLITE_MAGIC
 _BATCH_ROWS: Final = 65_536
 _LOCK_WAIT_S: Final = 2.0
 # A name that is a BLOB is damage, which whoever reads the table is told of.
