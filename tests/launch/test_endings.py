@@ -93,7 +93,7 @@ def assert_all_is_kept(recorder, status):
     if recorder != "nsys":
         assert read_profile("run").has("epochs")
         return
-    assert kept["recordings"] == ["nsys.sqlite"]
+    assert kept["recordings"] == ["nsys.sqlite"], (kept, Path("run/recorder.log").read_text())
     signalled = status > 128 and status != 130
     lost = f"Signal {status - 128} ended the program: what nsys had not taken over yet is lost."
     assert (lost in kept["warnings"]) == signalled
