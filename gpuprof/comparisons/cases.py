@@ -105,9 +105,12 @@ def noise(cases: Sequence[Case]) -> str:
     unknown = [case for case in cases if case.outcome["certainty"] == UNKNOWN]
     if not unknown:
         return ""
-    if len(unknown) == len(cases):
+    once = [case.label for case in unknown if case.found.get("runs", 1) == 1]
+    if not once:
+        return "; noise is unknown from one run of the baseline"
+    if len(once) == len(cases) and cases[0].base.get("runs", 1) == 1:
         return "; noise is unknown from one run each"
-    return f"; noise is unknown of {listed([case.label for case in unknown])}, run once"
+    return f"; noise is unknown of {listed(once)}, run once"
 
 
 def listed(words: Sequence[str]) -> str:

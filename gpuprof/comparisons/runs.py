@@ -126,10 +126,12 @@ def _row(variant: Variant, run: Run) -> Metrics:
 def told(variant: Variant) -> Metrics:
     """The median run's figures for sentences, of one step where steps are compared.
 
-    ``gpu_ns`` is its GPU time as recorded, or else as printed shares imply it.
+    ``gpu_ns`` is its GPU time as recorded, or else as printed shares imply it; ``runs`` how many
+    there are.
     """
     run = variant.median
     found = run.found | {metric: run.figure(metric) for metric in METRICS}
+    found["runs"] = len(variant.runs)
     recorded, implied = found["gpu_activity_ns"], found["implied_gpu_activity_ns"]
     return found | {"gpu_ns": implied if recorded is None else recorded}
 

@@ -126,12 +126,28 @@ def test_few_runs_must_all_lie_apart():
     )
 
 
-def test_one_run_beside_repeats_leaves_noise_unknown():
-    result = comparison({"a": _runs(20 * S, 0, 1, 2), "b": [_run(21 * S, 2)]})
+@pytest.mark.parametrize(
+    ("runs", "said", "noted"),
+    [
+        ({"a": 3, "b": 1}, "noise is unknown of b, run once", ["b"]),
+        ({"a": 3, "b": 1, "c": 1}, "noise is unknown of b and c, run once", ["b, c"]),
+        ({"a": 1, "b": 3}, "noise is unknown from one run of the baseline", ["a"]),
+        ({"a": 1, "b": 3, "c": 1}, "noise is unknown of c, run once", ["a, c"]),
+        ({"a": 1, "b": 1}, "noise is unknown from one run each", []),
+    ],
+    ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else "",
+)
+def test_one_run_beside_repeats_leaves_noise_unknown(runs, said, noted):
+    variants = {
+        label: _runs((20 + number) * S, *range(count))
+        for number, (label, count) in enumerate(runs.items())
+    }
+    result = comparison(variants)
 
-    assert result.outcomes.to_pylist()[0]["certainty"] == "noise unknown"
-    assert "noise is unknown" in result.verdict
-    assert "One run of b: how much its runs differ is not known." in result.notes
+    assert {row["certainty"] for row in result.outcomes.to_pylist()} == {"noise unknown"}
+    assert f"; {said}." in result.verdict
+    told = [note for note in result.notes if note.startswith("One run of ")]
+    assert told == [f"One run of {n}: how much its runs differ is not known." for n in noted]
 
 
 def test_kernels_are_tested_over_the_runs_and_corrected_for_their_number():
