@@ -32,8 +32,10 @@ OVERVIEW: Final = (
     "placement_hints",
     "tensor_transfers_per_step",
     "tensor_transfers",
+    "marked_epochs",
 )
-_FRAMEWORK: Final = {"tensor_copies", "operations"}
+# That no recording of CUDA knows these needs no word, unless they are asked for by name.
+_OF_FEW: Final = {"tensor_copies", "operations", "epochs"}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
 # Analyses that set the host's times beside those of the devices.
 _OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency")
@@ -176,8 +178,8 @@ def _overhead_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> 
 
 def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
     """What cannot be known from this recording, and why, in one note."""
-    # That no recording of CUDA knows a framework's tensors needs no word.
-    names = [n for n, lack in missing.items() if lack and not _FRAMEWORK & set(_named(n).needs)]
+    kept_quiet = _OF_FEW if missing.keys() >= set(OVERVIEW) else set()
+    names = [n for n, lack in missing.items() if lack and not kept_quiet & set(_named(n).needs)]
     tables = (table for name in names for table in _tables(_named(name)))
     lacking = [table for table in dict.fromkeys(tables) if not profile.has(table)]
     if not names:

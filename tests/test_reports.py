@@ -85,6 +85,14 @@ def test_graphs_recorded_as_a_whole_are_said_to_be_missing():
     assert report(profile).notes[0].startswith("1 launches of CUDA graphs were recorded as a whole")
 
 
+def test_what_few_recordings_know_is_told_missing_only_where_it_is_asked_for():
+    (asked,) = report(trace(kernels=[kernel("a", 0, 5)]), ["tensor_transfers", "breakdown"]).notes
+    of_all = report(trace(kernels=[kernel("a", 0, 5)])).notes
+
+    assert "tensor_transfers" in asked
+    assert not any("tensor_transfers" in note or "marked_epochs" in note for note in of_all)
+
+
 def test_an_analysis_is_run_by_name():
     assert list(report(summary(*DUAL), ["totals"]).tables) == ["totals"]
 

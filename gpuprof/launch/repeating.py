@@ -66,7 +66,7 @@ def record_repeatedly(
         outcome = _warm_up(program, own, say)
         if outcome.manifest.exit_status:
             return Outcome(folder, outcome.manifest)
-    for kind, number in _order(repeats.count):
+    for kind, number in _order(repeats.count, recorder):
         say(f"{_TITLES[kind]} {number} of {repeats.count}")
         place = replace(own, folder=folder / f"{kind}-{number}")
         outcome = _one(program, place, kind, say, recorders)
@@ -79,8 +79,11 @@ def record_repeatedly(
 _TITLES: Final = {RECORDED: "Recorded run", PLAIN: "Plain run"}
 
 
-def _order(count: int) -> Iterator[tuple[str, int]]:
+def _order(count: int, recorder: Recorder) -> Iterator[tuple[str, int]]:
     for number in range(1, count + 1):
+        if recorder.name == unrecorded.RECORDER.name:
+            yield RECORDED, number  # it costs nothing that plain runs could tell
+            continue
         pair = (PLAIN, RECORDED) if number % 2 else (RECORDED, PLAIN)
         yield from ((kind, number) for kind in pair)
 

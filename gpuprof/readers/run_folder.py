@@ -25,7 +25,7 @@ _OF_RANK: Final = re.compile(r"-rank\d+-")
 
 
 def read(folder: Path) -> Profile:
-    """Read the recordings that the manifest names.
+    """Read the recordings that the manifest names; of a run that was only timed, its epochs.
 
     Raises:
         InputError: The recording did not finish, or a file is missing.
@@ -33,13 +33,11 @@ def read(folder: Path) -> Profile:
         EmptyRecordingError: Nothing was recorded.
     """
     manifest = read_manifest(folder)
-    _check_not_empty(folder, manifest)
-    profiles = [_read_one(folder, name) for name in manifest.recordings]
-    is_ranked = len(profiles) > 1 and all(map(_OF_RANK.search, manifest.recordings))
-    if is_ranked:
-        from gpuprof.readers.many import joined  # noqa: PLC0415 - loads pyarrow.compute
-
-    profile = joined(profiles) if is_ranked else _joined(profiles)
+    if manifest.epochs and not manifest.recordings:
+        profile = _only_timed(folder, manifest)
+    else:
+        _check_not_empty(folder, manifest)
+        profile = _recorded(folder, manifest)
     sources = dict(profile.sources)
     if manifest.epochs:
         sources["epochs"] = schema.EPOCHS.table([dict(epoch) for epoch in manifest.epochs])
@@ -47,6 +45,22 @@ def read(folder: Path) -> Profile:
     if sampled is not None:
         sources["monitor"] = sampled
     return replace(profile, origin=_origin(folder, manifest, profile.origin), sources=sources)
+
+
+def _only_timed(folder: Path, manifest: Manifest) -> Profile:
+    """No table but what the manifest itself knows, and a word why."""
+    reason = manifest.nothing_recorded or "nothing was recorded"
+    warning = f"Only the marked epochs are known: {reason}."
+    return Profile(Origin(folder, READER.name, manifest.recorder, warnings=(warning,)), {})
+
+
+def _recorded(folder: Path, manifest: Manifest) -> Profile:
+    profiles = [_read_one(folder, name) for name in manifest.recordings]
+    if len(profiles) > 1 and all(map(_OF_RANK.search, manifest.recordings)):
+        from gpuprof.readers.many import joined  # noqa: PLC0415 - loads pyarrow.compute
+
+        return joined(profiles)
+    return _joined(profiles)
 
 
 def _check_not_empty(folder: Path, manifest: Manifest) -> None:

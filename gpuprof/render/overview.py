@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -56,6 +56,7 @@ _FINDINGS: Final = 3
 _LEAST_DEVICES: Final = 2
 _LEAST_ROUTES: Final = 2
 _LEAST_ACTIVITIES: Final = 1
+_LEAST_EPOCHS: Final = 3
 
 
 def totals_grid(table: pa.Table) -> Grid:
@@ -167,6 +168,11 @@ def peer_grid(table: pa.Table) -> Grid:
     return Grid(title, ("", *map(heading, kept)), tuple(rows), least=_LEAST_ROUTES)
 
 
+def epochs_grid(table: pa.Table) -> Grid:
+    """The marked epochs, where nothing else is known."""
+    return replace(table_grid("Marked epochs", "marked_epochs", table), least=_LEAST_EPOCHS)
+
+
 def tensor_grid(table: pa.Table) -> Grid:
     """The tensors that move most, with the operations at their ends."""
     columns = schema_columns("tensor_transfers", table)
@@ -185,7 +191,7 @@ def tensor_grid(table: pa.Table) -> Grid:
 
 
 _Show = Callable[[pa.Table], Grid]
-# What the overview shows of a recording of GPUs, and of one that counts tensors alone.
+# What the overview shows of a recording of GPUs, of one that counts tensors alone, and of none.
 _GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
     ("breakdown", breakdown_grid),
     ("totals", totals_grid),
@@ -193,6 +199,7 @@ _GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
     ("top_activities", top_grid),
 )
 _TENSOR_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (("tensor_transfers", tensor_grid),)
+_TIMED_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (("marked_epochs", epochs_grid),)
 
 
 def findings_lines(result: Report) -> list[str]:
@@ -224,11 +231,15 @@ def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:
     if tables is None:
         has_tensors = result.tables.get("tensor_transfers") is not None
         overview = _TENSOR_OVERVIEW if has_tensors else _GPU_OVERVIEW
-        found = [(show, result.tables.get(name)) for name, show in overview]
-        return [show(table) for show, table in found if table is not None and table.num_rows]
+        return _shown(result, overview) or _shown(result, _TIMED_OVERVIEW)
     titles = {analysis.name: analysis.title for analysis in (*ANALYSES, *LONG)}
     return [
         table_grid(titles[name], name, table)
         for name in tables
         if (table := result.tables[name]) is not None
     ]
+
+
+def _shown(result: Report, overview: Sequence[tuple[str, _Show]]) -> list[Grid]:
+    found = [(show, result.tables.get(name)) for name, show in overview]
+    return [show(table) for show, table in found if table is not None and table.num_rows]

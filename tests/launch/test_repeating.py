@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import DUAL, SINGLE
+from commands import DUAL, SINGLE, gpuprof
 
 from gpuprof.comparisons.variants import runs_of
 from gpuprof.launch.repeating import overhead
@@ -81,6 +81,22 @@ def test_the_folder_is_one_variant_of_several_runs():
     )
     assert done.returncode == 0, done.stderr
     assert SINGLE not in done.stdout
+
+
+def test_what_is_only_timed_runs_once_a_time_and_compares_by_its_epochs():
+    for folder in ("few", "many"):
+        done = record("--repeat", "4", recorder="none", folder=folder)
+        assert done.returncode == 0, done.stderr
+
+    assert Path("order").read_text() == "p" * 8
+    assert names("few") == ["run-1", "run-2", "run-3", "run-4"]
+    assert "Recording makes" not in done.stderr
+    compared = gpuprof("compare", "few", "many", cwd=Path.cwd())
+    assert compared.returncode == 0, compared.stderr
+    assert compared.stdout.startswith("Against few, many takes ")
+    assert "Only the marked epochs are known: it was only timed" in " ".join(
+        compared.stdout.split()
+    )
 
 
 def test_a_run_that_fails_ends_the_repeats_and_what_was_recorded_stays():

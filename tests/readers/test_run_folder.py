@@ -90,6 +90,17 @@ def test_empty_recording_is_refused_with_its_reason(folder, changes, sentence):
     assert caught.value.hint == f"What the program printed is in {folder / 'program.log'}."
 
 
+def test_run_that_was_only_timed_reads_as_its_epochs(folder):
+    only = {"recorder": "none", "recordings": (), "nothing_recorded": "it was only timed"}
+    profile = read_profile(write(folder, **only, epochs=({"epoch": 0, "seconds": 1.5},)))
+
+    assert list(profile.sources) == ["epochs"]
+    assert profile.table("epochs").to_pylist() == [{"epoch": 0, "seconds": 1.5, "steps": None}]
+    origin = profile.origin
+    assert (origin.tool, origin.variant, origin.reader) == ("none", "dual", "run")
+    assert origin.warnings == ("Only the marked epochs are known: it was only timed.",)
+
+
 def test_run_that_did_not_finish_is_refused(folder):
     begin_manifest(folder, RUN)
 

@@ -1,0 +1,42 @@
+"""How long each epoch took that the script marked, by the clock of the host."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.profile import Profile
+from gpuprof.schema import INT, Column, Schema
+
+MARKED_EPOCHS: Final = Schema(
+    "marked_epochs",
+    "one epoch as the script marked it",
+    {
+        "epoch": Column(INT, "1", "0 for the first.", required=True),
+        "wall_ns": Column(INT, "ns", "By the clock of the host.", required=True),
+        "steps": Column(INT, "1", "Steps marked within it; null where none were marked."),
+        "step_wall_ns": Column(INT, "ns", "Null where no steps were marked."),
+    },
+)
+
+_QUERY: Final = """
+    SELECT
+        epoch, CAST(round(seconds * 1e9) AS BIGINT) AS wall_ns, steps,
+        CAST(round(seconds * 1e9 / nullif(steps, 0)) AS BIGINT) AS step_wall_ns
+    FROM epochs ORDER BY epoch
+"""
+
+
+def marked_epochs(profile: Profile) -> pa.Table:
+    """List the marked epochs; the first ones are often longer, as they warm up.
+
+    Args:
+        profile: Needs ``epochs``, which a run of ``gpuprof record`` holds whose script marks them.
+
+    Returns:
+        Columns as in `MARKED_EPOCHS`.
+    """
+    return MARKED_EPOCHS.conform(profile.query(_QUERY))
+
+
+ANALYSIS: Final = Analysis("Marked epochs", MARKED_EPOCHS, ("epochs",), marked_epochs)
