@@ -76,6 +76,19 @@ def column(values: Integers, is_known: Flags) -> pa.Array:
     return pa.array(values) if is_known.all() else pa.array(values, mask=~is_known)
 
 
+def listed(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """A column as a list, the different values of a dictionary made once each.
+
+    Arrow makes them row by row, which takes 25 times as long.
+    """
+    if not isinstance(values, pa.DictionaryArray):
+        found: list[Any] = values.to_pylist()
+        return found
+    different = [*values.dictionary.to_pylist(), None]
+    codes = values.indices.to_pylist()
+    return [different[-1 if code is None else code] for code in codes]
+
+
 class Lexicon:
     """Different texts, numbered in the order in which they are met, each held once."""
 

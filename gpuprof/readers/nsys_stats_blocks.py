@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.readers.narrow import Integers, Lexicon, coded, narrowed
+from gpuprof.readers.narrow import Integers, Lexicon, coded, listed, narrowed
 
 # "Avg (ns)" is the column Avg in ns; "Time(%)" of old versions has no blank.
 _HEADER: Final = re.compile(r"^(?P<base>.*?)\s*(?:\((?P<unit>[A-Za-z%/]{1,8})\))?$")
@@ -95,8 +95,7 @@ class Block:
         """Cells of a column; all None where there is no such column."""
         if name not in self.columns:
             return [None] * self.num_rows
-        found: list[str | None] = self.columns[name].cells.to_pylist()
-        return found
+        return listed(self.columns[name].cells)
 
     def column(self, name: str) -> Column:
         """A column; all null where there is no such one."""

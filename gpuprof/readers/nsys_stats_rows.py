@@ -7,6 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof import cuda
+from gpuprof.readers.narrow import listed
 from gpuprof.readers.nsys_stats_blocks import Block, Column, FaultError
 from gpuprof.readers.nsys_stats_numbers import (
     NumberError,
@@ -151,8 +152,7 @@ class Numbers:
         Raises:
             FaultError: A cell is no number.
         """
-        found: list[Any] = self.array(read, name).to_pylist()
-        return found
+        return listed(self.array(read, name))
 
     def array(self, read: _Read, name: str) -> pa.Array:
         """A column of numbers.
