@@ -26,6 +26,8 @@ MARKS: Final = "marks.jsonl"
 MONITOR: Final = "monitor.jsonl"
 FORMAT: Final = "gpuprof-run"
 FORMAT_VERSION: Final = 1
+# The recorder of runs of which only times and marks are wanted.
+UNRECORDED: Final = "none"
 
 # Names the run's folder to the program, so that gpuprof.epoch() can write its marks there.
 RUN_DIR_VARIABLE: Final = "GPUPROF_RUN_DIR"

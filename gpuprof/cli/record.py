@@ -8,7 +8,7 @@ import click
 
 from gpuprof.cli.options import folder_option, time_in_ns
 from gpuprof.cli.window import window_options
-from gpuprof.launch import RECORDERS, unrecorded
+from gpuprof.launch import RECORDERS
 from gpuprof.launch.choice import AUTO
 from gpuprof.launch.contract import Program
 from gpuprof.launch.printed import printed_command
@@ -16,7 +16,7 @@ from gpuprof.launch.program import executable, module, script
 from gpuprof.launch.recording import Options, Outcome, record
 from gpuprof.launch.repeating import RECORDED, Repeats, record_repeatedly
 from gpuprof.launch.window import Window
-from gpuprof.manifest import Manifest
+from gpuprof.manifest import UNRECORDED, Manifest
 
 
 class _Command(click.Command):
@@ -151,7 +151,7 @@ def _tell(outcome: Outcome, first: str = "") -> int:
         _say(f"Warning: {warning}")
     if manifest.exit_status:
         _say(f"The program ended with exit status {manifest.exit_status}")
-    if manifest.recorder == unrecorded.RECORDER.name:
+    if manifest.recorder == UNRECORDED:
         _say(f"{_times(manifest)}\nIts output is in {folder}")
     elif manifest.nothing_recorded:
         _say(f"Warning: {manifest.nothing_recorded}")

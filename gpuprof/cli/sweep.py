@@ -10,6 +10,7 @@ import click
 
 from gpuprof.cli.options import folder_option, format_option, page_options
 from gpuprof.errors import UsageError
+from gpuprof.manifest import UNRECORDED
 
 if TYPE_CHECKING:
     from gpuprof.sweeps.plan import Plan
@@ -81,7 +82,7 @@ def command(  # noqa: PLR0913 - one per option
         _plan(axes, words),
         {
             **numbers,
-            "recorder": "none" if no_record else recorder,
+            "recorder": UNRECORDED if no_record else recorder,
             "baseline": dict(map(_pair, baseline)) or None,
             "figures": dict(map(_pair, figures)) or None,
         },
@@ -170,7 +171,7 @@ def _save(found: "Results", folder: Path) -> None:
             written.append(name)
     _say(f"In {folder}: {', '.join(written)}")
     recorded = [row["folder"] for row in found.runs.to_pylist() if row["status"] == "ok"][:2]
-    if found.plan.recorder != "none" and len(recorded) > 1:
+    if found.plan.recorder != UNRECORDED and len(recorded) > 1:
         _say("Next: " + shlex.join(["gpuprof", "compare", *(str(folder / r) for r in recorded)]))
 
 

@@ -19,7 +19,7 @@ from gpuprof.launch.contract import Program, Recorder
 from gpuprof.launch.folder import check_folder, default_folder, make_folder
 from gpuprof.launch.recording import Options, Outcome, record
 from gpuprof.launch.window import WHOLE
-from gpuprof.manifest import Manifest, finish_manifest, read_manifest
+from gpuprof.manifest import UNRECORDED, Manifest, finish_manifest, read_manifest
 
 RECORDED: Final = "run"
 PLAIN: Final = "plain"
@@ -81,7 +81,7 @@ _TITLES: Final = {RECORDED: "Recorded run", PLAIN: "Plain run"}
 
 def _order(count: int, recorder: Recorder) -> Iterator[tuple[str, int]]:
     for number in range(1, count + 1):
-        if recorder.name == unrecorded.RECORDER.name:
+        if recorder.name == UNRECORDED:
             yield RECORDED, number  # it costs nothing that plain runs could tell
             continue
         pair = (PLAIN, RECORDED) if number % 2 else (RECORDED, PLAIN)
@@ -97,7 +97,7 @@ def _one(
 ) -> Outcome:
     if kind == RECORDED:
         return record(program, options, say, recorders)
-    plain = replace(options, recorder=unrecorded.RECORDER.name, window=WHOLE)
+    plain = replace(options, recorder=UNRECORDED, window=WHOLE)
     return record(program, plain, _nothing, (unrecorded.RECORDER,))
 
 

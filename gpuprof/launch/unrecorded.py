@@ -4,6 +4,7 @@ from typing import Final
 
 from gpuprof.errors import RecordError
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.manifest import UNRECORDED
 
 
 def _obstacle(_: Program) -> RecordError | None:
@@ -16,7 +17,7 @@ def _finish(_run: Run, _ended: Ended) -> Recorded:
 
 
 RECORDER: Final = Recorder(
-    name="none",
+    name=UNRECORDED,
     title="No profiler: only the program's time and the epochs that it marks",
     obstacle=_obstacle,
     finish=_finish,

@@ -15,7 +15,14 @@ import pyarrow as pa
 
 from gpuprof import schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
-from gpuprof.manifest import MANIFEST, PROGRAM_LOG, Manifest, is_run, read_manifest
+from gpuprof.manifest import (
+    MANIFEST,
+    PROGRAM_LOG,
+    UNRECORDED,
+    Manifest,
+    is_run,
+    read_manifest,
+)
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.monitor_samples import samples
@@ -33,7 +40,7 @@ def read(folder: Path) -> Profile:
         EmptyRecordingError: Nothing was recorded.
     """
     manifest = read_manifest(folder)
-    if manifest.epochs and not manifest.recordings:
+    if manifest.epochs and manifest.recorder == UNRECORDED:
         profile = _only_timed(folder, manifest)
     else:
         _check_not_empty(folder, manifest)

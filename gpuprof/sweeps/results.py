@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.errors import EmptyRecordingError, GpuprofError
-from gpuprof.manifest import PROGRAM_LOG, Manifest, read_manifest
+from gpuprof.manifest import PROGRAM_LOG, UNRECORDED, Manifest, read_manifest
 from gpuprof.metrics import VARIANTS, metrics
 from gpuprof.readers import read_profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
@@ -59,7 +59,6 @@ RECORDED: Final[Mapping[str, Column]] = {
         "gradient_bytes_per_step",
     )
 }
-UNRECORDED: Final = "none"
 
 Row = dict[str, Any]
 

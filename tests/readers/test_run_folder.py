@@ -78,8 +78,10 @@ def test_failed_program_and_warnings_are_said_first(folder):
     [
         ({"nothing_recorded": "nsys recorded no GPU work: no NVIDIA driver here"}, None),
         ({"recordings": ()}, "nothing was recorded"),
+        ({"recordings": (), "epochs": ({"epoch": 0, "seconds": 1.5},)}, "nothing was recorded"),
+        ({"recordings": (), "recorder": "none"}, "nothing was recorded"),
     ],
-    ids=["with-a-reason", "no-files"],
+    ids=["with-a-reason", "no-files", "epochs-alone", "only-timed-without-epochs"],
 )
 def test_empty_recording_is_refused_with_its_reason(folder, changes, sentence):
     write(folder, **changes)
