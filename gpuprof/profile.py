@@ -173,7 +173,8 @@ class Profile:
         ``whole.`` before them: what launched an activity may have happened earlier.
         """
         whole = self.whole or self
-        kept = {n: s for n, s in self.sources.items() if part.windows is None or n not in _TIMELESS}
+        left = _TIMELESS if part.windows is not None else _OF_ALL_DEVICES
+        kept = {name: source for name, source in self.sources.items() if name not in left}
         return replace(self, sources=kept, part=part, whole=whole)
 
     def query(self, sql: str) -> pa.Table:
@@ -473,6 +474,8 @@ _TIMELESS = {
     for name, spec in schema.BY_NAME.items()
     if "start_ns" not in spec.columns and name not in {"devices", "links", "runs"}
 }
+# Sums over devices, or of devices that have other names.
+_OF_ALL_DEVICES = {"activity_summary", "tensor_copies", "operations", "functions"}
 
 
 def _read_aside(cursor: "duckdb.DuckDBPyConnection", sql: str) -> list[pa.RecordBatch]:

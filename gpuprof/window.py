@@ -88,21 +88,26 @@ def cut(profile: Profile, window: Window) -> Profile:
         MissingTableError: The recording holds sums only, which have no time.
         EmptyRecordingError: Nothing starts in the window.
     """
-    timed = [name for name in profile.sources if "start_ns" in schema.BY_NAME[name].columns]
+    timed = timed_tables(profile)
     if not timed:
         msg = f"{profile.origin.source} holds sums only, which cannot be cut"
         raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")
     parts = {name: _part(profile, name, window) for name in timed}
     if not any(part.num_rows for name, part in parts.items() if name != _RANGES):
         msg = f"{profile.origin.source}: nothing starts {window.words}"
-        raise EmptyRecordingError(msg, _extent(profile, parts))
+        raise EmptyRecordingError(msg, extent(profile, parts))
     kept = {name: profile.table(name) for name in _OF_THE_WHOLE if profile.has(name)}
     note = f"A part of {profile.origin.source.name}: what starts {window.words}."
     origin = replace(profile.origin, warnings=(note, *profile.origin.warnings))
     return Profile(origin, parts | kept)
 
 
-def _extent(profile: Profile, names: Iterable[str]) -> str:
+def timed_tables(profile: Profile) -> list[str]:
+    """The names of the tables of a recording whose rows have a time."""
+    return [name for name in profile.sources if "start_ns" in schema.BY_NAME[name].columns]
+
+
+def extent(profile: Profile, names: Iterable[str]) -> str:
     """Between which times that which a recording holds starts, as a hint."""
     selects = " UNION ALL ".join(f"SELECT start_ns FROM {name}" for name in sorted(names))
     (row,) = profile.query(

@@ -1,16 +1,21 @@
 """Which part of a recording to look at: from words of a user to a `Part`."""
 
 import fnmatch
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from gpuprof.analyses.launches import launches
 from gpuprof.analyses.nvtx import families, launches_within, ranges_of
-from gpuprof.errors import UsageError
+from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.intervals import Intervals, intersection, union
 from gpuprof.profile import Part, Profile
+from gpuprof.window import Window, extent, timed_tables
 
 _ALWAYS = Intervals(np.array([-(2**62)]), np.array([2**62]))
+_OF_DEVICES: Final = ("devices", "kernels", "memcpys", "memsets", "graph_launches")
+_CUT: Final = "Sums are of what starts in it; the time of a device is cut at its borders."
 
 
 def part_of(
@@ -32,9 +37,17 @@ def part_of(
         device_id: The device; None for all.
 
     Raises:
-        UsageError: The window is empty, or no such range launched anything.
-        MissingTableError: Ranges are asked for and were not recorded.
+        UsageError: The window is empty, no such range launched anything, or no such device is in
+            the recording.
+        EmptyRecordingError: Nothing runs in the window.
+        MissingTableError: The recording holds sums only, or ranges are asked for and were not
+            recorded.
     """
+    if from_ns is None and to_ns is None and range_text is None and device_id is None:
+        return profile
+    if not timed_tables(profile):
+        msg = f"{profile.origin.source} holds sums only, no part of which can be told"
+        raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")
     windows = _ALWAYS
     if from_ns is not None or to_ns is not None:
         start = -(2**62) if from_ns is None else from_ns
@@ -45,10 +58,53 @@ def part_of(
         windows = union([start], [end])
     if range_text is not None:
         windows = intersection(windows, projected(profile, range_text))
-    if windows is _ALWAYS and device_id is None:
-        return profile
     pairs = None if windows is _ALWAYS else _pairs(windows)
-    return profile.restricted(Part(pairs, device_id))
+    words = _words(from_ns, to_ns, range_text, device_id)
+    if device_id is not None:
+        _check_device(profile, device_id)
+    if pairs is not None:
+        _check_windows(profile, pairs, words)
+    note = f"A part of {profile.origin.source.name}: {words}.{'' if pairs is None else f' {_CUT}'}"
+    origin = replace(profile.origin, warnings=(note, *profile.origin.warnings))
+    return replace(profile.restricted(Part(pairs, device_id)), origin=origin)
+
+
+def _words(
+    from_ns: int | None, to_ns: int | None, range_text: str | None, device_id: int | None
+) -> str:
+    """The part for people: ``device 0, ranges "forward", from 1.500 s to 2.000 s``."""
+    words = [] if device_id is None else [f"device {device_id}"]
+    words += [] if range_text is None else [f'what ranges "{range_text}" launched']
+    words += [] if from_ns is None and to_ns is None else [Window(from_ns, to_ns).words]
+    return ", ".join(words)
+
+
+def _check_device(profile: Profile, device_id: int) -> None:
+    """See that a device is in the recording: a mistyped one would have done nothing."""
+    held = [table for table in _OF_DEVICES if profile.has(table)]
+    ends = {"memcpys": "unnest([device_id, src_device_id, dst_device_id])"}
+    columns = {table: f"SELECT {ends.get(table, 'device_id')} AS id FROM {table}" for table in held}
+    for sql in columns.values():
+        if profile.query(f"SELECT 1 AS found FROM ({sql}) WHERE id = {device_id} LIMIT 1").num_rows:
+            return
+    every = f"SELECT DISTINCT id FROM ({' UNION ALL '.join(columns.values())})" if columns else ""
+    rows = profile.query(f"{every} WHERE id IS NOT NULL ORDER BY id").to_pylist() if every else []
+    known = ", ".join(str(row["id"]) for row in rows)
+    msg = f"no device {device_id} is in {profile.origin.source}"
+    raise UsageError(msg, f"Devices: {known}." if known else "It names no device.")
+
+
+def _check_windows(profile: Profile, windows: tuple[tuple[int, int], ...], words: str) -> None:
+    """See that anything runs in the windows: a mistyped time would show zeros."""
+    names = timed_tables(profile)
+    if windows:
+        first, last = windows[0][0], windows[-1][1]
+        within = f"start_ns < {last} AND (end_ns > {first} OR start_ns >= {first})"
+        for name in names:
+            if profile.query(f"SELECT 1 AS found FROM {name} WHERE {within} LIMIT 1").num_rows:
+                return
+    msg = f"{profile.origin.source}: nothing runs in this part, {words}"
+    raise EmptyRecordingError(msg, extent(profile, names))
 
 
 def projected(profile: Profile, text: str) -> Intervals:

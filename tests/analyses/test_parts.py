@@ -1,12 +1,17 @@
 """Parts of a recording, and what costs most in it."""
 
+from pathlib import Path
+
 import pytest
 from drawing import draw
 
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.findings import findings
 from gpuprof.analyses.parts import part_of
-from gpuprof.errors import MissingTableError, UsageError
+from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
+from gpuprof.profile import Origin, Profile
+from gpuprof.reports import report
+from gpuprof.schema import ACTIVITY_SUMMARY
 
 RANGED = draw(
     nvtx_ranges=[
@@ -39,7 +44,6 @@ def compute(profile):
         pytest.param({"range_text": "*ward"}, [140], id="pattern"),
         pytest.param({"range_text": "forward", "to_ns": 210}, [60], id="range-in-window"),
         pytest.param({"device_id": 0}, [140], id="device"),
-        pytest.param({"device_id": 3}, [], id="other-device"),
     ],
 )
 def test_a_part_has_the_compute_time_of_its_windows(wanted, expected):
@@ -52,6 +56,7 @@ def test_a_part_has_the_compute_time_of_its_windows(wanted, expected):
         ({"range_text": "sideways"}, 'no NVTX range "sideways" is in this recording'),
         ({"range_text": "idle"}, 'NVTX range "idle" launched nothing'),
         ({"from_ns": 7, "to_ns": 7}, "the window is empty: --from is not before --to"),
+        ({"device_id": 3}, "no device 3 is in drawn.sqlite"),
     ],
 )
 def test_a_part_that_is_nothing_is_said_to_be(wanted, message):
@@ -59,6 +64,79 @@ def test_a_part_that_is_nothing_is_said_to_be(wanted, message):
         part_of(RANGED, **wanted)
 
     assert caught.value.message == message
+
+
+def test_a_device_that_is_named_and_did_nothing_is_no_mistake():
+    profile = draw(kernels=[(0, 1)], devices=[{"device_id": 0}, {"device_id": 1}])
+
+    assert compute(part_of(profile, device_id=1)) == []
+
+
+def test_a_device_at_the_far_end_of_a_copy_alone_can_be_chosen():
+    copy = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 5}
+    profile = draw(memcpys=[(0, 4, copy)])
+
+    (row,) = breakdown(part_of(profile, device_id=5)).to_pylist()
+    assert row["exposed_transfer_ns"] == 4
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"from_ns": 261}, "drawn.sqlite: nothing runs in this part, from 261 ns to the end"),
+        ({"to_ns": 0}, "drawn.sqlite: nothing runs in this part, from the start to 0 ns"),
+        (
+            {"range_text": "forward", "from_ns": 155, "to_ns": 190},
+            (
+                "drawn.sqlite: nothing runs in this part,"
+                ' what ranges "forward" launched, from 155 ns to 190 ns'
+            ),
+        ),
+    ],
+)
+def test_a_window_in_which_nothing_runs_is_said_to_be_one(wanted, message):
+    with pytest.raises(EmptyRecordingError) as caught:
+        part_of(RANGED, **wanted)
+
+    assert caught.value.message == message
+    assert caught.value.hint == "What it holds starts from 0 ns to 200 ns."
+
+
+@pytest.mark.parametrize("wanted", [{"device_id": 0}, {"from_ns": 1}])
+def test_sums_over_all_devices_and_times_are_not_passed_off_as_those_of_a_part(wanted):
+    row = {"activity_kind": "kernel", "name": "matmul", "calls": 2, "total_ns": 7}
+    profile = Profile(
+        Origin(Path("log.txt"), "drawn", "nvprof"),
+        {"activity_summary": ACTIVITY_SUMMARY.table([row])},
+    )
+
+    with pytest.raises(MissingTableError, match=r"log\.txt holds sums only"):
+        part_of(profile, **wanted)
+
+
+def test_a_printed_summary_beside_a_trace_is_no_sum_of_one_device():
+    row = {"activity_kind": "kernel", "name": "matmul", "calls": 9, "total_ns": 900}
+    both = RANGED.with_table("activity_summary", ACTIVITY_SUMMARY.table([row]))
+
+    assert not part_of(both, device_id=0).has("activity_summary")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "note"),
+    [
+        ({"device_id": 0}, "A part of drawn.sqlite: device 0."),
+        (
+            {"device_id": 0, "range_text": "forward", "from_ns": 120},
+            (
+                'A part of drawn.sqlite: device 0, what ranges "forward" launched, from 120 ns to'
+                " the end. Sums are of what starts in it; the time of a device is cut at its"
+                " borders."
+            ),
+        ),
+    ],
+)
+def test_a_report_says_of_which_part_it_is(wanted, note):
+    assert report(part_of(RANGED, **wanted), ["breakdown"]).notes[0] == note
 
 
 def test_ranges_that_were_not_recorded_cannot_be_chosen():
