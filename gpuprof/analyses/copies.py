@@ -31,14 +31,16 @@ PATH: Final = (
 )
 
 # One row per transfer: the k-th half to the host and the k-th half from the host of one
-# launch are one copy, which takes the time of both.
+# launch are one copy, which takes the time of both. Where a window holds the second half alone,
+# the window before counts the copy and its bytes: COUNTED_BYTES are then 0.
 EACH_TRANSFER: Final = f"""(
     SELECT any_value(memcpy_kind) AS memcpy_kind, any_value(src_memory_kind) AS src_memory_kind,
         any_value(dst_memory_kind) AS dst_memory_kind, any_value(path) AS path,
         any_value(src) AS src, any_value(dst) AS dst, min(start_ns) AS start_ns,
         max(end_ns) AS end_ns, CAST(sum(duration_ns) AS BIGINT) AS duration_ns,
         max(bytes) AS bytes, any_value(device_id) AS device_id,
-        any_value(process_id) AS process_id, any_value(correlation_id) AS correlation_id
+        any_value(process_id) AS process_id, any_value(correlation_id) AS correlation_id,
+        bool_or(to_host) AS is_counted
     FROM (
         SELECT *, row_number() OVER (
             PARTITION BY process_id, correlation_id, to_host ORDER BY start_ns) AS nth
@@ -54,9 +56,11 @@ EACH_TRANSFER: Final = f"""(
     UNION ALL
     SELECT memcpy_kind, src_memory_kind, dst_memory_kind, {PATH} AS path, {SRC} AS src,
         {DST} AS dst, start_ns, end_ns, end_ns - start_ns AS duration_ns, bytes, device_id,
-        process_id, correlation_id
+        process_id, correlation_id, true AS is_counted
     FROM memcpys WHERE {IS_TRANSFER} AND NOT {IS_STAGED}
 )"""
+COUNTED_CALLS: Final = "count(*) FILTER (is_counted)"
+COUNTED_BYTES: Final = "(CASE WHEN is_counted THEN bytes ELSE 0 END)"
 
 _UNKNOWN: Final = -2
 _PATHS: Final = ("direct", "staged", "uvm")

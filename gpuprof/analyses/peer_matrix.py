@@ -5,7 +5,16 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.copies import EACH_TRANSFER, HOST, Route, Times, end_name, transfer_times
+from gpuprof.analyses.copies import (
+    COUNTED_BYTES,
+    COUNTED_CALLS,
+    EACH_TRANSFER,
+    HOST,
+    Route,
+    Times,
+    end_name,
+    transfer_times,
+)
 from gpuprof.analyses.links import link_between
 from gpuprof.analyses.timeline import timeline_of
 from gpuprof.analyses.transfers import bytes_per_s
@@ -47,9 +56,9 @@ PEER_MATRIX: Final = Schema(
 )
 
 _SUMS: Final = f"""
-    SELECT src, dst, path, count(*) AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,
-        CASE WHEN count(bytes) = count(*) THEN CAST(sum(bytes) AS BIGINT) END AS bytes,
-        {bytes_per_s("bytes", "duration_ns")} AS bytes_per_s
+    SELECT src, dst, path, {COUNTED_CALLS} AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,
+        CASE WHEN count(bytes) = count(*) THEN CAST(sum({COUNTED_BYTES}) AS BIGINT) END AS bytes,
+        {bytes_per_s(COUNTED_BYTES, "duration_ns")} AS bytes_per_s
     FROM {EACH_TRANSFER} GROUP BY src, dst, path
     ORDER BY total_ns DESC, src, dst, path"""
 

@@ -5,7 +5,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.copies import EACH_TRANSFER, HOST
+from gpuprof.analyses.copies import COUNTED_BYTES, COUNTED_CALLS, EACH_TRANSFER, HOST
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -76,11 +76,13 @@ def transfers(profile: Profile) -> pa.Table:
         SELECT memcpy_kind, path, src_memory_kind, dst_memory_kind,
             CASE {HOST} WHEN src THEN 'host to device' WHEN dst THEN 'device to host'
                 ELSE 'device to device' END AS direction,
-            count(*) AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,
-            avg(duration_ns) AS mean_ns, quantile_cont(duration_ns, 0.5) AS median_ns,
+            {COUNTED_CALLS} AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,
+            sum(duration_ns) / nullif({COUNTED_CALLS}, 0) AS mean_ns,
+            quantile_cont(duration_ns, 0.5) AS median_ns,
             quantile_cont(duration_ns, 0.95) AS p95_ns, max(duration_ns) AS max_ns,
-            CASE WHEN count(bytes) = count(*) THEN CAST(sum(bytes) AS BIGINT) END AS bytes,
-            {bytes_per_s("bytes", "duration_ns")} AS bytes_per_s,
+            CASE WHEN count(bytes) = count(*) THEN CAST(sum({COUNTED_BYTES}) AS BIGINT) END
+                AS bytes,
+            {bytes_per_s(COUNTED_BYTES, "duration_ns")} AS bytes_per_s,
             {"count(is_async)" if knows_calls else "NULL"} AS pageable_async_calls
         FROM {EACH_TRANSFER} t
             LEFT JOIN {_CALLS.format(calls=calls) if is_asked else _UNKNOWN_CALLS} a

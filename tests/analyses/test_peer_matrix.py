@@ -4,6 +4,7 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.peer_matrix import PEER_MATRIX, peer_matrix
+from gpuprof.analyses.transfers import transfers
 from gpuprof.profile import Part
 
 PUSHED = {
@@ -107,3 +108,20 @@ def test_kernels_behind_a_window_hide_a_copy_that_started_in_it():
     profile = draw(kernels=[(0, 20)], memcpys=[(5, 15, PUSHED), (12, 18, PUSHED)])
 
     assert exposed(profile.restricted(Part(((0, 10),)))) == [("device 0", "device 1", 0, 10)]
+
+
+def test_a_staged_copy_across_a_border_counts_in_the_window_where_it_starts():
+    half = PUSHED | {"path": "staged", "correlation_id": 5}
+    profile = draw(
+        memcpys=[
+            (0, 4, half | {"memcpy_kind": "DtoH"}),
+            (6, 11, half | ON_1 | {"memcpy_kind": "HtoD"}),
+        ]
+    )
+    before, behind = (profile.restricted(Part((window,))) for window in ((0, 5), (5, 20)))
+
+    assert rows(before, "calls", "total_ns", "bytes") == [(1, 4, 8)]
+    assert rows(behind, "calls", "total_ns", "bytes", "bytes_per_s") == [(0, 5, 0, 0.0)]
+    assert transfers(behind).select(["calls", "mean_ns", "bytes"]).to_pylist() == [
+        {"calls": 0, "mean_ns": None, "bytes": 0}
+    ]
