@@ -68,7 +68,9 @@ def others(cases: Sequence[Case], named: Sequence[Case]) -> str:
 
 
 def change(case: Case) -> str:
-    """``2.045 s (10.0 %, interval 8.1 to 11.9 %) more``."""
+    """``2.045 s (10.0 %, interval 8.1 to 11.9 %) more``, or that nothing differs."""
+    if not case.difference and not interval(case):
+        return "neither more nor less"
     shares = [part for part in (share_of(case.growth, case), interval(case)) if part]
     said = f" ({', '.join(shares)})" if shares else ""
     unit_ns = NS_PER_S if case.outcome["basis"] == EPOCHS else 1

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Final
 
+from gpuprof.analyses.movement import IS_STAGED
 from gpuprof.analyses.step_windows import DETECTED
 from gpuprof.comparisons.cases import listed
 from gpuprof.comparisons.matching import has_shapes
 from gpuprof.comparisons.runs import Variant
 from gpuprof.comparisons.work import FROM_EPOCHS, STEP
+from gpuprof.profile import Profile
 from gpuprof.reports import cannot, recording_notes
 from gpuprof.statistics import LEVEL, coverage
 from gpuprof.units import say_share
@@ -33,6 +35,7 @@ def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
         *shared,
         *_epochs(variants),
         *_exposed(variants),
+        *_staged(variants),
         *_steps(variants, unit),
         *_shapes(variants),
         *_chance(variants),
@@ -79,6 +82,31 @@ def _exposed(variants: Mapping[str, Variant]) -> list[str]:
     reasons = {cannot(variant.median.work.profile) for variant in untold.values()} - {""}
     which = "" if len(untold) == len(variants) else f" for {', '.join(untold)}"
     return [f"Exposed transfer time is n/a{which}. {' '.join(sorted(reasons))}".strip()]
+
+
+def _staged(variants: Mapping[str, Variant]) -> list[str]:
+    """That copies between devices through the host are told apart by some recordings only."""
+    profiles = {label: variant.median.work.profile for label, variant in variants.items()}
+    silent = [
+        label
+        for label, variant in variants.items()
+        if not profiles[label].has("memcpys")
+        and variant.median.found.get("htod_ns")
+        and variant.median.found.get("dtoh_ns")
+    ]
+    telling = [label for label, profile in profiles.items() if silent and _has_staged(profile)]
+    if not telling:
+        return []
+    said = (
+        f"Copies between devices through the host are HtoD and DtoH in {listed(silent)}, which"
+        f" cannot tell them apart, and between devices in {listed(telling)}."
+    )
+    return [said]
+
+
+def _has_staged(profile: Profile) -> bool:
+    sql = f"SELECT 1 AS found FROM memcpys WHERE {IS_STAGED} LIMIT 1"
+    return profile.has("memcpys") and bool(profile.query(sql).num_rows)
 
 
 def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:

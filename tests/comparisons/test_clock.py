@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from commands import CORPUS
 from drawing import draw
+from recordings import row, summary
 
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
@@ -52,8 +53,8 @@ def test_copies_of_the_backward_pass_are_told_where_ranges_name_it():
 
     assert result.variants.column("backward_peer_share").to_pylist() == [0.9, 0.9]
     assert result.verdict == (
-        "Against single, dual takes 0 ns (0.0 %) more on its busiest device: compute is the same"
-        " within 0.0 %, exposed PtoP grew by 10.00 ms and idle time shrank by 10.00 ms"
+        "Against single, dual takes neither more nor less on its busiest device: compute is the"
+        " same within 0.0 %, exposed PtoP grew by 10.00 ms and idle time shrank by 10.00 ms"
         " (90.0 % of the time of copies between devices is of the backward pass);"
         " noise is unknown from one run each."
     )
@@ -72,8 +73,8 @@ def test_parts_that_hide_each_other_are_told():
     result = comparison({"a": _trace(20 * MS, 2 * MS), "b": _trace(18 * MS, 4 * MS)})
 
     assert result.verdict == (
-        "Against a, b takes 0 ns (0.0 %) more on its busiest device: compute shrank by 2.000 ms"
-        " (10.0 %) and exposed PtoP grew by 2.000 ms; noise is unknown from one run each."
+        "Against a, b takes neither more nor less on its busiest device: compute shrank by"
+        " 2.000 ms (10.0 %) and exposed PtoP grew by 2.000 ms; noise is unknown from one run each."
     )
 
 
@@ -124,3 +125,26 @@ def test_a_solver_over_nvlink_and_through_the_host():
     )
     assert (found["PtoP"], found["PtoP_staged"], found["idle"]) == (-8001, 14_651, 27_869)
     assert sum(found.values()) == 36_097
+
+
+def test_copies_through_the_host_that_a_summary_cannot_tell_are_said_to_be_elsewhere():
+    half = {"path": "staged", "src_device_id": 0, "dst_device_id": 1, "correlation_id": 1}
+    trace = draw(
+        kernels=[(0, 9, {"name": "conv"})],
+        memcpys=[
+            (9, 12, half | {"memcpy_kind": "DtoH"}),
+            (12, 14, half | {"memcpy_kind": "HtoD", "device_id": 1}),
+        ],
+        memsets=[],
+    )
+    printed = summary(
+        row("conv", 1, 9, 9 / 14), row("DtoH", 1, 3, 3 / 14), row("HtoD", 1, 2, 2 / 14)
+    )
+
+    result = comparison({"trace": trace, "log": printed})
+
+    assert (
+        "Copies between devices through the host are HtoD and DtoH in log, which cannot tell them"
+        " apart, and between devices in trace."
+    ) in result.notes
+    assert result.verdict.startswith("Against trace, log takes neither more nor less GPU time;")
