@@ -15,6 +15,7 @@ from gpuprof.analyses.avoidable import not_sought
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.host_activity import clocks_agree, early_starts
 from gpuprof.analyses.overheads import overheads
+from gpuprof.analyses.timeline import far_ends
 from gpuprof.analyses.totals import totals
 from gpuprof.errors import UsageError, one_of
 from gpuprof.profile import Origin, Profile
@@ -91,6 +92,7 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
         *recording_notes(profile),
         *_clock_notes(profile, tables),
         *_overhead_notes(profile, tables),
+        *_far_end_notes(profile, tables),
         *([said] if tables.get("findings") is not None and (said := not_sought(profile)) else []),
         *_missing_notes(profile, missing),
     )
@@ -129,9 +131,14 @@ def _origin_notes(profile: Profile) -> list[str]:
     ]
     graphs = profile.table("graph_launches").num_rows if profile.has("graph_launches") else 0
     if graphs:
+        what = (
+            "1 launch of a CUDA graph was"
+            if graphs == 1
+            else f"{graphs:,} launches of CUDA graphs were"
+        )
         notes.append(
-            f"{graphs} launches of CUDA graphs were recorded as a whole: their kernels and"
-            " copies are in no total. Record graph nodes to see them."
+            f"{what} recorded as a whole: kernels and copies of graphs are in no total. Record"
+            " graph nodes to see them."
         )
     return notes
 
@@ -173,6 +180,17 @@ def _overhead_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> 
         f" first activity of a device to the last (most of it: {found.most or 'unnamed'})."
         for found in overheads(profile)
         if found.held_ns >= _MUCH * found.span_ns > 0
+    ]
+
+
+def _far_end_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
+    """Which devices were not recorded themselves, so that their idle time says nothing."""
+    if not any(tables.get(name) is not None for name in _OF_THE_SPAN):
+        return []
+    return [
+        f"Device {device} ran nothing itself in this recording, others copied from or to it: what"
+        " else it did, as for another process, is not known."
+        for device in far_ends(profile)
     ]
 
 

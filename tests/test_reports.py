@@ -80,9 +80,49 @@ def test_clocks_that_disagree_are_said_where_the_host_is_asked_for():
 
 
 def test_graphs_recorded_as_a_whole_are_said_to_be_missing():
-    profile = trace(kernels=[], memcpys=[], graph_launches=[{"graph_id": 1}])
+    for launches, said in (
+        (1, "1 launch of a CUDA graph was recorded as a whole"),
+        (1200, "1,200 launches of CUDA graphs were recorded as a whole"),
+    ):
+        profile = trace(kernels=[], memcpys=[], graph_launches=[{"graph_id": 1}] * launches)
 
-    assert report(profile).notes[0].startswith("1 launches of CUDA graphs were recorded as a whole")
+        assert report(profile).notes[0].startswith(said)
+
+
+def test_a_device_that_only_others_copied_to_is_not_said_to_idle():
+    pulled = {"memcpy_kind": "PtoP", "src_device_id": 2, "dst_device_id": 0}
+    profile = trace(
+        kernels=[kernel("a", 0, 95, device_id=0)],
+        memcpys=[
+            {"start_ns": start, "end_ns": start + 1, "device_id": 0, **pulled} for start in (0, 99)
+        ],
+    )
+
+    made = report(profile, ["findings", "breakdown"])
+
+    assert [row["device_id"] for row in made.tables["breakdown"].to_pylist()] == [0, 2]
+    assert {row["device_id"] for row in made.tables["findings"].to_pylist()} == {0}
+    (note,) = made.notes
+    assert note == (
+        "Device 2 ran nothing itself in this recording, others copied from or to it: what else it"
+        " did, as for another process, is not known."
+    )
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        pytest.param({"kernels": [kernel("a", 0, 1, device_id=2)]}, id="kernel"),
+        pytest.param({"memcpys": [{"device_id": 2, "memcpy_kind": "HtoD"}]}, id="copy"),
+        pytest.param({"memcpys": [{"memcpy_kind": "PtoP", "src_device_id": 2}]}, id="unknown"),
+    ],
+)
+def test_a_device_that_did_anything_itself_is_told_of(own):
+    copy = {"device_id": 0, "memcpy_kind": "PtoP", "src_device_id": 2, "dst_device_id": 0}
+    copies = [{"start_ns": 5, "end_ns": 9} | c for c in (copy, *own.get("memcpys", []))]
+    profile = trace(kernels=own.get("kernels", []), memcpys=copies)
+
+    assert report(profile, ["breakdown"]).notes == ()
 
 
 def test_what_few_recordings_know_is_told_missing_only_where_it_is_asked_for():

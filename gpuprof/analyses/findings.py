@@ -9,7 +9,7 @@ from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.launches import launches
 from gpuprof.analyses.peer_matrix import peer_matrix
-from gpuprof.analyses.timeline import DeviceTimeline, timelines
+from gpuprof.analyses.timeline import DeviceTimeline, far_ends, timelines
 from gpuprof.analyses.transfers import transfers
 from gpuprof.analyses.utilisation import ENOUGH, utilisation
 from gpuprof.profile import Profile
@@ -80,8 +80,11 @@ def findings(profile: Profile) -> pa.Table:
         One row per finding that costs a device at least 1 % of its time, the greatest share
         first, columns as in `FINDINGS`; no rows where nothing does.
     """
+    untold = far_ends(profile)
     devices = {
-        row["device_id"]: row for row in profile.once(breakdown).to_pylist() if row["span_ns"]
+        row["device_id"]: row
+        for row in profile.once(breakdown).to_pylist()
+        if row["span_ns"] and row["device_id"] not in untold
     }
     matrix, kinds = (profile.once(table).to_pylist() for table in (peer_matrix, transfers))
     needless, causes = avoidable(profile), _causes(profile)

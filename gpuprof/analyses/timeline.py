@@ -145,6 +145,31 @@ def timeline_of(profile: Profile, device_id: int | None) -> DeviceTimeline:
     return found[0] if found else DeviceTimeline(device_id, NOTHING, (NOTHING,) * len(LAYERS))
 
 
+def far_ends(profile: Profile) -> tuple[int, ...]:
+    """Devices that ran nothing themselves in the whole recording: others copied from or to them.
+
+    Where each process of a job is recorded by itself, such a device works for another one: that
+    it idles cannot be told.
+    """
+    return (profile.whole or profile).once(_far_ends)
+
+
+def _far_ends(profile: Profile) -> tuple[int, ...]:
+    idle = [
+        one.device_id
+        for one in timelines(profile)
+        if one.device_id is not None
+        and not any(len(one.busy[layer]) for layer in LAYERS if layer != TRANSFER)
+    ]
+    own = "SELECT 1 AS found FROM {1} WHERE coalesce(device_id, {0}) = {0} LIMIT 1"
+    tables = [table for table in _SOURCES if profile.has(table)]
+    return tuple(
+        device
+        for device in idle
+        if not any(profile.query(own.format(device, table)).num_rows for table in tables)
+    )
+
+
 def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
     """Borders of equal slices from the first activity of all devices to the last.
 
