@@ -198,14 +198,17 @@ API_CALLS: Final = Schema(
         "correlation_id": Column(INT, "1", "Links to activities; unique only with process_id."),
     },
 )
+# What a framework says of itself, of everything that it runs; all other kinds are what people
+# name parts of their program by.
+OPERATION: Final = "operation"
 NVTX_RANGES: Final = Schema(
     "nvtx_ranges",
-    "one NVTX range or framework annotation on the host",
+    "one NVTX range, framework annotation or operation on the host",
     {
         **_TIMES,
         "text": Column(TEXT, "", "Message."),
         "domain": Column(TEXT, "", "Domain; empty for the default one."),
-        "range_kind": Column(TEXT, "", "push_pop, start_end or annotation."),
+        "range_kind": Column(TEXT, "", "push_pop, start_end, annotation or operation."),
         "process_id": Column(INT, "1", "Operating-system process."),
         "thread_id": Column(INT, "1", "Operating-system thread."),
     },

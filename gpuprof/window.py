@@ -52,7 +52,7 @@ class Window:
 
 
 def window_of_range(profile: Profile, text: str, occurrence: int | None = None) -> Window:
-    """The time of an NVTX range or annotation.
+    """The time of an NVTX range or annotation; of an operation where no other has its text.
 
     Args:
         profile: Needs ``nvtx_ranges``.
@@ -64,10 +64,12 @@ def window_of_range(profile: Profile, text: str, occurrence: int | None = None) 
         UsageError: No range, or more than one, is meant.
     """
     profile.require(_RANGES)
-    ranges = profile.table(_RANGES).select(["text", "start_ns", "end_ns"]).to_pylist()
-    found = sorted((r["start_ns"], r["end_ns"]) for r in ranges if r["text"] == text)
+    ranges = profile.table(_RANGES).select(["text", "start_ns", "end_ns", "range_kind"]).to_pylist()
+    named = [r for r in ranges if r["range_kind"] != schema.OPERATION]
+    meant = [r for r in named if r["text"] == text] or [r for r in ranges if r["text"] == text]
+    found = sorted((r["start_ns"], r["end_ns"]) for r in meant)
     if not found:
-        known = sorted({r["text"] for r in ranges if r["text"]})
+        known = sorted({r["text"] for r in named if r["text"]})
         msg = f'{profile.origin.source} has no range "{text}"'
         raise UsageError(msg, f"Ranges: {', '.join(known[:10])}." if known else None)
     if occurrence is None and len(found) > 1:

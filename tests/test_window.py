@@ -128,6 +128,22 @@ def test_a_range_that_is_not_one_is_refused(text, occurrence, message, hint):
     assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
+def test_an_operation_is_meant_where_no_other_range_has_its_text():
+    times = {"forward": ((0, 10), (10, 20)), "aten::mm": ((10, 20),)}
+    kinds = {"forward": ("annotation", "operation"), "aten::mm": ("operation",)}
+    profile = trace(
+        kernels=[kernel("a", 0, 15)],
+        nvtx_ranges=[
+            {"text": text, "range_kind": kind, "start_ns": start, "end_ns": end}
+            for text in times
+            for kind, (start, end) in zip(kinds[text], times[text], strict=True)
+        ],
+    )
+
+    assert window_of_range(profile, "forward") == Window(0, 10)
+    assert window_of_range(profile, "aten::mm") == Window(10, 20)
+
+
 def test_ranges_that_were_not_recorded_are_not_just_absent():
     with pytest.raises(MissingTableError, match="has no nvtx_ranges table"):
         window_of_range(trace(kernels=[kernel("a", 0, 1)]), "step")

@@ -81,7 +81,9 @@ def _turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
     is_turn = every.src[second] == every.dst[first]
     is_turn &= works_between(profile, every.take(first), every.take(second))
     there, back = every.take(first[is_turn]), every.take(second[is_turn])
-    (out, texts), (home, _) = there.ranges(profile), back.ranges(profile)
+    # Operations are no parts that can be placed: what `aten::to` copies there, its node of the
+    # backward pass copies back, as it must.
+    (out, texts), (home, _) = there.parts(profile), back.parts(profile)
     is_other = (out != NO_RANGE) & (home != NO_RANGE) & (out != home)
     there, back, out, home = (
         there.take(is_other),

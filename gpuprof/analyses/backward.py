@@ -10,9 +10,12 @@ from gpuprof.analyses.launches import launches
 from gpuprof.analyses.nvtx import Ranges, families, launches_within, ranges_of
 from gpuprof.profile import Profile
 
-# Scripts write "backward"; PyTorch's emit_nvtx "autograd::engine::evaluate_function: MmBackward0"
-# and "MmBackward0, seq = 12"; others name the gradients.
-_BACKWARD: Final = re.compile(r"backward|\bgrad(?:ient)?s?\b|^autograd::engine", re.IGNORECASE)
+# Scripts write "backward"; PyTorch's operations and emit_nvtx
+# "autograd::engine::evaluate_function: MmBackward0" and "MmBackward0, seq = 12", traces before
+# 2022 "torch::autograd::AccumulateGrad" alone; others name the gradients.
+_BACKWARD: Final = re.compile(
+    r"backward|\bgrad(?:ient)?s?\b|^autograd::engine|AccumulateGrad$", re.IGNORECASE
+)
 
 
 def backward_peer_share(profile: Profile) -> float | None:

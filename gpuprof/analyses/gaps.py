@@ -9,7 +9,7 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.host_activity import clocks_agree
 from gpuprof.analyses.timeline import DeviceTimeline, timelines
 from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema
+from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema
 
 _ROWS: Final = 20
 
@@ -31,6 +31,9 @@ GAPS: Final = Schema(
         "host_call_ns": Column(INT, "ns", "How much of it, of all threads together."),
         "nvtx_range": Column(
             TEXT, "", "Innermost NVTX range around the launching call; null where unknown."
+        ),
+        "operation": Column(
+            TEXT, "", "Outermost operation of a framework around that call; null where unknown."
         ),
     },
 )
@@ -69,12 +72,17 @@ _HOST_CALLS: Final = """
                 AND c.end_ns > e.start_ns AND c.end_ns > c.start_ns
                 AND c.process_id IS NOT DISTINCT FROM e.process_id))
     GROUP BY number, name"""
-_RANGES: Final = """
-    SELECT number, arg_max(r.text, (r.start_ns, -r.end_ns)) AS text
-    FROM whole.nvtx_ranges r JOIN launched l ON r.start_ns <= l.launch_ns AND r.end_ns > l.launch_ns
+_RANGES: Final = f"""
+    SELECT number,
+        arg_max(r.text, (r.start_ns, -r.end_ns)) FILTER (NOT is_operation) AS text,
+        arg_min(r.text, (r.start_ns, -r.end_ns)) FILTER (is_operation) AS operation
+    FROM (SELECT *, range_kind IS NOT DISTINCT FROM '{OPERATION}' AS is_operation
+            FROM whole.nvtx_ranges) r
+        JOIN launched l ON r.start_ns <= l.launch_ns AND r.end_ns > l.launch_ns
         AND r.process_id IS NOT DISTINCT FROM l.process_id
         AND r.thread_id IS NOT DISTINCT FROM l.thread_id
     GROUP BY number"""
+_NO_RANGES: Final = "SELECT NULL AS number, NULL AS text, NULL AS operation LIMIT 0"
 
 
 def gaps(profile: Profile) -> pa.Table:
@@ -138,9 +146,7 @@ def _host(profile: Profile) -> str:
     """SQL: the rest of the query, with what the host did where that can be told."""
     if not profile.has("api_calls") or not clocks_agree(profile):
         return "SELECT number, ended_by FROM enders"
-    ranges = (
-        _RANGES if profile.has("nvtx_ranges") else "SELECT NULL AS number, NULL AS text LIMIT 0"
-    )
+    ranges = _RANGES if profile.has("nvtx_ranges") else _NO_RANGES
     return f"""
         , launched AS ({_LAUNCHED}),
         calls AS (
@@ -148,7 +154,7 @@ def _host(profile: Profile) -> str:
             QUALIFY row_number() OVER (PARTITION BY number ORDER BY overlap_ns DESC, name) = 1),
         ranges AS ({ranges})
         SELECT l.number, ended_by, launch_ns, end_ns - launch_ns AS launch_latency_ns,
-            c.name AS host_call, overlap_ns AS host_call_ns, r.text AS nvtx_range
+            c.name AS host_call, overlap_ns AS host_call_ns, r.text AS nvtx_range, operation
         FROM launched l LEFT JOIN calls c ON c.number = l.number
             LEFT JOIN ranges r ON r.number = l.number"""
 

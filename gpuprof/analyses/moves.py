@@ -9,7 +9,7 @@ import numpy.typing as npt
 from gpuprof.analyses.copies import EACH_TRANSFER
 from gpuprof.analyses.groups import Numbers, groups
 from gpuprof.analyses.launches import UNKNOWN, read_columns
-from gpuprof.analyses.nvtx import ranges_around
+from gpuprof.analyses.nvtx import origins, parts_around
 from gpuprof.analyses.timeline import timeline_of
 from gpuprof.intervals import Int64s, covered_within
 from gpuprof.profile import Profile
@@ -55,9 +55,13 @@ class Moves:
         """Some of them, in the order of the indices."""
         return Moves(*(column[chosen] for column in vars(self).values()))
 
-    def ranges(self, profile: Profile) -> tuple[Int64s, list[str]]:
-        """The innermost range around the launch of each, as `nvtx.ranges_around` tells it."""
-        return ranges_around(profile.whole or profile, self.process, self.correlation)
+    def parts(self, profile: Profile) -> tuple[Int64s, list[str]]:
+        """The part of the program that launched each, as `nvtx.parts_around` tells it."""
+        return parts_around(profile.whole or profile, self.process, self.correlation)
+
+    def origins(self, profile: Profile) -> tuple[Int64s, list[str]]:
+        """What launched each, perhaps an operation, as `nvtx.origins` tells it."""
+        return origins(profile.whole or profile, self.process, self.correlation)
 
 
 def moves(profile: Profile) -> Moves:

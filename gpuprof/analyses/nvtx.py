@@ -1,10 +1,15 @@
 """NVTX ranges and the launches that each one holds, as arrays.
 
 A range holds the launches of its own thread between its start and its end; a ``start_end``
-range, which may end on another thread, holds those of its whole process.
+range, which may end on another thread, holds those of its whole process. A framework's
+operations are ranges, too, of which there are hundreds in every part that a person names.
 """
 
+import re
+from collections import deque
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -21,10 +26,14 @@ from gpuprof.analyses.launches import (
 )
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
+from gpuprof.schema import OPERATION
 
 # In place of a thread.
 ALL_THREADS: Final = UNKNOWN - 1
 NO_RANGE: Final = -1
+
+# PyTorch's own mark of a step is around everything: it tells when, not what.
+_STEP_MARK: Final = re.compile(r"ProfilerStep#\d+")
 
 _RANGES: Final = f"""
     SELECT start_ns, end_ns, coalesce(process_id, {UNKNOWN}) AS process,
@@ -37,7 +46,7 @@ _RANGES: Final = f"""
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """NVTX ranges, one element each, sorted by start.
+    """NVTX ranges, one element each, sorted by start, the outer one first of those at once.
 
     Args:
         start_ns: Start on the host.
@@ -66,6 +75,11 @@ class Ranges:
             self.labels,
         )
 
+    def of_kind(self, *, is_operation: bool) -> "Ranges":
+        """The framework's operations, or all others."""
+        kinds = [(kind == OPERATION) is is_operation for _, _, kind in self.labels]
+        return self if all(kinds) else self.take(np.flatnonzero(np.array(kinds, bool)[self.label]))
+
     def __len__(self) -> int:
         """How many there are."""
         return len(self.start_ns)
@@ -74,6 +88,27 @@ class Ranges:
 def ranges_of(profile: Profile) -> Ranges:
     """Every range of the whole recording: a part's work may have been launched before it."""
     return profile.once(_ranges_of)
+
+
+def named_parts(profile: Profile) -> Ranges:
+    """The ranges by which people and scripts name parts of a program: all but operations."""
+    return profile.once(_named_parts)
+
+
+def _named_parts(profile: Profile) -> Ranges:
+    return ranges_of(profile).of_kind(is_operation=False)
+
+
+def ranges_like(profile: Profile, pattern: str) -> Ranges:
+    """The ranges whose text is like a pattern, in which * stands for anything.
+
+    Operations are meant only where no other range is like it: ``*`` means the parts that people
+    named, as it does of a recording without operations.
+    """
+    held = ranges_of(profile)
+    alike = [fnmatchcase(text, pattern) for text, _, _ in held.labels]
+    found = held.take(np.flatnonzero(np.array(alike, bool)[held.label]))
+    return found.of_kind(is_operation=False) or found
 
 
 def _ranges_of(profile: Profile) -> Ranges:
@@ -187,30 +222,61 @@ def launches_within(held: Ranges, found: Launches) -> Spans:
 
 def innermost(held: Ranges, found: Launches) -> Int64s:
     """Index of the innermost range that holds each launch, or `NO_RANGE`; one family."""
-    inner = np.full(len(found.launch_ns), NO_RANGE, np.int64)
+    return _at_one_end(held, found, is_outermost=False)
+
+
+def outermost(held: Ranges, found: Launches) -> Int64s:
+    """Index of the outermost range that holds each launch, or `NO_RANGE`; one family."""
+    return _at_one_end(held, found, is_outermost=True)
+
+
+def _at_one_end(held: Ranges, found: Launches, *, is_outermost: bool) -> Int64s:
+    chosen = np.full(len(found.launch_ns), NO_RANGE, np.int64)
     for mine, (low, high) in _by_thread(held, found):
-        inner[low:high] = _top_of_stack(held, mine, found.launch_ns[low:high])
-    return inner
+        times = found.launch_ns[low:high]
+        chosen[low:high] = _in_stack(held, mine, times, is_outermost=is_outermost)
+    return chosen
 
 
-def ranges_around(
+def parts_around(
     profile: Profile, process: Numbers, correlation: Numbers
 ) -> tuple[Int64s, list[str]]:
-    """The innermost range around the launch of each of some copies.
+    """The innermost named part around the launch of each of some copies; no operation.
 
     Returns:
         Numbers of texts, `NO_RANGE` where there is none, and the texts in their order.
     """
-    held, found = profile.once(_copies_within)
+    return _texts_of(profile, profile.once(_parts_of_copies), process, correlation)
+
+
+def origins(profile: Profile, process: Numbers, correlation: Numbers) -> tuple[Int64s, list[str]]:
+    """What launched each of some copies, as far as ranges name it, for people to find it by.
+
+    The innermost named part, since that is in the words of the program; but an operation where
+    there is none (PyTorch's backward pass runs on a thread without annotations), or only
+    PyTorch's mark of the step. Of operations the outermost is what the program called, or the
+    node of the backward pass; the innermost of all copies is ``aten::copy_``.
+
+    Returns:
+        Numbers of texts, `NO_RANGE` where there is none, and the texts in their order.
+    """
+    return _texts_of(profile, profile.once(_origins_of_copies), process, correlation)
+
+
+def _texts_of(
+    profile: Profile, labels: Int64s, process: Numbers, correlation: Numbers
+) -> tuple[Int64s, list[str]]:
+    """The texts of some copies' labels, which are given in the order of all copies' launches."""
+    found = profile.once(_copies_launched)
     every = found.activities
     ids = found.of(every.process), found.of(every.correlation)
     index = launching_call((process, correlation), ids, found.launch_ns)
-    texts = sorted({text for text, _, _ in held.labels})
+    known = ranges_of(profile).labels
+    texts = sorted({text for text, _, _ in known})
     number = {text: place for place, text in enumerate(texts)}
-    of_label = np.array([*(number[text] for text, _, _ in held.labels), NO_RANGE])
+    of_label = np.array([*(number[text] for text, _, _ in known), NO_RANGE])
     # What is not found has the index -1, which is that of the last one here.
-    inner = np.append(profile.once(_innermost_of_copies), NO_RANGE)[index]
-    return of_label[np.append(held.label, NO_RANGE)[inner]], texts
+    return of_label[np.append(labels, NO_RANGE)[index]], texts
 
 
 def usual(numbers: Int64s, texts: list[str]) -> str | None:
@@ -219,15 +285,30 @@ def usual(numbers: Int64s, texts: list[str]) -> str | None:
     return texts[int(np.bincount(known).argmax())] if len(known) else None
 
 
-def _copies_within(profile: Profile) -> tuple[Ranges, Launches]:
-    """The ranges of threads, and the launches of copies."""
-    held, found = ranges_of(profile), launches(profile)
-    is_copy = found.order < len(found.activities.copies)
-    return held.take(held.thread != ALL_THREADS), found.take(np.flatnonzero(is_copy))
+def _copies_launched(profile: Profile) -> Launches:
+    ranges_of(profile)
+    found = launches(profile)
+    return found.take(np.flatnonzero(found.order < len(found.activities.copies)))
 
 
-def _innermost_of_copies(profile: Profile) -> Int64s:
-    return innermost(*profile.once(_copies_within))
+def _parts_of_copies(profile: Profile) -> Int64s:
+    """The label of the innermost named part of a thread around each copy's launch."""
+    held = named_parts(profile)
+    held = held.take(held.thread != ALL_THREADS)
+    return np.append(held.label, NO_RANGE)[innermost(held, profile.once(_copies_launched))]
+
+
+def _origins_of_copies(profile: Profile) -> Int64s:
+    """The label of what launched each copy."""
+    named, held = profile.once(_parts_of_copies), ranges_of(profile)
+    called = held.of_kind(is_operation=True)
+    if not len(called):
+        return named
+    operation = outermost(called, profile.once(_copies_launched))
+    operation = np.append(called.label, NO_RANGE)[operation]
+    marks = [bool(_STEP_MARK.fullmatch(text)) for text, _, _ in held.labels]
+    says_nothing = np.array([*marks, True])[named]
+    return np.where(says_nothing & (operation != NO_RANGE), operation, named)
 
 
 def _by_thread(held: Ranges, found: Launches) -> list[tuple[Int64s, tuple[int, int]]]:
@@ -238,16 +319,51 @@ def _by_thread(held: Ranges, found: Launches) -> list[tuple[Int64s, tuple[int, i
     ]
 
 
-def _top_of_stack(held: Ranges, mine: Int64s, times: Int64s) -> Int64s:
-    """Which range of one thread was on top at each time; ranges of a thread are nested."""
+def _in_stack(held: Ranges, mine: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s:
+    """Which range of one thread was at the bottom or on top of its stack at each time."""
     mine = mine[held.end_ns[mine] > held.start_ns[mine]]
-    start, ends = held.start_ns[mine], np.sort(held.end_ns[mine])
+    start, end = held.start_ns[mine], held.end_ns[mine]
+    ends = np.sort(end)
     # How many are open around each one, and at each time; ends come before starts.
     depth = np.arange(len(mine)) - np.searchsorted(ends, start, side="right")
+    levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
+    if not _are_nested(end, levels):
+        place = _by_stack(start, end, times, is_outermost=is_outermost)
+        return np.append(mine, NO_RANGE)[place]
     begun = np.searchsorted(start, times, side="right")
     around = begun - np.searchsorted(ends, times, side="right")
-    top = np.full(len(times), NO_RANGE, np.int64)
-    for level in range(int(depth.max(initial=-1)) + 1):
-        opened, here = np.flatnonzero(depth == level), np.flatnonzero(around == level + 1)
-        top[here] = mine[opened[np.searchsorted(opened, begun[here]) - 1]]
-    return top
+    found = np.full(len(times), NO_RANGE, np.int64)
+    for level, opened in enumerate(levels[:1] if is_outermost else levels):
+        here = np.flatnonzero(around > level if is_outermost else around == level + 1)
+        found[here] = mine[opened[np.searchsorted(opened, begun[here]) - 1]]
+    return found
+
+
+def _are_nested(end: Int64s, levels: list[Int64s]) -> bool:
+    """Whether none ends after the one that it began in, one level further out."""
+    return all(
+        (end[inner] <= end[outer[np.searchsorted(outer, inner) - 1]]).all()
+        for outer, inner in pairwise(levels)
+    )
+
+
+def _by_stack(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s:
+    """The open range that began first or last at each time, of ranges that overlap in part.
+
+    Times that were rounded may do so, and annotations that end in another order than that in
+    which they began.
+    """
+    found = np.full(len(times), NO_RANGE, np.int64)
+    opened: deque[int] = deque()
+    ends, begun = end.tolist(), np.searchsorted(start, times, side="right").tolist()
+    last = 0
+    for place, (time, until) in enumerate(zip(times.tolist(), begun, strict=True)):
+        opened.extend(range(last, until))
+        last = until
+        while opened and ends[opened[-1]] <= time:
+            opened.pop()
+        while opened and ends[opened[0]] <= time:
+            opened.popleft()
+        if opened:
+            found[place] = opened[0] if is_outermost else opened[-1]
+    return found

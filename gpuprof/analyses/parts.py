@@ -1,13 +1,12 @@
 """Which part of a recording to look at: from words of a user to a `Part`."""
 
-import fnmatch
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from gpuprof.analyses.launches import launches
-from gpuprof.analyses.nvtx import families, launches_within, ranges_of
+from gpuprof.analyses.nvtx import families, launches_within, ranges_like
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.intervals import Intervals, intersection, union
 from gpuprof.profile import Part, Profile
@@ -110,9 +109,7 @@ def _check_windows(profile: Profile, windows: tuple[tuple[int, int], ...], words
 def projected(profile: Profile, text: str) -> Intervals:
     """From first start to last end of what each range of a text launched."""
     profile.require("nvtx_ranges", "api_calls")
-    held = ranges_of(profile)
-    matching = [i for i, label in enumerate(held.labels) if fnmatch.fnmatchcase(label[0], text)]
-    chosen = held.take(np.flatnonzero(np.isin(held.label, matching)))
+    chosen = ranges_like(profile, text)
     starts, ends = [], []
     for family, ordered in families(chosen, launches(profile)):
         spans = launches_within(family, ordered)
@@ -121,8 +118,8 @@ def projected(profile: Profile, text: str) -> Intervals:
         ends.append(last)
     found = union(np.concatenate(starts), np.concatenate(ends)) if starts else union([], [])
     if not len(found):
-        what = "launched nothing" if matching else "is in this recording"
-        msg = f'NVTX range "{text}" {what}' if matching else f'no NVTX range "{text}" {what}'
+        what = "launched nothing" if len(chosen) else "is in this recording"
+        msg = f'NVTX range "{text}" {what}' if len(chosen) else f'no NVTX range "{text}" {what}'
         raise UsageError(msg, "See `--table ranges` for those that launched something.")
     return found
 

@@ -29,10 +29,10 @@ PING_PONG: Final = Schema(
             FLOAT, "ns", "Median time from the end of the way there to the start of the way back."
         ),
         "there_range": Column(
-            TEXT, "", "NVTX range that launched most of the ways there; null where unknown."
+            TEXT, "", "NVTX range or operation that launched most ways there; null where unknown."
         ),
         "back_range": Column(
-            TEXT, "", "NVTX range that launched most of the ways back; null where unknown."
+            TEXT, "", "NVTX range or operation that launched most ways back; null where unknown."
         ),
         "suggestion": Column(TEXT, "", "What to try.", required=True),
     },
@@ -129,11 +129,11 @@ def _row(found: Pairs) -> dict[str, Any]:
 
 
 def _ranges(profile: Profile, found: Pairs) -> dict[str, str | None]:
-    """The ranges that launched most of a row's copies there, and back."""
+    """What launched most of a row's copies there, and back."""
     if not (profile.whole or profile).has("nvtx_ranges", "api_calls"):
         return {}
     return {
-        f"{way}_range": usual(*some.ranges(profile))
+        f"{way}_range": usual(*some.origins(profile))
         for way, some in (("there", found.there), ("back", found.back))
     }
 

@@ -1,4 +1,4 @@
-"""What each NVTX range launched on the GPUs: kernels, transfers, and what of them was exposed."""
+"""What each NVTX range or operation launched: kernels, transfers, and what of them was exposed."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -28,15 +28,15 @@ from gpuprof.analyses.nvtx import (
 from gpuprof.analyses.timeline import COMPUTE, TRANSFER
 from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, union
 from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema
+from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema
 
 RANGES: Final = Schema(
     "ranges",
-    "all NVTX ranges or framework annotations of one text",
+    "all NVTX ranges, framework annotations or operations of one text",
     {
         "text": Column(TEXT, "", "Message.", required=True),
         "domain": Column(TEXT, "", "Domain; empty for the default one.", required=True),
-        "range_kind": Column(TEXT, "", "push_pop, start_end or annotation."),
+        "range_kind": Column(TEXT, "", "push_pop, start_end, annotation or operation."),
         "instances": Column(INT, "1", "How often it was entered.", required=True),
         "active_instances": Column(
             INT, "1", "Those that launched something, which alone nsys counts.", required=True
@@ -71,6 +71,8 @@ def ranges(profile: Profile) -> pa.Table:
     was open on the same thread; for ``start_end`` ranges, on any thread of the process. It then
     belongs to all ranges around that one too, so that rows of different texts must not be
     added up; ``self_`` columns can be. A range within one of the same text counts in both.
+    Operations of a framework lie within annotations and within one another: what ``self_``
+    columns give to one, they do not give to the annotation around it.
 
     This is the projection of ``nsys stats --report nvtx_gpu_proj_sum``, whose total is
     ``projected_ns``.
@@ -80,8 +82,9 @@ def ranges(profile: Profile) -> pa.Table:
 
     Returns:
         One row per text, domain and kind, the longest exposed transfers and kernels first;
-        columns as in `RANGES`. Ranges that launched nothing have 0. Of a part of a recording,
-        the ranges that start in it or launched work of it.
+        columns as in `RANGES`. Ranges that launched nothing have 0; operations that launched
+        nothing are left out, since a framework runs many. Of a part of a recording, the ranges
+        that start in it or launched work of it.
     """
     held, found = ranges_of(profile), launches(profile)
     totals: dict[str, Int64s] = {}
@@ -92,7 +95,7 @@ def ranges(profile: Profile) -> pa.Table:
     rows = [
         _row(label, {name: int(values[index]) for name, values in totals.items()})
         for index, label in enumerate(held.labels)
-        if totals["instances"][index]
+        if totals["active_instances" if label[2] == OPERATION else "instances"][index]
     ]
     rows.sort(key=lambda row: (-row["exposed_transfer_ns"], -row["kernel_ns"], row["text"]))
     return RANGES.table(rows)
@@ -199,5 +202,8 @@ def _kernels(profile: Profile) -> dict[int, Intervals]:
 
 
 ANALYSIS: Final = Analysis(
-    "GPU work by NVTX range", RANGES, ("nvtx_ranges", "api_calls", "kernels", "memcpys"), ranges
+    "GPU work by NVTX range, annotation or operation",
+    RANGES,
+    ("nvtx_ranges", "api_calls", "kernels", "memcpys"),
+    ranges,
 )

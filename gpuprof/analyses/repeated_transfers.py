@@ -39,7 +39,7 @@ REPEATED_TRANSFERS: Final = Schema(
         "is_constant": Column(
             FLAG, "", "Whether it is known to be the same bytes; null where only the size is."
         ),
-        "range": Column(TEXT, "", "NVTX range that launched it; null where unknown."),
+        "range": Column(TEXT, "", "NVTX range or operation that launched it; null where unknown."),
         "src_operation": Column(
             TEXT, "", "What made it: the operation, or the kernel that ended last on the source."
         ),
@@ -63,9 +63,10 @@ def repeated_transfers(profile: Profile) -> pa.Table:
     """Find what every step copies to a device again.
 
     The contents of copies are not recorded: copies of the same size between the same memories,
-    launched in the same NVTX range, in every one of at least three steps, may be the same bytes
-    (a table, a mask, weights that do not change), or the next batch. Only where TensorFlow says
-    that a constant is copied, it is certain. Copies to the host are left out: they are results.
+    launched in the same NVTX range or operation, in every one of at least three steps, may be the
+    same bytes (a table, a mask, weights that do not change), or the next batch. Only where
+    TensorFlow says that a constant is copied, it is certain. Copies to the host are left out: they
+    are results.
 
     Args:
         profile: Needs ``memcpys`` and ``kernels``, with steps that can be told (see `steps`); or
@@ -135,13 +136,13 @@ def _of_series(profile: Profile, series: StepWindows, every: Moves) -> list[tupl
 def _places(
     profile: Profile, series: StepWindows, copies: Moves
 ) -> tuple[Int64s, list[str | None]]:
-    """A number for the range that launched each copy, and the ranges' names by number.
+    """A number for what launched each copy, and names by number.
 
     Ranges that differ in digits alone are one place: they often number the step.
     """
     if not (profile.whole or profile).has("nvtx_ranges", "api_calls"):
         return np.zeros(len(copies), np.int64), [None]
-    number, texts = copies.ranges(profile)
+    number, texts = copies.origins(profile)
     alike = [_DIGITS.sub("#", text) for text in texts]
     names = [None, *sorted({*alike} - {series.text})]
     # A copy in no range has the number -1, which is that of the last one here.

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.launches import UNKNOWN, Launches, launches, read_columns
-from gpuprof.analyses.nvtx import Ranges, families, launches_within, ranges_of
+from gpuprof.analyses.nvtx import Ranges, families, launches_within, named_parts, ranges_like
 from gpuprof.errors import UsageError
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
@@ -64,7 +63,7 @@ def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
 def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     whole = profile.whole or profile
     named = (
-        tuple(_named(ranges_of(whole), launches(whole)))
+        tuple(_named(named_parts(whole), launches(whole)))
         if whole.has("nvtx_ranges", "api_calls")
         else ()
     )
@@ -76,15 +75,15 @@ def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:
 
     Args:
         profile: Needs ``nvtx_ranges`` and ``api_calls``.
-        pattern: The ranges' text; * stands for anything.
+        pattern: The ranges' text; * stands for anything. See `nvtx.ranges_like`.
 
     Raises:
         MissingTableError: No ranges or calls were recorded.
         UsageError: No such range launched anything.
     """
     profile.require("nvtx_ranges", "api_calls")
-    held = ranges_of(profile)
-    texts = [pattern if fnmatchcase(text, pattern) else "" for text, _, _ in held.labels]
+    held = ranges_like(profile, pattern)
+    texts = [pattern] * len(held.labels)
     named = tuple(_most_launches(held, launches(profile), texts, [pattern], least=1))
     if not named:
         msg = f'{profile.origin.source}: no NVTX range "{pattern}" launched anything'

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     "--range",
     "range_text",
     metavar="NAME",
-    help="Compare what NVTX ranges of this text launched, each as one step; * is anything. "
+    help="Compare what NVTX ranges or operations of this text launched, each as one step; "
+    "* is anything. "
     "For steps that are not called so, or for a part of them.",
 )
 @click.option(

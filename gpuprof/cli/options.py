@@ -92,7 +92,8 @@ def part_options(command: _Command) -> _Command:
             "--range",
             "range_text",
             metavar="NAME",
-            help="Only while the work that NVTX ranges of this text launched runs; * is anything.",
+            help="Only while the work that NVTX ranges or operations of this text launched runs; "
+            "* is anything.",
         ),
         click.option(
             "--to",

@@ -28,7 +28,7 @@ from gpuprof.cli.progress import watched
     metavar="TIME",
     help="End, which is not part of it.",
 )
-@click.option("--range", "text", metavar="NAME", help="NVTX range or annotation to cut out.")
+@click.option("--range", "text", metavar="NAME", help="NVTX range, annotation or operation.")
 @click.option(
     "--occurrence",
     type=int,

@@ -27,7 +27,7 @@ def moved(start, end, way, size, number):
     return (start, end, ends | {"memcpy_kind": kind, "bytes": size, "correlation_id": number})
 
 
-def layers(*moves, kernels=None, work=(30, 60)):
+def layers(*moves, kernels=None, work=(30, 60), kind="push_pop"):
     """Copies of 10 ns every 100 ns: (from, to, range); a kernel follows each where it went."""
     drawn = {"kernels": [], "memcpys": [], "api_calls": [], "nvtx_ranges": []}
     for number, (src, dst, text) in enumerate(moves):
@@ -35,7 +35,7 @@ def layers(*moves, kernels=None, work=(30, 60)):
         drawn["memcpys"].append(moved(at + 10, at + 20, (src, dst), 8, number))
         drawn["api_calls"].append((at, at + 1, {"correlation_id": number}))
         if text is not None:
-            drawn["nvtx_ranges"].append((at, at + 5, {"text": text}))
+            drawn["nvtx_ranges"].append((at, at + 5, {"text": text, "range_kind": kind}))
         if kernels is None or number in kernels:
             drawn["kernels"].append((at + work[0], at + work[1], {"device_id": dst}))
     return draw(**drawn)
@@ -56,6 +56,12 @@ def test_layers_in_turn_are_named_with_both_ends():
     ]
     [first, _] = alternation(layers(*ALTERNATING)).to_pylist()
     assert first["suggestion"] == 'place "layer 1" and "layer 2" on one device'
+
+
+def test_operations_are_no_parts_that_could_be_placed():
+    # Each peer copy of a forward pass has one of the backward pass that goes back.
+    node = "autograd::engine::evaluate_function: ToCopyBackward0"
+    assert rows(layers(*[(0, 1, "aten::to"), (1, 0, node)] * 3, kind="operation")) == []
 
 
 @pytest.mark.parametrize(

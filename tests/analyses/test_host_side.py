@@ -178,6 +178,22 @@ def test_of_ranges_that_open_at_once_the_shorter_is_the_inner_one():
     assert first(gaps(profile))["nvtx_range"] == "inner"
 
 
+def test_a_pause_names_the_operation_that_ended_it_beside_the_annotation():
+    operation = {"range_kind": "operation"}
+    profile = draw(
+        kernels=[(0, 10), (60, 70, {"correlation_id": 5})],
+        api_calls=[(55, 56, {"correlation_id": 5})],
+        nvtx_ranges=[
+            (0, 90, {"text": "forward", "range_kind": "annotation"}),
+            (50, 80, {"text": "aten::linear"} | operation),
+            (52, 58, {"text": "aten::addmm"} | operation),
+        ],
+    )
+
+    row = first(gaps(profile))
+    assert (row["nvtx_range"], row["operation"]) == ("forward", "aten::linear")
+
+
 def test_the_range_of_a_pause_is_of_the_thread_that_launched_what_ended_it():
     strangers = [{"thread_id": 2}, {"process_id": 200}]
     profile = draw(

@@ -139,6 +139,27 @@ def test_a_report_says_of_which_part_it_is(wanted, note):
     assert report(part_of(RANGED, **wanted), ["breakdown"]).notes[0] == note
 
 
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        pytest.param("aten::mm", [50], id="an-operation"),
+        pytest.param("*", [30], id="only-what-people-named-where-that-fits"),
+        pytest.param("aten*", [50], id="operations-where-nothing-else-fits"),
+    ],
+)
+def test_a_pattern_means_operations_where_nothing_that_people_named_is_like_it(pattern, expected):
+    profile = draw(
+        nvtx_ranges=[
+            (0, 10, {"text": "aten::mm", "range_kind": "operation"}),
+            (10, 20, {"text": "backward", "range_kind": "annotation"}),
+        ],
+        api_calls=[(at, at + 1, {"correlation_id": at}) for at in (1, 11)],
+        kernels=[(100, 150, {"correlation_id": 1}), (150, 180, {"correlation_id": 11})],
+    )
+
+    assert compute(part_of(profile, range_text=pattern)) == expected
+
+
 def test_ranges_that_were_not_recorded_cannot_be_chosen():
     with pytest.raises(MissingTableError):
         part_of(draw(kernels=[(0, 1)]), range_text="forward")

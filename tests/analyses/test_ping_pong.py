@@ -3,6 +3,7 @@
 from itertools import chain
 from statistics import median
 
+import pytest
 from drawing import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,6 +115,32 @@ def test_ranges_at_both_ends_are_named():
     )
 
     assert rows(profile, "there_range", "back_range") == [("layer 1", "layer 2")]
+
+
+@pytest.mark.parametrize(
+    ("around", "named"),
+    [
+        pytest.param("embedding", "embedding", id="annotation"),
+        pytest.param("ProfilerStep#3", "aten::to", id="step"),
+        pytest.param(None, "aten::to", id="none"),
+    ],
+)
+def test_what_copies_is_named_by_an_operation_where_no_annotation_says_it(around, named):
+    times = (10, 20, 30, 40)
+    kinds = {"ProfilerStep#3": "annotation", "embedding": "annotation"}
+    held = [(0, 100, {"text": around, "range_kind": kinds[around]})] if around else []
+    for at in times:
+        stack = enumerate(("aten::to", "aten::_to_copy", "aten::copy_"))
+        held += [
+            (at + n, at + 8 - n, {"text": text, "range_kind": "operation"}) for n, text in stack
+        ]
+    profile = draw(
+        memcpys=[peer(at + 4, at // 10 % 2, 1 - at // 10 % 2, correlation_id=at) for at in times],
+        api_calls=[(at + 3, at + 4, {"correlation_id": at}) for at in times],
+        nvtx_ranges=held,
+    )
+
+    assert rows(profile, "there_range", "back_range") == [(named, named)]
 
 
 MEMORIES = {"HtoD": ("host", 0), "DtoH": (0, "host"), "there": (0, 1), "back": (1, 0)}

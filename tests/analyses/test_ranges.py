@@ -94,6 +94,52 @@ def test_the_shorter_of_two_that_start_at_once_is_inside_and_the_next_one_is_not
     }
 
 
+def test_operations_share_work_with_the_annotation_around_them():
+    operation = {"range_kind": "operation"}
+    profile = draw(
+        nvtx_ranges=[
+            (0, 20, {"text": "forward", "range_kind": "annotation"}),
+            (1, 9, {"text": "aten::linear"} | operation),
+            (2, 8, {"text": "aten::addmm"} | operation),
+        ],
+        api_calls=[call(3, 1), call(12, 2)],
+        kernels=[work(30, 50, 1), work(60, 65, 2)],
+    )
+
+    assert by_text(profile, "range_kind", "kernel_ns", "self_kernel_ns") == {
+        "forward": ("annotation", 25, 5),
+        "aten::linear": ("operation", 20, 0),
+        "aten::addmm": ("operation", 20, 20),
+    }
+
+
+def test_operations_that_launched_nothing_are_left_out():
+    profile = draw(
+        nvtx_ranges=[
+            (0, 9, {"text": text, "range_kind": kind})
+            for text, kind in (("aten::view", "operation"), ("wait", "annotation"))
+        ],
+        api_calls=[],
+    )
+
+    assert by_text(profile, "instances") == {"wait": (1,)}
+
+
+def test_of_ranges_that_overlap_in_part_the_later_one_owns_what_it_launched():
+    # Rounded times, or annotations that end in another order than that in which they began.
+    profile = draw(
+        nvtx_ranges=[(0, 10, {"text": "a"}), (5, 15, {"text": "b"}), (6, 7, {"text": "c"})],
+        api_calls=[call(at, at) for at in (4, 6, 8, 12, 15)],
+        kernels=[work(10 * at, 10 * at + at, at) for at in (4, 6, 8, 12, 15)],
+    )
+
+    assert by_text(profile, "kernel_ns", "self_kernel_ns") == {
+        "a": (4 + 6 + 8, 4),
+        "b": (6 + 8 + 12, 8 + 12),
+        "c": (6, 6),
+    }
+
+
 def test_ranges_and_ids_of_another_thread_or_process_hold_nothing():
     other = {"process_id": 200, "thread_id": 9}
     profile = draw(

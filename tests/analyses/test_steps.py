@@ -81,6 +81,14 @@ def test_other_words_are_no_steps(text):
     assert rows(draw(**loop([text, text])), "step") == []
 
 
+def test_operations_are_no_steps():
+    drawn = loop(["aten::step 1", "aten::step 2"])
+    kind = {"range_kind": "operation"}
+    drawn["nvtx_ranges"] = [(s, e, said | kind) for s, e, said in drawn["nvtx_ranges"]]
+
+    assert rows(draw(**drawn), "step") == []
+
+
 def test_the_steps_that_hold_most_launches_are_taken():
     recording = loop(["step 0", "step 1"])
     recording["nvtx_ranges"] += [(9, 12, {"text": "optimizer step"})]
