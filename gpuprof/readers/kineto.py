@@ -26,11 +26,14 @@ from gpuprof.readers.kineto_events import (
     KERNELS,
     MEMCPYS,
     MEMSETS,
+    OPERATIONS,
+    OPERATORS,
     RUNTIME,
     SYNCHRONIZATIONS,
     Alike,
     Device,
     Event,
+    Span,
     Timed,
 )
 from gpuprof.units import NS_PER_US
@@ -48,10 +51,14 @@ CATEGORIES: Final = {
     "cuda_runtime": RUNTIME,
     "cuda_driver": DRIVER,
     "user_annotation": ANNOTATIONS,
+    "Operator": OPERATORS,
+    "cpu_op": OPERATIONS,
     "cuda_sync": SYNCHRONIZATIONS,
 }
 # Without any of these the GPU was not traced.
 _OF_A_GPU: Final = frozenset({KERNELS, MEMCPYS, MEMSETS, RUNTIME, DRIVER})
+# Of these only name, thread and times are read.
+_SPANS: Final = frozenset({ANNOTATIONS, OPERATIONS, OPERATORS})
 
 # Above this number of microseconds a double no longer holds single nanoseconds, and Kineto
 # printed doubles before it counted from baseTimeNanoseconds.
@@ -92,13 +99,14 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short, or breaks the format's rules.
         EmptyRecordingError: No GPU was traced.
     """
-    data = json_events.content(path)
-    trace, categories = _decoded(path, data)
+    trace, categories = _decoded(path, json_events.content(path))
     chosen = _chosen(trace.traceEvents, categories)
     if not _OF_A_GPU & chosen.keys():
         raise _no_gpu(path, categories)
+    # What is not needed any more goes, and with the last raw event the text of the file.
+    trace.traceEvents, categories = [], []
     try:
-        timed = {kind: _timed(path, raw) for kind, raw in chosen.items()}
+        timed = {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}
     except OverflowError as error:
         raise json_events.too_large(path, error) from error
     sound = {kind: group.rows(_is_sound(group)) for kind, group in timed.items()}
@@ -125,18 +133,18 @@ def read(path: Path) -> Profile:
 def _decoded(path: Path, data: bytes) -> tuple[_Trace, list[str]]:
     """The trace with its events still raw, and each event's category."""
     if data[:64].lstrip().startswith(b"["):
-        events = json_events.decode(path, data, list[_Category])
-        trace = _Trace(traceEvents=json_events.decode(path, data, list[msgspec.Raw]))
-    else:
-        events = json_events.decode(path, data, _Categories).traceEvents
-        trace = json_events.decode(path, data, _Trace)
-    return trace, [sys.intern(event.cat or "") for event in events]
+        categories = _interned(json_events.decode(path, data, list[_Category]))
+        return _Trace(traceEvents=json_events.decode(path, data, list[msgspec.Raw])), categories
+    categories = _interned(json_events.decode(path, data, _Categories).traceEvents)
+    return json_events.decode(path, data, _Trace), categories
 
 
-def _chosen(
-    raw: Sequence[msgspec.Raw], categories: Sequence[str]
-) -> Mapping[str, list[msgspec.Raw]]:
-    chosen = defaultdict(list)
+def _interned(events: Iterable[_Category]) -> list[str]:
+    return [sys.intern(event.cat or "") for event in events]
+
+
+def _chosen(raw: Sequence[msgspec.Raw], categories: Sequence[str]) -> dict[str, list[msgspec.Raw]]:
+    chosen: defaultdict[str, list[msgspec.Raw]] = defaultdict(list)
     for event, category in zip(raw, categories, strict=True):
         if category in CATEGORIES:
             chosen[CATEGORIES[category]].append(event)
@@ -152,16 +160,21 @@ def _no_gpu(path: Path, categories: Iterable[str]) -> EmptyRecordingError:
     return EmptyRecordingError(msg, hint)
 
 
-def _events(path: Path, raw: Sequence[msgspec.Raw]) -> list[Event]:
-    events = json_events.decode(path, json_events.joined(raw), list[Event])
+def _events(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> list[Span]:
+    text = json_events.joined(raw)
+    events: Sequence[Span] = (
+        json_events.decode(path, text, list[Span])
+        if kind in _SPANS
+        else json_events.decode(path, text, list[Event])
+    )
     return [event for event in events if event.ph == "X"]
 
 
-def _timed(path: Path, raw: Sequence[msgspec.Raw]) -> Timed:
+def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> Timed:
     """Events of one kind, decoded some at a time: each takes more memory than its text."""
     alike = Alike()
     found = [
-        _window(path, _events(path, raw[begin : begin + _EVENTS_AT_ONCE]), alike)
+        _window(path, _events(path, kind, raw[begin : begin + _EVENTS_AT_ONCE]), alike)
         for begin in range(0, len(raw), _EVENTS_AT_ONCE)
     ]
     parts = [(w.codes, w.start_ns, w.duration_ns, w.correlation_id) for w in found]
@@ -170,15 +183,14 @@ def _timed(path: Path, raw: Sequence[msgspec.Raw]) -> Timed:
     return Timed(alike.events, codes, starts, durations, ids, has_fractions)
 
 
-def _window(path: Path, events: Sequence[Event], alike: Alike) -> Timed:
+def _window(path: Path, events: Sequence[Span], alike: Alike) -> Timed:
     starts = [event.ts for event in events]
-    ids = (-1 if e.args.correlation is None else e.args.correlation for e in events)
     return Timed(
         alike.events,
         alike.codes(events),
         json_events.exact_ns(path, starts),
         json_events.exact_ns(path, [event.dur for event in events]),
-        np.fromiter(ids, np.int64, len(events)),
+        np.fromiter((event.correlation for event in events), np.int64, len(events)),
         json_events.has_fractions(starts),
     )
 
@@ -226,7 +238,7 @@ def _recognises(head: bytes) -> bool:
 
 READER: Final = Reader(
     name="kineto",
-    title="PyTorch profiler traces (.json, .json.gz)",
+    title="PyTorch profiler traces (.json, .json.gz), operations as ranges",
     versions="torch.profiler, 2020 to today",
     gives=(
         KERNELS,

@@ -15,6 +15,8 @@ KERNELS, MEMCPYS, MEMSETS = schema.KERNELS.name, schema.MEMCPYS.name, schema.MEM
 _NO_TIME: Final = msgspec.Raw(b"null")
 RUNTIME, DRIVER = "runtime", "driver"
 ANNOTATIONS, SYNCHRONIZATIONS = "annotations", schema.SYNCHRONIZATIONS.name
+# Since annotations have a category of their own, and before.
+OPERATIONS, OPERATORS = "operations", "operators"
 
 
 class Arguments(msgspec.Struct, gc=False):
@@ -52,8 +54,11 @@ class Device(msgspec.Struct, rename="camel"):
     compute_minor: int | None = None
 
 
-class Event(msgspec.Struct, gc=False):
-    """One event; ``ts`` and ``dur`` are microseconds, kept as text for exact conversion."""
+class Span(msgspec.Struct, gc=False):
+    """One event without its arguments, which of operations are most of the text.
+
+    ``ts`` and ``dur`` are microseconds, kept as text for exact conversion.
+    """
 
     name: str = ""
     ph: str = "X"
@@ -61,7 +66,40 @@ class Event(msgspec.Struct, gc=False):
     tid: int | str | None = None
     ts: msgspec.Raw = msgspec.Raw(b"null")
     dur: msgspec.Raw = msgspec.Raw(b"0")
+
+    @property
+    def correlation(self) -> int:
+        """What links it to other events; -1 where nothing does."""
+        return -1
+
+    @property
+    def said(self) -> tuple[Any, ...]:
+        """All that it says beside its times and its correlation."""
+        return (self.name, self.pid, self.tid)
+
+    def timeless(self) -> "Event":
+        """The same without its times: a raw time would keep the text that it is a part of."""
+        return Event(self.name, self.ph, self.pid, self.tid, _NO_TIME, _NO_TIME)
+
+
+class Event(Span):
+    """One event with its arguments."""
+
     args: Arguments = msgspec.field(default_factory=Arguments)
+
+    @property
+    def correlation(self) -> int:
+        """What links it to other events; -1 where nothing does."""
+        return -1 if self.args.correlation is None else self.args.correlation
+
+    @property
+    def said(self) -> tuple[Any, ...]:
+        """All that it says beside its times and its correlation."""
+        return (self.name, self.pid, self.tid, *msgspec.structs.astuple(self.args)[:-1])
+
+    def timeless(self) -> "Event":
+        """The same without its times: a raw time would keep the text that it is a part of."""
+        return msgspec.structs.replace(self, ts=_NO_TIME, dur=_NO_TIME)
 
 
 @dataclass(frozen=True)
@@ -121,14 +159,12 @@ class Alike:
         self._codes: dict[tuple[Any, ...], int] = {}
         self.events: list[Event] = []
 
-    def codes(self, events: Sequence[Event]) -> Integers:
+    def codes(self, events: Sequence[Span]) -> Integers:
         """Each event's place among the different ones."""
         return np.fromiter(map(self._code, events), np.int64, len(events))
 
-    def _code(self, event: Event) -> int:
-        said = msgspec.structs.astuple(event.args)[:-1]
-        code = self._codes.setdefault((event.name, event.pid, event.tid, said), len(self.events))
+    def _code(self, event: Span) -> int:
+        code = self._codes.setdefault(event.said, len(self.events))
         if code == len(self.events):
-            # A raw time would keep the text that it is a part of.
-            self.events.append(msgspec.structs.replace(event, ts=_NO_TIME, dur=_NO_TIME))
+            self.events.append(event.timeless())
         return code

@@ -6,6 +6,7 @@ of GPU events) and cupti_strings.cpp; the arguments of collectives: PyTorch's Pa
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,8 @@ from gpuprof.readers.kineto_events import (
     MEMCPYS,
     MEMSETS,
     NOTHING,
+    OPERATIONS,
+    OPERATORS,
     RUNTIME,
     SYNCHRONIZATIONS,
     Arguments,
@@ -49,6 +52,9 @@ BYTES_PER_ELEMENT: Final = {
 
 _MEMCPY: Final = re.compile(r"^Memcpy (\w+)(?: \((.+) -> (.+)\))?$")
 _MEMSET: Final = re.compile(r"^Memset \((.+)\)$")
+# Before annotations had a category of their own, they were operators, too: ProfilerStep#3,
+# "## forward ##", nccl:all_reduce. Operations bear the names of functions and classes.
+_OPERATION: Final = re.compile(r"(?:autograd::engine::evaluate_function: )?\w+(?:::\w+)*")
 _MEMORY_KINDS: Final = frozenset(cuda.CUPTI_MEMORY_KINDS.values())
 _INVALID: Final = 2**32 - 1
 
@@ -65,7 +71,7 @@ def tables(
         MEMCPYS: _memcpys(groups.get(MEMCPYS, NOTHING), process_id),
         MEMSETS: _memsets(groups.get(MEMSETS, NOTHING), process_id),
         schema.API_CALLS.name: _api_calls(*calls),
-        schema.NVTX_RANGES.name: _annotations(groups.get(ANNOTATIONS, NOTHING)),
+        schema.NVTX_RANGES.name: _ranges(groups),
     }
     # These two are there only where the user asked for them, and in newer versions.
     if SYNCHRONIZATIONS in groups:
@@ -81,7 +87,7 @@ def tables(
 
 def _process_id(groups: Mapping[str, Timed]) -> int | None:
     """The traced process; a GPU event's own pid is the number of its device."""
-    for kind in (RUNTIME, DRIVER, ANNOTATIONS):
+    for kind in (RUNTIME, DRIVER, ANNOTATIONS, OPERATIONS, OPERATORS):
         for code in groups[kind].codes[:1] if kind in groups else ():
             return _number(groups[kind].events[code].pid)
     return None
@@ -220,17 +226,30 @@ def _api_calls(runtime: Timed, driver: Timed) -> pa.Table:
     return _narrow(schema.API_CALLS, group, columns)
 
 
-def _annotations(group: Timed) -> pa.Table:
+def _ranges(groups: Mapping[str, Timed]) -> pa.Table:
+    # Of what begins and ends at once, annotations are around operations, and what is first in
+    # the file is around what follows: the table's sort keeps this order.
+    kinds = [groups.get(kind, NOTHING) for kind in (ANNOTATIONS, OPERATIONS, OPERATORS)]
+    annotations, operations, operators = (group.events for group in kinds)
+    group = reduce(Timed.followed_by, kinds)
     events = group.events
     columns = {
         **_times(group),
         "text": [event.name for event in events],
         "domain": [""] * len(events),
-        "range_kind": ["annotation"] * len(events),
+        "range_kind": [
+            *["annotation"] * len(annotations),
+            *[schema.OPERATION] * len(operations),
+            *(_kind_of_operator(event.name) for event in operators),
+        ],
         "process_id": [_number(event.pid) for event in events],
         "thread_id": [_number(event.tid) for event in events],
     }
     return _narrow(schema.NVTX_RANGES, group, columns)
+
+
+def _kind_of_operator(name: str) -> str:
+    return schema.OPERATION if _OPERATION.fullmatch(name) else "annotation"
 
 
 def _synchronizations(group: Timed, process_id: int | None) -> pa.Table:

@@ -230,6 +230,61 @@ def test_an_annotation_is_read_once_although_the_gpu_shows_it_again(tmp_path):
     ]
 
 
+def test_an_operation_is_a_range_of_the_thread_that_ran_it(tmp_path):
+    events = [
+        event("user_annotation", "forward", 5, 20),
+        event("cpu_op", "aten::add", 5, 20, **{"Input Dims": [[64, 128]]}),
+        event("cpu_op", "aten::empty", 6, 1),
+        KERNEL,
+    ]
+    events[2]["tid"] = 42
+
+    found = rows(written(tmp_path, events), "nvtx_ranges", "text", "range_kind", "thread_id")
+    # What begins and ends with an operation is around it.
+    assert [tuple(row.values()) for row in found] == [
+        ("forward", "annotation", 41),
+        ("aten::add", "operation", 41),
+        ("aten::empty", "operation", 42),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("aten::conv2d", "operation"),
+        ("detach_", "operation"),
+        ("CudnnBatchNormBackward", "operation"),
+        ("torch::autograd::AccumulateGrad", "operation"),
+        ("autograd::engine::evaluate_function: AddmmBackward", "operation"),
+        ("ProfilerStep#5", "annotation"),
+        ("Optimizer.step#SGD.step", "annotation"),
+        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation"),
+        ("## forward ##", "annotation"),
+        ("nccl:all_reduce", "annotation"),
+    ],
+)
+def test_annotations_of_old_traces_are_told_from_operations_by_their_names(tmp_path, name, kind):
+    operator = event("Operator", name, 9, 3)
+    operator["pid"], operator["tid"] = "119771", "1890023232"
+
+    found = rows(
+        written(tmp_path, [operator, KERNEL]),
+        "nvtx_ranges",
+        "text",
+        "range_kind",
+        "process_id",
+        "thread_id",
+    )
+    assert [tuple(row.values()) for row in found] == [(name, kind, 119771, 1890023232)]
+
+
+def test_times_count_from_the_first_operation(tmp_path):
+    path = written(tmp_path, [KERNEL, event("cpu_op", "aten::add", 4, 9)])
+
+    assert rows(path, "nvtx_ranges", "start_ns", "end_ns") == [{"start_ns": 0, "end_ns": 9_000}]
+    assert rows(path, "kernels", "start_ns") == [{"start_ns": 6_000}]
+
+
 def test_synchronisations_are_there_only_where_they_were_traced(tmp_path):
     sync = event("cuda_sync", "Stream Wait Event", 1, 0, device=0, context=1, stream=4294967295)
 
@@ -344,6 +399,8 @@ TABLE_OF = {
     "cuda_runtime": "api_calls",
     "runtime": "api_calls",
     "user_annotation": "nvtx_ranges",
+    "cpu_op": "nvtx_ranges",
+    "operator": "nvtx_ranges",
     "cuda_sync": "synchronizations",
 }
 

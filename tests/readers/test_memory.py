@@ -132,22 +132,37 @@ def _nsys_json(size):
     return _repeated("[\n", (row,), size).rstrip(b",\n") + b"\n]\n"
 
 
-def _kineto(size):
-    """Kernels and their launches, as indented as PyTorch writes them."""
+def _kineto_event(number, category, name, **args):
+    """One event, as indented as PyTorch writes it."""
+    times = {"ts": 1_700_000_000_000_000 + 3 * number, "dur": 1 + number % 999 / 1000}
+    said = {"ph": "X", "cat": category, "name": name, "pid": 77, "tid": 78, **times}
+    args = {"External id": number, **args}
+    return json.dumps({**said, "args": args}, indent=2) + ",\n"
+
+
+def _kineto_kernel(number):
     where = {"device": 0, "context": 1, "stream": 7, "grid": [128, 1, 1], "block": [128, 1, 1]}
+    name = f"void layer_{number % 97}<float>(float*)"
+    return _kineto_event(number, "kernel", name, correlation=number, **where)
 
-    def event(number, category, name, **args):
-        times = {"ts": 1_700_000_000_000_000 + 3 * number, "dur": 1 + number % 999 / 1000}
-        said = {"ph": "X", "cat": category, "name": name, "pid": 77, "tid": 78, **times}
-        args = {"External id": number, "correlation": number, **args}
-        return json.dumps({**said, "args": args}, indent=2) + ",\n"
 
-    rows = (
-        lambda n: event(n, "kernel", f"void layer_{n % 97}<float>(float*)", **where),
-        lambda n: event(n, "cuda_runtime", "cudaLaunchKernel", cbid=211),
-    )
+def _kineto_launch(number):
+    return _kineto_event(number, "cuda_runtime", "cudaLaunchKernel", correlation=number, cbid=211)
+
+
+def _kineto_operation(number):
+    """Without the sizes of its inputs, which a trace has where they are asked for."""
+    return _kineto_event(number, "cpu_op", f"aten::layer_{number % 97}", **{"Ev Idx": number})
+
+
+def _kineto(size, rows=(_kineto_kernel, _kineto_launch)):
     events = _repeated('{"schemaVersion": 1, "traceEvents": [\n', rows, size)
     return events.rstrip(b",\n") + b"\n]}\n"
+
+
+def _kineto_operations(size):
+    """Mostly operations, as in real traces."""
+    return _kineto(size, (_kineto_kernel, _kineto_launch, *8 * [_kineto_operation]))
 
 
 def _xplane(size):
@@ -253,6 +268,7 @@ def test_of_a_gpuprof_file_only_some_rows_are_unpacked_at_a_time(tmp_path):
         pytest.param(_nsys_box, ".txt", id="nsys-trace-table"),
         pytest.param(_nsys_json, ".json", id="nsys-trace-json"),
         pytest.param(_kineto, ".json", id="kineto"),
+        pytest.param(_kineto_operations, ".json", id="kineto-operations"),
         pytest.param(_xplane, ".xplane.pb", id="xplane"),
     ],
 )
