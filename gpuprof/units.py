@@ -244,6 +244,11 @@ def format_count(value: float | None) -> str:
     return "n/a" if value is None else f"{value:,.0f}"
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """A number with its noun: ``1 copy``, ``1,200 copies``."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def format_seconds(value: float | None) -> str:
     """Show seconds to a person: ``20.455 s``; ``n/a`` where unknown."""
     return format_ns(None if value is None else value * NS_PER_S)

@@ -117,3 +117,10 @@ def test_figures_stay_with_their_units():
 )
 def test_instants_are_exact_enough_to_be_found(value, expected):
     assert units.format_instant(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 copies"), (1, "1 copy"), (2, "2 copies"), (1200, "1,200 copies")]
+)
+def test_a_number_has_its_noun(number, said):
+    assert units.counted(number, "copy", "copies") == said

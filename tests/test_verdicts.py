@@ -206,6 +206,12 @@ def test_a_sentence_names_three_of_many():
     assert "; 4 others are in the table" in verdict
 
 
+def test_one_other_variant_is_one():
+    times = {name: _made(kernels=n * S) for n, name in enumerate("abcde", start=1)}
+
+    assert "; 1 other is in the table" in _verdict(**times)
+
+
 @pytest.mark.parametrize(
     ("profiles", "headline"),
     [

@@ -14,7 +14,7 @@ from gpuprof.analyses.repeated_transfers import copied_again
 from gpuprof.analyses.timeline import TRANSFER, DeviceTimeline
 from gpuprof.intervals import intersection, union
 from gpuprof.profile import Profile
-from gpuprof.units import format_bytes
+from gpuprof.units import counted, format_bytes
 
 # Steps and ranges of more events take longer than all else that a report says first.
 _MOST_EVENTS: Final = 1_000_000
@@ -79,8 +79,8 @@ def _there_and_back(profile: Profile) -> Iterator[Avoidable]:
         src, dst = int(one.there.src[0]), int(one.there.dst[0])
         yield Avoidable(
             (one.there, one.back),
-            f"{len(mine):,} copies from {end_name(src)} to {end_name(dst)} that come straight back"
-            " in the same size",
+            f"{counted(len(mine), 'copy', 'copies')} from {end_name(src)} to {end_name(dst)} that"
+            f" {'comes' if len(mine) == 1 else 'come'} straight back in the same size",
             suggestion(src, dst),
             "ping_pong",
         )

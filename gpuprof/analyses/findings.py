@@ -14,7 +14,7 @@ from gpuprof.analyses.transfers import transfers
 from gpuprof.analyses.utilisation import ENOUGH, utilisation
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import say_ns, say_rate, say_share
+from gpuprof.units import counted, say_ns, say_rate, say_share
 
 # Less of a device's time is not worth a sentence.
 _LEAST_SHARE: Final = 0.01
@@ -246,14 +246,20 @@ def _of_pageable(rows: list[Row], devices: dict[int | None, Row]) -> list[Row]:
         _row(
             longest | {"device_id": None},
             row["total_ns"],
-            f"{row['pageable_async_calls']:,} asynchronous {row['memcpy_kind']} copies are of"
-            " pageable memory, which makes them wait: {time}",
+            _pageable(row["pageable_async_calls"], row["memcpy_kind"]),
             "pin the memory (cudaHostAlloc, pin_memory=True)",
             "transfers",
         )
         for row in rows
         if row["pageable_async_calls"]
     ]
+
+
+def _pageable(calls: int, kind: str) -> str:
+    copies = counted(calls, f"asynchronous {kind} copy is", f"asynchronous {kind} copies are")
+    return (
+        f"{copies} of pageable memory, which makes {'it' if calls == 1 else 'them'} wait: {{time}}"
+    )
 
 
 ANALYSIS: Final = Analysis("What costs most", FINDINGS, ("kernels", "memcpys"), findings)

@@ -10,7 +10,7 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.placement import placement, placement_edges
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import format_bytes, say_share
+from gpuprof.units import counted, format_bytes, say_share
 
 # Less of what a step copies is not worth a sentence.
 _LEAST_SHARE: Final = 0.01
@@ -97,10 +97,11 @@ def _fallbacks(parts: list[Row]) -> Iterator[Row]:
     for row in moved:
         count[row["requested_device"], row["device"]] += row["fallbacks"]
     for (asked, ran), operations in count.items():
+        ops = counted(operations, "operation", "operations")
         yield {
             "bytes_per_step": None,
             "share": None,
-            "finding": f"{operations} operations ran on {ran}, though {asked} was asked for",
+            "finding": f"{ops} ran on {ran}, though {asked} was asked for",
             "suggestion": "see which device is missing;"
             " tf.config.set_soft_device_placement(False) makes it an error",
             "table": "placement",

@@ -17,6 +17,7 @@ from gpuprof.launch.recording import Options, Outcome, record
 from gpuprof.launch.repeating import RECORDED, Repeats, record_repeatedly
 from gpuprof.launch.window import Window
 from gpuprof.manifest import UNRECORDED, Manifest
+from gpuprof.units import counted
 
 
 class _Command(click.Command):
@@ -163,7 +164,8 @@ def _tell(outcome: Outcome, first: str = "") -> int:
 
 def _times(manifest: Manifest) -> str:
     seconds, epochs = manifest.wall_seconds, len(manifest.epochs)
-    marked = f"; {epochs} marked epochs of {manifest.seconds_per_epoch:.3f} s" if epochs else ""
+    named = counted(epochs, "marked epoch", "marked epochs")
+    marked = f"; {named} of {manifest.seconds_per_epoch:.3f} s" if epochs else ""
     return f"It ran for {seconds:.3f} s{marked}"
 
 

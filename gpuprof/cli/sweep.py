@@ -11,6 +11,7 @@ import click
 from gpuprof.cli.options import folder_option, format_option, page_options
 from gpuprof.errors import UsageError
 from gpuprof.manifest import UNRECORDED
+from gpuprof.units import counted
 
 if TYPE_CHECKING:
     from gpuprof.sweeps.plan import Plan
@@ -152,7 +153,7 @@ def _check_recorder(name: str) -> None:
 def _show_commands(lines: list[str], *, has_seed: bool) -> None:
     click.echo("\n".join(lines))
     order = "in this order" if has_seed else "in an order that is drawn when it begins"
-    _say(f"{len(lines)} runs, {order}; nothing was run")
+    _say(f"{counted(len(lines), 'run', 'runs')}, {order}; nothing was run")
 
 
 def _save(found: "Results", folder: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gpuprof.comparisons.outcomes import EPOCHS, UNKNOWN, WITHIN
 from gpuprof.metrics import Metrics
-from gpuprof.units import NS_PER_S, say_growth, say_ns, say_share
+from gpuprof.units import NS_PER_S, counted, say_growth, say_ns, say_share
 
 NAMED: Final = 3  # Candidates that a sentence names; the table has all.
 SAME: Final = 0.05  # Kernel times closer than this are called the same, with the figure.
@@ -64,7 +64,7 @@ def largest(cases: Sequence[Case], count: int = NAMED) -> list[Case]:
 def others(cases: Sequence[Case], named: Sequence[Case]) -> str:
     """How many the table has beside those that a sentence names."""
     left = len(cases) - len(named)
-    return f"; {left} others are in the table" if left else ""
+    return f"; {counted(left, 'other is', 'others are')} in the table" if left else ""
 
 
 def change(case: Case) -> str:

@@ -13,7 +13,7 @@ from gpuprof.comparisons.work import FROM_EPOCHS, STEP
 from gpuprof.profile import Profile
 from gpuprof.reports import cannot, recording_notes
 from gpuprof.statistics import LEVEL, coverage
-from gpuprof.units import say_share
+from gpuprof.units import counted, say_share
 
 _TIMES: Final = ("gpu_activity_ns", "kernel_ns", "span_ns")
 _GUESSED: Final = (
@@ -65,8 +65,10 @@ def _epochs(variants: Mapping[str, Variant]) -> list[str]:
         seconds = whole.table("epochs").column("seconds").to_pylist() if whole.has("epochs") else []
         bad = sum(not isfinite(value) for value in seconds)
         if bad:
+            have = "has" if bad == 1 else "have"
             said.append(
-                f"{label}: {bad} of {len(seconds)} epochs has no time: the mean is not told."
+                f"{label}: {bad} of {counted(len(seconds), 'epoch', 'epochs')} {have} no time: the"
+                " mean is not told."
             )
     return said
 

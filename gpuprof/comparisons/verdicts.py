@@ -152,7 +152,7 @@ def _step_copies(label: str, found: Metrics) -> str:
         return f"{label} copies nothing"
     size = found.get("peer_transfer_bytes_per_step")
     moved = "an unknown amount" if size is None else format_bytes(size)
-    return f"{label} copies {moved} in {format_count(calls)} copies"
+    return f"{label} copies {moved} in {format_count(calls)} {'copy' if calls == 1 else 'copies'}"
 
 
 _SAY: Final[Mapping[str, Say]] = {

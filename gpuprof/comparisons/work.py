@@ -11,6 +11,7 @@ from gpuprof.analyses.step_windows import windows_of_range as steps_of_range
 from gpuprof.errors import UsageError
 from gpuprof.intervals import union
 from gpuprof.profile import Part, Profile
+from gpuprof.units import counted
 
 FROM_EPOCHS: Final = "epochs"
 STEP: Final = "step"
@@ -124,7 +125,8 @@ def _kept(label: str, work: Work, skip_steps: int) -> Work:
     series = tuple(_without_first(one, skip_steps) for one in work.series)
     steps = max(len(one.start_ns) for one in series)
     if not steps:
-        msg = f"{label} has {max(len(s.start_ns) for s in work.series)} steps, and none is left"
+        had = counted(max(len(s.start_ns) for s in work.series), "step", "steps")
+        msg = f"{label} has {had}, and none is left"
         raise UsageError(msg, f"Skip fewer than --skip-steps {skip_steps}.")
     covered = union(
         np.concatenate([one.start_ns for one in series]),

@@ -16,11 +16,13 @@ from gpuprof.errors import (
     UnknownFormatError,
     one_of,
 )
+from gpuprof.manifest import repeats
 from gpuprof.profile import Profile
 from gpuprof.readers import places
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.foreign import foreign
 from gpuprof.readers.sqlite_source import MAGIC
+from gpuprof.units import counted
 
 # Name of a format -> its module here, which is imported when a file may be of it.
 READERS: Final = {
@@ -175,6 +177,11 @@ def find_reader(path: Path) -> Reader:
 
 def _nothing_in(place: Path) -> UnknownFormatError:
     kind = "a pattern" if places.is_glob(place) else "a folder"
+    runs = repeats(place)
+    if runs:
+        names = ", ".join(run.name for run in runs)
+        msg = f"{place} is a folder of {counted(len(runs), 'run', 'runs')}, and this reads one"
+        return UnknownFormatError(msg, f"Give one of them: {names}; `gpuprof compare` takes all.")
     msg = f"{place} is {kind}, and no recording is in it"
     return UnknownFormatError(msg, "Give a folder that `gpuprof record` made, or a file.")
 

@@ -26,6 +26,7 @@ from gpuprof.readers.nsys_stats_numbers import styles
 from gpuprof.readers.nsys_stats_rows import Row, summary_rows
 from gpuprof.readers.nsys_stats_runs import Part, kind, runs
 from gpuprof.readers.nsys_stats_trace import api_calls, gpu_tables, has_no_clock, sums
+from gpuprof.units import counted
 
 _BOMS: Final = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _RECORD: Final = "Record with `gpuprof record`, or with `nsys profile --trace=cuda`."
@@ -125,7 +126,8 @@ def _notes(found: nsys_stats_scan.Scan, recorded: Sequence[Run], rows: Sequence[
         notes.append("The file ends in the middle of a row, which is left out.")
     cut = sum(row["name"].endswith("…") for row in rows)
     if cut:
-        notes.append(f"{cut} names were cut to the width of the table; two may be of one kernel.")
+        names = counted(cut, "name was", "names were")
+        notes.append(f"{names} cut to the width of the table; two may be of one kernel.")
     return notes
 
 

@@ -24,6 +24,7 @@ from gpuprof.schema import (
     Schema,
 )
 from gpuprof.secrets import masked_words
+from gpuprof.units import counted
 
 FORMAT: Final = "gpuprof-tensorflow"
 FORMAT_VERSION: Final = 1
@@ -134,8 +135,9 @@ def _warnings(document: Row, copies: list[Row]) -> Iterable[str]:
     windows = document["windows"]
     if windows["recorded_ns"] < windows["span_ns"]:
         share = windows["recorded_ns"] / windows["span_ns"]
+        times = counted(windows["count"], "window", "windows")
         yield (
-            f"TensorFlow's profiler ran for {share:.0%} of the time, in {windows['count']} windows:"
+            f"TensorFlow's profiler ran for {share:.0%} of the time, in {times}:"
             " calls are those seen, numbers per step are exact"
         )
     data = [row for row in copies if not row["is_control"]]

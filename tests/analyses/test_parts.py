@@ -204,7 +204,7 @@ def test_asynchronous_copies_of_pageable_memory_are_named():
     )
 
     assert [row["finding"] for row in findings(profile).to_pylist()] == [
-        "1 asynchronous HtoD copies are of pageable memory, which makes them wait: 20 ns"
+        "1 asynchronous HtoD copy is of pageable memory, which makes it wait: 20 ns"
     ]
 
 

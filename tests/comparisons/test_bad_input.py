@@ -158,7 +158,7 @@ def test_a_nan_in_the_manifest_of_a_run_is_said(tmp_path):
     assert "NaN" not in done.stdout
     found = json.loads(done.stdout)
     assert found["variants"]["other"]["seconds_per_epoch"] is None
-    assert "other: 1 of 1 epochs has no time: the mean is not told." in found["notes"]
+    assert "other: 1 of 1 epoch has no time: the mean is not told." in found["notes"]
 
 
 def test_an_empty_recording_has_nothing_to_compare():

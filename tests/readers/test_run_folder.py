@@ -134,6 +134,17 @@ def test_folder_that_is_no_run_is_refused(tmp_path):
         read_profile(tmp_path)
 
 
+def test_a_folder_of_repeats_names_its_runs(tmp_path):
+    for number in (1, 2):
+        (tmp_path / f"run-{number}").mkdir()
+        write(tmp_path / f"run-{number}", recordings=())
+
+    with pytest.raises(UnknownFormatError, match="is a folder of 2 runs") as caught:
+        read_profile(tmp_path)
+
+    assert caught.value.hint == "Give one of them: run-1, run-2; `gpuprof compare` takes all."
+
+
 def one_process(epoch_ns, start):
     kernels = [{"start_ns": start, "end_ns": start + 5, "name": "k", "device_id": 0}]
     return Profile(
