@@ -142,6 +142,8 @@ def _kernel_times(run: Run, own: Kernels, other: Kernels) -> dict[str, int]:
     }
 
 
+# A part this many times the whole difference is balanced by others: a share of the rest is noise.
+_CANCELLING: Final = 10
 _TIMES: Final[Mapping[str, Callable[[Run, Kernels, Kernels], Times | None]]] = {
     EXPOSED: _exposed,
     SUMS: _sums,
@@ -152,7 +154,9 @@ _TIMES: Final[Mapping[str, Callable[[Run, Kernels, Kernels], Times | None]]] = {
 def _rows(basis: str, base: Sequence[Times], candidate: Sequence[Times]) -> list[dict[str, Any]]:
     """Parts that neither side has are left out, but for those that say what did not change."""
     sides = {part: (_part(base, part), _part(candidate, part)) for part in ORDER}
-    whole = sum(after[0] - before[0] for before, after in sides.values())
+    differences = [after[0] - before[0] for before, after in sides.values()]
+    whole, largest = sum(differences), max(map(abs, differences))
+    is_told = whole and largest <= _CANCELLING * abs(whole)
     return [
         {
             "basis": basis,
@@ -161,7 +165,7 @@ def _rows(basis: str, base: Sequence[Times], candidate: Sequence[Times]) -> list
             "baseline_ns": before[0],
             "candidate_ns": after[0],
             "difference_ns": after[0] - before[0],
-            "share": (after[0] - before[0]) / whole + 0.0 if whole else None,  # never -0.0
+            "share": (after[0] - before[0]) / whole + 0.0 if is_told else None,  # never -0.0
         }
         | _ends(difference_interval(before, after))
         for part, (before, after) in sides.items()

@@ -88,7 +88,10 @@ SPLIT: Final = Schema(
         "candidate_ns": Column(INT, "ns", "Of the candidate's median run.", required=True),
         "difference_ns": Column(INT, "ns", "candidate_ns - baseline_ns.", required=True),
         "share": Column(
-            FLOAT, "1", "Of the whole difference; of opposite sign where it works against it."
+            FLOAT,
+            "1",
+            "Of the whole difference; of opposite sign where it works against it; null where parts"
+            " all but cancel out.",
         ),
         "low_ns": Column(FLOAT, "ns", f"Lower end of the difference's {_LEVEL}."),
         "high_ns": Column(FLOAT, "ns", f"Upper end of the difference's {_LEVEL}."),

@@ -224,3 +224,19 @@ def test_the_share_of_what_did_not_change_has_no_sign():
     rows = comparison({"slow": slow, "fast": fast}).split.to_pylist()
 
     assert {str(row["share"]) for row in rows if row["part"] == "kernels_common"} == {"0.0"}
+
+
+@pytest.mark.parametrize(
+    ("kernel_ns", "share"), [pytest.param(19, None, id="cancel"), pytest.param(4, 4.0, id="tell")]
+)
+def test_shares_of_next_to_nothing_are_not_told(kernel_ns, share):
+    """Compute grows by what idle time shrinks, all but one part."""
+    base = draw(kernels=[_one("conv", 0, 10), _one("end", 100, 110)])
+    candidate = draw(kernels=[_one("conv", 0, kernel_ns + 10), _one("end", 101, 111)])
+
+    result = comparison({"a": base, "b": candidate})
+
+    rows = {row["part"]: row for row in result.split.to_pylist() if row["basis"] == "exposed"}
+    assert rows["kernels_common"]["difference_ns"] == kernel_ns
+    assert rows["idle"]["difference_ns"] == 1 - kernel_ns
+    assert rows["kernels_common"]["share"] == share
