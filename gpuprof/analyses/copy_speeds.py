@@ -27,7 +27,10 @@ COPY_SPEEDS: Final = Schema(
         "sizes": Column(INT, "1", "Different sizes among them.", required=True),
         "total_ns": Column(INT, "ns", "Sum of their durations.", required=True),
         "latency_ns": Column(
-            FLOAT, "ns", "L of duration = L + bytes / B; null with fewer than three sizes."
+            FLOAT,
+            "ns",
+            "L of duration = L + bytes / B; null with fewer than three sizes, or none that is "
+            "twice another.",
         ),
         "latency_error_ns": Column(FLOAT, "ns", "Its standard error."),
         "bandwidth_bytes_per_s": Column(
@@ -43,6 +46,8 @@ COPY_SPEEDS: Final = Schema(
 )
 
 _LEAST_SIZES: Final = 3
+# A line through sizes that are nearly one tells by chance what other sizes would take.
+_LEAST_SPAN: Final = 2
 # A slope below this many standard errors tells no bandwidth.
 _SURE: Final = 2
 _BY_SIZE: Final = f"""
@@ -118,9 +123,10 @@ def fit(sizes: Sizes) -> Fit | None:
     copy of 100 MB is not a thousand times as telling as that of one of 100 kB.
 
     Returns:
-        The line and the standard errors of its two figures; None with fewer than three sizes.
+        The line and the standard errors of its two figures; None with fewer than three sizes, or
+        where none is twice another.
     """
-    if len(sizes.bytes) < _LEAST_SIZES:
+    if len(sizes.bytes) < _LEAST_SIZES or sizes.bytes[-1] < _LEAST_SPAN * sizes.bytes[0]:
         return None
     mean = sizes.total_ns / sizes.calls
     weight = sizes.calls / np.maximum(mean, 1.0) ** 2

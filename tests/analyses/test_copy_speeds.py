@@ -60,6 +60,14 @@ def test_two_sizes_tell_no_line():
     )
 
 
+def test_sizes_that_are_nearly_one_tell_no_line():
+    """A real log: 64 KB, and a byte and two fewer: they made a latency of -52 ms at 1.3 MB/s."""
+    sizes = ((65_536, 11_008), (65_535, 9_056), (65_534, 9_089), (65_534, 9_088))
+    row = one(draw(memcpys=[(0, ns, {"bytes": size}) for size, ns in sizes]))
+
+    assert (row["sizes"], row["latency_ns"], row["bandwidth_bytes_per_s"]) == (3, None, None)
+
+
 def test_durations_that_do_not_grow_tell_no_bandwidth():
     row = one(draw(memcpys=[(0, 100, {"bytes": n}) for n in (1000, 2000, 3000)]))
 
@@ -143,7 +151,7 @@ def half_speed(some):
     by_size = defaultdict(list)
     for size, ns in some:
         by_size[size].append(ns)
-    if len(by_size) < 3:
+    if len(by_size) < 3 or max(by_size) < 2 * min(by_size):
         return None
     usual = {size: max(Fraction(sum(t), len(t)), Fraction(1)) for size, t in by_size.items()}
     weighed = [(1 / usual[size] ** 2, size, ns) for size, ns in some]
