@@ -50,6 +50,7 @@ _GROUP_NAMES: Final = {
     "DtoD_peer": "DtoD",
 }
 _SENTENCES: Final = {"finding", "suggestion"}
+_NOTHING: Final = (None, "")
 _TENSORS: Final = 10
 _FINDINGS: Final = 3
 # What an overview of many devices keeps of its tables.
@@ -120,10 +121,11 @@ def activity_name(row: Row) -> str:
 
 
 def table_grid(title: str, name: str, table: pa.Table) -> Grid:
-    """A whole table, without the columns that are unknown in every row."""
+    """A whole table, without the columns that are unknown or an empty text in every row."""
     columns = schema_columns(name, table)
-    kept = [c for c in columns if not table.num_rows or table.column(c).null_count < table.num_rows]
-    rows = [tuple(cell(c, columns[c], row[c]) for c in kept) for row in table.to_pylist()]
+    found = table.to_pylist()
+    kept = [c for c in columns if not found or any(row[c] not in _NOTHING for row in found)]
+    rows = [tuple(cell(c, columns[c], row[c]) for c in kept) for row in found]
     names = tuple(i for i, c in enumerate(kept) if columns[c].dtype == "string")
     sentences = tuple(i for i in names if kept[i] in _SENTENCES)
     return Grid(title, tuple(map(heading, kept)), tuple(rows), names, sentences=sentences)

@@ -3,6 +3,7 @@
 from drawing import draw
 
 from gpuprof.analyses.findings import FINDINGS
+from gpuprof.analyses.ranges import RANGES
 from gpuprof.analyses.repeated_transfers import REPEATED_TRANSFERS
 from gpuprof.render.contract import Page
 from gpuprof.render.terminal import report
@@ -58,3 +59,10 @@ def test_every_figure_is_whole_and_long_names_are_shown_once():
         assert text.count(whole) == 1
     assert text.count("device 0") == text.count("device 1") > 1
     assert text.count("at::") == 2
+
+
+def test_a_column_of_empty_texts_gives_its_room_to_others():
+    row = dict.fromkeys(RANGES.columns, 0) | {"text": "forward", "range_kind": "push_pop"}
+
+    assert "Domain" not in shown(RANGES, [row | {"domain": ""}] * 2, 200)
+    assert "Domain" in shown(RANGES, [row | {"domain": ""}, row | {"domain": "NCCL"}], 200)
