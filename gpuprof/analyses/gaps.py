@@ -29,6 +29,12 @@ GAPS: Final = Schema(
             TEXT, "", "API call of that process that took most of the pause; null for none."
         ),
         "host_call_ns": Column(INT, "ns", "How much of it, of all threads together."),
+        "host_range": Column(
+            TEXT,
+            "",
+            "Shortest NVTX range, annotation or operation of that process that fills at least half"
+            " of the pause; null for none.",
+        ),
         "nvtx_range": Column(
             TEXT, "", "Innermost NVTX range around the launching call; null where unknown."
         ),
@@ -82,7 +88,15 @@ _RANGES: Final = f"""
         AND r.process_id IS NOT DISTINCT FROM l.process_id
         AND r.thread_id IS NOT DISTINCT FROM l.thread_id
     GROUP BY number"""
+_FILLING: Final = """
+    SELECT number, arg_min(r.text, (r.end_ns - r.start_ns, r.start_ns, r.text)) AS host_range
+    FROM whole.nvtx_ranges r JOIN enders e ON r.start_ns < e.end_ns AND r.end_ns > e.start_ns
+        AND r.process_id IS NOT DISTINCT FROM e.process_id
+    WHERE 2 * (least(r.end_ns, e.end_ns) - greatest(r.start_ns, e.start_ns))
+        >= e.end_ns - e.start_ns
+    GROUP BY number"""
 _NO_RANGES: Final = "SELECT NULL AS number, NULL AS text, NULL AS operation LIMIT 0"
+_NONE_FILLING: Final = "SELECT NULL AS number, NULL AS host_range LIMIT 0"
 
 
 def gaps(profile: Profile) -> pa.Table:
@@ -146,17 +160,20 @@ def _host(profile: Profile) -> str:
     """SQL: the rest of the query, with what the host did where that can be told."""
     if not profile.has("api_calls") or not clocks_agree(profile):
         return "SELECT number, ended_by FROM enders"
-    ranges = _RANGES if profile.has("nvtx_ranges") else _NO_RANGES
+    has_ranges = profile.has("nvtx_ranges")
     return f"""
         , launched AS ({_LAUNCHED}),
         calls AS (
             SELECT * FROM ({_HOST_CALLS})
             QUALIFY row_number() OVER (PARTITION BY number ORDER BY overlap_ns DESC, name) = 1),
-        ranges AS ({ranges})
+        ranges AS ({_RANGES if has_ranges else _NO_RANGES}),
+        filling AS ({_FILLING if has_ranges else _NONE_FILLING})
         SELECT l.number, ended_by, launch_ns, end_ns - launch_ns AS launch_latency_ns,
-            c.name AS host_call, overlap_ns AS host_call_ns, r.text AS nvtx_range, operation
+            c.name AS host_call, overlap_ns AS host_call_ns, host_range, r.text AS nvtx_range,
+            operation
         FROM launched l LEFT JOIN calls c ON c.number = l.number
-            LEFT JOIN ranges r ON r.number = l.number"""
+            LEFT JOIN ranges r ON r.number = l.number
+            LEFT JOIN filling f ON f.number = l.number"""
 
 
 ANALYSIS: Final = Analysis("Longest pauses", GAPS, ("kernels", "memcpys"), gaps)

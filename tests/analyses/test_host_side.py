@@ -157,6 +157,23 @@ def test_a_pause_counts_calls_of_its_own_process_and_time():
     assert [row[n] for n in names] == [55, "cudaMalloc", 10, "opens with the call"]
 
 
+def test_a_pause_names_the_shortest_range_that_fills_half_of_it_on_whatever_thread():
+    profile = draw(
+        kernels=[(0, 10), (60, 70, {"correlation_id": 5})],
+        api_calls=[(55, 56, {"correlation_id": 5})],
+        nvtx_ranges=[
+            (0, 90, {"text": "step"}),
+            (12, 37, {"text": "next batch", "thread_id": 2}),
+            (12, 36, {"text": "too short"}),
+            (12, 50, {"text": "of another process", "process_id": 200}),
+            (54, 60, {"text": "forward"}),
+        ],
+    )
+
+    row = first(gaps(profile))
+    assert (row["host_range"], row["nvtx_range"]) == ("next batch", "forward")
+
+
 def test_threads_that_wait_at_once_wait_no_longer_than_the_pause():
     waits = {"name": "cudaStreamSynchronize"}
     profile = draw(

@@ -228,6 +228,12 @@ LATE = rows({"name": NAMES, "process_id": PROCESSES, "thread_id": THREADS})
 RANGES = rows({"text": st.sampled_from("abc"), "process_id": PROCESSES, "thread_id": THREADS}, 6, 6)
 
 
+def fills(span, gap):
+    """Whether it takes at least half of a pause."""
+    held = set(range(*span[:2])) & set(range(*gap))
+    return bool(held) and 2 * len(held) >= gap[1] - gap[0]
+
+
 def context(gap, row, calls, ranges):
     """All that may be said of a pause that one activity ended."""
     start, end = gap
@@ -238,6 +244,9 @@ def context(gap, row, calls, ranges):
             busy[call[2]["name"]] |= instants([call]) & set(range(start, end))
     busiest = min(busy, key=lambda name: (-len(busy[name]), name), default=None)
     host = (busiest, len(busy[busiest])) if busiest and busy[busiest] else (None, None)
+    filling = [r for r in ranges if r[2]["process_id"] == process and fills(r, gap)]
+    shortest = min(filling, key=lambda r: (r[1] - r[0], r[0], r[2]["text"]), default=None)
+    host += (shortest and shortest[2]["text"],)
     call = launching(row, calls)
     if call is None:
         return [(None, None, *host, None)]
@@ -256,7 +265,7 @@ def context(gap, row, calls, ranges):
     return [(call[0], end - call[0], *host, text) for text in texts]
 
 
-SAID = ("launch_ns", "launch_latency_ns", "host_call", "host_call_ns", "nvtx_range")
+SAID = ("launch_ns", "launch_latency_ns", "host_call", "host_call_ns", "host_range", "nvtx_range")
 
 
 ACTIVITIES = st.tuples(
