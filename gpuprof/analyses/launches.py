@@ -4,7 +4,7 @@ Activities and calls meet by process and correlation id: ids repeat across proce
 several calls bear one id (a runtime call and the driver call inside it), the earliest launched.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Final
@@ -17,7 +17,7 @@ from gpuprof.analyses.groups import Numbers, groups, numbered
 from gpuprof.analyses.movement import IS_COUNTED, IS_PEER, IS_STAGED, IS_TRANSFER
 from gpuprof.analyses.timeline import COMPUTE, LOCAL_COPY, TRANSFER
 from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.profile import Profile, View
 
 UNKNOWN: Final = -2
 NOT_FOUND: Final = -1
@@ -25,8 +25,9 @@ NOT_FOUND: Final = -1
 _DENSE: Final = 16
 
 # Ten million activities fit into a third of a gigabyte where small numbers take little room.
+# Processes of several files that bear one number have longer ones: see `_process_type`.
 _KEY: Final = (
-    f"coalesce(process_id, {UNKNOWN})::INTEGER AS process,"
+    f"coalesce(process_id, {UNKNOWN})::{{process_type}} AS process,"
     f" coalesce(correlation_id, {UNKNOWN}) AS correlation"
 )
 _SAME: Final = f"start_ns, end_ns, coalesce(device_id, {UNKNOWN})::SMALLINT AS device, {_KEY}"
@@ -162,7 +163,15 @@ def _queries(profile: Profile) -> dict[str, str]:
     whole = profile.whole or profile
     given = {t: f"SELECT {_SAME} FROM {t}" for t in _LAYERS if profile.has(t)}
     given |= {"memcpys": _COPIES} if profile.has("memcpys") else {}
-    return given | ({"calls": _CALLS} if whole.has("api_calls") else {})
+    given |= {"calls": _CALLS} if whole.has("api_calls") else {}
+    kind = _process_type(whole, given)
+    return {table: sql.format(process_type=kind) for table, sql in given.items()}
+
+
+def _process_type(whole: Profile, tables: Iterable[str]) -> str:
+    """SQL's type for numbers of processes: those that a tool wrote into its tables are short."""
+    sources = (whole.sources["api_calls" if table == "calls" else table] for table in tables)
+    return "INTEGER" if all(isinstance(source, View) for source in sources) else "BIGINT"
 
 
 def _read(profile: Profile) -> tuple[Activities, list[Any]]:

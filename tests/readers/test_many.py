@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpuprof.analyses import launches as launching
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import read_profile
@@ -128,6 +129,11 @@ def test_processes_of_the_same_number_on_two_hosts_are_not_one_process(tmp_path)
     # Their correlation ids are the same: joined on those and one pid they would be 8 pairs.
     assert launches(profile) == 4
     assert rows(profile, "runs", "process_id", "rank") == [(1 << 32 | 1, 0), (2 << 32 | 1, 1)]
+    # Both pids are those of the first process of a container.
+    assert {process for process, _ in launching.launches(profile).bounds} == {
+        1 << 32 | 1,
+        2 << 32 | 1,
+    }
 
 
 def test_stretches_of_one_process_are_one_process_on_one_device(tmp_path):
