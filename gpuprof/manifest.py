@@ -34,6 +34,7 @@ RUN_DIR_VARIABLE: Final = "GPUPROF_RUN_DIR"
 # Names the epochs to record, such as 2:4 for epochs 2 and 3, so that gpuprof.epoch() can mark them.
 EPOCHS_VARIABLE: Final = "GPUPROF_EPOCHS"
 _REPEAT: Final = re.compile(r"run-([0-9]+)")
+_GIVE_ONE: Final = "Give one that `gpuprof record` made."
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,9 @@ def read_manifest(folder: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError) as error:
         if not is_run(folder):
             msg = f"{folder} is no folder of a run"
-            raise InputError(msg, "Give one that `gpuprof record` made.") from error
+            runs = ", ".join(run.name for run in repeats(folder))
+            hint = f"Give one of its runs: {runs}." if runs else _GIVE_ONE
+            raise InputError(msg, hint) from error
         msg = f"{folder}: the recording did not finish"
         raise InputError(msg, "Record it again, with --force to replace it.") from error
     except OSError as error:

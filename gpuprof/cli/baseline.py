@@ -46,7 +46,7 @@ def save(
     )
     from gpuprof.comparisons.variants import check_repeats, runs_of  # noqa: PLC0415
     from gpuprof.render.gpuprof_file import write  # noqa: PLC0415
-    from gpuprof.units import format_bytes  # noqa: PLC0415
+    from gpuprof.units import counted, format_bytes  # noqa: PLC0415
 
     check_name(name)
     place = user_folder() if is_user else project_folder()
@@ -55,7 +55,8 @@ def save(
         check_repeats(f"baseline {name}", profiles)
         saved = save_baseline(name, profiles, place, write, is_forced=force)
     size = format_bytes(saved.bytes)
-    click.echo(f"Saved {name}: {len(saved.runs)} run(s), {size}, in {saved.folder}", err=True)
+    held = counted(len(saved.runs), "run", "runs")
+    click.echo(f"Saved {name}: {held}, {size}, in {saved.folder}", err=True)
 
 
 @command.command(name="list")
@@ -67,13 +68,14 @@ def list_all() -> None:
       gpuprof baseline list
     """  # noqa: D301 - click reads the escape
     from gpuprof.comparisons.baselines import baselines  # noqa: PLC0415 - start-up time
-    from gpuprof.units import format_bytes  # noqa: PLC0415
+    from gpuprof.units import counted, format_bytes  # noqa: PLC0415
 
     found = baselines()
     if not found:
         click.echo("No baselines. Save one with `gpuprof baseline save NAME RUN`.", err=True)
     for one in found:
-        click.echo(f"{one.name}: {len(one.runs)} run(s), {format_bytes(one.bytes)}, {one.folder}")
+        held = counted(len(one.runs), "run", "runs")
+        click.echo(f"{one.name}: {held}, {format_bytes(one.bytes)}, {one.folder}")
 
 
 @command.command(name="show")

@@ -21,7 +21,7 @@ def test_a_baseline_is_compared_with_by_its_name(project):
 
     folder = project / ".gpuprof" / "baselines" / "main"
     assert (saved.returncode, saved.stdout) == (0, "")
-    assert saved.stderr.startswith("Saved main: 1 run(s), ")
+    assert saved.stderr.startswith("Saved main: 1 run, ")
     assert [entry.name for entry in folder.iterdir()] == ["run-1.gpuprof"]
     assert by_name.stdout == by_option.stdout
     assert '"baseline": "main"' in by_name.stdout
@@ -42,7 +42,7 @@ def test_a_baseline_of_the_user_serves_every_project(project):
     listed = _run(project, "baseline", "list")
 
     folder = project.parent / "user" / "gpuprof" / "baselines" / "mine"
-    assert listed.stdout.startswith("mine: 1 run(s), ")
+    assert listed.stdout.startswith("mine: 1 run, ")
     assert listed.stdout.endswith(f", {folder}\n")
 
 

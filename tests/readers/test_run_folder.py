@@ -6,7 +6,7 @@ import pytest
 
 from gpuprof import read_profile
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UnknownFormatError
-from gpuprof.manifest import Manifest, begin_manifest, finish_manifest
+from gpuprof.manifest import Manifest, begin_manifest, finish_manifest, read_manifest
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import run_folder
 from gpuprof.schema import DEVICES, KERNELS, LINKS, RUNS
@@ -143,6 +143,9 @@ def test_a_folder_of_repeats_names_its_runs(tmp_path):
         read_profile(tmp_path)
 
     assert caught.value.hint == "Give one of them: run-1, run-2; `gpuprof compare` takes all."
+    with pytest.raises(InputError, match="is no folder of a run") as caught:
+        read_manifest(tmp_path)
+    assert caught.value.hint == "Give one of its runs: run-1, run-2."
 
 
 def one_process(epoch_ns, start):
