@@ -127,8 +127,10 @@ def command(  # noqa: PLR0913 - one parameter per option
     seconds = {label: _seconds(label, text) for label, text in map(_pair, epoch_seconds)}
     given = (*files, *(file for _, file in map(_pair, labels)))
     target = prepare(output, is_forced=force, inputs=given)
-    write_more = further_outputs(charts, data_format, page, COMPARISON, force=force, inputs=given)
     tests = None if junit is None else prepare(junit, is_forced=force, inputs=given)
+    write_more = further_outputs(
+        charts, data_format, page, COMPARISON, force=force, inputs=given, others=(target, tests)
+    )
     recordings = _recordings(files, [_pair(label) for label in labels])
     tables = ("kernels",) if is_kernels else None
     room = Page(**page_options(output, is_wide=wide), tables=tables)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpuprof.render.charts.contract import Chart, Results
+    from gpuprof.render.output import Output
 
 Write = Callable[["Callable[[Chart], Results]", Callable[[], str]], None]
 
@@ -17,6 +18,7 @@ def further_outputs(  # noqa: PLR0913 - one per option
     *,
     force: bool,
     inputs: Sequence[str],
+    others: "Sequence[Output | None]" = (),
 ) -> Write:
     """Find the outputs of ``--chart``, ``--chart-data`` and ``--html`` writable.
 
@@ -27,14 +29,15 @@ def further_outputs(  # noqa: PLR0913 - one per option
         subject: What the charts are about.
         force: Whether files that exist may be replaced.
         inputs: What is read, which is never replaced.
+        others: What the command writes beside these, to files of their own.
 
     Returns:
         What writes them, given what each chart is drawn from, and what makes the page.
 
     Raises:
-        GpuprofError: One cannot be written.
+        GpuprofError: One cannot be written, or two are one file.
     """
-    from gpuprof.render.output import prepare  # noqa: PLC0415 - start-up time
+    from gpuprof.render.output import check_apart, prepare  # noqa: PLC0415 - start-up time
 
     drawings = []
     if charts:
@@ -45,6 +48,8 @@ def further_outputs(  # noqa: PLR0913 - one per option
             for chart in charts
         ]
     target = prepare(page, is_forced=force, inputs=inputs) if page else None
+    drawn = (output for one in drawings for output in (one.picture, one.data))
+    check_apart((*others, *drawn, target))
 
     def write(results_of: "Callable[[Chart], Results]", page_text: Callable[[], str]) -> None:
         for one in drawings:

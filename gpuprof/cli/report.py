@@ -93,7 +93,9 @@ def command(  # noqa: PLR0913 - one parameter per option
     chosen = (*tables, *(("steps",) if is_per_step else ()))
     if is_all:
         chosen = tuple(analysis.name for analysis in ANALYSES)
-    write_more = further_outputs(charts, data_format, page, RECORDING, force=force, inputs=files)
+    write_more = further_outputs(
+        charts, data_format, page, RECORDING, force=force, inputs=files, others=(target,)
+    )
     room = Page(**page_options(output, is_wide=wide), tables=chosen or None)
     # People see an overview first; programs get everything.
     shown = None if form == "json" else OVERVIEW

@@ -5,7 +5,7 @@ import glob
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -85,6 +85,23 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
         msg = f"{target} cannot be written: no permission"
         raise OutputError(msg)
     return Output(target)
+
+
+def check_apart(outputs: Iterable[Output | None]) -> None:
+    """See that no two outputs are one file, of which the last written alone would be left.
+
+    Raises:
+        OutputError: Two are.
+    """
+    seen: set[Path] = set()
+    for path in (output.path for output in outputs if output is not None):
+        # Devices and pipes take as much as they are given.
+        if path is None or (path.exists() and not path.is_file()):
+            continue
+        if path.resolve() in seen:
+            msg = f"{path} is named for two outputs"
+            raise OutputError(msg, "Give each a name of its own.")
+        seen.add(path.resolve())
 
 
 def _names(given: str, target: Path) -> bool:

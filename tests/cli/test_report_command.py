@@ -236,3 +236,31 @@ def test_a_full_log_is_reported_on_one_screen():
     assert done.returncode == 0
     assert done.stdout.count("\n") <= 40
     assert "53.275 s" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        pytest.param(["report", DUAL, "-o", "one.html", "--html", "./one.html"], "one.html"),
+        pytest.param(["compare", SINGLE, DUAL, "--chart", "a.svg", "--html", "a.svg"], "a.svg"),
+        pytest.param(
+            ["compare", SINGLE, DUAL, "--chart", "a.svg", "--chart", "a.png", "--chart-data=csv"],
+            "a.csv",
+        ),
+        pytest.param(
+            ["compare", SINGLE, DUAL, "-o", "x", "--junit", "x", "--fail-if", "span_ns > 1"], "x"
+        ),
+    ],
+)
+def test_two_outputs_of_one_name_are_refused_before_anything_is_written(command, named, tmp_path):
+    done = gpuprof(*command, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"Error: {named} is named for two outputs" in done.stderr
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_device_may_take_several_outputs():
+    done = gpuprof("report", DUAL, "-o", os.devnull, "--html", os.devnull)
+
+    assert (done.returncode, done.stderr) == (0, "")
