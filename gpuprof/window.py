@@ -99,9 +99,15 @@ def cut(profile: Profile, window: Window) -> Profile:
         msg = f"{profile.origin.source}: nothing starts {window.words}"
         raise EmptyRecordingError(msg, extent(profile, parts))
     kept = {name: profile.table(name) for name in _OF_THE_WHOLE if profile.has(name)}
-    note = f"A part of {profile.origin.source.name}: what starts {window.words}."
+    note = f"{part_of_what(profile)}: what starts {window.words}."
     origin = replace(profile.origin, warnings=(note, *profile.origin.warnings))
     return Profile(origin, parts | kept)
+
+
+def part_of_what(profile: Profile) -> str:
+    """``A part of train.sqlite``; of several files, of the folder that they have in common."""
+    source = profile.origin.source
+    return f"A part of {source.name or source.resolve().name}"
 
 
 def timed_tables(profile: Profile) -> list[str]:

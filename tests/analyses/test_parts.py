@@ -1,5 +1,6 @@
 """Parts of a recording, and what costs most in it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.profile import Origin, Profile
 from gpuprof.reports import report
 from gpuprof.schema import ACTIVITY_SUMMARY
+from gpuprof.window import Window, cut
 
 RANGED = draw(
     nvtx_ranges=[
@@ -158,6 +160,14 @@ def test_a_pattern_means_operations_where_nothing_that_people_named_is_like_it(p
     )
 
     assert compute(part_of(profile, range_text=pattern)) == expected
+
+
+def test_a_part_of_files_of_the_folder_one_is_in_names_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    here = replace(RANGED, origin=replace(RANGED.origin, source=Path()))
+
+    assert part_of(here, device_id=0).origin.warnings == (f"A part of {tmp_path.name}: device 0.",)
+    assert cut(here, Window(100, 160)).origin.warnings[0].startswith(f"A part of {tmp_path.name}: ")
 
 
 def test_ranges_that_were_not_recorded_cannot_be_chosen():
