@@ -252,6 +252,8 @@ def _of_what(result: Comparison) -> str:
 
 def _split_of_one(baseline: str, label: str, rows: Sequence[Row]) -> Grid:
     has_ends = any(row["low_ns"] is not None for row in rows)
+    # Of next to nothing there are no shares.
+    has_shares = any(row["share"] is not None for row in rows)
     cells = [
         (
             _part(row["part"]),
@@ -259,15 +261,16 @@ def _split_of_one(baseline: str, label: str, rows: Sequence[Row]) -> Grid:
             units.format_ns(row["candidate_ns"]),
             signed_ns(row["difference_ns"]),
             *((signed_ns(row["low_ns"]), signed_ns(row["high_ns"])) if has_ends else ()),
-            percent(row["share"]),
+            *((percent(row["share"]),) if has_shares else ()),
         )
         for row in rows
     ]
     before, after, more = (sum(row[f"{n}_ns"] for row in rows) for n in _SIDES)
-    blank = ("", "", "") if has_ends else ("",)
+    blank = ("",) * (2 * has_ends + has_shares)
     total = ("Together", units.format_ns(before), units.format_ns(after), signed_ns(more), *blank)
     ends = ("at least", "at most") if has_ends else ()
-    header = ("", clean(baseline), clean(label), "Difference", *ends, "Share")
+    shares = ("Share",) if has_shares else ()
+    header = ("", clean(baseline), clean(label), "Difference", *ends, *shares)
     return Grid("", header, (*cells, total))
 
 

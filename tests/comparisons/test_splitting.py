@@ -240,3 +240,5 @@ def test_shares_of_next_to_nothing_are_not_told(kernel_ns, share):
     assert rows["kernels_common"]["difference_ns"] == kernel_ns
     assert rows["idle"]["difference_ns"] == 1 - kernel_ns
     assert rows["kernels_common"]["share"] == share
+    text = renderer_named("terminal").comparison(result, Page())
+    assert ("Share" in text) == (share is not None)
