@@ -359,7 +359,7 @@ def _notes(folder: Path, seen: list[_Seen], total: _Sum, windows: list[Row]) -> 
         yield f"no graph was kept of {names} or of what it calls: sizes of its copies are unknown"
     lost = sum(one.received.total() - one.sends.total() for one in seen if one.graph is None)
     if lost:
-        yield f"{lost} copies in functions without a graph were not traced"
+        yield f"copies in functions without a graph were not traced: {lost}"
     if any(one.graph and one.graph["collectives"] for one in seen):
         yield "collective operations ran; what they move between devices is not counted"
     moved = fallbacks(row for one in seen for row in _operations(one))

@@ -36,7 +36,7 @@ from gpuprof.readers.kineto_events import (
     Span,
     Timed,
 )
-from gpuprof.units import NS_PER_US
+from gpuprof.units import NS_PER_US, counted
 
 # Category (capitalised until 2022) -> what its events are. The GPU's copy of an annotation
 # (gpu_user_annotation) is left out: it is the host's one seen again.
@@ -217,7 +217,7 @@ def _resolution_ns(groups: Mapping[str, Timed]) -> int:
 
 def _warnings(trace: _Trace, lost: int) -> Iterable[str]:
     if lost:
-        yield f"{lost} events have no valid times and are left out."
+        yield f"Left out, since their times are not valid: {counted(lost, 'event', 'events')}."
     if any("CUPTI stopped early? = 1" in line for line in trace.INFO):
         yield "CUPTI stopped early: not all GPU activities were collected."
     for line in (*trace.ERROR, *trace.WARNING):

@@ -46,7 +46,7 @@ _GROUP_NAMES: Final = {
     "memsets": "Memsets",
     "gpu_activities": "GPU activities",
     "api_calls": "API calls (host)",
-    "PtoP_staged": "by way of the host",
+    "PtoP_staged": "via the host",
     "DtoD_peer": "DtoD",
 }
 _SENTENCES: Final = {"finding", "suggestion"}

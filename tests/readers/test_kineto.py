@@ -209,7 +209,7 @@ def test_events_without_a_valid_time_are_left_out_and_counted(tmp_path):
     profile = read_profile(written(tmp_path, [*bad, KERNEL]))
 
     assert profile.table("kernels").column("name").to_pylist() == ["k"]
-    assert profile.origin.warnings == ("2 events have no valid times and are left out.",)
+    assert profile.origin.warnings == ("Left out, since their times are not valid: 2 events.",)
 
 
 def test_a_flow_arrow_of_a_kernels_category_is_no_kernel(tmp_path):
