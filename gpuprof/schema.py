@@ -133,6 +133,9 @@ _TIMES: Final = {
     "start_ns": Column(INT, "ns", "Start, since the recording's origin.", required=True),
     "end_ns": Column(INT, "ns", "End, half-open; at least start_ns.", required=True),
 }
+# Of several files read as one recording, a process whose number one of another file has as well:
+# above these bits stands which file it is of, 1 for the first.
+PROCESS_BITS: Final = 32
 _PLACE: Final = {
     "device_id": Column(INT, "1", "CUDA device ordinal."),
     "context_id": Column(INT, "1", "CUDA context."),

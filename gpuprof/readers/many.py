@@ -34,8 +34,6 @@ _NUMBER: Final = re.compile(r"\d+")
 _LARGEST_RANK: Final = 1_000_000
 _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
 _NAMED_ANEW: Final = (_DEVICES, _LINKS)
-# A process of a file whose number another one has as well: the file's place, then its number.
-_PROCESS_BITS: Final = 32
 _SHARED: Final = (
     "Several processes use devices of the same number, which are taken for different ones:"
     " devices are counted on in the order of ranks."
@@ -213,7 +211,7 @@ def _coincide(numbers: Sequence[set[int]], processes: Sequence[int]) -> bool:
 
 
 def _process_map(pids: Iterable[int], place: int) -> _Numbers:
-    base = (place + 1) << _PROCESS_BITS
+    base = (place + 1) << schema.PROCESS_BITS
     return {None: base, **{pid: base | pid for pid in pids}}
 
 

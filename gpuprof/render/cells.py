@@ -12,7 +12,7 @@ import pyarrow as pa
 from gpuprof import units
 from gpuprof.analyses import ANALYSES, LONG
 from gpuprof.metrics import VARIANTS
-from gpuprof.schema import TABLES, Column
+from gpuprof.schema import PROCESS_BITS, TABLES, Column
 
 SCHEMAS: Final = {
     schema.name: schema for schema in (*TABLES, *(a.schema for a in (*ANALYSES, *LONG)), VARIANTS)
@@ -49,7 +49,14 @@ def cell(column: str, spec: Column, value: Any) -> str:  # noqa: ANN401 - any ce
         return units.format_ratio(value)
     if spec.dtype == "float64" and "calls" not in column:
         return units.format_share(value)
-    return str(value) if column.endswith("_id") and value is not None else _count(value)
+    identity = _process if column == "process_id" else str
+    return identity(value) if column.endswith("_id") and value is not None else _count(value)
+
+
+def _process(number: int) -> str:
+    """``150``; of processes of several files that bear one number, ``150 #2``."""
+    file, own = divmod(number, 1 << PROCESS_BITS)
+    return f"{own} #{file}" if file else f"{own}"
 
 
 def _count(value: float | None) -> str:

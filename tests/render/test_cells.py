@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.render.cells import percent, shortened_apart
+from gpuprof.render.cells import cell, percent, shortened_apart
+from gpuprof.schema import RUNS
 
 
 @pytest.mark.parametrize(
@@ -66,3 +67,10 @@ def test_a_part_of_a_difference_is_no_growth_however_large():
     shares = (45.012, -33.203, 0.511, 0.0, None)
 
     assert [*map(percent, shares)] == ["+4,501.2 %", "-3,320.3 %", "+51.1 %", "0.0 %", "n/a"]
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(150, "150"), (2 << 32 | 150, "150 #2"), (None, "n/a")]
+)
+def test_processes_of_several_files_that_bear_one_number_are_numbered(number, shown):
+    assert cell("process_id", RUNS.columns["process_id"], number) == shown
