@@ -129,7 +129,8 @@ def _hash_of(path: Path) -> str:
 def _opened(file: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(file)
-    except zipfile.BadZipFile as error:
+    # Of another version of the format, or with names in no encoding, it is not ours either.
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         msg = f"{file}: is no packed run, or is cut short"
         raise UnknownFormatError(msg, _HINT) from error
     except OSError as error:

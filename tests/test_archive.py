@@ -174,6 +174,21 @@ def test_what_is_not_as_it_was_packed_is_refused(tmp_path, members, listed, said
     assert [p.name for p in tmp_path.iterdir()] == ["run.zip"]
 
 
+@pytest.mark.parametrize(
+    ("place", "byte"), [(6, 84), (46, 0xFF)], ids=["version", "name-that-is-not-utf-8"]
+)
+def test_a_list_of_members_that_cannot_be_read_is_no_packed_run(packed, tmp_path, place, byte):
+    data = bytearray(packed.read_bytes())
+    last = data.rindex(b"PK\x01\x02")  # entry of the list at the end of the archive
+    data[last + 9] |= 8  # its name is said to be UTF-8
+    data[last + place] = byte
+    damaged = tmp_path / "damaged.zip"
+    damaged.write_bytes(data)
+
+    with pytest.raises(UnknownFormatError, match="is no packed run, or is cut short"):
+        unpack(damaged, tmp_path / "again")
+
+
 def test_two_names_that_are_one_on_some_systems_are_refused(tmp_path):
     file = forged(tmp_path / "run.zip", {**RUN, "a": b"1", "A": b"2"})
 

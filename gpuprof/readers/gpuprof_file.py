@@ -98,7 +98,8 @@ def _members(path: Path, whole: pa.Buffer) -> Mapping[str, pa.Buffer]:
     try:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
-    except (zipfile.BadZipFile, OSError) as error:
+    # What a list of members says of another version of the format, or of names in no encoding.
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         msg = f"{path}: the file is cut short or damaged ({error})"
         raise CorruptFileError(msg, _HINT) from error
     return {info.filename: _content(path, whole, info) for info in infos}

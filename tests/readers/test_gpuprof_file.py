@@ -182,6 +182,21 @@ def test_a_file_that_breaks_its_rules_is_refused(tmp_path, members, error, messa
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("place", "byte"), [(6, 84), (46, 0xFF)], ids=["version", "name-that-is-not-utf-8"]
+)
+def test_a_list_of_members_that_cannot_be_read_is_refused(tmp_path, place, byte):
+    path = written(tmp_path)
+    data = bytearray(path.read_bytes())
+    last = data.rindex(b"PK\x01\x02")  # entry of the list at the end of the archive
+    data[last + 9] |= 8  # its name is said to be UTF-8
+    data[last + place] = byte
+    path.write_bytes(data)
+
+    with pytest.raises(CorruptFileError, match="the file is cut short or damaged"):
+        read_profile(path, "gpuprof")
+
+
 def test_an_archive_that_was_packed_again_is_refused(tmp_path):
     path = repacked(written(tmp_path), {}, zipfile.ZIP_DEFLATED)
 
