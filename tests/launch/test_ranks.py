@@ -60,6 +60,7 @@ class TestOneFolder:
         assert runs["rank"].to_pylist() == [0, 1, 2]
         assert profile.query("SELECT sum(calls) AS n FROM tensor_copies")["n"].to_pylist()[0] >= 30
 
+    @pytest.mark.mpi
     @needs_mpirun
     def test_mpirun_ends_the_others_where_one_is_killed_and_they_are_whole(self, tmp_path):
         mpirun = ("--", "mpirun", "-n", "2", sys.executable)
@@ -142,6 +143,7 @@ def test_processes_of_multiprocessing_mark_their_epochs_in_one_run(tmp_path, met
     assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1), (2, 1)]
 
 
+@pytest.mark.mpi
 @needs_mpirun
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_mpirun_that_is_stopped_keeps_what_its_ranks_marked(tmp_path, number):
