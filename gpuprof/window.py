@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gpuprof import schema
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
-from gpuprof.profile import Profile
+from gpuprof.profile import Origin, Profile
 from gpuprof.units import format_ns
 
 _RANGES: Final = schema.NVTX_RANGES.name
@@ -99,15 +99,17 @@ def cut(profile: Profile, window: Window) -> Profile:
         msg = f"{profile.origin.source}: nothing starts {window.words}"
         raise EmptyRecordingError(msg, extent(profile, parts))
     kept = {name: profile.table(name) for name in _OF_THE_WHOLE if profile.has(name)}
-    note = f"{part_of_what(profile)}: what starts {window.words}."
-    origin = replace(profile.origin, warnings=(note, *profile.origin.warnings))
-    return Profile(origin, parts | kept)
+    return Profile(origin_of_part(profile, f"what starts {window.words}."), parts | kept)
 
 
-def part_of_what(profile: Profile) -> str:
-    """``A part of train.sqlite``; of several files, of the folder that they have in common."""
+def origin_of_part(profile: Profile, words: str) -> Origin:
+    """The origin, whose first warning says what it is a part of: ``A part of train.sqlite: ...``.
+
+    Of several files it names the folder that they have in common.
+    """
     source = profile.origin.source
-    return f"A part of {source.name or source.resolve().name}"
+    note = f"A part of {source.name or source.resolve().name}: {words}"
+    return replace(profile.origin, warnings=(note, *profile.origin.warnings))
 
 
 def timed_tables(profile: Profile) -> list[str]:

@@ -7,6 +7,7 @@ import pyarrow as pa
 from gpuprof.analyses.contract import Analysis
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, Column, Schema
+from gpuprof.units import NS_PER_S
 
 MARKED_EPOCHS: Final = Schema(
     "marked_epochs",
@@ -19,10 +20,10 @@ MARKED_EPOCHS: Final = Schema(
     },
 )
 
-_QUERY: Final = """
+_QUERY: Final = f"""
     SELECT
-        epoch, CAST(round(seconds * 1e9) AS BIGINT) AS wall_ns, steps,
-        CAST(round(seconds * 1e9 / nullif(steps, 0)) AS BIGINT) AS step_wall_ns
+        epoch, CAST(round(seconds * {NS_PER_S}) AS BIGINT) AS wall_ns, steps,
+        CAST(round(seconds * {NS_PER_S} / nullif(steps, 0)) AS BIGINT) AS step_wall_ns
     FROM epochs ORDER BY epoch
 """
 

@@ -286,7 +286,7 @@ def usual(numbers: Int64s, texts: list[str]) -> str | None:
 
 
 def _copies_launched(profile: Profile) -> Launches:
-    ranges_of(profile)
+    ranges_of(profile)  # read together with the launches, which are then there
     found = launches(profile)
     return found.take(np.flatnonzero(found.order < len(found.activities.copies)))
 

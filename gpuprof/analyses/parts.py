@@ -10,7 +10,7 @@ from gpuprof.analyses.nvtx import families, launches_within, ranges_like
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.intervals import Intervals, intersection, union
 from gpuprof.profile import Part, Profile
-from gpuprof.window import Window, extent, part_of_what, timed_tables
+from gpuprof.window import Window, extent, origin_of_part, timed_tables
 
 _ALWAYS = Intervals(np.array([-(2**62)]), np.array([2**62]))
 _OF_DEVICES: Final = ("devices", "kernels", "memcpys", "memsets", "graph_launches")
@@ -63,8 +63,7 @@ def part_of(
         _check_device(profile, device_id)
     if pairs is not None:
         _check_windows(profile, pairs, words)
-    note = f"{part_of_what(profile)}: {words}.{'' if pairs is None else f' {_CUT}'}"
-    origin = replace(profile.origin, warnings=(note, *profile.origin.warnings))
+    origin = origin_of_part(profile, f"{words}.{'' if pairs is None else f' {_CUT}'}")
     return replace(profile.restricted(Part(pairs, device_id)), origin=origin)
 
 
