@@ -26,8 +26,8 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(items):
     """What runs the programs of others is tried again, and the summary counts it.
 
-    The real nsys was seen to end without a report, and Open MPI to kill ranks that were slow to
-    write under load. Our own programs have no second chance: such a failure is theirs.
+    A run under the real nsys was once seen to end with nothing that could be read, and Open MPI
+    kills ranks a second after it told them to stop. Our own programs have no second chance.
     """
     for item in items:
         if any(item.get_closest_marker(name) for name in _OF_OTHERS):
