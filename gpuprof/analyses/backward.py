@@ -45,10 +45,7 @@ def _share(profile: Profile, backward: Ranges) -> float | None:
     is_launched = np.zeros(len(every), bool)
     for family, ordered in families(backward, found):
         spans = launches_within(family, ordered)
-        borders = np.zeros(len(ordered.order) + 1, np.int64)
-        np.add.at(borders, spans.first, 1)
-        np.add.at(borders, spans.last, -1)
-        is_launched[ordered.order[np.cumsum(borders)[:-1] > 0]] = True
+        is_launched[ordered.order[spans.launched(len(ordered.order))]] = True
     copies = len(every.copies)
     is_peer = (every.copies.peer > 0) & _is_seen(profile, every.start_ns[:copies])
     duration = (every.end_ns - every.start_ns)[:copies]

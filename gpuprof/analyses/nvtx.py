@@ -164,6 +164,14 @@ class Spans:
         found: Int64s = before[self.last] - before[self.first]
         return found
 
+    def launched(self, number: int) -> npt.NDArray[np.bool_]:
+        """Whether at least one range holds each launch, of so many in all."""
+        borders = np.zeros(number + 1, np.int64)
+        np.add.at(borders, self.first, 1)
+        np.add.at(borders, self.last, -1)
+        is_launched: npt.NDArray[np.bool_] = np.cumsum(borders)[:-1] > 0
+        return is_launched
+
     def among(self, chosen: Int64s, number: int) -> "Spans":
         """Which of some of the launches each range holds, where there are so many in all."""
         before = np.zeros(number + 1, np.int64)

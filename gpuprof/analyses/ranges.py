@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
@@ -16,6 +15,7 @@ from gpuprof.analyses.launches import (
     activities,
     launches,
 )
+from gpuprof.analyses.nesting import merged_by_label
 from gpuprof.analyses.nvtx import (
     ALL_THREADS,
     NO_RANGE,
@@ -41,7 +41,9 @@ RANGES: Final = Schema(
         "active_instances": Column(
             INT, "1", "Those that launched something, which alone nsys counts.", required=True
         ),
-        "host_ns": Column(INT, "ns", "Sum of the ranges' own durations.", required=True),
+        "host_ns": Column(
+            INT, "ns", "Time in which one was open, summed over threads.", required=True
+        ),
         "projected_ns": Column(
             INT, "ns", "Sum of first start to last end of what each launched.", required=True
         ),
@@ -70,12 +72,13 @@ def ranges(profile: Profile) -> pa.Table:
     A kernel or copy belongs to a range if the API call that launched it began while the range
     was open on the same thread; for ``start_end`` ranges, on any thread of the process. It then
     belongs to all ranges around that one too, so that rows of different texts must not be
-    added up; ``self_`` columns can be. A range within one of the same text counts in both.
+    added up; ``self_`` columns can be. Within a row each launch and each instant counts once:
+    ranges of one text within one another, as of recursion, are one but for ``instances``.
     Operations of a framework lie within annotations and within one another: what ``self_``
     columns give to one, they do not give to the annotation around it.
 
     This is the projection of ``nsys stats --report nvtx_gpu_proj_sum``, whose total is
-    ``projected_ns``.
+    ``projected_ns``; nsys adds up ranges of one text within one another.
 
     Args:
         profile: Needs ``nvtx_ranges``, ``api_calls``, ``kernels`` and ``memcpys``.
@@ -86,15 +89,14 @@ def ranges(profile: Profile) -> pa.Table:
         nothing are left out, since a framework runs many. Of a part of a recording, the ranges
         that start in it or launched work of it.
     """
-    held, found = ranges_of(profile), launches(profile)
+    named, launched = ranges_of(profile), launches(profile)
     totals: dict[str, Int64s] = {}
-    for family, ordered in families(held, found):
-        for name, values in _values(profile, family, ordered).items():
-            summed = totals.setdefault(name, np.zeros(len(held.labels), np.int64))
-            np.add.at(summed, family.label, values)
+    for family, ordered in families(named, launched):
+        for name, values in _totals(profile, _in_part(profile, family, ordered), ordered).items():
+            totals[name] = totals.get(name, 0) + values
     rows = [
         _row(label, {name: int(values[index]) for name, values in totals.items()})
-        for index, label in enumerate(held.labels)
+        for index, label in enumerate(named.labels)
         if totals["active_instances" if label[2] == OPERATION else "instances"][index]
     ]
     rows.sort(key=lambda row: (-row["exposed_transfer_ns"], -row["kernel_ns"], row["text"]))
@@ -103,101 +105,113 @@ def ranges(profile: Profile) -> pa.Table:
 
 def _row(label: tuple[str, str, str], totals: Mapping[str, int]) -> dict[str, Any]:
     text, domain, kind = label
-    own = {name: None for name in totals if name.startswith("self_") and kind == "start_end"}
-    return {"text": text, "domain": domain, "range_kind": kind or None, **totals, **own}
+    exclusive = {name: None for name in totals if name.startswith("self_") and kind == "start_end"}
+    return {"text": text, "domain": domain, "range_kind": kind or None, **totals, **exclusive}
 
 
-def _values(profile: Profile, held: Ranges, ordered: Launches) -> dict[str, Int64s]:
-    """Figures of every single range of a family."""
-    spans, every = launches_within(held, ordered), ordered.activities
+def _in_part(profile: Profile, family: Ranges, ordered: Launches) -> Ranges:
+    """Of a part of a recording, the ranges that start in it or launched work of it."""
+    if profile.part is None or profile.part.windows is None:
+        return family
+    spans = launches_within(family, ordered)
+    is_in_part = spans.last > spans.first
+    for start, end in profile.part.windows:
+        is_in_part |= (family.start_ns >= start) & (family.start_ns < end)
+    return family.take(np.flatnonzero(is_in_part))
+
+
+def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, Int64s]:
+    """The figures of each label: of instances, and of what these hold, each launch once."""
+    spans = launches_within(family, ordered)
+    counted = {
+        "instances": np.ones(len(family), np.int8),
+        "active_instances": (spans.last > spans.first).astype(np.int8),
+    }
+    labels = len(family.labels)
+    totals = {name: _summed(family.label, values, labels) for name, values in counted.items()}
+    merged = merged_by_label(family)
+    spans = spans if merged is family else launches_within(merged, ordered)
     first, last = spans.extent(ordered)
-    found = {
-        "instances": np.ones(len(held), np.int64),
-        "active_instances": (spans.last > spans.first).astype(np.int64),
-        "host_ns": held.end_ns - held.start_ns,
-        "projected_ns": last - first,
-    }
-    inner = (
-        np.full(len(ordered.order), NO_RANGE, np.int64)
-        if (held.thread == ALL_THREADS).all()
-        else innermost(held, ordered)
-    )
-    layer, duration = ordered.of(every.layer), every.end_ns - every.start_ns
-    ones = np.ones(len(every), np.int8)
-    measures: dict[int, dict[str, Numbers]] = {
-        COMPUTE: {"kernel_ns": duration, "kernel_calls": ones},
-        TRANSFER: {"transfer_ns": duration} | _of_transfers(profile, every),
-    }
-    for number, measured in measures.items():
+    times = {"host_ns": merged.end_ns - merged.start_ns, "projected_ns": last - first}
+    totals |= {name: _summed(merged.label, values, labels) for name, values in times.items()}
+    label = np.append(family.label, NO_RANGE)[_owners(family, ordered)]
+    work = ordered.activities
+    layer = ordered.of(work.layer)
+    for number, measured in _measures(profile, work).items():
         chosen = np.flatnonzero(layer == number)
-        within, mine = spans.among(chosen, len(layer)), ordered.order[chosen]
-        found |= {name: within.total(values[mine]) for name, values in measured.items()}
-        own = f"self_{next(iter(measured))}"
-        found[own] = _summed(inner[chosen], duration[mine], len(held))
-    if profile.part is not None and profile.part.windows is not None:
-        outside = (spans.first == spans.last) & ~_starts_within(held, profile.part.windows)
-        for values in found.values():
-            values[outside] = 0
-    return found
+        within, places = spans.among(chosen, len(layer)), ordered.order[chosen]
+        for name, values in measured.items():
+            totals[name] = _summed(merged.label, within.total(values[places]), labels)
+        name, values = next(iter(measured.items()))
+        totals[f"self_{name}"] = _summed(label[chosen], values[places], labels)
+    return totals
 
 
-def _summed(owner: Int64s, values: Int64s, owners: int) -> Int64s:
-    """The sum of the values of each owner."""
-    found = np.zeros(owners + 1, np.int64)
-    np.add.at(found, owner, values)  # NO_RANGE is -1: the one too many
-    return found[:-1]
+def _owners(family: Ranges, ordered: Launches) -> Int64s:
+    """The innermost range of each launch; `NO_RANGE` for those of whole processes."""
+    if (family.thread == ALL_THREADS).all():
+        return np.full(len(ordered.order), NO_RANGE, np.int64)
+    return innermost(family, ordered)
 
 
-def _starts_within(held: Ranges, windows: tuple[tuple[int, int], ...]) -> npt.NDArray[np.bool_]:
-    chosen = np.zeros(len(held), bool)
-    for start, end in windows:
-        chosen |= (held.start_ns >= start) & (held.start_ns < end)
-    return chosen
+def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, Numbers]]:
+    """Figures of every single activity by its layer; of the first, the exclusive sum is told."""
+    duration = work.end_ns - work.start_ns
+    return {
+        COMPUTE: {"kernel_ns": duration, "kernel_calls": np.ones(len(work), np.int8)},
+        TRANSFER: {"transfer_ns": duration} | _of_transfers(profile, work),
+    }
 
 
-def _of_transfers(profile: Profile, every: Activities) -> dict[str, Numbers]:
+def _summed(label: Numbers, values: Numbers, labels: int) -> Int64s:
+    """The sum of the values of each label."""
+    sums = np.zeros(labels + 1, np.int64)
+    np.add.at(sums, label, values)  # NO_RANGE is -1: the last, which is no label
+    return sums[:-1]
+
+
+def _of_transfers(profile: Profile, work: Activities) -> dict[str, Numbers]:
     """Figures of every single copy."""
-    copies = every.copies
-    duration = (every.end_ns - every.start_ns)[: len(copies)]
+    copies = work.copies
+    duration = (work.end_ns - work.start_ns)[: len(copies)]
     return {
         "transfer_calls": copies.counted,
         "transfer_bytes": copies.bytes,
         "peer_transfer_ns": np.where(copies.peer > 0, duration, 0),
-        "exposed_transfer_ns": _exposed_ns(profile, every),
+        "exposed_transfer_ns": _exposed_ns(profile, work),
     }
 
 
-def _exposed_ns(profile: Profile, every: Activities) -> Int64s:
+def _exposed_ns(profile: Profile, work: Activities) -> Int64s:
     """How long each copy ran while no kernel did, on the end where that is longer.
 
     Copies that run at once each have their own time.
     """
-    number = len(every.copies)
-    ends = every.device[:number], every.copies.src, every.copies.dst
-    start, end = every.start_ns[:number], every.end_ns[:number]
+    number = len(work.copies)
+    ends = work.device[:number], work.copies.src, work.copies.dst
+    start, end = work.start_ns[:number], work.end_ns[:number]
     longest = np.zeros(number, np.int64)
     kernels = profile.once(_kernels)
-    known = {one for end in ends for one in np.unique(end).tolist() if one >= 0}
-    for device in (*known, UNKNOWN):
-        at = [one == device for one in ends]
+    devices = {device for end in ends for device in np.unique(end).tolist() if device >= 0}
+    for device in (*devices, UNKNOWN):
+        at = [device_id == device for device_id in ends]
         # Of a copy that names no device, the kernels that name none may hide it.
         is_here = (
             at[0] & (ends[1] < 0) & (ends[2] < 0) if device == UNKNOWN else at[0] | at[1] | at[2]
         )
-        mine = np.flatnonzero(is_here)
-        busy = covered_within(kernels.get(device, NOTHING), start[mine], end[mine])
-        longest[mine] = np.maximum(longest[mine], end[mine] - start[mine] - busy)
+        here = np.flatnonzero(is_here)
+        busy = covered_within(kernels.get(device, NOTHING), start[here], end[here])
+        longest[here] = np.maximum(longest[here], end[here] - start[here] - busy)
     return longest
 
 
 def _kernels(profile: Profile) -> dict[int, Intervals]:
     """When kernels of the whole recording ran, by device."""
-    whole = activities(profile.whole or profile)
-    kernels = np.flatnonzero(whole.layer == COMPUTE)
-    found = (kernels[mine] for mine in groups(whole.device[kernels]))
+    work = activities(profile.whole or profile)
+    kernels = np.flatnonzero(work.layer == COMPUTE)
     return {
-        int(whole.device[mine[0]]): union(whole.start_ns[mine], whole.end_ns[mine])
-        for mine in found
+        int(work.device[places[0]]): union(work.start_ns[places], work.end_ns[places])
+        for places in (kernels[rows] for rows in groups(work.device[kernels]))
     }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.launches import UNKNOWN, Launches, launches, read_columns
+from gpuprof.analyses.nesting import without_nested
 from gpuprof.analyses.nvtx import Ranges, families, launches_within, named_parts, ranges_like
 from gpuprof.errors import UsageError
 from gpuprof.intervals import Int64s
@@ -82,34 +83,34 @@ def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:
         UsageError: No such range launched anything.
     """
     profile.require("nvtx_ranges", "api_calls")
-    held = ranges_like(profile, pattern)
-    texts = [pattern] * len(held.labels)
-    named = tuple(_most_launches(held, launches(profile), texts, [pattern], least=1))
+    alike = ranges_like(profile, pattern)
+    texts = [pattern] * len(alike.labels)
+    named = tuple(_most_launches(alike, launches(profile), texts, [pattern], least=1))
     if not named:
         msg = f'{profile.origin.source}: no NVTX range "{pattern}" launched anything'
         raise UsageError(msg, "See `gpuprof report --table ranges` for those that did.")
     return named
 
 
-def _named(held: Ranges, found: Launches) -> Iterator[StepWindows]:
+def _named(parts: Ranges, launched: Launches) -> Iterator[StepWindows]:
     """For each process, the text of steps whose ranges hold most launches."""
-    texts = [_DIGITS.sub("#", text) for text, _, _ in held.labels]
-    wanted = sorted({text for text in texts if _STEP.search(text)})
-    return _most_launches(held, found, texts, wanted, least=_LEAST_STEPS)
+    texts = [_DIGITS.sub("#", text) for text, _, _ in parts.labels]
+    of_steps = sorted({text for text in texts if _STEP.search(text)})
+    return _most_launches(parts, launched, texts, of_steps, least=_LEAST_STEPS)
 
 
 def _most_launches(
-    held: Ranges, found: Launches, texts: Sequence[str], wanted: Sequence[str], *, least: int
+    ranges: Ranges, launched: Launches, texts: Sequence[str], of_steps: Sequence[str], *, least: int
 ) -> Iterator[StepWindows]:
-    """For each process, the wanted text whose ranges hold most launches."""
-    number = np.array([wanted.index(t) if t in wanted else -1 for t in texts], np.int64)
-    chosen = held.take(np.flatnonzero(number[held.label] >= 0)) if len(held) else held
-    for process in np.unique(chosen.process).tolist():
+    """For each process, the text of steps whose ranges hold most launches."""
+    number = np.array([of_steps.index(t) if t in of_steps else -1 for t in texts], np.int64)
+    marked = ranges.take(np.flatnonzero(number[ranges.label] >= 0)) if len(ranges) else ranges
+    for process in np.unique(marked.process).tolist():
         best: tuple[int, StepWindows] | None = None
-        for text in range(len(wanted)):
-            mine = np.flatnonzero((chosen.process == process) & (number[chosen.label] == text))
-            for family, ordered in families(chosen.take(mine), found):
-                made = _windows(family, ordered, wanted[text], least)
+        for text, step in enumerate(of_steps):
+            ours = np.flatnonzero((marked.process == process) & (number[marked.label] == text))
+            for family, ordered in families(marked.take(ours), launched):
+                made = _windows(family, ordered, step, least)
                 if made is not None and (best is None or made[0] > best[0]):
                     best = made
         if best is not None:
@@ -117,28 +118,29 @@ def _most_launches(
 
 
 def _windows(
-    held: Ranges, found: Launches, text: str, least: int
+    marked: Ranges, launched: Launches, text: str, least: int
 ) -> tuple[int, StepWindows] | None:
-    """Steps of one text, and how many launches they hold."""
-    spans = launches_within(held, found)
+    """Steps of one text, and how many launches they hold; a step within another is none."""
+    outer = without_nested(marked)
+    spans = launches_within(outer, launched)
     filled = np.flatnonzero(spans.last > spans.first)
     if len(filled) < least:
         return None
-    start, end = (column[filled] for column in spans.extent(found))
+    start, end = (column[filled] for column in spans.extent(launched))
     order = np.argsort(start, kind="stable")
     start, end, filled = start[order], end[order], filled[order]
-    host_start, host_end = held.start_ns[filled], held.end_ns[filled]
+    host_start, host_end = outer.start_ns[filled], outer.end_ns[filled]
     pause = host_start[1:] - host_end[:-1]
     is_close = pause <= _CLOSE * (host_end - host_start)[:-1]
     end[:-1] = np.where(is_close, start[1:], np.minimum(end[:-1], start[1:]))
-    process = int(held.process[0])
-    every = found.activities
-    is_ours = every.process[found.order] == process
-    devices = np.unique(every.device[found.order[is_ours]]).tolist()
+    process = int(outer.process[0])
+    work = launched.activities
+    is_ours = work.process[launched.order] == process
+    devices = np.unique(work.device[launched.order[is_ours]]).tolist()
     windows = StepWindows(
         None if process == UNKNOWN else process, tuple(devices), text, FROM_RANGES, start, end
     )
-    return int((spans.last - spans.first).sum()), windows
+    return int(spans.launched(len(launched.order)).sum()), windows
 
 
 def _detected(profile: Profile) -> Iterator[StepWindows]:

@@ -57,21 +57,23 @@ def _stacks(operations):
 
 
 def _by_id(name):
-    """Time of kernels and transfers by text: of all work in it, and of what it launched itself."""
+    """Time of kernels and transfers by text: of all work in it, and of what it launched itself.
+
+    Operations call others of their own text, which hold the same work.
+    """
     events = _events(name)
     stacks = _stacks([event for event in events if event.get("cat") in OPERATIONS])
-    found = defaultdict(lambda: defaultdict(int))
+    times = defaultdict(lambda: defaultdict(int))
     for event in events:
         column = WORK.get(event.get("cat"))
         stack = stacks.get(_number(event["args"]), []) if column else []
         if column == "transfer_ns" and "DtoD" in event["name"]:
             continue
-        for depth, text in enumerate(stack, start=1):
-            took = int(event["dur"] * 1000)
-            found[text][column] += took
-            if depth == len(stack):
-                found[text][f"self_{column}"] += took
-    return {text: dict(sums) for text, sums in found.items()}
+        for text in set(stack):
+            times[text][column] += int(event["dur"] * 1000)
+        for text in stack[-1:]:
+            times[text][f"self_{column}"] += int(event["dur"] * 1000)
+    return {text: dict(sums) for text, sums in times.items()}
 
 
 @needs_corpus

@@ -1,6 +1,7 @@
 """GPU work by the NVTX range that launched it."""
 
 from collections import Counter
+from typing import NamedTuple
 
 import pytest
 from drawing import draw
@@ -320,6 +321,175 @@ def test_any_launch_is_found_in_the_ranges_open_at_it(opened, launched):
         )
         expected[start, end, place["process_id"], place["thread_id"]] += one[2]
     assert +owned == +expected
+
+
+def recursion(depth, text="aten::sum", **columns):
+    """Ranges of one text within one another, the outermost first."""
+    return [(at, 100 - at, {"text": text} | columns) for at in range(depth)]
+
+
+@pytest.mark.parametrize("kind", ["push_pop", "annotation", "operation", "start_end"])
+def test_a_launch_counts_once_in_ranges_of_one_text_within_one_another(kind):
+    profile = draw(
+        nvtx_ranges=recursion(3, range_kind=kind),
+        api_calls=[call(50, 1)],
+        kernels=[work(200, 207, 1)],
+    )
+
+    assert by_text(
+        profile,
+        *("instances", "active_instances", "host_ns", "projected_ns", "kernel_calls", "kernel_ns"),
+    ) == {"aten::sum": (3, 3, 100, 7, 1, 7)}
+
+
+def test_a_launch_counts_once_where_another_text_lies_between_two_that_are_equal():
+    profile = draw(
+        nvtx_ranges=[
+            (0, 100, {"text": "forward"}),
+            (10, 90, {"text": "layer"}),
+            (20, 80, {"text": "forward"}),
+        ],
+        api_calls=[call(5, 1), call(15, 2), call(30, 3)],
+        kernels=[work(200, 201, 1)],
+        memcpys=[work(210, 212, 2, bytes=8), work(220, 224, 3, bytes=16)],
+    )
+
+    names = ("kernel_calls", "transfer_calls", "transfer_bytes", "transfer_ns")
+    assert by_text(profile, *names) == {"forward": (1, 2, 24, 6), "layer": (0, 2, 24, 6)}
+    names = ("self_kernel_ns", "self_transfer_ns", "exposed_transfer_ns")
+    assert by_text(profile, *names) == {"forward": (1, 4, 6), "layer": (0, 2, 6)}
+    names = ("host_ns", "projected_ns")
+    assert by_text(profile, *names) == {"forward": (100, 24), "layer": (80, 14)}
+
+
+def test_a_range_of_the_part_that_lies_within_one_outside_of_it_keeps_its_own_time():
+    profile = draw(
+        nvtx_ranges=[(0, 100, {"text": "train"}), (60, 70, {"text": "train"})],
+        api_calls=[call(5, 1)],
+        kernels=[work(6, 9, 1), work(62, 65, 2)],
+    )
+
+    assert by_text(profile.restricted(Part(((50, 80),))), "instances", "host_ns") == {
+        "train": (1, 10)
+    }
+
+
+class Entry(NamedTuple):
+    """One instance of a range."""
+
+    text: str
+    kind: str
+    process: int
+    thread: int | None
+    start: int
+    end: int
+
+    def holds(self, launch):
+        at, (process, thread), _ = launch
+        is_here = process == self.process and self.thread in {thread, None}
+        return is_here and self.start <= at < self.end
+
+    def meets(self, other):
+        is_same_lane = self[:4] == other[:4]
+        return is_same_lane and max(self.start, other.start) < min(self.end, other.end)
+
+
+@st.composite
+def entries(draw_value):
+    """Ranges of few texts, nested, overlapping and touching; no two begin and end together."""
+    kinds = st.sampled_from([("a", "push_pop"), ("b", "push_pop"), ("a", "start_end")])
+    times = st.tuples(THREADS, st.integers(0, 12), st.integers(0, 8))
+    return [
+        Entry(text, kind, p, None if kind == "start_end" else t, start, start + length)
+        for ((p, t), start, length), (text, kind) in draw_value(
+            st.dictionaries(times, kinds, max_size=8)
+        ).items()
+    ]
+
+
+LAUNCHED = st.lists(st.tuples(st.integers(0, 20), THREADS, st.integers(1, 9)), max_size=8)
+
+
+def ran(number, launch):
+    """When the kernel of a launch ran."""
+    return 50 + 3 * number, 50 + 3 * number + launch[2]
+
+
+def held_by(some, launched):
+    """The numbers of the launches that at least one of some ranges holds."""
+    return {n for n, launch in enumerate(launched) if any(one.holds(launch) for one in some)}
+
+
+def joined(some):
+    """Groups of ranges of one thread that share an instant with another of the group."""
+    groups = []
+    for one in some:
+        met = [group for group in groups if any(one.meets(other) for other in group)]
+        groups = [group for group in groups if group not in met]
+        groups.append([one, *(other for group in met for other in group)])
+    return groups
+
+
+def by_instants(some, launched):
+    """The figures of a row, from sets of launches and of instants."""
+    numbers = held_by(some, launched)
+    extents = [
+        [end for n in held_by(group, launched) for end in ran(n, launched[n])]
+        for group in joined(some)
+    ]
+    return {
+        "instances": len(some),
+        "active_instances": sum(bool(held_by([one], launched)) for one in some),
+        "host_ns": len({(*one[:4], at) for one in some for at in range(one.start, one.end)}),
+        "kernel_calls": len(numbers),
+        "kernel_ns": sum(launched[number][2] for number in numbers),
+        "projected_ns": sum(max(ends) - min(ends) for ends in extents if ends),
+    }
+
+
+def owned_ns(row, every, launched):
+    """What was launched while a range of this row was the innermost of its thread."""
+    nested = [one for one in every if one.kind == "push_pop"]
+    around = [(launch, [one for one in nested if one.holds(launch)]) for launch in launched]
+    return sum(
+        launch[2]
+        for launch, some in around
+        if some and max(some, key=lambda one: (one.start, -one.end))[:2] == row
+    )
+
+
+@settings(max_examples=100)
+@given(entries(), LAUNCHED)
+def test_any_launch_counts_once_in_each_row(every, launched):
+    profile = draw(
+        nvtx_ranges=[
+            (one.start, one.end, {"text": one.text, "range_kind": one.kind}
+             | {"process_id": one.process, "thread_id": one.thread})
+            for one in every
+        ],
+        api_calls=[
+            call(at, number, process_id=process, thread_id=thread)
+            for number, (at, (process, thread), _) in enumerate(launched)
+        ],
+        kernels=[
+            work(*ran(number, launch), number, process_id=launch[1][0])
+            for number, launch in enumerate(launched)
+        ],
+    )  # fmt: skip
+
+    result = {(row["text"], row["range_kind"]): row for row in ranges(profile).to_pylist()}
+
+    expected = {
+        row: by_instants([one for one in every if one[:2] == row], launched)
+        for row in {one[:2] for one in every}
+    }
+    assert result.keys() == expected.keys()
+    for row, figures in expected.items():
+        assert {name: result[row][name] for name in figures} == figures
+        is_nested = row[1] == "push_pop"
+        assert result[row]["self_kernel_ns"] == (
+            owned_ns(row, every, launched) if is_nested else None
+        )
 
 
 @pytest.mark.parametrize("table", RANGES.columns)

@@ -97,6 +97,25 @@ def test_the_steps_that_hold_most_launches_are_taken():
     assert {row[0] for row in rows(draw(**recording), "text")} == {"step #"}
 
 
+def test_a_step_within_one_of_the_same_text_is_no_further_step():
+    recording = loop(["train_step"] * 3)
+    inner = [(start + 15, end - 5, said) for start, end, said in recording["nvtx_ranges"]]
+    recording["nvtx_ranges"] += inner
+
+    assert rows(draw(**recording), "start_ns", "span_ns") == [(60, 100), (160, 100), (260, 40)]
+
+
+def test_launches_of_steps_that_overlap_count_once_when_the_steps_are_chosen():
+    recording = loop([f"ProfilerStep#{number}" for number in range(6)])
+    # Batches on their way at once, which hold five of six launches, most of them twice.
+    recording["nvtx_ranges"] += [
+        (at + 15, at + 215, {"text": f"batch {at}", "range_kind": "start_end"})
+        for at in range(0, 500, 100)
+    ]
+
+    assert {row[0] for row in rows(draw(**recording), "text")} == {"ProfilerStep##"}
+
+
 def pattern(repeats, names, gap=100):
     """Kernels of 10 ns, 5 apart, with a longer pause before each repetition."""
     times, at = [], 0
