@@ -23,11 +23,13 @@ def merged_by_label(ranges: Ranges) -> Ranges:
     lane = _lanes(ranges, ranges.label)
     order = np.argsort(lane, kind="stable")
     start, end, lane = ranges.start_ns[order], ranges.end_ns[order], lane[order]
+    is_other = lane[1:] != lane[:-1]
+    # Where no two that follow one another overlap, no others do.
+    if (is_other | (start[1:] >= end[:-1])).all():
+        return ranges
     reach = _reach(lane, end)
     is_first = np.ones(len(order), bool)
-    is_first[1:] = (lane[1:] != lane[:-1]) | (start[1:] >= reach[:-1])
-    if is_first.all():
-        return ranges
+    is_first[1:] = is_other | (start[1:] >= reach[:-1])
     first = np.flatnonzero(is_first)
     last = np.append(first[1:], len(order)) - 1
     chosen = order[first]
