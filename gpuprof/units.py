@@ -131,7 +131,7 @@ _TIME_UNITS: Final = (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("n
 
 _STEP: Final = 1_000  # From one unit to the next.
 # From this growth on a factor says more than a share.
-_MANYFOLD: Final = 10
+MANYFOLD: Final = 10
 
 
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|[num]?s|[KMGT]?i?B(?:/s)?)(?!\w))")
@@ -171,6 +171,11 @@ def say_ns(value: float | None) -> str:
     return _scaled(value, _TIME_UNITS, _four_digits)
 
 
+def say_signed_ns(value: int) -> str:
+    """A difference in time in a sentence, with its sign: ``+13.07 s``."""
+    return f"{'+' if value > 0 else ''}{say_ns(value)}"
+
+
 def say_binary_bytes(value: int) -> str:
     """Bytes in a sentence where sizes are powers of two: ``64 KiB``."""
     steps = tuple((name, size) for name, size in _BINARY_BYTES.items() if "i" in name or size == 1)
@@ -189,8 +194,14 @@ def say_share(value: float | None) -> str:
 
 
 def say_growth(value: float) -> str:
-    """A relative difference in a sentence, without its sign: ``27.5 %``; ``x20.2`` from ten on."""
-    return say_share(abs(value)) if value < _MANYFOLD else f"x{1 + value:,.1f}"
+    """A relative difference in a sentence, without its sign: ``27.5 %``; ``x20.2`` from ten on.
+
+    What is not quite gone is never rounded to all of it.
+    """
+    if value >= MANYFOLD:
+        return f"x{1 + value:,.1f}"
+    shown = say_share(abs(value))
+    return "over 99.9 %" if value > -1 and shown == "100.0 %" and value < 0 else shown
 
 
 def time_axis(largest_ns: float) -> tuple[float, str]:
@@ -261,7 +272,7 @@ def format_ratio(value: float | None) -> str:
 
 def format_change(percent: float | None) -> str:
     """Show a difference in percent to a person: ``+27.5 %``, ``x20.2``; ``n/a`` where unknown."""
-    if percent is not None and percent >= 100 * _MANYFOLD:
+    if percent is not None and percent >= 100 * MANYFOLD:
         return f"x{1 + percent / 100:,.1f}"
     return format_signed(percent)
 

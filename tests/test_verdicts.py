@@ -23,12 +23,13 @@ def _headline(**profiles):
 
 def _made(**times):
     """A whole summary with these times: kernels, then copies by kind."""
-    rows = {"kernels": "conv", "PtoP": "PtoP", "HtoD": "HtoD", "DtoD": "DtoD"}
-    whole = sum(times.values())
+    rows = {"kernels": "conv", "PtoP": "PtoP", "HtoD": "HtoD", "DtoH": "DtoH", "DtoD": "DtoD"}
+    whole = sum(times.values()) or 1
     return summary(*(row(rows[name], 1, ns, ns / whole) for name, ns in times.items()))
 
 
 S = 1_000_000_000
+MS = 1_000_000
 
 
 def test_peer_transfers_make_the_difference():
@@ -64,7 +65,7 @@ def test_a_faster_candidate_takes_less():
 def test_slower_kernels_are_the_cause_where_they_are():
     assert _verdict(a=_made(kernels=10 * S, HtoD=S), b=_made(kernels=15 * S, HtoD=2 * S)) == (
         "Against a, b takes 6.000 s (54.5 %) more GPU time; noise is unknown from one run each."
-        " Kernel time changes by +50.0 %, and"
+        " Kernel time grows by 50.0 %, and"
         " most of the difference is kernels: 5.000 s of 6.000 s (transfers: 1.000 s) in b."
     )
 
@@ -82,10 +83,111 @@ def test_different_causes_are_told_each():
     )
 
 
+def test_parts_that_cancel_out_are_told_with_their_signs():
+    """33.46 ms of copies were once said to be practically the whole of 9.77 ms."""
+    result = comparison(
+        {
+            "a": _made(kernels=100 * MS, HtoD=60 * MS, DtoH=MS, PtoP=MS),
+            "b": _made(kernels=101 * MS, HtoD=28 * MS, DtoH=34 * MS, PtoP=9 * MS),
+        }
+    )
+
+    assert result.verdict == (
+        "Against a, b takes 10.00 ms (6.2 %) more GPU time; noise is unknown from one run each."
+        " Kernel time is the same within 1.0 %, and parts of the difference cancel out in b:"
+        " DtoH +33.00 ms, HtoD -32.00 ms, PtoP +8.000 ms, others +1.000 ms."
+    )
+    assert result.headline == (
+        "b takes 10.00 ms (6.2 %) more GPU time than a: DtoH +33.00 ms, HtoD -32.00 ms,"
+        " PtoP +8.000 ms, others +1.000 ms"
+    )
+    assert result.split.column("share").to_pylist() == [None] * 4
+    assert result.outcomes.to_pylist()[0]["cause"] is None
+
+
+def test_the_largest_part_of_the_other_sign_is_told_however_small_it_is():
+    verdict = _verdict(
+        a=_made(kernels=100 * MS, HtoD=5 * MS), b=_made(kernels=140 * MS, HtoD=2 * MS)
+    )
+
+    assert "cancel out in b: kernels +40.00 ms, HtoD -3.000 ms." in verdict
+
+
+def test_parts_that_leave_no_difference_are_told():
+    verdict = _verdict(
+        a=_made(kernels=100 * MS, HtoD=30 * MS), b=_made(kernels=100 * MS, DtoH=30 * MS)
+    )
+
+    assert verdict == (
+        "Against a, b takes neither more nor less GPU time; noise is unknown from one run each."
+        " Kernel time is the same within 0.0 %, and parts of the difference cancel out in b:"
+        " HtoD -30.00 ms, DtoH +30.00 ms."
+    )
+
+
+def test_transfers_are_told_beside_the_cause_where_they_work_with_it():
+    base = _made(kernels=100 * MS, HtoD=50 * MS)
+    more = _verdict(a=base, b=_made(kernels=200 * MS, HtoD=60 * MS))
+    less = _verdict(b=_made(kernels=200 * MS, HtoD=60 * MS), a=base)
+    against = _verdict(a=base, b=_made(kernels=200 * MS, HtoD=46 * MS))
+
+    said = "practically the whole difference is kernels: 100.0 ms of 110.0 ms (transfers: 10.00 ms)"
+    assert said in more
+    assert said in less
+    assert "practically the whole difference is kernels: 100.0 ms in b." in against
+
+
+def test_what_one_side_has_nothing_of_is_new_or_gone():
+    nothing, base = _made(kernels=0), _made(kernels=10 * S, HtoD=S)
+
+    grown, shrunk = _verdict(a=nothing, b=base), _verdict(b=base, a=nothing)
+
+    assert grown == (
+        "Against a, b takes 11.00 s (new) more GPU time; noise is unknown from one run each."
+        " Kernel time is new, and practically the whole difference is kernels: 10.00 s of 11.00 s"
+        " (transfers: 1.000 s) in b."
+    )
+    assert shrunk == (
+        "Against b, a takes 11.00 s (gone) less GPU time; noise is unknown from one run each."
+        " Kernel time is gone, and practically the whole difference is kernels: 10.00 s of 11.00 s"
+        " (transfers: 1.000 s) in a."
+    )
+
+
+def test_what_is_not_quite_gone_is_not_rounded_to_all_of_it():
+    verdict = _verdict(a=_made(kernels=100 * S, HtoD=S), b=_made(kernels=MS))
+
+    assert "takes 101.0 s (over 99.9 %) less GPU time" in verdict
+    assert "Kernel time shrinks by over 99.9 %" in verdict
+
+
+def test_kernels_are_not_called_the_same_where_they_are_the_cause():
+    verdict = _verdict(a=_made(kernels=100 * S, HtoD=S), b=_made(kernels=103 * S, HtoD=S))
+
+    assert "Kernel time grows by 3.0 %, and practically the whole difference is kernels" in verdict
+
+
+def test_candidates_of_which_one_takes_more_and_one_less_are_told_with_signs():
+    verdict = _verdict(
+        a=_made(kernels=S, HtoD=S), b=_made(kernels=30 * S, HtoD=S), c=_made(kernels=0, HtoD=S)
+    )
+
+    assert verdict.endswith(
+        " Kernel time is 30.0 times the baseline's in b and is gone in c, and practically the whole"
+        " difference is kernels: +29.00 s of +29.00 s in b and -1.000 s of -1.000 s in c."
+    )
+
+
 def test_no_cause_is_named_for_next_to_no_difference():
     verdict = _verdict(a=_made(kernels=1000 * S, HtoD=S), b=_made(kernels=1001 * S, HtoD=S))
 
     assert verdict.endswith("and no difference is large enough to name its cause.")
+
+
+def test_copies_that_no_excerpt_lists_are_said_to_be_copies():
+    verdict = _verdict(single=summary(*PUBLISHED_SINGLE), more=summary(row("other", 3, 7 * S, 0.5)))
+
+    assert verdict.endswith(" PtoP is not listed for single and more.")
 
 
 def test_excerpts_are_compared_by_what_their_shares_imply():

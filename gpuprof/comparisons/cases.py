@@ -6,10 +6,12 @@ from typing import Any, Final
 
 from gpuprof.comparisons.outcomes import EPOCHS, UNKNOWN, WITHIN
 from gpuprof.metrics import Metrics
-from gpuprof.units import NS_PER_S, counted, say_growth, say_ns, say_share
+from gpuprof.units import NS_PER_S, counted, format_change, say_growth, say_ns
 
 NAMED: Final = 3  # Candidates that a sentence names; the table has all.
 SAME: Final = 0.05  # Kernel times closer than this are called the same, with the figure.
+NEW: Final = "new"  # What the baseline has nothing of.
+GONE: Final = "gone"  # What the candidate has nothing of.
 NOTHING: Final = 0.005  # A smaller difference has no cause worth naming.
 
 Row = dict[str, Any]
@@ -71,25 +73,44 @@ def change(case: Case) -> str:
     """``2.045 s (10.0 %, interval 8.1 to 11.9 %) more``, or that nothing differs."""
     if not case.difference and not interval(case):
         return "neither more nor less"
-    shares = [part for part in (share_of(case.growth, case), interval(case)) if part]
+    shares = [part for part in (_share(case), interval(case)) if part]
     said = f" ({', '.join(shares)})" if shares else ""
     unit_ns = NS_PER_S if case.outcome["basis"] == EPOCHS else 1
     size = say_ns(abs(case.difference) * unit_ns)
     return f"{size}{said} {'more' if case.difference >= 0 else 'less'}"
 
 
-def share_of(growth: float, case: Case) -> str:
-    """``10.0 %``; nothing where the baseline is 0."""
-    return say_growth(growth) if case.outcome["baseline"] else ""
+def _share(case: Case) -> str:
+    """``10.0 %``, or that all of it is new or gone."""
+    if not case.outcome["baseline"]:
+        return NEW if case.difference else ""
+    return say_growth(case.growth) if case.outcome["candidate"] else GONE
+
+
+def relative(case: Case) -> str:
+    """``-10.0 %``, or that all of it is new or gone."""
+    is_both = case.outcome["baseline"] and case.outcome["candidate"]
+    return format_change(100 * case.growth) if is_both else _share(case)
 
 
 def interval(case: Case) -> str:
     """``interval 8.1 to 11.9 %`` of a difference in the direction that is said; or nothing."""
-    low, high = case.outcome.get("low_percent"), case.outcome.get("high_percent")
-    if low is None or high is None or not case.outcome["baseline"]:
+    ends = _ends(case)
+    if ends is None:
         return ""
-    ends = (low, high) if case.difference >= 0 else (-high, -low)
-    return f"interval {ends[0]:.1f} to {ends[1]:.1f} %"
+    low, high = ends if case.difference >= 0 else (-ends[1], -ends[0])
+    return f"interval {low:.1f} to {high:.1f} %"
+
+
+def signed_interval(case: Case) -> str:
+    """``interval -1.5 to +0.5 %`` of a difference with its sign; or nothing."""
+    ends = _ends(case)
+    return "" if ends is None else f"interval {ends[0]:+.1f} to {ends[1]:+.1f} %"
+
+
+def _ends(case: Case) -> tuple[float, float] | None:
+    low, high = case.outcome.get("low_percent"), case.outcome.get("high_percent")
+    return None if low is None or high is None or not case.outcome["baseline"] else (low, high)
 
 
 def of_epoch(case: Case) -> str:
@@ -99,7 +120,8 @@ def of_epoch(case: Case) -> str:
     base, found = (side["seconds_per_epoch"] for side in (case.base, case.found))
     more = "more" if found >= base else "less"
     size = say_ns(abs(found - base) * NS_PER_S)
-    return f"{size} ({say_share(abs(found - base) / base)}) {more} per epoch and "
+    share = f" ({say_growth((found - base) / base)})" if base else ""
+    return f"{size}{share} {more} per epoch and "
 
 
 def noise(cases: Sequence[Case]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gpuprof.comparisons.causes import largest_part, parts_of
 from gpuprof.comparisons.splitting import EXPOSED, KERNELS, SUMS
 from gpuprof.comparisons.work import STEP
 
@@ -77,9 +78,7 @@ def _certainty(row: Row) -> str:
 
 
 def _cause(rows: Sequence[Row]) -> Row:
-    """The part that makes most of the difference, in its direction."""
-    whole = sum(row["difference_ns"] for row in rows)
-    if not whole:
-        return {}
-    top = max(rows, key=lambda row: row["difference_ns"] / whole)
-    return {"cause": top["part"], "cause_ns": top["difference_ns"]}
+    """The part that makes most of the difference, where one does."""
+    parts = parts_of(rows)
+    largest = largest_part(parts)
+    return {} if largest is None else {"cause": largest, "cause_ns": parts[largest].difference_ns}

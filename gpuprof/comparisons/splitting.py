@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gpuprof.analyses.totals import totals
+from gpuprof.comparisons.causes import cancel
 from gpuprof.comparisons.exposure import (
     COMMON,
     COMMUNICATING,
@@ -142,8 +143,6 @@ def _kernel_times(run: Run, own: Kernels, other: Kernels) -> dict[str, int]:
     }
 
 
-# A part this many times the whole difference is balanced by others: a share of the rest is noise.
-_CANCELLING: Final = 10
 _TIMES: Final[Mapping[str, Callable[[Run, Kernels, Kernels], Times | None]]] = {
     EXPOSED: _exposed,
     SUMS: _sums,
@@ -155,8 +154,8 @@ def _rows(basis: str, base: Sequence[Times], candidate: Sequence[Times]) -> list
     """Parts that neither side has are left out, but for those that say what did not change."""
     sides = {part: (_part(base, part), _part(candidate, part)) for part in ORDER}
     differences = [after[0] - before[0] for before, after in sides.values()]
-    whole, largest = sum(differences), max(map(abs, differences))
-    is_told = whole and largest <= _CANCELLING * abs(whole)
+    total = sum(differences)
+    has_shares = total != 0 and not cancel(differences)
     return [
         {
             "basis": basis,
@@ -165,7 +164,7 @@ def _rows(basis: str, base: Sequence[Times], candidate: Sequence[Times]) -> list
             "baseline_ns": before[0],
             "candidate_ns": after[0],
             "difference_ns": after[0] - before[0],
-            "share": (after[0] - before[0]) / whole + 0.0 if is_told else None,  # never -0.0
+            "share": (after[0] - before[0]) / total + 0.0 if has_shares else None,  # never -0.0
         }
         | _ends(difference_interval(before, after))
         for part, (before, after) in sides.items()

@@ -90,8 +90,7 @@ SPLIT: Final = Schema(
         "share": Column(
             FLOAT,
             "1",
-            "Of the whole difference; of opposite sign where it works against it; null where parts"
-            " all but cancel out.",
+            "Of the whole difference; null where parts of both signs cancel out.",
         ),
         "low_ns": Column(FLOAT, "ns", f"Lower end of the difference's {_LEVEL}."),
         "high_ns": Column(FLOAT, "ns", f"Upper end of the difference's {_LEVEL}."),
@@ -174,8 +173,13 @@ OUTCOMES: Final = Schema(
             "beyond noise, within noise, noise unknown (one run on a side) or exact (counts).",
             required=True,
         ),
-        "cause": Column(TEXT, "", "Part of `split` that makes most of the difference."),
-        "cause_ns": Column(INT, "ns", "Its share of the difference."),
+        "cause": Column(
+            TEXT,
+            "",
+            "Part of `split` that makes most of the difference, kernels for all compute; null where"
+            " parts of both signs cancel out.",
+        ),
+        "cause_ns": Column(INT, "ns", "The difference of that part."),
     },
 )
 # By their keys in JSON.

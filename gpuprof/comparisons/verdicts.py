@@ -6,7 +6,6 @@ from typing import Final
 from gpuprof.comparisons.cases import (
     Case,
     Say,
-    capital,
     change,
     interval,
     largest,
@@ -101,25 +100,25 @@ def _implied(baseline: str, cases: Sequence[Case], _: str) -> str:
         for case in named
     ]
     figures = {baseline: named[0].base} | {case.label: case.found for case in named}
-    return (
+    said = (
         f"By the totals that the printed shares imply, against {baseline}"
         f" ({say_ns(named[0].outcome['baseline'])}) {listed(more)}{others(cases, named)}"
         f"{noise(named)}. {_listed_peers(figures)}"
     )
+    return said.rstrip()
 
 
 def _listed_peers(figures: Mapping[str, Metrics]) -> str:
-    untold = [label for label, found in figures.items() if found["peer_transfer_ns"] is None]
+    unlisted = [label for label, side in figures.items() if side["peer_transfer_ns"] is None]
     times = [
-        f"{say_ns(found['peer_transfer_ns'])} ({say_share(found['peer_share'])}) in {label}"
-        for label, found in figures.items()
-        if found["peer_transfer_ns"]
+        f"{say_ns(side['peer_transfer_ns'])} ({say_share(side['peer_share'])}) in {label}"
+        for label, side in figures.items()
+        if side["peer_transfer_ns"]
     ]
-    rest = f"for {listed(untold)} it is not listed" if untold else ""
-    said = "; ".join(
-        part for part in (f"PtoP takes {listed(times)}" if times else "", rest) if part
-    )
-    return f"{capital(said)}." if said else ""
+    if not times:
+        return f"PtoP is not listed for {listed(unlisted)}." if unlisted else ""
+    rest = f"; for {listed(unlisted)} it is not listed" if unlisted else ""
+    return f"PtoP takes {listed(times)}{rest}."
 
 
 def _per_step(baseline: str, cases: Sequence[Case], _: str) -> str:

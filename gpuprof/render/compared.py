@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gpuprof import units
 from gpuprof.comparisons import Comparison
+from gpuprof.comparisons.cases import GONE, NEW
 from gpuprof.comparisons.splitting import ORDER
 from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import cell, clean, percent, signed_ns
@@ -80,6 +81,7 @@ _FIRST: Final = (
     "peer_transfer_bytes_per_step",
 )
 SIDE_BY_SIDE: Final = 3
+_UNTOLD: Final = "-"
 _PART_NAMES: Final = {
     "kernels_common": "Kernels of both",
     "kernels_new": "  new",
@@ -135,11 +137,14 @@ class _Figures:
         """Its change in percent, marked where it is within noise; a dash where none is told."""
         is_share = VARIANTS.columns[metric].unit == "1" and "calls" not in metric
         row = self.changes.get((label, metric))
-        if is_share or row is None or row["percent"] is None:
-            return "-"
-        return (
-            f"{'~' if row['is_beyond_noise'] is False else ''}{units.format_change(row['percent'])}"
-        )
+        if is_share or row is None:
+            return _UNTOLD
+        if not row["baseline"]:
+            return NEW if row["candidate"] else _UNTOLD
+        if not row["candidate"]:
+            return GONE
+        noise = "~" if row["is_beyond_noise"] is False else ""
+        return f"{noise}{units.format_change(row['percent'])}"
 
     def shown(self) -> list[str]:
         """Metrics that a variant has, and those that must be seen to be unknown."""
@@ -211,7 +216,7 @@ def _beside(figures: _Figures) -> Grid:
 def _below(figures: _Figures) -> Grid:
     kept = [name for name in figures.shown() if name in _SHORT_METRICS]
     compared = [
-        name for name in kept if any(figures.change(x, name) != "-" for x in figures.labels)
+        n for n in kept if {figures.change(x, n) for x in figures.labels} - {_UNTOLD, NEW, GONE}
     ]
     cells = [
         (

@@ -27,7 +27,8 @@ def test_the_exposed_part_that_grew_is_named():
 
     assert result.verdict == (
         "Against single, dual takes 2.000 ms (10.0 %) more on its busiest device: compute is the"
-        " same within 0.0 % and exposed PtoP grew by 2.000 ms; noise is unknown from one run each."
+        " same within 0.0 % and exposed PtoP grew by 2.000 ms (new); noise is unknown from one run"
+        " each."
     )
     assert result.headline == (
         "dual takes 2.000 ms (10.0 %) more than single: practically the whole difference is PtoP"
@@ -66,6 +67,23 @@ def test_compute_that_shrank_is_told_by_how_much():
     assert result.verdict == (
         "Against a, b takes 10.00 ms (45.5 %) less on its busiest device: compute shrank by"
         " 10.00 ms (50.0 %); noise is unknown from one run each."
+    )
+
+
+def test_the_largest_part_comes_first_and_compute_where_it_is_the_same():
+    result = comparison({"a": _trace(20 * MS, 2 * MS), "b": _trace(24 * MS, 12 * MS)})
+
+    assert result.verdict == (
+        "Against a, b takes 14.00 ms (63.6 %) more on its busiest device: exposed PtoP grew by"
+        " 10.00 ms and compute grew by 4.000 ms (20.0 %); noise is unknown from one run each."
+    )
+
+
+def test_a_headline_of_parts_that_cancel_out_names_them_with_their_signs():
+    result = comparison({"a": _trace(20 * MS, 2 * MS), "b": _trace(15 * MS, 4 * MS)})
+
+    assert result.headline == (
+        "b takes 3.000 ms (13.6 %) less than a: compute -5.000 ms, PtoP +2.000 ms"
     )
 
 
@@ -120,8 +138,8 @@ def test_a_solver_over_nvlink_and_through_the_host():
     # As the README shows it.
     assert result.verdict == (
         "Against nvlink, staged takes 36.10 us (1.0 %) more per step: compute is the same within"
-        " 0.0 %, idle time grew by 27.87 us, exposed PtoP through the host grew by 14.65 us and"
-        " exposed PtoP shrank by 8.001 us; noise is unknown from one run each."
+        " 0.0 %, idle time grew by 27.87 us, exposed PtoP through the host grew by 14.65 us (new)"
+        " and exposed PtoP shrank by 8.001 us (gone); noise is unknown from one run each."
     )
     assert (found["PtoP"], found["PtoP_staged"], found["idle"]) == (-8001, 14_651, 27_869)
     assert sum(found.values()) == 36_097

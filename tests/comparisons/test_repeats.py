@@ -110,8 +110,16 @@ def test_a_difference_within_noise_is_called_so_and_has_no_cause():
     result = comparison({"a": first, "b": second})
 
     assert result.outcomes.to_pylist()[0]["certainty"] == "within noise"
-    assert result.verdict.startswith("Against a, b takes the same GPU time within noise (+0.0 %, ")
+    assert result.verdict.startswith("Against a, b takes the same GPU time within noise (0.0 %, ")
     assert "PtoP" not in result.verdict
+
+
+def test_a_decrease_within_noise_and_its_interval_have_their_signs():
+    result = comparison({"a": _runs(20 * S, S, 0, 3 * S), "b": _runs(20 * S, 0, S, 2 * S)})
+
+    low, high = (result.outcomes.column(f"{end}_percent")[0].as_py() for end in ("low", "high"))
+    assert low < 0 < high
+    assert f" within noise (0.0 %, interval {low:.1f} to +{high:.1f} %)" in result.verdict
 
 
 def test_few_runs_must_all_lie_apart():

@@ -227,18 +227,24 @@ def test_the_share_of_what_did_not_change_has_no_sign():
 
 
 @pytest.mark.parametrize(
-    ("kernel_ns", "share"), [pytest.param(19, None, id="cancel"), pytest.param(4, 4.0, id="tell")]
+    ("kernel_ns", "idle_ns", "share"),
+    [
+        pytest.param(19, -18, None, id="cancel-out"),
+        pytest.param(40, -3, None, id="cancel-in-part"),
+        pytest.param(40, -1, 40 / 39, id="next-to-nothing"),
+        pytest.param(40, 10, 0.8, id="together"),
+    ],
 )
-def test_shares_of_next_to_nothing_are_not_told(kernel_ns, share):
-    """Compute grows by what idle time shrinks, all but one part."""
+def test_shares_of_what_cancels_out_are_not_told(kernel_ns, idle_ns, share):
     base = draw(kernels=[_one("conv", 0, 10), _one("end", 100, 110)])
-    candidate = draw(kernels=[_one("conv", 0, kernel_ns + 10), _one("end", 101, 111)])
+    end = 100 + kernel_ns + idle_ns
+    candidate = draw(kernels=[_one("conv", 0, kernel_ns + 10), _one("end", end, end + 10)])
 
     result = comparison({"a": base, "b": candidate})
 
     rows = {row["part"]: row for row in result.split.to_pylist() if row["basis"] == "exposed"}
     assert rows["kernels_common"]["difference_ns"] == kernel_ns
-    assert rows["idle"]["difference_ns"] == 1 - kernel_ns
+    assert rows["idle"]["difference_ns"] == idle_ns
     assert rows["kernels_common"]["share"] == share
     text = renderer_named("terminal").comparison(result, Page())
     assert ("Share" in text) == (share is not None)

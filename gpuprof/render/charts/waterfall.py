@@ -97,7 +97,7 @@ def basis_words(basis: str) -> str:
 
 
 def steps(rows: Sequence[Row], baseline: str) -> list[Step]:
-    """The bars from a baseline to one candidate.
+    """The bars from a baseline to one candidate, the largest part first.
 
     Args:
         rows: Those of one candidate on one basis.
@@ -107,6 +107,7 @@ def steps(rows: Sequence[Row], baseline: str) -> list[Step]:
     found = [Step(baseline, TOTAL, 0, at)]
     least = _SMALL * max((abs(row["difference_ns"]) for row in rows), default=0)
     shown = [row for row in rows if row["difference_ns"] and abs(row["difference_ns"]) >= least]
+    shown.sort(key=lambda row: -abs(row["difference_ns"]))
     rest = sum(row["difference_ns"] for row in rows) - sum(row["difference_ns"] for row in shown)
     parts = [(str(_NAMES.get(row["part"], row["part"])), row["difference_ns"]) for row in shown]
     for name, difference in [*parts, *([("all others", rest)] if rest else [])]:

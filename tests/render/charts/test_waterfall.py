@@ -42,6 +42,14 @@ def test_bars_lead_from_the_baseline_to_the_candidate(axes):
     ]
 
 
+def test_the_largest_part_comes_first():
+    one = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_500)])
+    two = draw(kernels=[(0, 1_100)], memcpys=[(1_100, 1_300), (1_300, 1_500, _PEER)])
+
+    names = [name for name, _, _ in _bars(_figure(one=one, two=two).axes[0])]
+    assert names == ["one", "HtoD", "PtoP", "same kernels", "two"]
+
+
 def test_what_adds_is_told_from_what_saves_in_grey(axes):
     assert len({bar.get_hatch() for bar in axes.patches}) == 3
 

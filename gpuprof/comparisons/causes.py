@@ -1,0 +1,57 @@
+"""Which part of a difference makes most of it, and whether its parts cancel out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+COMPUTE: Final = "kernels"
+# Parts that work against the difference cancel others where they add up to more of it than this.
+_CANCELLING: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a comparison, of all kernels or of one kind of transfer, on both sides."""
+
+    baseline_ns: int
+    candidate_ns: int
+
+    @property
+    def difference_ns(self) -> int:
+        """Candidate less baseline."""
+        return self.candidate_ns - self.baseline_ns
+
+
+Parts = Mapping[str, Part]
+
+
+def parts_of(rows: Sequence[Mapping[str, Any]]) -> Parts:
+    """The rows of a split by part, all compute kernels as one."""
+    parts: dict[str, Part] = {}
+    for row in rows:
+        name = COMPUTE if row["part"].startswith(COMPUTE) else row["part"]
+        sums = parts.get(name, Part(0, 0))
+        parts[name] = Part(
+            sums.baseline_ns + row["baseline_ns"], sums.candidate_ns + row["candidate_ns"]
+        )
+    return parts
+
+
+def difference_of(parts: Parts) -> int:
+    """The whole difference in ns."""
+    return sum(part.difference_ns for part in parts.values())
+
+
+def cancel(differences: Iterable[int]) -> bool:
+    """Whether differences of both signs cancel out, so that a share of their sum misleads."""
+    listed = list(differences)
+    total = sum(listed)
+    opposed = sum(abs(difference) for difference in listed if difference * total < 0)
+    return opposed > _CANCELLING * abs(total) if total else any(listed)
+
+
+def largest_part(parts: Parts) -> str | None:
+    """The part that makes most of the difference; None without one, or where parts cancel."""
+    if not difference_of(parts) or cancel(part.difference_ns for part in parts.values()):
+        return None
+    return max(parts, key=lambda name: abs(parts[name].difference_ns))
