@@ -30,7 +30,7 @@ from gpuprof.comparisons.tables import (
 )
 from gpuprof.comparisons.variants import Recording, is_same, labelled
 from gpuprof.comparisons.verdicts import headline, verdict
-from gpuprof.comparisons.work import unit_of, works
+from gpuprof.comparisons.work import is_sampled, unit_of, works
 from gpuprof.errors import UsageError
 from gpuprof.metrics import VARIANTS
 from gpuprof.profile import Profile, to_frame
@@ -106,7 +106,8 @@ def comparison(
     found = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
     base, candidates = found[chosen], [one for label, one in found.items() if label != chosen]
     unit, figures = unit_of(compared), known_figures(found)
-    differences = difference_rows(chosen, figures)
+    sampled = [label for label, one in found.items() if is_sampled(one.median.work.profile)]
+    differences = difference_rows(chosen, figures, sampled)
     pairs = [_pair(base, one, unit, differences) for one in candidates]
     cases = [pair.case for pair in pairs]
     checked = [

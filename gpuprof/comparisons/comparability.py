@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gpuprof.comparisons.cases import capital
 from gpuprof.comparisons.runs import Variant
-from gpuprof.comparisons.work import STEP
+from gpuprof.comparisons.work import STEP, is_sampled, marked_steps
 from gpuprof.profile import Profile
 from gpuprof.units import format_clock, say_share
 
@@ -79,7 +79,9 @@ def _profile(variant: Variant) -> Profile:
 
 
 def _steps(variant: Variant) -> str | None:
-    steps = variant.median.found.get("steps")
+    """The steps that it trained; where a sample of them was recorded, those that were marked."""
+    profile = _profile(variant)
+    steps = marked_steps(profile) if is_sampled(profile) else variant.median.found.get("steps")
     return None if steps is None else str(steps)
 
 

@@ -1,7 +1,7 @@
 """Every metric of a candidate against the baseline's, with what repeats say of chance."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 from gpuprof.statistics import (
     difference_interval,
@@ -9,6 +9,17 @@ from gpuprof.statistics import (
     median,
     median_interval,
     rank_test,
+)
+
+# What is counted in the steps that were recorded.
+_COUNTED: Final = frozenset(
+    {
+        "steps",
+        "transfer_calls",
+        "transfer_bytes",
+        "peer_transfer_calls",
+        "peer_transfer_bytes",
+    }
 )
 
 Row = dict[str, Any]
@@ -30,15 +41,27 @@ def _spread(values: Sequence[float]) -> Row:
     return {"median": median(values)} | ends
 
 
-def difference_rows(baseline: str, known: Known) -> list[Row]:
-    """Each candidate's metrics that the baseline knows as well, as rows of `DIFFERENCES`."""
+def difference_rows(baseline: str, known: Known, sampled: Collection[str] = ()) -> list[Row]:
+    """Each candidate's metrics that the baseline knows as well, as rows of `DIFFERENCES`.
+
+    Args:
+        baseline: Its label.
+        known: The figures of all variants.
+        sampled: Labels of those of which some steps were recorded: how often these copied
+            differs by sampling alone, but for what one side does not copy at all.
+    """
     base = known[baseline]
     return [
         {"variant": label, "metric": metric} | _difference(base[metric], figures[metric])
         for label, figures in known.items()
         for metric in base
         if label != baseline and metric in figures
+        if not ({label, baseline} & {*sampled} and _is_of_sample(metric, known, (baseline, label)))
     ]
+
+
+def _is_of_sample(metric: str, known: Known, labels: Sequence[str]) -> bool:
+    return metric in _COUNTED and all(any(known[label][metric]) for label in labels)
 
 
 def _difference(base: Sequence[float], candidate: Sequence[float]) -> Row:

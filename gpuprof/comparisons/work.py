@@ -71,6 +71,23 @@ def works(
     }
 
 
+def is_sampled(profile: Profile) -> bool:
+    """Whether steps and copies are counted in the executions seen: TensorFlow's recorder samples.
+
+    Such counts differ between runs of the same length; what they are per step does not.
+    """
+    return profile.has("tensor_copies")
+
+
+def marked_steps(profile: Profile) -> int | None:
+    """Steps that the script marked in all of its epochs; None where it did not."""
+    recording = profile.whole or profile
+    if not recording.has("epochs"):
+        return None
+    steps = recording.table("epochs").column("steps").to_pylist()
+    return sum(steps) or None if steps and None not in steps else None
+
+
 def unit_of(compared: Mapping[str, Sequence[Work]]) -> str:
     """What figures are of: `STEP` where every run is compared by steps, else `RECORDING`."""
     runs = [work for works in compared.values() for work in works]
@@ -89,11 +106,9 @@ def _steps(profile: Profile, range_text: str | None) -> Work:
 
 
 def _counted(profile: Profile) -> int | None:
-    """Steps that the script marked, of a recording that tells GPU time."""
-    if not profile.has("epochs") or not profile.has("activity_summary") | profile.has("kernels"):
-        return None
-    steps = profile.table("epochs").column("steps").to_pylist()
-    return sum(steps) or None if steps and None not in steps else None
+    """Steps that the script marked, of a recording that tells GPU time of all of them."""
+    tells_time = profile.has("activity_summary") | profile.has("kernels")
+    return marked_steps(profile) if tells_time and not is_sampled(profile) else None
 
 
 def _are_comparable(found: Iterable[Work]) -> bool:

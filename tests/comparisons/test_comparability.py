@@ -5,12 +5,15 @@ from dataclasses import replace
 import pytest
 from commands import CORPUS
 from drawing import draw
+from tensorflow_runs import copy, document, written
 
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.comparability import batch, script
 from gpuprof.comparisons.runs import variant_of
 from gpuprof.comparisons.work import Work
+from gpuprof.profile import Profile
 from gpuprof.readers import read_profile
+from gpuprof.schema import EPOCHS
 
 _SHAPE = dict.fromkeys(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), 1)
 
@@ -96,6 +99,54 @@ def test_numbers_of_steps_that_differ_are_named():
     found = _rows(*(draw(kernels=[(0, 12)], **mark) for mark in marks))["steps"]
 
     assert found["warning"] == "The numbers of steps differ: 3 in a, 4 in b."
+
+
+def _sampled(folder, executions, trained=None):
+    """A run of TensorFlow whose recorder saw some of the steps; each copies twice."""
+    folder.mkdir()
+    functions = [{"function": "step", "executions": executions, "is_step": True}]
+    copies = [copy("a/x", 1_000, calls=2 * executions)]
+    recorded = read_profile(written(folder, document(*copies, functions=functions)))
+    marks = EPOCHS.table([{"epoch": 0, "seconds": 1.0, "steps": trained}])
+    tables = {name: recorded.table(name) for name in recorded.sources}
+    return Profile(recorded.origin, tables | ({} if trained is None else {"epochs": marks}))
+
+
+def test_a_number_of_steps_that_differs_by_sampling_alone_is_no_difference(tmp_path):
+    result = comparison(
+        {"a": _sampled(tmp_path / "a", 84, 96), "b": _sampled(tmp_path / "b", 90, 96)}
+    )
+
+    assert "steps" not in result.comparability.column("aspect").to_pylist()
+    assert not [note for note in result.notes if "steps" in note]
+    changed = {row["metric"]: row["difference"] for row in result.differences.to_pylist()}
+    assert changed["peer_transfer_calls_per_step"] == 0
+    assert not {"steps", "peer_transfer_calls", "peer_transfer_bytes"} & changed.keys()
+    figures = {(row["variant"], row["metric"]): row["median"] for row in result.figures.to_pylist()}
+    assert (figures["a", "steps"], figures["b", "peer_transfer_calls"]) == (84, 180)
+
+
+def test_numbers_of_steps_that_were_sampled_and_not_marked_are_not_compared(tmp_path):
+    rows = _rows(_sampled(tmp_path / "a", 84), _sampled(tmp_path / "b", 90))
+
+    assert "steps" not in rows
+
+
+def test_marked_numbers_of_steps_are_compared_whatever_was_sampled(tmp_path):
+    rows = _rows(_sampled(tmp_path / "a", 84, 96), _sampled(tmp_path / "b", 84, 192))
+
+    assert rows["steps"]["warning"] == "The numbers of steps differ: 96 in a, 192 in b."
+
+
+def test_copies_that_one_side_lacks_are_no_matter_of_sampling(tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    none = read_profile(written(folder, document()))
+
+    result = comparison({"a": none, "b": _sampled(tmp_path / "b", 90)})
+
+    changed = {row["metric"]: row["difference"] for row in result.differences.to_pylist()}
+    assert changed["peer_transfer_calls"] == 180
 
 
 def test_what_is_not_known_on_a_side_is_said():
