@@ -4,7 +4,9 @@ A trace is a sequence of packets with a timestamp in ns. Each device is a track,
 host; below it lies a track for each stream (one more where activities of a stream overlap, since
 slices of one track must nest) and a counter of the bytes in flight. A transfer is a slice on both
 its ends, which a flow joins, from source to destination: on its stream on the device that the
-tool recorded it on, on a lane of its own at the other end.
+tool recorded it on, on a lane of its own at the other end. Timestamps cannot be negative: where
+an activity began before the recording did, all times are later by as much, and an event on a
+track of its own says when the recording began.
 Source: https://perfetto.dev/docs/reference/synthetic-track-event
 
 The classes of the packets are those of the PyPI package ``perfetto``.
@@ -28,6 +30,7 @@ from gpuprof.render.exporters.contract import Exporter
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _SEQUENCE: Final = 1
 _FLUSH_PACKETS: Final = 20_000
+_BEGIN: Final = "start of the recording"
 _STREAM: Final = "start_ns, end_ns, device_id, context_id, stream_id"
 # A column each of `_Activity`; what is no copy has only the first of them.
 _TABLES: Final = {
@@ -73,18 +76,28 @@ def write(profile: Profile, file: IO[bytes]) -> None:
     Raises:
         MissingToolError: The package ``perfetto`` is not installed.
     """
-    trace = _Trace(file)
+    trace = _Trace(file, _shift_ns(profile))
     flows = _Flows()
     changes: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
-    for one in _activities(profile):
-        for place, flow in flows.ends(one):
-            trace.slice(place, one, flow)
-        if one.is_transfer and one.bytes:
-            for end in {one.src, one.dst}:
-                changes[end] += [(one.start_ns, one.bytes), (one.end_ns, -one.bytes)]
-    for end, found in changes.items():
-        trace.counter(end, _levels(found))
+    for activity in _activities(profile):
+        for place, flow in flows.ends(activity):
+            trace.slice(place, activity, flow)
+        if activity.is_transfer and activity.bytes:
+            for end in {activity.src, activity.dst}:
+                changes[end] += [
+                    (activity.start_ns, activity.bytes),
+                    (activity.end_ns, -activity.bytes),
+                ]
+    for end, changes_at_end in changes.items():
+        trace.counter(end, _levels(changes_at_end))
     trace.close()
+
+
+def _shift_ns(profile: Profile) -> int:
+    """How much later than in the recording each time is: 0 but where one is negative."""
+    starts = " UNION ALL ".join(f"SELECT start_ns FROM {t}" for t in _TABLES if profile.has(t))
+    sql = f"SELECT -least(coalesce(min(start_ns), 0), 0) AS shift_ns FROM ({starts})"
+    return int(profile.query(sql).column("shift_ns")[0].as_py())
 
 
 def _activities(profile: Profile) -> Iterator[_Activity]:
@@ -103,10 +116,10 @@ def _levels(changes: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     return zip(at[last].tolist(), level[last].tolist(), strict=True)
 
 
-def _stream(one: _Activity) -> _Place:
-    name = "unknown stream" if one.stream_id is None else f"stream {one.stream_id}"
-    is_usual = one.context_id in {None, 0, 1}
-    return one.device_id, name if is_usual else f"{name} of context {one.context_id}"
+def _stream(activity: _Activity) -> _Place:
+    name = "unknown stream" if activity.stream_id is None else f"stream {activity.stream_id}"
+    is_usual = activity.context_id in {None, 0, 1}
+    return activity.device_id, name if is_usual else f"{name} of context {activity.context_id}"
 
 
 class _Flows:
@@ -116,55 +129,71 @@ class _Flows:
         self._numbers = count(1)
         self._begun: dict[tuple[int | None, int | None], deque[int]] = defaultdict(deque)
 
-    def ends(self, one: _Activity) -> list[tuple[_Place, tuple[int, bool] | None]]:
+    def ends(self, activity: _Activity) -> list[tuple[_Place, tuple[int, bool] | None]]:
         """The slices of an activity: each its place, and its flow's number, and whether it begins.
 
-        A transfer has two, the source's first; each half of a staged one has its own, and the
+        A transfer has two, the source's first; each half of a staged activity has its own, and the
         flow goes from the half that leaves the source to that of the same launch that arrives.
         """
-        own = _stream(one)
-        if not one.is_transfer:
-            return [(own, None)]
-        if one.is_staged:
-            halves = self._begun[one.process_id, one.correlation_id]
-            if one.device_id == one.src or not halves:
+        stream = _stream(activity)
+        if not activity.is_transfer:
+            return [(stream, None)]
+        if activity.is_staged:
+            halves = self._begun[activity.process_id, activity.correlation_id]
+            if activity.device_id == activity.src or not halves:
                 halves.append(next(self._numbers))
-                return [(own, (halves[-1], True))]
-            return [(own, (halves.popleft(), False))]
+                return [(stream, (halves[-1], True))]
+            return [(stream, (halves.popleft(), False))]
         number = next(self._numbers)
-        source = own if one.src == one.device_id else (one.src, f"copies to {end_name(one.dst)}")
-        target = own if one.dst == one.device_id else (one.dst, f"copies from {end_name(one.src)}")
+        source = (
+            stream
+            if activity.src == activity.device_id
+            else (activity.src, f"copies to {end_name(activity.dst)}")
+        )
+        target = (
+            stream
+            if activity.dst == activity.device_id
+            else (activity.dst, f"copies from {end_name(activity.src)}")
+        )
         return [(source, (number, True)), (target, (number, False))]
 
 
 class _Trace:
-    """Packets on their way into a file, with the numbers of tracks and names."""
+    """Packets on their way into a file, with the numbers of tracks and names.
 
-    def __init__(self, file: IO[bytes]) -> None:
+    Args:
+        file: Open for bytes.
+        shift_ns: How much later than in the recording each time is.
+    """
+
+    def __init__(self, file: IO[bytes], shift_ns: int) -> None:
         try:
             proto = import_module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
         except ImportError as error:
             msg = "the package perfetto is not installed"
             raise MissingToolError(msg, "pip install 'gpuprof-toolkit[perfetto]'") from error
         self._file, self._proto, self._trace = file, proto, proto.Trace()
+        self._shift_ns = shift_ns
         self._tracks: dict[tuple[Any, ...], int] = {}
         self._names: dict[str, int] = {}
         self._busy: dict[_Place, list[int]] = defaultdict(list)
         self._packet().sequence_flags = _STATE_CLEARED
+        if shift_ns:
+            self._tell_shift()
 
-    def slice(self, place: _Place, one: _Activity, flow: tuple[int, bool] | None) -> None:
+    def slice(self, place: _Place, activity: _Activity, flow: tuple[int, bool] | None) -> None:
         """One activity at a place, and the flow that it begins or ends."""
-        track = self._lane(place, one)
-        packet = self._event(track, one.start_ns, self._proto.TrackEvent.TYPE_SLICE_BEGIN)
-        packet.track_event.name_iid = self._name(packet, one.name)
-        if one.bytes is not None:
+        track = self._lane(place, activity)
+        packet = self._event(track, activity.start_ns, self._proto.TrackEvent.TYPE_SLICE_BEGIN)
+        packet.track_event.name_iid = self._name(packet, activity.name)
+        if activity.bytes is not None:
             note = packet.track_event.debug_annotations.add()
-            note.name, note.int_value = "bytes", one.bytes
+            note.name, note.int_value = "bytes", activity.bytes
         if flow is not None:
             number, is_source = flow
             event = packet.track_event
             (event.flow_ids if is_source else event.terminating_flow_ids).append(number)
-        self._event(track, one.end_ns, self._proto.TrackEvent.TYPE_SLICE_END)
+        self._event(track, activity.end_ns, self._proto.TrackEvent.TYPE_SLICE_END)
 
     def counter(self, end: int | None, values: Iterator[tuple[int, int]]) -> None:
         """Bytes in flight at an end of copies, over time."""
@@ -188,16 +217,24 @@ class _Trace:
 
     def _event(self, track: int, at: int, kind: int) -> _Packet:
         packet = self._packet()
-        packet.timestamp = at
+        packet.timestamp = at + self._shift_ns
         packet.track_event.type = kind
         packet.track_event.track_uuid = track
         return packet
 
-    def _lane(self, place: _Place, one: _Activity) -> int:
+    def _tell_shift(self) -> None:
+        """An event at the time 0 of the recording, with how much later that is in the trace."""
+        track = self._track(("recording",), "recording", None)
+        packet = self._event(track, 0, self._proto.TrackEvent.TYPE_INSTANT)
+        packet.track_event.name_iid = self._name(packet, _BEGIN)
+        note = packet.track_event.debug_annotations.add()
+        note.name, note.int_value = "shift_ns", self._shift_ns
+
+    def _lane(self, place: _Place, activity: _Activity) -> int:
         """The first lane of a place on which nothing runs any more."""
         ends = self._busy[place]
-        lane = next((i for i, end in enumerate(ends) if end <= one.start_ns), len(ends))
-        ends[lane : lane + 1] = [one.end_ns]
+        lane = next((i for i, end in enumerate(ends) if end <= activity.start_ns), len(ends))
+        ends[lane : lane + 1] = [activity.end_ns]
         end, name = place
         shown = name if lane == 0 else f"{name} ({lane + 1})"
         return self._track((end, name, lane), shown, self._end(end))

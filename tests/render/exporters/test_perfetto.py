@@ -5,9 +5,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import DUAL, ROOT, gpuprof
+from commands import CORPUS, DUAL, ROOT, gpuprof
 from drawing import draw
 
+from gpuprof.readers import read_profile
 from gpuprof.render.exporters import exporter_named
 
 pytest.importorskip("perfetto", reason="the package perfetto is not installed")
@@ -120,6 +121,51 @@ def test_bytes_in_flight_go_up_and_down_again(packets):
     assert levels["host"] == [(0, 64), (400, 0)]
     assert levels["device 0"][:4] == [(0, 64), (200, 164), (400, 100), (600, 0)]
     assert all(found[-1][1] == 0 for found in levels.values())
+
+
+def _times(packets, kind):
+    events = [p for p in packets if p.HasField("track_event") and p.track_event.type == kind]
+    return sorted(packet.timestamp for packet in events)
+
+
+def test_what_began_before_the_recording_is_kept_and_all_times_are_shifted(tmp_path):
+    profile = draw(
+        kernels=[(-75, -5), (0, 10)],
+        memcpys=[(-20, 5, {"bytes": 8}), (7, 9)],
+        memsets=[(-80, -79)],
+    )
+
+    packets = _packets(profile, tmp_path / "early.pftrace")
+
+    # A copy from the host is a slice on both of its ends.
+    assert _times(packets, 1) == [0, 5, 60, 60, 80, 87, 87]
+    assert _times(packets, 2) == [1, 75, 85, 85, 89, 89, 90]
+    assert _times(packets, 4) == [60, 60, 85, 85]
+    (mark,) = [p for p in packets if p.track_event.type == 3]
+    assert (mark.timestamp, mark.track_event.debug_annotations[0].int_value) == (80, 80)
+    assert _tracks(packets)[mark.track_event.track_uuid] == (None, "recording")
+    assert [one.name for one in mark.interned_data.event_names] == ["start of the recording"]
+
+
+def test_times_that_are_not_negative_stay_as_they_are(packets):
+    assert _times(packets, 1)[0] == 0
+    assert _times(packets, 3) == []
+
+
+@pytest.mark.profilers
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside this repository")
+def test_a_report_with_times_before_its_start_is_exported(tmp_path):
+    profile = read_profile(CORPUS / "nsys-rep" / "NERSC__sc21-dl-tutorial__4gpu_nobroadcast.qdrep")
+
+    packets = _packets(profile, tmp_path / "early.pftrace")
+
+    sql = "SELECT min(start_ns) AS first, max(end_ns) AS last FROM {}"
+    (kernels,) = profile.query(sql.format("kernels")).to_pylist()
+    (copies,) = profile.query(sql.format("memcpys")).to_pylist()
+    first = min(kernels["first"], copies["first"])
+    assert first < 0
+    assert _times(packets, 1)[0] == 0
+    assert _times(packets, 2)[-1] == max(kernels["last"], copies["last"]) - first
 
 
 def test_a_recording_is_exported(tmp_path):
