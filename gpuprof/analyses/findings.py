@@ -77,7 +77,7 @@ def findings(profile: Profile) -> pa.Table:
             idles, where a recording is not large (see `avoidable.not_sought`).
 
     Returns:
-        One row per finding that costs a device at least 1 % of its time, the greatest share
+        One row per finding that costs a device at least 1 % of its time, the greatest cost
         first, columns as in `FINDINGS`; no rows where nothing does.
     """
     untold = far_ends(profile)
@@ -106,9 +106,10 @@ def findings(profile: Profile) -> pa.Table:
         ),
         *_of_pageable(kinds, devices),
     ]
-    kept = [row for row in found if row["cost_share"] >= _LEAST_SHARE]
-    kept.sort(key=lambda row: (-row["cost_share"], row["finding"]))
-    return FINDINGS.table([row | {"rank": rank} for rank, row in enumerate(kept, start=1)])
+    large = [row for row in found if row["cost_share"] >= _LEAST_SHARE]
+    # By time, not by share: a device that works for a short while waits for little.
+    large.sort(key=lambda row: (-row["cost_ns"], -row["cost_share"], row["finding"]))
+    return FINDINGS.table([row | {"rank": rank} for rank, row in enumerate(large, start=1)])
 
 
 def _name(device_id: int | None) -> str:

@@ -1,5 +1,6 @@
 """Which columns of which tables people see first, as grids of text for terminal and markdown."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ class Grid:
         name_columns: Positions of the columns that hold names, and may be shortened.
         least: Rows that an overview keeps where there is no room for more; None for all.
         sentences: Positions of those names that are sentences, which need a line of their own.
+        named: Positions of the rows that sentences above the table name; these are never cut.
     """
 
     title: str
@@ -34,6 +36,16 @@ class Grid:
     name_columns: tuple[int, ...] = (0,)
     least: int | None = None
     sentences: tuple[int, ...] = ()
+    named: frozenset[int] = frozenset()
+
+    def cut(self, surplus: int) -> "Grid":
+        """The table with as many rows less, but for those that it needs, and a word of it."""
+        count = max(len(self.rows) - surplus, self.least or len(self.rows), len(self.named))
+        first = sorted(range(len(self.rows)), key=lambda place: place not in self.named)[:count]
+        if len(first) == len(self.rows):
+            return self
+        rows = tuple(self.rows[place] for place in sorted(first))
+        return replace(self, rows=rows, title=f"{self.title} ({count} of {len(self.rows)})")
 
 
 _GROUP_NAMES: Final = {
@@ -207,21 +219,21 @@ _TIMED_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (("marked_epochs", epoch
 def findings_lines(result: Report) -> list[str]:
     """The worst finding of each table in a sentence, the first with what to try."""
     tables = [result.tables.get(name) for name in ("findings", "placement_hints")]
-    found = [row for table in tables if table is not None for row in table.to_pylist()]
-    alike = Counter(row["table"] for row in found)
-    worst = {row["table"]: row for row in reversed(found)}
-    rows = sorted(worst.values(), key=found.index)[:_FINDINGS]
+    findings = [row for table in tables if table is not None for row in table.to_pylist()]
+    counts = Counter(row["table"] for row in findings)
+    worst = {row["table"]: row for row in reversed(findings)}
+    rows = sorted(worst.values(), key=findings.index)[:_FINDINGS]
     lines = [
-        f"{row['rank']}. {_capital(clean(row['finding']))}{_others(alike[row['table']])}"
-        for row in rows
+        f"{number}. {_capital(clean(row['finding']))}{_more_like_it(counts[row['table']] - 1)}"
+        for number, row in enumerate(rows, start=1)
     ]
     if rows:
         lines[0] += f". {_capital(rows[0]['suggestion'])}"
     return [f"{line} (--table {row['table']})." for line, row in zip(lines, rows, strict=True)]
 
 
-def _others(number: int) -> str:
-    return f"; {number - 1} more like this" if number > 1 else ""
+def _more_like_it(count: int) -> str:
+    return f"; {count} more like this" if count else ""
 
 
 def _capital(sentence: str) -> str:
@@ -233,13 +245,28 @@ def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:
     if tables is None:
         has_tensors = result.tables.get("tensor_transfers") is not None
         overview = _TENSOR_OVERVIEW if has_tensors else _GPU_OVERVIEW
-        return _shown(result, overview) or _shown(result, _TIMED_OVERVIEW)
+        grids = _shown(result, overview) or _shown(result, _TIMED_OVERVIEW)
+        sentences = " ".join(findings_lines(result))
+        return [replace(grid, named=_rows_named(grid, sentences)) for grid in grids]
     titles = {analysis.name: analysis.title for analysis in (*ANALYSES, *LONG)}
     return [
         table_grid(titles[name], name, table)
         for name in tables
         if (table := result.tables[name]) is not None
     ]
+
+
+def _rows_named(grid: Grid, sentences: str) -> frozenset[int]:
+    """The rows whose names stand in sentences: devices, and routes of copies."""
+    if not grid.name_columns:
+        return frozenset()
+    names = [row[grid.name_columns[0]].partition(",")[0].strip() for row in grid.rows]
+    # A finding that opens with its device has a capital letter.
+    is_named = [
+        bool(name) and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sentences, re.IGNORECASE)
+        for name in names
+    ]
+    return frozenset(place for place, match in enumerate(is_named) if match)
 
 
 def _shown(result: Report, overview: Sequence[tuple[str, _Show]]) -> list[Grid]:

@@ -46,7 +46,7 @@ def report(result: Report, page: Page) -> str:
         surplus = text.count("\n") - _SCREEN
         if surplus <= 0:
             break
-        grids[place] = _cut(grids[place], surplus)
+        grids[place] = grids[place].cut(surplus)
         text = _report(result, grids, page)
     for findings in (2, 1):
         if text.count("\n") > _SCREEN:
@@ -54,15 +54,6 @@ def report(result: Report, page: Page) -> str:
     if text.count("\n") > _SCREEN and len(grids) > 1:
         text = _report(result, grids[:-1], page, findings=1)
     return text
-
-
-def _cut(grid: Grid, surplus: int) -> Grid:
-    """A table with as many rows less, but for those that it needs, and a word of it."""
-    whole = len(grid.rows)
-    kept = max(whole - surplus, grid.least or whole)
-    if kept >= whole:
-        return grid
-    return replace(grid, rows=grid.rows[:kept], title=f"{grid.title} ({kept} of {whole})")
 
 
 def _report(result: Report, grids: Sequence[Grid], page: Page, findings: int | None = None) -> str:

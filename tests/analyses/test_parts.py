@@ -185,6 +185,22 @@ def test_the_worst_finding_comes_first():
     ]
 
 
+def test_the_device_that_loses_most_time_comes_first_whatever_its_share_is():
+    profile = draw(
+        kernels=[
+            (0, 1_000),
+            (1_483, 5_000),
+            (0, 100, {"device_id": 7}),
+            (288, 300, {"device_id": 7}),
+        ]
+    )
+
+    assert [row["finding"] for row in findings(profile).to_pylist()] == [
+        "device 0 is idle for 483 ns (9.7 %)",
+        "device 7 is idle for 188 ns (62.7 %)",
+    ]
+
+
 def test_a_busy_device_has_no_findings():
     assert findings(draw(kernels=[(0, 1000)], memcpys=[(995, 1003)])).num_rows == 0
     assert findings(draw()).num_rows == 0
@@ -199,7 +215,7 @@ def test_staged_copies_are_told_to_go_directly():
         ]
     )
 
-    row = findings(profile).to_pylist()[1]
+    row = findings(profile).to_pylist()[0]
     assert row["finding"] == (
         "device 1 waits 20 ns (100.0 %) for transfers, most device 0 to device 1 through the host"
     )

@@ -222,6 +222,48 @@ def test_an_overview_fits_a_screen():
     assert text.splitlines()[2].startswith("1. Device ")
 
 
+def _eight_devices():
+    """Device 6 waits most, in a recording with more of everything than fits a screen."""
+    return trace(
+        kernels=[
+            kernel(f"kernel {n % 12}", 100 * n, 100 * n + (10 if number == 6 else 90),
+                   device_id=number)
+            for number in range(8)
+            for n in range(12)
+        ],
+        memcpys=[
+            copy("HtoD", 100 * n + 90, 100 * n + 98 - 6 * (number != 6), device_id=number,
+                 bytes=8)
+            for number in range(8)
+            for n in range(12)
+        ],
+        memsets=[],
+    )  # fmt: skip
+
+
+def test_rows_that_a_finding_names_are_never_cut():
+    text = renderer_named("terminal").report(report(_eight_devices()), Page())
+
+    findings, _, tables = text.partition("Where each device's time went")
+    assert "Device 6 is idle for" in findings
+    assert "most host to device 6" in findings
+    assert "(4 of 8)" in tables.splitlines()[0]
+    shown = [line.split("  ")[0] for line in tables.splitlines()]
+    assert [name for name in shown if name.startswith("device")] == [
+        "device 0", "device 1", "device 2", "device 6",
+    ]  # fmt: skip
+    assert "host to device 6, direct" in shown
+    assert text.count("\n") <= 40
+
+
+def test_findings_are_numbered_without_gaps_where_others_like_them_are_folded():
+    lines = renderer_named("terminal").report(report(_eight_devices()), Page()).splitlines()
+
+    numbers = [line.split(".")[0] for line in lines if re.match(r"\d\. ", line)]
+    assert numbers == ["1", "2"]
+    assert " 7 more like this" in " ".join(lines[:8])
+
+
 def test_doubts_about_a_recording_take_the_place_of_the_last_table():
     profile = _two_devices()
     doubt = "a thing that its tool says about it, at some length, as tools do " * 2
