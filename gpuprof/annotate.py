@@ -6,6 +6,7 @@ installed. Without either they only count, and the script runs as it would witho
 """
 
 import json
+import operator
 import os
 import sys
 import time
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 from gpuprof.manifest import EPOCHS_VARIABLE, MARKS, RUN_DIR_VARIABLE
 
@@ -99,7 +100,7 @@ def _driver() -> Any:  # noqa: ANN401 - a ctypes library, or None
 
 
 @contextmanager
-def epoch(number: int | None = None) -> Iterator[None]:
+def epoch(number: SupportsIndex | None = None) -> Iterator[None]:
     """Mark one epoch; it counts when it ends without an exception.
 
     Args:
@@ -111,7 +112,7 @@ def epoch(number: int | None = None) -> Iterator[None]:
         ...         with gpuprof.step():
         ...             train(batch)
     """
-    number = _Counters.epochs if number is None else number
+    number = _Counters.epochs if number is None else _whole(number)
     _Counters.epochs = number + 1
     _Counters.steps = 0
     _Window.before(number)
@@ -132,16 +133,26 @@ def epoch(number: int | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def step(number: int | None = None) -> Iterator[None]:
+def step(number: SupportsIndex | None = None) -> Iterator[None]:
     """Mark one step of training; it counts for the epoch around it.
 
     Args:
         number: 0 for the first of the epoch; by default they are counted.
     """
-    number = _Counters.steps if number is None else number
+    number = _Counters.steps if number is None else _whole(number)
     with _range(f"step {number}"):
         yield
     _Counters.steps += 1
+
+
+def _whole(number: SupportsIndex) -> int:
+    """A whole number, as of NumPy, as Python's own: only this goes into the run's marks."""
+    try:
+        return operator.index(number)
+    except TypeError as error:
+        kind = type(number).__name__
+        msg = f"the number of an epoch or step is a whole number, not {kind}"
+        raise TypeError(msg) from error
 
 
 def _range(text: str) -> Any:  # noqa: ANN401 - a context manager of the nvtx package, or none

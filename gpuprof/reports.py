@@ -19,7 +19,7 @@ from gpuprof.analyses.timeline import far_ends
 from gpuprof.analyses.totals import totals
 from gpuprof.errors import UsageError, one_of
 from gpuprof.profile import Origin, Profile
-from gpuprof.readers import READERS, reader_named
+from gpuprof.readers import READERS, Recording, read_profile, reader_named
 from gpuprof.units import say_ns, say_share
 
 FORMAT_VERSION: Final = 1
@@ -68,20 +68,22 @@ class Report:
     notes: tuple[str, ...]
 
 
-def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
+def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     """Run every analysis that the recording can answer.
 
     Args:
-        profile: The recording.
+        recording: What was read, or a path, as `gpuprof.readers.read_profile` takes it.
         names: Analyses to run, as `gpuprof report --list` names them; None for all.
 
     Returns:
         Their tables and notes.
 
     Raises:
-        UsageError: There is no analysis of such a name.
+        GpuprofError: The recording cannot be read, or there is no analysis of such a name.
+        TypeError: The recording is neither a path nor a profile, or a name is no text.
     """
-    chosen = ANALYSES if names is None else tuple(_named(name) for name in names)
+    chosen = ANALYSES if names is None else tuple(map(_named, _checked_names(names)))
+    profile = read_profile(recording)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     if len(chosen) > 1:
         profile.keep("memcpys")
@@ -97,6 +99,17 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
         *_missing_notes(profile, missing),
     )
     return Report(profile.origin, tables, notes)
+
+
+def _checked_names(names: Sequence[str]) -> Sequence[str]:
+    if isinstance(names, str):
+        msg = f'table names are given in a list, as in ["{names}"]'
+        raise TypeError(msg)
+    other = next((name for name in names if not isinstance(name, str)), "")
+    if not isinstance(other, str):
+        msg = f"a table name is text, not {type(other).__name__}"
+        raise TypeError(msg)
+    return names
 
 
 def _named(name: str) -> Analysis:

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,7 +68,11 @@ def compare(
 
     Raises:
         GpuprofError: A recording cannot be read, or the labels do not fit together.
+        TypeError: An argument is of another type.
     """
+    if not isinstance(baseline, str | None):
+        msg = f"the baseline is a label, not {type(baseline).__name__}"
+        raise TypeError(msg)
     found = comparison(labelled(recordings, baseline), baseline, epoch_seconds)
     frame = to_frame(found.variants).set_index("variant")
     wide = to_frame(found.differences).pivot_table(
@@ -191,7 +196,13 @@ def _labels(variants: Mapping[str, Any]) -> str:
 def _checked_seconds(
     variants: Mapping[str, Any], epoch_seconds: Mapping[str, float]
 ) -> Mapping[str, float]:
+    if not isinstance(epoch_seconds, Mapping):
+        msg = f"epoch seconds are given by label, not as {type(epoch_seconds).__name__}"
+        raise TypeError(msg)
     for label, seconds in epoch_seconds.items():
+        if not isinstance(seconds, Real):
+            msg = f"epoch seconds of {label}: a number, not {type(seconds).__name__}"
+            raise TypeError(msg)
         if label not in variants:
             msg = f"epoch seconds: {label} is no label of the recordings"
             raise UsageError(msg, _labels(variants))

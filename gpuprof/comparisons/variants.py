@@ -1,7 +1,7 @@
 """What is compared: variants, each of one run or several, under labels that tell them apart."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from gpuprof.errors import InputError, UsageError
 from gpuprof.manifest import repeats
 from gpuprof.profile import Profile
 from gpuprof.readers import read_profile
+from gpuprof.readers.places import AnyPath, is_path
 from gpuprof.units import encodable
 
-Recording = str | Path | Profile | tuple[str, str | Path | Profile]
+_Unlabelled = AnyPath | Profile
+Recording = _Unlabelled | tuple[str, _Unlabelled]
 Runs = tuple[Profile, ...]
 
 
@@ -31,8 +33,9 @@ def labelled(recordings: Sequence[Recording], baseline: str | None = None) -> di
     Raises:
         GpuprofError: A recording cannot be read.
         UsageError: One recording is given twice as a repeat of itself.
+        TypeError: A recording is neither a path nor a profile, with or without a label.
     """
-    given = [r if isinstance(r, tuple) else (None, r) for r in recordings]
+    given = [r if isinstance(r, tuple) else (None, r) for r in _checked(recordings)]
     runs = [(r,) if isinstance(r, Profile) else runs_of(r) for _, r in given]
     unnamed = [
         (_name(recording, own[0]), own[0])
@@ -47,6 +50,23 @@ def labelled(recordings: Sequence[Recording], baseline: str | None = None) -> di
         found[name] = (*found.get(name, ()), *own)
     is_saved = baseline and baseline not in found and baseline_named(baseline) is not None
     return {baseline: runs_of(baseline), **found} if baseline and is_saved else found
+
+
+def _checked(recordings: Iterable[Recording]) -> list[Recording]:
+    is_one = isinstance(recordings, (Profile, Mapping)) or is_path(recordings)
+    if is_one or not isinstance(recordings, Iterable):
+        msg = f"recordings are given in a list, not as {type(recordings).__name__}"
+        raise TypeError(msg)
+    listed = list(recordings)
+    for recording in listed:
+        parts = recording if isinstance(recording, tuple) else ("", recording)
+        match parts:
+            case (str(), part) if isinstance(part, Profile) or is_path(part):
+                continue
+        kind = type(recording).__name__
+        msg = f"a recording to compare is a path, a Profile or (label, one of these), not {kind}"
+        raise TypeError(msg)
+    return listed
 
 
 def is_same(first: Run, second: Run) -> bool:
@@ -64,7 +84,7 @@ def is_same(first: Run, second: Run) -> bool:
     return one.origin.source.absolute() == other.origin.source.absolute()
 
 
-def runs_of(path: str | Path, reader: str | None = None) -> Runs:
+def runs_of(path: AnyPath, reader: str | None = None) -> Runs:
     """The runs at a path: those of a folder of repeats, those of a baseline, or the one.
 
     A baseline is meant where no file or folder has its name.
@@ -83,7 +103,7 @@ def runs_of(path: str | Path, reader: str | None = None) -> Runs:
     return tuple(read_profile(run, reader) for run in found) or (read_profile(path, reader),)
 
 
-def _name(recording: str | Path | Profile, first: Profile) -> str:
+def _name(recording: _Unlabelled, first: Profile) -> str:
     if isinstance(recording, Profile):
         return first.origin.variant or first.origin.source.stem
     place = Path(recording)

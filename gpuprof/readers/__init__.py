@@ -21,6 +21,7 @@ from gpuprof.profile import Profile
 from gpuprof.readers import places
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.foreign import foreign
+from gpuprof.readers.places import AnyPath
 from gpuprof.readers.sqlite_source import MAGIC
 from gpuprof.units import counted
 
@@ -46,13 +47,17 @@ READERS: Final = {
 _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
 
 
-def read_profile(path: str | Path | Sequence[str | Path], reader: str | None = None) -> Profile:
+Recording = AnyPath | Sequence[AnyPath] | Profile
+
+
+def read_profile(path: Recording, reader: str | None = None) -> Profile:
     """Read one recording, whichever tool wrote it.
 
     Args:
         path: A file in one of the formats that ``gpuprof formats`` lists; a folder that is one
             recording; a folder, a glob or a sequence of files of one format, one per process,
-            which are read as one recording with its ranks; ``-`` for standard input.
+            which are read as one recording with its ranks; ``-`` for standard input. What was
+            read already is given back.
         reader: Name of the format, for a file that cannot be recognised; else it is found.
 
     Returns:
@@ -62,15 +67,24 @@ def read_profile(path: str | Path | Sequence[str | Path], reader: str | None = N
     Raises:
         GpuprofError: The file cannot be opened, is of no known format, breaks its format's
             rules, or holds nothing.
+        TypeError: It is no path, no sequence of paths and no recording.
     """
-    if not isinstance(path, (str, Path)):
-        if len(path) != 1:
-            files = [Path(file) for file in path]
-            return _read_many(places.folder_of(files), files, reader)
-        path = path[0]
+    if isinstance(path, Profile):
+        return path
+    if places.is_path(path):
+        return _read_path(Path(path), reader)
+    if isinstance(path, bytes) or not isinstance(path, Sequence):
+        msg = f"a recording is a path, several paths or a Profile, not {type(path).__name__}"
+        raise TypeError(msg)
+    files = [Path(places.checked_path(file)) for file in path]
+    if len(files) == 1:
+        return _read_path(files[0], reader)
+    return _read_many(places.folder_of(files), files, reader)
+
+
+def _read_path(path: Path, reader: str | None) -> Profile:
     if places.is_pipe(path):
         return _read_pipe(path, reader)
-    path = Path(path)
     if places.is_glob(path):
         return _read_many(path, places.matching(path), reader)
     if path.is_dir() and not _folder_readers(path):

@@ -1,4 +1,4 @@
-"""What a path may be beside one file: standard input, a folder, a glob."""
+"""What a path may be, and beside one file: standard input, a folder, a glob."""
 
 import atexit
 import glob
@@ -9,11 +9,32 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, TypeGuard
 
 from gpuprof.errors import InputError
 
 STDIN: Final = "-"
+
+AnyPath = str | os.PathLike[str]
+
+
+def is_path(given: object) -> TypeGuard[AnyPath]:
+    """Whether something is a path: text, or a path object of text."""
+    return isinstance(given, str) or (
+        isinstance(given, os.PathLike) and isinstance(os.fspath(given), str)
+    )
+
+
+def checked_path(given: object) -> AnyPath:
+    """A path as it was given.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not is_path(given):
+        msg = f"a path is text or a path object, not {type(given).__name__}"
+        raise TypeError(msg)
+    return given
 
 
 def is_pipe(path: str | Path) -> bool:
