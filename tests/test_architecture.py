@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
     ("units", "drafts", "cuda", "xspace", "secrets", "manifest"),
+    ("sweep_cells",),
     ("schema",),
     ("intervals",),
     ("engine",),

@@ -106,7 +106,8 @@ def command(  # noqa: PLR0913 - one parameter per option
 
     Says how much the variants, such as placements on devices, differ, how much of that is
     transfers, and of which kind. FILES may come from different tools and numbers of devices; the
-    first one is the baseline.
+    first one is the baseline. The folder of a sweep stands for all of its cells, a cell's folder
+    for its runs.
 
     \b
     Example:

@@ -40,7 +40,7 @@ def command(
     CHART is one that --list names. A chart of a recording takes one (several FILEs are its
     processes), one of a comparison takes the recordings, the baseline first, and one of a
     sweep takes a table of measured times: CSV or Parquet with the columns seconds_per_epoch (or
-    seconds), devices or batch_size, and perhaps label.
+    seconds), devices or batch_size, and perhaps label; or the sweep's folder or results.
 
     \b
     Example:
@@ -48,6 +48,7 @@ def command(
       gpuprof plot matrix train.sqlite -o matrix.png
       gpuprof plot runs/dual --placement placement.svg
       gpuprof plot scaling times.csv -o scaling.svg
+      gpuprof plot batch gpuprof-sweeps/train -o batch.svg
       gpuprof plot timeline train.sqlite --from 1.2s --to 1.4s -o timeline.svg
     """  # noqa: D301 - click reads the escape
     from gpuprof.render.charts import CHARTS, chart_named  # noqa: PLC0415 - start-up of --help

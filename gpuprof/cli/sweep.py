@@ -171,9 +171,9 @@ def _save(found: "Results", folder: Path) -> None:
             save(figure, Output(folder / name))
             written.append(name)
     _say(f"In {folder}: {', '.join(written)}")
-    recorded = [row["folder"] for row in found.runs.to_pylist() if row["status"] == "ok"][:2]
-    if found.plan.recorder != UNRECORDED and len(recorded) > 1:
-        _say("Next: " + shlex.join(["gpuprof", "compare", *(str(folder / r) for r in recorded)]))
+    cells = sum(row["runs"] > 0 for row in found.cells.to_pylist())
+    if found.plan.recorder != UNRECORDED and cells > 1:
+        _say("Next: " + shlex.join(["gpuprof", "compare", str(folder)]))
 
 
 def _show(found: "Results", form: str, *, is_wide: bool) -> None:

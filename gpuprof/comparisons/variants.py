@@ -8,11 +8,12 @@ from pathlib import Path
 from gpuprof.analyses.activity_summary import TABLES, activity_summary
 from gpuprof.comparisons.baselines import baseline_named, baselines
 from gpuprof.comparisons.runs import Run
-from gpuprof.errors import InputError, UsageError
+from gpuprof.errors import EmptyRecordingError, InputError, UsageError
 from gpuprof.manifest import repeats
 from gpuprof.profile import Profile
 from gpuprof.readers import read_profile
 from gpuprof.readers.places import AnyPath, is_path
+from gpuprof.sweep_cells import cell_runs, cells_of, is_sweep
 from gpuprof.units import encodable
 
 _Unlabelled = AnyPath | Profile
@@ -23,8 +24,9 @@ Runs = tuple[Profile, ...]
 def labelled(recordings: Sequence[Recording], baseline: str | None = None) -> dict[str, Runs]:
     """The runs of each variant by label; recordings of one given label are repeats.
 
-    A folder of repeats (``run-1``, ``run-2``, ...) is one variant of several runs. What has no
-    label is named after its variant or its file.
+    A folder of repeats (``run-1``, ``run-2``, ...) and a cell of a sweep are one variant of
+    several runs, a sweep's folder is a variant for each of its cells. What has no label is named
+    after its variant or its file.
 
     Args:
         recordings: Paths, names of saved baselines or profiles, each alone or with its label.
@@ -35,7 +37,7 @@ def labelled(recordings: Sequence[Recording], baseline: str | None = None) -> di
         UsageError: One recording is given twice as a repeat of itself.
         TypeError: A recording is neither a path nor a profile, with or without a label.
     """
-    given = [r if isinstance(r, tuple) else (None, r) for r in _checked(recordings)]
+    given = [pair for r in _checked(recordings) for pair in _pairs(r)]
     runs = [(r,) if isinstance(r, Profile) else runs_of(r) for _, r in given]
     unnamed = [
         (_name(recording, own[0]), own[0])
@@ -69,6 +71,25 @@ def _checked(recordings: Iterable[Recording]) -> list[Recording]:
     return listed
 
 
+def _pairs(recording: Recording) -> list[tuple[str | None, _Unlabelled]]:
+    """A recording with its label, or the cells of a sweep with theirs."""
+    label, source = recording if isinstance(recording, tuple) else (None, recording)
+    if isinstance(source, Profile) or not is_sweep(Path(source)):
+        return [(label, source)]
+    cells = cells_of(Path(source))
+    if not cells:
+        msg = f"no run of the sweep {source} has ended well"
+        raise EmptyRecordingError(msg, "See its results.csv for the reasons.")
+    if label is not None:
+        msg = (
+            f"label {label} is given to a sweep, whose {len(cells)} cells are variants of their own"
+        )
+        raise UsageError(
+            msg, f"Give it to one of them: --label {label}={next(iter(cells.values()))}"
+        )
+    return [*cells.items()]
+
+
 def is_same(first: Run, second: Run) -> bool:
     """Whether two runs are one and the same: every figure of theirs is equal, to the ns.
 
@@ -85,7 +106,7 @@ def is_same(first: Run, second: Run) -> bool:
 
 
 def runs_of(path: AnyPath, reader: str | None = None) -> Runs:
-    """The runs at a path: those of a folder of repeats, those of a baseline, or the one.
+    """The runs at a path: those of a folder of repeats or of a cell, of a baseline, or the one.
 
     A baseline is meant where no file or folder has its name.
 
@@ -99,8 +120,8 @@ def runs_of(path: AnyPath, reader: str | None = None) -> Runs:
         if near:
             msg = f"{path}: no such file, and no baseline is saved by this name"
             raise InputError(msg, f"Did you mean {' or '.join(near)}?")
-    found = repeats(place) if saved is None else saved.runs
-    return tuple(read_profile(run, reader) for run in found) or (read_profile(path, reader),)
+    runs = (repeats(place) or cell_runs(place)) if saved is None else saved.runs
+    return tuple(read_profile(run, reader) for run in runs) or (read_profile(path, reader),)
 
 
 def _name(recording: _Unlabelled, first: Profile) -> str:

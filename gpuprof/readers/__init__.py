@@ -23,6 +23,7 @@ from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.foreign import foreign
 from gpuprof.readers.places import AnyPath
 from gpuprof.readers.sqlite_source import MAGIC
+from gpuprof.sweep_cells import cell_runs, cells_of, is_sweep
 from gpuprof.units import counted
 
 # Name of a format -> its module here, which is imported when a file may be of it.
@@ -190,8 +191,11 @@ def find_reader(path: Path) -> Reader:
 
 
 def _nothing_in(place: Path) -> UnknownFormatError:
+    if is_sweep(place):
+        msg = f"{place} is a sweep of {counted(len(cells_of(place)), 'cell', 'cells')}"
+        return UnknownFormatError(msg, "Give one of its runs; `gpuprof compare` takes all cells.")
     kind = "a pattern" if places.is_glob(place) else "a folder"
-    runs = repeats(place)
+    runs = repeats(place) or cell_runs(place)
     if runs:
         names = ", ".join(run.name for run in runs)
         msg = f"{place} is a folder of {counted(len(runs), 'run', 'runs')}, and this reads one"

@@ -15,16 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
-from gpuprof.errors import CorruptFileError, OutputError
+from gpuprof.errors import OutputError
 from gpuprof.manifest import MANIFEST, PROGRAM_LOG, is_run, read_manifest
+from gpuprof.sweep_cells import FORMAT, PLAN, is_sweep, read_plan
 from gpuprof.sweeps.grid import Run
 from gpuprof.sweeps.plan import Plan
 
 DEFAULT_PARENT: Final = "gpuprof-sweeps"
-PLAN: Final = "sweep.json"
-_FORMAT: Final = "gpuprof-sweep"
 # What makes runs of a plan comparable with those that are there already.
 _SAME: Final = ("command", "skipped_epochs", "recorder")
 # Exit statuses of programs that somebody stopped: 128 + SIGINT and + SIGTERM.
@@ -58,7 +57,7 @@ def open_sweep(folder: Path, plan: Plan) -> int:
             msg = f"{folder} holds no sweep"
             raise OutputError(msg, "Choose another folder with -o.")
         return _begin(folder, plan)
-    kept = _read(path)
+    kept = read_plan(path)
     asked = json.loads(json.dumps(asdict(plan)))
     differing = [key for key in _SAME if kept["plan"].get(key) != asked[key]]
     if list(kept["plan"].get("axes", ())) != list(asked["axes"]):
@@ -77,7 +76,7 @@ def remove_sweep(folder: Path) -> None:
     """
     if not folder.exists():
         return
-    if not (folder / PLAN).is_file():
+    if not is_sweep(folder):
         msg = f"{folder} holds no sweep, and --force replaces nothing else"
         raise OutputError(msg, "Choose another folder with -o.")
     try:
@@ -89,7 +88,7 @@ def remove_sweep(folder: Path) -> None:
 
 def _begin(folder: Path, plan: Plan) -> int:
     seed = random.SystemRandom().randrange(10**6) if plan.seed is None else plan.seed
-    head = {"format": _FORMAT, "format_version": 1, "seed": seed, "plan": asdict(plan)}
+    head = {"format": FORMAT, "format_version": 1, "seed": seed, "plan": asdict(plan)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / PLAN, json.dumps(head, indent=1) + "\n")
@@ -97,19 +96,6 @@ def _begin(folder: Path, plan: Plan) -> int:
         msg = f"{folder} cannot be made: {error.strerror}"
         raise OutputError(msg) from error
     return seed
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        is_sweep = found["format"] == _FORMAT and found["plan"] and int(found["seed"]) >= 0
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        msg = f"{path} cannot be read as a sweep's plan"
-        raise CorruptFileError(msg, "Was the file edited? --force begins anew.") from error
-    if not is_sweep:
-        msg = f"{path} is no sweep's plan"
-        raise CorruptFileError(msg, "Was the file edited? --force begins anew.")
-    return found
 
 
 def write_whole(path: Path, text: str) -> None:

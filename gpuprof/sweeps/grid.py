@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
+from gpuprof.sweep_cells import RUNS
 from gpuprof.sweeps.plan import Plan
 
 # What no file system or shell takes amiss in a folder's name.
@@ -55,7 +56,7 @@ class Run:
     def folder(self) -> Path:
         """Where its recording is, in the sweep's folder."""
         prefix = "warm-up-" if self.is_warm_up else ""
-        return Path("runs") / self.cell.folder_name / f"{prefix}{self.number}"
+        return Path(RUNS) / self.cell.folder_name / f"{prefix}{self.number}"
 
 
 def cells(plan: Plan) -> list[Cell]:

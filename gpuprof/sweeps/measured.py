@@ -1,44 +1,31 @@
-"""Measured times of one program on several numbers of devices, or with several batch sizes.
+"""How much faster a program is on more devices, and with larger batches than another variant."""
 
-The table is CSV or Parquet, one row per measurement, with columns as in `TIMES`; others are
-ignored, so that the ``results`` that ``gpuprof sweep`` writes of axes called ``devices`` or
-``batch_size`` will do.
-"""
-
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from gpuprof.errors import CorruptFileError, InputError
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.sweeps.break_even import crossing
+from gpuprof.sweeps.times import TIMES
+from gpuprof.units import counted
 
-TIMES: Final = Schema(
-    "times",
-    "one measurement",
-    {
-        "label": Column(TEXT, "", "Variant, such as a placement; null for the only one."),
-        "devices": Column(INT, "1", "Devices that it used; null for one."),
-        "batch_size": Column(INT, "1", "Examples in a step; null where it does not vary."),
-        "seconds_per_epoch": Column(
-            FLOAT, "s", "Time of the same work in each row; or a column seconds.", required=True
-        ),
-    },
-)
+_SERIES: Final = Column(TEXT, "", "Name of its line: the label, and what else tells it apart.")
 SCALING: Final = Schema(
     "scaling",
-    "one label on one number of devices",
+    "one label with one batch size on one number of devices",
     {
+        "series": _SERIES,
         "label": TIMES.columns["label"],
+        "batch_size": TIMES.columns["batch_size"],
         "devices": Column(INT, "1", "Devices.", required=True),
         "runs": Column(INT, "1", "Measurements.", required=True),
         "seconds_per_epoch": Column(FLOAT, "s", "Median of them.", required=True),
         "speed_up": Column(
             FLOAT,
             "1",
-            "Seconds of the label's fewest devices / seconds, times these.",
+            "Seconds of the series' fewest devices / seconds, times these.",
             required=True,
         ),
         "efficiency": Column(FLOAT, "1", "speed_up / devices.", required=True),
@@ -46,140 +33,145 @@ SCALING: Final = Schema(
 )
 BATCH_SPEED_UPS: Final = Schema(
     "batch_speed_ups",
-    "one label with one batch size",
+    "one label on one number of devices with one batch size",
     {
+        "series": _SERIES,
         "label": TIMES.columns["label"],
-        "baseline": Column(TEXT, "", "The first label, which it is compared with."),
+        "devices": Column(INT, "1", "Devices.", required=True),
+        "baseline": Column(TEXT, "", "The first series, which it is compared with."),
         "batch_size": Column(INT, "1", "Examples in a step.", required=True),
         "seconds_per_epoch": Column(FLOAT, "s", "Median of the measurements.", required=True),
         "speed_up": Column(
-            FLOAT, "1", "Seconds of the first label with this batch size / seconds.", required=True
+            FLOAT, "1", "Seconds of the first series with this batch size / seconds.", required=True
         ),
         "break_even_batch_size": Column(
-            FLOAT, "1", "From where on the label is faster than the first; null for nowhere."
+            FLOAT, "1", "From where on the series is faster than the first; null for nowhere."
         ),
     },
 )
 
 Row = dict[str, Any]
-
-
-def read_times(path: Path) -> pa.Table:
-    """A table of measured times.
-
-    Raises:
-        InputError: It cannot be read.
-        CorruptFileError: A column is missing, or holds something else than it should.
-    """
-    from pyarrow import csv, parquet  # noqa: PLC0415 - what else is drawn needs neither
-
-    try:
-        is_parquet = path.suffix == ".parquet"
-        found = parquet.read_table(path) if is_parquet else csv.read_csv(path)
-        return _times(path, found)
-    except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror or error}"
-        raise InputError(msg) from error
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        msg = f"{path} is no table: {str(error).splitlines()[0]}"
-        raise CorruptFileError(msg, "Give CSV with a header, or Parquet.") from error
-
-
-def _times(path: Path, found: pa.Table) -> pa.Table:
-    if "seconds_per_epoch" not in found.column_names and "seconds" in found.column_names:
-        names = ["seconds_per_epoch" if n == "seconds" else n for n in found.column_names]
-        found = found.rename_columns(names)
-    hint = f"Columns: {', '.join(TIMES.columns)}."
-    if "seconds_per_epoch" not in found.column_names:
-        msg = f"{path} has no column seconds_per_epoch"
-        raise CorruptFileError(msg, hint)
-    try:
-        times = TIMES.conform(found.filter(found.column("seconds_per_epoch").is_valid()))
-    except (pa.ArrowInvalid, ValueError) as error:
-        msg = f"{path}: {error}"
-        raise CorruptFileError(msg, hint) from error
-    if not all(0 < row["seconds_per_epoch"] < float("inf") for row in times.to_pylist()):
-        msg = f"{path}: seconds_per_epoch holds what is no time above 0"
-        raise CorruptFileError(msg)
-    return times
+_Key = TypeVar("_Key")
 
 
 def scaling(times: pa.Table) -> pa.Table:
-    """How much faster each label gets with more devices.
+    """How much faster each label gets with more devices, batch size by batch size.
 
-    The fewest devices of a label are taken to scale ideally: with one among them, the speed-up
+    The fewest devices of a series are taken to scale ideally: with one among them, the speed-up
     is that over one device.
 
     Args:
         times: As in `TIMES`.
 
     Returns:
-        Columns as in `SCALING`, by label in the order given, then devices; where a label was
-        measured with several batch sizes, the one of most rows counts. No rows where no label
-        has two numbers of devices.
+        Columns as in `SCALING`, by label in the order given, then batch size and devices. No
+        rows where no label has two numbers of devices with one batch size.
     """
-    rows: list[Row] = []
-    for label, mine in _by(times.to_pylist(), "label").items():
-        batches = _by(mine, "batch_size")
-        same_work = max(batches.values(), key=len)
-        seconds = {n or 1: _median(found) for n, found in _by(same_work, "devices").items()}
-        least = min(seconds)
-        if len(seconds) > 1:
-            rows += [
-                {
-                    "label": label,
-                    "devices": devices,
-                    "runs": sum((row["devices"] or 1) == devices for row in same_work),
-                    "seconds_per_epoch": seconds[devices],
-                    "speed_up": least * seconds[least] / seconds[devices],
-                    "efficiency": least * seconds[least] / seconds[devices] / devices,
-                }
-                for devices in sorted(seconds)
-            ]
-    return SCALING.table(rows)
+    of_label = _by(times.to_pylist(), lambda row: row["label"])
+    series = [
+        (label, batch, by_devices)
+        for label, rows in of_label.items()
+        for batch, same_work in sorted(_by(rows, _batch).items())
+        if len(by_devices := _by(same_work, _devices)) > 1
+    ]
+    has_batches = len({batch for _, batch, _ in series}) > 1
+    return SCALING.table(
+        [
+            row | {"series": _name(label, f"batch size {batch}" if has_batches and batch else "")}
+            for label, batch, by_devices in series
+            for row in _scaled(label, batch or None, by_devices)
+        ]
+    )
+
+
+def _scaled(label: str | None, batch: int | None, by_devices: dict[int, list[Row]]) -> list[Row]:
+    seconds = {devices: _median(rows) for devices, rows in sorted(by_devices.items())}
+    least = min(seconds)
+    ideal = least * seconds[least]
+    return [
+        {
+            "label": label,
+            "batch_size": batch,
+            "devices": devices,
+            "runs": sum(row["runs"] or 1 for row in by_devices[devices]),
+            "seconds_per_epoch": taken,
+            "speed_up": ideal / taken,
+            "efficiency": ideal / taken / devices,
+        }
+        for devices, taken in seconds.items()
+    ]
 
 
 def batch_speed_ups(times: pa.Table) -> pa.Table:
-    """How much faster than the first label each other is, batch size by batch size.
+    """How much faster than the first series each other is, batch size by batch size.
+
+    A series is a label on one number of devices.
 
     Args:
         times: As in `TIMES`.
 
     Returns:
-        Columns as in `BATCH_SPEED_UPS`, by label in the order given, then batch size. No rows
-        where no batch size was measured with the first label and another.
+        Columns as in `BATCH_SPEED_UPS`, by series in the order given, then batch size. No rows
+        where no batch size was measured with the first series and another.
     """
-    labels = _by([row for row in times.to_pylist() if row["batch_size"]], "label")
-    seconds = {
-        label: {batch: _median(found) for batch, found in sorted(_by(mine, "batch_size").items())}
-        for label, mine in labels.items()
-    }
-    baseline, first = next(iter(seconds.items()), (None, {}))
-    rows: list[Row] = []
-    for label, mine in list(seconds.items())[1:]:
-        points = [(batch, first[batch] / s) for batch, s in mine.items() if batch in first]
-        place = crossing(points)
-        rows += [
-            {
-                "label": label,
-                "baseline": baseline,
-                "batch_size": batch,
-                "seconds_per_epoch": mine[batch],
-                "speed_up": speed_up,
-                "break_even_batch_size": place,
-            }
-            for batch, speed_up in points
+    rows = [row for row in times.to_pylist() if row["batch_size"]]
+    series = _by(rows, lambda row: (row["label"], _devices(row)))
+    if not series:
+        return BATCH_SPEED_UPS.empty()
+    has_numbers = len({devices for _, devices in series}) > 1
+    seconds = {key: _by_batch(rows) for key, rows in series.items()}
+    (base, first), *others = [
+        (_name(label, counted(devices, "device", "devices") if has_numbers else ""), key)
+        for key in seconds
+        for label, devices in [key]
+    ]
+    return BATCH_SPEED_UPS.table(
+        [
+            row | {"series": name, "label": key[0], "devices": key[1], "baseline": base}
+            for name, key in others
+            for row in _against(seconds[first], seconds[key])
         ]
-    return BATCH_SPEED_UPS.table(rows)
+    )
 
 
-def _by(rows: list[Row], column: str) -> dict[Any, list[Row]]:
-    """Rows by a column's values, in the order of their first rows."""
-    found: dict[Any, list[Row]] = {}
+def _by_batch(rows: Sequence[Row]) -> dict[int, float]:
+    return {batch: _median(same_work) for batch, same_work in sorted(_by(rows, _batch).items())}
+
+
+def _against(baseline: dict[int, float], seconds: dict[int, float]) -> list[Row]:
+    points = [(b, baseline[b] / taken) for b, taken in seconds.items() if b in baseline]
+    place = crossing(points)
+    return [
+        {
+            "batch_size": batch,
+            "seconds_per_epoch": seconds[batch],
+            "speed_up": speed_up,
+            "break_even_batch_size": place,
+        }
+        for batch, speed_up in points
+    ]
+
+
+def _name(label: str | None, detail: str) -> str | None:
+    return ", ".join(part for part in (label, detail) if part) or None
+
+
+def _devices(row: Row) -> int:
+    return int(row["devices"] or 1)
+
+
+def _batch(row: Row) -> int:
+    """The batch size; 0 where it does not vary."""
+    return int(row["batch_size"] or 0)
+
+
+def _by(rows: Sequence[Row], key: Callable[[Row], _Key]) -> dict[_Key, list[Row]]:
+    """Rows by what they have in common, in the order of their first rows."""
+    groups: dict[_Key, list[Row]] = {}
     for row in rows:
-        found.setdefault(row[column], []).append(row)
-    return found
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
-def _median(rows: list[Row]) -> float:
+def _median(rows: Sequence[Row]) -> float:
     return float(median(row["seconds_per_epoch"] for row in rows))

@@ -14,6 +14,7 @@ from gpuprof.manifest import PROGRAM_LOG, UNRECORDED, Manifest, read_manifest
 from gpuprof.metrics import VARIANTS, metrics
 from gpuprof.readers import read_profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.sweep_cells import RUNS as SWEPT
 from gpuprof.sweeps.folder import failure, has_ended
 from gpuprof.sweeps.grid import Cell, Run, cells, runs_of
 from gpuprof.sweeps.plan import Plan, as_number
@@ -178,7 +179,7 @@ def _recorded(where: Path, plan: Plan) -> Row:
 
 
 def _of(cell: Cell, runs: Sequence[Row]) -> list[Row]:
-    prefix = f"runs/{cell.folder_name}/"
+    prefix = f"{SWEPT}/{cell.folder_name}/"
     return [row for row in runs if row["folder"].startswith(prefix)]
 
 

@@ -2,7 +2,8 @@ import pytest
 from pyarrow import parquet
 
 from gpuprof.errors import CorruptFileError, InputError
-from gpuprof.sweeps.measured import TIMES, batch_speed_ups, read_times, scaling
+from gpuprof.sweeps.measured import batch_speed_ups, scaling
+from gpuprof.sweeps.times import TIMES, read_times
 
 
 def _times(*rows):
@@ -36,6 +37,37 @@ def test_only_the_same_work_is_compared():
     rows = [("a", 1, 64, 10.0), ("a", 2, 64, 5.0), ("a", 2, 128, 1.0)]
 
     assert scaling(_times(*rows)).column("speed_up").to_pylist() == [1.0, 2.0]
+
+
+def test_each_batch_size_scales_apart_and_is_named_where_there_are_several():
+    rows = [("a", d, b, 8.0 / d + b) for b in (64, 32) for d in (2, 1)]
+
+    found = [
+        (row["series"], row["batch_size"], row["devices"], row["seconds_per_epoch"])
+        for row in scaling(_times(*rows, ("b", 1, 32, 3.0))).to_pylist()
+    ]
+    assert found == [
+        ("a, batch size 32", 32, 1, 40.0),
+        ("a, batch size 32", 32, 2, 36.0),
+        ("a, batch size 64", 64, 1, 72.0),
+        ("a, batch size 64", 64, 2, 68.0),
+    ]
+    (one, _) = scaling(_times(("a", 1, 64, 4.0), ("a", 2, 64, 2.0))).to_pylist()
+    assert (one["series"], one["batch_size"]) == ("a", 64)
+
+
+def test_numbers_of_devices_are_not_mixed_in_the_time_of_a_batch_size():
+    rows = [("a", 1, 64, 8.0), ("a", 2, 64, 4.0), ("b", 1, 64, 6.0), ("b", 4, 64, 1.0)]
+
+    found = [
+        (row["series"], row["baseline"], row["devices"], row["speed_up"])
+        for row in batch_speed_ups(_times(*rows)).to_pylist()
+    ]
+    assert found == [
+        ("a, 2 devices", "a, 1 device", 2, 2.0),
+        ("b, 1 device", "a, 1 device", 1, pytest.approx(8 / 6)),
+        ("b, 4 devices", "a, 1 device", 4, 8.0),
+    ]
 
 
 def test_one_number_of_devices_does_not_scale():

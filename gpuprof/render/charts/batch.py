@@ -3,6 +3,7 @@
 from itertools import cycle, groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprof.errors import EmptyRecordingError
 from gpuprof.render.charts import canvas, curves
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import SWEEP
@@ -16,39 +17,45 @@ Row = dict[str, Any]
 
 
 def picture(results: Results) -> Picture:
-    """The rows of `batch_speed_ups`."""
+    """The rows of `batch_speed_ups`.
+
+    Raises:
+        EmptyRecordingError: No batch size was measured twice.
+    """
     rows = results.table("batch_speed_ups")
+    if not rows.num_rows:
+        msg = "batch cannot be drawn: no batch size was measured with two variants"
+        raise EmptyRecordingError(msg, "It takes rows of one batch size that differ in label or"
+                                       " devices, or a sweep with an axis batch.")  # fmt: skip
     return Picture(_finding(rows.to_pylist()), rows)
 
 
 def _finding(rows: list[Row]) -> str:
-    if not rows:
-        return ""
     than = rows[0]["baseline"] or "the first"
     crossed = [row for row in rows if row["break_even_batch_size"] is not None]
     if crossed:
         first = min(crossed, key=lambda row: float(row["break_even_batch_size"]))
         return (
-            f"{first['label']} is faster than {than} from a batch size of about"
+            f"{first['series']} is faster than {than} from a batch size of about"
             f" {first['break_even_batch_size']:,.0f} on"
         )
     best = max(rows, key=lambda row: float(row["speed_up"]))
     faster = all(row["speed_up"] >= 1 for row in rows)
     which = f"Faster than {than} with every batch size" if faster else "No break-even"
-    return f"{which}: at most {best['speed_up']:.2f} times the speed of {than} ({best['label']})"
+    return f"{which}: at most {best['speed_up']:.2f} times the speed of {than} ({best['series']})"
 
 
 def draw(shown: Picture) -> "Figure":
-    """A line per label; where it stays above 1, it is faster than the first label."""
+    """A line per series; where it stays above 1, it is faster than the first one."""
     rows = shown.rows.to_pylist()
     figure = canvas.new_figure(_HEIGHT)
     axes = figure.subplots()
     looks = cycle(canvas.LINES)
-    for label, found in groupby(rows, key=lambda row: row["label"]):
-        mine, look = list(found), next(looks)
-        points = [(row["batch_size"], row["speed_up"]) for row in mine]
-        curves.curve(axes, label, points, look)
-        curves.mark_break_even(axes, mine[0]["break_even_batch_size"], look["color"])
+    for series, measured in groupby(rows, key=lambda row: row["series"]):
+        line, look = list(measured), next(looks)
+        points = [(row["batch_size"], row["speed_up"]) for row in line]
+        curves.curve(axes, series, points, look)
+        curves.mark_break_even(axes, line[0]["break_even_batch_size"], look["color"])
     than = rows[0]["baseline"] or "the first"
     curves.mark_as_fast(axes, than)
     sizes = sorted({row["batch_size"] for row in rows})

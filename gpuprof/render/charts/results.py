@@ -9,7 +9,8 @@ from gpuprof.comparisons import Comparison
 from gpuprof.profile import Profile
 from gpuprof.render.charts.contract import Chart, Results
 from gpuprof.reports import report
-from gpuprof.sweeps.measured import batch_speed_ups, read_times, scaling
+from gpuprof.sweeps.measured import batch_speed_ups, scaling
+from gpuprof.sweeps.times import read_times
 
 
 def of_recording(profile: Profile, chart: Chart) -> Results:
@@ -18,7 +19,7 @@ def of_recording(profile: Profile, chart: Chart) -> Results:
 
 
 def of_times(path: Path) -> Results:
-    """Speed-ups over devices and over batch sizes, of a table of measured times.
+    """Speed-ups over devices and over batch sizes, of measured times or a sweep's results.
 
     Raises:
         GpuprofError: It cannot be read, or lacks a column.

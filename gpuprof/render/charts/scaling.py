@@ -3,6 +3,7 @@
 from itertools import cycle, groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprof.errors import EmptyRecordingError
 from gpuprof.render.charts import canvas, curves
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import SWEEP
@@ -19,35 +20,42 @@ Row = dict[str, Any]
 
 
 def picture(results: Results) -> Picture:
-    """The rows of `scaling`."""
+    """The rows of `scaling`.
+
+    Raises:
+        EmptyRecordingError: Nothing was measured on two numbers of devices.
+    """
     rows = results.table("scaling")
+    if not rows.num_rows:
+        msg = "scaling cannot be drawn: nothing was measured on two numbers of devices"
+        raise EmptyRecordingError(msg, "It takes rows of one label and batch size that differ in"
+                                       " devices, or a sweep with an axis devices.")  # fmt: skip
     return Picture(_finding(rows.to_pylist()), rows)
 
 
 def _finding(rows: list[Row]) -> str:
-    if not rows:
-        return ""
     most = max(rows, key=lambda row: (int(row["devices"]), float(row["speed_up"])))
     fast = f"{most['speed_up']:.2f} times as fast"
+    size = "" if most["batch_size"] is None else f" with batch size {most['batch_size']}"
     said = (
-        f"{most['label']} runs {fast} on {most['devices']} devices"
+        f"{most['label']} runs {fast} on {most['devices']} devices{size}"
         if most["label"]
-        else f"{most['devices']} devices are {fast} as one"
+        else f"{most['devices']} devices are {fast} as one{size}"
     )
     return f"{said}: {say_share(most['efficiency'])} of the ideal"
 
 
 def draw(shown: Picture) -> "Figure":
-    """Speed-up on the left, efficiency on the right, a line per label."""
+    """Speed-up on the left, efficiency on the right, a line per series."""
     rows = shown.rows.to_pylist()
     figure = canvas.new_figure(_HEIGHT)
     speed, efficiency = figure.subplots(1, 2)
     looks = cycle(canvas.LINES)
-    for label, mine in groupby(rows, key=lambda row: row["label"]):
-        found, look = list(mine), next(looks)
-        curves.curve(speed, label, [(r["devices"], r["speed_up"]) for r in found], look)
-        shares = [(r["devices"], _PERCENT * r["efficiency"]) for r in found]
-        curves.curve(efficiency, label, shares, look)
+    for series, measured in groupby(rows, key=lambda row: row["series"]):
+        points, look = list(measured), next(looks)
+        curves.curve(speed, series, [(r["devices"], r["speed_up"]) for r in points], look)
+        shares = [(r["devices"], _PERCENT * r["efficiency"]) for r in points]
+        curves.curve(efficiency, series, shares, look)
     _ideal(speed, efficiency, sorted({row["devices"] for row in rows}))
     canvas.state(figure, shown.finding)
     canvas.explain(figure, [speed, efficiency])

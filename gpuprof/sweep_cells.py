@@ -1,0 +1,75 @@
+"""Where a sweep keeps the runs of its cells, for all that reads them.
+
+sweep.json         the plan, which makes a folder one of a sweep
+runs/CELL/NUMBER   a run of a cell, as `gpuprof record` leaves it; warm-ups have other names
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from gpuprof.errors import CorruptFileError
+from gpuprof.manifest import MANIFEST, is_run, read_manifest
+
+PLAN: Final = "sweep.json"
+FORMAT: Final = "gpuprof-sweep"
+RUNS: Final = "runs"
+_NUMBER: Final = re.compile(r"[1-9][0-9]*")
+_DIGITS: Final = re.compile(r"([0-9]+)")
+
+
+def is_sweep(folder: Path) -> bool:
+    """Whether a folder is that of a sweep."""
+    return (folder / PLAN).is_file()
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """What ``sweep.json`` says: ``seed`` and ``plan``.
+
+    Raises:
+        CorruptFileError: It is no plan of a sweep.
+    """
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        is_plan = document["format"] == FORMAT and document["plan"] and int(document["seed"]) >= 0
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        msg = f"{path} cannot be read as a sweep's plan"
+        raise CorruptFileError(msg, "Was the file edited? --force begins anew.") from error
+    if not is_plan:
+        msg = f"{path} is no sweep's plan"
+        raise CorruptFileError(msg, "Was the file edited? --force begins anew.")
+    return document
+
+
+def cell_runs(cell: Path) -> tuple[Path, ...]:
+    """The runs of a cell that ended well, in their order; none in a folder that is no cell."""
+    if not cell.is_dir() or is_run(cell):
+        return ()
+    numbered = {int(run.name): run for run in cell.iterdir() if _NUMBER.fullmatch(run.name)}
+    ended = [run for _, run in sorted(numbered.items()) if (run / MANIFEST).is_file()]
+    return tuple(run for run in ended if not read_manifest(run).exit_status)
+
+
+def cells_of(folder: Path) -> dict[str, Path]:
+    """The cells of a sweep that have runs which ended well, by name, the baseline's first.
+
+    Raises:
+        CorruptFileError: The plan or a run's manifest cannot be read.
+    """
+    baseline = read_plan(folder / PLAN)["plan"].get("baseline") or {}
+    places = sorted(folder.glob(f"{RUNS}/*"), key=lambda place: _in_numeric_order(place.name))
+    runs = {place: ended for place in places if (ended := cell_runs(place))}
+    cells = {read_manifest(ended[0]).variant or place.name: place for place, ended in runs.items()}
+    return {name: cells[name] for name in sorted(cells, key=lambda n: not _has(n, baseline))}
+
+
+def _has(name: str, values: dict[str, str]) -> bool:
+    """Whether a cell's name, ``placement=dual,batch=64``, has these values of these axes."""
+    return all(f",{axis}={value}," in f",{name}," for axis, value in values.items())
+
+
+def _in_numeric_order(name: str) -> list[tuple[bool, int, str]]:
+    """A key that puts ``batch=64`` before ``batch=128``."""
+    parts = _DIGITS.split(name)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]

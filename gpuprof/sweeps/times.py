@@ -1,0 +1,134 @@
+"""Tables of measured times, and a sweep's own results as one of them.
+
+A table is CSV or Parquet, one row per measurement, with columns as in `TIMES`; others are
+ignored. Of ``results.csv`` and ``results.parquet`` of ``gpuprof sweep``, of its folder, and of what
+``gpuprof sweep --format json`` prints, the axes of devices and of batch sizes are known by their
+names (`_DEVICES`, `_BATCH`); all others that vary make the label.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+
+TIMES: Final = Schema(
+    "times",
+    "one measurement",
+    {
+        "label": Column(TEXT, "", "Variant, such as a placement; null for the only one."),
+        "devices": Column(INT, "1", "Devices that it used; null for one."),
+        "batch_size": Column(INT, "1", "Examples in a step; null where it does not vary."),
+        "seconds_per_epoch": Column(
+            FLOAT, "s", "Time of the same work in each row; or a column seconds.", required=True
+        ),
+        "runs": Column(INT, "1", "Runs of which this is the median; null for one."),
+    },
+)
+_HINT: Final = f"Columns: {', '.join(TIMES.columns)}."
+# Columns of a sweep's results; the axes stand before the first.
+_CELL: Final = "cell"
+_OF_SWEEP: Final = {_CELL, "status", "runs", "seconds"}
+_RESULTS: Final = ("results.parquet", "results.csv")
+_DEVICES: Final = re.compile(r"(?:n|num|number_of)?_?(?:devices|gpus|workers|ranks)|world_size")
+_BATCH: Final = re.compile(r"(?:\w+_)?(?:batch(?:_?size)?|bs)")
+
+Row = dict[str, Any]
+
+
+def read_times(path: Path) -> pa.Table:
+    """A table of measured times.
+
+    Args:
+        path: CSV or Parquet, or a sweep's folder, results or JSON.
+
+    Returns:
+        Columns as in `TIMES`; of a sweep the cells that ran, the baseline's first.
+
+    Raises:
+        InputError: It cannot be read.
+        CorruptFileError: A column is missing, or holds something else than it should.
+    """
+    place = _results_in(path) if path.is_dir() else path
+    try:
+        table = _of_sweep(_table(place))
+    except OSError as error:
+        msg = f"{place} cannot be read: {error.strerror or error}"
+        raise InputError(msg) from error
+    except (pa.ArrowInvalid, ValueError, KeyError, TypeError, RecursionError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        msg = f"{place} is no table: {reason}"
+        raise CorruptFileError(msg, "Give CSV with a header, or Parquet.") from error
+    return _times(place, table)
+
+
+def _results_in(folder: Path) -> Path:
+    found = next((folder / name for name in _RESULTS if (folder / name).is_file()), None)
+    if found is None:
+        msg = f"{folder} is a folder without results of a sweep"
+        raise InputError(msg, "Give a table of times, or the folder of `gpuprof sweep`.")
+    return found
+
+
+def _table(path: Path) -> pa.Table:
+    from pyarrow import csv, parquet  # noqa: PLC0415 - what else is drawn needs neither
+
+    if path.suffix == ".parquet":
+        return parquet.read_table(path)
+    if path.suffix == ".json":
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        return pa.Table.from_pylist([dict(cell) for cell in cells])
+    return csv.read_csv(path)
+
+
+def _times(path: Path, table: pa.Table) -> pa.Table:
+    if "seconds_per_epoch" not in table.column_names and "seconds" in table.column_names:
+        names = ["seconds_per_epoch" if n == "seconds" else n for n in table.column_names]
+        table = table.rename_columns(names)
+    if "seconds_per_epoch" not in table.column_names:
+        msg = f"{path} has no column seconds_per_epoch"
+        raise CorruptFileError(msg, _HINT)
+    try:
+        times = TIMES.conform(table.filter(table.column("seconds_per_epoch").is_valid()))
+    except (pa.ArrowInvalid, ValueError) as error:
+        msg = f"{path}: {error}"
+        raise CorruptFileError(msg, _HINT) from error
+    if not all(0 < row["seconds_per_epoch"] < float("inf") for row in times.to_pylist()):
+        msg = f"{path}: seconds_per_epoch holds what is no time above 0"
+        raise CorruptFileError(msg)
+    return times
+
+
+def _of_sweep(table: pa.Table) -> pa.Table:
+    """A sweep's cells as measurements, those of its baseline first; any other table as it is."""
+    if not {*table.column_names} >= _OF_SWEEP:
+        return table
+    axes = table.column_names[: table.column_names.index(_CELL)]
+    counts = [axis for axis in axes if pa.types.is_integer(table.schema.field(axis).type)]
+    devices = next((axis for axis in counts if _DEVICES.fullmatch(axis.lower())), None)
+    batch = next((axis for axis in counts if _BATCH.fullmatch(axis.lower())), None)
+    rows = sorted(table.to_pylist(), key=lambda row: not _is_baseline(row))
+    others = [axis for axis in axes if axis not in {devices, batch}]
+    named = [axis for axis in others if len({row[axis] for row in rows}) > 1]
+    columns = {
+        "label": pa.array([_label(row, named) for row in rows], pa.string()),
+        "devices": pa.array([devices and row[devices] for row in rows], pa.int64()),
+        "batch_size": pa.array([batch and row[batch] for row in rows], pa.int64()),
+        "seconds_per_epoch": pa.array([row["seconds"] for row in rows]),
+        "runs": pa.array([row["runs"] for row in rows]),
+    }
+    return pa.table(columns)
+
+
+def _is_baseline(row: Row) -> bool:
+    """Whether a cell is what speed-ups are relative to: of no other is the range a point at 1."""
+    return {row.get(f"speed_up{end}") for end in ("", "_min", "_max")} == {1}
+
+
+def _label(row: Row, axes: Iterable[str]) -> str | None:
+    return ", ".join(f"{axis}={row[axis]}" for axis in axes) or None

@@ -1,0 +1,242 @@
+"""A sweep's own results and cells, as `plot` and `compare` take them."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from commands import gpuprof
+
+import gpuprof as library
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
+from gpuprof.manifest import MANIFEST
+from gpuprof.render.charts import batch, picture_of
+from gpuprof.render.charts.results import of_times
+from gpuprof.sweep_cells import PLAN, cell_runs, cells_of
+from gpuprof.sweeps.times import read_times
+
+# Faster with more devices and larger batches; two placements; a cell that fails.
+PROGRAM = """
+import json, os, sys
+import gpuprof
+from gpuprof.manifest import MARKS, RUN_DIR_VARIABLE
+placement, devices, batch = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+if (placement, devices, batch) == ("dual", 2, 32):
+    sys.exit("out of memory")
+seconds = 64 / devices / batch + (0.5 if placement == "single" else 0.25)
+mark = {"mark": "epoch", "epoch": 0, "seconds": seconds, "steps": 4, "rank": None,
+        "started_at_unix_ns": 5, "process_id": os.getpid()}
+with open(os.path.join(os.environ[RUN_DIR_VARIABLE], MARKS), "a") as file:
+    file.write(json.dumps(mark) + "\\n")
+"""
+
+
+def _sweep(folder, *options):
+    (folder / "train.py").write_text(PROGRAM)
+    return gpuprof(
+        *("sweep", "--no-record", "--repeat", "2", "-o", "swept", *options),
+        *("--grid", "placement=single,dual", "--grid", "n_gpus=1,2", "--grid", "batch=32,128"),
+        *("--baseline", "placement=single", "--baseline", "n_gpus=1"),
+        *("--", "train.py", "{placement}", "{n_gpus}", "{batch}"),
+        cwd=folder,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("sweep")
+    done = _sweep(place, "--format", "json")
+    (place / "printed.json").write_text(done.stdout)
+    return place
+
+
+TIMES = [
+    ("placement=single", 1, 32, 2.5),
+    ("placement=single", 1, 128, 1.0),
+    ("placement=single", 2, 32, 1.5),
+    ("placement=single", 2, 128, 0.75),
+    ("placement=dual", 1, 32, 2.25),
+    ("placement=dual", 1, 128, 0.75),
+    ("placement=dual", 2, 128, 0.5),
+]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["swept", "swept/results.csv", "swept/results.parquet", "printed.json"],
+    ids=["folder", "csv", "parquet", "json"],
+)
+def test_results_are_times_whose_axes_are_known_by_their_names(folder, name):
+    rows = read_times(folder / name).to_pylist()
+
+    assert [tuple(row.values()) for row in rows] == [(*row, 2) for row in TIMES]
+
+
+def test_the_baseline_comes_first_wherever_it_stands_in_the_grid(folder, tmp_path):
+    with (folder / "swept" / "results.csv").open() as file:
+        head, *rows = csv.reader(file)
+    path = tmp_path / "turned.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([head, *reversed(rows)])
+
+    assert read_times(path).to_pylist()[0]["label"] == "placement=single"
+
+
+def test_scaling_has_a_line_for_each_batch_size(folder, tmp_path):
+    done = gpuprof(
+        "plot", "scaling", folder / "swept", "-o", tmp_path / "a.svg", "--chart-data", "csv"
+    )
+
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "a.csv").open() as file:
+        rows = [(r["series"], r["devices"], r["speed_up"]) for r in csv.DictReader(file)]
+    assert rows == [
+        ("placement=single, batch size 32", "1", "1.0"),
+        ("placement=single, batch size 32", "2", str(2.5 / 1.5)),
+        ("placement=single, batch size 128", "1", "1.0"),
+        ("placement=single, batch size 128", "2", str(1 / 0.75)),
+        ("placement=dual, batch size 128", "1", "1.0"),
+        ("placement=dual, batch size 128", "2", "1.5"),
+    ]
+    text = (tmp_path / "a.svg").read_text()
+    assert "placement=single runs 1.67 times as fast on 2 devices with batch size 32" in text
+
+
+def test_speed_ups_over_batch_sizes_have_a_line_for_each_number_of_devices(folder, tmp_path):
+    done = gpuprof(
+        "plot", "batch", folder / "swept", "-o", tmp_path / "a.svg", "--chart-data", "csv"
+    )
+
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "a.csv").open() as file:
+        rows = [(r["series"], r["batch_size"], r["speed_up"]) for r in csv.DictReader(file)]
+    assert rows == [
+        ("placement=single, 2 devices", "32", str(2.5 / 1.5)),
+        ("placement=single, 2 devices", "128", str(1 / 0.75)),
+        ("placement=dual, 1 device", "32", str(2.5 / 2.25)),
+        ("placement=dual, 1 device", "128", str(1 / 0.75)),
+        ("placement=dual, 2 devices", "128", "2.0"),
+    ]
+    assert picture_of(batch.CHART, of_times(folder / "swept")).finding == (
+        "Faster than placement=single, 1 device with every batch size: at most 2.00 times the speed"
+        " of placement=single, 1 device (placement=dual, 2 devices)"
+    )
+
+
+def test_cells_that_ran_are_found_with_the_baseline_first(folder):
+    cells = cells_of(folder / "swept")
+
+    assert list(cells) == [
+        "placement=single,n_gpus=1,batch=32",
+        "placement=single,n_gpus=1,batch=128",
+        "placement=dual,n_gpus=1,batch=32",
+        "placement=dual,n_gpus=1,batch=128",
+        "placement=dual,n_gpus=2,batch=128",
+        "placement=single,n_gpus=2,batch=32",
+        "placement=single,n_gpus=2,batch=128",
+    ]
+    assert all([run.name for run in cell_runs(cell)] == ["1", "2"] for cell in cells.values())
+
+
+def test_a_cell_s_runs_are_one_variant(folder):
+    runs = folder / "swept" / "runs"
+    names = [f"placement={name},n_gpus=1,batch=128" for name in ("single", "dual")]
+
+    done = gpuprof("compare", *(runs / name for name in names), "--format", "json")
+
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["baseline"] == names[0]
+    assert [document["variants"][name]["runs"] for name in names] == [2, 2]
+    assert document["differences"][names[1]]["seconds_per_epoch"]["difference"] == -0.25
+
+
+def test_a_sweep_s_folder_is_compared_cell_by_cell(folder):
+    frame = library.compare([folder / "swept"])
+
+    assert frame.attrs["baseline"] == "placement=single,n_gpus=1,batch=32"
+    assert list(frame["seconds_per_epoch"]) == [2.5, 1.0, 2.25, 0.75, 0.5, 1.5, 0.75]
+    assert list(frame["runs"]) == [2] * 7
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("swept", "{} is a sweep of 7 cells"),
+        (
+            "swept/runs/placement=dual,n_gpus=1,batch=32",
+            "{} is a folder of 2 runs, and this reads one",
+        ),
+    ],
+    ids=["sweep", "cell"],
+)
+def test_what_reads_one_run_says_what_a_sweep_s_folder_is(folder, name, message):
+    path = folder / name
+
+    with pytest.raises(library.GpuprofError) as caught:
+        library.read_profile(path)
+
+    assert caught.value.message == message.format(path)
+    assert "`gpuprof compare` takes all" in caught.value.hint
+
+
+def _one_cell(place, *, exit_status):
+    run = place / "runs" / "batch=1" / "1"
+    run.mkdir(parents=True)
+    (place / PLAN).write_text(
+        json.dumps({"format": "gpuprof-sweep", "seed": 1, "plan": {"baseline": {}}})
+    )
+    values = {"format": "gpuprof-run", "recorder": "none", "variant": "batch=1", "command": ["a"]}
+    values |= {"started_at": "2026-01-01", "exit_status": exit_status}
+    (run / MANIFEST).write_text(json.dumps(values))
+    return place
+
+
+def test_a_sweep_in_which_nothing_ended_well_has_nothing_to_compare(tmp_path):
+    with pytest.raises(EmptyRecordingError, match=r"no run of the sweep .* has ended well"):
+        library.compare([_one_cell(tmp_path, exit_status=1)])
+
+
+def test_a_label_of_a_whole_sweep_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"^label a is given to a sweep"):
+        library.compare([("a", _one_cell(tmp_path, exit_status=0))])
+
+
+def test_a_broken_plan_is_refused(tmp_path):
+    _one_cell(tmp_path, exit_status=0)
+    (tmp_path / PLAN).write_text("[" * 100_000)
+
+    with pytest.raises(CorruptFileError, match=r"sweep\.json cannot be read as a sweep's plan"):
+        library.compare([tmp_path])
+
+
+def test_a_folder_without_results_is_no_table(tmp_path):
+    with pytest.raises(InputError) as caught:
+        read_times(tmp_path)
+
+    assert caught.value.message == f"{tmp_path} is a folder without results of a sweep"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", '{"cells": 3}', '{"cells": [{"cell": []}]}', '{"cells": [1]}', "[" * 100_000],
+)
+def test_json_that_is_no_sweep_s_is_refused(tmp_path, text):
+    path = tmp_path / "printed.json"
+    path.write_text(text)
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_times(path)
+
+    assert caught.value.message.startswith(str(path))
+
+
+@pytest.mark.parametrize("chart", ["scaling", "batch"])
+def test_what_one_point_cannot_show_is_said(tmp_path, chart):
+    Path(tmp_path / "times.csv").write_text("devices,batch_size,seconds\n1,64,10\n")
+
+    done = gpuprof("plot", chart, tmp_path / "times.csv", "-o", tmp_path / "a.png")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {chart} cannot be drawn: n")
+    assert len(done.stderr.splitlines()) == 2
