@@ -167,6 +167,14 @@ def test_kernels_are_not_called_the_same_where_they_are_the_cause():
     assert "Kernel time grows by 3.0 %, and practically the whole difference is kernels" in verdict
 
 
+def test_kernels_are_not_called_the_same_where_they_are_the_largest_part_that_others_cancel():
+    verdict = _verdict(
+        a=_made(kernels=100 * S, HtoD=2 * S), b=_made(kernels=103 * S, HtoD=1_500_000_000)
+    )
+
+    assert "Kernel time grows by 3.0 %, and parts of the difference cancel out in b" in verdict
+
+
 def test_candidates_of_which_one_takes_more_and_one_less_are_told_with_signs():
     verdict = _verdict(
         a=_made(kernels=S, HtoD=S), b=_made(kernels=30 * S, HtoD=S), c=_made(kernels=0, HtoD=S)

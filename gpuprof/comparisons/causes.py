@@ -1,6 +1,6 @@
 """Which part of a difference makes most of it, and whether its parts cancel out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,16 +42,15 @@ def difference_of(parts: Parts) -> int:
     return sum(part.difference_ns for part in parts.values())
 
 
-def cancel(differences: Iterable[int]) -> bool:
-    """Whether differences of both signs cancel out, so that a share of their sum misleads."""
-    listed = list(differences)
-    total = sum(listed)
-    opposed = sum(abs(difference) for difference in listed if difference * total < 0)
-    return opposed > _CANCELLING * abs(total) if total else any(listed)
+def cancel(differences: Sequence[int]) -> bool:
+    """Whether parts of both signs cancel out, so that a share of what they leave misleads."""
+    total = sum(differences)
+    opposed = sum(abs(difference) for difference in differences if difference * total < 0)
+    return opposed > _CANCELLING * abs(total)
 
 
 def largest_part(parts: Parts) -> str | None:
     """The part that makes most of the difference; None without one, or where parts cancel."""
-    if not difference_of(parts) or cancel(part.difference_ns for part in parts.values()):
+    if not difference_of(parts) or cancel([part.difference_ns for part in parts.values()]):
         return None
     return max(parts, key=lambda name: abs(parts[name].difference_ns))

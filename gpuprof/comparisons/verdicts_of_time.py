@@ -180,7 +180,7 @@ def _causes(cases: Sequence[Case]) -> str:
 
 def _kernels(cases: Sequence[Case]) -> str:
     growths = [_growth(_kernel_time(case)) for case in cases]
-    are_cause = any(_has_cause(c) and largest_part(parts_of(c.parts)) == COMPUTE for c in cases)
+    are_cause = any(_has_cause(c) and _by_size(parts_of(c.parts))[0] == COMPUTE for c in cases)
     if max(map(abs, growths)) <= SAME and not are_cause:
         return f"Kernel time is the same within {say_share(max(map(abs, growths)))}"
     changes = [_kernel_change(_kernel_time(case)) for case in cases]

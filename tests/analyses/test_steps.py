@@ -97,9 +97,10 @@ def test_the_steps_that_hold_most_launches_are_taken():
     assert {row[0] for row in rows(draw(**recording), "text")} == {"step #"}
 
 
-def test_a_step_within_one_of_the_same_text_is_no_further_step():
+@pytest.mark.parametrize("early", [0, 5], ids=["ends-with-it", "ends-before-it"])
+def test_a_step_within_one_of_the_same_text_is_no_further_step(early):
     recording = loop(["train_step"] * 3)
-    inner = [(start + 15, end - 5, said) for start, end, said in recording["nvtx_ranges"]]
+    inner = [(start + 15, end - early, said) for start, end, said in recording["nvtx_ranges"]]
     recording["nvtx_ranges"] += inner
 
     assert rows(draw(**recording), "start_ns", "span_ns") == [(60, 100), (160, 100), (260, 40)]

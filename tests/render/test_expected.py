@@ -232,7 +232,7 @@ def _eight_devices():
             for n in range(12)
         ],
         memcpys=[
-            copy("HtoD", 100 * n + 90, 100 * n + 98 - 6 * (number != 6), device_id=number,
+            copy("HtoD", 100 * n + 90, 100 * n + 97 - 5 * (number != 6), device_id=number,
                  bytes=8)
             for number in range(8)
             for n in range(12)
