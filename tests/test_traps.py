@@ -197,6 +197,50 @@ GUARDS = {
     "warm-up of the first steps is compared": (
         "test_comparisons.py::test_steps_of_the_start_are_left_out_where_asked",
     ),
+    "a kernel counts once per level of ranges of one text": (
+        "analyses/test_ranges.py::test_any_launch_counts_once_in_each_row",
+        (
+            "analyses/test_operations.py::"
+            "test_work_of_each_operation_is_what_the_ids_in_the_trace_say"
+        ),
+        "analyses/test_steps.py::test_a_step_within_one_of_the_same_text_is_no_further_step",
+    ),
+    "a part is said to be a share of a difference that other parts cancel": (
+        "test_verdicts.py::test_parts_that_cancel_out_are_told_with_their_signs",
+        "comparisons/test_splitting.py::test_shares_of_what_cancels_out_are_not_told",
+    ),
+    "growth from nothing is 100 %": (
+        "test_verdicts.py::test_what_one_side_has_nothing_of_is_new_or_gone",
+    ),
+    "what was sampled is compared as if all had been counted": (
+        (
+            "comparisons/test_comparability.py::"
+            "test_a_number_of_steps_that_differs_by_sampling_alone_is_no_difference"
+        ),
+    ),
+    "times before the start of a recording do not fit into unsigned numbers": (
+        (
+            "render/exporters/test_perfetto.py::"
+            "test_what_began_before_the_recording_is_kept_and_all_times_are_shifted"
+        ),
+    ),
+    "the device of the largest share is named, not that of the largest cost": (
+        (
+            "analyses/test_parts.py::"
+            "test_the_device_that_loses_most_time_comes_first_whatever_its_share_is"
+        ),
+        "render/test_expected.py::test_rows_that_a_finding_names_are_never_cut",
+    ),
+    "times of several batch sizes or numbers of devices are taken for one": (
+        (
+            "sweeps/test_measured.py::"
+            "test_each_batch_size_scales_apart_and_is_named_where_there_are_several"
+        ),
+        (
+            "sweeps/test_measured.py::"
+            "test_numbers_of_devices_are_not_mixed_in_the_time_of_a_batch_size"
+        ),
+    ),
 }
 
 
