@@ -88,6 +88,7 @@ def profile(export: Export) -> Profile:
         export.columns,
         _kinds(export, "ENUM_CUDA_MEMCPY_OPER", MEMCPY_KINDS),
         _kinds(export, "ENUM_CUDA_MEM_KIND", NSYS_MEMORY_KINDS),
+        _backtrace_class(export),
         export.filled,
     )
     capture = _capture(export)
@@ -272,3 +273,12 @@ def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[in
         for number, name in export.rows(f"SELECT id, name FROM {table}")
     }
     return kinds or default
+
+
+def _backtrace_class(export: Export) -> int:
+    """The class of rows that repeat API calls, by the file's own enum where it has one."""
+    if not export.has(nsys_tables.EVENT_CLASSES, "id", "name"):
+        return nsys_tables.BACKTRACE_CLASS
+    sql = f"SELECT id FROM {nsys_tables.EVENT_CLASSES} WHERE name = '{nsys_tables.BACKTRACE}'"
+    numbers = [number for (number,) in export.rows(sql) if isinstance(number, int)]
+    return numbers[0] if numbers else nsys_tables.BACKTRACE_CLASS

@@ -32,7 +32,7 @@ _NEWER: Final = re.compile(
 _VERSION: Final = re.compile(r"version ([\d.]+)")
 _SQLITE: Final = "report.sqlite"
 # Changes with what is exported, so that an older cache is not taken for complete.
-_LAYOUT: Final = "1"
+_LAYOUT: Final = "2"
 
 
 def read(path: Path) -> Profile:

@@ -41,7 +41,7 @@ def summary_rows(run: Mapping[str, Sequence[Part]]) -> list[Row]:
         part = next((p for kind in kinds for p in run.get(kind, ())), None)
         if part is not None:
             found = [row for row in _rows(part) if row.pop("category") == wanted]
-            rows += _one_per_kernel(found) if part.kind == "kernel_by_grid" else found
+            rows += _one_per_kernel(found) if part.kind == "kernel_by_grid" else _calls(found)
     for part in run.get("size", ()):
         _add_sizes(rows, part)
     return rows
@@ -96,6 +96,24 @@ def _add_sizes(rows: list[Row], part: Part) -> None:
             same[0]["bytes"] = size
         else:
             rows.append({**named, "calls": count, "bytes": size, "section": "memory"})
+
+
+def _calls(rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows without those that repeat an API function's calls.
+
+    With ``--cudabacktrace`` a call is recorded once more, around itself, to carry its stack;
+    `nsys stats` adds up both, each in a row of the function's name. Not all calls have a stack.
+    """
+    fewest_first = sorted(rows, key=lambda row: (row["calls"] or 0, -(row["total_ns"] or 0)))
+    kept = {row["name"]: row for row in fewest_first if _is_api(row)}
+    calls = [row for row in rows if not _is_api(row) or row is kept[row["name"]]]
+    # The printed shares are of a total with the repeated calls.
+    is_same = len(calls) == len(rows)
+    return rows if is_same else [row | {"printed_share": None} for row in calls]
+
+
+def _is_api(row: Row) -> bool:
+    return row["activity_kind"] == "api" and not row["name"].endswith("…")
 
 
 def _one_per_kernel(rows: Iterable[Row]) -> list[Row]:

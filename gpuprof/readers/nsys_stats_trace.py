@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof import cuda, schema
@@ -172,7 +173,22 @@ def api_calls(part: Part) -> pa.Table:
             "thread_id": numbers.array(counted, "Tid"),
         }
     )
-    return _narrow(schema.API_CALLS, found, pc.is_valid(names))
+    return _narrow(schema.API_CALLS, found, pc.and_(pc.is_valid(names), _are_calls(found)))
+
+
+def _are_calls(found: pa.Table) -> pa.Array:
+    """Which rows are calls: a longer one of the same ids and name repeats a call for its stack."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
+
+    keys = [found.column(name) for name in ("correlation_id", "process_id", "thread_id")]
+    keys += [found.column("name").cast(pa.string()).dictionary_encode().combine_chunks().indices]
+    lengths = pc.subtract(found.column("end_ns"), found.column("start_ns"))
+    numbers = [pc.fill_null(key.cast(pa.int64()), -1).to_numpy() for key in (lengths, *keys)]
+    order = np.lexsort(numbers)
+    is_same = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in numbers[1:]])
+    is_call = np.ones(found.num_rows, np.bool_)
+    is_call[order[1:][is_same & (numbers[1][order][1:] >= 0)]] = False
+    return pa.array(is_call)
 
 
 def sums(tables: dict[str, pa.Table]) -> list[Row]:

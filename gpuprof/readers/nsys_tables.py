@@ -23,6 +23,7 @@ GRAPH_TRACE: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 NVTX: Final = "NVTX_EVENTS"
 OVERHEADS: Final = {"PROFILER_OVERHEAD": "profiler", "CUPTI_ACTIVITY_KIND_OVERHEAD": "cuda"}
 STRINGS: Final = "StringIds"
+EVENT_CLASSES: Final = "ENUM_NSYS_EVENT_CLASS"
 GPUS: Final = ("TARGET_INFO_CUDA_DEVICE", "TARGET_INFO_CUDA_GPU", "TARGET_INFO_GPU")
 PROCESSES: Final = ("TARGET_INFO_CUDA_STREAM", "TARGET_INFO_CUDA_CONTEXT_INFO")
 
@@ -54,7 +55,12 @@ USED: Final = (
     "TARGET_INFO_SESSION_START_TIME",
     "ENUM_CUDA_MEMCPY_OPER",
     "ENUM_CUDA_MEM_KIND",
+    EVENT_CLASSES,
 )
+
+# With --cudabacktrace, rows of this class repeat calls of others to carry their stacks.
+BACKTRACE: Final = "TRACE_PROCESS_EVENT_CUDABACKTRACE"
+BACKTRACE_CLASS: Final = 67
 
 _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 _RANGE_KINDS: Final = {59: "push_pop", 60: "start_end"}
@@ -83,12 +89,14 @@ class Tables:
         columns: Table name to the names of its columns.
         memcpy_kinds: Numbers of ``copyKind`` to words; the file's own where it has an enum.
         memory_kinds: Numbers of ``srcKind``, ``dstKind`` and ``memKind`` to words, likewise.
+        backtrace_class: The ``eventClass`` of rows that are no calls of their own, likewise.
         filled: Table name to the columns that hold no null, where the file says so.
     """
 
     columns: Mapping[str, frozenset[str]]
     memcpy_kinds: Mapping[int, str] = field(default_factory=lambda: MEMCPY_KINDS)
     memory_kinds: Mapping[int, str] = field(default_factory=lambda: NSYS_MEMORY_KINDS)
+    backtrace_class: int = BACKTRACE_CLASS
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def pick(self, table: str, *names: str, alias: str = "t") -> str:
@@ -228,10 +236,11 @@ def _memsets(tables: Tables) -> str:
 
 def _api_calls(tables: Tables) -> str:
     name = "t.nameId AS name_id" if STRINGS in tables.columns else "'unknown' AS name"
+    event_class = f"try_cast({tables.pick(RUNTIME, 'eventClass')} AS BIGINT)"
     return f"""
         SELECT {_times()}, {name}, {_thread(tables, RUNTIME)},
             {tables.pick(RUNTIME, "correlationId")} AS correlation_id
-        FROM raw.{RUNTIME} t {_TIMED}"""
+        FROM raw.{RUNTIME} t {_TIMED} AND {event_class} IS DISTINCT FROM {tables.backtrace_class}"""
 
 
 def _nvtx_ranges(tables: Tables) -> str:

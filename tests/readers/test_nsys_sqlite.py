@@ -153,6 +153,56 @@ def test_the_files_own_enum_names_the_kinds(tmp_path):
     ]
 
 
+def call(start, end, name, **columns):
+    given = {"nameId": name, "globalTid": pid(9) + 4, "correlationId": 5, "eventClass": 0}
+    return {"start": start, "end": end} | given | columns
+
+
+CALLS = [
+    call(10, 19, 1),
+    call(9, 20, 2, eventClass=67),
+    call(20, 22, 3, eventClass=1, correlationId=6),
+    call(30, 31, 1, eventClass=None, correlationId=7),
+]
+CALL_NAMES = [
+    {"id": 1, "value": "cudaMalloc_v3020"},
+    {"id": 2, "value": "cudaMalloc"},
+    {"id": 3, "value": "cuMemAlloc_v2"},
+]
+BACKTRACE = "TRACE_PROCESS_EVENT_CUDABACKTRACE"
+
+
+def test_a_call_with_a_backtrace_counts_once(tmp_path):
+    tables = {STRINGS: CALL_NAMES, RUNTIME: CALLS, KERNEL: [kernel(25, 30, correlationId=5)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    sql = "SELECT name, start_ns FROM api_calls ORDER BY start_ns"
+    assert [*map(tuple, (row.values() for row in profile.query(sql).to_pylist()))] == [
+        ("cudaMalloc", 10),
+        ("cuMemAlloc_v2", 20),
+        ("cudaMalloc", 30),
+    ]
+    joined = "SELECT count(*) FROM kernels JOIN api_calls USING (process_id, correlation_id)"
+    assert column(profile, joined) == [1]
+
+
+@pytest.mark.parametrize(
+    ("enum", "starts"),
+    [
+        pytest.param([{"id": 0, "name": BACKTRACE}], [9, 20, 30], id="numbered-anew"),
+        pytest.param([{"id": 67, "name": "OTHER"}], [10, 20, 30], id="no-such-class"),
+        pytest.param([{"id": "?", "name": BACKTRACE}], [10, 20, 30], id="no-number"),
+    ],
+)
+def test_the_files_own_enum_says_which_rows_carry_backtraces(tmp_path, enum, starts):
+    tables = {STRINGS: CALL_NAMES, RUNTIME: CALLS, "ENUM_NSYS_EVENT_CLASS": enum}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert column(profile, "SELECT start_ns FROM api_calls ORDER BY start_ns") == starts
+
+
 def test_a_copy_of_an_unknown_kind_is_kept(tmp_path):
     profile = read_profile(write(tmp_path / "x.sqlite", {MEMCPY: [memcpy(0, 5, 77)]}))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
+from gpuprof.analyses.totals import totals
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
 from gpuprof.readers import find_reader, nsys_stats
 
@@ -670,6 +671,43 @@ def test_trace_of_calls_gives_api_calls(tmp_path):
         {"start_ns": 20, "end_ns": 25, "api": "driver", "name": "cuLaunchKernel",
          "process_id": 508549, "thread_id": 508550, "correlation_id": 118},
     ]  # fmt: skip
+
+
+def test_a_call_with_a_backtrace_stands_once_in_a_trace(tmp_path):
+    text = (
+        "Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name\n"
+        "9,11,cudaMalloc,0,117,7,7,20,trainer\n"
+        "10,9,cudaMalloc,0,117,7,7,20,trainer\n"
+        "12,3,cuMemAlloc_v2,0,117,7,7,20,trainer\n"
+        "40,9,cudaMalloc,0,117,8,8,20,of another process\n"
+        "60,2,cudaFree,0,,7,7,20,without a number\n"
+        "70,1,cudaFree,0,,7,7,20,without a number\n"
+    )
+    calls = _read(tmp_path, text).table("api_calls").to_pylist()
+
+    assert [(row["name"], row["start_ns"], row["end_ns"]) for row in calls] == [
+        ("cudaMalloc", 10, 19),
+        ("cuMemAlloc_v2", 12, 15),
+        ("cudaMalloc", 40, 49),
+        ("cudaFree", 60, 62),
+        ("cudaFree", 70, 71),
+    ]
+
+
+def test_calls_with_backtraces_stand_once_in_sums(tmp_path):
+    text = (
+        "Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n"
+        "50.0,110,2,55.0,cudaMalloc\n"
+        "45.0,100,2,50.0,cudaMalloc\n"
+        "4.0,9,1,9.0,cudaFree\n"
+        "1.0,8,3,2.7,cudaFree\n"
+    )
+    profile = _read(tmp_path, text)
+
+    sums = [(row["name"], row["calls"], row["total_ns"]) for row in _summary(profile)]
+    assert sums == [("cudaMalloc", 2, 100), ("cudaFree", 3, 8)]
+    (api,) = [r for r in totals(profile).to_pylist() if r["activity_group"] == "api_calls"]
+    assert (api["calls"], api["total_ns"], api["implied_ns"]) == (5, 108, None)
 
 
 SKIPPED = "SKIPPED: a.sqlite does not contain CUDA kernel data.\n"
