@@ -1,7 +1,7 @@
 """From the tables of a Nsight Systems export to a profile: origin, doubts, empty or absent."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +12,7 @@ from gpuprof import schema
 from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
 from gpuprof.profile import Origin, Profile, View
-from gpuprof.readers import nsys_devices, nsys_tables
+from gpuprof.readers import nsys_devices, nsys_diagnostics, nsys_tables
 from gpuprof.readers.nsys_tables import Tables
 from gpuprof.secrets import masked_words
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
 CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
+_GPU_TABLES: Final = ("kernels", "memcpys", "memsets", "graph_launches")
 GIVES: Final = (
     *CUDA_TABLES, "nvtx_ranges", "graph_launches", "overheads", "devices", "runs",
 )  # fmt: skip
@@ -35,14 +36,8 @@ SELECT_SETTINGS: Final = (
 )
 
 _METADATA: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")
-# What the tool says of itself and not of CUDA: no doubt about these numbers.
-_BESIDE_THE_POINT: Final = re.compile(
-    r"IP/backtrace|Scheduling information|event sampling|context switch"
-    r"|No (?:NVTX|OpenGL|Vulkan|OpenACC|OpenMP|MPI) events collected"
-)
 # NAME=value in a command line may hold a secret.
 _ASSIGNMENT: Final = re.compile(r"\b([A-Z_][A-Z0-9_]*)=\S+")
-_WARNING_SEVERITIES: Final = "2, 3"
 _COUNT_UNTIMED: Final = f"SELECT count(*) FROM {{}} t WHERE {nsys_tables.UNTIMED}"
 _FIRST_ROWS: Final = 100_000
 
@@ -92,10 +87,17 @@ def profile(export: Export) -> Profile:
         export.filled,
     )
     capture = _capture(export)
+    diagnoses = _diagnoses(export)
     numbers = nsys_devices.machine_numbers(_devices_seen(export))
     views = nsys_devices.renumbered(nsys_tables.views(tables), numbers)
-    sources = _sources(export, views, capture)
-    warnings = (*_warnings(export, sources), *_device_warnings(export, numbers))
+    has_gpu_work = bool(views.keys() & {*_GPU_TABLES})
+    faults = [] if has_gpu_work else nsys_diagnostics.faults(diagnoses)
+    sources = _sources(export, views, capture, faults)
+    warnings = (
+        *(f'nsys reported: "{line}"' for line in diagnoses),
+        *_warnings(export, sources, faults),
+        *_device_warnings(export, numbers),
+    )
     return Profile(
         _origin(export, capture, warnings),
         sources,
@@ -114,21 +116,35 @@ def _check_columns(export: Export) -> None:
 
 
 def _sources(
-    export: Export, views: Mapping[str, View], capture: Mapping[str, list[str]]
+    export: Export,
+    views: Mapping[str, View],
+    capture: Mapping[str, list[str]],
+    faults: Sequence[str],
 ) -> dict[str, pa.Table | View]:
     """The views, and an empty table where something was traced and nothing happened."""
     sources: dict[str, pa.Table | View] = dict(views)
     # nsys leaves a table without rows out of the file.
-    if any(name.startswith("CUPTI_") for name in export.columns) or _was_on(capture, "CUDA"):
+    is_traced = any(name.startswith("CUPTI_") for name in export.columns)
+    if (is_traced or _was_on(capture, "CUDA")) and not faults:
         empty = (*CUDA_TABLES, "graph_launches")
         sources = {name: schema.BY_NAME[name].empty() for name in empty} | sources
     if _was_on(capture, "NVTX"):
         sources.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
     if not sources.keys() & {*CUDA_TABLES, "nvtx_ranges"}:
-        off = "CUDA was not traced" if _was_off(capture) else "no CUDA call was recorded"
-        msg = f"{export.path}: nothing to report, {off}"
-        raise EmptyRecordingError(msg, "Record with `gpuprof record`, or nsys --trace=cuda,nvtx.")
+        raise _nothing(export.path, capture, faults)
     return sources
+
+
+def _nothing(
+    path: Path, capture: Mapping[str, list[str]], faults: Sequence[str]
+) -> EmptyRecordingError:
+    if faults:
+        msg = f'{path}: nothing to report, nsys could not collect CUDA: "{faults[0]}"'
+        hint = "Mend what it names (see `gpuprof doctor`), then record again."
+        return EmptyRecordingError(msg, hint)
+    off = "CUDA was not traced" if _was_off(capture) else "no CUDA call was recorded"
+    msg = f"{path}: nothing to report, {off}"
+    return EmptyRecordingError(msg, "Record with `gpuprof record`, or nsys --trace=cuda,nvtx.")
 
 
 def _capture(export: Export) -> Mapping[str, list[str]]:
@@ -194,24 +210,32 @@ def _command(capture: Mapping[str, list[str]]) -> str | None:
     return _ASSIGNMENT.sub(r"\1=...", " ".join(masked_words(words)))
 
 
-def _warnings(export: Export, sources: Mapping[str, pa.Table | View]) -> tuple[str, ...]:
-    found = _doubts(export)
+def _warnings(
+    export: Export, sources: Mapping[str, pa.Table | View], faults: Sequence[str]
+) -> list[str]:
+    warnings = []
     if isinstance(sources.get("graph_launches"), View):
-        found.append(
+        warnings.append(
             "CUDA graphs were recorded as a whole: their kernels and copies are missing here. "
             "Record with nsys --cuda-graph-trace=node."
         )
     if untimed := _untimed(export):
-        what, who = (
-            ("1 record without times was", "it")
+        left_out = (
+            "1 record without times was left out: when it"
             if untimed == 1
-            else (f"{untimed:,} records without times were", "they")
+            else f"{untimed:,} records without times were left out: when they"
         )
-        found.append(f"{what} left out: when {who} ran could not be collected")
+        warnings.append(f"{left_out} ran could not be collected")
     if not any(isinstance(sources.get(name), View) for name in ("kernels", "memcpys", "memsets")):
-        calls = isinstance(sources.get("api_calls"), View)
-        found.append(f"{'CUDA calls were recorded, but ' if calls else ''}no GPU work was recorded")
-    return tuple(found)
+        warnings.append(_without_gpu_work(sources, faults))
+    return warnings
+
+
+def _without_gpu_work(sources: Mapping[str, pa.Table | View], faults: Sequence[str]) -> str:
+    if faults:
+        return "What GPUs did is unknown: nsys could not collect it"
+    calls = isinstance(sources.get("api_calls"), View)
+    return f"{'CUDA calls were recorded, but ' if calls else ''}no GPU work was recorded"
 
 
 def _devices_seen(export: Export) -> list[tuple[int, int, int | str]]:
@@ -238,15 +262,10 @@ def _device_warnings(export: Export, numbers: nsys_devices.Numbers) -> list[str]
     return [told] if told else []
 
 
-def _doubts(export: Export) -> list[str]:
-    """What nsys itself says about the quality of its recording."""
-    if not export.has("DIAGNOSTIC_EVENT", "severity", "text"):
+def _diagnoses(export: Export) -> list[str]:
+    if not export.has(nsys_diagnostics.TABLE, "severity", "text"):
         return []
-    texts = export.rows(
-        f"SELECT text FROM DIAGNOSTIC_EVENT WHERE severity IN ({_WARNING_SEVERITIES})"
-    )
-    lines = dict.fromkeys(text.split("\n")[0].strip() for (text,) in texts if text)
-    return [f'nsys reported: "{line}"' for line in lines if not _BESIDE_THE_POINT.search(line)]
+    return nsys_diagnostics.doubts(text for (text,) in export.rows(nsys_diagnostics.SELECT))
 
 
 def _untimed(export: Export) -> int:

@@ -105,11 +105,12 @@ def _calls(rows: Sequence[Row]) -> Sequence[Row]:
     `nsys stats` adds up both, each in a row of the function's name. Not all calls have a stack.
     """
     fewest_first = sorted(rows, key=lambda row: (row["calls"] or 0, -(row["total_ns"] or 0)))
-    kept = {row["name"]: row for row in fewest_first if _is_api(row)}
-    calls = [row for row in rows if not _is_api(row) or row is kept[row["name"]]]
+    by_name = {row["name"]: row for row in fewest_first if _is_api(row)}
+    calls = [row for row in rows if not _is_api(row) or row is by_name[row["name"]]]
+    if len(calls) == len(rows):
+        return rows
     # The printed shares are of a total with the repeated calls.
-    is_same = len(calls) == len(rows)
-    return rows if is_same else [row | {"printed_share": None} for row in calls]
+    return [row | {"printed_share": None} for row in calls]
 
 
 def _is_api(row: Row) -> bool:

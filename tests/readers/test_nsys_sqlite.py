@@ -4,6 +4,7 @@ import sys
 from contextlib import closing
 
 import duckdb
+import pandas as pd
 import pytest
 from nsys_export import (
     DEVICE,
@@ -24,9 +25,10 @@ from nsys_export import (
     write,
 )
 
-from gpuprof import engine, report
+from gpuprof import compare, engine, report
 from gpuprof.analyses.activity_summary import activity_summary, activity_sums
 from gpuprof.analyses.kernel_summary import kernel_summary
+from gpuprof.analyses.totals import totals
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
 from gpuprof.readers import find_reader, nsys_sqlite, read_profile, sqlite_source
 
@@ -423,6 +425,98 @@ def test_what_nsys_doubts_is_told_and_nothing_else(tmp_path):
     assert profile.origin.warnings == (
         'nsys reported: "Not all CUDA events might have been collected."',
     )
+
+
+TRACED = [
+    {"name": "PROCESS_0:COLLECT_CUDA_TRACE", "value": "true"},
+    {"name": "PROCESS_0:COLLECT_NVTX_TRACE", "value": "true"},
+]
+NOT_COLLECTED = [
+    "CUDA injection initialization failed.",
+    "CUDA profiling might have not been started correctly.",
+    "CUDA profiling stopped unexpectedly: the application has crashed.",
+    "Could not load the CUPTI library. Please make sure the installed CUDA version is supported.",
+    "Installed CUDA driver version (11.2) is not supported.",
+    "CUDA trace collection disabled due to Confidential Compute mode.",
+    "CUDA tracing is not supported on NVIDIA Crypto Mining Processors (CMP).",
+    "A client is already subscribed to CUPTI. CUPTI does not support multiple subscriber.",
+    "Not all CUDA events might have been collected.",
+]
+COLLECTED = [
+    "No CUDA events collected. Does the process use CUDA?",
+    "CUDA device 0: Unified Memory trace is not supported on this device.",
+    (
+        "Installed CUDA driver version (12.6) is not supported by this build of Nsight Systems. "
+        "CUDA trace will be collected using libraries for driver version 12.4"
+    ),
+    (
+        "CUDA hardware tracing is not supported on this system. A legacy (software instrumented) "
+        "trace was collected instead."
+    ),
+    "Not all NVTX events might have been collected.",
+]
+
+
+def diagnosed(tmp_path, text, tables):
+    found = {"META_DATA_CAPTURE": TRACED, "DIAGNOSTIC_EVENT": [{"text": text, "severity": 3}]}
+    return read_profile(write(tmp_path / "x.sqlite", found | tables))
+
+
+@pytest.mark.parametrize("text", NOT_COLLECTED)
+def test_what_nsys_could_not_collect_is_unknown_and_not_zero(tmp_path, text):
+    calls = {RUNTIME: [call(0, 9, 1)]}
+
+    profile = diagnosed(tmp_path, text, calls)
+
+    assert profile.table("api_calls").num_rows == 1
+    assert not any(map(profile.has, ("kernels", "memcpys", "memsets", "graph_launches")))
+    rows = {row["activity_group"]: row for row in totals(profile).to_pylist()}
+    assert (rows["kernels"]["calls"], rows["gpu_activities"]["total_ns"]) == (None, None)
+    assert profile.origin.warnings == (
+        f'nsys reported: "{text}"',
+        "What GPUs did is unknown: nsys could not collect it",
+    )
+
+
+@pytest.mark.parametrize("text", COLLECTED)
+def test_what_nsys_says_of_other_things_leaves_no_work_none(tmp_path, text):
+    profile = diagnosed(tmp_path, text, {RUNTIME: [call(0, 9, 1)]})
+
+    assert profile.table("kernels").num_rows == 0
+    assert profile.origin.warnings[-1] == "CUDA calls were recorded, but no GPU work was recorded"
+
+
+def test_gpu_work_that_is_there_was_collected(tmp_path):
+    profile = diagnosed(tmp_path, NOT_COLLECTED[0], {KERNEL: [kernel(0, 9)]})
+
+    assert profile.table("kernels").num_rows == 1
+    assert profile.table("memcpys").num_rows == 0
+
+
+def test_a_comparison_with_what_nsys_could_not_collect_finds_no_gain(tmp_path):
+    work = write(tmp_path / "work.sqlite", {KERNEL: [kernel(0, 9)]})
+    diagnosed(tmp_path, NOT_COLLECTED[0], {RUNTIME: [call(0, 9, 1)]})
+
+    found = compare([("work", work), ("failed", tmp_path / "x.sqlite")])
+
+    assert pd.isna(found.loc["failed", "gpu_activity_ns"])
+    assert "have no figure in common" in found.attrs["verdict"]
+
+
+def test_a_recording_of_which_cuda_alone_was_asked_and_not_collected_is_refused(tmp_path):
+    path = tmp_path / "x.sqlite"
+    tables = {
+        "META_DATA_CAPTURE": TRACED[:1],
+        "DIAGNOSTIC_EVENT": [{"text": NOT_COLLECTED[0], "severity": 2}],
+    }
+
+    with pytest.raises(EmptyRecordingError) as caught:
+        read_profile(write(path, tables))
+
+    assert caught.value.message == (
+        f'{path}: nothing to report, nsys could not collect CUDA: "{NOT_COLLECTED[0]}"'
+    )
+    assert caught.value.hint == ("Mend what it names (see `gpuprof doctor`), then record again.")
 
 
 def test_what_held_up_the_program_is_told_with_who_did(tmp_path):
