@@ -4,23 +4,29 @@ The texts are those of nsys 2019.5 to 2026.2, such as "CUDA injection initializa
 "CUDA profiling might have not been started correctly.".
 """
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 TABLE: Final = "DIAGNOSTIC_EVENT"
-# Warnings and errors.
-SELECT: Final = f"SELECT text FROM {TABLE} WHERE severity IN (2, 3)"
+WARNING: Final = 2
+ERROR: Final = 3
+SELECT: Final = f"SELECT text FROM {TABLE} WHERE severity IN ({WARNING}, {ERROR})"
+# Of CPU samples, of libraries that are not read here, or of ranges that a program need not have.
 _BESIDE_THE_POINT: Final = re.compile(
-    r"IP/backtrace|Scheduling information|event sampling|context switch"
-    r"|No (?:NVTX|OpenGL|Vulkan|OpenACC|OpenMP|MPI) events collected"
+    r"IP/backtrace|IP samples|Scheduling information|event sampling|context switch|VSync"
+    r"|^(?:No|Zero) (?!CUDA).* events (?:were )?collected"
+    r"|^Not all (?!CUDA|NVTX).* events might|^(?!CUDA|NVTX).* profiling (?:might|stopped)"
 )
+_JSON_EVENT: Final = re.compile(r'\{"Type":\d+,"DiagnosticEvent":\{.*\}\s*$')
 _CUDA: Final = re.compile(r"CUDA|CUPTI")
 # Of CUDA, but no reason why GPU work should be missing; a program need not use CUDA.
 _COLLECTED: Final = re.compile(
-    r"collected instead|will be collected using|No CUDA events collected"
-    r"|Unified Memory|UVM|page fault|[Bb]acktrace"
+    r"collected instead|(?:No|Zero) CUDA events|Unified Memory|UVM|page fault|[Bb]acktrace"
 )
+
+_FAILED: Final = re.compile(r"fail|stopped|not (?:been )?started|[Cc]annot|[Cc]ould not|disabled")
 
 
 def doubts(texts: Iterable[str | None]) -> list[str]:
@@ -29,6 +35,21 @@ def doubts(texts: Iterable[str | None]) -> list[str]:
     return [line for line in lines if not _BESIDE_THE_POINT.search(line)]
 
 
-def faults(lines: Sequence[str]) -> list[str]:
-    """Those that say why GPU work may be missing: where none was collected, it is unknown."""
-    return [line for line in lines if _CUDA.search(line) and not _COLLECTED.search(line)]
+def faults(lines: Iterable[str]) -> list[str]:
+    """Those that say why GPU work may be missing, where none is there; failures come first."""
+    about_cuda = [line for line in lines if _CUDA.search(line) and not _COLLECTED.search(line)]
+    return sorted(about_cuda, key=lambda line: _FAILED.search(line) is None)
+
+
+def in_json(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Severity and text of the warnings and errors in an export of ``--type=json``.
+
+    It has one event a line. nsys exports diagnostics to tables since 2024 alone.
+    """
+    severities = {"Warning": WARNING, "Error": ERROR}
+    for line in lines:
+        if not _JSON_EVENT.match(line):
+            continue
+        event = json.loads(line)["DiagnosticEvent"]
+        if event.get("Level") in severities:
+            yield severities[event["Level"]], str(event.get("Text", ""))

@@ -36,6 +36,11 @@ SELECT_SETTINGS: Final = (
 )
 
 _METADATA: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+# Beginnings of the names of calls that start GPU work.
+_LAUNCHES: Final = (
+    "cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "cudaMemcpy", "cuMemcpy",
+    "cudaMemset", "cuMemset",
+)  # fmt: skip
 # NAME=value in a command line may hold a secret.
 _ASSIGNMENT: Final = re.compile(r"\b([A-Z_][A-Z0-9_]*)=\S+")
 _COUNT_UNTIMED: Final = f"SELECT count(*) FROM {{}} t WHERE {nsys_tables.UNTIMED}"
@@ -90,12 +95,11 @@ def profile(export: Export) -> Profile:
     diagnoses = _diagnoses(export)
     numbers = nsys_devices.machine_numbers(_devices_seen(export))
     views = nsys_devices.renumbered(nsys_tables.views(tables), numbers)
-    has_gpu_work = bool(views.keys() & {*_GPU_TABLES})
-    faults = [] if has_gpu_work else nsys_diagnostics.faults(diagnoses)
-    sources = _sources(export, views, capture, faults)
+    fault = None if views.keys() & {*_GPU_TABLES} else _fault(export, diagnoses)
+    sources = _sources(export, views, capture, fault)
     warnings = (
         *(f'nsys reported: "{line}"' for line in diagnoses),
-        *_warnings(export, sources, faults),
+        *_warnings(export, sources, fault),
         *_device_warnings(export, numbers),
     )
     return Profile(
@@ -115,33 +119,55 @@ def _check_columns(export: Export) -> None:
             raise CorruptFileError(msg, "Export the report again: nsys export --type sqlite FILE.")
 
 
+def _fault(export: Export, diagnoses: Sequence[str]) -> str | None:
+    """Why GPU work may have been done though none is in the file."""
+    if faults := nsys_diagnostics.faults(diagnoses):
+        return f'nsys could not collect it ("{faults[0]}")'
+    if launches := _launches(export):
+        return f"{launches[0]} was called, and nsys recorded no work that calls started"
+    return None
+
+
+def _launches(export: Export) -> list[str]:
+    """A call that started GPU work, where nsys recorded any."""
+    runtime, strings = nsys_tables.RUNTIME, nsys_tables.STRINGS
+    if not (export.has(runtime, "nameId") and export.has(strings, "id", "value")):
+        return []
+    is_launch = " OR ".join(f"s.value LIKE '{name}%'" for name in _LAUNCHES)
+    succeeded = "r.returnValue = 0" if export.has(runtime, "returnValue") else "true"
+    rows = export.rows(
+        f"SELECT s.value FROM {runtime} r JOIN {strings} s ON s.id = r.nameId"
+        f" WHERE ({is_launch}) AND {succeeded} LIMIT 1"
+    )
+    return [name.partition("_v")[0] for (name,) in rows]
+
+
 def _sources(
     export: Export,
     views: Mapping[str, View],
     capture: Mapping[str, list[str]],
-    faults: Sequence[str],
+    fault: str | None,
 ) -> dict[str, pa.Table | View]:
     """The views, and an empty table where something was traced and nothing happened."""
     sources: dict[str, pa.Table | View] = dict(views)
     # nsys leaves a table without rows out of the file.
     is_traced = any(name.startswith("CUPTI_") for name in export.columns)
-    if (is_traced or _was_on(capture, "CUDA")) and not faults:
+    if (is_traced or _was_on(capture, "CUDA")) and fault is None:
         empty = (*CUDA_TABLES, "graph_launches")
         sources = {name: schema.BY_NAME[name].empty() for name in empty} | sources
     if _was_on(capture, "NVTX"):
         sources.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
     if not sources.keys() & {*CUDA_TABLES, "nvtx_ranges"}:
-        raise _nothing(export.path, capture, faults)
+        raise _nothing(export.path, capture, fault)
     return sources
 
 
 def _nothing(
-    path: Path, capture: Mapping[str, list[str]], faults: Sequence[str]
+    path: Path, capture: Mapping[str, list[str]], fault: str | None
 ) -> EmptyRecordingError:
-    if faults:
-        msg = f'{path}: nothing to report, nsys could not collect CUDA: "{faults[0]}"'
-        hint = "Mend what it names (see `gpuprof doctor`), then record again."
-        return EmptyRecordingError(msg, hint)
+    if fault is not None:
+        msg = f"{path}: nothing to report, what GPUs did is unknown: {fault}"
+        return EmptyRecordingError(msg, "See `gpuprof doctor`, then record again.")
     off = "CUDA was not traced" if _was_off(capture) else "no CUDA call was recorded"
     msg = f"{path}: nothing to report, {off}"
     return EmptyRecordingError(msg, "Record with `gpuprof record`, or nsys --trace=cuda,nvtx.")
@@ -211,7 +237,7 @@ def _command(capture: Mapping[str, list[str]]) -> str | None:
 
 
 def _warnings(
-    export: Export, sources: Mapping[str, pa.Table | View], faults: Sequence[str]
+    export: Export, sources: Mapping[str, pa.Table | View], fault: str | None
 ) -> list[str]:
     warnings = []
     if isinstance(sources.get("graph_launches"), View):
@@ -226,16 +252,12 @@ def _warnings(
             else f"{untimed:,} records without times were left out: when they"
         )
         warnings.append(f"{left_out} ran could not be collected")
-    if not any(isinstance(sources.get(name), View) for name in ("kernels", "memcpys", "memsets")):
-        warnings.append(_without_gpu_work(sources, faults))
+    if fault is not None:
+        warnings.append(f"What GPUs did is unknown: {fault}")
+    elif not any(isinstance(sources.get(n), View) for n in ("kernels", "memcpys", "memsets")):
+        calls = "CUDA calls were recorded, but " if nsys_tables.RUNTIME in export.columns else ""
+        warnings.append(f"{calls}no GPU work was recorded")
     return warnings
-
-
-def _without_gpu_work(sources: Mapping[str, pa.Table | View], faults: Sequence[str]) -> str:
-    if faults:
-        return "What GPUs did is unknown: nsys could not collect it"
-    calls = isinstance(sources.get("api_calls"), View)
-    return f"{'CUDA calls were recorded, but ' if calls else ''}no GPU work was recorded"
 
 
 def _devices_seen(export: Export) -> list[tuple[int, int, int | str]]:

@@ -8,13 +8,22 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
 from gpuprof.profile import Profile
-from gpuprof.readers import nsys_parquet, nsys_recording, nsys_sqlite, nsys_tables
+from gpuprof.readers import (
+    nsys_diagnostics,
+    nsys_parquet,
+    nsys_recording,
+    nsys_sqlite,
+    nsys_tables,
+)
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.export_cache import cached
 from gpuprof.readers.nsys_recording import CANNOT, GIVES
@@ -33,6 +42,7 @@ _VERSION: Final = re.compile(r"version ([\d.]+)")
 _SQLITE: Final = "report.sqlite"
 # Changes with what is exported, so that an older cache is not taken for complete.
 _LAYOUT: Final = "2"
+_MOST_BYTES_AS_JSON: Final = 8 * 2**20
 
 
 def read(path: Path) -> Profile:
@@ -80,19 +90,44 @@ def _export(nsys: str, path: Path, into: Path) -> None:
         only = ["--tables=META_DATA_CAPTURE"]
         _run([nsys, "export", "--type=sqlite", *only], report, settings, path)
         _add_settings(settings, into)
+        if _lacks_diagnostics(report, into):
+            events = Path(scratch) / "events.json"
+            _run([nsys, "export", "--type=json"], report, events, path)
+            _add_diagnostics(events, into)
 
 
 def _add_settings(settings: Path, into: Path) -> None:
     """Add the settings of the recording that are read; the others may hold secrets."""
-    import pyarrow as pa  # noqa: PLC0415 - as in the reader of Parquet
-    from pyarrow import parquet  # noqa: PLC0415
-
     table = nsys_recording.SETTINGS
     export = nsys_sqlite.export_of(settings, settings, NAME)
     rows = export.rows(nsys_recording.SELECT_SETTINGS) if export.has(table, "name", "value") else []
-    columns = {"name": [name for name, _ in rows], "value": [value for _, value in rows]}
-    kinds = pa.schema([("name", pa.string()), ("value", pa.string())])
-    parquet.write_table(pa.table(columns, schema=kinds), into / f"{table}.parquet")
+    _add_table(into, table, {"name": pa.string(), "value": pa.string()}, rows)
+
+
+def _lacks_diagnostics(report: Path, into: Path) -> bool:
+    """Whether to look for the reason why no GPU work is in an export.
+
+    An export as JSON takes some 40 times the bytes of a report.
+    """
+    exported = {file.stem for file in into.iterdir()}
+    is_short = report.stat().st_size <= _MOST_BYTES_AS_JSON
+    return is_short and not exported & {nsys_diagnostics.TABLE, *nsys_tables.TIMED}
+
+
+def _add_diagnostics(events: Path, into: Path) -> None:
+    with events.open(encoding="utf-8", errors="replace") as lines:
+        rows = [*nsys_diagnostics.in_json(lines)]
+    _add_table(into, nsys_diagnostics.TABLE, {"severity": pa.int64(), "text": pa.string()}, rows)
+
+
+def _add_table(
+    into: Path, table: str, columns: Mapping[str, pa.DataType], rows: Sequence[tuple[object, ...]]
+) -> None:
+    from pyarrow import parquet  # noqa: PLC0415 - as in the reader of Parquet
+
+    named = [dict(zip(columns, row, strict=True)) for row in rows]
+    content = pa.Table.from_pylist(named, schema=pa.schema([*columns.items()]))
+    parquet.write_table(content, into / f"{table}.parquet")
 
 
 def _imported(nsys: str, path: Path, scratch: Path) -> Path:

@@ -3,12 +3,16 @@
 import sqlite3
 from contextlib import closing
 
+import pyarrow as pa
+from pyarrow import parquet
+
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
 MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 SYNCHRONIZATION = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 GRAPH_TRACE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+NVTX = "NVTX_EVENTS"
 STRINGS = "StringIds"
 
 HTOD, DTOH, DTOD, PTOP = 1, 2, 8, 10
@@ -53,3 +57,21 @@ def write(path, tables, drop=()):
             )
         database.commit()
     return path
+
+
+def export(folder, tables, suffix):
+    """The tables as the files of an export, by way of the same tables in SQLite."""
+    folder.mkdir()
+    database = write(folder.parent / "x.sqlite", tables)
+    with closing(sqlite3.connect(database)) as connection:
+        names = [r[0] for r in connection.execute("SELECT name FROM sqlite_master")]
+        for name in names:
+            cursor = connection.execute(f"SELECT * FROM {name}")
+            columns = [column[0] for column in cursor.description]
+            table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in cursor])
+            if suffix == ".parquet":
+                parquet.write_table(table, folder / f"{name}.parquet")
+            else:
+                with pa.ipc.new_stream(folder / f"{name}.arrow", table.schema) as stream:
+                    stream.write_table(table)
+    return folder

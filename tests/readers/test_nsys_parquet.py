@@ -1,13 +1,9 @@
 import shutil
-import sqlite3
 import subprocess
-from contextlib import closing
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from nsys_export import HTOD, KERNEL, MEMCPY, kernel, memcpy, write
-from pyarrow import parquet
+from nsys_export import HTOD, KERNEL, MEMCPY, export, kernel, memcpy
 
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers import find_reader, read_profile
@@ -21,24 +17,6 @@ REPORTS = [
     "PolPuigPuy__OpenACC_Project_PolPuig__report3.qdrep",
     "gartangh__Master-s-Dissertation__Darknet-19.qdrep",
 ]
-
-
-def export(folder, tables, suffix):
-    """The tables as the files of an export, by way of the same tables in SQLite."""
-    folder.mkdir()
-    database = write(folder.parent / "x.sqlite", tables)
-    with closing(sqlite3.connect(database)) as connection:
-        names = [r[0] for r in connection.execute("SELECT name FROM sqlite_master")]
-        for name in names:
-            cursor = connection.execute(f"SELECT * FROM {name}")
-            columns = [column[0] for column in cursor.description]
-            table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in cursor])
-            if suffix == ".parquet":
-                parquet.write_table(table, folder / f"{name}.parquet")
-            else:
-                with pa.ipc.new_stream(folder / f"{name}.arrow", table.schema) as stream:
-                    stream.write_table(table)
-    return folder
 
 
 @pytest.fixture(params=[".parquet", ".arrow"])

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from nsys_export import KERNEL, MEMCPY, PTOP, kernel, memcpy, write
+from nsys_export import KERNEL, MEMCPY, NVTX, PTOP, export, kernel, memcpy, pid, write
 
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
 from gpuprof.readers import find_reader, read_profile
@@ -15,6 +15,12 @@ CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "nsys-rep"
 JACOBI = CORPUS / "openhackathons__gpubootcamp__jacobi_memcpy_nvlink_report.qdrep"
 STREAMS = sorted(CORPUS.glob("*.qdstrm"))
 JACOBI_STAGED = CORPUS / "openhackathons__gpubootcamp__jacobi_memcpy_sys_report.qdrep"
+
+TRACED = [
+    {"name": "PROCESS_0:COLLECT_CUDA_TRACE", "value": "true"},
+    {"name": "PROCESS_0:COLLECT_NVTX_TRACE", "value": "true"},
+]
+STEP = {"start": 0, "end": 9, "eventType": 59, "text": "step", "globalTid": pid(9) + 1}
 
 runs_nsys = [
     pytest.mark.profilers,
@@ -162,6 +168,51 @@ def test_only_the_tables_that_are_read_are_exported(report, install_nsys):
     assert not any("ENV" in table for table in tables)
 
 
+EVENTS = """{"data":["\\"DiagnosticEvent\\"","CUDA injection initialization failed."]}
+{"Type":49,"DiagnosticEvent":{"Level":"Info","Text":"CUDA was traced."}}
+{"Type":80,"TraceProcessEvent":{"name":"4"}}
+{"Type":49,"DiagnosticEvent":{"Level":"Warning","Text":"CUDA injection initialization failed."}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tables", "is_known"),
+    [
+        pytest.param({NVTX: [STEP]}, False, id="no-gpu-work"),
+        pytest.param({NVTX: [STEP], KERNEL: [kernel(0, 9)]}, True, id="gpu-work"),
+    ],
+)
+def test_why_no_gpu_work_was_collected_is_found_in_the_report_itself(
+    report, install_nsys, tmp_path, tables, is_known
+):
+    folder = export(tmp_path / "tables", tables, ".parquet")
+    settings = write(tmp_path / "settings.sqlite", {"META_DATA_CAPTURE": TRACED})
+    (tmp_path / "events.json").write_text(EVENTS)
+    calls = install_nsys(
+        f"""case "$*" in
+            *parquetdir*) mkdir -p "$output"; cp {folder}/* "$output";;
+            *sqlite*) cp {settings} "$output";;
+            *json*) cp {tmp_path}/events.json "$output";;
+        esac"""
+    )
+
+    profile = read_profile(report)
+
+    assert profile.has("kernels") == is_known
+    assert ("--type=json" in calls.read_text()) != is_known
+    assert profile.origin.warnings == (
+        ()
+        if is_known
+        else (
+            'nsys reported: "CUDA injection initialization failed."',
+            (
+                "What GPUs did is unknown: nsys could not collect it "
+                '("CUDA injection initialization failed.")'
+            ),
+        )
+    )
+
+
 def test_a_stream_without_the_importer_says_so(tmp_path, install_nsys):
     install_nsys("exit 1")
     path = tmp_path / "run.qdstrm"
@@ -251,6 +302,31 @@ class TestRealReports:
                 "between": [[0, 7], [7, 0]],
             }
         ]
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            (
+                "AIYoungcino__ysyx__report1.qdrep",
+                "CUDA profiling stopped unexpectedly: Cannot initialize CUDA event collection.",
+            ),
+            (
+                "Yandong-Luo__parallel_diff_evolution__report1.qdrep",
+                (
+                    "Installed CUDA driver version (11.4) is not supported by this build of Nsight "
+                    "Systems. CUDA trace will be collected using libraries for driver version 11.1"
+                ),
+            ),
+        ],
+    )
+    def test_what_nsys_could_not_collect_is_unknown(self, name, text):
+        profile = read_profile(CORPUS / name)
+
+        assert not profile.has("kernels")
+        assert f'nsys reported: "{text}"' in profile.origin.warnings
+        assert profile.origin.warnings[-1] == (
+            f'What GPUs did is unknown: nsys could not collect it ("{text}")'
+        )
 
     @pytest.mark.parametrize("kept", [30, 1_000, 100_000, -1])
     def test_a_report_cut_short_is_refused(self, tmp_path, kept, cache):

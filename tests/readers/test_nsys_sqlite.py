@@ -433,6 +433,10 @@ TRACED = [
 ]
 NOT_COLLECTED = [
     "CUDA injection initialization failed.",
+    (
+        "Installed CUDA driver version (12.6) is not supported by this build of Nsight Systems. "
+        "CUDA trace will be collected using libraries for driver version 12.4"
+    ),
     "CUDA profiling might have not been started correctly.",
     "CUDA profiling stopped unexpectedly: the application has crashed.",
     "Could not load the CUPTI library. Please make sure the installed CUDA version is supported.",
@@ -444,11 +448,8 @@ NOT_COLLECTED = [
 ]
 COLLECTED = [
     "No CUDA events collected. Does the process use CUDA?",
+    "Zero CUDA events were collected. Does the application use CUDA?",
     "CUDA device 0: Unified Memory trace is not supported on this device.",
-    (
-        "Installed CUDA driver version (12.6) is not supported by this build of Nsight Systems. "
-        "CUDA trace will be collected using libraries for driver version 12.4"
-    ),
     (
         "CUDA hardware tracing is not supported on this system. A legacy (software instrumented) "
         "trace was collected instead."
@@ -474,7 +475,7 @@ def test_what_nsys_could_not_collect_is_unknown_and_not_zero(tmp_path, text):
     assert (rows["kernels"]["calls"], rows["gpu_activities"]["total_ns"]) == (None, None)
     assert profile.origin.warnings == (
         f'nsys reported: "{text}"',
-        "What GPUs did is unknown: nsys could not collect it",
+        f'What GPUs did is unknown: nsys could not collect it ("{text}")',
     )
 
 
@@ -514,9 +515,39 @@ def test_a_recording_of_which_cuda_alone_was_asked_and_not_collected_is_refused(
         read_profile(write(path, tables))
 
     assert caught.value.message == (
-        f'{path}: nothing to report, nsys could not collect CUDA: "{NOT_COLLECTED[0]}"'
+        f"{path}: nothing to report, what GPUs did is unknown: nsys could not collect it "
+        f'("{NOT_COLLECTED[0]}")'
     )
-    assert caught.value.hint == ("Mend what it names (see `gpuprof doctor`), then record again.")
+    assert caught.value.hint == "See `gpuprof doctor`, then record again."
+
+
+@pytest.mark.parametrize(
+    ("name", "returned", "is_known"),
+    [
+        pytest.param("cudaLaunchKernel_v7000", 0, False, id="launched"),
+        pytest.param("cudaLaunchKernel_v7000", 700, True, id="failed"),
+        pytest.param("cudaMalloc_v3020", 0, True, id="starts-no-work"),
+    ],
+)
+def test_work_that_calls_started_and_nsys_did_not_record_is_unknown(
+    tmp_path, name, returned, is_known
+):
+    tables = {
+        STRINGS: [{"id": 1, "value": name}],
+        RUNTIME: [call(0, 9, 1, returnValue=returned)],
+    }
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert profile.has("kernels") == is_known
+    assert profile.origin.warnings == (
+        (
+            "CUDA calls were recorded, but no GPU work was recorded"
+            if is_known
+            else "What GPUs did is unknown: cudaLaunchKernel was called, and nsys recorded no "
+            "work that calls started"
+        ),
+    )
 
 
 def test_what_held_up_the_program_is_told_with_who_did(tmp_path):
