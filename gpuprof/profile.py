@@ -35,7 +35,13 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a recording came from, and what its tool said about it."""
+    """Where a recording came from, and what its tool said about it.
+
+    Args:
+        tool_version: Version of the tool that recorded; None where the file does not tell.
+        exporter_version: Version of the tool that wrote the file from a recording, where it is
+            not the recording itself.
+    """
 
     source: Path
     reader: str
@@ -48,6 +54,15 @@ class Origin:
     variant: str | None = None
     start_resolution_ns: int = 1
     warnings: tuple[str, ...] = ()
+    exporter_version: str | None = None
+
+    @property
+    def recorder(self) -> str:
+        """The tool and its version, for people; else the version that exported the file."""
+        if self.tool_version:
+            return f"{self.tool} {self.tool_version}"
+        exporter = f" (exported by {self.exporter_version})" if self.exporter_version else ""
+        return self.tool + exporter
 
 
 @dataclass(frozen=True)

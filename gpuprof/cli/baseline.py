@@ -94,7 +94,7 @@ def show(*, name: str) -> None:
     for run in saved_baseline(name).runs:
         origin = read_profile(run).origin
         told = {
-            "tool": f"{origin.tool} {origin.tool_version or ''}".strip(),
+            "tool": origin.recorder,
             "read as": origin.reader,
             "variant": origin.variant,
             "command": origin.command,

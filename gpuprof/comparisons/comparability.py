@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from operator import eq
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -40,12 +41,14 @@ class Aspect:
         words: For people, as the beginning of a sentence.
         of: What a variant has, as text; None where it is not known.
         verb: What is said of it.
+        is_same: Whether two texts mean the same.
     """
 
     name: str
     words: str
     of: Callable[[Variant], str | None]
     verb: str = "differ"
+    is_same: Callable[[str, str], bool] = eq
 
 
 def script(variant: Variant) -> str | None:
@@ -100,8 +103,15 @@ def _clock(variant: Variant) -> str | None:
 
 
 def _tool(variant: Variant) -> str:
+    """The tool that recorded and its version, whichever version exported the recording."""
     origin = _profile(variant).origin
     return f"{origin.tool} {origin.tool_version}" if origin.tool_version else origin.tool
+
+
+def _is_same_tool(before: str, after: str) -> bool:
+    """Whether neither says otherwise: an export may tell a part of the version, or none."""
+    parts = zip(*(re.split(r"[ .]", text) for text in (before, after)), strict=False)
+    return all(one == other for one, other in parts)
 
 
 def _text(variant: Variant) -> str | None:
@@ -115,7 +125,7 @@ ASPECTS: Final = (
     Aspect("work", "what is taken for a step", _text, "differs"),
     Aspect("gpu", "the GPU models", _gpu),
     Aspect("clock", "the highest clocks", _clock),
-    Aspect("tool", "the tools", _tool),
+    Aspect("tool", "the tools", _tool, is_same=_is_same_tool),
 )
 # Not named as unknown: whole recordings are said to be compared so, few tools tell clocks.
 _OPTIONAL: Final = {"steps", "work", "clock"}
@@ -137,16 +147,17 @@ def comparability_rows(baseline: Variant, candidate: Variant, kernels: Sequence[
 
 def _row(aspect: Aspect, baseline: Variant, candidate: Variant) -> Row | None:
     before, after = aspect.of(baseline), aspect.of(candidate)
-    is_known = before is not None and after is not None
-    if (before == after and is_known) or (not is_known and aspect.name in _OPTIONAL):
-        return None
-    found = {"aspect": aspect.name, "baseline": before, "candidate": after, "is_known": is_known}
+    row = {"aspect": aspect.name, "baseline": before, "candidate": after}
     if before is not None and after is not None:
         sides = {baseline.label: before, candidate.label: after}
-        return found | {"warning": _sentence(aspect, sides)}
+        if aspect.is_same(before, after):
+            return None
+        return row | {"is_known": True, "warning": _sentence(aspect, sides)}
+    if aspect.name in _OPTIONAL:
+        return None
     silent = [v.label for v, text in ((baseline, before), (candidate, after)) if text is None]
-    said = f"Not compared: {aspect.words}, not told by {' and '.join(silent)}."
-    return found | {"warning": said}
+    warning = f"Not compared: {aspect.words}, not told by {' and '.join(silent)}."
+    return row | {"is_known": False, "warning": warning}
 
 
 def _reshaped(baseline: Variant, candidate: Variant, kernels: Sequence[Row]) -> Row | None:

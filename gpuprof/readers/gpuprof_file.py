@@ -36,7 +36,10 @@ TOOL_FIELDS: Final = (
     "variant",
     "start_resolution_ns",
     "warnings",
+    "exporter_version",
 )
+# Files of older versions of gpuprof lack it.
+_OPTIONAL: Final = {"exporter_version": None}
 
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 # A member's header in the archive: so long before its name, and where the lengths are.
@@ -124,8 +127,8 @@ def _origin(path: Path, members: Mapping[str, pa.Buffer]) -> Origin:
         header: dict[str, Any] = json.loads(bytes(members[HEADER]))
         version, told = header["gpuprof_file"], header["origin"]
         if version == VERSION:
-            known = {name: told[name] for name in TOOL_FIELDS}
-            return Origin(**known | {"source": path, "warnings": tuple(known["warnings"])})
+            fields = {name: (_OPTIONAL | told)[name] for name in TOOL_FIELDS}
+            return Origin(**fields | {"source": path, "warnings": tuple(fields["warnings"])})
     except (KeyError, TypeError, ValueError) as error:
         msg = f"{path}: {HEADER} in it is missing or broken"
         raise CorruptFileError(msg, _HINT) from error

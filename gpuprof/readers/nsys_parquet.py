@@ -129,7 +129,7 @@ class _Files:
 
 def _tables_in(folder: Path) -> list[str]:
     names = {file.stem for file in folder.iterdir() if file.suffix in _SUFFIXES}
-    return sorted(names & {*nsys_tables.USED})
+    return sorted(names & {*nsys_tables.USED, nsys_recording.SYSTEM})
 
 
 def _file(folder: Path, table: str) -> Path:

@@ -35,6 +35,9 @@ SELECT_SETTINGS: Final = (
     "OR name LIKE 'PROCESS_0:ARGUMENT_%'"
 )
 
+# Its other rows hold the environment.
+SYSTEM: Final = "TARGET_INFO_SYSTEM_ENV"
+_INSTALLED: Final = re.compile(r"nsight-?systems(?:-cli)?[/-](\d{4}(?:\.\d+){2,3})/", re.IGNORECASE)
 _METADATA: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 # Beginnings of the names of calls that start GPU work.
 _LAUNCHES: Final = (
@@ -60,6 +63,7 @@ class Export:
         failure: What a failed query says about the file.
         filled: Table name to the columns that hold no null, where the file says so.
         events: About how many events the tables hold; 0 where that is not known.
+        recorder_version: Version of nsys that recorded, where the tables are of a report.
     """
 
     path: Path
@@ -70,6 +74,7 @@ class Export:
     failure: Callable[[Exception], GpuprofError | None]
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
     events: int = 0
+    recorder_version: str | None = None
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with these columns."""
@@ -192,22 +197,40 @@ def _was_off(capture: Mapping[str, list[str]]) -> bool:
 
 
 def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[str, ...]) -> Origin:
-    told = _told(export)
+    versions = _export_versions(export)
+    exporter = versions.get("EXPORT_PRODUCT_VERSION")
     epoch, utc = _started(export)
     return Origin(
         export.path,
         export.reader,
         "nsys",
-        told.get("EXPORT_PRODUCT_VERSION"),
-        told.get("EXPORT_SCHEMA_VERSION"),
+        export.recorder_version or _recorder_version(export, exporter),
+        versions.get("EXPORT_SCHEMA_VERSION"),
         _command(capture),
         utc,
         epoch,
         warnings=warnings,
+        exporter_version=exporter,
     )
 
 
-def _told(export: Export) -> dict[str, str]:
+def _recorder_version(export: Export, exporter: str | None) -> str | None:
+    """The version that recorded, as far as the folder tells from which it ran.
+
+    An export names the version that exported it alone. The folder is named after the first
+    three numbers of its version, but for those within the HPC SDK.
+    """
+    if not export.has(SYSTEM, "name", "value"):
+        return None
+    rows = export.rows(f"SELECT value FROM {SYSTEM} WHERE name = 'TargetInstallDir'")
+    named = _INSTALLED.search(str(rows[0][0])) if rows else None
+    if named is None:
+        return None
+    is_exporter = exporter is not None and f"{exporter}.".startswith(f"{named[1]}.")
+    return exporter if is_exporter else named[1]
+
+
+def _export_versions(export: Export) -> dict[str, str]:
     for table in _METADATA:
         if export.has(table, "name", "value"):
             return dict(

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -31,8 +32,16 @@ from gpuprof.readers.nsys_recording import CANNOT, GIVES
 NAME: Final = "nsys-rep"
 _REPORT: Final = b"NVIDIA Tegra Profiler Report"
 # Before it stands whether the recorder came to its end, as "U3w[END]".
-_STREAM: Final = re.compile(rb".{8}NVIDIA Nsight Systems Stream", re.DOTALL)
+_STREAM: Final = re.compile(
+    rb".{8}NVIDIA Nsight Systems Stream(?: (?P<version>\d{4}(?:\.\d+){3}))?", re.DOTALL
+)
 _STREAM_HEAD_BYTES: Final = 64
+# A report ends with who recorded it (field 6, after the date and the host) and who imported the
+# stream of that (field 7), each as a length and a text such as 2021.3.2.4-027534f.
+_VERSIONS: Final = re.compile(
+    rb"\x32[\x0c-\x40](?P<version>\d{4}(?:\.\d+){3})-\w+\x3a[\x0c-\x40]\d{4}(?:\.\d+){3}-"
+)
+_END_BYTES: Final = 64 * 1024
 _NEWER: Final = re.compile(
     r"created in Nsight Systems version \((?P<report>[\d.]+).*?\).*?"
     r"your current version \((?P<installed>[\d.]+)",
@@ -59,8 +68,20 @@ def read(path: Path) -> Profile:
         path, f"{NAME}-{_LAYOUT}-{_version(nsys)}", lambda into: _export(nsys, path, into)
     )
     if (folder / _SQLITE).exists():
-        return nsys_recording.profile(nsys_sqlite.export_of(folder / _SQLITE, path, NAME))
-    return nsys_recording.profile(nsys_parquet.export_in(folder, path, NAME))
+        export = nsys_sqlite.export_of(folder / _SQLITE, path, NAME)
+    else:
+        export = nsys_parquet.export_in(folder, path, NAME)
+    return nsys_recording.profile(replace(export, recorder_version=_recorder_version(path)))
+
+
+def _recorder_version(path: Path) -> str | None:
+    """The version of nsys that recorded; the installed one names its own in what it exports."""
+    with path.open("rb") as file:
+        version = _STREAM.match(file.read(_STREAM_HEAD_BYTES))
+        if version is None:
+            file.seek(max(path.stat().st_size - _END_BYTES, 0))
+            version = _VERSIONS.search(file.read())
+    return version["version"].decode() if version and version["version"] else None
 
 
 def _nsys(path: Path) -> str:

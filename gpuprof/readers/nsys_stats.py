@@ -76,8 +76,8 @@ def _profile(path: Path, found: nsys_stats_scan.Scan) -> Profile:
         source=path,
         reader="nsys-stats",
         tool="nsys",
-        tool_version=found.version,
         warnings=(*found.doubts, *warnings, *_notes(found, recorded, rows)),
+        exporter_version=found.version,
     )
     return Profile(origin, tables)
 

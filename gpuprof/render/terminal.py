@@ -59,8 +59,7 @@ def report(result: Report, page: Page) -> str:
 def _report(result: Report, grids: Sequence[Grid], page: Page, findings: int | None = None) -> str:
     console = _console(page)
     origin = result.origin
-    version = f" {origin.tool_version}" if origin.tool_version else ""
-    _say(console, f"{origin.source}: {origin.tool}{version}, read as {origin.reader}", "bold")
+    _say(console, f"{origin.source}: {origin.recorder}, read as {origin.reader}", "bold")
     if origin.command:
         _say(console, shortened(clean(origin.command), page.width))
     if page.tables is None and (lines := findings_lines(result)[:findings]):

@@ -18,14 +18,14 @@ from gpuprof.schema import EPOCHS
 _SHAPE = dict.fromkeys(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), 1)
 
 
-def _recording(command=None, tool="nsys", gpu=None, clock=None, grid=1):
+def _recording(command=None, tool="nsys", gpu=None, clock=None, grid=1, **versions):
     kernels = [
         (0, 90, {**_SHAPE, "name": "conv", "grid_x": grid}),
         (95, 100, {**_SHAPE, "name": "dense"}),
     ]
     devices = [{"device_id": 0, "name": gpu, "clock_hz": clock}]
     profile = draw(kernels=kernels, **({"devices": devices} if gpu else {}))
-    return replace(profile, origin=replace(profile.origin, command=command, tool=tool))
+    return replace(profile, origin=replace(profile.origin, command=command, tool=tool, **versions))
 
 
 def _rows(first, second):
@@ -78,6 +78,20 @@ def test_the_same_is_not_mentioned():
             id="tool",
         ),
         pytest.param(
+            _recording(tool_version="2020.5.1.85", exporter_version="2023.4.4.54"),
+            _recording(tool_version="2023.4.4.54", exporter_version="2023.4.4.54"),
+            "tool",
+            "The tools differ: nsys 2020.5.1.85 in a, nsys 2023.4.4.54 in b.",
+            id="version-exported-by-one",
+        ),
+        pytest.param(
+            _recording(tool_version="2024.5.1"),
+            _recording(tool_version="2024.5.11.113"),
+            "tool",
+            "The tools differ: nsys 2024.5.1 in a, nsys 2024.5.11.113 in b.",
+            id="version-told-in-part",
+        ),
+        pytest.param(
             _recording(),
             _recording(grid=2),
             "shapes",
@@ -91,6 +105,26 @@ def test_what_differs_is_named(first, second, aspect, warning):
     found = _rows(first, second)[aspect]
 
     assert (found["warning"], found["is_known"]) == (warning, True)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(
+            {"tool_version": "2024.5.1.113", "exporter_version": "2024.5.1.113"},
+            {"tool_version": "2024.5.1.113", "exporter_version": "2025.3.1.90"},
+            id="exporters",
+        ),
+        pytest.param(
+            {"tool_version": "2024.5.1"}, {"tool_version": "2024.5.1.113"}, id="told-in-part"
+        ),
+        pytest.param(
+            {"exporter_version": "2023.4.4.54"}, {"tool_version": "2024.5.1"}, id="not-told"
+        ),
+    ],
+)
+def test_versions_that_are_not_known_to_differ_are_not_mentioned(first, second):
+    assert "tool" not in _rows(_recording(**first), _recording(**second))
 
 
 def test_numbers_of_steps_that_differ_are_named():

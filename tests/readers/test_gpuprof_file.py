@@ -11,6 +11,7 @@ from gpuprof import schema
 from gpuprof.errors import CorruptFileError, GpuprofError, UnknownFormatError
 from gpuprof.profile import Origin
 from gpuprof.readers import find_reader, read_profile
+from gpuprof.readers.gpuprof_file import HEADER
 from gpuprof.render.gpuprof_file import write
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
@@ -26,6 +27,7 @@ ORIGIN = Origin(
     variant="dual",
     start_resolution_ns=1000,
     warnings=("Not all events might have been collected.",),
+    exporter_version="2024.6",
 )
 RECORDING = replace(
     trace(
@@ -44,6 +46,20 @@ def written(folder, profile=RECORDING):
     path = folder / "run.gpuprof"
     write(profile, path)
     return path
+
+
+def test_a_file_without_the_version_that_exported_is_read(tmp_path):
+    path, older = written(tmp_path), tmp_path / "older.gpuprof"
+    with zipfile.ZipFile(path) as file, zipfile.ZipFile(older, "w") as copied:
+        for name in file.namelist():
+            content = file.read(name)
+            if name == HEADER:
+                header = json.loads(content)
+                del header["origin"]["exporter_version"]
+                content = json.dumps(header).encode()
+            copied.writestr(name, content)
+
+    assert read_profile(older).origin == replace(ORIGIN, source=older, exporter_version=None)
 
 
 def assert_equal_tables(one, other):

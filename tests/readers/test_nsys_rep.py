@@ -119,7 +119,25 @@ def test_an_export_that_fails_leaves_no_cache_and_says_why(
 
 
 def exported(tmp_path):
-    return write(tmp_path / "made.sqlite", {KERNEL: [kernel(0, 9)]})
+    versions = [{"name": "EXPORT_PRODUCT_VERSION", "value": "2023.4.4.54"}]
+    tables = {KERNEL: [kernel(0, 9)], "META_DATA_EXPORT": versions}
+    return write(tmp_path / "made.sqlite", tables)
+
+
+TRAILER = (
+    b'"\x132020-11-07T03:35:30*\x03dgx2\x12%s-027534f:\x122023.4.4.54-x0v0'
+    b"\xa2\x01\x04abcd\xaa\x01\x122023.4.4.54-x0v0"
+)
+
+
+def test_the_version_is_that_of_the_nsys_that_recorded(report, install_nsys, tmp_path):
+    install_nsys(f'cp {exported(tmp_path)} "$output"', options="sqlite")
+    assert read_profile(report).origin.recorder == "nsys (exported by 2023.4.4.54)"
+
+    report.write_bytes(report.read_bytes() + TRAILER % b"2020.5.1.85")
+
+    origin = read_profile(report).origin
+    assert (origin.tool_version, origin.exporter_version) == ("2020.5.1.85", "2023.4.4.54")
 
 
 def test_an_nsys_without_parquet_exports_sqlite(report, install_nsys, tmp_path):
@@ -228,9 +246,12 @@ def test_a_stream_is_imported_first(tmp_path, install_nsys):
     install_nsys('touch "$output"', name="QdstrmImporter")
     install_nsys(f'cp {exported(tmp_path)} "$output"', options="sqlite")
     path = tmp_path / "run.qdstrm"
-    path.write_bytes(b"\x00\xff\x00\xff\x00\xff\x00\xffNVIDIA Nsight Systems Stream 2019.6.1")
+    path.write_bytes(b"\x00\xff" * 4 + b"NVIDIA Nsight Systems Stream 2019.6.1.85-1548171!")
 
-    assert read_profile(path).table("kernels").num_rows == 1
+    profile = read_profile(path)
+
+    assert profile.table("kernels").num_rows == 1
+    assert profile.origin.tool_version == "2019.6.1.85"
 
 
 def test_the_importer_is_found_where_the_help_of_nsys_points(tmp_path, install_nsys):
@@ -327,6 +348,19 @@ class TestRealReports:
         assert profile.origin.warnings[-1] == (
             f'What GPUs did is unknown: nsys could not collect it ("{text}")'
         )
+
+    def test_each_report_names_the_version_that_recorded_it(self):
+        versions = {
+            "AIYoungcino__ysyx__report1.qdrep": "2021.3.2.4",
+            "gartangh__Master-s-Dissertation__Darknet-19.qdrep": "2020.1.1.65",
+            "jcamachado__gpu_practice__report4.nsys-rep": "2023.4.1.84",
+            JACOBI.name: "2020.5.1.85",
+        }
+
+        origins = {name: read_profile(CORPUS / name).origin for name in versions}
+
+        assert {name: origin.tool_version for name, origin in origins.items()} == versions
+        assert len({origin.exporter_version for origin in origins.values()}) == 1
 
     @pytest.mark.parametrize("kept", [30, 1_000, 100_000, -1])
     def test_a_report_cut_short_is_refused(self, tmp_path, kept, cache):

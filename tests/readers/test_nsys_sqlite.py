@@ -566,6 +566,52 @@ def test_what_held_up_the_program_is_told_with_who_did(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("folder", "exporter", "recorder"),
+    [
+        pytest.param(
+            "/opt/nvidia/nsight-systems/2024.5.1/target-linux-x64",
+            "2024.5.1.113",
+            "2024.5.1.113",
+            id="exported-by-the-same",
+        ),
+        pytest.param(
+            "/usr/local/cuda-11.4/NsightSystems-cli-2021.3.2/target-linux-x64",
+            "2023.4.4.54",
+            "2021.3.2",
+            id="exported-by-a-newer-one",
+        ),
+        pytest.param(
+            "/opt/nvidia/nsight-systems-cli/2024.5.1/target", "2024.5.11.2", "2024.5.1", id="close"
+        ),
+        pytest.param(
+            "/opt/nvidia/hpc_sdk/Linux_x86_64/23.9/profilers/Nsight_Systems/target-linux-x64",
+            "2023.3.1.92",
+            None,
+            id="in-the-hpc-sdk",
+        ),
+        pytest.param(None, "2024.5.1.113", None, id="no-folder"),
+    ],
+)
+def test_the_version_that_recorded_is_not_the_one_that_exported(
+    tmp_path, folder, exporter, recorder
+):
+    system = [
+        {"name": "DeviceEnvironment", "value": "TOKEN=/nsight-systems/2019.1.1/secret"},
+        *([] if folder is None else [{"name": "TargetInstallDir", "value": folder}]),
+    ]
+    tables = {
+        KERNEL: [kernel(0, 9)],
+        "TARGET_INFO_SYSTEM_ENV": system,
+        "META_DATA_EXPORT": [{"name": "EXPORT_PRODUCT_VERSION", "value": exporter}],
+    }
+
+    origin = read_profile(write(tmp_path / "x.sqlite", tables)).origin
+
+    assert (origin.tool_version, origin.exporter_version) == (recorder, exporter)
+    assert origin.recorder == (f"nsys {recorder}" if recorder else f"nsys (exported by {exporter})")
+
+
 def test_the_command_is_told_without_its_environment(tmp_path):
     capture = {
         "PROCESS_0:COMMAND": "bash",

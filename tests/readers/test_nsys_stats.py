@@ -581,8 +581,10 @@ def test_calls_of_the_operating_system_are_not_calls_of_cuda(tmp_path):
     assert "api" not in {row["activity_kind"] for row in _summary(_read(tmp_path, text))}
 
 
-def test_version_of_the_tool_is_taken_from_its_path(tmp_path):
-    assert _read(tmp_path, YEAR_2024).origin.tool_version == "2024.6.2"
+def test_the_path_of_the_scripts_tells_who_printed_and_not_who_recorded(tmp_path):
+    origin = _read(tmp_path, YEAR_2024).origin
+
+    assert (origin.tool_version, origin.exporter_version) == (None, "2024.6.2")
 
 
 def test_doubt_of_the_tool_reaches_the_user(tmp_path):

@@ -51,6 +51,7 @@ _ORIGIN: Final = {
     "source": "File",
     "tool": "Tool",
     "tool_version": "Its version",
+    "exporter_version": "Exported by version",
     "reader": "Read as",
     "command": "Command",
     "variant": "Variant",
@@ -70,12 +71,11 @@ def recording_page(profile: Profile, names: Sequence[str] = ()) -> str:
     result = report(profile, tuple(dict.fromkeys((*TABLES, *_DATA, *names))))
     origin = result.origin
     source = clean(str(origin.source))
-    version = f" {origin.tool_version}" if origin.tool_version else ""
     titles = {analysis.name: analysis.title for analysis in (*ANALYSES, *LONG)}
     return html(
         Document(
             title=f"{origin.source.name} - gpuprof",
-            heading=clean(f"{source}: {origin.tool}{version}, read as {origin.reader}"),
+            heading=clean(f"{source}: {origin.recorder}, read as {origin.reader}"),
             verdict=_verdict(result),
             figures=tuple(figures(result)),
             tables=tuple(
