@@ -20,6 +20,7 @@ from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingTo
 from gpuprof.profile import Profile
 from gpuprof.readers import (
     nsys_diagnostics,
+    nsys_messages,
     nsys_parquet,
     nsys_recording,
     nsys_sqlite,
@@ -160,8 +161,22 @@ def _imported(nsys: str, path: Path, scratch: Path) -> Path:
         raise MissingToolError(msg, hint)
     stream, report = scratch / "stream.qdstrm", scratch / "report.nsys-rep"
     shutil.copyfile(path, stream)
-    _run([importer, "-i"], stream, report, path)
+    try:
+        _run([importer, "-i"], stream, report, path)
+    except CorruptFileError as error:
+        recorder, installed = _recorder_version(path), _version(nsys)
+        if recorder is None or not _is_newer(recorder, installed):
+            raise
+        versions = f"nsys {recorder} recorded it, and the installed nsys {installed} is older"
+        hint = "Install that nsys or a newer one, or import it where it was recorded."
+        msg = f"{error.message}; {versions}"
+        raise InputError(msg, hint) from error
     return report
+
+
+def _is_newer(version: str, than: str) -> bool:
+    numbers = [[*map(int, re.findall(r"\d+", text))] for text in (version, than)]
+    return all(numbers) and numbers[0] > numbers[1]
 
 
 def _importer(nsys: str) -> str | None:
@@ -177,13 +192,14 @@ def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
     force = ["-q", "true", "--force-overwrite=true"] if "export" in command else []
     words = [*command, str(report.absolute()), *force, "-o", str(output)]
     done = _done(words)
-    made = any(output.iterdir()) if output.is_dir() else output.exists()
-    if done.returncode or not made:
-        raise _refusal(path, f"{done.stdout}\n{done.stderr}", done.returncode)
+    is_made = any(output.iterdir()) if output.is_dir() else output.exists()
+    if done.returncode or not is_made:
+        output_text = f"{done.stderr}\n{done.stdout}"
+        raise _refusal(path, output_text, nsys_messages.reason(output_text, done.returncode))
 
 
-def _refusal(path: Path, said: str, status: int) -> GpuprofError:
-    newer = _NEWER.search(said)
+def _refusal(path: Path, output_text: str, reason: str) -> GpuprofError:
+    newer = _NEWER.search(output_text)
     if newer is not None:
         return InputError(
             f"{path}: nsys {newer['report']} recorded it, and the installed nsys "
@@ -191,10 +207,8 @@ def _refusal(path: Path, said: str, status: int) -> GpuprofError:
             "Install that nsys or a newer one, or export the report where it was recorded: "
             "nsys export --type sqlite FILE.",
         )
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    why = lines[0] if lines else f"exit status {status}"
     return CorruptFileError(
-        f"{path}: nsys cannot open it ({why})", "Copy it again from where it was recorded."
+        f"{path}: nsys cannot open it ({reason})", "Copy it again from where it was recorded."
     )
 
 

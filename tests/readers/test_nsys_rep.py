@@ -254,6 +254,37 @@ def test_a_stream_is_imported_first(tmp_path, install_nsys):
     assert profile.origin.tool_version == "2019.6.1.85"
 
 
+PROGRESS = "\\rProcessing [0%%     ]\\rProcessing [==7%%   ]\\rProcessing [=====100%%]"
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "newer"),
+    [
+        pytest.param("2021.3.2.4", CorruptFileError, "", id="older"),
+        pytest.param("2023.4.4.54", CorruptFileError, "", id="the-same"),
+        pytest.param(
+            "2023.11.1.2",
+            InputError,
+            "; nsys 2023.11.1.2 recorded it, and the installed nsys 2023.4.4.54 is older",
+            id="newer",
+        ),
+    ],
+)
+def test_a_stream_that_cannot_be_imported_has_the_importers_reason(
+    tmp_path, install_nsys, version, kind, newer
+):
+    failed = f"printf '{PROGRESS}\\n'; echo 'File is corrupted.' >&2; exit 2"
+    install_nsys(failed, name="QdstrmImporter")
+    install_nsys("exit 1")
+    path = tmp_path / "run.qdstrm"
+    path.write_bytes(b"U3w[END]NVIDIA Nsight Systems Stream " + version.encode() + b"-027534f!")
+
+    with pytest.raises(kind) as caught:
+        read_profile(path)
+
+    assert caught.value.message == f"{path}: nsys cannot open it (File is corrupted.){newer}"
+
+
 def test_the_importer_is_found_where_the_help_of_nsys_points(tmp_path, install_nsys):
     install_nsys('touch "$output"', name="QdstrmImporter")
     host = tmp_path / "elsewhere" / "host-linux-x64"
