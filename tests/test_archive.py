@@ -4,15 +4,22 @@ import hashlib
 import json
 import stat
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commands import DUAL, gpuprof
 
 from gpuprof import read_profile
-from gpuprof.archive import INDEX, RECORDING, pack, unpack
-from gpuprof.errors import CorruptFileError, GpuprofError, UnknownFormatError
+from gpuprof.archive import RECORDING, pack
+from gpuprof.errors import (
+    CorruptFileError,
+    EmptyRecordingError,
+    GpuprofError,
+    UnknownFormatError,
+)
 from gpuprof.manifest import Manifest, finish_manifest, read_manifest
+from gpuprof.readers.packed_run import INDEX, unpack
 from gpuprof.render.output import prepare
 
 MANIFEST = Manifest(
@@ -44,6 +51,60 @@ def run(tmp_path):
 def packed(run, tmp_path):
     pack(run, prepare(str(tmp_path / "run.zip")))
     return tmp_path / "run.zip"
+
+
+def test_a_packed_run_is_read_as_it_is(run, packed, tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUPROF_CACHE", str(tmp_path / "cache"))
+    content = packed.read_bytes()
+
+    before, after = read_profile(run), read_profile(packed)
+
+    assert after.origin == replace(before.origin, source=packed)
+    assert {n: after.table(n).num_rows for n in after.sources} == {
+        n: before.table(n).num_rows for n in before.sources
+    }
+    assert packed.read_bytes() == content
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["cache", "run", "run.zip"]
+
+
+def test_packed_runs_are_compared(packed, tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUPROF_CACHE", str(tmp_path / "cache"))
+    other = tmp_path / "other.zip"
+    other.write_bytes(packed.read_bytes())
+
+    done = gpuprof("compare", packed, "--label", f"again={other}")
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("again is the same recording as dual: nothing differs.")
+
+
+def test_a_packed_run_that_was_changed_is_refused_and_nothing_is_kept(
+    packed, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("GPUPROF_CACHE", str(tmp_path / "cache"))
+    content = packed.read_bytes()
+    packed.write_bytes(content.replace(b'"variant": "dual"', b'"variant": "duel"'))
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(packed)
+
+    assert caught.value.message == (
+        f"{packed}: Bad CRC-32 for file 'manifest.json'; nothing was unpacked"
+    )
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_packed_run_without_a_recording_says_so_of_itself(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUPROF_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    finish_manifest(folder, replace(MANIFEST, recordings=(), epochs=()))
+    pack(folder, prepare(str(tmp_path / "empty.zip")))
+
+    with pytest.raises(EmptyRecordingError) as caught:
+        read_profile(tmp_path / "empty.zip")
+
+    assert caught.value.message == f"{tmp_path / 'empty.zip'}: nothing was recorded"
 
 
 def test_a_run_that_was_packed_and_unpacked_reads_as_before(run, packed, tmp_path):

@@ -29,6 +29,7 @@ def pack(*, run: Path, output: str | None, force: bool, with_original: bool) -> 
     \b
     Example:
       gpuprof pack runs/dual -o dual.zip
+      gpuprof report dual.zip
       gpuprof unpack dual.zip -o elsewhere/dual
     """  # noqa: D301 - click reads the escape
     from gpuprof import archive  # noqa: PLC0415 - start-up time of --help
@@ -55,8 +56,8 @@ def unpack(*, file: Path, folder: Path | None) -> None:
       gpuprof unpack dual.zip
       gpuprof report dual
     """  # noqa: D301 - click reads the escape
-    from gpuprof import archive  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.readers.packed_run import unpack as unpack_run  # noqa: PLC0415 - start-up time
 
     target = folder or Path(file.stem)
-    archive.unpack(file, target)
+    unpack_run(file, target)
     click.echo(f"Unpacked in {target}", err=True)

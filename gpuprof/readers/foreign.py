@@ -51,6 +51,16 @@ FOREIGN: Final = (
         "Unpack it, and give the folder or a file in it.",
         re.compile(rb"\A.{257}ustar", re.DOTALL),
     ),
+    Foreign(
+        "a zip archive of another program than `gpuprof pack`",
+        "Unpack it, and give the folder or a file in it.",
+        re.compile(rb"\APK(?:\x03\x04|\x05\x06)"),
+    ),
+    Foreign(
+        "compressed with xz, Zstandard or bzip2",
+        "Unpack it, or give it through a pipe, such as <(xz -dc FILE).",
+        re.compile(rb"\A(?:\xfd7zXZ\x00|\x28\xb5\x2f\xfd|BZh[1-9]1AY&SY)"),
+    ),
 )
 
 

@@ -1,4 +1,6 @@
-"""Folders that ``gpuprof record`` made: the recordings in them, and what the manifest knows.
+"""Runs that ``gpuprof record`` made: their recordings, and what the manifest knows.
+
+A run is a folder, or the file that ``gpuprof pack`` made of one, which is unpacked into the cache.
 
 The recordings are read by the readers of their own formats. Where there are several, as one
 per process, their tables are put one after another, on one clock where they have one.
@@ -14,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof import schema
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError, InputError
 from gpuprof.manifest import (
     MANIFEST,
     PROGRAM_LOG,
@@ -25,20 +27,36 @@ from gpuprof.manifest import (
 )
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
+from gpuprof.readers.export_cache import cached
 from gpuprof.readers.monitor_samples import samples
+from gpuprof.readers.packed_run import is_packed_run, unpack
 
+# In the cache: the kind of entry, and the run's folder in it.
+_PACKED: Final = "packed-1"
+_UNPACKED: Final = "run"
 # As recorders inside a process name its files.
 _OF_RANK: Final = re.compile(r"-rank\d+-")
 
 
-def read(folder: Path) -> Profile:
+def read(path: Path) -> Profile:
     """Read the recordings that the manifest names; of a run that was only timed, its epochs.
 
     Raises:
         InputError: The recording did not finish, or a file is missing.
-        CorruptFileError: The manifest is broken.
+        CorruptFileError: The manifest is broken, or the packed file was changed or damaged.
         EmptyRecordingError: Nothing was recorded.
     """
+    if path.is_dir():
+        return _read_folder(path)
+    folder = cached(path, _PACKED, lambda into: unpack(path, into / _UNPACKED)) / _UNPACKED
+    try:
+        profile = _read_folder(folder)
+    except GpuprofError as error:
+        raise type(error)(error.message.replace(str(folder), str(path)), error.hint) from error
+    return replace(profile, origin=replace(profile.origin, source=path))
+
+
+def _read_folder(folder: Path) -> Profile:
     manifest = read_manifest(folder)
     if manifest.epochs and manifest.recorder == UNRECORDED:
         profile = _only_timed(folder, manifest)
@@ -160,10 +178,11 @@ def _failure(manifest: Manifest) -> tuple[str, ...]:
 
 READER: Final = Reader(
     name="run",
-    title="a folder that `gpuprof record` made",
+    title="a folder that `gpuprof record` made, or the file that `gpuprof pack` made of it",
     versions="manifest version 1",
     gives=("epochs", "monitor"),
     cannot="",
     read=read,
+    recognises=is_packed_run,
     recognises_folder=is_run,
 )

@@ -46,6 +46,18 @@ from gpuprof.errors import UnknownFormatError
             "Unpack it, and give the folder or a file in it.",
             id="tar-archive",
         ),
+        pytest.param(
+            b"PK\x03\x04\x14\x00\x00\x00\x08\x00recording.sqlite",
+            "a zip archive of another program than `gpuprof pack`",
+            "Unpack it, and give the folder or a file in it.",
+            id="zip-archive",
+        ),
+        pytest.param(
+            b"\xfd7zXZ\x00\x00\x04",
+            "compressed with xz, Zstandard or bzip2",
+            "Unpack it, or give it through a pipe, such as <(xz -dc FILE).",
+            id="xz",
+        ),
     ],
 )
 def test_file_of_another_kind_is_refused_by_name(tmp_path, content, what, hint):
