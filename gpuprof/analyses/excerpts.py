@@ -13,6 +13,9 @@ from typing import Any, Final
 GPU_KINDS: Final = ("kernel", "memcpy", "memset")
 # Times of five digits are rounded by at most this much; so is the sum of many.
 _TIME_ROUNDING: Final = 1e-4
+# Of adding up shares as floating-point numbers.
+_SUM_ROUNDING: Final = 1e-9
+_PERCENT: Final = 0.01
 
 Row = dict[str, Any]
 
@@ -57,19 +60,28 @@ def sections(rows: Iterable[Row]) -> list[Section]:
 
 def _section(run_id: int | None, kinds: tuple[str, ...], rows: list[Row]) -> Section:
     listed = sum(row["total_ns"] or 0 for row in rows)
-    shares = [row for row in rows if row["printed_share"] and row["total_ns"]]
-    if not shares:
+    timed = [row for row in rows if row["printed_share"] and row["total_ns"]]
+    if not timed:
         return Section(run_id, kinds, listed, None, is_whole=True)
-    top = max(shares, key=lambda row: row["printed_share"])
-    rounding = _half_last_digit(row["printed_share"] for row in shares)
+    shares = [row["printed_share"] for row in rows if row["printed_share"] is not None]
+    rounding = _rounding(shares)
+    top = max(timed, key=lambda row: row["printed_share"])
     implied = round(top["total_ns"] / top["printed_share"])
     least = top["total_ns"] / (top["printed_share"] + rounding)
-    is_whole = listed >= least * (1 - _TIME_ROUNDING)
+    # Rows that were put together of several have no printed share.
+    most_share = 1.0 if len(shares) < len(rows) else sum(shares) + len(shares) * rounding
+    is_whole = listed >= least * (1 - _TIME_ROUNDING) and most_share >= 1 - _SUM_ROUNDING
     return Section(run_id, kinds, listed, implied, is_whole)
 
 
-def _half_last_digit(shares: Iterable[float]) -> float:
-    """Half of the last digit that percentages were printed with: 24.53 % is good to 0.005 %."""
+def _rounding(shares: list[float]) -> float:
+    """How much larger than printed a share may be: 24.53 % is at most 24.535 %.
+
+    Whole percentages may be cut off and not rounded: nsys of 2020 printed 27.9 % as 27,0 where
+    numbers have a decimal comma.
+    """
     digits = max(len(f"{share * 100:.6f}".rstrip("0").partition(".")[2]) for share in shares)
-    digits = max(digits, 1)  # No tool prints less; a lone 24.00 % would pass for 24 %.
-    return 0.5 * 10.0 ** -(digits + 2)
+    if digits == 0 and len(shares) > 1:
+        return _PERCENT
+    digits = max(digits, 1)  # A lone 24.00 % would pass for 24 %.
+    return 0.5 * _PERCENT * 10.0**-digits

@@ -121,6 +121,42 @@ def test_rounded_shares_do_not_make_an_excerpt():
     assert _times(summary(*thirds))["gpu_activities"] == (3, 3000)
 
 
+@pytest.mark.parametrize(
+    "shares",
+    [
+        pytest.param((0.69, 0.18, 0.09, 0.02), id="rounded-to-98"),
+        pytest.param((0.69, 0.18, 0.09, 0.03), id="rounded-to-99"),
+        pytest.param((0.69, 0.17, 0.09, 0.01), id="cut-off-to-96"),
+    ],
+)
+def test_whole_percentages_do_not_make_an_excerpt(shares):
+    times = (6931, 1798, 975, 296)
+    names = ("conv", "HtoD", "DtoH", "memset")
+    rows = [row(n, 1, ns, share) for n, ns, share in zip(names, times, shares, strict=True)]
+
+    groups = _groups(summary(*rows))
+
+    assert groups["gpu_activities"]["total_ns"] == 10_000
+    assert groups["gpu_activities"]["implied_ns"] is None
+    assert (groups["transfers"]["calls"], groups["transfers"]["total_ns"]) == (2, 2773)
+    assert groups["kernels"]["share"] == pytest.approx(0.6931)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([("a", 690, 0.69), ("b", 180, 0.18)], id="of-large-rows"),
+        pytest.param([(f"kernel {n}", 30, 0.03) for n in range(18)], id="of-small-rows"),
+        pytest.param([("a", 240, 0.24)], id="of-one-row"),
+        pytest.param([("a", 9943, 0.9943)], id="of-two-digits"),
+    ],
+)
+def test_an_excerpt_of_whole_percentages_is_one_still(rows):
+    profile = summary(*(row(name, 1, ns, share) for name, ns, share in rows))
+
+    assert _groups(profile)["gpu_activities"]["total_ns"] is None
+
+
 def test_kernels_and_copies_printed_in_two_tables_are_two_wholes():
     profile = summary(
         row("a", 1, 900, 1.0, section="kernel"),
