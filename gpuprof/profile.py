@@ -128,6 +128,22 @@ def _no_failure(_: Exception) -> GpuprofError | None:
 
 
 @dataclass(frozen=True)
+class Section:
+    """One of several recordings that follow one another in a file.
+
+    Args:
+        name: The command, comment or file by which the file tells it from the others; empty
+            where it has none.
+        process_id: Its process, where it is known.
+        profile: This recording alone.
+    """
+
+    name: str
+    process_id: int | None
+    profile: "Profile" = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Profile:
     """One recording, as every reader gives it and every analysis takes it.
 
@@ -142,6 +158,8 @@ class Profile:
         part: The part of the recording that its tables are restricted to; None for all of it.
         whole: The recording that this is a part of; None where it is whole.
         stored: About how many events lie in the reader's file, where that is known.
+        sections: The recordings of a file that holds several, which this one then adds up; see
+            `gpuprof.readers.sections`.
     """
 
     origin: Origin
@@ -153,6 +171,7 @@ class Profile:
     part: Part | None = None
     whole: "Profile | None" = field(default=None, repr=False)
     stored: int = 0
+    sections: tuple[Section, ...] = field(default=(), repr=False)
 
     @property
     def events(self) -> int:

@@ -2,7 +2,7 @@
 
 import click
 
-from gpuprof.cli.options import reader_option
+from gpuprof.cli.options import reader_option, section_option
 from gpuprof.cli.progress import watched
 
 
@@ -26,8 +26,15 @@ def command() -> None:
 @click.option("--user", "is_user", is_flag=True, help="For all projects of this user.")
 @click.option("--force", is_flag=True, help="Replace a baseline of this name.")
 @reader_option
-def save(
-    *, name: str, runs: tuple[str, ...], is_user: bool, force: bool, reader: str | None
+@section_option
+def save(  # noqa: PLR0913 - one parameter per option
+    *,
+    name: str,
+    runs: tuple[str, ...],
+    is_user: bool,
+    force: bool,
+    reader: str | None,
+    section: str | None,
 ) -> None:
     """Keep RUNS under NAME.
 
@@ -51,7 +58,7 @@ def save(
     check_name(name)
     place = user_folder() if is_user else project_folder()
     with watched(f"Reading {len(runs)} recordings"):
-        profiles = [profile for run in runs for profile in runs_of(run, reader)]
+        profiles = [profile for run in runs for profile in runs_of(run, reader, section)]
         check_repeats(f"baseline {name}", profiles)
         saved = save_baseline(name, profiles, place, write, is_forced=force)
     size = format_bytes(saved.bytes)

@@ -37,6 +37,15 @@ if TYPE_CHECKING:
     "how much of a difference is chance.",
 )
 @click.option(
+    "--section",
+    "sections",
+    multiple=True,
+    metavar="[LABEL=]N",
+    help="Which recording of a file that holds several, such as a log of several runs: its "
+    "number, its process, a part of its name, or all; of one label or file, or of all. Repeat "
+    "for more.",
+)
+@click.option(
     "--baseline",
     metavar="LABEL",
     help="Variant to compare with, or a name that `gpuprof baseline save` gave; else the first.",
@@ -91,6 +100,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     force: bool,
     wide: bool,
     labels: tuple[str, ...],
+    sections: tuple[str, ...],
     baseline: str | None,
     epoch_seconds: tuple[str, ...],
     range_text: str | None,
@@ -136,7 +146,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     tables = ("kernels",) if is_kernels else None
     room = Page(**page_options(output, is_wide=wide), tables=tables)
     with watched(f"Reading {len(recordings)} recordings", files):
-        variants = labelled(recordings, baseline)
+        variants = labelled(recordings, baseline, dict(map(_section, sections)))
         result = comparison(
             variants, baseline, seconds, range_text=range_text, skip_steps=skip_steps
         )
@@ -179,6 +189,12 @@ def _pair(text: str) -> tuple[str, str]:
         msg = f"'{text}' is not of the form NAME=VALUE."
         raise click.UsageError(msg)
     return name, value
+
+
+def _section(text: str) -> tuple[str, str]:
+    """Of which label or file, and which section; the empty text for all of them."""
+    name, equals, section = text.rpartition("=")
+    return name if equals else "", section
 
 
 def _seconds(label: str, text: str) -> float:

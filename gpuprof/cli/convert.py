@@ -7,6 +7,7 @@ from gpuprof.cli.options import (
     reader_option,
     recording_argument,
     recording_output_options,
+    section_option,
 )
 from gpuprof.cli.progress import watched
 
@@ -15,7 +16,10 @@ from gpuprof.cli.progress import watched
 @recording_argument
 @recording_output_options
 @reader_option
-def command(*, files: tuple[str, ...], output: str, force: bool, reader: str | None) -> None:
+@section_option
+def command(
+    *, files: tuple[str, ...], output: str, force: bool, reader: str | None, section: str | None
+) -> None:
     """Write a recording as gpuprof's own file.
 
     Small enough to mail, quick to read again. FILE is a recording in any format that `gpuprof
@@ -34,4 +38,4 @@ def command(*, files: tuple[str, ...], output: str, force: bool, reader: str | N
 
     target = prepare(output, is_forced=force, inputs=files)
     with watched(f"Reading {named(files)}", files) as progress:
-        save(progress.of(read_profile(files, reader)), target)
+        save(progress.of(read_profile(files, reader, section)), target)

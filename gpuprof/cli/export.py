@@ -2,7 +2,7 @@
 
 import click
 
-from gpuprof.cli.options import named, reader_option, recording_argument
+from gpuprof.cli.options import named, reader_option, recording_argument, section_option
 from gpuprof.cli.progress import watched
 
 
@@ -18,13 +18,15 @@ from gpuprof.cli.progress import watched
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists already.")
 @reader_option
-def command(
+@section_option
+def command(  # noqa: PLR0913 - one parameter per option
     *,
     files: tuple[str, ...],
     target_name: str,
     output: str,
     force: bool,
     reader: str | None,
+    section: str | None,
 ) -> None:
     """Write a recording in the format of another tool.
 
@@ -42,4 +44,6 @@ def command(
 
     target = prepare(output, is_forced=force, inputs=files)
     with watched(f"Reading {named(files)}", files) as progress:
-        export(progress.of(read_profile(files, reader)), exporter_named(target_name), target)
+        export(
+            progress.of(read_profile(files, reader, section)), exporter_named(target_name), target
+        )

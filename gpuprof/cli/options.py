@@ -84,6 +84,16 @@ def reader_option(command: _Command) -> _Command:
     )(command)
 
 
+def section_option(command: _Command) -> _Command:
+    """``--section`` of commands that take one recording."""
+    return click.option(
+        "--section",
+        metavar="N",
+        help="Which recording of a file that holds several, such as a log of several runs: its "
+        "number, its process, a part of its name, or all to add them up.",
+    )(command)
+
+
 def part_options(command: _Command) -> _Command:
     """``--from``, ``--to``, ``--range`` and ``--device``."""
     for option in (

@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprof.cli.options import chart_data_option, part_options, reader_option
+from gpuprof.cli.options import (
+    chart_data_option,
+    part_options,
+    reader_option,
+    section_option,
+)
 from gpuprof.cli.progress import watched
 
 if TYPE_CHECKING:
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Replace outputs that exist already.")
 @chart_data_option
 @reader_option
+@section_option
 @part_options
 @click.option("--list", "is_list", is_flag=True, help="Name the charts and what they show.")
 def command(
@@ -75,6 +81,7 @@ def _results(
     chart: "Chart",
     files: tuple[str, ...],
     reader: str | None,
+    section: str | None,
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> "Results":
     from gpuprof.analyses.parts import part_of  # noqa: PLC0415 - start-up time of --help
@@ -93,5 +100,6 @@ def _results(
             raise click.UsageError(msg)
         return of_times(Path(files[0]))
     if chart.subject == COMPARISON:
-        return of_comparison(comparison(labelled(files)))
-    return of_recording(part_of(read_profile(files, reader), **part), chart)
+        sections = {} if section is None else {"": section}
+        return of_comparison(comparison(labelled(files, sections=sections)))
+    return of_recording(part_of(read_profile(files, reader, section), **part), chart)

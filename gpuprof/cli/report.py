@@ -16,6 +16,7 @@ from gpuprof.cli.options import (
     page_options,
     part_options,
     reader_option,
+    section_option,
 )
 from gpuprof.cli.progress import watched
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @format_option
 @output_options
 @reader_option
+@section_option
 @click.option(
     "--table",
     "tables",
@@ -50,6 +52,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     force: bool,
     wide: bool,
     reader: str | None,
+    section: str | None,
     tables: tuple[str, ...],
     is_all: bool,
     is_list: bool,
@@ -100,7 +103,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     # People see an overview first; programs get everything.
     shown = None if form == "json" else OVERVIEW
     with watched(f"Reading {named(files)}", files) as progress:
-        profile = part_of(progress.of(read_profile(files, reader)), **part)
+        profile = part_of(progress.of(read_profile(files, reader, section)), **part)
         text = renderer_named(form).report(report(profile, chosen or shown), room)
         write_more(partial(_results, profile), partial(_page, profile, chosen))
     target.write_text(text)

@@ -7,6 +7,7 @@ from gpuprof.cli.options import (
     reader_option,
     recording_argument,
     recording_output_options,
+    section_option,
     time_in_ns,
 )
 from gpuprof.cli.progress import watched
@@ -37,6 +38,7 @@ from gpuprof.cli.progress import watched
 )
 @recording_output_options
 @reader_option
+@section_option
 def command(  # noqa: PLR0913 - one parameter per option
     *,
     files: tuple[str, ...],
@@ -47,6 +49,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     output: str,
     force: bool,
     reader: str | None,
+    section: str | None,
 ) -> None:
     """Cut a window of time, or one NVTX range, out of a recording.
 
@@ -74,6 +77,6 @@ def command(  # noqa: PLR0913 - one parameter per option
         raise click.UsageError(msg)
     target = prepare(output, is_forced=force, inputs=files)
     with watched(f"Reading {named(files)}", files) as progress:
-        profile = progress.of(read_profile(files, reader))
+        profile = progress.of(read_profile(files, reader, section))
         window = window_of_range(profile, text, occurrence) if text else Window(from_ns, to_ns)
         save(cut(profile, window), target)

@@ -4,18 +4,26 @@ from typing import Any
 
 import click
 
-from gpuprof.cli.options import named, part_options, reader_option, recording_argument
+from gpuprof.cli.options import (
+    named,
+    part_options,
+    reader_option,
+    recording_argument,
+    section_option,
+)
 from gpuprof.cli.progress import watched
 
 
 @click.command(name="view", no_args_is_help=True)
 @recording_argument
 @reader_option
+@section_option
 @part_options
 def command(
     *,
     files: tuple[str, ...],
     reader: str | None,
+    section: str | None,
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> None:
     """Show a recording as a page in the browser.
@@ -38,7 +46,7 @@ def command(
     from gpuprof.render.page.recording import recording_page  # noqa: PLC0415
 
     with watched(f"Reading {named(files)}", files) as progress:
-        profile = part_of(progress.of(read_profile(files, reader)), **part)
+        profile = part_of(progress.of(read_profile(files, reader, section)), **part)
         text = recording_page(profile)
     source = profile.origin.source.absolute()
     path = cached_page(text, f"{source.stem}.html", str(source))

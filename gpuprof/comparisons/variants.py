@@ -21,7 +21,11 @@ Recording = _Unlabelled | tuple[str, _Unlabelled]
 Runs = tuple[Profile, ...]
 
 
-def labelled(recordings: Sequence[Recording], baseline: str | None = None) -> dict[str, Runs]:
+def labelled(
+    recordings: Sequence[Recording],
+    baseline: str | None = None,
+    sections: Mapping[str, str] | None = None,
+) -> dict[str, Runs]:
     """The runs of each variant by label; recordings of one given label are repeats.
 
     A folder of repeats (``run-1``, ``run-2``, ...) and a cell of a sweep are one variant of
@@ -31,14 +35,20 @@ def labelled(recordings: Sequence[Recording], baseline: str | None = None) -> di
     Args:
         recordings: Paths, names of saved baselines or profiles, each alone or with its label.
         baseline: A label, or the name of a saved baseline that is then the first variant.
+        sections: Which recording of a file that holds several, by the label that is given to
+            it or by the file; of all files under the empty text. See `read_profile`.
 
     Raises:
         GpuprofError: A recording cannot be read.
-        UsageError: One recording is given twice as a repeat of itself.
+        UsageError: One recording is given twice as a repeat of itself, or a section is of none.
         TypeError: A recording is neither a path nor a profile, with or without a label.
     """
     given = [pair for r in _checked(recordings) for pair in _pairs(r)]
-    runs = [(r,) if isinstance(r, Profile) else runs_of(r) for _, r in given]
+    chosen = _sections_of(given, sections or {})
+    runs = [
+        (r,) if isinstance(r, Profile) else runs_of(r, section=section)
+        for (_, r), section in zip(given, chosen, strict=True)
+    ]
     unnamed = [
         (_name(recording, own[0]), own[0])
         for (label, recording), own in zip(given, runs, strict=True)
@@ -105,7 +115,21 @@ def is_same(first: Run, second: Run) -> bool:
     return one.origin.source.absolute() == other.origin.source.absolute()
 
 
-def runs_of(path: AnyPath, reader: str | None = None) -> Runs:
+def _sections_of(
+    recordings: Sequence[tuple[str | None, _Unlabelled]], sections: Mapping[str, str]
+) -> list[str | None]:
+    """The section that each recording is of; None where none is asked for."""
+    names = {"", *(name for label, path in recordings for name in (label, str(path)))}
+    if unknown := [name for name in sections if name not in names]:
+        msg = f"section of {unknown[0]}: {unknown[0]} is no label that is given, and no file"
+        raise UsageError(msg, "Name the file: --section FILE=N.")
+    of_all = sections.get("")
+    return [
+        sections.get(label or "", sections.get(str(path), of_all)) for label, path in recordings
+    ]
+
+
+def runs_of(path: AnyPath, reader: str | None = None, section: str | int | None = None) -> Runs:
     """The runs at a path: those of a folder of repeats or of a cell, of a baseline, or the one.
 
     A baseline is meant where no file or folder has its name.
@@ -121,7 +145,9 @@ def runs_of(path: AnyPath, reader: str | None = None) -> Runs:
             msg = f"{path}: no such file, and no baseline is saved by this name"
             raise InputError(msg, f"Did you mean {' or '.join(near)}?")
     runs = (repeats(place) or cell_runs(place)) if saved is None else saved.runs
-    return tuple(read_profile(run, reader) for run in runs) or (read_profile(path, reader),)
+    if runs:
+        return tuple(read_profile(run, reader) for run in runs)
+    return (read_profile(path, reader, section),)
 
 
 def _name(recording: _Unlabelled, first: Profile) -> str:

@@ -14,11 +14,12 @@ from gpuprof.errors import (
     GpuprofError,
     InputError,
     UnknownFormatError,
+    UsageError,
     one_of,
 )
 from gpuprof.manifest import repeats
 from gpuprof.profile import Profile
-from gpuprof.readers import places
+from gpuprof.readers import places, sections
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.foreign import foreign
 from gpuprof.readers.places import AnyPath
@@ -51,7 +52,9 @@ _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
 Recording = AnyPath | Sequence[AnyPath] | Profile
 
 
-def read_profile(path: Recording, reader: str | None = None) -> Profile:
+def read_profile(
+    path: Recording, reader: str | None = None, section: str | int | None = None
+) -> Profile:
     """Read one recording, whichever tool wrote it.
 
     Args:
@@ -60,6 +63,8 @@ def read_profile(path: Recording, reader: str | None = None) -> Profile:
             which are read as one recording with its ranks; ``-`` for standard input. What was
             read already is given back.
         reader: Name of the format, for a file that cannot be recognised; else it is found.
+        section: Which recording of a file that holds several, such as a log of several runs:
+            its number (from 1), its process, or a part of its name; ``all`` adds them up.
 
     Returns:
         The recording. Its ``tables`` are DataFrames by name (see `gpuprof.schema`), times in
@@ -67,37 +72,44 @@ def read_profile(path: Recording, reader: str | None = None) -> Profile:
 
     Raises:
         GpuprofError: The file cannot be opened, is of no known format, breaks its format's
-            rules, or holds nothing.
+            rules, or holds nothing; or several recordings, and none of them is named.
         TypeError: It is no path, no sequence of paths and no recording.
     """
     if isinstance(path, Profile):
         return path
     if places.is_path(path):
-        return _read_path(Path(path), reader)
+        return _read_path(Path(path), reader, section)
     if isinstance(path, bytes) or not isinstance(path, Sequence):
         msg = f"a recording is a path, several paths or a Profile, not {type(path).__name__}"
         raise TypeError(msg)
     files = [Path(places.checked_path(file)) for file in path]
     if len(files) == 1:
-        return _read_path(files[0], reader)
+        return _read_path(files[0], reader, section)
+    _check_no_section(section)
     return _read_many(places.folder_of(files), files, reader)
 
 
-def _read_path(path: Path, reader: str | None) -> Profile:
+def _read_path(path: Path, reader: str | None, section: str | int | None) -> Profile:
     if places.is_pipe(path):
-        return _read_pipe(path, reader)
-    if places.is_glob(path):
-        return _read_many(path, places.matching(path), reader)
-    if path.is_dir() and not _folder_readers(path):
-        return _read_many(path, places.files_in(path), reader)
+        return _read_pipe(path, reader, section)
+    if places.is_glob(path) or (path.is_dir() and not _folder_readers(path)):
+        _check_no_section(section)
+        files = places.matching(path) if places.is_glob(path) else places.files_in(path)
+        return _read_many(path, files, reader)
     chosen = find_reader(path) if reader is None else reader_named(reader)
-    return chosen.read(path)
+    return sections.chosen(chosen.read(path), section)
 
 
-def _read_pipe(pipe: str | Path, reader: str | None) -> Profile:
+def _check_no_section(section: str | int | None) -> None:
+    if section is not None:
+        msg = f"section {section} is asked for of several files, which are one recording"
+        raise UsageError(msg, "Give the one file that holds it.")
+
+
+def _read_pipe(pipe: str | Path, reader: str | None, section: str | int | None) -> Profile:
     path = places.spooled(pipe)
     try:
-        profile = read_profile(path, reader)
+        profile = read_profile(path, reader, section)
     except GpuprofError as error:
         told = "standard input" if str(pipe) == places.STDIN else str(pipe)
         raise type(error)(error.message.replace(str(path), told), error.hint) from error
@@ -115,7 +127,7 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     empty: list[EmptyRecordingError] = []
     for file, found in chosen.items():
         try:
-            profiles.append(found.read(file))
+            profiles.append(sections.chosen(found.read(file), None))
         except EmptyRecordingError as error:  # A rank that did nothing on a GPU is normal.
             empty.append(error)
     if not profiles:

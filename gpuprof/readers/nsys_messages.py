@@ -33,6 +33,6 @@ def reason(output: str, status: int) -> str:
         return f"exit status {status}"
     head = _PLACE.sub("", lines[0]).strip("* :")
     text = "\n".join(lines)
-    details = (found[1].strip(' "') for pattern in _DETAILS if (found := pattern.search(text)))
-    detail = next(details, None)
+    matches = (pattern.search(text) for pattern in _DETAILS)
+    detail = next((match[1].strip(' "') for match in matches if match), None)
     return f"{head.rstrip('.')}: {detail.rstrip(':')}" if detail else head

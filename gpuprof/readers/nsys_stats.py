@@ -9,8 +9,8 @@ scripts' own ``--help-reports ALL``.
 import codecs
 import gzip
 import zlib
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from gpuprof import schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
-from gpuprof.profile import Origin, Profile
+from gpuprof.profile import Origin, Profile, Section
 from gpuprof.readers import nsys_stats_scan
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys_stats_blocks import FaultError
 from gpuprof.readers.nsys_stats_numbers import styles
 from gpuprof.readers.nsys_stats_rows import Row, summary_rows
-from gpuprof.readers.nsys_stats_runs import Part, kind, runs
+from gpuprof.readers.nsys_stats_runs import Part, Run, jobs, kind
 from gpuprof.readers.nsys_stats_trace import api_calls, gpu_tables, has_no_clock, sums
 from gpuprof.units import counted
 
@@ -36,8 +36,6 @@ _MIXED: Final = (
 )
 _OF_CUDA: Final = ("CUDA trace data", "CUDA kernel data", "GPU memory data", "GPU trace data")
 _GPU_KINDS: Final = ("kernel", "memcpy", "memset")
-
-Run = dict[str, list[Part]]
 
 
 def read(path: Path) -> Profile:
@@ -65,7 +63,21 @@ def _profile(path: Path, found: nsys_stats_scan.Scan) -> Profile:
     ]
     if not parts:
         raise _nothing(path, found)
-    recorded = runs(parts)
+    found_jobs = jobs(parts)
+    recordings = [_recording(path, found, job, _job_notes(job)) for job in found_jobs]
+    every = [*zip(found_jobs, recordings, strict=True)]
+    chosen = [(job, recording) for job, recording in every if _has_gpu_work(recording)] or every
+    if len(chosen) == 1:
+        return chosen[0][1]
+    together = _recording(path, found, [run for job, _ in chosen for run in job])
+    sections = tuple(Section(_source(job), None, recording) for job, recording in chosen)
+    return replace(together, sections=sections)
+
+
+def _recording(
+    path: Path, found: nsys_stats_scan.Scan, recorded: Sequence[Run], notes: Sequence[str] = ()
+) -> Profile:
+    """The recording of some runs of a file."""
     tables, warnings = _traces(recorded)
     rows = _summary(recorded, tables)
     if rows:
@@ -76,10 +88,23 @@ def _profile(path: Path, found: nsys_stats_scan.Scan) -> Profile:
         source=path,
         reader="nsys-stats",
         tool="nsys",
-        warnings=(*found.doubts, *warnings, *_notes(found, recorded, rows)),
+        warnings=(*found.doubts, *warnings, *notes, *_notes(found, rows)),
         exporter_version=found.version,
     )
     return Profile(origin, tables)
+
+
+def _has_gpu_work(profile: Profile) -> bool:
+    if not profile.has("activity_summary"):
+        return profile.has("kernels")
+    kinds = profile.table("activity_summary")["activity_kind"].to_pylist()
+    return any(kind in _GPU_KINDS for kind in kinds)
+
+
+def _source(job: Sequence[Run]) -> str:
+    """The file that the reports of a job sum up, where they say."""
+    sources = {part.block.report.source for run in job for parts in run.values() for part in parts}
+    return next((source for source in sources if source), "")
 
 
 def _traces(recorded: Sequence[Run]) -> tuple[dict[str, pa.Table], list[str]]:
@@ -113,15 +138,18 @@ def _summary(recorded: Sequence[Run], tables: dict[str, pa.Table]) -> list[Row]:
     return rows
 
 
-def _notes(found: nsys_stats_scan.Scan, recorded: Sequence[Run], rows: Sequence[Row]) -> list[str]:
+def _job_notes(job: Sequence[Run]) -> list[str]:
+    if len(job) == 1:
+        return []
+    note = (
+        f"Sums are over {len(job)} processes of one job; which of their reports, that stand "
+        "without a label, belong together is taken from their order."
+    )
+    return [note]
+
+
+def _notes(found: nsys_stats_scan.Scan, rows: Sequence[Row]) -> list[str]:
     notes = []
-    groups = Counter((b.report.segment, b.report.source, kind(b)) for b in found.blocks)
-    repeated = [name for (_, _, name), count in groups.items() if name and count > 1]
-    if len(recorded) > 1 and repeated:
-        notes.append(
-            "Reports of several recordings follow one another without a label; which of them "
-            "belong together is taken from their order."
-        )
     if any(block.is_cut for block in found.blocks):
         notes.append("The file ends in the middle of a row, which is left out.")
     cut = sum(row["name"].endswith("…") for row in rows)

@@ -1,5 +1,6 @@
 """Which tables of a file belong to one recording, and what each is a table of."""
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -21,6 +22,10 @@ class Part:
     kind: str
     block: Block
     style: Style
+
+
+# The tables of one recording by their kind.
+Run = dict[str, list[Part]]
 
 
 def kind(block: Block) -> str | None:
@@ -55,18 +60,30 @@ def _is_memory(name: str) -> bool:
     return cuda.memcpy_kind(name) is not None or cuda.is_memset(name)
 
 
-def runs(parts: Iterable[Part]) -> list[dict[str, list[Part]]]:
-    """Tables of each recording, by kind.
+def jobs(parts: Iterable[Part]) -> list[list[Run]]:
+    """Tables of each recording, by kind; those of processes that printed at once together.
 
     A recording has one table of a kind, so the second of a kind begins another one. A file
-    does not label the tables of processes that printed at once; the first of each kind are
-    then taken together.
+    does not label the tables of processes that printed at once, as ranks of a job do; the first
+    of each kind are then taken together.
     """
     groups: dict[tuple[int, str | None], list[Part]] = defaultdict(list)
     for part in parts:
         report = part.block.report
         groups[report.segment, report.source].append(part)
-    return [run for group in groups.values() for run in _runs(_distinct(group))]
+    return [job for group in groups.values() for job in _jobs(_distinct(group))]
+
+
+def _jobs(parts: Sequence[Part]) -> list[list[Run]]:
+    """Recordings whose tables are mixed as one job, others each as one of its own."""
+    runs = _runs(parts)
+    places = [
+        [parts.index(part) for tables in run.values() for part in tables if part.kind != "size"]
+        for run in runs
+    ]
+    pairs = itertools.pairwise(places)
+    is_mixed = any(before and after and max(before) > min(after) for before, after in pairs)
+    return [runs] if is_mixed else [[run] for run in runs]
 
 
 def _distinct(group: Sequence[Part]) -> list[Part]:
@@ -81,8 +98,8 @@ def _distinct(group: Sequence[Part]) -> list[Part]:
     return kept
 
 
-def _runs(parts: Sequence[Part]) -> list[dict[str, list[Part]]]:
-    found: list[dict[str, list[Part]]] = []
+def _runs(parts: Sequence[Part]) -> list[Run]:
+    found: list[Run] = []
     count: dict[str, int] = defaultdict(int)
     for part in parts:
         if part.kind == "size":
@@ -97,7 +114,7 @@ def _runs(parts: Sequence[Part]) -> list[dict[str, list[Part]]]:
     return found
 
 
-def _place_sizes(part: Part, found: list[dict[str, list[Part]]]) -> None:
+def _place_sizes(part: Part, found: list[Run]) -> None:
     """Put the sizes of copies with their times: those of the same copies, as often."""
     waiting = [run for run in found if "size" not in run]
     counts = _counts(part.block)

@@ -190,7 +190,7 @@ def _broken(path: Path, layout: _Layout, line: log.Line) -> GpuprofError:
 
 def read(path: Path) -> Profile:
     """Read all tables of a file, whatever else it holds."""
-    summary = Summary(path)
+    summary = Summary(path, unread_tables=log.other_tables(path, "csv"))
     table = _Table(summary)
     for line in log.all_lines(path):
         table.take(line)

@@ -55,12 +55,12 @@ class Line:
     Args:
         number: 1 for the first of the file.
         text: The line.
-        after_comment: A person's ``# comment`` stands between the line before and this one.
+        comment: A person's ``# comment`` between the line before and this one; None for none.
     """
 
     number: int
     text: str
-    after_comment: bool
+    comment: str | None = None
 
 
 @contextmanager
@@ -111,9 +111,9 @@ def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[L
                 continue
             begin = _line_start(block, start)
             number += block.count(b"\n", counted, begin)
-            after_comment = block.find(b"\n#", max(end, begin - _COMMENT_BYTES), begin) >= 0
+            comment = _comment(block, max(end, begin - _COMMENT_BYTES), begin)
             counted, end = begin, _line_end(block, start)
-            yield Line(number, clean(block[begin:end]), after_comment)
+            yield Line(number, clean(block[begin:end]), comment)
         number += block.count(b"\n", counted)
 
 
@@ -128,7 +128,12 @@ def all_lines(path: Path) -> Iterator[Line]:
 def lines_of(block: bytes, number: int) -> Iterator[Line]:
     """Every line of a part of a log whose first line has this number, as `all_lines`."""
     for place, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), number):
-        yield Line(place, clean(raw.rstrip(b"\r").rpartition(b"\r")[2]), after_comment=False)
+        yield Line(place, clean(raw.rstrip(b"\r").rpartition(b"\r")[2]))
+
+
+def _comment(block: bytes, begin: int, end: int) -> str | None:
+    start = block.rfind(b"\n#", begin, end)
+    return clean(block[start + 1 : _line_end(block, start + 1)]).strip("# ") if start >= 0 else None
 
 
 def _line_start(block: bytes, position: int) -> int:
@@ -161,6 +166,17 @@ def _at(table: re.Pattern[bytes], name: str, text: bytes) -> int:
     return -1
 
 
+def other_tables(path: Path, table: str) -> list[str]:
+    """Which of nvprof's tables a file holds beside those of this kind."""
+    kinds = {kind: [pattern for name, pattern in _TABLES if name == kind] for kind, _ in _TABLES}
+    del kinds[table]
+    return [
+        kind
+        for kind, patterns in kinds.items()
+        if any(_at(pattern, kind, block) >= 0 for block in blocks(path) for pattern in patterns)
+    ]
+
+
 def is_log(text: bytes) -> bool:
     """Whether nvprof itself speaks in a text."""
     return _MARK.search(text) is not None
@@ -177,6 +193,10 @@ def table_in(path: Path) -> str | None:
     return "none" if spoke else None
 
 
+# Runs by their ids; None for a table that no run printed.
+Job = tuple[int | None, ...]
+
+
 @dataclass
 class Frame:
     """The processes of a log and what nvprof says about them, gathered line by line."""
@@ -184,14 +204,18 @@ class Frame:
     runs: list[dict[str, Any]] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     result_file: str | None = None
+    comments: dict[int, str] = field(default_factory=dict)
     _run_of: dict[int | None, int] = field(default_factory=dict)
     _with_result: set[int] = field(default_factory=set)
+    _heard: int = 0
+    _spans: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def hear(self, text: str) -> tuple[int | None, str] | None:
         """Take in a line; its run and what nvprof says in it, or None where it says nothing."""
         match = _PREFIX.search(text)
         if match is None:
             return None
+        self._heard += 1
         process_id, said = int(match[1]) if match[1] else None, match[2].strip()
         profiling = _PROFILING.match(said)
         if profiling is not None:
@@ -206,15 +230,44 @@ class Frame:
             self._doubt(said)
         return self._run_of.get(process_id), said
 
-    def start_unnamed(self) -> int:
-        """A further run of which the log says nothing but its table."""
-        return self._start(None, None)
+    def start_unnamed(self, comment: str | None = None) -> int:
+        """A further run of which the log says nothing but its table, or what a person wrote."""
+        self._heard += 1
+        run_id = self._start(None, None)
+        if comment:
+            self.comments[run_id] = comment
+        return run_id
 
     @property
-    def command(self) -> str | None:
-        """The command, where all runs have the same."""
-        commands = {run["command"] for run in self.runs}
+    def jobs(self) -> list[Job]:
+        """Runs by their ids; those that ran at the same time together, as ranks of a job do.
+
+        One that began before another's result, and ended after it began, ran beside it.
+        """
+        jobs: list[Job] = []
+        last_end = -1
+        for run_id, (begin, end) in sorted(self._spans.items(), key=lambda item: item[1]):
+            if begin > last_end:
+                jobs.append(())
+            jobs[-1] = (*jobs[-1], run_id)
+            last_end = max(last_end, end)
+        return jobs
+
+    def listed(self, run_ids: Job) -> list[dict[str, Any]]:
+        """Some of the runs, as rows of ``runs``; a table that no run printed is of the only one."""
+        runs = [run for run in self.runs if run["run_id"] in run_ids]
+        return self.runs if len(self.runs) == 1 and run_ids == (None,) else runs
+
+    def command(self, run_ids: Job) -> str | None:
+        """The command of some runs, where all of them have the same."""
+        commands = {run["command"] for run in self.listed(run_ids)}
         return commands.pop() if len(commands) == 1 else None
+
+    def job_notes(self, run_ids: Job) -> list[str]:
+        """That sums are over several processes, where they are."""
+        with_result = self._with_result & {*run_ids}
+        is_job = len(with_result) > 1 and any({*run_ids} <= {*job} for job in self.jobs)
+        return [f"Sums are over {len(with_result)} processes of one job."] if is_job else []
 
     @property
     def without_result(self) -> int:
@@ -226,6 +279,7 @@ class Frame:
         shown = None if command is None else masked_text(command)
         self.runs.append({"run_id": run_id, "process_id": process_id, "command": shown})
         self._run_of[process_id] = run_id
+        self._spans[run_id] = (self._heard, self._heard)
         return run_id
 
     def _application(self, process_id: int | None, command: str | None) -> None:
@@ -240,6 +294,7 @@ class Frame:
         if run_id is None or run_id in self._with_result:
             run_id = self._start(process_id, None)
         self._with_result.add(run_id)
+        self._spans[run_id] = (self._spans[run_id][0], self._heard)
 
     def _doubt(self, said: str) -> None:
         kind, _, message = said.partition(": ")

@@ -1,15 +1,15 @@
 """What nvprof's summaries share, printed as text or as CSV: sections, rows, and refusals."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from gpuprof import cuda, schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
-from gpuprof.profile import Origin, Profile
-from gpuprof.readers.nvprof_log import Frame
+from gpuprof.profile import Origin, Profile, Section
+from gpuprof.readers.nvprof_log import Frame, Job
 
 LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
 # For rows without a label or heading: CUDA's own functions are calls, the rest is GPU work.
@@ -29,6 +29,14 @@ GIVES: Final = ("activity_summary", "runs", "devices")
 CANNOT: Final = "When anything ran: no overlap, no split by device, no source and target of copies."
 # A century of nanoseconds, and some exabytes.
 LARGEST: Final = 1 << 62
+_NOT_READ: Final = {
+    table: f"The file holds {title}, too, which is not read: name --reader nvprof-{table} for it."
+    for table, title in (
+        ("text", "a summary as text"),
+        ("csv", "a summary as CSV"),
+        ("trace", "a trace"),
+    )
+}
 SKIPPED: Final = frozenset({"nvtx", "other", "skipped"})
 
 
@@ -41,11 +49,13 @@ class Summary:
         section: Where the next row belongs: ``gpu``, ``api``, ``migrations``, ``unknown`` (by
             its name), or one of `SKIPPED`.
         broken: What is wrong with the last row; an error only if the log goes on.
+        unread_tables: Kinds of nvprof's tables that the log holds, too.
     """
 
     path: Path
     section: str = "unknown"
     broken: GpuprofError | None = None
+    unread_tables: Sequence[str] = ()
     frame: Frame = field(default_factory=Frame)
     run_id: int | None = None
     _rows: list[dict[str, Any]] = field(default_factory=list)
@@ -165,22 +175,41 @@ class Summary:
             GpuprofError: The log tells of no GPU work.
         """
         rows = [*self._rows, *self._migrations.values()]
-        if all(row["activity_kind"] == "api" for row in rows):
+        working = {row["run_id"] for row in rows if row["activity_kind"] != "api"}
+        if not working:
             raise self.refusal()
+        unknown: Job = (None,)
+        jobs = [job for job in (unknown, *self.frame.jobs) if working & {*job}]
+        if len(jobs) == 1:
+            return self._recording(reader, rows, jobs[0])
+        sections = [self.job(job, self._recording(reader, rows, job)) for job in jobs]
+        everything = tuple(run_id for job in jobs for run_id in job)
+        return replace(self._recording(reader, rows, everything), sections=tuple(sections))
+
+    def _recording(self, reader: str, rows: Iterable[dict[str, Any]], run_ids: Job) -> Profile:
+        """What ran in some of the runs."""
+        rows = [row for row in rows if row["run_id"] in run_ids]
         tables = {"activity_summary": schema.ACTIVITY_SUMMARY.table(rows)}
-        if self.frame.runs:
-            tables["runs"] = schema.RUNS.table(self.frame.runs)
+        if runs := self.frame.listed(run_ids):
+            tables["runs"] = schema.RUNS.table(runs)
         if self._devices:
-            found = [self._devices[number] for number in sorted(self._devices)]
-            tables["devices"] = schema.DEVICES.table(found)
+            devices = [self._devices[number] for number in sorted(self._devices)]
+            tables["devices"] = schema.DEVICES.table(devices)
         origin = Origin(
             source=self.path,
             reader=reader,
             tool="nvprof",
-            command=self.frame.command,
-            warnings=self.warnings(),
+            command=self.frame.command(run_ids),
+            warnings=(*self.frame.job_notes(run_ids), *self.warnings()),
         )
         return Profile(origin, tables)
+
+    def job(self, run_ids: Job, profile: Profile) -> Section:
+        """A job of the log, named by its command, else by a person's comment."""
+        process_ids = [run["process_id"] for run in self.frame.listed(run_ids)]
+        comments = [self.frame.comments.get(run_id) for run_id in run_ids if run_id is not None]
+        name = next(filter(None, (profile.origin.command, *comments)), "")
+        return Section(name, process_ids[0] if len(process_ids) == 1 else None, profile)
 
     def warnings(self) -> tuple[str, ...]:
         """What nvprof says of the recording's quality, and what is missing of the log."""
@@ -191,6 +220,7 @@ class Summary:
             notes.append(f"nvprof profiled no kernels{where}.")
         if (silent := self.frame.without_result) and runs > silent:
             notes.append(f"{silent} of {runs} runs ended before nvprof printed their result.")
+        notes += [_NOT_READ[table] for table in self.unread_tables]
         if self.broken is not None:
             notes.append("The log is cut off in its last row, which is left out.")
         return tuple(notes)

@@ -51,7 +51,7 @@ _TENSORFLOW_DEVICE: Final = re.compile(
 
 def read(path: Path) -> Profile:
     """Read all tables of a log, whatever else the log holds."""
-    summary = Summary(path)
+    summary = Summary(path, unread_tables=log.other_tables(path, "text"))
     for line in log.lines_with(path, _ANCHORS):
         if summary.broken is not None:
             raise summary.broken
@@ -76,9 +76,9 @@ def _take(summary: Summary, line: log.Line) -> None:
 
 
 def _row(summary: Summary, line: log.Line, lead: str) -> None:
-    if line.after_comment and all(run["process_id"] is None for run in summary.frame.runs):
+    if line.comment is not None and all(r["process_id"] is None for r in summary.frame.runs):
         # An excerpt of several runs, told apart by a person's comments.
-        summary.run_id = summary.frame.start_unnamed()
+        summary.run_id = summary.frame.start_unnamed(line.comment)
     if (label := _LABEL.search(lead)) is not None:
         summary.label(label[1])
     if summary.section in SKIPPED:

@@ -6,7 +6,7 @@ brings addresses.
 Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "GPU-Trace and API-Trace Modes".
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -39,11 +39,20 @@ class _Trace:
     summary: Summary
     layout: rows.Layout | None = None
     is_first: bool = False
-    has_gpu: bool = False
     resolution_ns: int = 1
     is_device_cut: bool = False
-    found: dict[str, Rows] = field(default_factory=lambda: {t: Rows() for t in _TABLES})
+    by_run: dict[int | None, dict[str, Rows]] = field(default_factory=dict)
     devices: dict[int, str] = field(default_factory=dict)
+    # Each run's tables: True for one of API calls.
+    _heads: set[tuple[int | None, bool]] = field(default_factory=set)
+
+    @property
+    def tables(self) -> dict[str, Rows]:
+        """The rows of the run that is being read."""
+        run_id = self.summary.run_id
+        if run_id not in self.by_run:
+            self.by_run[run_id] = {table: Rows() for table in _TABLES}
+        return self.by_run[run_id]
 
     def take_block(self, block: bytes, number: int) -> None:
         """Take in whole lines, of which the first has this number."""
@@ -72,7 +81,7 @@ class _Trace:
             return False
         resolutions = (rows.Cells({"Start": start}).resolution_ns() for start in found.starts)
         self.resolution_ns = max(self.resolution_ns, *resolutions)
-        for table, kept in self.found.items():
+        for table, kept in self.tables.items():
             codes = [kept.code(row) if name == table else -1 for name, row in parsed]
             kept.extend(found.timed, np.array(codes)[found.alike])
         return True
@@ -93,7 +102,10 @@ class _Trace:
 
     def _head(self, layout: rows.Layout) -> None:
         self.layout, self.is_first = layout, layout.is_csv
-        self.has_gpu = self.has_gpu or not layout.is_api_trace
+        if (self.summary.run_id, layout.is_api_trace) in self._heads:
+            # A run prints one table of a kind: this is another run's, with a clock of its own.
+            self.summary.run_id = self.summary.frame.start_unnamed()
+        self._heads.add((self.summary.run_id, layout.is_api_trace))
         self.summary.head(is_labelled=False)
 
     def _line(self, layout: rows.Layout, line: log.Line) -> None:
@@ -114,7 +126,7 @@ class _Trace:
             self._break(line, "numbers and units as nvprof prints them")
             return
         if table is not None:
-            self.found[table].add(row)
+            self.tables[table].add(row)
 
     def _units(self, layout: rows.Layout, line: log.Line) -> None:
         marks = line.text.split(",")
@@ -187,13 +199,26 @@ class _Trace:
         Raises:
             GpuprofError: It holds no row.
         """
-        summary = self.summary
-        if not any(map(len, self.found.values())):
-            raise summary.refusal()
-        recorded = [t for t in _TABLES if len(self.found[t]) or (self.has_gpu and t != "api_calls")]
-        tables = {name: self.found[name].table(schema.BY_NAME[name]) for name in recorded}
-        if summary.frame.runs:
-            tables["runs"] = schema.RUNS.table(summary.frame.runs)
+        runs = [
+            run_id for run_id, rows_of in self.by_run.items() if any(map(len, rows_of.values()))
+        ]
+        if not runs:
+            raise self.summary.refusal()
+        recordings = [self._recording(run_id) for run_id in runs]
+        if len(runs) == 1:
+            return recordings[0]
+        sections = zip(runs, recordings, strict=True)
+        jobs = tuple(self.summary.job((run_id,), recording) for run_id, recording in sections)
+        return replace(recordings[0], sections=jobs)
+
+    def _recording(self, run_id: int | None) -> Profile:
+        """What ran in one of the runs, each of which has a clock of its own."""
+        summary, rows_of = self.summary, self.by_run[run_id]
+        has_gpu = (run_id, False) in self._heads
+        recorded = [t for t in _TABLES if len(rows_of[t]) or (has_gpu and t != "api_calls")]
+        tables = {name: rows_of[name].table(schema.BY_NAME[name]) for name in recorded}
+        if runs := summary.frame.listed((run_id,)):
+            tables["runs"] = schema.RUNS.table(runs)
         if self.devices:
             tables["devices"] = schema.DEVICES.table(
                 [{"device_id": n, "name": self.devices[n]} for n in sorted(self.devices)]
@@ -202,7 +227,7 @@ class _Trace:
             source=summary.path,
             reader=READER.name,
             tool="nvprof",
-            command=summary.frame.command,
+            command=summary.frame.command((run_id,)),
             start_resolution_ns=self.resolution_ns,
             warnings=(*summary.warnings(), *([_CUT] if self.is_device_cut else [])),
         )
@@ -211,7 +236,7 @@ class _Trace:
 
 def read(path: Path) -> Profile:
     """Read all rows of a trace, whatever else the file holds."""
-    trace = _Trace(Summary(path))
+    trace = _Trace(Summary(path, unread_tables=log.other_tables(path, "trace")))
     number = 1
     for block in log.blocks(path):
         trace.take_block(block, number)

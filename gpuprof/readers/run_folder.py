@@ -30,6 +30,7 @@ from gpuprof.readers.contract import Reader
 from gpuprof.readers.export_cache import cached
 from gpuprof.readers.monitor_samples import samples
 from gpuprof.readers.packed_run import is_packed_run, unpack
+from gpuprof.readers.sections import ALL
 
 # In the cache: the kind of entry, and the run's folder in it.
 _PACKED: Final = "packed-1"
@@ -106,7 +107,8 @@ def _read_one(folder: Path, name: str) -> Profile:
     if not path.exists():
         msg = f"{path}: no such file, though {MANIFEST} names it"
         raise InputError(msg, "Copy the whole folder from where it was recorded.")
-    return read_profile(path)
+    # What is in one run was recorded as one.
+    return read_profile(path, section=ALL)
 
 
 def _joined(profiles: list[Profile]) -> Profile:

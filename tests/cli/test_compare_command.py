@@ -43,6 +43,59 @@ def test_the_deepconn_logs_give_what_they_printed():
     assert shares == pytest.approx([0, 0.2008, 0.2453], abs=0.00005)
 
 
+@pytest.fixture
+def article(tmp_path):
+    """The rows of three runs in one text, told apart by comments, as an article quotes them."""
+    rows = [
+        ("# exaggerated", "24.53%  13.0696s  94774  137.90us  4.3190us  994.70us"),
+        ("# dual", "20.08%  10.0978s  78292  128.98us  4.3190us  893.33us"),
+    ]
+    head = "Time(%) Time Calls Avg Min Max Name\n"
+    lines = "".join(f"{comment}\n{row}  [CUDA memcpy PtoP]\n" for comment, row in rows)
+    path = tmp_path / "article.md"
+    path.write_text(head + lines, encoding="utf-8")
+    return path
+
+
+def test_runs_of_one_text_are_compared_by_their_labels(article):
+    labels = [f"--label={name}={article}" for name in ("far", "near")]
+
+    document = _compared(*labels, "--section", "far=1", "--section", "near=dual")
+
+    variants = document["variants"]
+    assert {name: row["peer_transfer_ns"] for name, row in variants.items()} == {
+        "far": 13_069_600_000,
+        "near": 10_097_800_000,
+    }
+
+
+def test_runs_of_one_text_are_not_added_up_to_be_compared(article):
+    done = gpuprof("compare", SINGLE, article)
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"Error: {article} holds 2 recordings, which are not added up\n"
+        "Hint: Name one with --section: 1 (exaggerated, 13.07 s of GPU time), "
+        "2 (dual, 10.10 s of GPU time) or all.\n"
+    )
+
+
+def test_a_section_is_named_by_its_file(article):
+    variants = _compared(SINGLE, article, "--section", f"{article}=2")["variants"]
+
+    assert variants["article"]["peer_transfer_ns"] == 10_097_800_000
+
+
+def test_a_section_of_what_is_not_compared_is_refused(article):
+    done = gpuprof("compare", SINGLE, article, "--section", "atricle=2")
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        "Error: section of atricle: atricle is no label that is given, and no file\n"
+        "Hint: Name the file: --section FILE=N.\n"
+    )
+
+
 @needs_corpus
 def test_the_deepconn_verdict_names_the_cause():
     verdict = _compared(*LOGS)["verdict"]

@@ -54,6 +54,68 @@ def test_several_files_are_one_recording(tmp_path):
     assert (done.returncode, done.stderr) == (1, f"Error: {tmp_path / 'gone.txt'}: no such file\n")
 
 
+RUNS = "".join(
+    f"==7{number}== NVPROF is profiling process 7{number}, command: ./a.out {number}\n"
+    f"==7{number}== Profiling result:\n"
+    "Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+    f"100.00%  {number}.0000ms         1  1.0000ms  1.0000ms  1.0000ms  [CUDA memcpy PtoP]\n"
+    for number in (1, 2)
+)
+
+
+def test_runs_of_one_log_are_not_added_up_unless_asked_for(tmp_path):
+    log = tmp_path / "runs.log"
+    log.write_text(RUNS, encoding="utf-8")
+
+    refused = gpuprof("report", log)
+    one = gpuprof("report", log, "--section", "2", "--format", "csv")
+    every = gpuprof("report", log, "--section", "all", "--format", "csv")
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        f"Error: {log} holds 2 recordings, which are not added up\n"
+        "Hint: Name one with --section: 1 (./a.out 1, process 71, 1.000 ms of GPU time), "
+        "2 (./a.out 2, process 72, 2.000 ms of GPU time) or all.\n"
+    )
+    assert "PtoP,peer_transfers,1,2000000," in one.stdout
+    assert "PtoP,peer_transfers,2,3000000," in every.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        pytest.param(("convert",), ("-o", "run.gpuprof"), id="convert"),
+        pytest.param(("baseline", "save", "main"), (), id="baseline"),
+    ],
+)
+def test_commands_of_one_recording_take_a_section(tmp_path, command, output):
+    log = tmp_path / "runs.log"
+    log.write_text(RUNS, encoding="utf-8")
+
+    refused = gpuprof(*command, log, *output, cwd=tmp_path)
+    done = gpuprof(*command, log, *output, "--section", "72", cwd=tmp_path)
+
+    assert (refused.returncode, done.returncode) == (1, 0)
+    assert "Name one with --section" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["view", "slice", "export", "plot"])
+def test_commands_that_need_a_trace_take_a_section(command):
+    done = gpuprof(command, "--help")
+
+    assert "--section N" in done.stdout
+
+
+def test_a_section_of_several_files_is_refused():
+    done = gpuprof("report", SINGLE, DUAL, "--section", "1")
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        "Error: section 1 is asked for of several files, which are one recording\n"
+        "Hint: Give the one file that holds it.\n"
+    )
+
+
 def test_tables_are_listed_with_what_they_need():
     done = gpuprof("report", "--list")
 

@@ -56,7 +56,8 @@ def _read(path):
         return gpuprof.read_profile(path)
     except GpuprofError as error:
         _check_error(error)
-        return None
+        is_of_several = error.message.endswith("which are not added up")
+        return gpuprof.read_profile(path, section=1) if is_of_several else None
 
 
 def _check_error(error):

@@ -12,7 +12,13 @@ import pytest
 
 import gpuprof
 from gpuprof.analyses.totals import totals
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
+from gpuprof.errors import (
+    CorruptFileError,
+    EmptyRecordingError,
+    GpuprofError,
+    InputError,
+    UsageError,
+)
 from gpuprof.readers import find_reader, nsys_stats
 
 HERE = Path(__file__).parent
@@ -524,12 +530,42 @@ def test_small_numbers_are_read_in_the_style_of_the_table_before(tmp_path):
     assert _summary(_read(tmp_path, text))[2]["bytes"] == 1024
 
 
-def test_reports_of_several_recordings_are_several_runs(tmp_path):
-    profile = _read(tmp_path, YEAR_2022 + "my program says\n" + YEAR_2022)
+def test_reports_of_several_recordings_are_not_added_up(tmp_path):
+    text = YEAR_2022 + "my program says\n" + YEAR_2022.replace("     600  ", "     500  ")
+    with pytest.raises(InputError) as caught:
+        _read(tmp_path, text)
+
+    assert caught.value.message == (
+        f"{tmp_path / 'report.txt'} holds 2 recordings, which are not added up"
+    )
+    assert caught.value.hint == (
+        "Name one with --section: 1 (4.855 s of GPU time), 2 (4.855 s of GPU time) or all."
+    )
+    second = gpuprof.read_profile(tmp_path / "report.txt", section=2)
+    assert _summary(second)[0]["calls"] == 900
+    assert second.origin.warnings == ("Section 2 of 2 of the file: 4.855 s of GPU time.",)
+
+
+def test_reports_of_several_recordings_are_added_up_when_asked_for(tmp_path):
+    path = tmp_path / "report.txt"
+    path.write_text(YEAR_2022 + YEAR_2022, encoding="utf-8")
+
+    profile = gpuprof.read_profile(path, section="all")
 
     assert profile.table("runs").column("run_id").to_pylist() == [0, 1]
     assert [row["run_id"] for row in _summary(profile)] == [0] * 6 + [1] * 6
-    assert profile.origin.warnings == ()
+    assert profile.origin.warnings == ("2 recordings of the file are added up.",)
+
+
+def test_reports_without_a_label_that_follow_one_another_are_not_added_up(tmp_path):
+    path = tmp_path / "report.txt"
+    other = COLUMNS.replace("          2  ", "          4  ")
+    path.write_text(f"{COLUMNS}\n\n{other}", encoding="utf-8")
+
+    sections = [gpuprof.read_profile(path, section=number) for number in (1, 2)]
+
+    calls = [{row["name"]: row["calls"] for row in _summary(profile)} for profile in sections]
+    assert [by_name["stencil(float *, int)"] for by_name in calls] == [2, 4]
 
 
 def test_reports_of_processes_that_print_at_once_are_told_apart_by_their_order(tmp_path):
@@ -541,8 +577,8 @@ def test_reports_of_processes_that_print_at_once_are_told_apart_by_their_order(t
     assert [row["bytes"] is None for row in _summary(profile)].count(False) == 4
     assert profile.origin.warnings == (
         (
-            "Reports of several recordings follow one another without a label; which of them "
-            "belong together is taken from their order."
+            "Sums are over 2 processes of one job; which of their reports, that stand without a "
+            "label, belong together is taken from their order."
         ),
     )
 
@@ -656,12 +692,32 @@ def test_trace_in_whole_seconds_gives_its_sums_only(tmp_path):
     )
 
 
-def test_traces_of_several_recordings_give_their_sums_only(tmp_path):
+def test_traces_of_several_recordings_are_sections_which_add_up_to_sums_only(tmp_path):
     header = "Processing [{}.sqlite] with [x/cuda_gpu_trace.py]...\n"
-    profile = _read(tmp_path, f"{header.format('a')}{TRACE}\n{header.format('b')}{TRACE}")
+    path = tmp_path / "report.txt"
+    path.write_text(f"{header.format('a')}{TRACE}\n{header.format('b')}{TRACE}", encoding="utf-8")
 
-    assert not profile.has("kernels")
-    assert [row["run_id"] for row in _summary(profile)] == [0] * 4 + [1] * 4
+    every = gpuprof.read_profile(path, section="all")
+    second = gpuprof.read_profile(path, section="b.sqlite")
+
+    assert not every.has("kernels")
+    assert [row["run_id"] for row in _summary(every)] == [0] * 4 + [1] * 4
+    assert second.table("kernels").num_rows == 1
+
+
+def test_a_trace_after_the_sums_of_another_recording_is_a_section_of_its_own(tmp_path):
+    header = "Processing [{}.sqlite] with [x/{}.py]...\n"
+    path = tmp_path / "report.txt"
+    sums, trace = header.format("a", "cuda_gpu_kern_sum"), header.format("b", "cuda_gpu_trace")
+    path.write_text(f"{sums}{CSV}\n{trace}{TRACE}", encoding="utf-8")
+
+    first, second = (gpuprof.read_profile(path, section=number) for number in (1, 2))
+
+    assert (first.has("kernels"), second.has("kernels")) == (False, True)
+    assert not second.has("activity_summary")
+    with pytest.raises(UsageError) as caught:
+        gpuprof.read_profile(path, section="all")
+    assert caught.value.message == f"{path} holds 2 traces, which share no clock"
 
 
 def test_sums_of_calls_beside_a_trace_do_not_hide_its_kernels(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
 from gpuprof.readers import find_reader, nvprof_text, read_head
 
 HERE = Path(__file__).parent
@@ -135,24 +135,136 @@ def test_gzip_file_cut_short_is_refused(tmp_path):
         _read(tmp_path, packed[: len(packed) // 2], "run.log.gz")
 
 
-def test_runs_of_one_file_are_told_apart(tmp_path):
-    other = LOG.replace("4711", "12").replace("./stencil 10", "./stencil 20")
+OTHER = LOG.replace("4711", "12").replace("./stencil 10", "./stencil 20")
 
-    profile = _read(tmp_path, LOG + "\n" + other)
+
+def test_runs_of_one_file_are_told_apart_and_not_added_up(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text(LOG + "\n" + OTHER, encoding="utf-8")
+
+    with pytest.raises(InputError) as caught:
+        gpuprof.read_profile(path)
+
+    assert caught.value.message == f"{path} holds 2 recordings, which are not added up"
+    assert caught.value.hint == (
+        "Name one with --section: 1 (./stencil 10, process 4711, 10.00 ms of GPU time), "
+        "2 (./stencil 20, process 12, 10.00 ms of GPU time) or all."
+    )
+
+
+@pytest.mark.parametrize("section", [2, "2", "12", "stencil 20"])
+def test_a_run_of_several_is_named_by_number_process_or_command(tmp_path, section):
+    path = tmp_path / "run.log"
+    path.write_text(LOG + "\n" + OTHER, encoding="utf-8")
+
+    profile = gpuprof.read_profile(path, section=section)
+
+    assert [(row["run_id"], row["calls"]) for row in _summary(profile)] == [
+        (1, row["calls"]) for row in _summary(_read(tmp_path, LOG, "alone.log"))
+    ]
+    assert profile.table("runs")["process_id"].to_pylist() == [12]
+    assert profile.origin.command == "./stencil 20"
+    assert profile.origin.warnings == (
+        "Section 2 of 2 of the file: ./stencil 20, process 12, 10.00 ms of GPU time.",
+    )
+
+
+def test_runs_of_one_file_are_added_up_when_asked_for(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text(LOG + "\n" + OTHER, encoding="utf-8")
+
+    profile = gpuprof.read_profile(path, section="all")
 
     assert [row["run_id"] for row in _summary(profile)] == [0, 0, 0, 1, 1, 1]
-    assert profile.table("runs").select(["run_id", "process_id", "command"]).to_pylist() == [
-        {"run_id": 0, "process_id": 4711, "command": "./stencil 10"},
-        {"run_id": 1, "process_id": 12, "command": "./stencil 20"},
-    ]
+    assert profile.table("runs")["process_id"].to_pylist() == [4711, 12]
     assert profile.origin.command is None
+    assert profile.origin.warnings == ("2 recordings of the file are added up.",)
+
+
+@pytest.mark.parametrize(
+    ("text", "section", "message"),
+    [
+        pytest.param(LOG, "2", "holds one recording, and no section 2", id="one-recording"),
+        pytest.param(LOG + OTHER, "3", "has no section of the name 3", id="too-far"),
+        pytest.param(LOG + OTHER, "0", "has no section of the name 0", id="zero"),
+        pytest.param(LOG + OTHER, "", "has no section of the name ", id="empty"),
+        pytest.param(LOG + OTHER, "sten", "has several sections of the name sten", id="several"),
+    ],
+)
+def test_a_section_that_is_none_is_refused(tmp_path, text, section, message):
+    path = tmp_path / "run.log"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(UsageError) as caught:
+        gpuprof.read_profile(path, section=section)
+
+    assert caught.value.message == f"{path} {message}"
 
 
 def test_runs_with_one_process_id_are_told_apart(tmp_path):
-    profile = _read(tmp_path, LOG + LOG)
+    path = tmp_path / "run.log"
+    path.write_text(LOG + LOG, encoding="utf-8")
+
+    profile = gpuprof.read_profile(path, section="all")
 
     assert [row["run_id"] for row in _summary(profile)] == [0, 0, 0, 1, 1, 1]
     assert profile.origin.command == "./stencil 10"
+
+
+def test_processes_that_ran_at_the_same_time_are_one_job_and_said_to_be(tmp_path):
+    starts = START + START.replace("4711", "12")
+    tables = RESULT + TABLE + RESULT.replace("4711", "12") + TABLE
+
+    profile = _read(tmp_path, starts + tables)
+
+    assert [row["run_id"] for row in _summary(profile)] == [0, 0, 0, 1, 1, 1]
+    assert profile.origin.warnings == ("Sums are over 2 processes of one job.",)
+
+
+def test_a_job_beside_another_run_is_a_section_of_its_own(tmp_path):
+    starts = START + START.replace("4711", "12")
+    tables = RESULT + TABLE + RESULT.replace("4711", "12") + TABLE
+    path = tmp_path / "run.log"
+    path.write_text(starts + tables + LOG.replace("4711", "13"), encoding="utf-8")
+
+    job, alone = (gpuprof.read_profile(path, section=number) for number in (1, 2))
+
+    assert job.table("runs")["process_id"].to_pylist() == [4711, 12]
+    assert "Sums are over 2 processes of one job." in job.origin.warnings
+    assert alone.table("runs")["process_id"].to_pylist() == [13]
+
+
+def test_calls_of_a_run_without_gpu_work_are_not_those_of_another(tmp_path):
+    calls = f"No kernels were profiled.\n{TYPED}      API calls:  {CALL}"
+    idle = START.replace("4711", "12") + RESULT.replace("4711", "12") + calls
+
+    profile = _read(tmp_path, LOG + idle)
+
+    assert {row["run_id"] for row in _summary(profile)} == {0}
+    assert profile.table("runs")["process_id"].to_pylist() == [4711]
+
+
+def test_a_trace_after_a_summary_is_said_to_be_left_out(tmp_path):
+    trace = (
+        "   Start  Duration            Grid Size      Block Size     Regs*    SSMem*    DSMem*"
+        "      Size  Throughput           Device   Context    Stream  Name\n"
+        "999.63ms  1.6782ms          (32768 2 1)      (1024 4 5)        14  8.0000KB        0B"
+        "         -           -     TITAN Xp (0)         1         7  saxpy(float*) [128]\n"
+    )
+    text = LOG + START.replace("4711", "12") + RESULT.replace("4711", "12") + trace
+
+    profile = _read(tmp_path, text)
+    read_as_trace = gpuprof.read_profile(tmp_path / "run.log", "nvprof-trace")
+
+    note = "The file holds a trace, too, which is not read: name --reader nvprof-trace for it."
+    assert note in profile.origin.warnings
+    assert read_as_trace.table("kernels")["name"].to_pylist() == ["saxpy(float*)"]
+    assert read_as_trace.origin.warnings == (
+        (
+            "The file holds a summary as text, too, which is not read: name --reader nvprof-text "
+            "for it."
+        ),
+    )
 
 
 def test_rows_of_child_processes_go_to_the_process_of_their_result(tmp_path):
@@ -161,14 +273,19 @@ def test_rows_of_child_processes_go_to_the_process_of_their_result(tmp_path):
     profile = _read(tmp_path, START + second + RESULT.replace("4711", "12") + TABLE)
 
     assert {row["run_id"] for row in _summary(profile)} == {1}
-    assert profile.table("runs")["process_id"].to_pylist() == [4711, 12]
+    assert profile.table("runs")["process_id"].to_pylist() == [12]
     assert profile.origin.warnings == ("1 of 2 runs ended before nvprof printed their result.",)
 
 
 def test_rows_told_apart_by_comments_are_runs_of_their_own(tmp_path):
     text = f"{OLD}# one GPU\n{COPY}# two GPUs\n{COPY}"
 
-    assert [row["run_id"] for row in _summary(_read(tmp_path, text))] == [0, 1]
+    path = tmp_path / "run.log"
+    path.write_text(text, encoding="utf-8")
+
+    one, two = (gpuprof.read_profile(path, section=name) for name in ("one GPU", "two GPUs"))
+
+    assert [row["run_id"] for row in (*_summary(one), *_summary(two))] == [0, 1]
 
 
 def test_migrations_of_unified_memory_add_up_over_devices(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
 from gpuprof.readers import find_reader, nvprof_log, nvprof_trace, nvprof_trace_bulk
 
 HERE = Path(__file__).parent
@@ -70,6 +70,39 @@ def _csv_row(name, **cells):
     cell = defaults | {"more": ",,,,,"} | cells
     place = f"{cell['kinds']},{cell['place']},{cell['more']}"
     return f'{cell["start"]},2.0,,,,,,,,,,{cell["size"]},,{place},"{name}",9\n'
+
+
+SECOND = {"4711": "12", "./stencil 10": "./stencil 20", "[128]": "[999]"}
+
+
+def _other(text):
+    for old, new in SECOND.items():
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param(TEXT + _other(TEXT), ("4711", "./stencil 20"), id="text"),
+        pytest.param(CSV + _other(CSV), ("4711", "./stencil 20"), id="csv"),
+        pytest.param(TEXT + TEXT, (1, 2), id="one-process-id"),
+        pytest.param(TEXT_HEAD + TEXT_KERNEL + TEXT_HEAD + TEXT_KERNEL, (1, 2), id="no-process"),
+    ],
+)
+def test_traces_of_several_runs_share_no_clock_and_are_not_put_together(tmp_path, text, names):
+    path = tmp_path / "trace.txt"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(InputError) as caught:
+        gpuprof.read_profile(path)
+    assert caught.value.message == f"{path} holds 2 recordings, which are not added up"
+    with pytest.raises(UsageError) as caught:
+        gpuprof.read_profile(path, section="all")
+    assert caught.value.message == f"{path} holds 2 traces, which share no clock"
+    for name in names:
+        profile = gpuprof.read_profile(path, section=name)
+        assert profile.table("kernels").num_rows == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,114 @@
+"""Files that hold several recordings one after another: one is chosen, none are added up unasked.
+
+A log may quote several runs, or hold the runs of a day. Processes of one job, which ran at the
+same time, are one recording.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from gpuprof.errors import InputError, UsageError
+from gpuprof.profile import Profile, Section
+from gpuprof.units import counted, say_ns
+
+ALL: Final = "all"
+_TRACES: Final = ("kernels", "memcpys", "memsets", "api_calls")
+# More than these are not listed.
+_LISTED: Final = 8
+
+
+def chosen(profile: Profile, section: str | int | None) -> Profile:
+    """The recording that is meant.
+
+    Args:
+        profile: All of a file.
+        section: Its number, from 1; its process; a part of its name; or ``all`` to add up
+            the recordings of the file. None for a file of one recording.
+
+    Raises:
+        InputError: The file holds several recordings, and none is named.
+        UsageError: It holds none that is named so, or several.
+    """
+    sections = profile.sections
+    if section is None and sections:
+        msg = f"{profile.origin.source} holds {len(sections)} recordings, which are not added up"
+        raise InputError(msg, f"Name one with --section: {_list(profile)}.")
+    if section is None or (section == ALL and not sections):
+        return profile
+    if section == ALL:
+        return _added_up(profile)
+    number = _number(profile, str(section))
+    recording = sections[number].profile
+    note = f"Section {number + 1} of {len(sections)} of the file: {_label(sections[number])}."
+    origin = replace(recording.origin, warnings=(note, *recording.origin.warnings))
+    return replace(recording, origin=origin)
+
+
+def _added_up(profile: Profile) -> Profile:
+    if _has_trace(profile):
+        msg = f"{profile.origin.source} holds {len(profile.sections)} traces, which share no clock"
+        raise UsageError(msg, f"Name one with --section: {_list(profile)}.")
+    note = f"{len(profile.sections)} recordings of the file are added up."
+    origin = replace(profile.origin, warnings=(note, *profile.origin.warnings))
+    return replace(profile, origin=origin, sections=())
+
+
+def _number(profile: Profile, section: str) -> int:
+    """The place of a section that is named by number, process or name."""
+    sections = profile.sections
+    if _is_number(section) and 1 <= int(section) <= len(sections):
+        return int(section) - 1
+    matching = [place for place, listed in enumerate(sections) if _is_named(listed, section)]
+    if len(matching) == 1:
+        return matching[0]
+    source = profile.origin.source
+    if not sections:
+        msg = f"{source} holds one recording, and no section {section}"
+        raise UsageError(msg, "Leave out --section.")
+    amount = "several sections" if matching else "no section"
+    msg = f"{source} has {amount} of the name {section}"
+    raise UsageError(msg, f"Sections: {_list(profile)}.")
+
+
+def _is_named(section: Section, name: str) -> bool:
+    if _is_number(name):
+        return name == str(section.process_id)
+    return bool(name) and name in section.name
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _list(profile: Profile) -> str:
+    """``1 (./a.out, process 7, 2.000 ms of GPU time), 2 (...) or all``."""
+    sections = profile.sections
+    texts = [f"{number} ({_label(section)})" for number, section in enumerate(sections, 1)]
+    if len(texts) > _LISTED:
+        texts = [*texts[:_LISTED], f"... {len(sections)}"]
+    last = [] if _has_trace(profile) else [ALL]
+    return _either([*texts, *last])
+
+
+def _has_trace(profile: Profile) -> bool:
+    return any(map(profile.has, _TRACES))
+
+
+def _either(texts: Sequence[str]) -> str:
+    return " or ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
+
+
+def _label(section: Section) -> str:
+    process = "" if section.process_id is None else f"process {section.process_id}"
+    return ", ".join(part for part in (section.name, process, _work(section.profile)) if part)
+
+
+def _work(profile: Profile) -> str:
+    """How long all its GPU work took, for people to know it by."""
+    if profile.has("activity_summary"):
+        rows = profile.table("activity_summary").to_pylist()
+        times = [row["total_ns"] or 0 for row in rows if row["activity_kind"] != "api"]
+        return f"{say_ns(sum(times))} of GPU time"
+    tables = [profile.table(name) for name in _TRACES if profile.has(name)]
+    return counted(sum(table.num_rows for table in tables), "row", "rows")
