@@ -121,7 +121,7 @@ GUARDS = {
     ),
     "a program's output and several processes stand in one log": (
         "readers/test_nvprof_text.py::test_every_variant_gives_the_same_rows",
-        "readers/test_nvprof_text.py::test_runs_of_one_file_are_told_apart",
+        "readers/test_nvprof_text.py::test_runs_of_one_file_are_told_apart_and_not_added_up",
         "readers/test_nvprof_text.py::test_each_of_nvprofs_doubts_becomes_one_note",
     ),
     "an old export is taken for that of a new report": (
@@ -193,6 +193,37 @@ GUARDS = {
     "databases lack the process, or hold views and tables without rows": (
         "readers/test_nsys_sqlite.py::test_an_old_export_without_an_optional_column_is_read",
         "readers/test_nsys_sqlite.py::test_a_view_instead_of_a_table_is_read",
+    ),
+    "API calls are counted twice where their backtraces were recorded": (
+        "readers/test_nsys_sqlite.py::test_a_call_with_a_backtrace_counts_once",
+        "readers/test_nsys_stats.py::test_calls_with_backtraces_stand_once_in_sums",
+    ),
+    "a whole table looks like an excerpt where its shares have few digits": (
+        "analyses/test_totals.py::test_whole_percentages_do_not_make_an_excerpt",
+        "analyses/test_totals.py::test_an_excerpt_of_whole_percentages_is_one_still",
+    ),
+    "the version that opened a recording is taken for the one that recorded it": (
+        "readers/test_nsys_rep.py::test_the_version_is_that_of_the_nsys_that_recorded",
+        "readers/test_nsys_sqlite.py::test_the_version_that_recorded_is_not_the_one_that_exported",
+    ),
+    "what a tool could not collect is 0": (
+        "readers/test_nsys_sqlite.py::test_what_nsys_could_not_collect_is_unknown_and_not_zero",
+        (
+            "readers/test_nsys_rep.py::"
+            "test_why_no_gpu_work_was_collected_is_found_in_the_report_itself"
+        ),
+        (
+            "readers/test_nsys_sqlite.py::"
+            "test_work_that_calls_started_and_nsys_did_not_record_is_unknown"
+        ),
+    ),
+    "several runs in one text are added up": (
+        "readers/test_nvprof_text.py::test_runs_of_one_file_are_told_apart_and_not_added_up",
+        "readers/test_nsys_stats.py::test_reports_of_several_recordings_are_not_added_up",
+        (
+            "readers/test_nvprof_trace.py::"
+            "test_traces_of_several_runs_share_no_clock_and_are_not_put_together"
+        ),
     ),
     "warm-up of the first steps is compared": (
         "test_comparisons.py::test_steps_of_the_start_are_left_out_where_asked",
