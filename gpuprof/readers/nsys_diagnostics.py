@@ -19,7 +19,10 @@ _BESIDE_THE_POINT: Final = re.compile(
     r"|^(?:No|Zero) (?!CUDA).* events (?:were )?collected"
     r"|^Not all (?!CUDA|NVTX).* events might|^(?!CUDA|NVTX).* profiling (?:might|stopped)"
 )
-_JSON_EVENT: Final = re.compile(r'\{"Type":\d+,"DiagnosticEvent":\{.*\}\s*$')
+_JSON_EVENT: Final = re.compile(
+    r'\{"Type":\d+,"DiagnosticEvent":\{.*"Level":"(?P<level>Warning|Error)"'
+    r',"Text":(?P<text>"(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")'
+)
 _CUDA: Final = re.compile(r"CUDA|CUPTI")
 # Of CUDA, but no reason why GPU work should be missing; a program need not use CUDA.
 _COLLECTED: Final = re.compile(
@@ -29,9 +32,9 @@ _COLLECTED: Final = re.compile(
 _FAILED: Final = re.compile(r"fail|stopped|not (?:been )?started|[Cc]annot|[Cc]ould not|disabled")
 
 
-def doubts(texts: Iterable[str | None]) -> list[str]:
+def doubts(texts: Iterable[object]) -> list[str]:
     """The first line of each different text that touches what is read here."""
-    lines = dict.fromkeys(text.split("\n")[0].strip() for text in texts if text)
+    lines = dict.fromkeys(str(text).split("\n")[0].strip() for text in texts if text)
     return [line for line in lines if not _BESIDE_THE_POINT.search(line)]
 
 
@@ -48,8 +51,6 @@ def in_json(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
     """
     severities = {"Warning": WARNING, "Error": ERROR}
     for line in lines:
-        if not _JSON_EVENT.match(line):
-            continue
-        event = json.loads(line)["DiagnosticEvent"]
-        if event.get("Level") in severities:
-            yield severities[event["Level"]], str(event.get("Text", ""))
+        event = _JSON_EVENT.match(line)
+        if event is not None:
+            yield severities[event["level"]], json.loads(event["text"], strict=False)

@@ -144,7 +144,7 @@ def _launches(export: Export) -> list[str]:
         f"SELECT s.value FROM {runtime} r JOIN {strings} s ON s.id = r.nameId"
         f" WHERE ({is_launch}) AND {succeeded} LIMIT 1"
     )
-    return [name.partition("_v")[0] for (name,) in rows]
+    return [str(name).partition("_v")[0] for (name,) in rows]
 
 
 def _sources(
@@ -233,9 +233,8 @@ def _recorder_version(export: Export, exporter: str | None) -> str | None:
 def _export_versions(export: Export) -> dict[str, str]:
     for table in _METADATA:
         if export.has(table, "name", "value"):
-            return dict(
-                export.rows(f"SELECT name, value FROM {table} WHERE name LIKE 'EXPORT_%_VERSION'")
-            )
+            sql = f"SELECT name, value FROM {table} WHERE name LIKE 'EXPORT_%_VERSION'"
+            return {name: str(value) for name, value in export.rows(sql) if value is not None}
     return {}
 
 
