@@ -233,8 +233,10 @@ def _fitting(
 
     Where even that is too wide for the page, the terminal wraps: no figure is cut.
     """
-    fitting = {c: widths[c] for c in columns}
     names = [c for c in columns if c in grid.name_columns]
+    # A name may be a million characters long, and no column is wider than the page.
+    most = {} if page.is_wide else dict.fromkeys(names, page.width)
+    fitting = {c: min(widths[c], most.get(c, widths[c])) for c in columns}
     while not page.is_wide and names and _taken(fitting, columns) > page.width:
         widest = max(names, key=lambda c: fitting[c])
         if fitting[widest] <= _LEAST:

@@ -5,6 +5,7 @@ from drawing import draw
 from gpuprof.analyses.findings import FINDINGS
 from gpuprof.analyses.ranges import RANGES
 from gpuprof.analyses.repeated_transfers import REPEATED_TRANSFERS
+from gpuprof.render import terminal
 from gpuprof.render.contract import Page
 from gpuprof.render.terminal import report
 from gpuprof.reports import Report
@@ -59,6 +60,16 @@ def test_every_figure_is_whole_and_long_names_are_shown_once():
         assert text.count(whole) == 1
     assert text.count("device 0") == text.count("device 1") > 1
     assert text.count("at::") == 2
+
+
+def test_the_room_of_a_name_is_found_in_as_many_steps_as_the_page_is_wide(monkeypatch):
+    taken, steps = vars(terminal)["_taken"], []
+    monkeypatch.setattr(terminal, "_taken", lambda *asked: steps.append(1) or taken(*asked))
+
+    text = shown(RANGES, [{"text": "n" * 100_000, "instances": 1, "total_ns": 5}], 80)
+
+    assert "nn..nn" in text
+    assert len(steps) < 1000
 
 
 def test_a_column_of_empty_texts_gives_its_room_to_others():
