@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
+from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, InputError
 
 MANIFEST: Final = "manifest.json"
@@ -96,7 +97,7 @@ class Manifest:
             CorruptFileError: It is not JSON, not a run's, or lacks what every run has.
         """
         try:
-            values = json.loads(text)
+            values = json_input.loads(text)
             known = {
                 f.name: _typed(values[f.name], f.type) for f in fields(cls) if f.name in values
             }

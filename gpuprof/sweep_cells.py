@@ -4,11 +4,11 @@ sweep.json         the plan, which makes a folder one of a sweep
 runs/CELL/NUMBER   a run of a cell, as `gpuprof record` leaves it; warm-ups have other names
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any, Final
 
+from gpuprof import json_input
 from gpuprof.errors import CorruptFileError
 from gpuprof.manifest import MANIFEST, is_run, read_manifest
 
@@ -31,9 +31,9 @@ def read_plan(path: Path) -> dict[str, Any]:
         CorruptFileError: It is no plan of a sweep.
     """
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = json_input.load(path)
         is_plan = document["format"] == FORMAT and document["plan"] and int(document["seed"]) >= 0
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         msg = f"{path} cannot be read as a sweep's plan"
         raise CorruptFileError(msg, "Was the file edited? --force begins anew.") from error
     if not is_plan:

@@ -1,6 +1,7 @@
 """Imports point one way: errors < ... < analyses < report < compare < render < cli."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import gpuprof
 PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
-    ("units", "drafts", "cuda", "xspace", "secrets", "manifest"),
+    ("units", "drafts", "cuda", "xspace", "secrets", "json_input", "manifest"),
     ("sweep_cells",),
     ("schema",),
     ("intervals",),
@@ -33,7 +34,16 @@ LAYERS = (
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # They meet the rest in a file on disk; the training script imports annotate and towers.
 APART = {
-    "launch": {"errors", "units", "secrets", "xspace", "manifest", "launch", "annotate"},
+    "launch": {
+        "errors",
+        "units",
+        "secrets",
+        "xspace",
+        "json_input",
+        "manifest",
+        "launch",
+        "annotate",
+    },
     "doctor": {"units", "launch", "doctor"},
     "annotate": {"errors", "manifest", "launch", "annotate"},
     "towers": {"errors", "towers"},
@@ -77,6 +87,22 @@ def test_nothing_listens_on_a_network_and_no_shell_takes_a_text(path):
     assert not imported & {"socket", "socketserver", "http", "asyncio", "xmlrpc", "urllib"}
     assert not used & {"os.system", "os.popen", "subprocess.getoutput"}
     assert "shell" not in named
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[str(p.relative_to(PACKAGE)) for p in MODULES])
+def test_json_is_decoded_in_one_module_alone(path):
+    used = {
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.Attribute, ast.ImportFrom))
+    }
+    decoders = re.compile(
+        r"(json\.(loads?|decode|JSONDecoder|Decoder)|msgspec\.json\.?\w*|.*read_json\w*)"
+        r"|from (json|msgspec\.json|orjson|ujson) import .*"
+    )
+
+    is_allowed = path == PACKAGE / "json_input.py"
+    assert is_allowed or not [text for text in used if decoders.fullmatch(text)]
 
 
 def test_importing_gpuprof_imports_nothing_heavy():

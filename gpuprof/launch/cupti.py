@@ -4,12 +4,12 @@ For machines with a GPU and no nsys. `inject/gpuprof_cupti.py` leaves rows of in
 they become ``cupti-<pid>/<table>.parquet`` here, whole rows only.
 """
 
-import json
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from gpuprof import json_input
 from gpuprof.errors import RecordError
 from gpuprof.launch import embedded
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
@@ -111,7 +111,7 @@ def _texts(path: Path) -> Iterator[str]:
         return
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
-            yield json.loads(line)
+            yield json_input.loads(line)
         except ValueError:
             return
 

@@ -4,7 +4,6 @@ A ``sitecustomize`` that comes first on PYTHONPATH waits for the script to impor
 records it from inside (`inject/`); the script is not touched.
 """
 
-import json
 import os
 import re
 import sys
@@ -14,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from gpuprof import json_input
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Program, Recorded, Run
 from gpuprof.launch.gpus import described_gpus, why_no_gpu
@@ -116,10 +116,10 @@ def silent(folder: Path, files: Sequence[str]) -> list[str]:
 def told(path: Path) -> dict[str, Any]:
     """What a recorder inside the program said of its file; nothing where it broke off."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        document = json_input.load(path)
     except (OSError, ValueError):
         return {}
-    return found
+    return document if isinstance(document, dict) else {}
 
 
 def recorded(

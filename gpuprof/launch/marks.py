@@ -1,10 +1,10 @@
 """The epochs that a script marked, from the lines that `gpuprof.annotate` wrote."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpuprof import json_input
 from gpuprof.manifest import MARKS
 
 _KEPT = ("epoch", "seconds", "steps", "started_at_unix_ns")
@@ -77,7 +77,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            mark = json.loads(line)
+            mark = json_input.loads(line)
             complete = {"epoch", "seconds", "steps"} <= mark.keys()
         except (ValueError, AttributeError):
             continue

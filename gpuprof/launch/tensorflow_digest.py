@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from gpuprof import json_input
 from gpuprof.launch.tensorflow_events import Execution, Sent, Window, read_window
 from gpuprof.secrets import masked_words
 from gpuprof.xspace import WireError, planes
@@ -132,9 +133,11 @@ def _rows(path: Path) -> Iterator[Row]:
         return
     for line in lines:
         try:
-            yield json.loads(line)
+            row = json_input.loads(line)
         except ValueError:
             return
+        if isinstance(row, dict):
+            yield row
 
 
 def _window(folder: Path) -> Window | None:

@@ -5,7 +5,6 @@ Source: https://docs.nvidia.com/cupti/, "CUPTI Activity API" (CUpti_ActivityKern
 CUpti_ActivityMemcpy, CUpti_ActivityMemcpyPtoP, CUpti_ActivityMarker).
 """
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof import cuda, schema
+from gpuprof import cuda, json_input, schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
@@ -60,7 +59,7 @@ def _content(folder: Path) -> tuple[dict[str, Any], dict[str, Columns], list[str
     import pyarrow.parquet as pq  # noqa: PLC0415 - 50 ms that other formats do not need
 
     try:
-        process = json.loads((folder / PROCESS).read_text(encoding="utf-8"))
+        process = json_input.load(folder / PROCESS)
         tables = {
             name: _timed({
                 column: values.to_numpy()

@@ -5,7 +5,6 @@ A zip archive, stored and not compressed again, of ``gpuprof.json`` (version, pr
 analysis asks for. It holds what the data model holds: no environment, no names of hosts.
 """
 
-import json
 import zipfile
 from collections.abc import Mapping
 from functools import partial
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof import schema
+from gpuprof import json_input, schema
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile, View
 from gpuprof.readers.contract import Reader
@@ -124,7 +123,7 @@ def _content(path: Path, whole: pa.Buffer, info: zipfile.ZipInfo) -> pa.Buffer:
 
 def _origin(path: Path, members: Mapping[str, pa.Buffer]) -> Origin:
     try:
-        header: dict[str, Any] = json.loads(bytes(members[HEADER]))
+        header: dict[str, Any] = json_input.loads(bytes(members[HEADER]))
         version, told = header["gpuprof_file"], header["origin"]
         if version == VERSION:
             fields = {name: (_OPTIONAL | told)[name] for name in TOOL_FIELDS}

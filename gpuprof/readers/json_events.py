@@ -6,75 +6,66 @@ Source: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsK
 Trace Event Format).
 """
 
-import gzip
 import re
-import zlib
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.errors import CorruptFileError, InputError
+from gpuprof import json_input
+from gpuprof.errors import CorruptFileError
 from gpuprof.units import NS_PER_US
 
-GZIP_MAGIC: Final = b"\x1f\x8b"
 EDITED: Final = "Was the file edited, or cut by another tool?"
+_LIMIT: Final = "No profiler writes such a trace: was the file made or changed by another tool?"
 
-# C++ programs print doubles that are no number in their own way, which JSON does not know.
-_NO_NUMBER: Final = re.compile(rb"(:\s*)-?(?:nan|NaN|inf|Infinity)(?=\s*[,}\]])")
+# A number that some tools print as a text.
+_QUOTED: Final = re.compile(rb'"\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*"')
+# Of microseconds in an int64 of nanoseconds; an integer of more could take hours to make.
+_MOST_DIGITS: Final = 16
+# The longest names of templates have some ten thousand characters.
+_LONGEST_NAME: Final = 1 << 20
 
 Decoded = TypeVar("Decoded")
 Integers = npt.NDArray[np.int64]
 
 
-def content(path: Path) -> bytes:
-    """A file's bytes, gunzipped where it is a gzip file.
+def decode(path: Path, data: bytes, expected: type[Decoded]) -> Decoded:
+    """The expected fields of a JSON text, with defaults for those of another type.
 
     Raises:
-        InputError: It cannot be read.
-        CorruptFileError: The gzip file is cut short or damaged.
+        CorruptFileError: It is no JSON or too large, or a field without a default is of another
+            type.
     """
     try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        msg = f"{path}: the gzip file is cut short or damaged ({error})"
-        raise CorruptFileError(msg, "Copy it again from where it was recorded.") from error
-    except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise InputError(msg) from error
-
-
-def decode(path: Path, data: bytes, wanted: type[Decoded]) -> Decoded:
-    """The wanted fields of a JSON text.
-
-    Raises:
-        CorruptFileError: It is no JSON, or a field is not of its kind.
-    """
-    try:
-        return _decode(data, wanted)
-    except msgspec.ValidationError as error:
+        return json_input.lenient(data, expected)
+    except json_input.ShapeError as error:
         msg = f"{path}: {error}"
         raise CorruptFileError(msg, EDITED) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        msg = f"{path}: the JSON is cut short or damaged ({error}; {len(data)} bytes)"
+    except json_input.LimitError as error:
+        raise beyond(path, f"the JSON is {error}") from error
+    except json_input.JsonError as error:
+        msg = f"{path}: the JSON is {error}"
         raise CorruptFileError(msg, "Did the program end before the trace was written?") from error
 
 
-def _decode(data: bytes, wanted: type[Decoded]) -> Decoded:
-    try:
-        return msgspec.json.decode(data, type=wanted)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        mended, count = _NO_NUMBER.subn(rb"\1null", data)
-        if not count:
-            raise
-        return msgspec.json.decode(mended, type=wanted)
+def check_length(name: str) -> None:
+    """See that an event's name can be shown and compared in the time that a trace takes.
+
+    Raises:
+        LimitError: It is longer than any that a profiler writes.
+    """
+    if len(name) > _LONGEST_NAME:
+        msg = f"an event has a name of {len(name):,} characters"
+        raise json_input.LimitError(msg)
+
+
+def beyond(path: Path, excess: str) -> CorruptFileError:
+    """What a limit that a trace exceeds says about the file."""
+    return CorruptFileError(f"{path}: {excess}", _LIMIT)
 
 
 def joined(values: Sequence[Any]) -> bytes:
@@ -88,19 +79,30 @@ def exact_ns(path: Path, microseconds: Sequence[Any]) -> Integers:
     Raises:
         CorruptFileError: One is no number, or not within 292 years.
     """
+    text = joined(microseconds)
     try:
-        return _exact_ns(joined(microseconds), len(microseconds))
-    except (msgspec.ValidationError, ArithmeticError) as error:
-        msg = f"{path}: the time of an event is no number of microseconds ({error})"
+        return _exact_ns(_QUOTED.sub(rb"\1", text) if b'"' in text else text, len(microseconds))
+    except (json_input.JsonError, ArithmeticError) as error:
+        msg = f"{path}: the time of an event is not a number of microseconds ({error})"
         raise CorruptFileError(msg, EDITED) from error
 
 
 def _exact_ns(text: bytes, count: int) -> Integers:
     if b"." not in text and b"e" not in text.lower():
-        whole = msgspec.json.decode(text, type=list[int])
-        return np.fromiter((number * NS_PER_US for number in whole), np.int64, count)
-    exact = msgspec.json.decode(text, type=list[Decimal])
-    return np.fromiter((round(number * NS_PER_US) for number in exact), np.int64, count)
+        integers = json_input.decode(text, list[int])
+        return np.fromiter((number * NS_PER_US for number in integers), np.int64, count)
+    if b'"' in text:  # Decimal would take texts such as "NaN".
+        msg = "a text"
+        raise json_input.ShapeError(msg)
+    exact = json_input.decode(text, list[Decimal])
+    return np.fromiter(map(_rounded_ns, exact), np.int64, count)
+
+
+def _rounded_ns(microseconds: Decimal) -> int:
+    if microseconds.adjusted() > _MOST_DIGITS:
+        msg = "not within 292 years"
+        raise OverflowError(msg)
+    return round(microseconds * NS_PER_US)
 
 
 def too_large(path: Path, error: Exception) -> CorruptFileError:

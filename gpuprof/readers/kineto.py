@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.profile import Origin, Profile
-from gpuprof.readers import json_events, kineto_tables
+from gpuprof.readers import json_events, kineto_tables, packed
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.kineto_events import (
     ANNOTATIONS,
@@ -74,7 +75,7 @@ class _Category(msgspec.Struct, gc=False):
 
 
 class _Categories(msgspec.Struct):
-    traceEvents: list[_Category] = []  # noqa: N815 - the format's name
+    traceEvents: list[_Category]  # noqa: N815 - the format's name
 
 
 class _Distributed(msgspec.Struct):
@@ -82,7 +83,7 @@ class _Distributed(msgspec.Struct):
 
 
 class _Trace(msgspec.Struct):
-    traceEvents: list[msgspec.Raw] = []  # noqa: N815 - the format's name
+    traceEvents: list[msgspec.Raw]  # noqa: N815 - the format's name
     schemaVersion: int | str | None = None  # noqa: N815 - likewise
     deviceProperties: list[Device] = []  # noqa: N815 - likewise
     distributedInfo: _Distributed | None = None  # noqa: N815 - likewise
@@ -99,7 +100,7 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short, or breaks the format's rules.
         EmptyRecordingError: No GPU was traced.
     """
-    trace, categories = _decoded(path, json_events.content(path))
+    trace, categories = _decoded(path, packed.content(path))
     chosen = _chosen(trace.traceEvents, categories)
     if not _OF_A_GPU & chosen.keys():
         raise _no_gpu(path, categories)
@@ -107,6 +108,8 @@ def read(path: Path) -> Profile:
     trace.traceEvents, categories = [], []
     try:
         timed = {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}
+    except json_input.LimitError as error:
+        raise json_events.beyond(path, str(error)) from error
     except OverflowError as error:
         raise json_events.too_large(path, error) from error
     sound = {kind: group.rows(_is_sound(group)) for kind, group in timed.items()}

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof import schema
-from gpuprof.readers.json_events import Integers
+from gpuprof.readers.json_events import Integers, check_length
 
 KERNELS, MEMCPYS, MEMSETS = schema.KERNELS.name, schema.MEMCPYS.name, schema.MEMSETS.name
 _NO_TIME: Final = msgspec.Raw(b"null")
@@ -166,5 +166,6 @@ class Alike:
     def _code(self, event: Span) -> int:
         code = self._codes.setdefault(event.said, len(self.events))
         if code == len(self.events):
+            check_length(event.name)
             self.events.append(event.timeless())
         return code

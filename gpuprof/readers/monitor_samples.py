@@ -1,13 +1,12 @@
 """The samples of a run's monitor, with the epoch that each belongs to."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from gpuprof import schema
+from gpuprof import json_input, schema
 from gpuprof.manifest import MONITOR
 from gpuprof.units import NS_PER_S
 
@@ -49,7 +48,7 @@ def _rows(path: Path) -> Iterator[Row]:
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            row = json.loads(line)
+            row = json_input.loads(line)
         except ValueError:
             continue
         if isinstance(row, dict) and isinstance(row.get("unix_ns"), int):

@@ -4,10 +4,11 @@ The texts are those of nsys 2019.5 to 2026.2, such as "CUDA injection initializa
 "CUDA profiling might have not been started correctly.".
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
+
+from gpuprof import json_input
 
 TABLE: Final = "DIAGNOSTIC_EVENT"
 WARNING: Final = 2
@@ -23,6 +24,7 @@ _JSON_EVENT: Final = re.compile(
     r'\{"Type":\d+,"DiagnosticEvent":\{.*"Level":"(?P<level>Warning|Error)"'
     r',"Text":(?P<text>"(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")'
 )
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _CUDA: Final = re.compile(r"CUDA|CUPTI")
 # Of CUDA, but no reason why GPU work should be missing; a program need not use CUDA.
 _COLLECTED: Final = re.compile(
@@ -53,4 +55,4 @@ def in_json(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
     for line in lines:
         event = _JSON_EVENT.match(line)
         if event is not None:
-            yield severities[event["level"]], json.loads(event["text"], strict=False)
+            yield severities[event["level"]], json_input.loads(_CONTROL.sub(" ", event["text"]))

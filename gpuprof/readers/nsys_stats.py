@@ -7,8 +7,6 @@ scripts' own ``--help-reports ALL``.
 """
 
 import codecs
-import gzip
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +15,9 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof import schema
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
+from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.profile import Origin, Profile, Section
-from gpuprof.readers import nsys_stats_scan
+from gpuprof.readers import nsys_stats_scan, packed
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys_stats_blocks import FaultError
 from gpuprof.readers.nsys_stats_numbers import styles
@@ -48,9 +46,9 @@ def read(path: Path) -> Profile:
     """
     try:
         # The text is no longer in memory when the tables are made of its cells.
-        return _profile(path, nsys_stats_scan.scan(_as_utf8(path, _bytes(path))))
+        return _profile(path, nsys_stats_scan.scan(_as_utf8(path, packed.content(path))))
     except FaultError as error:
-        before = _as_utf8(path, _bytes(path)).count(b"\n", 0, error.offset)
+        before = _as_utf8(path, packed.content(path)).count(b"\n", 0, error.offset)
         msg = f"{path}, line {before + 1 + error.lines}: {error}"
         raise CorruptFileError(msg, _MIXED) from error
 
@@ -171,18 +169,6 @@ def _nothing(path: Path, found: nsys_stats_scan.Scan) -> Exception:
     return CorruptFileError(f"{path}: no report of nsys is in it", "See `gpuprof formats`.")
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        msg = f"{path}: the gzip file is cut off or broken"
-        raise CorruptFileError(msg, "Copy it again.") from error
-    except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise InputError(msg) from error
-
-
 def _as_utf8(path: Path, data: bytes) -> bytes:
     """The same text in UTF-8 with Unix's line ends; PowerShell's ``>`` writes UTF-16."""
     for mark, encoding in _BOMS:
@@ -202,7 +188,7 @@ def _recognises(head: bytes) -> bool:
 
 
 def _searches(path: Path) -> bool:
-    return nsys_stats_scan.recognises(_as_utf8(path, _bytes(path)))
+    return nsys_stats_scan.recognises(_as_utf8(path, packed.content(path)))
 
 
 READER: Final = Reader(

@@ -13,13 +13,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from gpuprof import json_input
 from gpuprof.readers.nsys_stats_blocks import Block, Cells, FaultError, is_heading
 from gpuprof.readers.nsys_stats_text import columns, text
 
 # Longer than any row, and short beside a large file.
 _WINDOW_BYTES: Final = 1 << 18
-# Numbers stay as printed: a float would lose digits of a time.
-_DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 _COMMA: Final = re.compile(r"\s*,\s*")
 _AFTER_ROW: Final = re.compile(rb"\s*([,\]])\s*")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -69,16 +68,24 @@ def _json_values(data: bytes, begin: int) -> tuple[list[Any], int]:
     end, comma = 0, re.match(r"\s*", window)
     try:
         while comma is not None:
-            value, end = _DECODER.raw_decode(window, comma.end())
+            value, end = json_input.first(window, comma.end())
             values.append(value)
             comma = _COMMA.match(window, end)
     except json.JSONDecodeError as error:
         if not values:
-            message = f"the JSON is cut off or broken: {error.msg}"
-            raise FaultError(begin + _length(window[: error.pos]), message) from error
-    except RecursionError as error:
-        raise FaultError(begin, "the JSON is nested too deep") from error
+            at = begin + _length(window[: error.pos])
+            is_part = begin + _length(window) < len(data)
+            raise FaultError(at, _fault(error, is_part=is_part)) from error
+    except json_input.JsonError as error:
+        raise FaultError(begin, f"the JSON is {error}") from error
     return values, begin + _length(window[:end])
+
+
+def _fault(error: json.JSONDecodeError, *, is_part: bool) -> str:
+    """What is wrong with a row; where more text follows, no row was whole in a window."""
+    if is_part and error.msg.startswith("Unterminated"):
+        return f"a row is longer than {_WINDOW_BYTES >> 10} KiB"
+    return f"the JSON is cut off or broken: {error.msg}"
 
 
 def _length(window: str) -> int:

@@ -6,7 +6,6 @@ member.
 """
 
 import hashlib
-import json
 import os
 import shutil
 import stat
@@ -16,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, Final
 
+from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, InputError, OutputError, UnknownFormatError
 from gpuprof.manifest import MANIFEST, read_manifest
 
@@ -83,7 +83,7 @@ def _index(file: Path, archive: zipfile.ZipFile) -> dict[str, tuple[int, str]]:
         # Stored, so that reading it is bounded however large it claims to be.
         stored = info.compress_type == zipfile.ZIP_STORED
         text = archive.open(info).read(_MOST_INDEX_BYTES) if stored else b""
-        index: dict[str, Any] = json.loads(text)
+        index: dict[str, Any] = json_input.loads(text)
         version = index["gpuprof_pack"]
         if version == VERSION:
             return {str(m["name"]): (int(m["size"]), str(m["sha256"])) for m in index["members"]}

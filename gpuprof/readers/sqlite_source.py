@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof import engine
+from gpuprof import engine, json_input
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class SqliteFile:
 
         def herald(sql: str) -> None:
             (plan,) = connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
-            scans = "\n".join(_arrow_scans(json.loads(plan[1])))
+            scans = "\n".join(_arrow_scans(json_input.loads(plan[1])))
             for stream in streams:
                 stream.expect(scans)
 

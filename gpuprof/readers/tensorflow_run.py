@@ -5,13 +5,13 @@ Copies between logical devices of one kind count as peer transfers. Their time i
 TensorFlow traces the hand-over of a pointer, not the transfer.
 """
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
+from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, InputError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
@@ -60,12 +60,12 @@ def read(path: Path) -> Profile:
 
 def _document(path: Path) -> Row:
     try:
-        document: Row = json.loads(path.read_bytes())
+        document: Row = json_input.load(path)
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
     except ValueError as error:
-        msg = f"{path}: the JSON is broken: {error}"
+        msg = f"{path}: the JSON is {error}"
         raise CorruptFileError(msg, "Was the file edited or cut off?") from error
     found = document.get("format_version") if isinstance(document, dict) else None
     if found != FORMAT_VERSION:

@@ -9,20 +9,21 @@ Source: https://github.com/tensorflow/tensorflow, tensorflow/python/client/timel
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from gpuprof import cuda, schema
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.json_input import LimitError, Scalar, integer, text
 from gpuprof.profile import Origin, Profile
-from gpuprof.readers import json_events
+from gpuprof.readers import json_events, packed
 from gpuprof.readers.contract import Reader
 from gpuprof.units import NS_PER_US
 
-_LANE: Final = re.compile(r"/device:GPU:(\d+)/(memcpy|stream:(\d+)) Compute$")
+_LANE: Final = re.compile(r"/device:GPU:(\d{1,4})/(memcpy|stream:(\d{1,18})) Compute$")
 _MEMCPY: Final = re.compile(r"^MEMCPY(\w+)$")
 _MEMSET: Final = "MEMSET"
 _MARK: Final = re.compile(rb'"args":\s*\{\s*"name":\s*"(?:Allocators"|/[^"]* (?:Compute|Tensors)")')
@@ -31,20 +32,35 @@ Row = dict[str, Any]
 
 
 class _Arguments(msgspec.Struct, gc=False):
-    name: str | None = None
+    name: Scalar = None
 
 
 class _Event(msgspec.Struct, gc=False):
-    ph: str
-    pid: int
-    name: str = ""
-    ts: int = 0
-    dur: int = 0
+    ph: Scalar = None
+    pid: Scalar = None
+    name: Scalar = None
+    ts: Scalar = None
+    dur: Scalar = 0
     args: _Arguments = msgspec.field(default_factory=_Arguments)
 
 
 class _Timeline(msgspec.Struct):
     traceEvents: list[_Event]  # noqa: N815 - the format's name
+
+
+class _Activity(NamedTuple):
+    """One event of a GPU's lane; ``stream`` is None in the lane that shows copies again."""
+
+    device: int
+    stream: int | None
+    name: str
+    start_us: int
+    duration_us: int
+
+    @property
+    def identity(self) -> tuple[int, str, int, int]:
+        """What it has in common with itself in another lane."""
+        return self.device, self.name, self.start_us, self.duration_us
 
 
 def read(path: Path) -> Profile:
@@ -54,19 +70,18 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short, or breaks the format's rules.
         EmptyRecordingError: No stream of a GPU is in it.
     """
-    events = json_events.decode(path, json_events.content(path), _Timeline).traceEvents
-    lanes = {e.pid: _LANE.search(e.args.name or "") for e in events if e.name == "process_name"}
-    copies = Counter(_same(e, m[1]) for e in events if (m := lanes.get(e.pid)) and m[3] is None)
-    ran = [(e, m) for e in events if e.ph == "X" and (m := lanes.get(e.pid)) and m[3] is not None]
+    events = json_events.decode(path, packed.content(path), _Timeline).traceEvents
+    activities = [*_activities(path, events)]
+    copies = Counter(activity.identity for activity in activities if activity.stream is None)
+    ran = [activity for activity in activities if activity.stream is not None]
     if not ran:
         msg = f"{path} holds no stream of a GPU: only operations were traced"
         raise EmptyRecordingError(msg, "Record with trace_level=RunOptions.FULL_TRACE and CUPTI.")
-    origin_us = min(event.ts for event, _ in ran)
+    origin_us = min(activity.start_us for activity in ran)
     tables: dict[str, list[Row]] = {"kernels": [], "memcpys": [], "memsets": []}
-    for event, lane in sorted(ran, key=lambda pair: pair[0].ts):
-        is_copy = copies[_same(event, lane[1])] > 0
-        table, row = _row(event, lane, is_copy=is_copy)
-        tables[table].append(row | _times(event, origin_us))
+    for activity in sorted(ran, key=lambda activity: activity.start_us):
+        table, row = _row(activity, is_copy=copies[activity.identity] > 0)
+        tables[table].append(row | _times(activity, origin_us))
     origin = Origin(
         path,
         READER.name,
@@ -74,30 +89,60 @@ def read(path: Path) -> Profile:
         epoch_ns=origin_us * NS_PER_US,
         start_resolution_ns=NS_PER_US,
     )
-    return Profile(
-        origin, {name: schema.BY_NAME[name].table(rows) for name, rows in tables.items()}
-    )
+    try:
+        return Profile(
+            origin, {name: schema.BY_NAME[name].table(rows) for name, rows in tables.items()}
+        )
+    except OverflowError as error:
+        raise json_events.too_large(path, error) from error
 
 
-def _same(event: _Event, device: str) -> tuple[str, str, int, int]:
-    """What an event has in common with itself in another lane."""
-    return device, event.name, event.ts, event.dur
+def _activities(path: Path, events: Sequence[_Event]) -> Iterator[_Activity]:
+    lanes = {
+        _key(event.pid): match
+        for event in events
+        if event.name == "process_name" and (match := _LANE.search(text(event.args.name) or ""))
+    }
+    for event in events:
+        match = lanes.get(_key(event.pid)) if event.ph == "X" else None
+        if match is not None:
+            stream = None if match[3] is None else int(match[3])
+            yield _Activity(int(match[1]), stream, *_name_and_times(path, event))
 
 
-def _row(event: _Event, lane: Sequence[str] | re.Match[str], *, is_copy: bool) -> tuple[str, Row]:
-    place = {"device_id": int(lane[1]), "stream_id": int(lane[3])}
-    if event.name == _MEMSET:
+def _key(pid: Scalar) -> Scalar:
+    """The number of a lane, whether it is printed as a number or as a text."""
+    number = integer(pid)
+    return pid if number is None else number
+
+
+def _name_and_times(path: Path, event: _Event) -> tuple[str, int, int]:
+    name, start_us, duration_us = text(event.name) or "", integer(event.ts), integer(event.dur)
+    if start_us is None or duration_us is None:
+        msg = f"{path}: the time of an event is not a whole number of microseconds"
+        raise CorruptFileError(msg, json_events.EDITED)
+    try:
+        json_events.check_length(name)
+    except LimitError as error:
+        raise json_events.beyond(path, str(error)) from error
+    return name, start_us, duration_us
+
+
+def _row(activity: _Activity, *, is_copy: bool) -> tuple[str, Row]:
+    place = {"device_id": activity.device, "stream_id": activity.stream}
+    if activity.name == _MEMSET:
         return "memsets", place
-    match = _MEMCPY.match(event.name)
+    match = _MEMCPY.match(activity.name)
     if match is None and not is_copy:
-        return "kernels", place | {"name": event.name}
+        return "kernels", place | {"name": activity.name}
     kind = match[1] if match and match[1] in cuda.MEMCPY_KINDS.values() else cuda.UNKNOWN
     return "memcpys", place | {"memcpy_kind": kind}
 
 
-def _times(event: _Event, origin_us: int) -> Row:
-    start_us = event.ts - origin_us
-    return {"start_ns": start_us * NS_PER_US, "end_ns": (start_us + event.dur) * NS_PER_US}
+def _times(activity: _Activity, origin_us: int) -> Row:
+    start_us = activity.start_us - origin_us
+    end_us = start_us + activity.duration_us
+    return {"start_ns": start_us * NS_PER_US, "end_ns": end_us * NS_PER_US}
 
 
 def _recognises(head: bytes) -> bool:

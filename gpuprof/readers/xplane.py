@@ -14,7 +14,7 @@ from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, Un
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import xplane_tables
 from gpuprof.readers.contract import Reader
-from gpuprof.readers.json_events import GZIP_MAGIC
+from gpuprof.readers.packed import MAGIC as GZIP_MAGIC
 from gpuprof.xspace import Plane, Space, WireError, space
 
 _HOST: Final = "/host:"

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final
 
+from gpuprof import json_input
 from gpuprof.errors import OutputError
 from gpuprof.manifest import MANIFEST, PROGRAM_LOG, is_run, read_manifest
 from gpuprof.sweep_cells import FORMAT, PLAN, is_sweep, read_plan
@@ -58,7 +59,7 @@ def open_sweep(folder: Path, plan: Plan) -> int:
             raise OutputError(msg, "Choose another folder with -o.")
         return _begin(folder, plan)
     kept = read_plan(path)
-    asked = json.loads(json.dumps(asdict(plan)))
+    asked = json_input.loads(json.dumps(asdict(plan)))
     differing = [key for key in _SAME if kept["plan"].get(key) != asked[key]]
     if list(kept["plan"].get("axes", ())) != list(asked["axes"]):
         differing.append("axes")

@@ -52,6 +52,9 @@ def read_sweep_file(path: Path) -> Plan:
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
+    except RecursionError as error:
+        msg = f"{path} is nested too deep to be a sweep"
+        raise InputError(msg) from error
     except ValueError as error:  # TOML, or its encoding
         msg = f"{path} is no TOML: {error}"
         raise InputError(msg) from error

@@ -6,7 +6,6 @@ ignored. Of ``results.csv`` and ``results.parquet`` of ``gpuprof sweep``, of its
 names (`_DEVICES`, `_BATCH`); all others that vary make the label.
 """
 
-import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, InputError
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -60,7 +60,7 @@ def read_times(path: Path) -> pa.Table:
     except OSError as error:
         msg = f"{place} cannot be read: {error.strerror or error}"
         raise InputError(msg) from error
-    except (pa.ArrowInvalid, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (pa.ArrowInvalid, ValueError, KeyError, TypeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         msg = f"{place} is no table: {reason}"
         raise CorruptFileError(msg, "Give CSV with a header, or Parquet.") from error
@@ -81,7 +81,7 @@ def _table(path: Path) -> pa.Table:
     if path.suffix == ".parquet":
         return parquet.read_table(path)
     if path.suffix == ".json":
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        cells = json_input.load(path)["cells"]
         return pa.Table.from_pylist([dict(cell) for cell in cells])
     return csv.read_csv(path)
 

@@ -356,6 +356,24 @@ def test_numbers_that_are_no_json_do_not_refuse_the_trace(tmp_path):
     assert len(rows(path, "kernels", "name")) == 1
 
 
+def test_a_name_longer_than_any_that_is_written_refuses_the_trace(tmp_path):
+    name = "k" * ((1 << 20) + 1)
+
+    with pytest.raises(CorruptFileError, match="an event has a name of 1,048,577 characters"):
+        read_profile(written(tmp_path, [event("kernel", name, 10, 5, **WHERE)]))
+    path = written(tmp_path, [event("kernel", name[1:], 10, 5, **WHERE)])
+    assert rows(path, "kernels", "name") == [{"name": name[1:]}]
+
+
+@pytest.mark.parametrize("ts", ["1e99999999", '"1e99999999"', '"NaN"', '"ten"', "[]", "null"])
+def test_a_start_that_is_no_time_refuses_the_trace(tmp_path, ts):
+    path = written(tmp_path, [event("kernel", "k", f"@{ts}@", 5, **WHERE)])
+    path.write_text(path.read_text().replace("\\", ""), encoding="utf-8")
+
+    with pytest.raises(CorruptFileError, match="the time of an event is not a number"):
+        read_profile(path)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -363,10 +381,12 @@ def test_numbers_that_are_no_json_do_not_refuse_the_trace(tmp_path):
         pytest.param("kineto-not-utf-8.json", "the JSON is cut short or damaged", id="not-utf-8"),
         pytest.param("kineto-cut-short.json.gz", "the gzip file is cut short", id="gzip-cut"),
         pytest.param(
-            "kineto-without-start.json", "the time of an event is no number", id="no-start"
+            "kineto-without-start.json", "the time of an event is not a number", id="no-start"
         ),
-        pytest.param("kineto-start-is-text.json", "the time of an event is no number", id="text"),
-        pytest.param("kineto-start-is-huge.json", "the time of an event is no", id="huge"),
+        pytest.param(
+            "kineto-start-is-text.json", "the time of an event is not a number", id="text"
+        ),
+        pytest.param("kineto-start-is-huge.json", "the time of an event is not", id="huge"),
         pytest.param("kineto-id-is-huge.json", "a number is too large", id="huge-id"),
         pytest.param("kineto-no-valid-time.json", "no event of the GPU has a valid", id="times"),
         pytest.param("kineto-events-are-numbers.json", "Expected `object`", id="numbers"),

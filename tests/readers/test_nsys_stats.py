@@ -881,7 +881,16 @@ def test_row_that_the_end_of_the_file_cuts_off_is_left_out_and_said(tmp_path, te
 def test_gzip_cut_short_is_said(tmp_path):
     error = _refused(tmp_path, gzip.compress(YEAR_2024.encode())[:-200])
 
-    assert error.message == f"{tmp_path}/report.txt: the gzip file is cut off or broken"
+    assert error.message == (
+        f"{tmp_path}/report.txt: the gzip file is cut short or damaged "
+        "(Compressed file ended before the end-of-stream marker was reached)"
+    )
+
+
+def test_a_row_of_json_longer_than_any_that_nsys_prints_is_said(tmp_path):
+    error = _refused(tmp_path, JSON.replace("stencil", "s" * 300_000))
+
+    assert error.message == f"{tmp_path}/report.txt, line 8: a row is longer than 256 KiB"
 
 
 def test_no_report_under_its_name_is_said(tmp_path):

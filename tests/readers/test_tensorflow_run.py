@@ -123,5 +123,5 @@ def test_a_file_cut_off_anywhere_is_an_error(tmp_path):
     whole = json.dumps(document(copy("a", 1)))
     for length in range(60, len(whole), 50):
         path.write_text(whole[:length], encoding="utf-8")
-        with pytest.raises(CorruptFileError, match="the JSON is broken"):
+        with pytest.raises(CorruptFileError, match="the JSON is cut short or damaged"):
             read_profile(path, "tensorflow-run")

@@ -1,0 +1,220 @@
+"""Every JSON text that gpuprof reads, decoded with limits of size and depth.
+
+A text that is cut short, damaged, nested too deep or too large ends in one `JsonError`, which
+is a `ValueError`, whichever decoder found it. JSON sets no limits itself (RFC 8259, section 9,
+lets a parser set them).
+"""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar, get_args, get_origin
+
+# What a trace of hours takes; as objects in memory it takes a few times as much.
+LARGEST_TRACE_BYTES: Final = 4 << 30
+# Manifests, headers and recordings of TensorFlow take some megabytes at most.
+LARGEST_DOCUMENT_BYTES: Final = 256 << 20
+# Profilers nest some ten levels, plans of queries fifty. Python's own limit differs by version.
+DEEPEST: Final = 200
+
+_TOO_DEEP: Final = f"nested deeper than {DEEPEST} levels"
+# C++ programs print doubles that are no number in their own way, which JSON does not know.
+_NO_NUMBER: Final = re.compile(rb"(:\s*)-?(?:nan|NaN|inf|Infinity)(?=\s*[,}\]])")
+_INT64: Final = range(-(1 << 63), 1 << 63)
+
+Decoded = TypeVar("Decoded")
+# A number or a name as some tool may write it. No bool: as a key of a dict it equals 0 or 1.
+Scalar: TypeAlias = int | float | str | None
+
+
+class JsonError(ValueError):
+    """A text is no JSON, or is beyond a limit; the message says which, in a part of a line."""
+
+
+class LimitError(JsonError):
+    """A text is larger or nested deeper than is read."""
+
+
+class ShapeError(JsonError):
+    """A text is JSON of another shape than asked for."""
+
+
+def load(path: Path) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """The document that a file holds.
+
+    Raises:
+        OSError: The file cannot be read.
+        JsonError: It is no JSON, or is beyond a limit.
+    """
+    with path.open("rb") as file:
+        return loads(file.read(LARGEST_DOCUMENT_BYTES + 1))
+
+
+def loads(text: str | bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """The document that a text holds; NaN and infinity are null, which JSON has instead.
+
+    Raises:
+        JsonError: It is no JSON, or is beyond a limit.
+    """
+    if len(text) > LARGEST_DOCUMENT_BYTES:
+        msg = f"larger than {LARGEST_DOCUMENT_BYTES >> 20} MiB"
+        raise LimitError(msg)
+    return _checked(_decoded(json.JSONDecoder(parse_constant=_nothing), text))
+
+
+def _decoded(decoder: json.JSONDecoder, text: str | bytes) -> Any:  # noqa: ANN401 - as above
+    try:
+        return decoder.decode(text if isinstance(text, str) else text.decode("utf-8-sig"))
+    except (RecursionError, MemoryError) as error:
+        raise LimitError(_TOO_DEEP) from error
+    except ValueError as error:
+        msg = f"cut short or damaged ({error})"
+        raise JsonError(msg) from error
+
+
+def _nothing(_: str) -> None:
+    return None
+
+
+def _checked(document: Any) -> Any:  # noqa: ANN401 - as above
+    """The same document, whose depth later code need not fear."""
+    level = [document]
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _containers(outer)]
+        if not level:
+            return document
+    raise LimitError(_TOO_DEEP)
+
+
+def _containers(value: Any) -> list[Any]:  # noqa: ANN401 - as above
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [inner for inner in values if isinstance(inner, dict | list)]
+
+
+# Numbers stay as printed: a float would lose digits of a time.
+_AS_PRINTED: Final = json.JSONDecoder(parse_int=str, parse_float=str)
+
+
+def first(text: str, begin: int) -> tuple[Any, int]:
+    """The value that begins at a place of a text, its numbers as printed, and where it ends.
+
+    Raises:
+        json.JSONDecodeError: There is no whole value.
+        JsonError: It is nested too deep.
+    """
+    try:
+        value, end = _AS_PRINTED.raw_decode(text, begin)
+    except (RecursionError, MemoryError) as error:
+        raise LimitError(_TOO_DEEP) from error
+    return _checked(value), end
+
+
+def decode(data: bytes, expected: type[Decoded]) -> Decoded:
+    """The parts of a JSON text that a type of msgspec asks for; the others are passed over.
+
+    Raises:
+        JsonError: It is no JSON, or is beyond a limit.
+        ShapeError: A part is of another type than asked for.
+    """
+    import msgspec  # noqa: PLC0415 - most commands read no trace
+
+    if len(data) > LARGEST_TRACE_BYTES:
+        msg = f"larger than {LARGEST_TRACE_BYTES >> 30} GiB"
+        raise LimitError(msg)
+    try:
+        return _decode(data, expected)
+    except msgspec.ValidationError as error:
+        raise ShapeError(str(error)) from error
+    except (RecursionError, MemoryError) as error:
+        raise LimitError(_TOO_DEEP) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        msg = f"cut short or damaged ({error}; {len(data)} bytes)"
+        raise JsonError(msg) from error
+
+
+def _decode(data: bytes, expected: type[Decoded]) -> Decoded:
+    import msgspec  # noqa: PLC0415 - as above
+
+    try:
+        return msgspec.json.decode(data, type=expected)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        mended, count = _NO_NUMBER.subn(rb"\1null", data)
+        if not count:
+            raise
+        return msgspec.json.decode(mended, type=expected)
+
+
+def lenient(data: bytes, expected: type[Decoded]) -> Decoded:
+    """As `decode`, but a field of another type than asked for has its default.
+
+    Raises:
+        JsonError: It is no JSON, or is beyond a limit.
+        ShapeError: It is no object or list as asked for, or lacks what has no default.
+    """
+    try:
+        return decode(data, expected)
+    except ShapeError as error:
+        values: Decoded = _salvaged(data, expected, error)
+        return values
+
+
+def _salvaged(data: bytes, expected: Any, error: ShapeError) -> Any:  # noqa: ANN401 - any type
+    import msgspec  # noqa: PLC0415 - most commands read no trace
+
+    if get_origin(expected) is list:
+        (element,) = get_args(expected)
+        return [lenient(raw, element) for raw in decode(data, list[msgspec.Raw])]
+    if not isinstance(expected, type) or not issubclass(expected, msgspec.Struct):
+        raise error
+    raw = decode(data, dict[str, msgspec.Raw])
+    values = {}
+    for field in msgspec.structs.fields(expected):
+        try:
+            if field.encode_name in raw:
+                values[field.name] = lenient(raw[field.encode_name], field.type)
+        except ShapeError as shape:
+            if field.required:
+                msg = f"{shape} in {field.encode_name}"
+                raise ShapeError(msg) from shape
+    try:
+        return expected(**values)
+    except TypeError as lacking:
+        raise error from lacking
+
+
+def integer(value: object) -> int | None:
+    """A number of JSON, or one in a text such as ``9216`` or ``0x0``; None for anything else."""
+    if isinstance(value, str):
+        return _integer_of(value)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _integer_of(text: str) -> int | None:
+    try:
+        number = int(text, 16) if text[:2] in ("0x", "0X") else int(text)
+    except ValueError:
+        return None
+    return number if number in _INT64 else None
+
+
+def number(value: object) -> float | None:
+    """A number of JSON, or one in a text; None for anything else, infinity included."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        converted = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return converted if math.isfinite(converted) else None
+
+
+def text(value: object) -> str | None:
+    """A text of JSON, or a number as one; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    return str(value)

@@ -1,0 +1,118 @@
+"""Every JSON text is decoded within limits, and fields of other types than usual refuse nothing."""
+
+import json
+
+import msgspec
+import pytest
+
+from gpuprof import json_input
+from gpuprof.json_input import JsonError, ShapeError
+
+DEEP = "[" * 100_000 + "]" * 100_000
+# Below Python's own limit, so that a decoder makes objects of it.
+RATHER_DEEP = "[" * 300 + "]" * 300
+
+
+class Inner(msgspec.Struct):
+    size: json_input.Scalar = 3
+
+
+class Outer(msgspec.Struct):
+    events: list[msgspec.Raw]
+    inner: Inner = msgspec.field(default_factory=Inner)
+    names: list[str] = []
+
+
+@pytest.mark.parametrize("text", [DEEP, RATHER_DEEP, f'{{"a": {DEEP}}}', "[" * 100_000])
+def test_a_deep_document_is_one_error(text):
+    with pytest.raises(JsonError, match="nested deeper than 200 levels"):
+        json_input.loads(text)
+
+
+def test_a_document_as_deep_as_allowed_is_read():
+    text = "[" * json_input.DEEPEST + "]" * json_input.DEEPEST
+
+    assert json_input.loads(text) == json.loads(text)
+    with pytest.raises(JsonError, match="nested deeper"):
+        json_input.loads(f"[{text}]")
+
+
+@pytest.mark.parametrize("place", ["events", "inner", "names", "unknown"])
+def test_a_deep_part_of_a_trace_is_one_error(place):
+    parts = {"events": "[]", place: DEEP}
+    text = "{" + ",".join(f'"{name}": {value}' for name, value in parts.items()) + "}"
+
+    with pytest.raises(JsonError, match="nested deeper than 200 levels"):
+        json_input.lenient(text.encode(), Outer)
+
+
+def test_a_deep_value_in_the_midst_of_a_text_is_one_error():
+    with pytest.raises(JsonError, match="nested deeper"):
+        json_input.first(f"rows: {RATHER_DEEP}", 6)
+
+
+def test_more_text_than_the_limit_is_refused_before_it_is_decoded(monkeypatch, tmp_path):
+    monkeypatch.setattr(json_input, "LARGEST_DOCUMENT_BYTES", 3 << 20)
+    monkeypatch.setattr(json_input, "LARGEST_TRACE_BYTES", 3 << 20)
+    text = b" " * (3 << 20)
+    path = tmp_path / "large.json"
+    path.write_bytes(text + b"[]")
+
+    assert json_input.loads(text[:-2] + b"[]") == []
+    with pytest.raises(JsonError, match="larger than 3 MiB"):
+        json_input.load(path)
+    with pytest.raises(JsonError, match="larger than"):
+        json_input.decode(text + b"[]", list[int])
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[1,]", b"9" * 5000, b'"\xed\xa0\x80"'])
+def test_what_is_no_json_is_one_error(text):
+    with pytest.raises(JsonError):
+        json_input.loads(text)
+
+
+def test_what_is_no_number_in_json_is_null():
+    assert json_input.loads('{"a": NaN, "b": [-Infinity]}') == {"a": None, "b": [None]}
+    assert json_input.decode(b'{"events": [], "x": -nan}', Outer).events == []
+
+
+@pytest.mark.parametrize("inner", ['"text"', "[]", "3", "null", '{"size": {"a": 1}}'])
+def test_a_field_of_another_type_has_its_default(inner):
+    text = f'{{"events": [1], "inner": {inner}, "names": 5}}'.encode()
+    read = json_input.lenient(text, Outer)
+
+    assert (len(read.events), read.inner.size, read.names) == (1, 3, [])
+
+
+@pytest.mark.parametrize("text", [b"[]", b'{"events": 5}', b'{"inner": {}}', b"7"])
+def test_a_field_without_a_default_is_needed(text):
+    with pytest.raises(ShapeError):
+        json_input.lenient(text, Outer)
+
+
+@pytest.mark.parametrize(
+    ("value", "integer", "number", "text"),
+    [
+        pytest.param(7, 7, 7.0, "7", id="int"),
+        pytest.param("9216", 9216, 9216.0, "9216", id="digits"),
+        pytest.param("0x0", 0, None, "0x0", id="null-pointer"),
+        pytest.param("0x1f", 31, None, "0x1f", id="hex"),
+        pytest.param("0xffffffffffffffff", None, None, "0xffffffffffffffff", id="above-int64"),
+        pytest.param("-5", -5, -5.0, "-5", id="negative"),
+        pytest.param(7.0, 7, 7.0, "7.0", id="float"),
+        pytest.param(7.5, None, 7.5, "7.5", id="fraction"),
+        pytest.param("7.5", None, 7.5, "7.5", id="fraction-in-text"),
+        pytest.param("inf", None, None, "inf", id="infinity"),
+        pytest.param("stream 7", None, None, "stream 7", id="words"),
+        pytest.param("", None, None, "", id="empty"),
+        pytest.param(True, None, None, None, id="bool"),
+        pytest.param(None, None, None, None, id="null"),
+        pytest.param([1], None, None, None, id="list"),
+        pytest.param({"a": 1}, None, None, None, id="object"),
+        pytest.param(10**400, 10**400, None, str(10**400), id="huge"),
+    ],
+)
+def test_a_value_is_read_from_either_type(value, integer, number, text):
+    assert json_input.integer(value) == integer
+    assert json_input.number(value) == number
+    assert json_input.text(value) == text
