@@ -6,10 +6,11 @@ lets a parser set them).
 """
 
 import json
-import math
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 # What a trace of hours takes; as objects in memory it takes a few times as much.
 LARGEST_TRACE_BYTES: Final = 4 << 30
@@ -21,11 +22,9 @@ DEEPEST: Final = 200
 _TOO_DEEP: Final = f"nested deeper than {DEEPEST} levels"
 # C++ programs print doubles that are no number in their own way, which JSON does not know.
 _NO_NUMBER: Final = re.compile(rb"(:\s*)-?(?:nan|NaN|inf|Infinity)(?=\s*[,}\]])")
-_INT64: Final = range(-(1 << 63), 1 << 63)
+_ABSENT: Final = object()
 
 Decoded = TypeVar("Decoded")
-# A number or a name as some tool may write it. No bool: as a key of a dict it equals 0 or 1.
-Scalar: TypeAlias = int | float | str | None
 
 
 class JsonError(ValueError):
@@ -170,51 +169,30 @@ def _salvaged(data: bytes, expected: Any, error: ShapeError) -> Any:  # noqa: AN
     if not isinstance(expected, type) or not issubclass(expected, msgspec.Struct):
         raise error
     raw = decode(data, dict[str, msgspec.Raw])
-    values = {}
-    for field in msgspec.structs.fields(expected):
-        try:
-            if field.encode_name in raw:
-                values[field.name] = lenient(raw[field.encode_name], field.type)
-        except ShapeError as shape:
-            if field.required:
-                msg = f"{shape} in {field.encode_name}"
-                raise ShapeError(msg) from shape
+    fields = [f for f in msgspec.structs.fields(expected) if f.encode_name in raw]
+    values = {f.name: _value(raw[f.encode_name], f) for f in fields}
     try:
-        return expected(**values)
+        return expected(**{name: value for name, value in values.items() if value is not _ABSENT})
     except TypeError as lacking:
         raise error from lacking
 
 
-def integer(value: object) -> int | None:
-    """A number of JSON, or one in a text such as ``9216`` or ``0x0``; None for anything else."""
-    if isinstance(value, str):
-        return _integer_of(value)
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _integer_of(text: str) -> int | None:
+def _value(data: bytes, field: Any) -> Any:  # noqa: ANN401 - a field of a Struct
     try:
-        number = int(text, 16) if text[:2] in ("0x", "0X") else int(text)
-    except ValueError:
-        return None
-    return number if number in _INT64 else None
+        return lenient(data, field.type)
+    except ShapeError as error:
+        if field.required:
+            msg = f"{error} in {field.encode_name}"
+            raise ShapeError(msg) from error
+        is_list = get_origin(field.type) is list
+        return [*_fitting(data, *get_args(field.type))] if is_list else _ABSENT
 
 
-def number(value: object) -> float | None:
-    """A number of JSON, or one in a text; None for anything else, infinity included."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        converted = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return converted if math.isfinite(converted) else None
+def _fitting(data: bytes, expected: Any) -> Iterator[Any]:  # noqa: ANN401 - any type
+    """Those elements of a list that are as expected; none of what is no list."""
+    import msgspec  # noqa: PLC0415 - as above
 
-
-def text(value: object) -> str | None:
-    """A text of JSON, or a number as one; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    return str(value)
+    with suppress(ShapeError):
+        for raw in decode(data, list[msgspec.Raw]):
+            with suppress(ShapeError):
+                yield lenient(raw, expected)

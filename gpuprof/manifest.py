@@ -11,13 +11,14 @@ Repeats of one variant are runs side by side in a folder of their own, which has
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
 from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.json_values import integer, mapping, mappings, number, text, texts, words
 
 MANIFEST: Final = "manifest.json"
 UNFINISHED: Final = "manifest.json.unfinished"
@@ -98,27 +99,76 @@ class Manifest:
         """
         try:
             values = json_input.loads(text)
-            known = {
-                f.name: _typed(values[f.name], f.type) for f in fields(cls) if f.name in values
-            }
-            manifest = cls(**known)
-            found = values["format"]
+            read = {name: _field(name, values[name]) for name in _READ if name in values}
+            manifest = cls(**{"variant": None} | {n: v for n, v in read.items() if v is not None})
+            file_format = values["format"]
         except (ValueError, KeyError, TypeError) as error:
             msg = f"{source}: is no manifest of a run"
             raise CorruptFileError(msg, "Was the file edited or cut off?") from error
-        if found != FORMAT:
-            msg = f'{source}: expected the format "{FORMAT}", found "{found}"'
+        if file_format != FORMAT:
+            msg = f'{source}: expected the format "{FORMAT}", found "{file_format}"'
             raise CorruptFileError(msg)
         return manifest
 
 
-def _typed(value: Any, annotation: object) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """A value of the file as its field holds it: lists as tuples, everything else as it is."""
-    if not str(annotation).startswith("tuple"):
-        return value
-    if not isinstance(value, list):
-        raise TypeError(value)
-    return tuple(value)
+def _field(name: str, value: object) -> Any:  # noqa: ANN401 - of each field's type
+    """A field from a value of its type; None where the value is of another.
+
+    Raises:
+        ValueError: What cannot do without the field.
+    """
+    converted = _READ[name](value)
+    if converted is None and name in _NEEDED:
+        raise ValueError(name)
+    return converted
+
+
+def _sentences(value: object) -> tuple[str, ...] | None:
+    return (
+        tuple(part for part in value if isinstance(part, str)) if isinstance(value, list) else None
+    )
+
+
+def _epochs(value: object) -> tuple[dict[str, Any], ...] | None:
+    epochs = mappings(value)
+    if epochs is None:
+        return None
+    typed = tuple(
+        {key: _EPOCH[key](part) if key in _EPOCH else part for key, part in epoch.items()}
+        for epoch in epochs
+    )
+    is_whole = all(e.get("epoch") is not None and e.get("seconds") is not None for e in typed)
+    return typed if is_whole else None
+
+
+_EPOCH: Final[Mapping[str, Callable[[object], Any]]] = {
+    "epoch": integer,
+    "seconds": number,
+    "steps": integer,
+    "started_at_unix_ns": integer,
+}
+# How each field is read. Without those that are needed there is no telling what was recorded.
+_READ: Final[Mapping[str, Callable[[object], Any]]] = {
+    "recorder": text,
+    "variant": text,
+    "command": texts,
+    "started_at": text,
+    "wall_seconds": number,
+    "exit_status": integer,
+    "recordings": texts,
+    "nothing_recorded": text,
+    "versions": words,
+    "packages": words,
+    "environment": words,
+    "git": mapping,
+    "devices": mappings,
+    "epochs": _epochs,
+    "processes": mappings,
+    "seconds_per_epoch": number,
+    "seconds_per_step": number,
+    "warnings": _sentences,
+}
+_NEEDED: Final = frozenset({"recorder", "command", "started_at", "recordings", "epochs"})
 
 
 def repeats(folder: Path) -> tuple[Path, ...]:
@@ -126,8 +176,8 @@ def repeats(folder: Path) -> tuple[Path, ...]:
     if not folder.is_dir() or is_run(folder):
         return ()
     named = ((_REPEAT.fullmatch(entry.name), entry) for entry in folder.iterdir())
-    found = {int(match[1]): entry for match, entry in named if match and is_run(entry)}
-    return tuple(found[number] for number in sorted(found))
+    runs = {int(match[1]): entry for match, entry in named if match and is_run(entry)}
+    return tuple(runs[number] for number in sorted(runs))
 
 
 def is_run(folder: Path) -> bool:

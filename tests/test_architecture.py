@@ -13,7 +13,7 @@ import gpuprof
 PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
-    ("units", "drafts", "cuda", "xspace", "secrets", "json_input", "manifest"),
+    ("units", "drafts", "cuda", "xspace", "secrets", "json_input", "json_values", "manifest"),
     ("sweep_cells",),
     ("schema",),
     ("intervals",),
@@ -40,6 +40,7 @@ APART = {
         "secrets",
         "xspace",
         "json_input",
+        "json_values",
         "manifest",
         "launch",
         "annotate",

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from gpuprof import json_input
+from gpuprof import json_input, json_values
 from gpuprof.json_input import JsonError, ShapeError
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -14,7 +14,7 @@ RATHER_DEEP = "[" * 300 + "]" * 300
 
 
 class Inner(msgspec.Struct):
-    size: json_input.Scalar = 3
+    size: json_values.Scalar = 3
 
 
 class Outer(msgspec.Struct):
@@ -88,31 +88,3 @@ def test_a_field_of_another_type_has_its_default(inner):
 def test_a_field_without_a_default_is_needed(text):
     with pytest.raises(ShapeError):
         json_input.lenient(text, Outer)
-
-
-@pytest.mark.parametrize(
-    ("value", "integer", "number", "text"),
-    [
-        pytest.param(7, 7, 7.0, "7", id="int"),
-        pytest.param("9216", 9216, 9216.0, "9216", id="digits"),
-        pytest.param("0x0", 0, None, "0x0", id="null-pointer"),
-        pytest.param("0x1f", 31, None, "0x1f", id="hex"),
-        pytest.param("0xffffffffffffffff", None, None, "0xffffffffffffffff", id="above-int64"),
-        pytest.param("-5", -5, -5.0, "-5", id="negative"),
-        pytest.param(7.0, 7, 7.0, "7.0", id="float"),
-        pytest.param(7.5, None, 7.5, "7.5", id="fraction"),
-        pytest.param("7.5", None, 7.5, "7.5", id="fraction-in-text"),
-        pytest.param("inf", None, None, "inf", id="infinity"),
-        pytest.param("stream 7", None, None, "stream 7", id="words"),
-        pytest.param("", None, None, "", id="empty"),
-        pytest.param(True, None, None, None, id="bool"),
-        pytest.param(None, None, None, None, id="null"),
-        pytest.param([1], None, None, None, id="list"),
-        pytest.param({"a": 1}, None, None, None, id="object"),
-        pytest.param(10**400, 10**400, None, str(10**400), id="huge"),
-    ],
-)
-def test_a_value_is_read_from_either_type(value, integer, number, text):
-    assert json_input.integer(value) == integer
-    assert json_input.number(value) == number
-    assert json_input.text(value) == text

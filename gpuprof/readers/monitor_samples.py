@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from gpuprof import json_input, schema
+from gpuprof.json_values import integer
 from gpuprof.manifest import MONITOR
+from gpuprof.readers.json_rows import Row, typed
 from gpuprof.units import NS_PER_S
-
-Row = dict[str, Any]
 
 
 def samples(
@@ -51,15 +51,10 @@ def _rows(path: Path) -> Iterator[Row]:
             row = json_input.loads(line)
         except ValueError:
             continue
-        if isinstance(row, dict) and isinstance(row.get("unix_ns"), int):
-            yield {name: _of_type(row.get(name), name) for name in row}
-
-
-def _of_type(value: Any, name: str) -> Any:  # noqa: ANN401 - whatever JSON holds
-    column = schema.MONITOR.columns.get(name)
-    if value is None or column is None:
-        return value
-    return float(value) if column.dtype == schema.FLOAT else int(value)
+        unix_ns = integer(row.get("unix_ns")) if isinstance(row, dict) else None
+        if unix_ns is not None:
+            (sample,) = typed(schema.MONITOR, [row])
+            yield sample | {"unix_ns": unix_ns}
 
 
 def _epoch(unix_ns: int, spans: list[tuple[int, int, int]]) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof import json_input
+from gpuprof import cuda, json_input
 from gpuprof.readers.nsys_stats_blocks import Block, Cells, FaultError, is_heading
 from gpuprof.readers.nsys_stats_text import columns, text
 
@@ -21,6 +21,12 @@ from gpuprof.readers.nsys_stats_text import columns, text
 _WINDOW_BYTES: Final = 1 << 18
 _COMMA: Final = re.compile(r"\s*,\s*")
 _AFTER_ROW: Final = re.compile(rb"\s*([,\]])\s*")
+# Columns of numbers that no sum is made of.
+_OPTIONAL: Final = re.compile(
+    r"^(?:Time|Avg|Average|Med|Min|Minimum|Max|Maximum|StdDev|Corr?I[dD]|Grd|Blk|Reg/Trd|StcSMem"
+    r"|DymSMem|Throughput|Ctx|Strm)"
+)
+_NUMBER: Final = re.compile(r"^\s*[-+]?\d[\d.,eE+-]*\s*%?$")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -100,7 +106,11 @@ def _window(data: bytes, begin: int, end: int, mark: bytes) -> bytes:
 
 def _columns(rows: Sequence[dict[str, Any]], headings: Sequence[str]) -> list[pa.Array]:
     """Cells by column; halves of characters, which no text can hold, are replaced."""
-    cells = [[_printed(row.get(heading)) for heading in headings] for row in rows]
+    printed = [_figure if _OPTIONAL.match(heading) else _printed for heading in headings]
+    cells = [
+        [show(row.get(heading)) for show, heading in zip(printed, headings, strict=True)]
+        for row in rows
+    ]
     try:
         return columns(cells, len(headings))
     except UnicodeEncodeError:
@@ -109,7 +119,15 @@ def _columns(rows: Sequence[dict[str, Any]], headings: Sequence[str]) -> list[pa
 
 
 def _printed(value: object) -> str:
-    return "" if value is None else str(value)
+    """A cell as a table has it; what is neither a text nor a number is of no known name."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else cuda.UNKNOWN
+
+
+def _figure(value: object) -> str:
+    """A number that sums can do without; blank where it is none."""
+    return value if isinstance(value, str) and _NUMBER.match(value) else ""
 
 
 def html_block(data: bytes, start: int) -> tuple[Block | None, int]:

@@ -5,19 +5,21 @@ Copies between logical devices of one kind count as peer transfers. Their time i
 TensorFlow traces the hand-over of a pointer, not the transfer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.json_values import integer, text
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
+from gpuprof.readers.json_rows import Row, typed
 from gpuprof.schema import (
     ACTIVITY_SUMMARY,
-    DEVICES,
+    BY_NAME,
     FUNCTIONS,
     OPERATIONS,
     TENSOR_COPIES,
@@ -30,8 +32,6 @@ FORMAT: Final = "gpuprof-tensorflow"
 FORMAT_VERSION: Final = 1
 _MARK: Final = b'"gpuprof-tensorflow"'
 
-Row = dict[str, Any]
-
 
 def read(path: Path) -> Profile:
     """Read one process's recording.
@@ -42,18 +42,17 @@ def read(path: Path) -> Profile:
     """
     document = _document(path)
     try:
-        copies = [_copy(row) for row in document["tensor_copies"]]
-        return Profile(
-            _origin(path, document, copies),
-            {
-                "functions": _table(FUNCTIONS, document["functions"]),
-                "operations": _table(OPERATIONS, document["operations"]),
-                "tensor_copies": _table(TENSOR_COPIES, copies),
-                "devices": _table(DEVICES, _devices(document["process"].get("devices", []))),
-                "activity_summary": ACTIVITY_SUMMARY.table(_summary(copies)),
-            },
-        )
-    except (KeyError, TypeError, AttributeError, ValueError, pa.ArrowException) as error:
+        copies = [_copy(row) for row in typed(TENSOR_COPIES, document["tensor_copies"])]
+        tables = {
+            "functions": typed(FUNCTIONS, document["functions"]),
+            "operations": typed(OPERATIONS, document["operations"]),
+            "tensor_copies": copies,
+            "devices": _devices(_process(document).get("devices")),
+        }
+        sources = {name: _table(BY_NAME[name], rows) for name, rows in tables.items()}
+        sources["activity_summary"] = ACTIVITY_SUMMARY.table(_summary(copies))
+        return Profile(_origin(path, document, copies), sources)
+    except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         msg = f"{path}: breaks the rules of the format {FORMAT}: {error}"
         raise CorruptFileError(msg, "Was the file edited?") from error
 
@@ -67,9 +66,9 @@ def _document(path: Path) -> Row:
     except ValueError as error:
         msg = f"{path}: the JSON is {error}"
         raise CorruptFileError(msg, "Was the file edited or cut off?") from error
-    found = document.get("format_version") if isinstance(document, dict) else None
-    if found != FORMAT_VERSION:
-        msg = f"{path}: expected format_version {FORMAT_VERSION} of {FORMAT}, found {found}"
+    version = document.get("format_version") if isinstance(document, dict) else None
+    if integer(version) != FORMAT_VERSION:
+        msg = f"{path}: expected format_version {FORMAT_VERSION} of {FORMAT}, found {version}"
         raise CorruptFileError(msg, "Was it recorded with a newer gpuprof?")
     return document
 
@@ -79,12 +78,19 @@ def _table(schema: Schema, rows: list[Row]) -> pa.Table:
 
 
 def _copy(row: Row) -> Row:
-    size = row["bytes_per_call"]
-    return row | {"bytes": None if size is None else size * row["calls"]}
+    size, calls = row["bytes_per_call"], row["calls"]
+    return row | {"bytes": None if size is None or calls is None else size * calls}
 
 
-def _devices(names: list[str]) -> list[Row]:
-    return [{"device_id": number, "name": name} for number, name in enumerate(names)]
+def _process(document: Row) -> Row:
+    """What the process said of itself; nothing where that is of another type."""
+    process = document.get("process")
+    return process if isinstance(process, dict) else {}
+
+
+def _devices(names: object) -> list[Row]:
+    listed = names if isinstance(names, list) else []
+    return [{"device_id": number, "name": text(name)} for number, name in enumerate(listed)]
 
 
 def _summary(copies: list[Row]) -> list[Row]:
@@ -117,34 +123,50 @@ def _is_host(device: str) -> bool:
 
 
 def _origin(path: Path, document: Row, copies: Iterable[Row]) -> Origin:
-    process = document["process"]
+    process = _process(document)
     return Origin(
         source=path,
         reader="tensorflow-run",
         tool="tensorflow",
-        tool_version=process.get("tensorflow_version"),
-        schema_version=str(document["format_version"]),
-        command=" ".join(masked_words(process["command"])) if "command" in process else None,
-        epoch_ns=process.get("start_unix_ns"),
+        tool_version=text(process.get("tensorflow_version")),
+        schema_version=text(document["format_version"]),
+        command=_command(process.get("command")),
+        epoch_ns=integer(process.get("start_unix_ns")),
         warnings=tuple(_warnings(document, list(copies))),
     )
 
 
+def _command(words: object) -> str | None:
+    if not isinstance(words, list):
+        return None
+    return " ".join(masked_words([text(word) or "" for word in words]))
+
+
 def _warnings(document: Row, copies: list[Row]) -> Iterable[str]:
-    yield from document["notes"]
-    windows = document["windows"]
-    if windows["recorded_ns"] < windows["span_ns"]:
-        share = windows["recorded_ns"] / windows["span_ns"]
-        times = counted(windows["count"], "window", "windows")
-        yield (
-            f"TensorFlow's profiler ran for {share:.0%} of the time, in {times}:"
-            " calls are those seen, numbers per step are exact"
-        )
+    notes = document.get("notes")
+    yield from (str(note) for note in (notes if isinstance(notes, list) else ()))
+    yield from _coverage(document.get("windows"))
     data = [row for row in copies if not row["is_control"]]
     unknown = sum(row["calls"] for row in data if row["bytes"] is None)
     if unknown:
         total = sum(row["calls"] for row in data)
         yield f"sizes of {unknown} of {total} copies between devices are unknown"
+
+
+def _coverage(windows: object) -> Iterator[str]:
+    """For what part of the time TensorFlow's profiler ran, where not for all."""
+    coverage = windows if isinstance(windows, dict) else {}
+    recorded_ns, span_ns, count = (
+        integer(coverage.get(key)) for key in ("recorded_ns", "span_ns", "count")
+    )
+    if recorded_ns is None or span_ns is None or count is None:
+        yield "for what part of the time TensorFlow's profiler ran is not known"
+    elif recorded_ns < span_ns:
+        yield (
+            f"TensorFlow's profiler ran for {recorded_ns / span_ns:.0%} of the time, in "
+            f"{counted(count, 'window', 'windows')}: calls are those seen, numbers per step are "
+            "exact"
+        )
 
 
 def _recognises(head: bytes) -> bool:

@@ -17,7 +17,8 @@ import msgspec
 
 from gpuprof import cuda, schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.json_input import LimitError, Scalar, integer, text
+from gpuprof.json_input import LimitError
+from gpuprof.json_values import Scalar, integer, text
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import json_events, packed
 from gpuprof.readers.contract import Reader

@@ -83,6 +83,18 @@ def test_what_limits_the_numbers_is_a_warning(tmp_path, changes, warning):
     assert profile.origin.warnings == (warning,)
 
 
+def test_what_is_not_needed_refuses_nothing_and_is_unknown(tmp_path):
+    made = document(copy("a", "big"), process=[], windows=None, notes="killed")
+    profile = read_profile(written(tmp_path, made))
+
+    assert profile.table("tensor_copies").column("bytes").to_pylist() == [None]
+    assert profile.table("devices").num_rows == 0
+    assert profile.origin.warnings == (
+        "for what part of the time TensorFlow's profiler ran is not known",
+        "sizes of 10 of 10 copies between devices are unknown",
+    )
+
+
 def test_a_whole_recording_has_no_warning(tmp_path):
     profile = read_profile(written(tmp_path, document(copy("a", 1))))
 
@@ -105,8 +117,8 @@ def test_a_newer_version_is_refused(tmp_path):
     [
         pytest.param(document(functions=[{"function": "step"}]), id="required-value-missing"),
         pytest.param(document(functions={"function": "step"}), id="not-a-list"),
-        pytest.param(document(process=[]), id="not-an-object"),
-        pytest.param(document(copy("a", "big")), id="text-for-a-number"),
+        pytest.param(document(functions=["step"]), id="not-an-object"),
+        pytest.param(document(copy("a", 1, calls="many")), id="text-for-a-number"),
         pytest.param(document(copy("a", 1, calls=None)), id="calls-missing"),
         pytest.param({"format": "gpuprof-tensorflow", "format_version": 1}, id="tables-missing"),
     ],

@@ -1,0 +1,69 @@
+"""Values of JSON as the types that are asked for, whichever a tool wrote; None for others."""
+
+import math
+from typing import Any, Final, TypeAlias
+
+# A number or a name as some tool may write it. No bool: as a key of a dict it equals 0 or 1.
+Scalar: TypeAlias = int | float | str | None
+
+_INT64: Final = range(-(1 << 63), 1 << 63)
+
+
+def integer(value: object) -> int | None:
+    """A number of JSON, or one in a text such as ``9216`` or ``0x0``; None for anything else."""
+    if isinstance(value, str):
+        return _integer_of(value)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _integer_of(text: str) -> int | None:
+    try:
+        number = int(text, 16) if text[:2] in ("0x", "0X") else int(text)
+    except ValueError:
+        return None
+    return number if number in _INT64 else None
+
+
+def number(value: object) -> float | None:
+    """A number of JSON, or one in a text; None for anything else, infinity included."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        converted = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return converted if math.isfinite(converted) else None
+
+
+def text(value: object) -> str | None:
+    """A text of JSON, or a number as one; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    return str(value)
+
+
+def texts(value: object) -> tuple[str, ...] | None:
+    """A list of texts; None for anything else."""
+    parts = [text(part) for part in value] if isinstance(value, list) else [None]
+    return None if None in parts else tuple(part for part in parts if part is not None)
+
+
+def mapping(value: object) -> dict[str, Any] | None:
+    """An object; None for anything else."""
+    return value if isinstance(value, dict) else None
+
+
+def mappings(value: object) -> tuple[dict[str, Any], ...] | None:
+    """A list of objects; None for anything else."""
+    parts = [mapping(part) for part in value] if isinstance(value, list) else [None]
+    return None if None in parts else tuple(part for part in parts if part is not None)
+
+
+def words(value: object) -> dict[str, str] | None:
+    """An object's texts by their names, without its other values; None for anything else."""
+    if not isinstance(value, dict):
+        return None
+    named = {key: text(part) for key, part in value.items()}
+    return {key: part for key, part in named.items() if part is not None}
