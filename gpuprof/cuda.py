@@ -1,7 +1,10 @@
-"""The words of CUDA and CUPTI: memcpy kinds, memory kinds, label aliases, communication kernels.
+"""The words of CUDA and CUPTI, with those of HIP: kinds, labels, calls, communication kernels.
 
 Sources: CUPTI's ``CUpti_ActivityMemcpyKind`` and ``CUpti_ActivityMemoryKind``, and the tables
-``ENUM_CUDA_MEMCPY_OPER`` and ``ENUM_CUDA_MEM_KIND`` inside exports of Nsight Systems.
+``ENUM_CUDA_MEMCPY_OPER`` and ``ENUM_CUDA_MEM_KIND`` inside exports of Nsight Systems. Of HIP:
+``hipMemcpyKind`` and the calls of hip_runtime_api.h; ROCclr's names of operations
+(https://github.com/ROCm/clr, rocclr/platform/activity.cpp), which roctracer's records bear; and
+``rocprofiler_memory_copy_operation_t`` of rocprofiler-sdk.
 """
 
 import re
@@ -63,14 +66,40 @@ _MEMCPY_LABEL: Final = re.compile(
 )
 _MEMSET_LABEL: Final = re.compile(r"^\[CUDA (?:Unified Memory )?[Mm]emset\]$")
 
-# Kernels that move data between devices: NCCL in its three naming generations, RCCL, and the
-# custom all-reduce kernels of inference servers.
+# Operations of HIP, and the kernels that its runtime copies and fills with where no engine does.
+_HIP_MEMCPY: Final = re.compile(
+    r"^(?:Copy(Host|Device)To(Host|Device)(?:2D|(Peer))?"
+    r"|MEMORY_COPY_(HOST|DEVICE)_TO_(HOST|DEVICE))$"
+)
+_HIP_OTHER_MEMCPY: Final = re.compile(
+    r"^(?:Copy(?:Image|ImageToBuffer|BufferToImage)|SvmMemcpy|MEMORY_COPY_NONE"
+    r"|__amd_rocclr_copy\w*)(?:\.kd)?$"
+)
+_HIP_MEMSET: Final = re.compile(r"^(?:FillBuffer|SvmMemFill|__amd_rocclr_fill\w*)(?:\.kd)?$")
+_HIP_NO_WORK: Final = frozenset(
+    {"Marker", "InternalMarker", "Barrier", "StreamWait", "StreamWrite"}
+)
+_HIP_MEMCPY_KINDS: Final = {0: "HtoH", 1: "HtoD", 2: "DtoH", 3: "DtoD", 1024: "DtoD"}
+_HIP_CALL: Final = re.compile(r"^(?:__)?hip[A-Z]\w*$")
+_HIP_COPY_CALL: Final = re.compile(r"^hipMemcpy([HDA]to[HDA])?(Peer)?")
+
+# Calls that return when work on a device has ended; synchronous copies wait as well.
+WAITING_CALLS: Final = (
+    r"Synchronize|(cuda|hip)Memcpy(2D|3D|ToSymbol|FromSymbol|Peer)?$|(cuda|hip)Memset$"
+    r"|cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$|hipMemcpy(HtoD|DtoH|DtoD|HtoA|AtoH|WithStream)$"
+    r"|(cuda|hip)Free$|cuMemFree(_v2)?$"
+)
+# Calls that put work onto a device.
+LAUNCHING_CALLS: Final = re.compile(r"^(?:cu|cuda|hip)[A-Z]?\w*(?:Launch|Memcpy|Memset)")
+
+# Kernels that move data between devices: NCCL in its three naming generations, RCCL, which has
+# taken over NCCL's names, and the custom all-reduce kernels of inference servers.
 _COMMUNICATION: Final = re.compile(
-    r"\bnccl\w*kernel|\bncclsym|\brccl|msccl|cross_device_reduce|nvshmem"
-    r"|(?:one|two)_?shot_?all_?reduce|all_?reduce_|allreduce_kernel",
+    r"\bnccl\w*kernel|\bncclsym|\brccl|msccl|cross_device_reduce|nvshmem|rocshmem"
+    r"|(?:one|two)_?shot_?all_?reduce|all_?reduce_|allreduce_kernel|quickreduce::",
     re.IGNORECASE,
 )
-_REDUCTIONS: Final = ("allreduce", "all_reduce", "device_reduce")
+_REDUCTIONS: Final = ("allreduce", "all_reduce", "device_reduce", "quickreduce")
 
 
 def memcpy_kind(label: str) -> str | None:
@@ -93,11 +122,62 @@ def is_memset(label: str) -> bool:
     return _MEMSET_LABEL.match(label) is not None
 
 
+def hip_memcpy_kind(name: str) -> str | None:
+    """The memcpy kind that an operation of HIP names, or None where it is no copy.
+
+    ``CopyDeviceToDevice`` is what ROCclr knows: pinned memory of the host is a device's to it
+    (https://github.com/ROCm/roctracer/issues/45). See `hip_call_kind`.
+    """
+    match = _HIP_MEMCPY.match(name)
+    if match is None:
+        return UNKNOWN if _HIP_OTHER_MEMCPY.match(name) else None
+    if match[3]:
+        return "PtoP"
+    source, target = match[1] or match[4], match[2] or match[5]
+    return f"{source[0]}to{target[0]}"
+
+
+def is_hip_memset(name: str) -> bool:
+    """Whether an operation of HIP is a memset."""
+    return _HIP_MEMSET.match(name) is not None
+
+
+def is_hip_order(name: str) -> bool:
+    """Whether an operation of HIP only orders others: a marker or a barrier."""
+    return name in _HIP_NO_WORK
+
+
+def hip_call_kind(name: str, kind: int | None = None) -> str | None:
+    """The memcpy kind that a call of HIP asks for.
+
+    Args:
+        name: The call's.
+        kind: Its argument, as in ``hipMemcpyKind``; None where unknown.
+
+    Returns:
+        None where it is no copy, or does not say.
+    """
+    match = _HIP_COPY_CALL.match(name)
+    if match is None:
+        return None
+    return "PtoP" if match[2] else match[1] or _HIP_MEMCPY_KINDS.get(-1 if kind is None else kind)
+
+
+def is_hip_call(name: str) -> bool:
+    """Whether a call is one of HIP's API: ``hipLaunchKernel``, ``__hipPushCallConfiguration``."""
+    return _HIP_CALL.match(name) is not None
+
+
+def api(name: str) -> str:
+    """Which API a call is of; HIP has but one."""
+    return "runtime" if name.startswith(("cuda", "hip", "__hip")) else "driver"
+
+
 def is_communication(kernel_name: str) -> bool:
     """Whether a kernel moves data between devices (NCCL and its kin) instead of computing."""
     # Most names have none of the words that the alternatives need: a tenth of the time.
     name = kernel_name.lower()
-    may_be = "ccl" in name or "nvshmem" in name
+    may_be = "ccl" in name or "shmem" in name
     if not may_be and "reduce" in name:
         may_be = any(word in name for word in _REDUCTIONS)
     return may_be and _COMMUNICATION.search(kernel_name) is not None

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from gpuprof import cuda
@@ -52,6 +54,9 @@ def test_the_two_tools_number_memory_kinds_differently():
         ("allreduce_kernel(int)", True),
         ("msccl_all", True),
         ("rcclGenericKernel", True),
+        ("ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>) [clone .kd]", True),
+        ("void quickreduce::allreduce_prototype_twoshot<__half>(__half const*)", True),
+        ("rocshmem_putmem_kernel", True),
         ("NVSHMEM_put", True),
         ("void at::native::reduce_kernel<512, 1>(T3)", False),
         ("void allreduced(int)", False),
@@ -65,3 +70,95 @@ def test_communication_kernels_are_told_from_compute(name, expected):
 def test_memsets_are_known_by_their_label():
     assert cuda.is_memset("[CUDA memset]")
     assert not cuda.is_memset("[CUDA memcpy HtoD]")
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        ("CopyHostToDevice", "HtoD"),
+        ("CopyDeviceToHost", "DtoH"),
+        ("CopyDeviceToDevice", "DtoD"),
+        ("CopyDeviceToHost2D", "DtoH"),
+        ("CopyDeviceToDevicePeer", "PtoP"),
+        ("MEMORY_COPY_HOST_TO_DEVICE", "HtoD"),
+        ("MEMORY_COPY_HOST_TO_HOST", "HtoH"),
+        ("MEMORY_COPY_NONE", "unknown"),
+        ("CopyImageToBuffer", "unknown"),
+        ("__amd_rocclr_copyBuffer", "unknown"),
+        ("__amd_rocclr_copyBufferAligned.kd", "unknown"),
+        ("CopyHostToDevice(float*)", None),
+        ("FillBuffer", None),
+        ("__amd_rocclr_fillBufferAligned", None),
+        ("gemm", None),
+    ],
+)
+def test_operations_of_hip_that_copy_are_told_from_kernels(operation, kind):
+    assert cuda.hip_memcpy_kind(operation) == kind
+
+
+def test_operations_of_hip_that_fill_or_order_are_known():
+    assert cuda.is_hip_memset("FillBuffer")
+    assert cuda.is_hip_memset("__amd_rocclr_fillBufferAligned.kd")
+    assert not cuda.is_hip_memset("fill_kernel")
+    assert cuda.is_hip_order("Marker")
+    assert not cuda.is_hip_order("markers")
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "expected"),
+    [
+        ("hipMemcpyHtoDAsync", None, "HtoD"),
+        ("hipMemcpyDtoH", None, "DtoH"),
+        ("hipMemcpyDtoDAsync", 1, "DtoD"),
+        ("hipMemcpyPeerAsync", None, "PtoP"),
+        ("hipMemcpyWithStream", 1, "HtoD"),
+        ("hipMemcpyAsync", 2, "DtoH"),
+        ("hipMemcpyAsync", 3, "DtoD"),
+        ("hipMemcpyAsync", 1024, "DtoD"),
+        ("hipMemcpyAsync", 4, None),
+        ("hipMemcpyAsync", None, None),
+        ("hipMemcpy2DAsync", 1, "HtoD"),
+        ("hipMemset", 1, None),
+        ("cudaMemcpyAsync", 1, None),
+    ],
+)
+def test_a_call_of_hip_tells_what_it_copies(call, kind, expected):
+    assert cuda.hip_call_kind(call, kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "waits"),
+    [
+        ("hipMemcpyWithStream", True),
+        ("hipMemcpy", True),
+        ("hipMemcpyDtoH", True),
+        ("hipMemcpyDtoHAsync", False),
+        ("hipMemcpyAsync", False),
+        ("hipFree", True),
+        ("hipFreeAsync", False),
+        ("hipStreamSynchronize", True),
+        ("hipLaunchKernel", False),
+        ("cudaMemcpy", True),
+        ("cudaMemcpyAsync", False),
+        ("cuMemcpyDtoH_v2", True),
+    ],
+)
+def test_calls_that_wait_are_known_of_both_apis(name, waits):
+    assert (re.search(cuda.WAITING_CALLS, name) is not None) == waits
+
+
+@pytest.mark.parametrize("name", ["cudaLaunchKernel", "cuGraphLaunch", "hipExtModuleLaunchKernel"])
+def test_calls_that_launch_are_known_of_both_apis(name):
+    assert cuda.LAUNCHING_CALLS.match(name)
+    assert not cuda.LAUNCHING_CALLS.match(name.replace("Launch", "Query"))
+
+
+def test_hips_calls_are_of_one_api():
+    assert cuda.is_hip_call("hipLaunchKernel")
+    assert cuda.is_hip_call("__hipPushCallConfiguration")
+    assert not cuda.is_hip_call("hipblasSgemm")
+    assert [cuda.api(name) for name in ("hipFree", "cudaFree", "cuMemFree_v2")] == [
+        "runtime",
+        "runtime",
+        "driver",
+    ]

@@ -5,16 +5,10 @@ from typing import Final
 
 import numpy as np
 
+from gpuprof import cuda
 from gpuprof.analyses.launches import launches, read_columns
 from gpuprof.intervals import Int64s, Intervals, union
 from gpuprof.profile import Profile
-
-# They return when work on a device has ended. Synchronous copies wait as well.
-WAITING_CALLS: Final = (
-    r"Synchronize|cudaMemcpy(2D|3D|ToSymbol|FromSymbol|Peer)?$|cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$"
-    r"|cudaFree$|cuMemFree(_v2)?$|cudaMemset$"
-)
-
 
 # Activities that start before the call that launched them, beyond which clocks disagree.
 _TOLERATED: Final = 0.01
@@ -64,7 +58,7 @@ def _host_calls(profile: Profile) -> HostCalls:
 
 def is_waiting(name: str) -> str:
     """SQL: whether the call of this name returns when work on a device has ended."""
-    return f"regexp_matches({name}, '{WAITING_CALLS}')"
+    return f"regexp_matches({name}, '{cuda.WAITING_CALLS}')"
 
 
 def clocks_agree(profile: Profile) -> bool:

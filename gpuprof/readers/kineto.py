@@ -8,7 +8,7 @@ Source: https://github.com/pytorch/kineto, libkineto/src/output_json.cpp.
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.json_values import Scalar, integer, text
 from gpuprof.profile import Origin, Profile
-from gpuprof.readers import json_events, kineto_tables, packed
+from gpuprof.readers import json_events, kineto_rocm, kineto_tables, packed
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.kineto_events import (
     ANNOTATIONS,
@@ -71,7 +72,7 @@ _UNIX_TIME_NS: Final = 10**18
 
 
 class _Category(msgspec.Struct, gc=False):
-    cat: str | None = None
+    cat: Scalar = None
 
 
 class _Categories(msgspec.Struct):
@@ -79,18 +80,18 @@ class _Categories(msgspec.Struct):
 
 
 class _Distributed(msgspec.Struct):
-    rank: int | None = None
+    rank: Scalar = None
 
 
 class _Trace(msgspec.Struct):
     traceEvents: list[msgspec.Raw]  # noqa: N815 - the format's name
-    schemaVersion: int | str | None = None  # noqa: N815 - likewise
+    schemaVersion: Scalar = None  # noqa: N815 - likewise
     deviceProperties: list[Device] = []  # noqa: N815 - likewise
-    distributedInfo: _Distributed | None = None  # noqa: N815 - likewise
-    baseTimeNanoseconds: int = 0  # noqa: N815 - likewise
-    INFO: list[str] = []
-    WARNING: list[str] = []
-    ERROR: list[str] = []
+    distributedInfo: _Distributed = msgspec.field(default_factory=_Distributed)  # noqa: N815 - as above
+    baseTimeNanoseconds: Scalar = 0  # noqa: N815 - likewise
+    INFO: list[Scalar] = []
+    WARNING: list[Scalar] = []
+    ERROR: list[Scalar] = []
 
 
 def read(path: Path) -> Profile:
@@ -100,6 +101,32 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short, or breaks the format's rules.
         EmptyRecordingError: No GPU was traced.
     """
+    trace, timed = _trace(path)
+    sound = {kind: group.rows(_is_sound(group)) for kind, group in timed.items()}
+    origin_ns = _origin_ns(path, sound)
+    epoch_ns = (integer(trace.baseTimeNanoseconds) or 0) + origin_ns
+    lost = sum(len(timed[kind].codes) - len(sound[kind].codes) for kind in timed)
+    groups = {kind: group.since(origin_ns) for kind, group in sound.items()}
+    if kineto_rocm.is_rocm(groups):
+        groups = kineto_rocm.regrouped(groups)
+    origin = Origin(
+        source=path,
+        reader=READER.name,
+        tool="kineto",
+        schema_version=text(trace.schemaVersion),
+        epoch_ns=epoch_ns if epoch_ns >= _UNIX_TIME_NS else None,
+        start_resolution_ns=_resolution_ns(sound),
+        warnings=(*_warnings(trace, lost), *_doubts(groups)),
+    )
+    rank = integer(trace.distributedInfo.rank)
+    try:
+        return Profile(origin, kineto_tables.tables(groups, trace.deviceProperties, rank))
+    except OverflowError as error:
+        raise json_events.too_large(path, error) from error
+
+
+def _trace(path: Path) -> tuple[_Trace, dict[str, Timed]]:
+    """What a trace says beside its events, and its events by what they are."""
     trace, categories = _decoded(path, packed.content(path))
     chosen = _chosen(trace.traceEvents, categories)
     if not _OF_A_GPU & chosen.keys():
@@ -107,28 +134,9 @@ def read(path: Path) -> Profile:
     # What is not needed any more goes, and with the last raw event the text of the file.
     trace.traceEvents, categories = [], []
     try:
-        timed = {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}
+        return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}
     except json_input.LimitError as error:
         raise json_events.beyond(path, str(error)) from error
-    except OverflowError as error:
-        raise json_events.too_large(path, error) from error
-    sound = {kind: group.rows(_is_sound(group)) for kind, group in timed.items()}
-    origin_ns = _origin_ns(path, sound)
-    epoch_ns = trace.baseTimeNanoseconds + origin_ns
-    lost = sum(len(timed[kind].codes) - len(sound[kind].codes) for kind in timed)
-    origin = Origin(
-        source=path,
-        reader=READER.name,
-        tool="kineto",
-        schema_version=None if trace.schemaVersion is None else str(trace.schemaVersion),
-        epoch_ns=epoch_ns if epoch_ns >= _UNIX_TIME_NS else None,
-        start_resolution_ns=_resolution_ns(sound),
-        warnings=tuple(_warnings(trace, lost)),
-    )
-    rank = trace.distributedInfo.rank if trace.distributedInfo else None
-    groups = {kind: group.since(origin_ns) for kind, group in sound.items()}
-    try:
-        return Profile(origin, kineto_tables.tables(groups, trace.deviceProperties, rank))
     except OverflowError as error:
         raise json_events.too_large(path, error) from error
 
@@ -143,7 +151,7 @@ def _decoded(path: Path, data: bytes) -> tuple[_Trace, list[str]]:
 
 
 def _interned(events: Iterable[_Category]) -> list[str]:
-    return [sys.intern(event.cat or "") for event in events]
+    return [sys.intern(event.cat) if isinstance(event.cat, str) else "" for event in events]
 
 
 def _chosen(raw: Sequence[msgspec.Raw], categories: Sequence[str]) -> dict[str, list[msgspec.Raw]]:
@@ -176,13 +184,13 @@ def _events(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> list[Span]:
 def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> Timed:
     """Events of one kind, decoded some at a time: each takes more memory than its text."""
     alike = Alike()
-    found = [
+    windows = [
         _window(path, _events(path, kind, raw[begin : begin + _EVENTS_AT_ONCE]), alike)
         for begin in range(0, len(raw), _EVENTS_AT_ONCE)
     ]
-    parts = [(w.codes, w.start_ns, w.duration_ns, w.correlation_id) for w in found]
+    parts = [(w.codes, w.start_ns, w.duration_ns, w.correlation_id) for w in windows]
     codes, starts, durations, ids = map(np.concatenate, zip(*parts, strict=True))
-    has_fractions = any(window.has_fractions for window in found)
+    has_fractions = any(window.has_fractions for window in windows)
     return Timed(alike.events, codes, starts, durations, ids, has_fractions)
 
 
@@ -221,10 +229,22 @@ def _resolution_ns(groups: Mapping[str, Timed]) -> int:
 def _warnings(trace: _Trace, lost: int) -> Iterable[str]:
     if lost:
         yield f"Left out, since their times are not valid: {counted(lost, 'event', 'events')}."
-    if any("CUPTI stopped early? = 1" in line for line in trace.INFO):
+    if any("CUPTI stopped early? = 1" in str(line) for line in trace.INFO):
         yield "CUPTI stopped early: not all GPU activities were collected."
     for line in (*trace.ERROR, *trace.WARNING):
         yield f"PyTorch reported: {line}"
+
+
+def _doubts(groups: Mapping[str, Timed]) -> Iterator[str]:
+    """What a reader of the numbers must know of the events."""
+    is_rocm = kineto_rocm.is_rocm(groups)
+    if is_rocm:
+        yield from kineto_rocm.notes(groups)
+    calls = "HIP calls" if is_rocm else "CUDA calls"
+    if kineto_tables.is_untraced(groups):
+        yield f"{calls} launched GPU work, but none was recorded: kernels and copies are unknown."
+    elif not kineto_tables.has_work(groups):
+        yield f"{calls} were recorded, but no GPU work."
 
 
 _MARKS: Final = re.compile(
@@ -242,7 +262,7 @@ def _recognises(head: bytes) -> bool:
 READER: Final = Reader(
     name="kineto",
     title="PyTorch profiler traces (.json, .json.gz), operations as ranges",
-    versions="torch.profiler, 2020 to today",
+    versions="torch.profiler, 2020 to today, on CUDA and ROCm",
     gives=(
         KERNELS,
         MEMCPYS,
@@ -254,7 +274,10 @@ READER: Final = Reader(
         "devices",
         "runs",
     ),
-    cannot="parts of a microsecond before 2024, or what part of a kernel's shared memory is static",
+    cannot=(
+        "parts of a microsecond before 2024, what part of a kernel's shared memory is static, or "
+        "on ROCm whether a copy was between two devices"
+    ),
     read=read,
     recognises=_recognises,
 )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof import schema
+from gpuprof.json_values import Scalar, integer, text
 from gpuprof.readers.json_events import Integers, check_length
 
 KERNELS, MEMCPYS, MEMSETS = schema.KERNELS.name, schema.MEMCPYS.name, schema.MEMSETS.name
@@ -20,38 +21,44 @@ OPERATIONS, OPERATORS = "operations", "operators"
 
 
 class Arguments(msgspec.Struct, gc=False):
-    """What Kineto says of one event; each kind of event has only some of it."""
+    """What Kineto says of one event; each kind of event has only some of it.
 
-    device: int | None = None
-    context: int | None = None
-    stream: int | None = None
-    bytes: int | None = None
-    grid: tuple[int, int, int] | None = None
-    block: tuple[int, int, int] | None = None
-    registers: int | None = msgspec.field(default=None, name="registers per thread")
-    graph_node: int | None = msgspec.field(default=None, name="graph node id")
-    from_device: int | None = msgspec.field(default=None, name="fromDevice")
-    in_device: int | None = msgspec.field(default=None, name="inDevice")
-    to_device: int | None = msgspec.field(default=None, name="toDevice")
-    in_context: int | None = msgspec.field(default=None, name="inContext")
-    collective: str | None = msgspec.field(default=None, name="Collective name")
-    elements_in: int | None = msgspec.field(default=None, name="In msg nelems")
-    elements_out: int | None = msgspec.field(default=None, name="Out msg nelems")
-    group_size: int | None = msgspec.field(default=None, name="Group size")
-    group: str | None = msgspec.field(default=None, name="Process Group Name")
-    dtype: str | None = None
+    On ROCm many numbers are texts: ``"bytes": "9216"``, ``"stream": "0x0"``.
+    """
+
+    device: Scalar = None
+    context: Scalar = None
+    stream: Scalar = None
+    bytes: Scalar = None
+    grid: tuple[Scalar, Scalar, Scalar] | Scalar = None
+    block: tuple[Scalar, Scalar, Scalar] | Scalar = None
+    registers: Scalar = msgspec.field(default=None, name="registers per thread")
+    graph_node: Scalar = msgspec.field(default=None, name="graph node id")
+    from_device: Scalar = msgspec.field(default=None, name="fromDevice")
+    in_device: Scalar = msgspec.field(default=None, name="inDevice")
+    to_device: Scalar = msgspec.field(default=None, name="toDevice")
+    in_context: Scalar = msgspec.field(default=None, name="inContext")
+    collective: Scalar = msgspec.field(default=None, name="Collective name")
+    elements_in: Scalar = msgspec.field(default=None, name="In msg nelems")
+    elements_out: Scalar = msgspec.field(default=None, name="Out msg nelems")
+    group_size: Scalar = msgspec.field(default=None, name="Group size")
+    group: Scalar = msgspec.field(default=None, name="Process Group Name")
+    dtype: Scalar = None
+    # Of HIP's calls: hipMemcpyKind, and before 2023 the size of a copy.
+    kind: Scalar = None
+    size: Scalar = None
     # The last one, since all others together tell which events are alike.
-    correlation: int | None = None
+    correlation: Scalar = None
 
 
 class Device(msgspec.Struct, rename="camel"):
     """One GPU of the machine, whether it was used or not."""
 
-    id: int
-    name: str | None = None
-    total_global_mem: int | None = None
-    compute_major: int | None = None
-    compute_minor: int | None = None
+    id: Scalar = None
+    name: Scalar = None
+    total_global_mem: Scalar = None
+    compute_major: Scalar = None
+    compute_minor: Scalar = None
 
 
 class Span(msgspec.Struct, gc=False):
@@ -60,12 +67,17 @@ class Span(msgspec.Struct, gc=False):
     ``ts`` and ``dur`` are microseconds, kept as text for exact conversion.
     """
 
-    name: str = ""
-    ph: str = "X"
-    pid: int | str | None = None
-    tid: int | str | None = None
+    name: Scalar = ""
+    ph: Scalar = "X"
+    pid: Scalar = None
+    tid: Scalar = None
     ts: msgspec.Raw = msgspec.Raw(b"null")
     dur: msgspec.Raw = msgspec.Raw(b"0")
+
+    @property
+    def label(self) -> str:
+        """Its name as text; empty where it has none."""
+        return text(self.name) or ""
 
     @property
     def correlation(self) -> int:
@@ -73,8 +85,8 @@ class Span(msgspec.Struct, gc=False):
         return -1
 
     @property
-    def said(self) -> tuple[Any, ...]:
-        """All that it says beside its times and its correlation."""
+    def attributes(self) -> tuple[Any, ...]:
+        """All but its times and its correlation."""
         return (self.name, self.pid, self.tid)
 
     def timeless(self) -> "Event":
@@ -90,11 +102,12 @@ class Event(Span):
     @property
     def correlation(self) -> int:
         """What links it to other events; -1 where nothing does."""
-        return -1 if self.args.correlation is None else self.args.correlation
+        number = integer(self.args.correlation)
+        return -1 if number is None else number
 
     @property
-    def said(self) -> tuple[Any, ...]:
-        """All that it says beside its times and its correlation."""
+    def attributes(self) -> tuple[Any, ...]:
+        """All but its times and its correlation."""
         return (self.name, self.pid, self.tid, *msgspec.structs.astuple(self.args)[:-1])
 
     def timeless(self) -> "Event":
@@ -136,15 +149,15 @@ class Timed:
         """The same with starts that count from an origin."""
         return replace(self, start_ns=self.start_ns - origin_ns)
 
-    def followed_by(self, other: "Timed") -> "Timed":
+    def followed_by(self, after: "Timed") -> "Timed":
         """These events and then those of another kind."""
         return Timed(
-            self.events + other.events,
-            np.concatenate([self.codes, other.codes + len(self.events)]),
-            np.concatenate([self.start_ns, other.start_ns]),
-            np.concatenate([self.duration_ns, other.duration_ns]),
-            np.concatenate([self.correlation_id, other.correlation_id]),
-            self.has_fractions or other.has_fractions,
+            self.events + after.events,
+            np.concatenate([self.codes, after.codes + len(self.events)]),
+            np.concatenate([self.start_ns, after.start_ns]),
+            np.concatenate([self.duration_ns, after.duration_ns]),
+            np.concatenate([self.correlation_id, after.correlation_id]),
+            self.has_fractions or after.has_fractions,
         )
 
 
@@ -164,8 +177,8 @@ class Alike:
         return np.fromiter(map(self._code, events), np.int64, len(events))
 
     def _code(self, event: Span) -> int:
-        code = self._codes.setdefault(event.said, len(self.events))
+        code = self._codes.setdefault(event.attributes, len(self.events))
         if code == len(self.events):
-            check_length(event.name)
+            check_length(event.label)
             self.events.append(event.timeless())
         return code

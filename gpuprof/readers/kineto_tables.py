@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof import cuda, schema
+from gpuprof.json_values import Scalar, integer, text
 from gpuprof.readers.kineto_events import (
     ANNOTATIONS,
     DRIVER,
@@ -31,12 +32,6 @@ from gpuprof.readers.kineto_events import (
 )
 from gpuprof.readers.narrow import column, narrowed
 
-# ROCm's older tracer prints operations of its own in place of CUPTI's kinds.
-ROCM_MEMCPY_KINDS: Final = {
-    "CopyHostToDevice": "HtoD",
-    "CopyDeviceToHost": "DtoH",
-    "CopyDeviceToDevice": "DtoD",
-}
 SYNC_KINDS: Final = {
     "Event Sync": "event",
     "Stream Wait Event": "stream_wait",
@@ -64,40 +59,53 @@ def tables(
 ) -> dict[str, pa.Table]:
     """All tables; those that CUPTI fills by default are there even when nothing happened."""
     process_id = _process_id(groups)
-    kernels = groups.get(KERNELS, NOTHING)
     calls = (groups.get(RUNTIME, NOTHING), groups.get(DRIVER, NOTHING))
-    made = {
-        KERNELS: _kernels(kernels, process_id),
-        MEMCPYS: _memcpys(groups.get(MEMCPYS, NOTHING), process_id),
-        MEMSETS: _memsets(groups.get(MEMSETS, NOTHING), process_id),
+    recorded = {
         schema.API_CALLS.name: _api_calls(*calls),
         schema.NVTX_RANGES.name: _ranges(groups),
     }
+    if not is_untraced(groups):
+        recorded |= _work(groups, process_id)
     # These two are there only where the user asked for them, and in newer versions.
     if SYNCHRONIZATIONS in groups:
-        made[SYNCHRONIZATIONS] = _synchronizations(groups[SYNCHRONIZATIONS], process_id)
-    if any(event.args.collective for event in kernels.events):
-        made[schema.COLLECTIVES.name] = _collectives(kernels, process_id)
-    made = {name: table.sort_by("start_ns") for name, table in made.items()}
-    if devices:
-        made[schema.DEVICES.name] = _devices(devices)
+        recorded[SYNCHRONIZATIONS] = _synchronizations(groups[SYNCHRONIZATIONS], process_id)
+    recorded = {name: table.sort_by("start_ns") for name, table in recorded.items()}
+    if named := _devices(devices):
+        recorded[schema.DEVICES.name] = schema.DEVICES.table(named)
     run = {"run_id": 0, "process_id": process_id, "rank": rank}
-    return made | {schema.RUNS.name: schema.RUNS.table([run])}
+    return recorded | {schema.RUNS.name: schema.RUNS.table([run])}
+
+
+def has_work(groups: Mapping[str, Timed]) -> bool:
+    """Whether any work of a GPU was recorded."""
+    return any(groups.get(kind, NOTHING).codes.size for kind in (KERNELS, MEMCPYS, MEMSETS))
+
+
+def is_untraced(groups: Mapping[str, Timed]) -> bool:
+    """Whether calls put work onto a GPU, none of which was recorded."""
+    calls = (event for kind in (RUNTIME, DRIVER) for event in groups.get(kind, NOTHING).events)
+    return not has_work(groups) and any(cuda.LAUNCHING_CALLS.match(e.label) for e in calls)
+
+
+def _work(groups: Mapping[str, Timed], process_id: int | None) -> dict[str, pa.Table]:
+    """The tables of a GPU's work."""
+    kernels = groups.get(KERNELS, NOTHING)
+    work = {
+        KERNELS: _kernels(kernels, process_id),
+        MEMCPYS: _memcpys(groups.get(MEMCPYS, NOTHING), process_id),
+        MEMSETS: _memsets(groups.get(MEMSETS, NOTHING), process_id),
+    }
+    if any(event.args.collective for event in kernels.events):
+        work[schema.COLLECTIVES.name] = _collectives(kernels, process_id)
+    return work
 
 
 def _process_id(groups: Mapping[str, Timed]) -> int | None:
     """The traced process; a GPU event's own pid is the number of its device."""
-    for kind in (RUNTIME, DRIVER, ANNOTATIONS, OPERATIONS, OPERATORS):
-        for code in groups[kind].codes[:1] if kind in groups else ():
-            return _number(groups[kind].events[code].pid)
-    return None
-
-
-def _number(value: int | str | None) -> int | None:
-    """A process or thread: older versions print it as text, and words for what is neither."""
-    if isinstance(value, str):
-        return int(value) if value.isdecimal() else None
-    return value
+    kinds = (RUNTIME, DRIVER, ANNOTATIONS, OPERATIONS, OPERATORS)
+    events = (event for kind in kinds for event in groups.get(kind, NOTHING).events)
+    numbers = (integer(event.pid) for event in events)
+    return next((number for number in numbers if number is not None), None)
 
 
 def _times(group: Timed) -> dict[str, Any]:
@@ -113,17 +121,28 @@ def _place(group: Timed, process_id: int | None) -> dict[str, Any]:
     arguments = [event.args for event in group.events]
     return {
         **_correlated(group),
-        "device_id": [_device_id(event) for event in group.events],
-        "context_id": [a.in_context if a.context is None else a.context for a in arguments],
-        "stream_id": [None if a.stream in (-1, _INVALID) else a.stream for a in arguments],
+        "device_id": [device_id(event) for event in group.events],
+        "context_id": [_first(a.context, a.in_context) for a in arguments],
+        "stream_id": [_stream_id(event) for event in group.events],
         "process_id": [process_id] * len(arguments),
     }
 
 
-def _device_id(event: Event) -> int | None:
+def device_id(event: Event) -> int | None:
+    """The device of a GPU's event, whose own pid is its number."""
     arguments = event.args
-    known = arguments.in_device if arguments.device is None else arguments.device
-    return _number(event.pid) if known is None else known
+    return _first(arguments.device, arguments.in_device, event.pid)
+
+
+def _stream_id(event: Event) -> int | None:
+    stream = _first(event.args.stream, event.tid)
+    return None if stream in (-1, _INVALID) else stream
+
+
+def _first(*values: Scalar) -> int | None:
+    """The first of some values that is a number."""
+    numbers = map(integer, values)
+    return next((number for number in numbers if number is not None), None)
 
 
 def _narrow(table: schema.Schema, group: Timed, columns: Mapping[str, Any]) -> pa.Table:
@@ -142,19 +161,23 @@ def _kernels(group: Timed, process_id: int | None) -> pa.Table:
     arguments = [event.args for event in group.events]
     columns = {
         **_place(group, process_id),
-        "name": [event.name for event in group.events],
-        "registers_per_thread": [a.registers for a in arguments],
-        "graph_node_id": [a.graph_node or None for a in arguments],
+        "name": [event.label for event in group.events],
+        "registers_per_thread": [integer(a.registers) for a in arguments],
+        "graph_node_id": [integer(a.graph_node) or None for a in arguments],
     }
     for axis, letter in enumerate("xyz"):
-        columns[f"grid_{letter}"] = [a.grid and a.grid[axis] for a in arguments]
-        columns[f"block_{letter}"] = [a.block and a.block[axis] for a in arguments]
+        columns[f"grid_{letter}"] = [_along(a.grid, axis) for a in arguments]
+        columns[f"block_{letter}"] = [_along(a.block, axis) for a in arguments]
     return _narrow(schema.KERNELS, group, columns)
+
+
+def _along(sizes: tuple[Scalar, ...] | Scalar, axis: int) -> int | None:
+    return integer(sizes[axis]) if isinstance(sizes, tuple) else None
 
 
 def _memcpys(group: Timed, process_id: int | None) -> pa.Table:
     place = _place(group, process_id)
-    parts = [_memcpy_parts(event.name) for event in group.events]
+    parts = [_memcpy_parts(event.label) for event in group.events]
     ends = [
         _device_ends(event.args, kind, device)
         for event, (kind, _, _), device in zip(group.events, parts, place["device_id"], strict=True)
@@ -164,7 +187,7 @@ def _memcpys(group: Timed, process_id: int | None) -> pa.Table:
         "memcpy_kind": [kind for kind, _, _ in parts],
         "src_memory_kind": [source for _, source, _ in parts],
         "dst_memory_kind": [target for _, _, target in parts],
-        "bytes": [event.args.bytes for event in group.events],
+        "bytes": [integer(event.args.bytes) for event in group.events],
         "src_device_id": [source for source, _ in ends],
         "dst_device_id": [target for _, target in ends],
         "path": [_path(*part) for part in parts],
@@ -176,9 +199,14 @@ def _memcpy_parts(name: str) -> tuple[str, str | None, str | None]:
     """Memcpy kind and both memory kinds of ``Memcpy HtoD (Pageable -> Device)``."""
     match = _MEMCPY.match(name)
     if match is None:
-        return ROCM_MEMCPY_KINDS.get(name, cuda.UNKNOWN), None, None
+        return cuda.hip_memcpy_kind(name) or cuda.UNKNOWN, None, None
     kind = match[1] if match[1] in cuda.MEMCPY_KINDS.values() else cuda.UNKNOWN
     return kind, _memory_kind(match[2]), _memory_kind(match[3])
+
+
+def memcpy_kind(name: str) -> str:
+    """The kind of a copy by its event's name."""
+    return _memcpy_parts(name)[0]
 
 
 def _memory_kind(words: str | None) -> str | None:
@@ -191,8 +219,9 @@ def _memory_kind(words: str | None) -> str | None:
 
 def _device_ends(a: Arguments, kind: str, device: int | None) -> tuple[int | None, int | None]:
     """Source and destination device; the host's side has none."""
-    if kind == "PtoP" or a.from_device is not None:
-        return a.from_device, a.to_device
+    source, target = integer(a.from_device), integer(a.to_device)
+    if kind in ("PtoP", cuda.UNKNOWN) or a.from_device is not None:
+        return source, target
     return (None if kind.startswith("H") else device), (None if kind.endswith("H") else device)
 
 
@@ -204,10 +233,10 @@ def _path(kind: str, source: str | None, target: str | None) -> str | None:
 
 
 def _memsets(group: Timed, process_id: int | None) -> pa.Table:
-    kinds = [_MEMSET.match(event.name) for event in group.events]
+    kinds = [_MEMSET.match(event.label) for event in group.events]
     columns = {
         **_place(group, process_id),
-        "bytes": [event.args.bytes for event in group.events],
+        "bytes": [integer(event.args.bytes) for event in group.events],
         "memory_kind": [_memory_kind(match[1] if match else None) for match in kinds],
     }
     return _narrow(schema.MEMSETS, group, columns)
@@ -219,9 +248,9 @@ def _api_calls(runtime: Timed, driver: Timed) -> pa.Table:
     columns = {
         **_correlated(group),
         "api": apis,
-        "name": [event.name for event in group.events],
-        "process_id": [_number(event.pid) for event in group.events],
-        "thread_id": [_number(event.tid) for event in group.events],
+        "name": [event.label for event in group.events],
+        "process_id": [integer(event.pid) for event in group.events],
+        "thread_id": [integer(event.tid) for event in group.events],
     }
     return _narrow(schema.API_CALLS, group, columns)
 
@@ -235,15 +264,15 @@ def _ranges(groups: Mapping[str, Timed]) -> pa.Table:
     events = group.events
     columns = {
         **_times(group),
-        "text": [event.name for event in events],
+        "text": [event.label for event in events],
         "domain": [""] * len(events),
         "range_kind": [
             *["annotation"] * len(annotations),
             *[schema.OPERATION] * len(operations),
-            *(_kind_of_operator(event.name) for event in operators),
+            *(_kind_of_operator(event.label) for event in operators),
         ],
-        "process_id": [_number(event.pid) for event in events],
-        "thread_id": [_number(event.tid) for event in events],
+        "process_id": [integer(event.pid) for event in events],
+        "thread_id": [integer(event.tid) for event in events],
     }
     return _narrow(schema.NVTX_RANGES, group, columns)
 
@@ -253,7 +282,7 @@ def _kind_of_operator(name: str) -> str:
 
 
 def _synchronizations(group: Timed, process_id: int | None) -> pa.Table:
-    kinds = [SYNC_KINDS.get(event.name) for event in group.events]
+    kinds = [SYNC_KINDS.get(event.label) for event in group.events]
     columns = {**_place(group, process_id), "sync_kind": kinds}
     return _narrow(schema.SYNCHRONIZATIONS, group, columns)
 
@@ -264,37 +293,35 @@ def _collectives(group: Timed, process_id: int | None) -> pa.Table:
     arguments = [event.args for event in named.events]
     columns = {
         **_place(named, process_id),
-        "kernel": [event.name for event in named.events],
-        "collective": [a.collective for a in arguments],
-        "data_type": [a.dtype for a in arguments],
+        "kernel": [event.label for event in named.events],
+        "collective": [text(a.collective) for a in arguments],
+        "data_type": [text(a.dtype) for a in arguments],
         "bytes_in": [_message_bytes(a.elements_in, a.dtype) for a in arguments],
         "bytes_out": [_message_bytes(a.elements_out, a.dtype) for a in arguments],
-        "group_size": [a.group_size for a in arguments],
-        "process_group": [a.group for a in arguments],
+        "group_size": [integer(a.group_size) for a in arguments],
+        "process_group": [text(a.group) for a in arguments],
     }
     return _narrow(schema.COLLECTIVES, named, columns)
 
 
-def _message_bytes(elements: int | None, dtype: str | None) -> int | None:
-    size = BYTES_PER_ELEMENT.get(dtype or "")
-    return None if elements is None or size is None else elements * size
+def _message_bytes(elements: Scalar, dtype: Scalar) -> int | None:
+    count, size = integer(elements), BYTES_PER_ELEMENT.get(text(dtype) or "")
+    return None if count is None or size is None else count * size
 
 
-def _devices(devices: Sequence[Device]) -> pa.Table:
-    return schema.DEVICES.table(
-        [
-            {
-                "device_id": device.id,
-                "name": device.name,
-                "total_memory_bytes": device.total_global_mem,
-                "compute_capability": _compute_capability(device),
-            }
-            for device in devices
-        ]
-    )
+def _devices(devices: Sequence[Device]) -> list[dict[str, Any]]:
+    return [
+        {
+            "device_id": integer(device.id),
+            "name": text(device.name),
+            "total_memory_bytes": integer(device.total_global_mem),
+            "compute_capability": _compute_capability(device),
+        }
+        for device in devices
+        if integer(device.id) is not None
+    ]
 
 
 def _compute_capability(device: Device) -> str | None:
-    if device.compute_major is None:
-        return None
-    return f"{device.compute_major}.{device.compute_minor}"
+    major, minor = integer(device.compute_major), integer(device.compute_minor)
+    return None if major is None or minor is None else f"{major}.{minor}"

@@ -132,9 +132,9 @@ def test_capitalised_categories_of_a_bare_list_are_read(tmp_path):
         ),
         ("Memcpy DtoH (Device -> Device)", ("DtoH", "device", "device", 1, None, "staged")),
         ("Memcpy HtoD (Device -> Device)", ("HtoD", "device", "device", None, 1, "staged")),
-        ("Memcpy XtoY (Foo -> Bar)", ("unknown", "unknown", "unknown", 1, 1, None)),
+        ("Memcpy XtoY (Foo -> Bar)", ("unknown", "unknown", "unknown", None, None, None)),
         ("CopyHostToDevice", ("HtoD", None, None, None, 1, None)),
-        ("something new", ("unknown", None, None, 1, 1, None)),
+        ("something new", ("unknown", None, None, None, None, None)),
     ],
 )
 def test_a_copys_name_tells_its_kind_and_its_memories(tmp_path, name, expected):
