@@ -35,6 +35,7 @@ _KEY, _VALUE = 1, 2
 _EVENT_TAG = _LINE_EVENTS << 3 | _BYTES
 _TOP_BIT, _LONGEST_SHIFT = 0x80, 63
 _LARGEST: Final = (1 << 31) - 1
+_DOUBLE_BYTES: Final = 8
 
 
 class WireError(ValueError):
@@ -186,9 +187,9 @@ class Plane:
             if number == _EVENT_METADATA:
                 metadata_id = _int(value)
             elif number == _EVENT_OFFSET_PS:
-                offset_ps = _int(value)
+                offset_ps = signed(_int(value))
             elif number == _EVENT_DURATION_PS:
-                duration_ps = _int(value)
+                duration_ps = signed(_int(value))
             elif number == _EVENT_STATS:
                 stats.append(_bytes(value))
         metadata = self.event_metadata.get(metadata_id, _UNKNOWN)
@@ -430,7 +431,7 @@ def _stat(raw: Octets, names: Mapping[int, str]) -> tuple[str, Stat]:
 
 
 def _stat_bytes(number: int, part: Octets) -> Stat:
-    if number == _STAT_DOUBLE:
+    if number == _STAT_DOUBLE and len(part) == _DOUBLE_BYTES:
         double: float = unpack_from("<d", part)[0]
         return double
     return _text(part) if number == _STAT_TEXT else bytes(part)

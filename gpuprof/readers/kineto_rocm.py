@@ -17,6 +17,7 @@ from msgspec.structs import replace as changed
 
 from gpuprof import cuda
 from gpuprof.json_values import integer
+from gpuprof.readers import rocm
 from gpuprof.readers.kineto_events import (
     DRIVER,
     KERNELS,
@@ -28,7 +29,6 @@ from gpuprof.readers.kineto_events import (
     Timed,
 )
 from gpuprof.readers.kineto_tables import device_id, memcpy_kind
-from gpuprof.units import counted
 
 Groups = Mapping[str, Timed]
 
@@ -82,21 +82,8 @@ def notes(groups: Groups) -> Iterator[str]:
     is_local = np.array([memcpy_kind(e.label) == "DtoD" for e in copies.events], np.bool_)
     ids = copies.correlation_id[is_local[copies.codes]].tolist()
     requests = _requests(groups.get(RUNTIME, NOTHING))
-    vague = sum(requests.get(number, _Request()).kind is None for number in ids)
-    if vague:
-        yield (
-            f"ROCm calls copies of pinned memory device-to-device, too: what {_copies(vague)} "
-            "of this kind moved is not known."
-        )
-    if ids and len(_devices(groups)) > 1:
-        yield (
-            "ROCm does not tell copies between devices from those within one: "
-            f"{_copies(len(ids))} (DtoD) may be either."
-        )
-
-
-def _copies(count: int) -> str:
-    return counted(count, "copy", "copies")
+    directed = {number for number, request in requests.items() if request.kind is not None}
+    return rocm.notes(ids, directed, len(_devices(groups)))
 
 
 def _table(event: Event) -> str | None:

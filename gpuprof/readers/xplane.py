@@ -7,12 +7,13 @@ Source: https://github.com/openxla/xla, xla/backends/profiler/gpu/cupti_collecto
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile
-from gpuprof.readers import xplane_tables
+from gpuprof.readers import xplane_activities, xplane_tables
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.packed import MAGIC as GZIP_MAGIC
 from gpuprof.xspace import Plane, Space, WireError, space
@@ -20,6 +21,8 @@ from gpuprof.xspace import Plane, Space, WireError, space
 _HOST: Final = "/host:"
 _TPU: Final = "/device:TPU"
 _ENVIRONMENT: Final = "Task Environment"
+# Any other number is not nanoseconds since 1970.
+_TIMES: Final = range(1 << 62)
 _HINT: Final = "Record again where the profiler finds CUPTI, with work on the GPU in between."
 # A first plane whose name follows its length, at once or after the plane's number.
 _FIRST_PLANE: Final = re.compile(
@@ -42,7 +45,8 @@ def read(path: Path) -> Profile:
         msg = f"{path}: not a whole XPlane file ({error})"
         raise CorruptFileError(msg, "Was it cut short, or copied as text?") from error
     # The file is no longer in memory when the tables are made.
-    return Profile(origin, recorded.tables)
+    tables = recorded.tables
+    return Profile(replace(origin, warnings=(*origin.warnings, *recorded.notes)), tables)
 
 
 def _content(path: Path) -> bytes:
@@ -58,7 +62,7 @@ def _content(path: Path) -> bytes:
 
 
 def _recorded(path: Path, found: Space) -> tuple[Origin, xplane_tables.Recorded]:
-    gpus = [plane for plane in found.planes if xplane_tables.GPU_PLANE.match(plane.name)]
+    gpus = [plane for plane in found.planes if xplane_activities.GPU_PLANE.match(plane.name)]
     hosts = [plane for plane in found.planes if plane.name.startswith(_HOST)]
     recorded = xplane_tables.recorded(gpus, hosts)
     if not len(recorded.activities):
@@ -87,7 +91,7 @@ def _epoch_ns(found: Space) -> int | None:
     """Unix time that times count from, which profiles tell since 2023."""
     for plane in found.planes:
         start_ns = plane.stats.get("profile_start_time") if plane.name == _ENVIRONMENT else None
-        if isinstance(start_ns, int):
+        if isinstance(start_ns, int) and start_ns in _TIMES:
             return start_ns
     return None
 

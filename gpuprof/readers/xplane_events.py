@@ -34,20 +34,41 @@ _BATCH_EVENTS: Final = 1 << 14
 
 @dataclass(frozen=True)
 class _Fields:
-    """The fields of many messages: which message, which field, and its number or its place."""
+    """The fields of many messages: which message, which field, and its number or its place.
+
+    Args:
+        message: Which message it is of.
+        number: Its number.
+        kind: How its value is written, such as `_VARINT`.
+        value: A number, or where the bytes begin.
+        size: How many bytes there are.
+    """
 
     message: Integers
     number: Integers
+    kind: Integers
     value: Integers
     size: Integers
 
-    def of(self, number: int) -> "_Fields":
-        """The fields of one number."""
-        return self.where(self.number == number)
+    def of(self, number: int, kind: int = _VARINT) -> "_Fields":
+        """The fields of one number; those that are written in another way are none."""
+        return self.where((self.number == number) & (self.kind == kind))
+
+    def needed(self, number: int) -> "_Fields":
+        """The fields of one number, which must be written as numbers.
+
+        Raises:
+            WireError: One is not.
+        """
+        fields = self.where(self.number == number)
+        if (fields.kind != _VARINT).any():
+            msg = "a time of an event is not a number"
+            raise WireError(msg)
+        return fields
 
     def where(self, chosen: Flags) -> "_Fields":
         """Some of the fields."""
-        columns = (self.message, self.number, self.value, self.size)
+        columns = (self.message, self.number, self.kind, self.value, self.size)
         return _Fields(*(column[chosen] for column in columns))
 
     def spread(self, count: int) -> Integers:
@@ -99,10 +120,11 @@ class Batch:
     ) -> None:
         self._plane, self._text = plane, messages.text
         fields, count = _fields(messages), len(messages.begin)
+        offset_ps, duration_ps = (fields.needed(n) for n in (_OFFSET_PS, _DURATION_PS))
         self._metadata_id = fields.of(_METADATA).spread(count)
-        self.start_ns: Integers = line.start_ns + fields.of(_OFFSET_PS).spread(count) // PS_PER_NS
-        self.duration_ns: Integers = fields.of(_DURATION_PS).spread(count) // PS_PER_NS
-        stats = fields.of(_STATS)
+        self.start_ns: Integers = line.start_ns + offset_ps.spread(count) // PS_PER_NS
+        self.duration_ns: Integers = duration_ps.spread(count) // PS_PER_NS
+        stats = fields.of(_STATS, _BYTES)
         keys = [key for name in wanted for key in plane.stat_keys.get(name, ())]
         stats = stats.where(_may_have(messages.octets, stats.value, keys))
         values = replace(messages, begin=stats.value, end=stats.value + stats.size)
@@ -136,7 +158,7 @@ class Batch:
         chosen = self._of(name)
         codes = np.full(len(self), -1, np.int64)
         names = self._plane.stat_names
-        referred, own = chosen.of(_STAT_REFERENCE), chosen.of(_STAT_TEXT)
+        referred, own = chosen.of(_STAT_REFERENCE), chosen.of(_STAT_TEXT, _BYTES)
         codes[referred.message] = lexicon.codes_of_keys(
             referred.value, lambda key: names.get(key, "")
         )
@@ -150,7 +172,7 @@ class Batch:
         names = self._name[self._values.message]
         found = np.isin(names, self._plane.stat_keys.get(name, ()))
         fields = self._values.where(found & (self._values.number != _STAT_METADATA))
-        return _Fields(self._event[fields.message], fields.number, fields.value, fields.size)
+        return replace(fields, message=self._event[fields.message])
 
 
 def batches(
@@ -208,9 +230,10 @@ def _fields(messages: _Messages) -> _Fields:
         begin, size = _extent(kind, number, at, after)
         is_beyond = (size < 0) | (size > stop - begin)
         _refuse(base + at, is_beyond, "a field of an event goes beyond its end")
-        rounds.append((message, tag >> 3, np.where(kind == _VARINT, number, begin), size))
+        value = np.where(kind == _VARINT, number, begin)
+        rounds.append((message, tag >> 3, kind.astype(np.int8), value, size))
         at = begin + size
-    columns = zip(*rounds, strict=True) if rounds else [[np.zeros(0, np.int64)]] * 4
+    columns = zip(*rounds, strict=True) if rounds else [[np.zeros(0, np.int64)]] * 5
     return _Fields(*(np.concatenate(list(column)) for column in columns))
 
 

@@ -33,6 +33,8 @@ class Plane:
 
     def value(self, name, value):
         stat = field(1, self.key(self.names, name))
+        if isinstance(value, bytes):  # A value as it is written.
+            return stat + value
         if isinstance(value, tuple):
             return stat + field(7, self.key(self.names, value[0]))
         return stat + (field(3, value) if isinstance(value, int) else field(5, value))

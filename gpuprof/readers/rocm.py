@@ -1,0 +1,30 @@
+"""What traces of ROCm leave open about copies, whichever profiler wrote them."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from gpuprof.units import counted
+
+
+def notes(local_ids: Sequence[int], directed_ids: Collection[int], devices: int) -> Iterator[str]:
+    """What a reader of the numbers must know of copies.
+
+    Args:
+        local_ids: The correlation ids of copies named device-to-device.
+        directed_ids: Those of calls that say in which direction they copy.
+        devices: How many devices did any work.
+    """
+    vague = sum(number not in directed_ids for number in local_ids)
+    if vague:
+        yield (
+            f"ROCm calls copies of pinned memory device-to-device, too: what {_copies(vague)} "
+            "of this kind moved is not known."
+        )
+    if local_ids and devices > 1:
+        yield (
+            "ROCm does not tell copies between devices from those within one: "
+            f"{_copies(len(local_ids))} (DtoD) may be either."
+        )
+
+
+def _copies(count: int) -> str:
+    return counted(count, "copy", "copies")
