@@ -22,6 +22,11 @@ DEEPEST: Final = 200
 _TOO_DEEP: Final = f"nested deeper than {DEEPEST} levels"
 # C++ programs print doubles that are no number in their own way, which JSON does not know.
 _NO_NUMBER: Final = re.compile(rb"(:\s*)-?(?:nan|NaN|inf|Infinity)(?=\s*[,}\]])")
+# Escapes, and among them halves of characters, which no text can hold.
+_HALF: Final = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\(?:u[dD][89a-fA-F]\w\w|.)"
+)
+_REPLACEMENT: Final = r"\ufffd"
 _ABSENT: Final = object()
 
 Decoded = TypeVar("Decoded")
@@ -64,12 +69,18 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
 
 def _decoded(decoder: json.JSONDecoder, text: str | bytes) -> Any:  # noqa: ANN401 - as above
     try:
-        return decoder.decode(text if isinstance(text, str) else text.decode("utf-8-sig"))
+        decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
+        return decoder.decode(_HALF.sub(_replaced, decoded))
     except (RecursionError, MemoryError) as error:
         raise LimitError(_TOO_DEEP) from error
     except ValueError as error:
         msg = f"cut short or damaged ({error})"
         raise JsonError(msg) from error
+
+
+def _replaced(escape: re.Match[str]) -> str:
+    is_half = len(escape[0]) == len(_REPLACEMENT)
+    return _REPLACEMENT if is_half else escape[0]
 
 
 def _nothing(_: str) -> None:

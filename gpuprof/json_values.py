@@ -10,15 +10,25 @@ _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
 def integer(value: object) -> int | None:
-    """A number of JSON, or one in a text such as ``9216`` or ``0x0``; None for anything else."""
+    """A number of JSON, or one in a text such as ``9216`` or ``0x0``; None for anything else.
+
+    Raises:
+        OverflowError: It is a number that no column of integers holds.
+    """
     if isinstance(value, str):
         return _integer_of(value)
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    if value not in _INT64:
+        msg = "an integer is beyond 64 bits"
+        raise OverflowError(msg)
+    return value
 
 
 def _integer_of(text: str) -> int | None:
+    """A handle of 64 bits is not a number of anything."""
     try:
         number = int(text, 16) if text[:2] in ("0x", "0X") else int(text)
     except ValueError:

@@ -102,7 +102,7 @@ class Manifest:
             read = {name: _field(name, values[name]) for name in _READ if name in values}
             manifest = cls(**{"variant": None} | {n: v for n, v in read.items() if v is not None})
             file_format = values["format"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             msg = f"{source}: is no manifest of a run"
             raise CorruptFileError(msg, "Was the file edited or cut off?") from error
         if file_format != FORMAT:

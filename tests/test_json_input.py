@@ -76,6 +76,21 @@ def test_what_is_no_number_in_json_is_null():
     assert json_input.decode(b'{"events": [], "x": -nan}', Outer).events == []
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r'"\ud800"', "\ufffd"),
+        (r'"a\uDC00b"', "a\ufffdb"),
+        (r'"\ud83d\ude00"', "\N{GRINNING FACE}"),
+        (r'"\ud83d\ud83d\ude00"', "\ufffd\N{GRINNING FACE}"),
+        (r'"\\ud800"', r"\ud800"),
+        (r'"\u00e9\n"', "\u00e9\n"),
+    ],
+)
+def test_half_a_character_is_replaced(text, expected):
+    assert json_input.loads(text) == expected
+
+
 @pytest.mark.parametrize("inner", ['"text"', "[]", "3", "null", '{"size": {"a": 1}}'])
 def test_a_field_of_another_type_has_its_default(inner):
     text = f'{{"events": [1], "inner": {inner}, "names": 5}}'.encode()

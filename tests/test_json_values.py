@@ -24,7 +24,7 @@ from gpuprof import json_values
         pytest.param(None, None, None, None, id="null"),
         pytest.param([1], None, None, None, id="list"),
         pytest.param({"a": 1}, None, None, None, id="object"),
-        pytest.param(10**400, 10**400, None, str(10**400), id="huge"),
+        pytest.param(2**63 - 1, 2**63 - 1, 2.0**63, str(2**63 - 1), id="largest"),
     ],
 )
 def test_a_value_is_read_from_either_type(value, integer, number, text):
@@ -51,3 +51,9 @@ def test_a_value_of_another_shape_is_none(value, texts, mapping, mappings, words
     assert json_values.mapping(value) == mapping
     assert json_values.mappings(value) == mappings
     assert json_values.words(value) == words
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**400, 1e300])
+def test_an_integer_that_no_column_holds_is_an_error(value):
+    with pytest.raises(OverflowError, match="an integer is beyond 64 bits"):
+        json_values.integer(value)

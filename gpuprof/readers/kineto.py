@@ -67,8 +67,8 @@ _SPANS: Final = frozenset({ANNOTATIONS, OPERATIONS, OPERATORS})
 _EXACT_DOUBLE_US: Final = 2**53 // NS_PER_US
 _DOUBLE_STEP_NS: Final = 250
 _EVENTS_AT_ONCE: Final = 2048
-# Times since 1970 are beyond this; a smaller one counts from the machine's start.
-_UNIX_TIME_NS: Final = 10**18
+# Times since 1970 are here; a smaller one counts from the machine's start.
+_UNIX_TIMES_NS: Final = range(10**18, 1 << 62)
 
 
 class _Category(msgspec.Struct, gc=False):
@@ -101,6 +101,15 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short, or breaks the format's rules.
         EmptyRecordingError: No GPU was traced.
     """
+    try:
+        return _profile(path)
+    except json_input.LimitError as error:
+        raise json_events.beyond(path, str(error)) from error
+    except OverflowError as error:
+        raise json_events.too_large(path, error) from error
+
+
+def _profile(path: Path) -> Profile:
     trace, timed = _trace(path)
     sound = {kind: group.rows(_is_sound(group)) for kind, group in timed.items()}
     origin_ns = _origin_ns(path, sound)
@@ -114,15 +123,12 @@ def read(path: Path) -> Profile:
         reader=READER.name,
         tool="kineto",
         schema_version=text(trace.schemaVersion),
-        epoch_ns=epoch_ns if epoch_ns >= _UNIX_TIME_NS else None,
+        epoch_ns=epoch_ns if epoch_ns in _UNIX_TIMES_NS else None,
         start_resolution_ns=_resolution_ns(sound),
         warnings=(*_warnings(trace, lost), *_doubts(groups)),
     )
     rank = integer(trace.distributedInfo.rank)
-    try:
-        return Profile(origin, kineto_tables.tables(groups, trace.deviceProperties, rank))
-    except OverflowError as error:
-        raise json_events.too_large(path, error) from error
+    return Profile(origin, kineto_tables.tables(groups, trace.deviceProperties, rank))
 
 
 def _trace(path: Path) -> tuple[_Trace, dict[str, Timed]]:
@@ -133,12 +139,7 @@ def _trace(path: Path) -> tuple[_Trace, dict[str, Timed]]:
         raise _no_gpu(path, categories)
     # What is not needed any more goes, and with the last raw event the text of the file.
     trace.traceEvents, categories = [], []
-    try:
-        return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}
-    except json_input.LimitError as error:
-        raise json_events.beyond(path, str(error)) from error
-    except OverflowError as error:
-        raise json_events.too_large(path, error) from error
+    return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}
 
 
 def _decoded(path: Path, data: bytes) -> tuple[_Trace, list[str]]:

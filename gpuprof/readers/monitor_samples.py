@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -11,6 +11,9 @@ from gpuprof.json_values import integer
 from gpuprof.manifest import MONITOR
 from gpuprof.readers.json_rows import Row, typed
 from gpuprof.units import NS_PER_S
+
+# Any other number is not nanoseconds since 1970.
+_TIMES_NS: Final = range(1 << 62)
 
 
 def samples(
@@ -49,11 +52,11 @@ def _rows(path: Path) -> Iterator[Row]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json_input.loads(line)
-        except ValueError:
-            continue
-        unix_ns = integer(row.get("unix_ns")) if isinstance(row, dict) else None
-        if unix_ns is not None:
+            unix_ns = integer(row.get("unix_ns"))
             (sample,) = typed(schema.MONITOR, [row])
+        except (ValueError, AttributeError, OverflowError):
+            continue
+        if unix_ns is not None and unix_ns in _TIMES_NS:
             yield sample | {"unix_ns": unix_ns}
 
 

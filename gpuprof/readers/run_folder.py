@@ -101,8 +101,8 @@ def _read_one(folder: Path, name: str) -> Profile:
     from gpuprof.readers import read_profile  # noqa: PLC0415 - it lists this reader
 
     path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
-        msg = f"{folder / MANIFEST}: names {name}, which is not in its folder"
+    if "\0" in name or not path.resolve().is_relative_to(folder.resolve()):
+        msg = f"{folder / MANIFEST}: names {name!r}, which is not in its folder"
         raise CorruptFileError(msg, "Was the file edited? Give that recording itself.")
     if not path.exists():
         msg = f"{path}: no such file, though {MANIFEST} names it"

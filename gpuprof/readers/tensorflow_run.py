@@ -67,7 +67,7 @@ def _document(path: Path) -> Row:
         msg = f"{path}: the JSON is {error}"
         raise CorruptFileError(msg, "Was the file edited or cut off?") from error
     version = document.get("format_version") if isinstance(document, dict) else None
-    if integer(version) != FORMAT_VERSION:
+    if str(version) != str(FORMAT_VERSION):
         msg = f"{path}: expected format_version {FORMAT_VERSION} of {FORMAT}, found {version}"
         raise CorruptFileError(msg, "Was it recorded with a newer gpuprof?")
     return document

@@ -27,6 +27,8 @@ from gpuprof.units import NS_PER_US
 _LANE: Final = re.compile(r"/device:GPU:(\d{1,4})/(memcpy|stream:(\d{1,18})) Compute$")
 _MEMCPY: Final = re.compile(r"^MEMCPY(\w+)$")
 _MEMSET: Final = "MEMSET"
+# Half of what an int64 holds of nanoseconds, so that one can be taken from another.
+_TIMES_US: Final = range(-(1 << 62) // NS_PER_US, (1 << 62) // NS_PER_US)
 _MARK: Final = re.compile(rb'"args":\s*\{\s*"name":\s*"(?:Allocators"|/[^"]* (?:Compute|Tensors)")')
 
 Row = dict[str, Any]
@@ -71,6 +73,15 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short, or breaks the format's rules.
         EmptyRecordingError: No stream of a GPU is in it.
     """
+    try:
+        return _profile(path)
+    except LimitError as error:
+        raise json_events.beyond(path, str(error)) from error
+    except OverflowError as error:
+        raise json_events.too_large(path, error) from error
+
+
+def _profile(path: Path) -> Profile:
     events = json_events.decode(path, packed.content(path), _Timeline).traceEvents
     activities = [*_activities(path, events)]
     copies = Counter(activity.identity for activity in activities if activity.stream is None)
@@ -90,12 +101,9 @@ def read(path: Path) -> Profile:
         epoch_ns=origin_us * NS_PER_US,
         start_resolution_ns=NS_PER_US,
     )
-    try:
-        return Profile(
-            origin, {name: schema.BY_NAME[name].table(rows) for name, rows in tables.items()}
-        )
-    except OverflowError as error:
-        raise json_events.too_large(path, error) from error
+    return Profile(
+        origin, {name: schema.BY_NAME[name].table(rows) for name, rows in tables.items()}
+    )
 
 
 def _activities(path: Path, events: Sequence[_Event]) -> Iterator[_Activity]:
@@ -122,10 +130,10 @@ def _name_and_times(path: Path, event: _Event) -> tuple[str, int, int]:
     if start_us is None or duration_us is None:
         msg = f"{path}: the time of an event is not a whole number of microseconds"
         raise CorruptFileError(msg, json_events.EDITED)
-    try:
-        json_events.check_length(name)
-    except LimitError as error:
-        raise json_events.beyond(path, str(error)) from error
+    json_events.check_length(name)
+    if start_us not in _TIMES_US or start_us + duration_us not in _TIMES_US:
+        msg = "a time is not within 292 years"
+        raise OverflowError(msg)
     return name, start_us, duration_us
 
 

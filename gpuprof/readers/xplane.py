@@ -61,35 +61,35 @@ def _content(path: Path) -> bytes:
     return data
 
 
-def _recorded(path: Path, found: Space) -> tuple[Origin, xplane_tables.Recorded]:
-    gpus = [plane for plane in found.planes if xplane_activities.GPU_PLANE.match(plane.name)]
-    hosts = [plane for plane in found.planes if plane.name.startswith(_HOST)]
+def _recorded(path: Path, profile: Space) -> tuple[Origin, xplane_tables.Recorded]:
+    gpus = [plane for plane in profile.planes if xplane_activities.GPU_PLANE.match(plane.name)]
+    hosts = [plane for plane in profile.planes if plane.name.startswith(_HOST)]
     recorded = xplane_tables.recorded(gpus, hosts)
     if not len(recorded.activities):
-        raise _empty(path, found, gpus)
+        raise _empty(path, profile, gpus)
     origin = Origin(
         source=path,
         reader=READER.name,
         tool="xprof",
-        epoch_ns=_epoch_ns(found),
-        warnings=tuple(f"The profiler reported: {t}" for t in (*found.errors, *found.warnings)),
+        epoch_ns=_epoch_ns(profile),
+        warnings=tuple(f"The profiler reported: {t}" for t in (*profile.errors, *profile.warnings)),
     )
     return origin, recorded
 
 
-def _empty(path: Path, found: Space, gpus: Sequence[Plane]) -> EmptyRecordingError:
-    said = f": {found.errors[0]}" if found.errors else ""
+def _empty(path: Path, profile: Space, gpus: Sequence[Plane]) -> EmptyRecordingError:
+    reason = f": {profile.errors[0]}" if profile.errors else ""
     if gpus:
-        return EmptyRecordingError(f"{path}: nothing was recorded on its GPUs{said}", _HINT)
-    if any(plane.name.startswith(_TPU) for plane in found.planes):
+        return EmptyRecordingError(f"{path}: nothing was recorded on its GPUs{reason}", _HINT)
+    if any(plane.name.startswith(_TPU) for plane in profile.planes):
         return EmptyRecordingError(f"{path} is a profile of a TPU, and holds no GPU activity")
-    msg = f"{path} holds no GPU activity: only the host was profiled{said}"
+    msg = f"{path} holds no GPU activity: only the host was profiled{reason}"
     return EmptyRecordingError(msg, _HINT)
 
 
-def _epoch_ns(found: Space) -> int | None:
+def _epoch_ns(profile: Space) -> int | None:
     """Unix time that times count from, which profiles tell since 2023."""
-    for plane in found.planes:
+    for plane in profile.planes:
         start_ns = plane.stats.get("profile_start_time") if plane.name == _ENVIRONMENT else None
         if isinstance(start_ns, int) and start_ns in _TIMES:
             return start_ns

@@ -45,14 +45,14 @@ MEMSET, GRAPH = "Memset", "CudaGraph"
 GPU_PLANE: Final = re.compile(r"^/device:GPU:(\d{1,4})(?!\d)")
 _STREAM: Final = re.compile(r"^Stream #(\d{1,18})")
 
-# Tables of activities; the last is of what is none.
-KERNELS, MEMCPYS, MEMSETS, GRAPHS, OTHERS = range(5)
+# Tables of activities, and where allocations, markers and the like go.
+KERNELS, MEMCPYS, MEMSETS, GRAPHS, IGNORED = range(5)
 # What an event with these details is. A copy by a kernel has those of both, and is a copy.
 _DETAILS: Final = {
     "memcpy_details": MEMCPYS,
     "memset_details": MEMSETS,
-    "memalloc_details": OTHERS,
-    "memfree_details": OTHERS,
+    "memalloc_details": IGNORED,
+    "memfree_details": IGNORED,
     "kernel_details": KERNELS,
 }
 _NO_DETAILS: Final = -1
@@ -123,12 +123,12 @@ class Activities:
     @cached_property
     def _tables(self) -> Integers:
         """The table of each, by its name and by what its details are of."""
-        names, details = self._names.texts, (_NO_DETAILS, *range(OTHERS + 1))
-        tables = np.array([[_table(name, of) for of in details] for name in names], np.int8)
+        names, details = self._names.texts, (_NO_DETAILS, *range(IGNORED + 1))
+        tables = np.array([[_table(name, kind) for kind in details] for name in names], np.int8)
         if not self._columns:
             return np.zeros(0, np.int8)
-        found: Integers = tables[self._columns["name"], self._columns["table"].astype(np.intp) + 1]
-        return found
+        by_row: Integers = tables[self._columns["name"], self._columns["table"].astype(np.intp) + 1]
+        return by_row
 
     def _chosen(self, table: int) -> "Chosen":
         """Those of one table."""
@@ -274,8 +274,8 @@ class Chosen:
 
     def column(self, name: str) -> Integers:
         """One column; empty where there are no activities."""
-        found: Integers = self.columns[name][self.rows] if self.columns else self.rows
-        return found
+        values: Integers = self.columns[name][self.rows] if self.columns else self.rows
+        return values
 
 
 def _table(name: str, details: int) -> int:
@@ -283,7 +283,7 @@ def _table(name: str, details: int) -> int:
     if details == KERNELS and not name.startswith(xplane_rocm.RUNTIME_KERNEL):
         return KERNELS
     if name in OTHER_ACTIVITIES or cuda.is_hip_order(name):
-        return OTHERS
+        return IGNORED
     if name.startswith(GRAPH):
         return GRAPHS
     if name == MEMSET or cuda.is_hip_memset(name):
@@ -292,7 +292,7 @@ def _table(name: str, details: int) -> int:
     if is_copy or details == MEMCPYS:
         return MEMCPYS
     # Calls that allocate or wait stand among the activities of roctracer.
-    by_name = OTHERS if cuda.is_hip_call(name) else KERNELS
+    by_name = IGNORED if cuda.is_hip_call(name) else KERNELS
     return by_name if details == _NO_DETAILS else details
 
 
@@ -302,7 +302,7 @@ def _memcpy_kind(name: str) -> str:
 
 def numbers(batch: Batch, names: Iterable[str]) -> dict[str, Integers | Flags]:
     """Values that only some events have, and whether they do."""
-    found = {name: batch.numbers(name) for name in names}
-    return {name: numbers for name, (numbers, _) in found.items()} | {
-        f"has {name}": is_known for name, (_, is_known) in found.items()
+    values = {name: batch.numbers(name) for name in names}
+    return {name: numbers for name, (numbers, _) in values.items()} | {
+        f"has {name}": is_known for name, (_, is_known) in values.items()
     }

@@ -109,14 +109,14 @@ class Batch:
         plane: The plane of the line.
         line: The line.
         messages: The events.
-        wanted: Names of the values that will be asked for.
+        value_names: Names of the values that will be asked for.
 
     Raises:
         WireError: An event breaks off.
     """
 
     def __init__(
-        self, plane: Plane, line: Line, messages: _Messages, wanted: Collection[str]
+        self, plane: Plane, line: Line, messages: _Messages, value_names: Collection[str]
     ) -> None:
         self._plane, self._text = plane, messages.text
         fields, count = _fields(messages), len(messages.begin)
@@ -125,7 +125,7 @@ class Batch:
         self.start_ns: Integers = line.start_ns + offset_ps.spread(count) // PS_PER_NS
         self.duration_ns: Integers = duration_ps.spread(count) // PS_PER_NS
         stats = fields.of(_STATS, _BYTES)
-        keys = [key for name in wanted for key in plane.stat_keys.get(name, ())]
+        keys = [key for name in value_names for key in plane.stat_keys.get(name, ())]
         stats = stats.where(_may_have(messages.octets, stats.value, keys))
         values = replace(messages, begin=stats.value, end=stats.value + stats.size)
         self._values = _fields(values)
@@ -148,9 +148,9 @@ class Batch:
         chosen = self._of(name)
         numbers, is_known = np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
         for number in _NUMBERS:
-            found = chosen.of(number)
-            numbers[found.message] = found.value
-            is_known[found.message] = True
+            fields = chosen.of(number)
+            numbers[fields.message] = fields.value
+            is_known[fields.message] = True
         return numbers, is_known
 
     def texts(self, name: str, lexicon: Lexicon) -> Integers:
@@ -170,20 +170,20 @@ class Batch:
     def _of(self, name: str) -> _Fields:
         """The fields of the values of this name, with the event as their message."""
         names = self._name[self._values.message]
-        found = np.isin(names, self._plane.stat_keys.get(name, ()))
-        fields = self._values.where(found & (self._values.number != _STAT_METADATA))
+        is_named = np.isin(names, self._plane.stat_keys.get(name, ()))
+        fields = self._values.where(is_named & (self._values.number != _STAT_METADATA))
         return replace(fields, message=self._event[fields.message])
 
 
 def batches(
-    plane: Plane, line: Line, wanted: Collection[str], kinds: Collection[int] | None = None
+    plane: Plane, line: Line, value_names: Collection[str], kinds: Collection[int] | None = None
 ) -> Iterator[Batch]:
     """The events of a line as the file has them, some thousand at a time.
 
     Args:
         plane: The plane of the line.
         line: The line.
-        wanted: Names of the values that will be asked for.
+        value_names: Names of the values that will be asked for.
         kinds: Keys of ``event_metadata``; other events are left out. None for all.
 
     Raises:
@@ -195,10 +195,10 @@ def batches(
         end = ends[first : first + _BATCH_EVENTS].astype(np.int64)
         base = int(begin[0])
         text = bytes(line.data[base : end[-1]]) + _PADDING
-        every = _Messages(text, base, begin - base, end - base)
-        messages = every if kinds is None else every.of(kinds)
+        messages = _Messages(text, base, begin - base, end - base)
+        messages = messages if kinds is None else messages.of(kinds)
         if len(messages.begin):
-            yield Batch(plane, line, messages, wanted)
+            yield Batch(plane, line, messages, value_names)
 
 
 def _may_have(octets: _Octets, begin: Integers, keys: Collection[int]) -> Flags:
@@ -249,9 +249,9 @@ def _extent(
     return np.where(is_fixed, at, after), np.where(is_fixed, fixed, size)
 
 
-def _refuse(at: Integers, is_wrong: Flags, what: str) -> None:
+def _refuse(at: Integers, is_wrong: Flags, fault: str) -> None:
     if is_wrong.any():
-        msg = f"byte {at[is_wrong.argmax()]} of a line: {what}"
+        msg = f"byte {at[is_wrong.argmax()]} of a line: {fault}"
         raise WireError(msg)
 
 
@@ -260,12 +260,12 @@ def _varints(octets: _Octets, at: Integers) -> tuple[Integers, Integers]:
     octet = octets[at]
     number = (octet & _SEVEN_BITS).astype(np.int64)
     at = at + 1
-    rest = np.flatnonzero(octet > _SEVEN_BITS)
+    unfinished = np.flatnonzero(octet > _SEVEN_BITS)
     for shift in range(7, 7 * _LONGEST, 7):
-        if not rest.size:
+        if not unfinished.size:
             break
-        octet = octets[at[rest]]
-        number[rest] |= (octet & _SEVEN_BITS).astype(np.int64) << shift
-        at[rest] += 1
-        rest = rest[octet > _SEVEN_BITS]
+        octet = octets[at[unfinished]]
+        number[unfinished] |= (octet & _SEVEN_BITS).astype(np.int64) << shift
+        at[unfinished] += 1
+        unfinished = unfinished[octet > _SEVEN_BITS]
     return number, at

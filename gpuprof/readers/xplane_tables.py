@@ -19,7 +19,6 @@ from gpuprof.xspace import Event, Line, Plane
 
 _API_CALL: Final = re.compile(rb"\x12.(?:cu(?:da)?[A-Z]|(?:__)?hip[A-Z])", re.DOTALL)
 _STEP: Final = "step_num"
-_AMOUNTS: Final = range(1 << 63)
 _TIMES: Final = range(-(1 << 63), 1 << 63)
 
 
@@ -97,21 +96,21 @@ def _api_calls(hosts: Iterable[Plane]) -> pa.Table:
     names = Lexicon()
     read = (part for host in hosts for part in _calls(host, names))
     columns = gathered([*map(narrowed_part, read)])
-    every = np.arange(len(columns.get("name", ())))
-    found = Chosen(columns, {"name": names.texts}, every)
-    apis = found.names.mapped(cuda.api)
-    start_ns = found.column("start_ns")
-    calls = pa.table(
+    rows = np.arange(len(columns.get("name", ())))
+    calls = Chosen(columns, {"name": names.texts}, rows)
+    apis = calls.names.mapped(cuda.api)
+    start_ns = calls.column("start_ns")
+    table = pa.table(
         {
             "start_ns": pa.array(start_ns),
-            "end_ns": pa.array(start_ns + found.column("duration_ns")),
+            "end_ns": pa.array(start_ns + calls.column("duration_ns")),
             "api": apis.array(pa.string()),
-            "name": found.names.array(pa.string()),
-            "thread_id": pa.array(found.column("thread_id")),
-            "correlation_id": found.number("correlation_id"),
+            "name": calls.names.array(pa.string()),
+            "thread_id": pa.array(calls.column("thread_id")),
+            "correlation_id": calls.number("correlation_id"),
         }
     )
-    return schema.API_CALLS.narrow(calls)
+    return schema.API_CALLS.narrow(table)
 
 
 def _calls(host: Plane, names: Lexicon) -> Iterator[dict[str, Integers | Flags]]:
@@ -165,8 +164,11 @@ def _devices(gpus: Iterable[Plane]) -> pa.Table:
 
 def _amount(value: object) -> int | None:
     """A number that a column holds and that is not below 0; None for any other value."""
-    amount = integer(value)
-    return amount if amount is not None and amount in _AMOUNTS else None
+    try:
+        amount = integer(value)
+    except OverflowError:
+        return None
+    return amount if amount is not None and amount >= 0 else None
 
 
 def _device(plane: Plane) -> dict[str, Any]:

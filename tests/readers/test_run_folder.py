@@ -120,7 +120,7 @@ def test_recording_that_is_gone_is_named(folder):
         read_profile(folder)
 
 
-@pytest.mark.parametrize("name", ["../elsewhere.txt", "/etc/passwd"])
+@pytest.mark.parametrize("name", ["../elsewhere.txt", "/etc/passwd", "log.txt\0"])
 def test_recording_outside_of_the_folder_is_refused(folder, name):
     (folder.parent / "elsewhere.txt").write_text(LOG)
     write(folder, recordings=(name,))
