@@ -55,6 +55,26 @@ GUARDS = {
         "readers/test_nvprof_text.py::test_each_peer_copy_of_a_real_log_is_counted_once",
         "analyses/test_real_recordings.py::test_peer_copies_count_once_whether_direct_or_staged",
     ),
+    "copies and memsets of ROCm count as kernels": (
+        "readers/test_xplane_rocm.py::test_copies_of_rocm_are_no_kernels",
+        "readers/test_xplane_rocm.py::test_each_activity_is_of_one_table",
+        "readers/test_kineto_rocm.py::test_copies_among_the_kernels_of_old_traces_are_copies",
+    ),
+    "copies of pinned memory, or between devices, count as local where ROCm names them so": (
+        (
+            "readers/test_kineto_rocm.py::"
+            "test_every_copy_has_the_direction_and_the_bytes_that_its_call_asks_for"
+        ),
+        "readers/test_xplane_rocm.py::test_what_rocm_does_not_tell_of_copies_is_a_note",
+    ),
+    "a field that is not needed, or a number written as a text, refuses a file": (
+        "readers/test_json_field_types.py::test_fields_of_a_drawn_trace_of_pytorch",
+        "readers/test_kineto_rocm.py::test_a_trace_of_rocm_is_read_although_numbers_are_strings",
+        (
+            "readers/test_xplane_field_types.py::"
+            "test_a_value_of_an_event_as_another_type_changes_that_event_alone"
+        ),
+    ),
     "the name of its call tells a copy's kind": (
         "readers/test_nsys_sqlite.py::test_a_peer_copy_is_known_by_its_activity_not_by_its_call",
     ),
@@ -177,6 +197,7 @@ GUARDS = {
             "test_a_traced_run_without_gpu_work_has_empty_tables_and_a_note"
         ),
         "readers/test_nsys_sqlite.py::test_an_export_whose_trace_was_off_says_so",
+        "readers/test_kineto_rocm.py::test_a_trace_without_gpu_work_says_so_and_gives_no_zeros",
     ),
     "the tool's own doubts are lost": (
         "readers/test_nsys_sqlite.py::test_what_nsys_doubts_is_told_and_nothing_else",

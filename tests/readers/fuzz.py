@@ -142,7 +142,8 @@ def try_one(name, content):
 
 def _made_by_hand():
     """Texts and databases that other tests make, one or more for each reader of files."""
-    import test_kineto  # noqa: PLC0415 - only to borrow what they make
+    import rocm  # noqa: PLC0415 - only to borrow what they make
+    import test_kineto  # noqa: PLC0415 - as above
     import test_nsys_stats as stats  # noqa: PLC0415 - as above
     import test_nvprof_csv  # noqa: PLC0415 - as above
     import test_nvprof_text  # noqa: PLC0415 - as above
@@ -158,6 +159,7 @@ def _made_by_hand():
         trace = test_kineto.written(folder, events)
         profile = test_xplane.written(folder, test_xplane.gpu(test_xplane.KERNEL))
         made = {path.name: path.read_bytes() for path in (export, trace, profile)}
+        made["rocm.pt.trace.json"] = rocm.written(folder).read_bytes()
     texts = {
         "2019.txt": stats.YEAR_2019,
         "2021.txt": stats.YEAR_2021,
