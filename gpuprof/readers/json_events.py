@@ -24,8 +24,6 @@ _LIMIT: Final = "No profiler writes such a trace: was the file made or changed b
 
 # A number that some tools print as a text.
 _QUOTED: Final = re.compile(rb'"\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*"')
-# Of microseconds in an int64 of nanoseconds; an integer of more could take hours to make.
-_MOST_DIGITS: Final = 16
 # The longest names of templates have some ten thousand characters.
 _LONGEST_NAME: Final = 1 << 20
 
@@ -95,14 +93,7 @@ def _exact_ns(text: bytes, count: int) -> Integers:
         msg = "a text"
         raise json_input.ShapeError(msg)
     exact = json_input.decode(text, list[Decimal])
-    return np.fromiter(map(_rounded_ns, exact), np.int64, count)
-
-
-def _rounded_ns(microseconds: Decimal) -> int:
-    if microseconds.adjusted() > _MOST_DIGITS:
-        msg = "not within 292 years"
-        raise OverflowError(msg)
-    return round(microseconds * NS_PER_US)
+    return np.fromiter((round(number * NS_PER_US) for number in exact), np.int64, count)
 
 
 def too_large(path: Path, error: Exception) -> CorruptFileError:

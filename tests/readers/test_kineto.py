@@ -365,7 +365,9 @@ def test_a_name_longer_than_any_that_is_written_refuses_the_trace(tmp_path):
     assert rows(path, "kernels", "name") == [{"name": name[1:]}]
 
 
-@pytest.mark.parametrize("ts", ["1e99999999", '"1e99999999"', '"NaN"', '"ten"', "[]", "null"])
+@pytest.mark.parametrize(
+    "ts", ["1e999999999999", '"1e999999999999"', '"NaN"', '"ten"', "[]", "null"]
+)
 def test_a_start_that_is_no_time_refuses_the_trace(tmp_path, ts):
     path = written(tmp_path, [event("kernel", "k", f"@{ts}@", 5, **WHERE)])
     path.write_text(path.read_text().replace("\\", ""), encoding="utf-8")

@@ -91,6 +91,18 @@ def test_a_value_of_an_event_as_another_type_changes_that_event_alone(tmp_path, 
     assert sum(map(Counter.total, after.values())) == sum(map(Counter.total, before.values()))
 
 
+NUMBERS = {"uint64": 7, "huge": -1, "int64": -7}
+
+
+@EVERY_TYPE
+def test_a_number_of_an_event_is_read_of_numbers_alone(tmp_path, value):
+    path = written(tmp_path, host(), gpu((0, "correlation_id"), value))
+    names = {written_as: name for name, written_as in TYPES.items()}
+
+    kernels = read_profile(path).table("kernels").column("correlation_id").to_pylist()
+    assert kernels == [NUMBERS.get(names[value]), 3]
+
+
 @EVERY_TYPE
 @pytest.mark.parametrize("name", OWN)
 def test_a_value_of_a_device_as_another_type_is_unknown(tmp_path, name, value):
