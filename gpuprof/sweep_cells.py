@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gpuprof import json_input
 from gpuprof.errors import CorruptFileError
+from gpuprof.json_values import integer, mapping
 from gpuprof.manifest import MANIFEST, is_run, read_manifest
 
 PLAN: Final = "sweep.json"
@@ -24,22 +25,23 @@ def is_sweep(folder: Path) -> bool:
     return (folder / PLAN).is_file()
 
 
-def read_plan(path: Path) -> dict[str, Any]:
-    """What ``sweep.json`` says: ``seed`` and ``plan``.
+def read_plan(path: Path) -> tuple[dict[str, Any], int]:
+    """The plan that a sweep's folder was made for, and the seed of its order.
 
     Raises:
         CorruptFileError: It is no plan of a sweep.
     """
     try:
-        document: dict[str, Any] = json_input.load(path)
-        is_plan = document["format"] == FORMAT and document["plan"] and int(document["seed"]) >= 0
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        document = mapping(json_input.load(path)) or {}
+        seed = integer(document.get("seed"))
+    except (OSError, ValueError, OverflowError) as error:
         msg = f"{path} cannot be read as a sweep's plan"
         raise CorruptFileError(msg, "Was the file edited? --force begins anew.") from error
-    if not is_plan:
+    plan = mapping(document.get("plan"))
+    if document.get("format") != FORMAT or plan is None or seed is None or seed < 0:
         msg = f"{path} is no sweep's plan"
         raise CorruptFileError(msg, "Was the file edited? --force begins anew.")
-    return document
+    return plan, seed
 
 
 def cell_runs(cell: Path) -> tuple[Path, ...]:
@@ -57,7 +59,8 @@ def cells_of(folder: Path) -> dict[str, Path]:
     Raises:
         CorruptFileError: The plan or a run's manifest cannot be read.
     """
-    baseline = read_plan(folder / PLAN)["plan"].get("baseline") or {}
+    plan, _ = read_plan(folder / PLAN)
+    baseline = mapping(plan.get("baseline")) or {}
     places = sorted(folder.glob(f"{RUNS}/*"), key=lambda place: _in_numeric_order(place.name))
     runs = {place: ended for place in places if (ended := cell_runs(place))}
     cells = {read_manifest(ended[0]).variant or place.name: place for place, ended in runs.items()}
