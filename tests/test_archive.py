@@ -257,7 +257,10 @@ def test_two_names_that_are_one_on_some_systems_are_refused(tmp_path):
         unpack(file, tmp_path / "again")
 
 
-@pytest.mark.parametrize("index", [b"", b"[]", b"{}", b'{"gpuprof_pack": 1}', b"\xff"])
+ENDLESS = b'{"gpuprof_pack": 1, "members": [{"name": "a", "size": 1e999, "sha256": ""}]}'
+
+
+@pytest.mark.parametrize("index", [b"", b"[]", b"{}", b'{"gpuprof_pack": 1}', b"\xff", ENDLESS])
 def test_an_archive_of_others_is_no_packed_run(tmp_path, index):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr(INDEX, index)

@@ -87,7 +87,9 @@ def _index(file: Path, archive: zipfile.ZipFile) -> dict[str, tuple[int, str]]:
         version = index["gpuprof_pack"]
         if version == VERSION:
             return {str(m["name"]): (int(m["size"]), str(m["sha256"])) for m in index["members"]}
-    except (KeyError, TypeError, ValueError, zipfile.BadZipFile, NotImplementedError) as error:
+    except (
+        KeyError, TypeError, ValueError, OverflowError, zipfile.BadZipFile, NotImplementedError,
+    ) as error:  # fmt: skip
         msg = f"{file}: is no packed run: {INDEX} in it is missing or broken"
         raise UnknownFormatError(msg, _HINT) from error
     msg = f"{file} is a packed run of version {version}; this gpuprof reads {VERSION}"
