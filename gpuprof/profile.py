@@ -22,8 +22,8 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from gpuprof import engine, schema
-from gpuprof.errors import GpuprofError, MissingTableError
+from gpuprof import borders, engine, schema
+from gpuprof.errors import CorruptFileError, GpuprofError, MissingTableError
 
 if TYPE_CHECKING:
     import duckdb
@@ -63,6 +63,22 @@ class Origin:
             return f"{self.tool} {self.tool_version}"
         exporter = f" (exported by {self.exporter_version})" if self.exporter_version else ""
         return self.tool + exporter
+
+    def fault(self) -> str | None:
+        """The first field that no recording can have, as the end of a sentence; None for none."""
+        texts = [(name, getattr(self, name)) for name in _TEXTS]
+        others = [(name, value) for name, value in texts if not isinstance(value, str | None)]
+        others += [("warnings", text) for text in self.warnings if not isinstance(text, str)]
+        epoch_ns = 0 if self.epoch_ns is None else self.epoch_ns
+        if not isinstance(epoch_ns, int) or abs(epoch_ns) > schema.LARGEST:
+            others.append(("epoch_ns", epoch_ns))
+        return f"{others[0][0]} is {repr(others[0][1])[:40]}" if others else None
+
+
+_TEXTS = (
+    "reader", "tool", "tool_version", "schema_version", "command", "recorded_at", "variant",
+    "exporter_version",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -217,7 +233,7 @@ class Profile:
         Raises:
             GpuprofError: The reader's file breaks its format's rules where the query reads it.
         """
-        with self._told():
+        with self._file_errors():
             return self._announced(sql).to_arrow_table()
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
@@ -228,7 +244,7 @@ class Profile:
         if sql in self._ahead:
             yield from self._ahead.pop(sql)
             return
-        with self._told():
+        with self._file_errors():
             yield from self._announced(sql).to_arrow_reader(_BATCH_ROWS)
 
     def side_by_side(self, *queries: str) -> list[list[pa.RecordBatch]]:
@@ -239,7 +255,7 @@ class Profile:
         if self._ahead.keys() >= {*queries} or not self._reads_aside(*queries):
             return [[*self.batches(sql)] for sql in queries]
         cursors = [self._cursor() for _ in queries]
-        with self._told(*cursors), ThreadPoolExecutor(max(len(queries), 1)) as pool:
+        with self._file_errors(*cursors), ThreadPoolExecutor(max(len(queries), 1)) as pool:
             return [*pool.map(_read_aside, cursors, queries)]
 
     def read_ahead(self, *queries: str) -> None:
@@ -249,7 +265,7 @@ class Profile:
 
     def _reads_aside(self, *queries: str) -> bool:
         """Whether other connections than the first see what queries name."""
-        with self._told():
+        with self._file_errors():
             self._show(*queries)
         connection, herald, _ = self._opened
         # Only the connection on which a table was registered sees it.
@@ -265,7 +281,7 @@ class Profile:
         """Read a table once for all later queries, for one that many analyses ask for."""
         if isinstance(self.sources.get(name), View) and name not in self._kept:
             kept, connection = f'whole."kept {name}"', self._opened[0]
-            with self._told():
+            with self._file_errors():
                 self._announced(f"SELECT * FROM whole.{name}").create(kept)
             connection.execute(f"CREATE OR REPLACE VIEW whole.{name} AS SELECT * FROM {kept}")
             self._kept.add(name)
@@ -299,9 +315,17 @@ class Profile:
         return isinstance(source, View) and source.names is not None
 
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
-        """What a pure function makes of this recording, computed once for all who ask."""
+        """What a pure function makes of this recording, computed once for all who ask.
+
+        Raises:
+            CorruptFileError: Its numbers add up to more than 64 bits hold.
+        """
         if function not in self._results:
-            self._results[function] = function(self)
+            try:
+                self._results[function] = function(self)
+            except OverflowError as error:
+                fault = f"its numbers are too large to add up ({error})"
+                raise _corrupt(self.origin.source, fault) from error
         result: _Result = self._results[function]
         return result
 
@@ -349,18 +373,69 @@ class Profile:
         return _Frames(self)
 
     @contextmanager
-    def _told(self, *cursors: "duckdb.DuckDBPyConnection") -> Iterator[None]:
+    def _file_errors(self, *cursors: "duckdb.DuckDBPyConnection") -> Iterator[None]:
         """Say of a query that failed what it says about the reader's file."""
         try:
             with _ended_by_ctrl_c(self._opened[0], *cursors):
                 yield
+        except GpuprofError:
+            raise
         except Exception as error:  # DuckDB raises what its extensions raise
             if any(sign in str(error) for sign in _INTERRUPTED):
                 raise KeyboardInterrupt from error
-            told = self.failure(error)
-            if told is None:
+            fault = self._refusal(error) or self.failure(error) or self._overflow(error)
+            if fault is None:
                 raise
-            raise told from error
+            raise fault from error
+
+    def _refusal(self, error: Exception) -> GpuprofError | None:
+        """Which value ended a query, where the bounds of a table did.
+
+        Raises:
+            CorruptFileError: Another value of the table cannot be read at all.
+        """
+        name = borders.refused_by(error)
+        if name is None:
+            return None
+        source = self.sources[name]
+        if isinstance(source, pa.Table):
+            fault = schema.BY_NAME[name].fault(source)
+        else:
+            with self._file_errors():
+                fault = self._fault(name, source)
+        return _corrupt(self.origin.source, f"table {name}: {fault or 'its values are impossible'}")
+
+    def _fault(self, name: str, source: View) -> str | None:
+        """The first value of a file's table that no recording holds, found by reading it all.
+
+        Raises:
+            CorruptFileError: A value is of another type.
+        """
+        connection, herald, _ = self._opened
+        spec = schema.BY_NAME[name]
+        present = connection.sql(f"SELECT * FROM ({source.sql}) LIMIT 0").columns
+        columns = ", ".join(column for column in present if column in spec.columns)
+        sql = f"SELECT {columns} FROM ({source.sql})"
+        if herald is not None:
+            herald(sql)
+        where, kinds = f"{self.origin.source}, table {name}", spec.kinds
+        before = 0
+        for batch in connection.sql(sql).to_arrow_reader(_BATCH_ROWS):
+            rows = borders.cast(where, pa.Table.from_batches([batch]), kinds, before)
+            if (fault := spec.fault(rows, before)) is not None:
+                return fault
+            before += batch.num_rows
+        return None
+
+    def _overflow(self, error: Exception) -> GpuprofError | None:
+        """What a query says that failed at a value, and not at its own words."""
+        import duckdb  # noqa: PLC0415 - a query has run, so that it is loaded
+
+        of_values = (duckdb.ConversionException, duckdb.OutOfRangeException)
+        if not isinstance(error, of_values):
+            return None
+        first = str(error).split("\n")[0]
+        return _corrupt(self.origin.source, f"a number is too large, or none ({first})")
 
     def _announced(self, sql: str) -> "duckdb.DuckDBPyRelation":
         self._show(sql)
@@ -468,9 +543,12 @@ def _typed(
     without: frozenset[str] = frozenset(),
 ) -> str:
     """SQL: a source with the columns of its schema but for some; absent ones are null."""
-    given = set(connection.sql(f"SELECT * FROM ({source.sql}) LIMIT 0").columns)
+    present = connection.sql(f"SELECT * FROM ({source.sql}) LIMIT 0")
+    kinds = dict(zip(present.columns, map(str, present.types), strict=True))
     columns = [
-        f"CAST({column if column in given else 'NULL'} AS {_SQL_TYPES[spec.dtype]}) AS {column}"
+        borders.checked(name, column, spec, kinds[column])
+        if column in kinds
+        else f"CAST(NULL AS {borders.SQL_TYPES[spec.dtype]}) AS {column}"
         for column, spec in schema.BY_NAME[name].columns.items()
         if column not in without
     ]
@@ -482,8 +560,8 @@ def _numbered_views(
     connection: "duckdb.DuckDBPyConnection", name: str, source: View
 ) -> dict[str, str]:
     """SQL by view: a table without its names, its names, and both together."""
-    found = connection.sql(f"SELECT * FROM ({source.names}) LIMIT 0").columns
-    of_name = frozenset(found) - {"name_id"}
+    columns_of_names = connection.sql(f"SELECT * FROM ({source.names}) LIMIT 0").columns
+    of_name = frozenset(columns_of_names) - {"name_id"}
     columns = ", ".join(
         "coalesce(n.name, 'unknown') AS name" if column == "name" else column
         for column in schema.BY_NAME[name].columns
@@ -539,12 +617,8 @@ def _ended_by_ctrl_c(*connections: "duckdb.DuckDBPyConnection") -> Iterator[None
         signal.signal(signal.SIGINT, before)
 
 
-_SQL_TYPES = {
-    schema.INT: "BIGINT",
-    schema.FLOAT: "DOUBLE",
-    schema.TEXT: "VARCHAR",
-    schema.FLAG: "BOOLEAN",
-}
+def _corrupt(source: Path, fault: str) -> CorruptFileError:
+    return CorruptFileError(f"{source}, {fault}", borders.HINT)
 
 
 class _Frames(Mapping[str, Any]):

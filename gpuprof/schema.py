@@ -7,6 +7,7 @@ are fractions of 0 to 1; a missing value is null, never 0.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,16 +18,40 @@ INT: Final = "int64"
 FLOAT: Final = "float64"
 TEXT: Final = "string"
 FLAG: Final = "bool"
+# The largest time, size or count: differences and sums of two still fit into 64 bits.
+LARGEST: Final = (1 << 62) - 1
+_MOST: Final = 1 << 63
+# No activity lasts 13 days, and no copy moves 10**15 bytes: thousands of them add up in 64 bits.
+LONGEST_NS: Final = 1 << 50
+MOST_BYTES: Final = 1 << 50
+# No memory moves 100 TB/s. Times are good to some microseconds in the formats that round most.
+MOST_BYTES_PER_NS: Final = 100_000
+CLOCK_NS: Final = 10_000
+# Of a value that is shown in a message.
+_LONGEST_SHOWN: Final = 40
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column's type, unit and meaning; ``required`` ones hold no null."""
+    """A column's type, unit and meaning.
+
+    Args:
+        dtype: Type of its values.
+        unit: Unit of its values.
+        meaning: What they say, in a sentence.
+        required: Whether it holds no null.
+        least: The smallest value that a recording can hold; None where any can be.
+        most: The largest one.
+        words: The texts that it can hold; None where any can be.
+    """
 
     dtype: str
     unit: str
     meaning: str
     required: bool = False
+    least: float | None = None
+    most: float | None = None
+    words: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +65,12 @@ class Schema:
     @property
     def arrow(self) -> pa.Schema:
         """The same columns as Arrow fields."""
-        return pa.schema([(name, pa.type_for_alias(c.dtype)) for name, c in self.columns.items()])
+        return pa.schema([*self.kinds.items()])
+
+    @property
+    def kinds(self) -> dict[str, pa.DataType]:
+        """The type of every column."""
+        return {name: pa.type_for_alias(column.dtype) for name, column in self.columns.items()}
 
     def empty(self) -> pa.Table:
         """The table with no rows: recorded, and nothing happened."""
@@ -79,6 +109,23 @@ class Schema:
         held = set(table.column_names)
         return table.select([n for n in self.columns if n in held and _holds(table.column(n))])
 
+    def fault(self, table: pa.Table, before: int = 0) -> str | None:
+        """The first cell that no recording can hold, as the end of a sentence; None for none.
+
+        Args:
+            table: Any of the columns of this schema, as `conform` or `narrow` gave them.
+            before: How many rows come before these.
+        """
+        for name in table.column_names:
+            row = _first_beyond(table.column(name), self.columns[name])
+            if row is not None:
+                value = table.column(name)[row].as_py()
+                holds = "no value" if value is None else repr(value)[:_LONGEST_SHOWN]
+                return f"column {name} holds {holds} in row {before + row + 1:,}"
+        if {"start_ns", "end_ns"} <= {*table.column_names} and table.num_rows:
+            return _fault_of_times(table, before)
+        return None
+
     def _column(self, table: pa.Table, name: str) -> pa.ChunkedArray | pa.Array:
         self._check(table, name)
         kind = self.arrow.field(name).type
@@ -105,11 +152,67 @@ def _holds(column: pa.ChunkedArray) -> bool:
     return bool(column.null_count < len(column))
 
 
+def _fault_of_times(table: pa.Table, before: int) -> str | None:
+    start_ns, end_ns = (table.column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    durations = end_ns.astype(float) - start_ns.astype(float)
+    if (end_ns < start_ns).any():
+        return f"row {before + int((end_ns < start_ns).argmax()) + 1:,} ends before it starts"
+    if durations.max() > LONGEST_NS:
+        return f"row {before + int(durations.argmax()) + 1:,} lasts more than 13 days"
+    if "bytes" not in table.column_names:
+        return None
+    sizes = table.column("bytes").to_numpy().astype(float)
+    is_too_fast = sizes > (durations + CLOCK_NS) * MOST_BYTES_PER_NS
+    if not is_too_fast.any():
+        return None
+    row = int(is_too_fast.argmax())
+    took_ns = table.column("end_ns")[row].as_py() - table.column("start_ns")[row].as_py()
+    return f"row {before + row + 1:,} moves {table['bytes'][row]} bytes in {took_ns} ns"
+
+
+def _first_beyond(values: pa.ChunkedArray, spec: Column) -> int | None:
+    """The first row whose value is beyond the bounds of its column, or missing from it."""
+    if spec.required and values.null_count:
+        return int(np.argmin(values.is_valid().to_numpy()))
+    if spec.words is not None:
+        words = {*spec.words, None}
+        return next((n for n, text in enumerate(values.to_pylist()) if text not in words), None)
+    if spec.least is None or spec.most is None:
+        return None
+    before = 0
+    for part in values.chunks:
+        rows = _beyond(part, spec.least, spec.most)
+        if rows.size and spec.required:  # Only by NaN such a column can say that it is unknown.
+            rows = rows[~np.isnan(part.to_numpy()[rows])]
+        if rows.size:
+            return before + int(rows[0])
+        before += len(part)
+    return None
+
+
+def _beyond(part: pa.Array, least: float, most: float) -> npt.NDArray[np.intp]:
+    """The rows whose value is known and beyond some bounds, as what is no number is beyond all."""
+    if pa.types.is_dictionary(part.type):
+        codes = _beyond(part.dictionary, least, most)
+        of_rows = part.indices.to_numpy(zero_copy_only=False) if codes.size else codes
+        return np.flatnonzero(np.isin(of_rows, codes))
+    if part.null_count == len(part):
+        return np.array([], np.intp)
+    numbers = np.frombuffer(part.buffers()[1], part.type.to_pandas_dtype())
+    numbers = numbers[part.offset : part.offset + len(part)]
+    rows = np.flatnonzero(~((numbers >= least) & (numbers <= most)))
+    # What stands in the place of a missing value is anything; to ask loads pyarrow.compute.
+    if rows.size and part.null_count:
+        rows = rows[part.is_valid().to_numpy(zero_copy_only=False)[rows]]
+    return rows
+
+
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     """Values as Arrow data; `pa.array` would import pandas, which takes longer than many a file.
 
     Raises:
         TypeError: A value is of another type.
+        OverflowError: An integer needs more than 64 bits.
     """
     if kind == pa.string():
         builder = pa.lib.StringBuilder()
@@ -118,7 +221,13 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     dtype = kind.to_pandas_dtype()  # despite its name one of numpy's
     known = np.array([value is not None for value in values], bool)
     filled = np.array([dtype() if value is None else value for value in values] or [dtype()])
-    numbers = filled[: len(values)].astype(dtype, casting="safe")
+    try:
+        numbers = filled[: len(values)].astype(dtype, casting="safe")
+    except TypeError:
+        if any(isinstance(value, int) and not -_MOST <= value < _MOST for value in values):
+            msg = "an integer needs more than 64 bits"
+            raise OverflowError(msg) from None
+        raise
     data = _bits(numbers) if kind == pa.bool_() else numbers
     return pa.Array.from_buffers(
         kind, len(values), [pa.py_buffer(_bits(known)), pa.py_buffer(data)]
@@ -129,9 +238,15 @@ def _bits(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     return np.packbits(flags, bitorder="little")
 
 
+# Sizes, counts, durations and rates; times may lie before the origin.
+_amount = partial(Column, least=0, most=LARGEST)
+_size = partial(_amount, INT, "B", most=MOST_BYTES)
+_share = partial(Column, FLOAT, "1", least=0, most=1)
+_time = partial(Column, INT, "ns", required=True, least=-LARGEST, most=LARGEST)
+
 _TIMES: Final = {
-    "start_ns": Column(INT, "ns", "Start, since the recording's origin.", required=True),
-    "end_ns": Column(INT, "ns", "End, half-open; at least start_ns.", required=True),
+    "start_ns": _time("Start, since the recording's origin."),
+    "end_ns": _time("End, half-open; at least start_ns."),
 }
 # Of several files read as one recording, a process whose number one of another file has as well:
 # above these bits stands which file it is of, 1 for the first.
@@ -151,15 +266,15 @@ KERNELS: Final = Schema(
         **_TIMES,
         **_PLACE,
         "name": Column(TEXT, "", "Demangled name.", required=True),
-        "grid_x": Column(INT, "1", "Blocks in x."),
-        "grid_y": Column(INT, "1", "Blocks in y."),
-        "grid_z": Column(INT, "1", "Blocks in z."),
-        "block_x": Column(INT, "1", "Threads in x."),
-        "block_y": Column(INT, "1", "Threads in y."),
-        "block_z": Column(INT, "1", "Threads in z."),
-        "registers_per_thread": Column(INT, "1", "Registers of one thread."),
-        "static_shared_memory_bytes": Column(INT, "B", "Per block."),
-        "dynamic_shared_memory_bytes": Column(INT, "B", "Per block."),
+        "grid_x": _amount(INT, "1", "Blocks in x."),
+        "grid_y": _amount(INT, "1", "Blocks in y."),
+        "grid_z": _amount(INT, "1", "Blocks in z."),
+        "block_x": _amount(INT, "1", "Threads in x."),
+        "block_y": _amount(INT, "1", "Threads in y."),
+        "block_z": _amount(INT, "1", "Threads in z."),
+        "registers_per_thread": _amount(INT, "1", "Registers of one thread."),
+        "static_shared_memory_bytes": _amount(INT, "B", "Per block."),
+        "dynamic_shared_memory_bytes": _amount(INT, "B", "Per block."),
         "graph_node_id": Column(INT, "1", "Node of a CUDA graph; null outside graphs."),
     },
 )
@@ -172,7 +287,7 @@ MEMCPYS: Final = Schema(
         "memcpy_kind": Column(TEXT, "", "HtoD, DtoH, DtoD, PtoP, UVM_HtoD, ...", required=True),
         "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
         "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
-        "bytes": Column(INT, "B", "Bytes moved; null where unknown."),
+        "bytes": _size("Bytes moved; null where unknown."),
         "src_device_id": Column(INT, "1", "Device copied from; null for the host's side."),
         "dst_device_id": Column(INT, "1", "Device copied to; null for the host's side."),
         "path": Column(TEXT, "", "direct, or staged through the host."),
@@ -185,7 +300,7 @@ MEMSETS: Final = Schema(
     {
         **_TIMES,
         **_PLACE,
-        "bytes": Column(INT, "B", "Bytes set."),
+        "bytes": _size("Bytes set."),
         "memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
     },
 )
@@ -250,9 +365,9 @@ COLLECTIVES: Final = Schema(
         "kernel": Column(TEXT, "", "Its kernel's name, as in kernels.", required=True),
         "collective": Column(TEXT, "", "allreduce, _allgather_base, ...", required=True),
         "data_type": Column(TEXT, "", "The framework's word: Float, BFloat16, ..."),
-        "bytes_in": Column(INT, "B", "Message into the collective on this rank."),
-        "bytes_out": Column(INT, "B", "Message out of the collective on this rank."),
-        "group_size": Column(INT, "1", "Ranks that take part."),
+        "bytes_in": _amount(INT, "B", "Message into the collective on this rank."),
+        "bytes_out": _amount(INT, "B", "Message out of the collective on this rank."),
+        "group_size": _amount(INT, "1", "Ranks that take part."),
         "process_group": Column(TEXT, "", "The framework's name of the group."),
     },
 )
@@ -263,10 +378,10 @@ DEVICES: Final = Schema(
         "device_id": Column(INT, "1", "CUDA device ordinal.", required=True),
         "process_id": Column(INT, "1", "Process that numbers it so; null where all do."),
         "name": Column(TEXT, "", "Marketing name."),
-        "total_memory_bytes": Column(INT, "B", "Memory."),
-        "memory_bandwidth_bytes_per_s": Column(INT, "B/s", "Peak of its memory."),
+        "total_memory_bytes": _amount(INT, "B", "Memory."),
+        "memory_bandwidth_bytes_per_s": _amount(INT, "B/s", "Peak of its memory."),
         "compute_capability": Column(TEXT, "", "Such as 8.0."),
-        "clock_hz": Column(INT, "Hz", "Highest clock of its multiprocessors."),
+        "clock_hz": _amount(INT, "Hz", "Highest clock of its multiprocessors."),
         "bus_id": Column(TEXT, "", "PCI bus id."),
         "rank": Column(INT, "1", "Rank that uses it, where several are read as one."),
     },
@@ -278,7 +393,7 @@ LINKS: Final = Schema(
         "device_id": Column(INT, "1", "CUDA device ordinal.", required=True),
         "peer_device_id": Column(INT, "1", "Device at the other end; null for the host."),
         "link": Column(TEXT, "", "NVLink 2 x2, PCIe 3 x16: generation and width.", required=True),
-        "bytes_per_s": Column(INT, "B/s", "Peak in one direction; null where unknown."),
+        "bytes_per_s": _amount(INT, "B/s", "Peak in one direction; null where unknown."),
         "has_peer_access": Column(FLAG, "", "Whether its ends can address each other's memory."),
     },
 )
@@ -286,7 +401,7 @@ RUNS: Final = Schema(
     "runs",
     "one profiled process, in the order of the file",
     {
-        "run_id": Column(INT, "1", "0 for the first in the file.", required=True),
+        "run_id": _amount(INT, "1", "0 for the first in the file.", required=True),
         "process_id": Column(INT, "1", "Operating-system process."),
         "command": Column(TEXT, "", "As the tool printed it; secrets masked."),
         "rank": Column(INT, "1", "Rank in the job, where known."),
@@ -296,25 +411,30 @@ ACTIVITY_SUMMARY: Final = Schema(
     "activity_summary",
     "all calls of one kernel, memcpy kind, memset or API function",
     {
-        "run_id": Column(INT, "1", "Process of the file, as in runs; null where one."),
-        "activity_kind": Column(TEXT, "", "kernel, memcpy, memset or api.", required=True),
-        "name": Column(TEXT, "", "Kernel or API name; memcpy kind for copies.", required=True),
-        "calls": Column(INT, "1", "How often."),
-        "total_ns": Column(INT, "ns", "Sum of durations, rounded as the tool printed it."),
-        "min_ns": Column(INT, "ns", "Shortest."),
-        "max_ns": Column(INT, "ns", "Longest."),
-        "mean_ns": Column(FLOAT, "ns", "Mean."),
-        "median_ns": Column(FLOAT, "ns", "Median."),
-        "stddev_ns": Column(FLOAT, "ns", "Standard deviation of the sample (n - 1)."),
-        "bytes": Column(INT, "B", "Bytes of copies and memsets."),
-        "printed_share": Column(
-            FLOAT, "1", "Share of its section that the tool printed; for implied totals."
+        "run_id": _amount(INT, "1", "Process of the file, as in runs; null where one."),
+        "activity_kind": Column(
+            TEXT,
+            "",
+            "kernel, memcpy, memset or api.",
+            required=True,
+            words=frozenset({"kernel", "memcpy", "memset", "api"}),
         ),
+        "name": Column(TEXT, "", "Kernel or API name; memcpy kind for copies.", required=True),
+        "calls": _amount(INT, "1", "How often."),
+        "total_ns": _amount(INT, "ns", "Sum of durations, rounded as the tool printed it."),
+        "min_ns": _amount(INT, "ns", "Shortest."),
+        "max_ns": _amount(INT, "ns", "Longest."),
+        "mean_ns": _amount(FLOAT, "ns", "Mean."),
+        "median_ns": _amount(FLOAT, "ns", "Median."),
+        "stddev_ns": _amount(FLOAT, "ns", "Standard deviation of the sample (n - 1)."),
+        "bytes": _amount(INT, "B", "Bytes of copies and memsets."),
+        "printed_share": _share("Share of its section that the tool printed; for implied totals."),
         "section": Column(
             TEXT,
             "",
             "What printed_share is a share of: gpu (kernels, copies and memsets in one table), "
             "kernel, memory, memcpy, memset or api; null for gpu, or api where it is an API call.",
+            words=frozenset({"gpu", "kernel", "memory", "memcpy", "memset", "api"}),
         ),
     },
 )
@@ -323,30 +443,30 @@ EPOCHS: Final = Schema(
     "one epoch as the script marked it",
     {
         "epoch": Column(INT, "1", "0 for the first.", required=True),
-        "seconds": Column(FLOAT, "s", "Wall time.", required=True),
-        "steps": Column(INT, "1", "Steps marked within it; null where none were marked."),
+        "seconds": _amount(FLOAT, "s", "Wall time.", required=True),
+        "steps": _amount(INT, "1", "Steps marked within it; null where none were marked."),
     },
 )
 MONITOR: Final = Schema(
     "monitor",
     "one sample of one device, or of the host, beside the program",
     {
-        "time_ns": Column(INT, "ns", "Since the recording's origin.", required=True),
+        "time_ns": _time("Since the recording's origin."),
         "epoch": Column(INT, "1", "Marked epoch that it falls into; null outside."),
         "device_id": Column(INT, "1", "As NVML numbers GPUs; null for the host."),
-        "gpu_utilisation": Column(FLOAT, "1", "Share of the last moments with a kernel."),
-        "memory_utilisation": Column(FLOAT, "1", "Share of them with memory read or written."),
-        "cpu_utilisation": Column(FLOAT, "1", "Of all cores since the last sample."),
-        "memory_used_bytes": Column(INT, "B", "In use, by whomever."),
-        "memory_total_bytes": Column(INT, "B", "There is."),
-        "power_w": Column(FLOAT, "W", "Drawn by the board."),
-        "temperature_c": Column(FLOAT, "C", "Of the GPU."),
-        "sm_clock_hz": Column(FLOAT, "Hz", "Of the multiprocessors."),
-        "memory_clock_hz": Column(FLOAT, "Hz", "Of its memory."),
-        "pcie_received_bytes_per_s": Column(FLOAT, "B/s", "Into the GPU over PCIe."),
-        "pcie_sent_bytes_per_s": Column(FLOAT, "B/s", "Out of the GPU over PCIe."),
-        "nvlink_received_bytes": Column(INT, "B", "Over all its NVLinks since the driver began."),
-        "nvlink_sent_bytes": Column(INT, "B", "Over all its NVLinks since the driver began."),
+        "gpu_utilisation": _share("Share of the last moments with a kernel."),
+        "memory_utilisation": _share("Share of them with memory read or written."),
+        "cpu_utilisation": _share("Of all cores since the last sample."),
+        "memory_used_bytes": _amount(INT, "B", "In use, by whomever."),
+        "memory_total_bytes": _amount(INT, "B", "There is."),
+        "power_w": _amount(FLOAT, "W", "Drawn by the board."),
+        "temperature_c": Column(FLOAT, "C", "Of the GPU.", least=-274, most=10_000),
+        "sm_clock_hz": _amount(FLOAT, "Hz", "Of the multiprocessors."),
+        "memory_clock_hz": _amount(FLOAT, "Hz", "Of its memory."),
+        "pcie_received_bytes_per_s": _amount(FLOAT, "B/s", "Into the GPU over PCIe."),
+        "pcie_sent_bytes_per_s": _amount(FLOAT, "B/s", "Out of the GPU over PCIe."),
+        "nvlink_received_bytes": _amount(INT, "B", "Over all its NVLinks since the driver began."),
+        "nvlink_sent_bytes": _amount(INT, "B", "Over all its NVLinks since the driver began."),
     },
 )
 TENSOR_COPIES: Final = Schema(
@@ -363,9 +483,9 @@ TENSOR_COPIES: Final = Schema(
             FLAG, "", "Whether only gradients need it: made by one, or taken by nothing else."
         ),
         "is_control": Column(FLAG, "", "A control edge: order only, no data."),
-        "calls": Column(INT, "1", "How often it was sent.", required=True),
-        "bytes_per_call": Column(INT, "B", "Size; null where unknown."),
-        "bytes": Column(INT, "B", "All calls; null where the size is unknown."),
+        "calls": _amount(INT, "1", "How often it was sent.", required=True),
+        "bytes_per_call": _amount(INT, "B", "Size; null where unknown."),
+        "bytes": _amount(INT, "B", "All calls; null where the size is unknown."),
     },
 )
 OPERATIONS: Final = Schema(
@@ -377,9 +497,9 @@ OPERATIONS: Final = Schema(
         "operation_type": Column(TEXT, "", "MatMul, Conv2D, ..."),
         "requested_device": Column(TEXT, "", "Device that the script asked for; null for none."),
         "device": Column(TEXT, "", "Device it ran on.", required=True),
-        "calls": Column(INT, "1", "How often it ran; null where not known."),
-        "traced_calls": Column(INT, "1", "Calls in total_ns; the cheapest are not traced."),
-        "total_ns": Column(INT, "ns", "Host time of the traced calls; null where none was."),
+        "calls": _amount(INT, "1", "How often it ran; null where not known."),
+        "traced_calls": _amount(INT, "1", "Calls in total_ns; the cheapest are not traced."),
+        "total_ns": _amount(INT, "ns", "Host time of the traced calls; null where none was."),
     },
 )
 FUNCTIONS: Final = Schema(
@@ -387,7 +507,7 @@ FUNCTIONS: Final = Schema(
     "one tf.function of a TensorFlow program, as often as the recorder saw it run",
     {
         "function": Column(TEXT, "", "Name.", required=True),
-        "executions": Column(INT, "1", "Runs that were recorded.", required=True),
+        "executions": _amount(INT, "1", "Runs that were recorded.", required=True),
         "is_step": Column(FLAG, "", "Whether it is the training step.", required=True),
     },
 )

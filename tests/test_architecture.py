@@ -18,6 +18,7 @@ LAYERS = (
     ("schema",),
     ("intervals",),
     ("engine",),
+    ("borders",),
     ("profile",),
     ("window",),
     ("readers",),

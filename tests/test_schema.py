@@ -1,3 +1,4 @@
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -63,11 +64,102 @@ def test_rows_become_columns_with_nulls_where_nothing_is_known():
 
 
 @pytest.mark.parametrize(
-    "row", [{"number": 1.5}, {"number": 2**63}, {"ratio": "1"}, {"text": 1}, {"flag": 1}], ids=str
+    "row", [{"number": 1.5}, {"ratio": "1"}, {"text": 1}, {"flag": 1}], ids=str
 )
 def test_values_of_another_type_are_no_part_of_a_table(row):
     with pytest.raises(TypeError):
         MIXED.table([row])
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**24])
+def test_an_integer_of_more_than_64_bits_is_told_from_another_type(number):
+    with pytest.raises(OverflowError, match="an integer needs more than 64 bits"):
+        MIXED.table([{"number": -1}, {"number": number}])
+
+
+BOUNDED = schema.Schema(
+    "bounded",
+    "a row",
+    {
+        "start_ns": schema.Column(schema.INT, "ns", "Any.", least=-9, most=9),
+        "end_ns": schema.Column(schema.INT, "ns", "Any.", least=-9, most=9),
+        "size": schema.Column(schema.INT, "B", "Any.", least=0, most=100),
+        "mean": schema.Column(schema.FLOAT, "1", "Any.", least=0, most=100),
+        "name": schema.Column(schema.TEXT, "", "Any.", required=True),
+        "kind": schema.Column(schema.TEXT, "", "Any.", words=frozenset({"a", "b"})),
+    },
+)
+SOUND = {"start_ns": -1, "end_ns": 2, "size": 5, "mean": 0.5, "name": "x", "kind": "a"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "fault"),
+    [
+        ({}, None),
+        ({"size": None, "mean": None, "kind": None}, None),
+        ({"size": -1}, "column size holds -1 in row 3"),
+        ({"size": 101}, "column size holds 101 in row 3"),
+        ({"mean": float("nan")}, "column mean holds nan in row 3"),
+        ({"mean": float("inf")}, "column mean holds inf in row 3"),
+        ({"start_ns": -10}, "column start_ns holds -10 in row 3"),
+        ({"name": None}, "column name holds no value in row 3"),
+        ({"kind": "c" * 50}, f"column kind holds '{'c' * 39} in row 3"),
+        ({"end_ns": -2}, "row 3 ends before it starts"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("form", ["plain", "chunks", "small", "dictionaries"])
+def test_the_first_cell_that_cannot_be_is_named(cells, fault, form):
+    table = BOUNDED.table([SOUND, SOUND, SOUND | cells, SOUND | cells])
+
+    assert BOUNDED.fault(_as(form, table)) == fault
+
+
+def _as(form, table):
+    if form == "chunks":
+        return pa.concat_tables([table.slice(0, 1), table.slice(1, 2), table.slice(3, 1)])
+    if form == "small":
+        return table.set_column(2, "size", table["size"].cast(pa.int8()))
+    if form == "dictionaries":
+        for place, name in [(2, "size"), (3, "mean")]:
+            table = table.set_column(place, name, table[name].dictionary_encode())
+    return table
+
+
+@pytest.mark.parametrize(("size", "is_refused"), [(10**9, False), (10**9 + 10**6, True)])
+def test_a_copy_of_no_time_may_have_what_its_clock_hides(size, is_refused):
+    table = schema.MEMCPYS.table([
+        {"start_ns": 5, "end_ns": 5, "memcpy_kind": "HtoD", "bytes": size},
+        {"start_ns": 5, "end_ns": 5, "memcpy_kind": "HtoD"},
+    ])  # fmt: skip
+
+    fault = f"row 1 moves {size} bytes in 0 ns" if is_refused else None
+    assert schema.MEMCPYS.fault(table) == fault
+
+
+def test_what_lasts_longer_than_any_activity_is_named():
+    rows = [{"start_ns": 0, "end_ns": end, "name": "k"} for end in (1 << 50, (1 << 50) + 1)]
+
+    assert schema.KERNELS.fault(schema.KERNELS.table(rows)) == "row 2 lasts more than 13 days"
+
+
+def test_a_time_that_is_unknown_by_nan_is_none_that_cannot_be():
+    rows = [{"epoch": 0, "seconds": float("nan")}, {"epoch": 1, "seconds": -1.0}]
+
+    fault = schema.EPOCHS.fault(schema.EPOCHS.table(rows))
+    assert fault == "column seconds holds -1.0 in row 2"
+
+
+def test_rows_are_counted_on_from_those_before():
+    table = BOUNDED.table([SOUND | {"size": -1}])
+
+    assert BOUNDED.fault(table, 1000) == "column size holds -1 in row 1,001"
+
+
+def test_what_stands_in_the_place_of_a_missing_value_is_not_looked_at():
+    sizes = pa.array([5, -1], mask=np.array([False, True]))
+
+    assert BOUNDED.fault(pa.table({"size": sizes})) is None
 
 
 @pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)

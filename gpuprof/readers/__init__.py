@@ -9,7 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+
+from gpuprof import borders, schema
 from gpuprof.errors import (
+    CorruptFileError,
     EmptyRecordingError,
     GpuprofError,
     InputError,
@@ -97,7 +101,29 @@ def _read_path(path: Path, reader: str | None, section: str | int | None) -> Pro
         files = places.matching(path) if places.is_glob(path) else places.files_in(path)
         return _read_many(path, files, reader)
     chosen = find_reader(path) if reader is None else reader_named(reader)
-    return sections.chosen(chosen.read(path), section)
+    return sections.chosen(_read_by(chosen, path), section)
+
+
+def _read_by(reader: Reader, path: Path) -> Profile:
+    """A recording whose tables in memory hold nothing impossible; a file's own check themselves.
+
+    Raises:
+        CorruptFileError: A value is beyond what the data model can hold.
+    """
+    try:
+        profile = reader.read(path)
+    except OverflowError as error:
+        msg = f"{path}: a number is too large ({error})"
+        raise CorruptFileError(msg, borders.HINT) from error
+    if (fault := profile.origin.fault()) is not None:
+        msg = f"{path}: {fault}, which it cannot be"
+        raise CorruptFileError(msg, borders.HINT)
+    for name, rows in profile.sources.items():
+        fault = schema.BY_NAME[name].fault(rows) if isinstance(rows, pa.Table) else None
+        if fault is not None:
+            msg = f"{profile.origin.source}, table {name}: {fault}"
+            raise CorruptFileError(msg, borders.HINT)
+    return profile
 
 
 def _check_no_section(section: str | int | None) -> None:
@@ -127,7 +153,7 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     empty: list[EmptyRecordingError] = []
     for file, found in chosen.items():
         try:
-            profiles.append(sections.chosen(found.read(file), None))
+            profiles.append(sections.chosen(_read_by(found, file), None))
         except EmptyRecordingError as error:  # A rank that did nothing on a GPU is normal.
             empty.append(error)
     if not profiles:

@@ -9,11 +9,12 @@ import zipfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import pyarrow as pa
 
-from gpuprof import json_input, schema
+from gpuprof import borders, json_input, schema
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile, View
 from gpuprof.readers.contract import Reader
@@ -24,22 +25,25 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 HEADER: Final = "gpuprof.json"
 SUFFIX: Final = ".parquet"
-TOOL_FIELDS: Final = (
-    "reader",
-    "tool",
-    "tool_version",
-    "schema_version",
-    "command",
-    "recorded_at",
-    "epoch_ns",
-    "variant",
-    "start_resolution_ns",
-    "warnings",
-    "exporter_version",
-)
-# Files of older versions of gpuprof lack it.
-_OPTIONAL: Final = {"exporter_version": None}
 
+
+class _OriginFields(msgspec.Struct):
+    """The origin of the recording in the header, as `gpuprof.profile.Origin` holds it."""
+
+    reader: str
+    tool: str
+    tool_version: str | None
+    schema_version: str | None
+    command: str | None
+    recorded_at: str | None
+    epoch_ns: Annotated[int, msgspec.Meta(ge=-schema.LARGEST, le=schema.LARGEST)] | None
+    variant: str | None
+    start_resolution_ns: Annotated[int, msgspec.Meta(ge=1, le=schema.LARGEST)]
+    warnings: tuple[str, ...]
+    exporter_version: str | None = None  # Files of older versions of gpuprof lack it.
+
+
+TOOL_FIELDS: Final = _OriginFields.__struct_fields__
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 # A member's header in the archive: so long before its name, and where the lengths are.
 _LOCAL_HEADER_BYTES: Final = 30
@@ -55,18 +59,17 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short or damaged.
         UnknownFormatError: A newer gpuprof wrote it.
     """
-    whole = _mapped(path)
-    members = _members(path, whole)
+    mapped = _mapped(path)
+    members = _members(path, mapped)
     origin = _origin(path, members)
-    tables = [name for name in schema.BY_NAME if name + SUFFIX in members]
-    for name in tables:
-        _check(path, name, members[name + SUFFIX])
+    contents = {name: members[name + SUFFIX] for name in schema.BY_NAME if name + SUFFIX in members}
+    stored = {name: _rows(path, name, content) for name, content in contents.items()}
 
     def prepare(connection: "duckdb.DuckDBPyConnection") -> None:
-        for name in tables:
-            connection.register(_stored(name), _dataset(name, members[name + SUFFIX]))
+        for name, rows in stored.items():
+            connection.register(_stored(name), rows)
 
-    views = {name: View(f'SELECT * FROM "{_stored(name)}"') for name in tables}
+    views = {name: View(f'SELECT * FROM "{_stored(name)}"') for name in stored}
     return Profile(origin, views, prepare, partial(_failure, path))
 
 
@@ -95,7 +98,7 @@ def _mapped(path: Path) -> pa.Buffer:
         raise InputError(msg) from error
 
 
-def _members(path: Path, whole: pa.Buffer) -> Mapping[str, pa.Buffer]:
+def _members(path: Path, mapped: pa.Buffer) -> Mapping[str, pa.Buffer]:
     """The archive's members, as parts of the mapped file."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -104,49 +107,62 @@ def _members(path: Path, whole: pa.Buffer) -> Mapping[str, pa.Buffer]:
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         msg = f"{path}: the file is cut short or damaged ({error})"
         raise CorruptFileError(msg, _HINT) from error
-    return {info.filename: _content(path, whole, info) for info in infos}
+    return {info.filename: _content(path, mapped, info) for info in infos}
 
 
-def _content(path: Path, whole: pa.Buffer, info: zipfile.ZipInfo) -> pa.Buffer:
+def _content(path: Path, mapped: pa.Buffer, info: zipfile.ZipInfo) -> pa.Buffer:
     begin = info.header_offset + _LOCAL_HEADER_BYTES
-    if info.header_offset >= 0 and begin <= whole.size:
-        lengths = bytes(whole.slice(info.header_offset, _LOCAL_HEADER_BYTES))[_LENGTHS]
+    if info.header_offset >= 0 and begin <= mapped.size:
+        lengths = bytes(mapped.slice(info.header_offset, _LOCAL_HEADER_BYTES))[_LENGTHS]
         begin += sum(int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
-    if info.header_offset < 0 or begin + info.file_size > whole.size:
+    if info.header_offset < 0 or begin + info.file_size > mapped.size:
         msg = f"{path}: {info.filename} in it goes beyond its end"
         raise CorruptFileError(msg, _HINT)
     if info.compress_type != zipfile.ZIP_STORED:
         msg = f"{path}: {info.filename} in it was packed by another program"
         raise CorruptFileError(msg, _HINT)
-    return whole.slice(begin, info.file_size)
+    return mapped.slice(begin, info.file_size)
 
 
 def _origin(path: Path, members: Mapping[str, pa.Buffer]) -> Origin:
     try:
         header: dict[str, Any] = json_input.loads(bytes(members[HEADER]))
-        version, told = header["gpuprof_file"], header["origin"]
+        version, origin = header["gpuprof_file"], header["origin"]
         if version == VERSION:
-            fields = {name: (_OPTIONAL | told)[name] for name in TOOL_FIELDS}
-            return Origin(**fields | {"source": path, "warnings": tuple(fields["warnings"])})
+            return Origin(path, **msgspec.structs.asdict(msgspec.convert(origin, _OriginFields)))
     except (KeyError, TypeError, ValueError) as error:
-        msg = f"{path}: {HEADER} in it is missing or broken"
+        why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
+        msg = f"{path}: {HEADER} in it is missing or broken{why}"
         raise CorruptFileError(msg, _HINT) from error
     msg = f"{path} is a gpuprof file of version {version}; this gpuprof reads {VERSION}"
     raise UnknownFormatError(msg, "Install the newest gpuprof: pip install -U gpuprof-toolkit")
 
 
-def _check(path: Path, name: str, content: pa.Buffer) -> None:
+def _rows(path: Path, name: str, content: pa.Buffer) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """What DuckDB reads of a member: its file, or its rows where other types must be cast.
+
+    Raises:
+        CorruptFileError: It is damaged, or its columns are not those of the table.
+    """
     import pyarrow.parquet as pq  # noqa: PLC0415 - 50 ms that other formats do not need
 
+    where, table = f"{path}, table {name}", schema.BY_NAME[name]
     try:
-        found = set(pq.read_schema(pa.BufferReader(content)).names)
+        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+        columns = file.schema_arrow
+        borders.check_names(where, columns)
+        borders.check_growth(where, file.metadata, content.size)
+        for column, spec in table.columns.items():
+            if spec.required and column not in columns.names:
+                msg = f"{path}: its table {name} has no column {column}"
+                raise CorruptFileError(msg, _HINT)
+        if borders.unlike(columns, table.kinds):
+            rows = file.read([column for column in columns.names if column in table.columns])
+            return borders.cast(where, rows, table.kinds)
     except (pa.ArrowException, OSError, ValueError) as error:
         msg = f"{path}: its table {name} is damaged"
         raise CorruptFileError(msg, _HINT) from error
-    required = {column for column, c in schema.BY_NAME[name].columns.items() if c.required}
-    if required - found:
-        msg = f"{path}: its table {name} has no column {min(required - found)}"
-        raise CorruptFileError(msg, _HINT)
+    return _dataset(name, content)
 
 
 def _dataset(table: str, content: pa.Buffer) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -169,7 +185,8 @@ def _dataset(table: str, content: pa.Buffer) -> Any:  # noqa: ANN401 - pyarrow h
         default_fragment_scan_options=options,
     )
     fragment = form.make_fragment(content)
-    return Frugal([fragment], fragment.physical_schema, fragment.format)
+    expected = [field for field in fragment.physical_schema if field.name in columns]
+    return Frugal([fragment], pa.schema(expected), fragment.format)
 
 
 def _recognises(head: bytes) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof import engine
+from gpuprof import borders, engine
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.profile import Profile
 from gpuprof.readers import nsys_recording, nsys_tables
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 NAME: Final = "nsys-parquet"
 _SUFFIXES: Final = (".parquet", ".arrow")
 _MARKS: Final = ("StringIds", *nsys_tables.TIMED)
-_TIMES: Final = frozenset({"start", "end"})
 # An Arrow stream that was written to its end has this there.
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _HINT: Final = "Export the report again: nsys export --type parquetdir FILE."
@@ -57,7 +56,7 @@ def export_in(folder: Path, path: Path, reader: str) -> Export:
         CorruptFileError: A file is cut short.
     """
     files = _Files(path, {table: _file(folder, table) for table in _tables_in(folder)})
-    columns = {table: frozenset(files.schema_of(table).names) for table in files.paths}
+    columns = {table: frozenset(schema.names) for table, schema in files.schemas.items()}
     return Export(path, reader, columns, files.rows, files.prepare, files.failure)
 
 
@@ -68,33 +67,52 @@ class _Files:
     path: Path
     paths: Mapping[str, Path] = field(repr=False)
 
-    def schema_of(self, table: str) -> pa.Schema:
-        """The columns of a table, after a look at the end of its file.
+    @cached_property
+    def schemas(self) -> Mapping[str, pa.Schema]:
+        """The columns of every table, after a look at the end of its file.
 
         Raises:
-            CorruptFileError: It is cut short, or its times are no integers.
+            CorruptFileError: One is cut short, or is no table that nsys writes.
         """
-        try:
-            found = _schema(self.paths[table])
-        except (pa.ArrowInvalid, OSError) as error:
-            msg = f"{self.path}, table {table}: the file is damaged ({_line(error)})"
-            raise CorruptFileError(msg, _HINT) from error
-        for column in found:
-            if column.name in _TIMES and not pa.types.is_integer(column.type):
-                msg = f"{self.path}, table {table}: column {column.name} holds {column.type}"
-                raise CorruptFileError(msg, _HINT)
-        return found
+        schemas = {}
+        for table, file in self.paths.items():
+            try:
+                schemas[table] = _schema(self._where(table), file)
+            except (pa.ArrowException, OSError) as error:
+                msg = f"{self._where(table)}: the file is damaged ({_line(error)})"
+                raise CorruptFileError(msg, _HINT) from error
+            borders.check_names(self._where(table), schemas[table])
+        return schemas
 
     def prepare(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Make all tables visible to DuckDB as ``raw.NAME``."""
         connection.execute("CREATE SCHEMA raw")
         for table, file in self.paths.items():
-            if file.suffix == ".parquet":
-                source = "read_parquet('" + str(file).replace("'", "''") + "')"
+            rows = self.recast.get(table)
+            if rows is None and file.suffix == ".parquet":
+                source = f"read_parquet({engine.literal(file)})"
             else:
                 source = f'"file of {table}"'
-                connection.register(f"file of {table}", _mapped(file))
+                connection.register(f"file of {table}", _mapped(file) if rows is None else rows)
             connection.execute(f'CREATE VIEW raw."{table}" AS SELECT * FROM {source}')
+
+    @cached_property
+    def recast(self) -> Mapping[str, pa.Table]:
+        """The tables in which a column is of another type than nsys writes, cast and in memory.
+
+        Raises:
+            CorruptFileError: A value cannot be of the type that is expected.
+        """
+        recast = {}
+        for table, columns in self.schemas.items():
+            kinds = _kinds(table, columns)
+            if borders.unlike(columns, kinds):
+                rows = _read(self.paths[table]).select([n for n in columns.names if n in kinds])
+                recast[table] = borders.cast(self._where(table), rows, kinds)
+        return recast
+
+    def _where(self, table: str) -> str:
+        return f"{self.path}, table {table}"
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a small query.
@@ -104,18 +122,23 @@ class _Files:
         """
         try:
             return self._connection.execute(sql).fetchall()
+        except GpuprofError:
+            raise
         except Exception as error:  # DuckDB raises what its parts raise
-            told = self.failure(error)
-            if told is None:
+            fault = self.failure(error)
+            if fault is None:
                 raise
-            raise told from error
+            raise fault from error
 
     def failure(self, error: Exception) -> GpuprofError | None:
         """What a failed query says about the files; None where they are not at fault."""
         import duckdb  # noqa: PLC0415 - a query has run, so that it is loaded
 
+        of_files = (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError)
         ours = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
-        if isinstance(error, (*ours, duckdb.OutOfMemoryException)):
+        if not isinstance(error, of_files) or isinstance(
+            error, (*ours, duckdb.OutOfMemoryException)
+        ):
             return None
         return CorruptFileError(f"{self.path}: a file is damaged ({_line(error)})", _HINT)
 
@@ -137,15 +160,38 @@ def _file(folder: Path, table: str) -> Path:
     return next(file for file in files if file.exists())
 
 
-def _schema(file: Path) -> pa.Schema:
+def _schema(where: str, file: Path) -> pa.Schema:
     if file.suffix == ".parquet":
         from pyarrow import parquet  # noqa: PLC0415 - 0.05 s that only this format needs
 
-        return parquet.read_schema(file)
+        with parquet.ParquetFile(file) as opened:
+            borders.check_growth(where, opened.metadata, file.stat().st_size)
+            return opened.schema_arrow
     if not file.read_bytes().endswith(_END_OF_STREAM):
         msg = "it is cut short"
         raise pa.ArrowInvalid(msg)
     return _mapped(file).schema
+
+
+def _kinds(table: str, columns: pa.Schema) -> dict[str, pa.DataType]:
+    """The types that are expected of what is read; any integer may stand for another."""
+    return {
+        name: columns.field(name).type if _are_integers(columns.field(name).type, kind) else kind
+        for name, kind in nsys_tables.KINDS.get(table, {}).items()
+        if name in columns.names
+    }
+
+
+def _are_integers(*kinds: pa.DataType) -> bool:
+    return all(map(pa.types.is_integer, kinds))
+
+
+def _read(file: Path) -> pa.Table:
+    if file.suffix == ".parquet":
+        from pyarrow import parquet  # noqa: PLC0415 - as above
+
+        return parquet.read_table(file)
+    return _mapped(file)
 
 
 def _mapped(file: Path) -> pa.Table:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof import schema
+from gpuprof import borders, schema
 from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
 from gpuprof.profile import Origin, Profile, View
@@ -46,6 +47,7 @@ _LAUNCHES: Final = (
 )  # fmt: skip
 # NAME=value in a command line may hold a secret.
 _ASSIGNMENT: Final = re.compile(r"\b([A-Z_][A-Z0-9_]*)=\S+")
+_ARGUMENT: Final = re.compile(r"ARGUMENT_\d{1,9}", re.ASCII)
 _COUNT_UNTIMED: Final = f"SELECT count(*) FROM {{}} t WHERE {nsys_tables.UNTIMED}"
 _FIRST_ROWS: Final = 100_000
 
@@ -80,6 +82,10 @@ class Export:
         """Whether the table is there with these columns."""
         return set(columns) <= self.columns.get(table, frozenset()) and table in self.columns
 
+    def rows_of(self, sql: str, *kinds: type | UnionType) -> list[tuple[Any, ...]]:
+        """The rows of a small SELECT whose values are all of these types; others tell nothing."""
+        return borders.rows_of(self.rows(sql), *kinds)
+
 
 def profile(export: Export) -> Profile:
     """The recording that an export holds.
@@ -89,12 +95,14 @@ def profile(export: Export) -> Profile:
         EmptyRecordingError: Neither CUDA nor NVTX was recorded.
     """
     _check_columns(export)
+    untimed = _untimed(export)
     tables = Tables(
         export.columns,
         _kinds(export, "ENUM_CUDA_MEMCPY_OPER", MEMCPY_KINDS),
         _kinds(export, "ENUM_CUDA_MEM_KIND", NSYS_MEMORY_KINDS),
         _backtrace_class(export),
         export.filled,
+        frozenset(untimed),
     )
     capture = _capture(export)
     diagnoses = _diagnoses(export)
@@ -104,7 +112,7 @@ def profile(export: Export) -> Profile:
     sources = _sources(export, views, capture, fault)
     warnings = (
         *(f'nsys reported: "{line}"' for line in diagnoses),
-        *_warnings(export, sources, fault),
+        *_warnings(export, sources, fault, sum(untimed.values())),
         *_device_warnings(export, numbers),
     )
     return Profile(
@@ -122,6 +130,8 @@ def _check_columns(export: Export) -> None:
         if missing:
             msg = f"{export.path}: table {table} has no column {missing[0]}"
             raise CorruptFileError(msg, "Export the report again: nsys export --type sqlite FILE.")
+    if nsys_tables.STRINGS in export.columns:
+        borders.check_keys(export.path, nsys_tables.STRINGS, "id", export.rows)
 
 
 def _fault(export: Export, diagnoses: Sequence[str]) -> str | None:
@@ -182,10 +192,10 @@ def _capture(export: Export) -> Mapping[str, list[str]]:
     """The settings of the recording that are read; the others may hold secrets."""
     if not export.has(SETTINGS, "name", "value"):
         return {}
-    found: dict[str, list[str]] = {}
-    for name, value in export.rows(SELECT_SETTINGS):
-        found.setdefault(name.rpartition(":")[2], []).append(value)
-    return found
+    settings: dict[str, list[str]] = {}
+    for name, value in export.rows_of(SELECT_SETTINGS, str, str):
+        settings.setdefault(name.rpartition(":")[2], []).append(value)
+    return settings
 
 
 def _was_on(capture: Mapping[str, list[str]], what: str) -> bool:
@@ -234,7 +244,7 @@ def _export_versions(export: Export) -> dict[str, str]:
     for table in _METADATA:
         if export.has(table, "name", "value"):
             sql = f"SELECT name, value FROM {table} WHERE name LIKE 'EXPORT_%_VERSION'"
-            return {name: str(value) for name, value in export.rows(sql) if value is not None}
+            return dict(export.rows_of(sql, str, str))
     return {}
 
 
@@ -242,8 +252,10 @@ def _started(export: Export) -> tuple[int | None, str | None]:
     table = "TARGET_INFO_SESSION_START_TIME"
     if not export.has(table, "utcEpochNs", "utcTime"):
         return None, None
-    rows = export.rows(f"SELECT utcEpochNs, utcTime FROM {table}")
-    return (rows[0][0], f"{rows[0][1]}Z") if rows else (None, None)
+    rows = export.rows_of(f"SELECT utcEpochNs, utcTime FROM {table}", int, str)
+    if not rows or not 0 <= rows[0][0] <= schema.LARGEST:
+        return None, None
+    return rows[0][0], f"{rows[0][1]}Z"
 
 
 def _command(capture: Mapping[str, list[str]]) -> str | None:
@@ -252,14 +264,14 @@ def _command(capture: Mapping[str, list[str]]) -> str | None:
     numbered = sorted(
         (int(name.removeprefix("ARGUMENT_")), values[0])
         for name, values in capture.items()
-        if name.startswith("ARGUMENT_")
+        if _ARGUMENT.fullmatch(name)
     )
     words = [capture["COMMAND"][0], *(word for _, word in numbered)]
     return _ASSIGNMENT.sub(r"\1=...", " ".join(masked_words(words)))
 
 
 def _warnings(
-    export: Export, sources: Mapping[str, pa.Table | View], fault: str | None
+    export: Export, sources: Mapping[str, pa.Table | View], fault: str | None, untimed: int
 ) -> list[str]:
     warnings = []
     if isinstance(sources.get("graph_launches"), View):
@@ -267,7 +279,7 @@ def _warnings(
             "CUDA graphs were recorded as a whole: their kernels and copies are missing here. "
             "Record with nsys --cuda-graph-trace=node."
         )
-    if untimed := _untimed(export):
+    if untimed:
         left_out = (
             "1 record without times was left out: when it"
             if untimed == 1
@@ -290,9 +302,7 @@ def _devices_seen(export: Export) -> list[tuple[int, int, int | str]]:
         (old, ("pid", "deviceId", "pciBusId")),
     ):
         if export.has(table, *columns):
-            rows = export.rows(f"SELECT {', '.join(columns)} FROM {table}")
-            whole = (row for row in rows if isinstance(row[0], int) and isinstance(row[1], int))
-            return [(pid, number, gpu) for pid, number, gpu in whole if gpu is not None]
+            return export.rows_of(f"SELECT {', '.join(columns)} FROM {table}", int, int, int | str)
     return []
 
 
@@ -302,8 +312,9 @@ def _device_warnings(export: Export, numbers: nsys_devices.Numbers) -> list[str]
         return [nsys_devices.RENUMBERED]
     if _devices_seen(export) or not export.has(table, "processId", "deviceId"):
         return []
-    told = nsys_devices.shared(export.rows(f"SELECT processId, deviceId FROM {table}"))
-    return [told] if told else []
+    contexts = export.rows_of(f"SELECT processId, deviceId FROM {table}", int, int)
+    doubt = nsys_devices.shared(contexts)
+    return [doubt] if doubt else []
 
 
 def _diagnoses(export: Export) -> list[str]:
@@ -312,18 +323,18 @@ def _diagnoses(export: Export) -> list[str]:
     return nsys_diagnostics.doubts(text for (text,) in export.rows(nsys_diagnostics.SELECT))
 
 
-def _untimed(export: Export) -> int:
-    """Activities whose times CUPTI could not collect, mostly given as 0.
+def _untimed(export: Export) -> dict[str, int]:
+    """By table, activities whose times CUPTI could not collect, mostly given as 0.
 
     nsys writes rows in the order of their start, so that these come first: a table is counted
     whole only where its first rows hold one (a count of ten million rows takes seconds).
     """
-    total = 0
+    counts = {}
     for table in (table for table in nsys_tables.TIMED if table in export.columns):
         first = f'(SELECT start, "end" FROM {table} LIMIT {_FIRST_ROWS})'
         if export.rows(_COUNT_UNTIMED.format(first))[0][0]:
-            total += export.rows(_COUNT_UNTIMED.format(table))[0][0]
-    return total
+            counts[table] = export.rows(_COUNT_UNTIMED.format(table))[0][0]
+    return counts
 
 
 def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[int, str]:
@@ -333,7 +344,7 @@ def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[in
     words = {word.upper(): word for word in default.values()}
     kinds = {
         number: words.get(re.sub(r"^CUDA_(MEMCPY_KIND|MEMOPR_MEMORY_KIND)_", "", name), UNKNOWN)
-        for number, name in export.rows(f"SELECT id, name FROM {table}")
+        for number, name in export.rows_of(f"SELECT id, name FROM {table}", int, str)
     }
     return kinds or default
 

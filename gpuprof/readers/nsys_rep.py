@@ -122,7 +122,8 @@ def _add_settings(settings: Path, into: Path) -> None:
     """Add the settings of the recording that are read; the others may hold secrets."""
     table = nsys_recording.SETTINGS
     export = nsys_sqlite.export_of(settings, settings, NAME)
-    rows = export.rows(nsys_recording.SELECT_SETTINGS) if export.has(table, "name", "value") else []
+    has_settings = export.has(table, "name", "value")
+    rows = export.rows_of(nsys_recording.SELECT_SETTINGS, str, str) if has_settings else []
     _add_table(into, table, {"name": pa.string(), "value": pa.string()}, rows)
 
 

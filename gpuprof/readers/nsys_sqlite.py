@@ -41,7 +41,7 @@ def export_of(database: Path, path: Path, reader: str) -> Export:
         CorruptFileError: The database is damaged.
         InputError: It cannot be opened.
     """
-    file = open_sqlite(database)
+    file = open_sqlite(database, nsys_tables.KINDS)
     columns = {table: frozenset(names) for table, names in file.columns.items()}
     events = file.most_rows(table for table in nsys_tables.EVENTS if table in columns)
     return Export(path, reader, columns, file.rows, file.prepare, file.failure, file.filled, events)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import pyarrow as pa
+
 from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS
 from gpuprof.profile import View
 from gpuprof.readers.sqlite_source import text as readable
@@ -61,6 +63,23 @@ USED: Final = (
 # With --cudabacktrace, rows of this class repeat calls of others to carry their stacks.
 BACKTRACE: Final = "TRACE_PROCESS_EVENT_CUDABACKTRACE"
 BACKTRACE_CLASS: Final = 67
+# The types of what is read, by the names of columns; a MEMSET's "value" is another one.
+_TEXTS: Final = ("value", "name", "text", "busLocation", "pciBusId", "utcTime")
+_NUMBERS: Final = (
+    "start", "end", "id", "bytes", "copyKind", "nameId", "eventType", "demangledName", "shortName",
+    "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
+    "staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "graphId", "graphExecId",
+    "deviceId", "contextId", "streamId", "correlationId", "globalPid", "globalTid", "srcKind",
+    "dstKind", "memKind", "srcDeviceId", "dstDeviceId", "syncType", "domainId", "textId", "cudaId",
+    "pid", "processId", "gpuId", "totalMemory", "globalMemorySize", "memoryBandwidth",
+    "globalMemoryBandwidth", "clockRate", "computeMajor", "computeMinor", "smMajor", "smMinor",
+    "computeCapabilityMajor", "computeCapabilityMinor", "severity", "utcEpochNs",
+    "eventClass", "returnValue",
+)  # fmt: skip
+_OF_ACTIVITIES: Final = dict.fromkeys(_NUMBERS, pa.int64()) | {"text": pa.string()}
+KINDS: Final = dict.fromkeys(USED, _OF_ACTIVITIES | dict.fromkeys(_TEXTS, pa.string())) | (
+    dict.fromkeys((*EVENTS, SYNCHRONIZATION, *OVERHEADS), _OF_ACTIVITIES)
+)
 
 _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 _RANGE_KINDS: Final = {59: "push_pop", 60: "start_end"}
@@ -73,12 +92,10 @@ _NUMBERED: Final = {
     "api_calls": f"regexp_replace({readable('value')}, '_v[0-9]{{4}}$', '') AS name,"
     " CASE WHEN value LIKE 'cuda%' THEN 'runtime' WHEN value LIKE 'cu%' THEN 'driver' END AS api",
 }
-# CUPTI writes both times as 0 where they could not be collected; a null is of no use either, nor
-# an end before the start, which would be taken off totals.
-UNTIMED: Final = (
-    '(t.start IS NULL OR t."end" IS NULL OR t."end" < t.start OR (t.start = 0 AND t."end" = 0))'
-)
-_TIMED: Final = f"WHERE NOT {UNTIMED}"
+# CUPTI writes both times as 0 where they could not be collected; a null is of no use either.
+_NO_TIME: Final = '(t.start IS NULL OR t."end" IS NULL OR (t.start = 0 AND t."end" = 0))'
+# An end before the start would be taken off totals.
+UNTIMED: Final = f'({_NO_TIME} OR t."end" < t.start)'
 
 
 @dataclass(frozen=True)
@@ -91,6 +108,8 @@ class Tables:
         memory_kinds: Numbers of ``srcKind``, ``dstKind`` and ``memKind`` to words, likewise.
         backtrace_class: The ``eventClass`` of rows that are no calls of their own, likewise.
         filled: Table name to the columns that hold no null, where the file says so.
+        mistimed: Tables of which some rows have no time or end before they start, all of them
+            counted. Any other's rows that end before they start are the file's fault.
     """
 
     columns: Mapping[str, frozenset[str]]
@@ -98,6 +117,11 @@ class Tables:
     memory_kinds: Mapping[int, str] = field(default_factory=lambda: NSYS_MEMORY_KINDS)
     backtrace_class: int = BACKTRACE_CLASS
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    mistimed: frozenset[str] = frozenset()
+
+    def timed(self, table: str) -> str:
+        """SQL: which rows of a table are read, those that have a time."""
+        return f"NOT {UNTIMED if table in self.mistimed else _NO_TIME}"
 
     def pick(self, table: str, *names: str, alias: str = "t") -> str:
         """The first of these columns that the table has, else NULL."""
@@ -143,7 +167,7 @@ def _kernels(tables: Tables) -> str:
             {pick("staticSharedMemory")} AS static_shared_memory_bytes,
             {pick("dynamicSharedMemory")} AS dynamic_shared_memory_bytes,
             {_graph_node(tables, KERNEL)} AS graph_node_id
-        FROM raw.{KERNEL} t {_TIMED}"""
+        FROM raw.{KERNEL} t WHERE {tables.timed(KERNEL)}"""
 
 
 def _names(tables: Tables, table: str) -> str | None:
@@ -171,7 +195,7 @@ def _memcpys(tables: Tables) -> str:
                  WHEN {kind} = 'PtoP' OR ({kind} = 'DtoD' AND {src} <> {dst}) THEN 'direct'
             END AS path,
             {_graph_node(tables, MEMCPY)} AS graph_node_id
-        FROM raw.{MEMCPY} t {staged_join} {_TIMED}"""
+        FROM raw.{MEMCPY} t {staged_join} WHERE {tables.timed(MEMCPY)}"""
 
 
 def _end(tables: Tables, recorded: str, staged: str, letter: int) -> str:
@@ -231,7 +255,7 @@ def _memsets(tables: Tables) -> str:
     return f"""
         SELECT {_place(tables, MEMSET)}, {tables.pick(MEMSET, "bytes")} AS bytes,
             {kind} AS memory_kind
-        FROM raw.{MEMSET} t {_TIMED}"""
+        FROM raw.{MEMSET} t WHERE {tables.timed(MEMSET)}"""
 
 
 def _api_calls(tables: Tables) -> str:
@@ -240,7 +264,8 @@ def _api_calls(tables: Tables) -> str:
     return f"""
         SELECT {_times()}, {name}, {_thread(tables, RUNTIME)},
             {tables.pick(RUNTIME, "correlationId")} AS correlation_id
-        FROM raw.{RUNTIME} t {_TIMED} AND {event_class} IS DISTINCT FROM {tables.backtrace_class}"""
+        FROM raw.{RUNTIME} t WHERE {tables.timed(RUNTIME)}
+            AND {event_class} IS DISTINCT FROM {tables.backtrace_class}"""
 
 
 def _nvtx_ranges(tables: Tables) -> str:
@@ -267,21 +292,21 @@ def _nvtx_ranges(tables: Tables) -> str:
         SELECT {_times()}, {message} AS text, coalesce(created.name, '') AS domain,
             {words("t.eventType", _RANGE_KINDS)} AS range_kind, {_thread(tables, NVTX)}
         FROM raw.{NVTX} t {join} {domains}
-        WHERE t.eventType IN ({_list(_RANGE_KINDS)}) AND NOT {UNTIMED}"""
+        WHERE t.eventType IN ({_list(_RANGE_KINDS)}) AND {tables.timed(NVTX)}"""
 
 
 def _synchronizations(tables: Tables) -> str:
     kind = words(tables.pick(SYNCHRONIZATION, "syncType"), _SYNC_KINDS)
     return f"""
         SELECT {_place(tables, SYNCHRONIZATION)}, {kind} AS sync_kind
-        FROM raw.{SYNCHRONIZATION} t {_TIMED}"""
+        FROM raw.{SYNCHRONIZATION} t WHERE {tables.timed(SYNCHRONIZATION)}"""
 
 
 def _graph_launches(tables: Tables) -> str:
     return f"""
         SELECT {_place(tables, GRAPH_TRACE)},
             {tables.pick(GRAPH_TRACE, "graphId", "graphExecId")} AS graph_id
-        FROM raw.{GRAPH_TRACE} t {_TIMED}"""
+        FROM raw.{GRAPH_TRACE} t WHERE {tables.timed(GRAPH_TRACE)}"""
 
 
 def _overheads(tables: Tables) -> str | None:
@@ -291,7 +316,7 @@ def _overheads(tables: Tables) -> str | None:
             name, join = _string(tables, tables.pick(table, "nameId"))
             parts.append(f"""
         SELECT {_times()}, '{source}' AS source, {name} AS name, {_thread(tables, table)}
-        FROM raw.{table} t {join} {_TIMED}""")
+        FROM raw.{table} t {join} WHERE {tables.timed(table)}""")
     return " UNION ALL ".join(parts) or None
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof import schema
+from gpuprof import borders, schema
 from gpuprof.cuda import pcie_bytes_per_s
 from gpuprof.readers.nvprof_tables import DEVICE, PREFIX
 from gpuprof.readers.sqlite_source import SqliteFile
@@ -43,11 +43,10 @@ def _nvlinks(file: SqliteFile) -> Iterator[dict[str, Any]]:
         file, DEVICE, "id", "uuid"
     ):
         return
-    device = dict(file.rows(f"SELECT hex(uuid), id FROM {DEVICE}"))
+    device = dict(borders.rows_of(file.rows(f"SELECT hex(uuid), id FROM {DEVICE}"), str, int))
     chosen = ", ".join(f"CAST({name} AS INTEGER)" for name in _NVLINK_COLUMNS)
-    for first, second, *values in file.rows(
-        f"SELECT hex(idDev0), hex(idDev1), {chosen} FROM {NVLINK}"
-    ):
+    rows = file.rows(f"SELECT hex(idDev0), hex(idDev1), {chosen} FROM {NVLINK}")
+    for first, second, *values in borders.rows_of(rows, str, str, *[int] * len(_NVLINK_COLUMNS)):
         link = dict(zip(_NVLINK_COLUMNS, values, strict=True))
         ends = [(link["typeDev0"], first), (link["typeDev1"], second)]
         # A processor with NVLink (POWER) is the host; it stands at the second end here.
@@ -62,7 +61,7 @@ def _nvlink(link: Mapping[str, int], device: int, peer: int | None) -> dict[str,
         "device_id": device,
         "peer_device_id": peer,
         "link": f"NVLink {link['nvlinkVersion']} x{link['physicalNvLinkCount']}",
-        "bytes_per_s": link["bandwidth"] * _BYTES_PER_S_OF_ONE_WAY or None,
+        "bytes_per_s": _rate(link["bandwidth"] * _BYTES_PER_S_OF_ONE_WAY),
         "has_peer_access": bool(link["flag"] & _PEER_ACCESS),
     }
 
@@ -72,12 +71,17 @@ def _pcie(file: SqliteFile) -> Iterator[dict[str, Any]]:
         return
     chosen = ", ".join(f"CAST({name} AS INTEGER)" for name in _PCIE_COLUMNS)
     rows = file.rows(f"SELECT hex(id), {chosen} FROM {PCIE} WHERE type = {_PCIE_GPU}")
-    for number, generation, lanes in rows:
+    for number, generation, lanes in borders.rows_of(rows, str, int, int):
         yield {
             "device_id": int.from_bytes(bytes.fromhex(number)[:4], "little"),
             "link": f"PCIe {generation} x{lanes}",
-            "bytes_per_s": pcie_bytes_per_s(generation, lanes),
+            "bytes_per_s": _rate(pcie_bytes_per_s(generation, lanes) or 0),
         }
+
+
+def _rate(bytes_per_s: int) -> int | None:
+    """A rate that a link can have; 0, and what is no rate, are unknown."""
+    return bytes_per_s if 0 < bytes_per_s <= schema.LARGEST else None
 
 
 def _has(file: SqliteFile, table: str, *columns: str) -> bool:

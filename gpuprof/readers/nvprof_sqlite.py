@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from gpuprof import schema
+from gpuprof import borders, schema
 from gpuprof.cuda import CUPTI_MEMORY_KINDS
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.profile import Origin, Profile, View
@@ -21,7 +21,16 @@ from gpuprof.readers import nvprof_links, nvprof_tables
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.demangle import demangled, is_mangled
 from gpuprof.readers.nsys_tables import Tables
-from gpuprof.readers.nvprof_tables import GPU_WORK, MARKER, NEEDED, PREFIX, TIMED, Database
+from gpuprof.readers.nvprof_tables import (
+    CONTEXT,
+    GPU_WORK,
+    MARKER,
+    NEEDED,
+    PREFIX,
+    STRINGS,
+    TIMED,
+    Database,
+)
 from gpuprof.readers.sqlite_source import MAGIC, SqliteFile, is_sqlite, open_sqlite
 from gpuprof.secrets import masked_text
 from gpuprof.units import NS_PER_S
@@ -56,7 +65,7 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: No GPU work and no NVTX range is in it.
         InputError: It cannot be opened.
     """
-    file = open_sqlite(path)
+    file = open_sqlite(path, nvprof_tables.KINDS)
     _check_columns(file)
     counts = {
         table: _count(file, table)
@@ -76,7 +85,8 @@ def read(path: Path) -> Profile:
 def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
     starts = [found.first_ns for found in counts.values() if found.first_ns is not None]
     if _rows_in(file, MARKER):
-        starts += file.rows(f"SELECT min(timestamp) FROM {MARKER} WHERE timestamp > 0")[0]
+        is_sound = "typeof(timestamp) = 'integer' AND timestamp > 0"
+        starts += file.rows(f"SELECT min(timestamp) FROM {MARKER} WHERE {is_sound}")[0]
     origin_ns = min((ns for ns in starts if ns is not None), default=0)
     columns = {table: frozenset(names) for table, names in file.columns.items()}
     process_id, command = _process(file)
@@ -117,14 +127,20 @@ def _check_columns(file: SqliteFile) -> None:
         if missing:
             msg = f"{file.path}: table {table} has no column {missing[0]}"
             raise CorruptFileError(msg, "Was it edited? Give the file that `nvprof -o` wrote.")
+    for table, key in ((STRINGS, "_id_"), (CONTEXT, "contextId")):
+        if key in file.columns.get(table, {}):
+            borders.check_keys(file.path, table, key, file.rows)
 
 
 def _count(file: SqliteFile, table: str) -> _Counts:
-    first, rows, timed, texts = file.rows(
+    is_mistyped = " OR ".join(
+        f"typeof(t.{column}) NOT IN ('integer', 'null')" for column in ("start", '"end"')
+    )
+    first, rows, timed, mistyped = file.rows(
         f"SELECT min(CASE WHEN {TIMED} THEN t.start END), count(*), coalesce(sum({TIMED}), 0),"
-        f" coalesce(sum('text' IN (typeof(t.start), typeof(t.\"end\"))), 0) FROM {table} t"
+        f" coalesce(sum({is_mistyped}), 0) FROM {table} t"
     )[0]
-    if texts:
+    if mistyped:
         raise file.mismatch()
     return _Counts(first, rows, rows - timed)
 
@@ -134,7 +150,9 @@ def _rows_in(file: SqliteFile, table: str) -> bool:
 
 
 def _version(file: SqliteFile) -> str | None:
-    rows = file.rows("SELECT version FROM Version") if "Version" in file.columns else []
+    if "version" not in file.columns.get("Version", {}):
+        return None
+    rows = borders.rows_of(file.rows("SELECT version FROM Version"), int)
     return str(rows[0][0]) if rows else None
 
 
@@ -148,23 +166,24 @@ def _process(file: SqliteFile) -> tuple[int | None, str | None]:
     """The process and its command line: nvprof writes one file for each process."""
     if not {"objectKind", "objectId", "name"} <= file.columns.get(f"{PREFIX}NAME", {}).keys():
         return _calling_process(file), None
-    rows = file.rows(
+    sql = (
         f"SELECT hex(n.objectId), s.value FROM {PREFIX}NAME n JOIN StringTable s"
         f" ON s._id_ = n.name WHERE n.objectKind = {_PROCESS}"
     )
+    rows = borders.rows_of(file.rows(sql), str, str)
     if len(rows) != 1:
         return _calling_process(file), None
     return _number(rows[0][0], 0), rows[0][1]
 
 
 def _calling_process(file: SqliteFile) -> int | None:
-    found = {
-        row[0]
+    processes = {
+        process
         for table in nvprof_tables.CALLS.values()
         if "processId" in file.columns.get(table, {})
-        for row in file.rows(f"SELECT DISTINCT processId FROM {table}")
+        for (process,) in borders.rows_of(file.rows(f"SELECT DISTINCT processId FROM {table}"), int)
     }
-    return found.pop() if len(found) == 1 else None
+    return processes.pop() if len(processes) == 1 else None
 
 
 def _number(object_id: str, place: int) -> int | None:
@@ -175,11 +194,13 @@ def _number(object_id: str, place: int) -> int | None:
 
 def _names(file: SqliteFile) -> pa.Table:
     """The file's strings, kernels' names as their authors wrote them."""
-    rows = file.rows("SELECT _id_, value FROM StringTable") if "StringTable" in file.columns else []
+    has_names = STRINGS in file.columns
+    strings = file.rows(f"SELECT _id_, value FROM {STRINGS}") if has_names else []
+    rows = borders.rows_of(strings, int, str)
     return pa.table(
         {
             "id": pa.array([row[0] for row in rows], pa.int64()),
-            "value": pa.array([demangled(row[1] or "") for row in rows], pa.string()),
+            "value": pa.array([demangled(row[1]) for row in rows], pa.string()),
         }
     )
 
@@ -195,7 +216,7 @@ def _call_names() -> pa.Table:
 def _ranges(file: SqliteFile, origin_ns: int) -> pa.Table:
     """NVTX ranges: one record opens a range, another of the same id closes it."""
     has_domain = "domain" in file.columns[MARKER]
-    rows = file.rows(
+    sql = (
         "SELECT o.timestamp, c.timestamp, s.value,"
         f" {'d.value' if has_domain else 'NULL'}, o.objectKind, hex(o.objectId)"
         f" FROM {MARKER} o JOIN {MARKER} c ON c.id = o.id AND c.flags & {_CLOSES}"
@@ -204,6 +225,10 @@ def _ranges(file: SqliteFile, origin_ns: int) -> pa.Table:
         + f" WHERE o.flags & {_OPENS} AND c.timestamp >= o.timestamp AND o.timestamp > 0"
         " ORDER BY o.timestamp"
     )
+    ranges = file.rows(sql)
+    rows = borders.rows_of(ranges, int, int, str | None, str | None, int | None, str)
+    if len(rows) < len(ranges):
+        raise file.mismatch()
     return schema.NVTX_RANGES.table(
         [
             {

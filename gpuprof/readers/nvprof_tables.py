@@ -9,6 +9,8 @@ Source: CUPTI's activity records, https://docs.nvidia.com/cupti/api/structlist.h
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
+
 from gpuprof.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
 from gpuprof.profile import View
 from gpuprof.readers import nsys_tables
@@ -46,6 +48,20 @@ NEEDED: Final = {
     SYNCHRONIZATION: ("start", "end", "type"),
     MARKER: ("timestamp", "flags", "id", "name"),
     STRINGS: ("_id_", "value"),
+}
+# All that is read but names and what is read as bytes.
+_NUMBERS: Final = (
+    "start", "end", "name", "copyKind", "bytes", "srcKind", "dstKind", "memoryKind", "type",
+    "srcDeviceId", "dstDeviceId", "srcId", "dstId", "counterKind", "value", "cbid", "timestamp",
+    "flags", "id", "domain", "deviceId", "contextId", "streamId", "correlationId", "processId",
+    "threadId", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
+    "staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "objectKind", "isCudaVisible",
+    "globalMemorySize", "globalMemoryBandwidth", "computeCapabilityMajor", "coreClockRate",
+    "computeCapabilityMinor",
+)  # fmt: skip
+KINDS: Final = {
+    **{table: dict.fromkeys(_NUMBERS, pa.int64()) for table in (*NEEDED, DEVICE, CONTEXT)},
+    STRINGS: {"_id_": pa.int64(), "value": pa.string()},
 }
 # CUPTI's CUpti_ActivityUnifiedMemoryCounterKind; the others count faults and thrashing.
 MIGRATION_KINDS: Final = {1: "UVM_HtoD", 2: "UVM_DtoH", 8: "UVM_DtoD"}
@@ -201,9 +217,10 @@ def _calls(database: Database, api: str, table: str) -> str:
 
 
 def _synchronizations(database: Database) -> str:
-    context, stream = database.pick(SYNCHRONIZATION, "contextId", "streamId"), "NULL"
+    context = database.pick(SYNCHRONIZATION, "contextId")
     stream = database.pick(SYNCHRONIZATION, "streamId")
-    has_devices = database.has(CONTEXT) and context != "NULL"
+    of_contexts = database.tables.columns.get(CONTEXT, frozenset())
+    has_devices = {"contextId", "deviceId"} <= of_contexts and context != "NULL"
     join = f"LEFT JOIN raw.{CONTEXT} c ON c.contextId = {context}" if has_devices else ""
     return f"""
         SELECT {database.times()}, {"c.deviceId" if has_devices else "NULL"} AS device_id,

@@ -3,6 +3,9 @@
 With the package ``duckdb-extension-sqlite-scanner`` of the same version as DuckDB (extra
 ``fast``), DuckDB reads the file itself. Without it, Python's own sqlite3 hands over the rows.
 Both give the same tables. The user's file is never written, and no file is made beside it.
+
+A table whose columns are declared otherwise than its tool declares them, and a view, which may be
+any query, also come through sqlite3: there each value is cast, and a view's work is bounded.
 """
 
 import json
@@ -12,7 +15,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +32,8 @@ _BATCH_ROWS: Final = 65_536
 _LOCK_WAIT_S: Final = 2.0
 # A name that is a BLOB is damage, which whoever reads the table is told of.
 _COLUMNS: Final = (
-    'SELECT CAST(m.name AS TEXT), c.name, c.type, c."notnull" FROM sqlite_master m '
-    "JOIN pragma_table_info(m.name) c WHERE m.type IN ('table', 'view')"
+    "SELECT CAST(m.name AS TEXT), m.type = 'view', c.name, c.type, c.\"notnull\" FROM"
+    " sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type IN ('table', 'view')"
 )
 # Tables, not views, whose rows have ids.
 _NUMBERED: Final = (
@@ -43,8 +46,21 @@ _FAULTS: Final = ("malformed", "disk i/o", "not a database")
 # What DuckDB says where a column is declared as, or holds, another type than its tool gives it.
 _OTHER_TYPE: Final = ("mismatch", "no function matches", "conversion error")
 _MISMATCH: Final = "type mismatch"
+# SQLite's steps: a row of a table takes fewer than one per byte. A second and more for each 10**8.
+_FEW_STEPS: Final = 100_000_000
+_STEPS_PER_BYTE: Final = 100
+_STEPS_AT_ONCE: Final = 100_000
+# What SQLite says where it was stopped after these.
+_STOPPED: Final = "interrupted"
+_FEW_ROWS: Final = 10_000
+# No text or blob that is read is longer, or is made so by a view.
+_LONGEST_VALUE: Final = 1 << 28
+_LONGEST_SHOWN: Final = 40
 # What a file that breaks raises, row by row or in a small query; a damaged size asks for too much.
 _BREAKS: Final = (sqlite3.Error, UnicodeDecodeError, MemoryError)
+
+_Kinds = Mapping[str, Mapping[str, pa.DataType]]
+_ANY: Final[_Kinds] = {}
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,8 @@ class SqliteFile:
         columns: Table (or view) name to its columns' names and Arrow types.
         filled: Table name to the columns that are declared to hold no null.
         keep: Holds a temporary copy while this object lives.
+        streamed: Tables whose rows sqlite3 must hand over: views, and tables with columns of
+            other types than their tool declares.
     """
 
     path: Path
@@ -64,6 +82,7 @@ class SqliteFile:
     columns: Mapping[str, Mapping[str, pa.DataType]] = field(repr=False)
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
     keep: "_Copy | None" = field(default=None, repr=False)
+    streamed: frozenset[str] = frozenset()
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a small query.
@@ -76,8 +95,7 @@ class SqliteFile:
             with closing(self.connect()) as connection:
                 return connection.execute(sql).fetchall()
         except _BREAKS as error:
-            told = _locked(self.path) if "locked" in str(error) else self._damage()
-            raise told from error
+            raise self.failure(error) or self._damage() from error
 
     def most_rows(self, tables: Iterable[str]) -> int:
         """How many rows tables hold at most, told by their last ids without reading them."""
@@ -113,12 +131,14 @@ class SqliteFile:
         text = str(error).lower()
         if "locked" in text:
             return _locked(self.path)
+        if _STOPPED in text:
+            return _endless(self.path)
         if any(sign in text for sign in _OTHER_TYPE):
             return self.mismatch()
         return self._damage() if any(fault in text for fault in _FAULTS) else None
 
     def _attached(self, connection: "duckdb.DuckDBPyConnection") -> bool:
-        if "immutable" in self.uri or not engine.load_scanner(connection):
+        if "immutable" in self.uri or self.streamed or not engine.load_scanner(connection):
             return False
         connection.execute(f"ATTACH {engine.literal(self._file)} AS raw (TYPE sqlite, READ_ONLY)")
         return True
@@ -128,12 +148,22 @@ class SqliteFile:
         return self.path if self.keep is None else self.keep.path
 
     def connect(self) -> sqlite3.Connection:
-        """A connection that cannot write."""
+        """A connection that cannot write, nor work longer than the file's size allows."""
         connection = sqlite3.connect(
             self.uri, uri=True, timeout=_LOCK_WAIT_S, check_same_thread=False
         )
         connection.text_factory = _decoded
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        steps = range((_FEW_STEPS + _STEPS_PER_BYTE * self.size_bytes) // _STEPS_AT_ONCE)
+        allowed = iter(steps)
+        connection.set_progress_handler(lambda: next(allowed, None) is None, _STEPS_AT_ONCE)
         return connection
+
+    @property
+    def size_bytes(self) -> int:
+        """How large the file is, with what waits to be written into it."""
+        wal = self._file.with_name(f"{self._file.name}-wal")
+        return self._file.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
 
     def _damage(self) -> GpuprofError:
         """The first table that cannot be read to its end."""
@@ -152,19 +182,44 @@ class SqliteFile:
         )
 
     def mismatch(self) -> GpuprofError:
-        """The first column that holds something else than it is declared to hold."""
+        """The first cell that holds something else than its column is declared to hold."""
         for table, columns in self.columns.items():
             for column, kind in columns.items():
-                wanted = "('integer', 'null')" if kind == pa.int64() else "('real', 'null')"
-                sql = (
-                    f"SELECT typeof({_quoted(column)}) FROM {_quoted(table)}"
-                    f" WHERE typeof({_quoted(column)}) NOT IN {wanted} LIMIT 1"
-                )
-                found = [] if kind == pa.string() else self.rows(sql)
-                if found:
-                    msg = f"{self.path}, table {table}: column {column} holds a {found[0][0]}"
+                row, value = self._first_of_another_type(table, column, kind)
+                if value is not None:
+                    msg = (
+                        f"{self.path}, table {table}: column {column} holds {value} in row {row:,}"
+                    )
                     return CorruptFileError(msg, "Export the file again; was it edited?")
         return CorruptFileError(f"{self.path}: a column holds another type than it declares")
+
+    def _first_of_another_type(
+        self, table: str, column: str, kind: pa.DataType
+    ) -> tuple[int, str | None]:
+        """The number of a row, and what it holds; None where every row holds what it may."""
+        if table in self.streamed:
+            return self._first_that_fails(table, column, kind)
+        if kind == pa.string():
+            return 0, None
+        number = "('integer', 'null')" if kind == pa.int64() else "('real', 'null')"
+        rows = self.rows(
+            f"SELECT row, type FROM (SELECT row_number() OVER () AS row,"
+            f" typeof({_quoted(column)}) AS type FROM {_quoted(table)})"
+            f" WHERE type NOT IN {number} LIMIT 1"
+        )
+        return (rows[0][0], f"a {rows[0][1]}") if rows else (0, None)
+
+    def _first_that_fails(
+        self, table: str, column: str, kind: pa.DataType
+    ) -> tuple[int, str | None]:
+        with closing(self.connect()) as connection:
+            cursor = connection.execute(f"SELECT {_quoted(column)} FROM {_quoted(table)}")
+            for row, values in enumerate(cursor, 1):
+                try:
+                    _array(values, kind)
+                except TypeError:
+                    return row, repr(values[0])[:_LONGEST_SHOWN]
+        return 0, None
 
 
 def is_sqlite(path: Path) -> bool:
@@ -173,8 +228,12 @@ def is_sqlite(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def open_sqlite(path: Path) -> SqliteFile:
+def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
     """Open a SQLite file for reading and see which tables it has.
+
+    Args:
+        path: The file.
+        kinds: By table and column, the types of what is read from it; others are as declared.
 
     Raises:
         CorruptFileError: It is cut short or damaged.
@@ -185,11 +244,13 @@ def open_sqlite(path: Path) -> SqliteFile:
     if wal.exists() and wal.stat().st_size:
         # SQLite would make a -shm file beside the user's to read what waits in the -wal.
         copy = _Copy(path, wal)
-        return _seen(path, copy.path.as_uri() + "?mode=ro", copy)
+        return _with_columns(
+            SqliteFile(path, copy.path.as_uri() + "?mode=ro", {}, keep=copy), kinds
+        )
     # In WAL mode SQLite makes files beside the database unless told that nobody writes it.
     still = _in_wal_mode(path)
     uri = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if still else "")
-    return _seen(path, uri, None)
+    return _with_columns(SqliteFile(path, uri, {}), kinds)
 
 
 def text(column: str) -> str:
@@ -207,23 +268,36 @@ def _decoded(raw: bytes) -> str:
         return "".join(chr(b) if b in _PLAIN else f"\\x{b:02X}" for b in raw)
 
 
-def _seen(path: Path, uri: str, keep: "_Copy | None") -> SqliteFile:
+def _with_columns(file: SqliteFile, kinds: _Kinds) -> SqliteFile:
+    """The file with its tables and their columns."""
     columns: dict[str, dict[str, pa.DataType]] = {}
     filled: dict[str, set[str]] = {}
-    for table, column, kind, is_filled in SqliteFile(path, uri, {}, keep=keep).rows(_COLUMNS):
-        columns.setdefault(table, {})[column] = _arrow_type(kind)
+    streamed = set()
+    for table, is_view, column, declared, is_filled in file.rows(_COLUMNS):
+        as_declared = _affinity(declared)
+        kind = kinds.get(table, {}).get(column, as_declared)
+        columns.setdefault(table, {})[column] = kind or pa.string()
         filled.setdefault(table, set()).update([column] if is_filled else [])
-    return SqliteFile(path, uri, columns, {t: frozenset(f) for t, f in filled.items()}, keep)
+        if table in kinds and (is_view or kind != as_declared):
+            streamed.add(table)
+    return replace(
+        file,
+        columns=columns,
+        filled={t: frozenset(f) for t, f in filled.items()},
+        streamed=frozenset(streamed),
+    )
 
 
-def _arrow_type(declared: str) -> pa.DataType:
-    """SQLite's own rules of affinity, as DuckDB's scanner follows them."""
+def _affinity(declared: str) -> pa.DataType | None:
+    """SQLite's own rules, as DuckDB's scanner follows them; None for what is none of these."""
     declared = declared.upper()
     if "INT" in declared:
         return pa.int64()
     if any(word in declared for word in ("REAL", "FLOA", "DOUB")):
         return pa.float64()
-    return pa.string()
+    if any(word in declared for word in ("CHAR", "CLOB", "TEXT")):
+        return pa.string()
+    return None
 
 
 def _check_length(path: Path) -> None:
@@ -247,6 +321,14 @@ def _check_length(path: Path) -> None:
 def _in_wal_mode(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(20)[18:] == b"\x02\x02"
+
+
+def _endless(path: Path) -> CorruptFileError:
+    return CorruptFileError(
+        f"{path}: a query takes more work than a recording of its size: one of its views may never"
+        " end",
+        "Export it again: exports hold tables, and no views.",
+    )
 
 
 def _locked(path: Path) -> InputError:
@@ -305,7 +387,11 @@ class _Stream:
         names = ", ".join(map(_quoted, chosen)) or "NULL"
         with closing(self._file.connect()) as connection:
             cursor = connection.execute(f"SELECT {names} FROM {_quoted(self._table)}")
+            allowed = _FEW_ROWS + self._file.size_bytes
             while rows := cursor.fetchmany(_BATCH_ROWS):
+                allowed -= len(rows)
+                if allowed < 0:  # A view may make any number of them.
+                    raise sqlite3.OperationalError(_STOPPED)
                 read = dict(zip(chosen, zip(*rows, strict=True), strict=False))
                 yield pa.record_batch(
                     [
@@ -317,14 +403,15 @@ class _Stream:
 
 
 def _array(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
-    """Values as Arrow data of their column's type; told a type, Arrow would cut 1.5 to 1."""
+    """Values as Arrow data of their column's type; told a type, Arrow would cut 1.5 to 1.
+
+    Raises:
+        TypeError: A value is of another type, or of several.
+    """
     try:
-        array = pa.array(values)
-        if pa.types.is_null(array.type) or pa.types.is_string(kind) or array.type == kind:
-            return array.cast(kind)
-    except pa.ArrowException as error:
+        return pa.array(values).cast(kind)
+    except (pa.ArrowException, OverflowError) as error:
         raise TypeError(_MISMATCH) from error
-    raise TypeError(_MISMATCH)
 
 
 def _arrow_scans(plan: list[dict[str, Any]]) -> Iterator[str]:

@@ -69,9 +69,14 @@ def export(folder, tables, suffix):
             cursor = connection.execute(f"SELECT * FROM {name}")
             columns = [column[0] for column in cursor.description]
             table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in cursor])
-            if suffix == ".parquet":
-                parquet.write_table(table, folder / f"{name}.parquet")
-            else:
-                with pa.ipc.new_stream(folder / f"{name}.arrow", table.schema) as stream:
-                    stream.write_table(table)
+            stored(folder / f"{name}{suffix}", table)
     return folder
+
+
+def stored(path, table):
+    """Write one table as a file of Parquet or Arrow."""
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path)
+        return
+    with pa.ipc.new_stream(path, table.schema) as stream:
+        stream.write_table(table)

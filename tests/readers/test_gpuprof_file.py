@@ -1,9 +1,15 @@
 import json
+import math
+import re
 import zipfile
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import nsys_export
+import numpy as np
+import own_files
+import pyarrow as pa
 import pytest
 from recordings import copy, kernel, trace
 
@@ -34,7 +40,7 @@ RECORDING = replace(
         kernels=[
             kernel(f"kernel {i % 7} µ", i * 10, i * 10 + 5, device_id=i % 2) for i in range(5000)
         ],
-        memcpys=[copy("PtoP", 2**62, 2**62 + 1, bytes=2**40, src_device_id=0, dst_device_id=1)],
+        memcpys=[copy("PtoP", 2**61, 2**61 + 2**40, bytes=2**40, src_device_id=0, dst_device_id=1)],
         memsets=[],
         epochs=[{"epoch": 0, "seconds": 1.5}],
     ),
@@ -295,3 +301,98 @@ def test_the_environment_and_the_host_of_a_recording_do_not_travel(tmp_path):
     assert "train" in "".join(texts)
     assert "hunter2" not in "".join(texts)
     assert "node17" not in "".join(texts)
+
+
+@pytest.mark.parametrize(
+    ("values", "holds"),
+    [
+        (pa.array(["8", "big"]), "'big' (string)"),
+        (pa.array([8, 1.5]), "1.5 (double)"),
+        (pa.array([8, math.nan]), "nan (double)"),
+        (pa.array([8, math.inf]), "inf (double)"),
+        (pa.array([8, 2**64 - 1], pa.uint64()), "18446744073709551615 (uint64)"),
+        (pa.array([Decimal("8.0"), Decimal("1.5")]), "Decimal('1.5') (decimal128(2, 1))"),
+        (pa.array([[], [1]]), "[] (list<element: int64>)"),
+        (pa.array([{"a": 1}, {"a": 1}]), "{'a': 1} (struct<a: int64>)"),
+    ],
+    ids=lambda value: str(getattr(value, "type", "")),
+)
+def test_a_value_of_another_type_is_named_with_its_place(tmp_path, values, holds):
+    path = own_files.changed(written(tmp_path), memcpys=sized(values))
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    row = 1 if pa.types.is_nested(values.type) else 2
+    assert caught.value.message == f"{path}, table memcpys: column bytes holds {holds} in row {row}"
+
+
+@pytest.mark.parametrize(
+    "values", [["8", "9"], [8.0, 9.0], [Decimal("8.0"), Decimal("9.0")]], ids=str
+)
+def test_values_that_another_program_wrote_as_another_type_are_read(tmp_path, values):
+    path = own_files.changed(written(tmp_path), memcpys=sized(pa.array(values)))
+
+    assert read_profile(path).query("SELECT sum(bytes) AS b FROM memcpys").to_pylist() == [
+        {"b": 17}
+    ]
+
+
+def sized(values):
+    """Two copies whose sizes are these."""
+    table = trace(memcpys=[copy("HtoD", 0, 1), copy("HtoD", 2, 3)]).table("memcpys")
+    return table.set_column(table.column_names.index("bytes"), "bytes", values)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    table = sized(pa.array([1, 2]))
+    path = own_files.changed(written(tmp_path), memcpys=table.append_column("bytes", [[3, 4]]))
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    assert caught.value.message == f"{path}, table memcpys: it has two columns bytes"
+
+
+def test_a_column_that_is_none_of_ours_is_not_read(tmp_path):
+    table = sized(pa.array([1, 2])).append_column("more", [[Decimal(1), Decimal(10) ** 60]])
+    path = own_files.changed(written(tmp_path), memcpys=table)
+
+    assert read_profile(path).table("memcpys")["bytes"].to_pylist() == [1, 2]
+
+
+def test_a_table_that_grows_a_thousandfold_is_refused(tmp_path):
+    zeros = pa.array(np.zeros(3_000_000, np.int64))
+    rows = pa.table({"start_ns": zeros, "end_ns": zeros})
+    path = own_files.changed(written(tmp_path), memsets=rows)
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    assert re.fullmatch(
+        rf"{path}, table memsets: \d+,\d+ bytes that unpack to 3,000,000 rows are no recording",
+        caught.value.message,
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("warnings", [1]),
+        ("warnings", "Not all events."),
+        ("command", ["python", "train.py"]),
+        ("start_resolution_ns", 10**24),
+        ("start_resolution_ns", 0),
+        ("epoch_ns", 1.5),
+        ("tool", None),
+        ("variant", {}),
+    ],
+)
+def test_a_header_of_other_types_is_refused_when_it_is_read(tmp_path, field, value):
+    path = own_files.changed(written(tmp_path), header={field: value})
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    assert caught.value.message.startswith(f"{path}: gpuprof.json in it is missing or broken (")
+    assert f"`$.{field}" in caught.value.message

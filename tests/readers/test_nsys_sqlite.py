@@ -342,7 +342,7 @@ def test_a_column_that_holds_something_else_is_named(tmp_path, value, kind):
     with pytest.raises(CorruptFileError) as caught:
         read_profile(path).table("kernels")
 
-    assert caught.value.message == f"{path}, table {KERNEL}: column end holds a {kind}"
+    assert caught.value.message == f"{path}, table {KERNEL}: column end holds a {kind} in row 2"
 
 
 def test_a_process_that_is_declared_as_text_is_refused(tmp_path):
@@ -351,7 +351,8 @@ def test_a_process_that_is_declared_as_text_is_refused(tmp_path):
     with pytest.raises(CorruptFileError) as caught:
         read_profile(path).table("kernels")
 
-    assert caught.value.message == f"{path}: a column holds another type than it declares"
+    message = f"{path}, table {KERNEL}: column globalPid holds 'nine' in row 1"
+    assert caught.value.message == message
 
 
 def test_api_calls_are_told_apart_by_name_and_lose_their_version(tmp_path):
