@@ -7,17 +7,19 @@ CUpti_ActivityMemcpy, CUpti_ActivityMemcpyPtoP, CUpti_ActivityMarker).
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof import cuda, json_input, schema
+from gpuprof import borders, cuda, json_input, schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.demangle import demangled
+from gpuprof.units import counted
 
 PROCESS: Final = "process.json"
 FORMAT: Final = "gpuprof-cupti"
@@ -28,8 +30,33 @@ _END_FLAG: Final = 4
 # CUPTI's word for a stream or context that a record does not have.
 _NONE: Final = 2**32 - 1
 
+_PLACE: Final = ("start", "end", "device_id", "context_id", "stream_id", "correlation_id")
+_COPY: Final = (*_PLACE, "bytes", "copy_kind", "src_kind", "dst_kind", "graph_node_id")
+# What is read of each table, all of it unsigned numbers.
+_COLUMNS: Final = {
+    "kernels": (
+        *_PLACE, "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
+        "registers_per_thread", "static_shared_memory", "dynamic_shared_memory", "graph_node_id",
+        "name",
+    ),
+    "memcpys": _COPY,
+    "peer_memcpys": (*_COPY, "src_device_id", "dst_device_id"),
+    "memsets": (*_PLACE, "bytes", "memory_kind"),
+    "api_calls": ("start", "end", "kind", "process_id", "thread_id", "correlation_id", "name"),
+    "markers": ("timestamp", "id", "flags_", "process_id", "thread_id", "name", "domain"),
+    "synchronizations": ("start", "end", "context_id", "stream_id", "correlation_id", "type"),
+}  # fmt: skip
+_TEXTS: Final = "texts"
+_HINT: Final = "Was the recording moved or cut short?"
+
 Columns = dict[str, npt.NDArray[np.uint64]]
 Ints = npt.NDArray[np.int64]
+
+
+class _Header(msgspec.Struct):
+    """What is read of `PROCESS`."""
+
+    process_id: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 
 def read(folder: Path) -> Profile:
@@ -39,49 +66,80 @@ def read(folder: Path) -> Profile:
         CorruptFileError: A file is missing or broken.
         EmptyRecordingError: Neither kernels nor copies were recorded.
     """
-    process, tables, texts = _content(folder)
-    starts = [
-        int(columns["start"].min())
-        for columns in tables.values()
-        if "start" in columns and len(columns["start"])
-    ]
+    process_id = _process_id(folder)
+    recorded = {name: _table_of(folder, name) for name in _COLUMNS}
+    tables = {name: _timed(columns) for name, columns in recorded.items()}
+    texts = _rows(folder, _TEXTS, {"text": pa.string()})["text"].to_pylist()
     gpu = ("kernels", "memcpys", "peer_memcpys", "memsets")
-    if not any(len(tables[name]["start"]) for name in gpu if name in tables):
+    if not any(len(tables[name]["start"]) for name in gpu):
         msg = f"{folder}: CUPTI recorded no kernels and no copies"
         raise EmptyRecordingError(msg, "Did the program use a GPU?")
-    origin_ns = min(starts)
-    made = _Process(tables, texts, origin_ns, int(process["process_id"]))
-    origin = Origin(folder, NAME, "cupti", epoch_ns=origin_ns)
-    return Profile(origin, {name: make(made) for name, make in _TABLES.items()})
+    starts = (columns["start"] for columns in tables.values() if "start" in columns)
+    origin_ns = min(int(start.min()) for start in starts if len(start))
+    process = _Process(tables, texts, origin_ns, process_id)
+    untimed = sum(len(recorded[name]["start"]) - len(tables[name]["start"]) for name in gpu)
+    origin = Origin(folder, NAME, "cupti", epoch_ns=origin_ns, warnings=_warnings(untimed))
+    return Profile(origin, {name: make(process) for name, make in _TABLES.items()})
 
 
-def _content(folder: Path) -> tuple[dict[str, Any], dict[str, Columns], list[str]]:
+def _process_id(folder: Path) -> int:
+    try:
+        header = json_input.load(folder / PROCESS)
+        return msgspec.convert(header, _Header).process_id
+    except (OSError, ValueError) as error:
+        why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
+        msg = f"{folder}: its file {PROCESS} is missing or damaged{why}"
+        raise CorruptFileError(msg, _HINT) from error
+
+
+def _table_of(folder: Path, name: str) -> Columns:
+    rows = _rows(folder, name, dict.fromkeys(_COLUMNS[name], pa.uint64()))
+    return {column: rows[column].to_numpy() for column in rows.column_names}
+
+
+def _rows(folder: Path, name: str, kinds: Mapping[str, pa.DataType]) -> pa.Table:
+    """The columns of a file.
+
+    Raises:
+        CorruptFileError: It is missing or damaged, or a column is missing or of another type.
+    """
     import pyarrow.parquet as pq  # noqa: PLC0415 - 50 ms that other formats do not need
 
+    path, where = folder / f"{name}.parquet", f"{folder}, table {name}"
     try:
-        process = json_input.load(folder / PROCESS)
-        tables = {
-            name: _timed({
-                column: values.to_numpy()
-                for column, values in zip(
-                    columns, pq.read_table(folder / f"{name}.parquet").columns, strict=True
-                )
-            })
-            for name, columns in process["columns"].items()
-        }  # fmt: skip
-        texts = pq.read_table(folder / "texts.parquet")["text"].to_pylist()
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        msg = f"{folder}: one of its files is missing or damaged"
-        raise CorruptFileError(msg, "Was the recording moved or cut short?") from error
-    return process, tables, texts
+        with pq.ParquetFile(path) as file:
+            borders.check_names(where, file.schema_arrow)
+            borders.check_growth(where, file.metadata, path.stat().st_size)
+            missing = [column for column in kinds if column not in file.schema_arrow.names]
+            rows = None if missing else file.read([*kinds])
+    except (OSError, pa.ArrowException) as error:
+        msg = f"{where}: its file is missing or damaged"
+        raise CorruptFileError(msg, _HINT) from error
+    if rows is None:
+        msg = f"{where}: it has no column {missing[0]}"
+        raise CorruptFileError(msg, _HINT)
+    rows = borders.cast(where, rows, kinds)
+    for column in rows.column_names:
+        if rows[column].null_count:
+            row = rows[column].is_valid().index(False).as_py() + 1
+            msg = f"{where}: column {column} holds no value in row {row:,}"
+            raise CorruptFileError(msg, _HINT)
+    return rows
 
 
 def _timed(columns: Columns) -> Columns:
     """Without records whose time CUPTI could not tell, which it gives as 0."""
     if "start" not in columns:
         return columns
-    known = (columns["start"] > 0) & (columns["end"] >= columns["start"])
-    return {name: values[known] for name, values in columns.items()}
+    is_timed = (columns["start"] > 0) & (columns["end"] >= columns["start"])
+    return {name: values[is_timed] for name, values in columns.items()}
+
+
+def _warnings(untimed: int) -> tuple[str, ...]:
+    if not untimed:
+        return ()
+    records = counted(untimed, "record", "records")
+    return (f"{records} without times left out: when they ran could not be collected",)
 
 
 class _Process:
@@ -135,9 +193,9 @@ def _kernels(process: _Process) -> pa.Table:
     sizes = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
     columns = {
         **process.place("kernels"),
-        **{name: rows[name] for name in (*sizes, "registers_per_thread")},
-        "static_shared_memory_bytes": rows["static_shared_memory"],
-        "dynamic_shared_memory_bytes": rows["dynamic_shared_memory"],
+        **{name: rows[name].astype(np.int64) for name in (*sizes, "registers_per_thread")},
+        "static_shared_memory_bytes": rows["static_shared_memory"].astype(np.int64),
+        "dynamic_shared_memory_bytes": rows["dynamic_shared_memory"].astype(np.int64),
         "graph_node_id": _graph_node(rows),
         "name": process.text(rows["name"], demangled).fill_null(cuda.UNKNOWN),
     }
@@ -214,23 +272,24 @@ def _nvtx_ranges(process: _Process) -> pa.Table:
     """A range is a marker that starts and one of the same id that ends it."""
     rows = process.tables["markers"]
     texts, domains = (process.text(rows[name]).to_pylist() for name in ("name", "domain"))
+    times_ns = (rows["timestamp"] - np.uint64(process.origin_ns)).astype(np.int64)
+    place = {n: rows[n].astype(np.int64).tolist() for n in ("process_id", "thread_id")}
     started: dict[int, int] = {}
-    made = []
-    for row in np.argsort(rows["timestamp"], kind="stable"):
+    ranges = []
+    for row in np.argsort(times_ns, kind="stable").tolist():
         number, flags = int(rows["id"][row]), int(rows["flags_"][row])
         if flags & _START_FLAG:
             started[number] = row
         elif flags & _END_FLAG and number in started:
             first = started.pop(number)
-            made.append({
-                "start_ns": int(rows["timestamp"][first]) - process.origin_ns,
-                "end_ns": int(rows["timestamp"][row]) - process.origin_ns,
+            ranges.append({
+                "start_ns": int(times_ns[first]),
+                "end_ns": int(times_ns[row]),
                 "text": texts[first],
                 "domain": domains[first],
-                "process_id": int(rows["process_id"][first]),
-                "thread_id": int(rows["thread_id"][first]),
+                **{name: values[first] for name, values in place.items()},
             })  # fmt: skip
-    return schema.NVTX_RANGES.table(made)
+    return schema.NVTX_RANGES.table(ranges)
 
 
 def _synchronizations(process: _Process) -> pa.Table:

@@ -197,7 +197,7 @@ class TestSyntheticRecords:
         finished(tmp_path)
         (tmp_path / "cupti-42" / "kernels.parquet").unlink()
 
-        with pytest.raises(CorruptFileError, match="one of its files is missing or damaged"):
+        with pytest.raises(CorruptFileError, match="table kernels: its file is missing or damaged"):
             read_profile(tmp_path / "cupti-42")
 
     def test_a_full_disk_ends_the_recording_not_the_program(self, recording):
