@@ -15,12 +15,13 @@ from gpuprof.analyses.avoidable import not_sought
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.host_activity import clocks_agree, early_starts
 from gpuprof.analyses.overheads import overheads
+from gpuprof.analyses.peer_matrix import faster_than_links
 from gpuprof.analyses.timeline import far_ends
 from gpuprof.analyses.totals import totals
 from gpuprof.errors import UsageError, one_of
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
-from gpuprof.units import say_ns, say_share
+from gpuprof.units import say_ns, say_rate, say_share
 
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.
@@ -95,6 +96,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         *_clock_notes(profile, tables),
         *_overhead_notes(profile, tables),
         *_far_end_notes(profile, tables),
+        *_link_notes(profile, tables),
         *([said] if tables.get("findings") is not None and (said := not_sought(profile)) else []),
         *_missing_notes(profile, missing),
     )
@@ -204,6 +206,18 @@ def _far_end_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> l
         f"Device {device} ran nothing itself in this recording, others copied from or to it: what"
         " else it did, as for another process, is not known."
         for device in far_ends(profile)
+    ]
+
+
+def _link_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
+    """Which copies cannot have taken the link that the recording names."""
+    if tables.get("peer_matrix") is None:
+        return []
+    return [
+        f"Copies from {row['src']} to {row['dst']} reached {say_rate(row['bytes_per_s'])}, more"
+        f" than {row['link']} can ({say_rate(row['peak_bytes_per_s'])}): they took another link,"
+        " or a figure of this recording is wrong. Their share of the peak is n/a."
+        for row in faster_than_links(profile)
     ]
 
 

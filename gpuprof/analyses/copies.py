@@ -62,12 +62,13 @@ EACH_TRANSFER: Final = f"""(
 COUNTED_CALLS: Final = "count(*) FILTER (is_counted)"
 COUNTED_BYTES: Final = "(CASE WHEN is_counted THEN bytes ELSE 0 END)"
 
-_UNKNOWN: Final = -2
+# Stands for an unknown device where a number is needed.
+UNKNOWN: Final = -2
 _PATHS: Final = ("direct", "staged", "uvm")
 _TIMES: Final = f"""
-    SELECT coalesce({SRC}, {_UNKNOWN}) AS src, coalesce({DST}, {_UNKNOWN}) AS dst,
+    SELECT coalesce({SRC}, {UNKNOWN}) AS src, coalesce({DST}, {UNKNOWN}) AS dst,
         list_position({list(_PATHS)}, {PATH}) - 1 AS path, start_ns, end_ns,
-        coalesce(device_id, {_UNKNOWN}) AS device
+        coalesce(device_id, {UNKNOWN}) AS device
     FROM memcpys WHERE {IS_TRANSFER}"""
 
 
@@ -98,7 +99,7 @@ def _transfer_times(profile: Profile) -> Mapping[Route, Times]:
         columns = np.stack([np.from_dlpack(batch.column(i)).astype(np.int64) for i in range(6)])
         routes, member = np.unique(columns[:3], axis=1, return_inverse=True)
         for index, (src, dst, path) in enumerate(routes.T.tolist()):
-            route = Route(_known(src), _known(dst), _PATHS[path])
+            route = Route(known_end(src), known_end(dst), _PATHS[path])
             pieces[route].append(Times(*columns[3:, member == index]))
     return {
         route: Times(*(np.concatenate(column) for column in zip(*found, strict=True)))
@@ -106,8 +107,9 @@ def _transfer_times(profile: Profile) -> Mapping[Route, Times]:
     }
 
 
-def _known(end: int) -> int | None:
-    return None if end == _UNKNOWN else end
+def known_end(end: int) -> int | None:
+    """A device or `HOST`; None for `UNKNOWN`."""
+    return None if end == UNKNOWN else end
 
 
 def end_name(end: int | None) -> str:

@@ -29,8 +29,8 @@ COPY_SPEEDS: Final = Schema(
         "latency_ns": Column(
             FLOAT,
             "ns",
-            "L of duration = L + bytes / B; null with fewer than three sizes, or none that is "
-            "twice another.",
+            "L of duration = L + bytes / B, at least 0; null with fewer than three sizes, or none "
+            "that is twice another.",
         ),
         "latency_error_ns": Column(FLOAT, "ns", "Its standard error."),
         "bandwidth_bytes_per_s": Column(
@@ -123,8 +123,8 @@ def fit(sizes: Sizes) -> Fit | None:
     copy of 100 MB is not a thousand times as telling as that of one of 100 kB.
 
     Returns:
-        The line and the standard errors of its two figures; None with fewer than three sizes, or
-        where none is twice another.
+        The line, whose latency is not negative, and the standard errors of its two figures as of
+        a line that may be any; None with fewer than three sizes, or where none is twice another.
     """
     if len(sizes.bytes) < _LEAST_SIZES or sizes.bytes[-1] < _LEAST_SPAN * sizes.bytes[0]:
         return None
@@ -137,6 +137,8 @@ def fit(sizes: Sizes) -> Fit | None:
         return None
     slope = (weight * (x - centre) * (mean - middle)).sum() / width
     latency = middle - slope * centre
+    if latency < 0:  # No copy takes less than no time: of all other lines this one fits best.
+        latency, slope = 0.0, (weight * x * mean).sum() / (weight * x**2).sum()
     deviation = weight * ((mean - latency - slope * x) ** 2 + sizes.spread)
     scatter = deviation.sum() / max(int(sizes.calls.sum()) - 2, 1)
     return Fit(

@@ -1,17 +1,22 @@
 """What costs a recording most, in sentences, the worst first."""
 
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.avoidable import Avoidable, avoidable, not_sought
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.copies import EACH_TRANSFER, UNKNOWN, known_end
 from gpuprof.analyses.launches import launches
 from gpuprof.analyses.peer_matrix import peer_matrix
 from gpuprof.analyses.timeline import DeviceTimeline, far_ends, timelines
 from gpuprof.analyses.transfers import transfers
 from gpuprof.analyses.utilisation import ENOUGH, utilisation
+from gpuprof.engine import literal
+from gpuprof.intervals import union
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import counted, say_ns, say_rate, say_share
@@ -104,7 +109,7 @@ def findings(profile: Profile) -> pa.Table:
             for number, device in devices.items()
             for row in _of_transfers(matrix, kinds, device, worst[number])
         ),
-        *_of_pageable(kinds, devices),
+        *_of_pageable(profile, kinds, devices),
     ]
     large = [row for row in found if row["cost_share"] >= _LEAST_SHARE]
     # By time, not by share: a device that works for a short while waits for little.
@@ -238,22 +243,41 @@ def _is_pinned(kinds: list[Row], end: str) -> bool:
     return 2 * times.get("pinned", 0) > sum(times.values())
 
 
-def _of_pageable(rows: list[Row], devices: dict[int | None, Row]) -> list[Row]:
-    """Copies that were meant to run beside other work and cannot, against the longest span."""
-    if not devices:
-        return []
-    longest = max(devices.values(), key=lambda row: int(row["span_ns"]))
-    return [
-        _row(
-            longest | {"device_id": None},
-            row["total_ns"],
-            _pageable(row["pageable_async_calls"], row["memcpy_kind"]),
-            "pin the memory (cudaHostAlloc, pin_memory=True)",
-            "transfers",
-        )
-        for row in rows
-        if row["pageable_async_calls"]
-    ]
+def _of_pageable(
+    profile: Profile, rows: list[Row], devices: dict[int | None, Row]
+) -> Iterator[Row]:
+    """Copies that were meant to run beside other work and cannot, where they take longest."""
+    for row in rows:
+        busy_ns = _busy_with(profile, row) if row["pageable_async_calls"] else {}
+        times = [(ns, device) for device, ns in busy_ns.items() if device in devices]
+        if times:
+            cost_ns, device = max(times, key=lambda pair: pair[0])
+            yield _row(
+                devices[device] | {"device_id": None},
+                cost_ns,
+                _pageable(row["pageable_async_calls"], row["memcpy_kind"]),
+                "pin the memory (cudaHostAlloc, pin_memory=True)",
+                "transfers",
+            )
+
+
+_ALIKE: Final = ("memcpy_kind", "path", "src_memory_kind", "dst_memory_kind")
+
+
+def _busy_with(profile: Profile, row: Row) -> dict[int | None, int]:
+    """By device, the time in which at least one of the copies of a row of `transfers` runs."""
+    alike = " AND ".join(
+        f"{name} IS NOT DISTINCT FROM {'NULL' if row[name] is None else literal(row[name])}"
+        for name in _ALIKE
+    )
+    copies = profile.query(f"""
+        SELECT coalesce(device_id, {UNKNOWN}) AS device, start_ns, end_ns FROM {EACH_TRANSFER}
+        WHERE {alike}""")
+    device, start_ns, end_ns = (copies[name].to_numpy() for name in copies.column_names)
+    return {
+        known_end(number): union(start_ns[device == number], end_ns[device == number]).length
+        for number in np.unique(device).tolist()
+    }
 
 
 def _pageable(calls: int, kind: str) -> str:

@@ -1,5 +1,6 @@
 """Device by device, the host being one: time, bytes, rate, and what each end waited for it."""
 
+import math
 from typing import Any, Final
 
 import pyarrow as pa
@@ -39,7 +40,12 @@ PEER_MATRIX: Final = Schema(
             TEXT, "", "What joins the two, such as NVLink 2 x2; null where the recording is silent."
         ),
         "peak_bytes_per_s": Column(INT, "B/s", "The link's peak in one direction."),
-        "peak_share": Column(FLOAT, "1", "bytes_per_s / peak_bytes_per_s."),
+        "peak_share": Column(
+            FLOAT,
+            "1",
+            "bytes_per_s / peak_bytes_per_s; null above 1, where copies took another link or a "
+            "figure of the file is wrong.",
+        ),
         "src_busy_ns": Column(
             INT, "ns", "At least one of them runs on the source; null for the host."
         ),
@@ -104,8 +110,16 @@ def _peak(profile: Profile, row: dict[str, Any]) -> dict[str, Any]:
     if link is None:
         return {}
     peak, achieved = link.bytes_per_s, row["bytes_per_s"]
-    share = None if peak is None or achieved is None else achieved / peak
+    share = None if not peak or achieved is None or achieved > peak else achieved / peak
     return {"link": link.name, "peak_bytes_per_s": peak, "peak_share": share}
+
+
+def faster_than_links(profile: Profile) -> list[dict[str, Any]]:
+    """The rows whose copies are faster than the link that the recording names."""
+    rows = profile.once(peer_matrix).to_pylist()
+    return [
+        row for row in rows if (row["bytes_per_s"] or 0) > (row["peak_bytes_per_s"] or math.inf)
+    ]
 
 
 def _exposed(profile: Profile, row: dict[str, Any]) -> dict[str, int | None]:

@@ -99,6 +99,32 @@ def test_three_copies_leave_one_degree_of_freedom():
     assert (line.latency_error_ns, line.ns_per_byte_error) == pytest.approx(tuple(errors))
 
 
+@given(
+    st.lists(st.integers(1, 10**6), min_size=3, max_size=9, unique=True),
+    st.lists(st.integers(1, 10**6), min_size=9, max_size=9),
+)
+def test_a_latency_is_never_negative_and_the_line_is_the_best_of_those_left(sizes, durations):
+    sizes = np.array(sorted(sizes), float)
+    durations = np.array(durations[: len(sizes)], float)
+    line = fit(Sizes(sizes, np.ones(len(sizes)), durations, np.zeros(len(sizes))))
+    assume(line is not None and line.ns_per_byte > 0)
+
+    rows = np.stack([np.ones(len(sizes)), sizes], axis=1) / durations[:, None]
+    (latency, slope), _ = optimize.nnls(rows, np.ones(len(sizes)))
+    assert line.latency_ns >= 0
+    assert line.latency_ns == pytest.approx(latency, rel=1e-6, abs=1e-6 * durations.max())
+    assert line.ns_per_byte == pytest.approx(slope, rel=1e-6)
+
+
+def test_copies_that_grow_faster_than_their_size_have_no_latency():
+    row = one(draw(memcpys=[(0, 100, {"bytes": 1000}), (200, 410, {"bytes": 2000}),
+                            (500, 950, {"bytes": 4000})]))  # fmt: skip
+
+    assert row["latency_ns"] == 0
+    assert row["bandwidth_bytes_per_s"] == pytest.approx(9.2e9, rel=0.1)
+    assert (row["half_speed_bytes"], row["latency_bound_calls"]) == (0, 0)
+
+
 def test_fit_and_errors_are_those_of_weighted_least_squares():
     rng = np.random.default_rng(0)
     sizes = np.repeat(2 ** np.arange(8, 24), 20)

@@ -6,6 +6,7 @@ from drawing import draw
 from gpuprof.analyses.device_map import device_map
 from gpuprof.analyses.peer_matrix import peer_matrix
 from gpuprof.profile import Part
+from gpuprof.reports import report
 
 NVLINK = {
     "device_id": 1,
@@ -37,6 +38,18 @@ def test_a_link_is_the_same_in_both_directions(ends):
     assert peaks(profile) == [
         (f"device {ends[0]}", f"device {ends[1]}", "NVLink 2 x1", 25_000_000_000, 0.4)
     ]
+
+
+def test_a_rate_beyond_the_peak_is_no_share_and_is_told():
+    profile = draw(kernels=[(0, 10, {})], memcpys=[copy(0, 1, bytes=300)], links=[NVLINK])
+
+    assert peaks(profile) == [("device 0", "device 1", "NVLink 2 x1", 25_000_000_000, None)]
+    (note,) = report(profile, ["peer_matrix"]).notes
+    assert note == (
+        "Copies from device 0 to device 1 reached 30.000 GB/s, more than NVLink 2 x1 can"
+        " (25.000 GB/s): they took another link, or a figure of this recording is wrong. Their"
+        " share of the peak is n/a."
+    )
 
 
 def test_copies_to_the_host_take_the_devices_own_link():

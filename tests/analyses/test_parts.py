@@ -234,6 +234,24 @@ def test_asynchronous_copies_of_pageable_memory_are_named():
     ]
 
 
+def test_copies_of_pageable_memory_cost_a_device_no_more_than_its_time():
+    """Two devices copy at once, one of them on two streams: 160 ns of copies in 100 ns."""
+    times = [(0, 80, 0), (0, 50, 1), (30, 60, 1)]
+    profile = draw(
+        kernels=[(0, 100, {"device_id": device}) for device in (0, 1)],
+        memcpys=[
+            (start, end, {"device_id": d, "src_memory_kind": "pageable", "correlation_id": 1})
+            for start, end, d in times
+        ],
+        api_calls=[(0, 1, {"name": "cudaMemcpyAsync", "correlation_id": 1})],
+    )
+
+    rows = findings(profile).select(["cost_ns", "cost_share", "finding"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        (80, 0.8, "3 asynchronous HtoD copies are of pageable memory, which makes them wait: 80 ns")
+    ]
+
+
 @pytest.mark.parametrize(
     ("kinds", "advice"),
     [
