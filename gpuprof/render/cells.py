@@ -29,7 +29,7 @@ _RATIO: Final = re.compile(r"(_ratio|_per_step|p_value)$")
 _INSTANT: Final = re.compile(r"^(\w+_)?(start|end|launch)_ns$")
 _PIECES: Final = re.compile(r"[^-_/. ]*(?:\.\.|[-_/. ])?")
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 _WORD: Final = re.compile(r"\w+$")
 _ROUNDS: Final = 2  # What differs may read the same as that of another template's variants.
 _TYPE: Final = "void "  # Of every kernel template, in front of what tells them apart.
@@ -78,7 +78,7 @@ def percent(share: float | None) -> str:
 
 def clean(text: str) -> str:
     """Text from a recording without what would steer a terminal or turn the text around it."""
-    return _CONTROL.sub(" ", text)
+    return CONTROL.sub(" ", text)
 
 
 def heading(column: str) -> str:

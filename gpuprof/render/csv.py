@@ -1,10 +1,16 @@
-"""CSV in base units: integer nanoseconds, bytes, fractions; an empty cell where unknown."""
+"""CSV in base units: integer nanoseconds, bytes, fractions; an empty cell where unknown.
+
+A text that a spreadsheet would take for a formula, as it begins with =, +, - or @, has an
+apostrophe before it, which spreadsheets take for the sign of a text. Numbers are never changed.
+"""
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprof.render.cells import clean
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.reports import Report
 
@@ -12,6 +18,8 @@ if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
 
 _OVERVIEW: Final = "totals"
+# Spreadsheets pass over what is blank before it.
+_FORMULA: Final = re.compile(r"\s*[=+\-@]")
 
 
 def report(result: Report, page: Page) -> str:
@@ -40,8 +48,16 @@ def rows_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:  # noqa: ANN401 - any cell
+    """A text without what steers a terminal or is computed; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    text = clean(value)
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 RENDERER: Final = Renderer("csv", "one table, in base units, for spreadsheets", report, comparison)

@@ -6,6 +6,7 @@ the tables, their units and meanings are documented where the tables are declare
 
 import json
 import math
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from gpuprof.metrics import VARIANTS
+from gpuprof.render.cells import CONTROL
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.reports import FORMAT_VERSION, Report
 from gpuprof.schema import INT
@@ -85,11 +87,16 @@ def _whole(metric: str, name: str, value: float | None) -> float | None:
 
 
 def document_text(document: dict[str, Any]) -> str:
-    """A document as JSON; what is no number becomes null."""
-    return (
-        json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False, default=_other)
-        + "\n"
+    """A document as JSON; what is no number becomes null, what steers a terminal is escaped."""
+    text = json.dumps(
+        _finite(document), indent=2, ensure_ascii=False, allow_nan=False, default=_other
     )
+    return CONTROL.sub(_escaped, text) + "\n"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    r"""Characters of names as ``\u202e``; of JSON itself only the ends of lines are such."""
+    return "".join(c if c == "\n" else f"\\u{ord(c):04x}" for c in found[0])
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value

@@ -21,7 +21,10 @@ _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|])")
 def report(result: Report, page: Page) -> str:
     """The overview under headings, or the tables that were asked for."""
     origin = result.origin
-    parts = [f"# {_escaped(str(origin.source))}", f"{origin.tool}, read as {origin.reader}."]
+    parts = [
+        f"# {_escaped(str(origin.source))}",
+        _escaped(f"{origin.tool}, read as {origin.reader}."),
+    ]
     if page.tables is None:
         parts += ["  \n".join(map(_escaped, lines)) for lines in [findings_lines(result)] if lines]
     parts += [_table(grid) for grid in report_grids(result, page.tables)]
@@ -36,13 +39,13 @@ def comparison(result: "Comparison", _: Page) -> str:
     notes = [note for note in result.notes if note not in differ]
     figures, *split = comparison_grids(result)
     parts = [
-        f"**{_escaped(clean(result.verdict))}**",
-        *(f"> **Warning:** {_escaped(clean(warning))}" for warning in differ),
+        f"**{_escaped(result.verdict)}**",
+        *(f"> **Warning:** {_escaped(warning)}" for warning in differ),
         _table(short_grid(result)),
         *(_folded(grid.title, _table(replace(grid, title=""))) for grid in split),
         *(_folded(grid.title, _table(replace(grid, title=""))) for grid in _kernels(result)),
         _folded("All figures", _table(replace(figures, title=""))),
-        *([_folded("Notes", "\n".join(f"- {_escaped(clean(n))}" for n in notes))] if notes else []),
+        *([_folded("Notes", "\n".join(f"- {_escaped(n)}" for n in notes))] if notes else []),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -55,16 +58,16 @@ def _kernels(result: "Comparison") -> list[Grid]:
 
 def _folded(title: str, text: str) -> str:
     """What a click unfolds; the empty lines let what is inside be markdown."""
-    return f"<details><summary>{html.escape(title)}</summary>\n\n{text}\n\n</details>"
+    return f"<details><summary>{html.escape(clean(title))}</summary>\n\n{text}\n\n</details>"
 
 
 def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str]) -> str:
     """A sentence, tables, and notes."""
-    return _joined([f"**{_escaped(clean(headline))}**", *map(_table, grids)], notes)
+    return _joined([f"**{_escaped(headline)}**", *map(_table, grids)], notes)
 
 
 def _joined(parts: list[str], notes: Sequence[str]) -> str:
-    listed = "\n".join(f"- {_escaped(clean(note))}" for note in notes)
+    listed = "\n".join(f"- {_escaped(note)}" for note in notes)
     return "\n\n".join([*parts, *([listed] if listed else [])]) + "\n"
 
 
@@ -73,7 +76,7 @@ def _table(grid: Grid) -> str:
     rules = [":--" if i in grid.name_columns else "--:" for i in range(len(grid.header))]
     lines = [grid.header, rules, *grid.rows]
     text = "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
-    return f"## {grid.title}\n\n{text}" if grid.title else text
+    return f"## {_escaped(grid.title)}\n\n{text}" if grid.title else text
 
 
 def _cell(text: str) -> str:
@@ -82,7 +85,8 @@ def _cell(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text)
+    """Text that markdown shows as it is, whoever wrote it."""
+    return _SPECIAL.sub(r"\\\1", clean(text))
 
 
 RENDERER: Final = Renderer("markdown", "tables for an issue or a pull request", report, comparison)

@@ -104,7 +104,7 @@ def _with_short_labels(result: "Comparison", page: Page) -> Callable[[str], str]
 def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str], page: Page) -> str:
     """A sentence, tables, and notes."""
     console = _console(page)
-    _say(console, clean(headline), "bold")
+    _say(console, headline, "bold")
     for grid in grids:
         _show(console, grid, page)
     _notes(console, notes)
@@ -134,15 +134,17 @@ def _text(console: Console) -> str:
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
-    said = bound(text).replace("\N{NO-BREAK SPACE}", _GLUE)
-    console.print(Text(said, style=style), soft_wrap=False)
+    """Lines, without what names in them would do to a terminal."""
+    lines = "\n".join(map(clean, text.split("\n")))
+    glued = bound(lines).replace("\N{NO-BREAK SPACE}", _GLUE)
+    console.print(Text(glued, style=style), soft_wrap=False)
 
 
 def _notes(console: Console, notes: Sequence[str]) -> None:
     for number, note in enumerate(notes):
         if number == 0:
             console.print()
-        _say(console, f"Note: {clean(note)}", "yellow")
+        _say(console, f"Note: {note}", "yellow")
 
 
 def _show(console: Console, grid: Grid, page: Page) -> None:
@@ -153,6 +155,7 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
     if not grid.rows:
         _say(console, "none")
         return
+    grid = _cleaned(grid)
     said: Mapping[str, list[int]] = {}
     if grid.sentences and not page.is_wide and _full_width(grid) > page.width:
         grid, said = _apart(grid)
@@ -169,6 +172,12 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
     for text, rows in said.items():
         lines = textwrap.wrap(f"{_numbers(rows)}: {text}", page.width, subsequent_indent="  ")
         _say(console, "\n".join(lines))
+
+
+def _cleaned(grid: Grid) -> Grid:
+    """The table, without what names in it would do to a terminal."""
+    rows = tuple(tuple(map(clean, row)) for row in grid.rows)
+    return replace(grid, header=tuple(map(clean, grid.header)), rows=rows)
 
 
 def _full_width(grid: Grid) -> int:
