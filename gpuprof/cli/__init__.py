@@ -3,6 +3,7 @@
 import gc
 import io
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -116,8 +117,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _is_sqlite(argument: str) -> bool:
     """Whether an argument is a SQLite file, perhaps with a label before it."""
+    path = argument.rpartition("=")[2]
     try:
-        with open(argument.rpartition("=")[2], "rb") as file:  # noqa: PTH123 - a Path costs more
+        # What is read of a pipe is gone for who reads it next, and a device may never end.
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a Path costs more
+            return False
+        with open(path, "rb") as file:  # noqa: PTH123 - as above
             return file.read(len(engine.SQLITE_MAGIC)) == engine.SQLITE_MAGIC
     except (OSError, ValueError):
         return False

@@ -100,6 +100,7 @@ def _read_path(path: Path, reader: str | None, section: str | int | None) -> Pro
         _check_no_section(section)
         files = places.matching(path) if places.is_glob(path) else places.files_in(path)
         return _read_many(path, files, reader)
+    places.check_ends(path)
     chosen = find_reader(path) if reader is None else reader_named(reader)
     return sections.chosen(_read_by(chosen, path), section)
 
@@ -266,6 +267,7 @@ def read_head(path: Path) -> bytes:
     Raises:
         InputError: The file is not there or cannot be read.
     """
+    places.check_ends(path)
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)

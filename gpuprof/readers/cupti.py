@@ -107,6 +107,8 @@ def _rows(folder: Path, name: str, kinds: Mapping[str, pa.DataType]) -> pa.Table
 
     path, where = folder / f"{name}.parquet", f"{folder}, table {name}"
     try:
+        if not path.is_file():  # A pipe would be waited for.
+            raise FileNotFoundError(path)
         with pq.ParquetFile(path) as file:
             borders.check_names(where, file.schema_arrow)
             borders.check_growth(where, file.metadata, path.stat().st_size)
@@ -310,6 +312,8 @@ _TABLES: Final = {
 
 
 def _recognises(folder: Path) -> bool:
+    if not (folder / PROCESS).is_file():
+        return False
     try:
         with (folder / PROCESS).open(encoding="utf-8") as file:
             return f'"format": "{FORMAT}"' in file.read(1024)

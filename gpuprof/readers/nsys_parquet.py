@@ -151,13 +151,13 @@ class _Files:
 
 
 def _tables_in(folder: Path) -> list[str]:
-    names = {file.stem for file in folder.iterdir() if file.suffix in _SUFFIXES}
+    names = {file.stem for file in folder.iterdir() if file.suffix in _SUFFIXES and file.is_file()}
     return sorted(names & {*nsys_tables.USED, nsys_recording.SYSTEM})
 
 
 def _file(folder: Path, table: str) -> Path:
     files = (folder / f"{table}{suffix}" for suffix in _SUFFIXES)
-    return next(file for file in files if file.exists())
+    return next(file for file in files if file.is_file())
 
 
 def _schema(where: str, file: Path) -> pa.Schema:

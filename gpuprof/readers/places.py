@@ -42,6 +42,20 @@ def is_pipe(path: str | Path) -> bool:
     return str(path) == STDIN or Path(path).is_fifo()
 
 
+def check_ends(path: Path) -> None:
+    """See that a path is no device, which may give bytes for ever, and no socket.
+
+    Raises:
+        InputError: It is.
+    """
+    if any(is_such(path) for is_such in (Path.is_char_device, Path.is_block_device)):
+        msg = f"{path} is a device, and no file"
+        raise InputError(msg, "Give a file, or - for standard input.")
+    if path.is_socket():
+        msg = f"{path} is a socket, and no file"
+        raise InputError(msg, "Give a file, or - for standard input.")
+
+
 def spooled(pipe: str | Path) -> Path:
     """What comes from a pipe as a file: readers look at a file's head first, then at its parts.
 

@@ -6,6 +6,7 @@ The recordings are read by the readers of their own formats. Where there are sev
 per process, their tables are put one after another, on one clock where they have one.
 """
 
+import os
 import re
 import shlex
 from dataclasses import replace
@@ -101,14 +102,23 @@ def _read_one(folder: Path, name: str) -> Profile:
     from gpuprof.readers import read_profile  # noqa: PLC0415 - it lists this reader
 
     path = folder / name
-    if "\0" in name or not path.resolve().is_relative_to(folder.resolve()):
+    if not _is_within(path, folder):
         msg = f"{folder / MANIFEST}: names {name!r}, which is not in its folder"
         raise CorruptFileError(msg, "Was the file edited? Give that recording itself.")
-    if not path.exists():
+    # Neither a pipe nor a device was recorded, and a name that is too long is none.
+    if not (os.path.isfile(path) or os.path.isdir(path)):  # noqa: PTH112, PTH113 - these never fail
         msg = f"{path}: no such file, though {MANIFEST} names it"
         raise InputError(msg, "Copy the whole folder from where it was recorded.")
     # What is in one run was recorded as one.
     return read_profile(path, section=ALL)
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    """Whether a path leads into a folder; no name of a file with a zero byte leads anywhere."""
+    try:
+        return folder.resolve() in path.resolve().parents
+    except (OSError, ValueError):
+        return False
 
 
 def _joined(profiles: list[Profile]) -> Profile:

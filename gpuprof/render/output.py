@@ -69,6 +69,9 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
         return Output(None)
     target = Path(path)
     folder = target.parent
+    if target.is_socket():
+        msg = f"{target} is a socket"
+        raise OutputError(msg, "Give a file name.")
     if target.is_dir():
         msg = f"{target} is a folder"
         raise OutputError(msg, "Give a file name in it.")
@@ -93,15 +96,17 @@ def check_apart(outputs: Iterable[Output | None]) -> None:
     Raises:
         OutputError: Two are.
     """
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for path in (output.path for output in outputs if output is not None):
         # Devices and pipes take as much as they are given.
         if path is None or (path.exists() and not path.is_file()):
             continue
-        if path.resolve() in seen:
+        # Unlike Path.resolve, it takes links that lead in a circle.
+        place = os.path.realpath(path)
+        if place in seen:
             msg = f"{path} is named for two outputs"
             raise OutputError(msg, "Give each a name of its own.")
-        seen.add(path.resolve())
+        seen.add(place)
 
 
 def _names(given: str, target: Path) -> bool:

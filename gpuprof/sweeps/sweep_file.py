@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpuprof.errors import InputError, UsageError
+from gpuprof.readers.places import check_ends
 from gpuprof.sweeps.plan import Plan, near
 
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {
@@ -47,6 +48,7 @@ def read_sweep_file(path: Path) -> Plan:
         InputError: It cannot be read, or is no TOML.
         UsageError: A key is unknown or of the wrong kind, or the plan does not fit together.
     """
+    check_ends(path)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -196,3 +196,14 @@ def test_recordings_without_a_common_clock_say_so(folder, monkeypatch):
     assert joined.origin.warnings[-1] == (
         "The recordings of several processes have no common clock."
     )
+
+
+@pytest.mark.parametrize("name", ["", ".", "a/..", "\0"])
+def test_a_recording_that_is_the_run_itself_or_no_file_is_refused(folder, name):
+    with pytest.raises(CorruptFileError, match="which is not in its folder"):
+        read_profile(write(folder, recordings=(name,)))
+
+
+def test_a_recording_of_an_impossible_name_is_not_there(folder):
+    with pytest.raises(InputError, match=r"no such file, though manifest\.json names it"):
+        read_profile(write(folder, recordings=("x" * 5000,)))
