@@ -1,6 +1,12 @@
-"""The folder of a run: found or made before the program starts, never overwritten unasked."""
+"""The folder of a run: found or made before the program starts, never overwritten unasked.
 
+A folder that is recorded into is locked by its recording, so that no other one replaces it.
+"""
+
+import contextlib
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +33,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
 
     Raises:
         OutputError: It is a file, or a folder and ``force`` is not given, or a folder that no
-            recording made.
+            recording made, or that one is writing into.
     """
     if not folder.exists() and not folder.is_symlink():
         return
@@ -40,21 +46,97 @@ def check_folder(folder: Path, *, force: bool) -> None:
     if not (is_run(folder) or repeats(folder)) and any(folder.iterdir()):
         msg = f"{folder} holds no recording, and --force replaces nothing else"
         raise OutputError(msg, "Choose another folder with -o.")
+    if _is_busy(folder):
+        raise _busy(folder)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, *, force: bool) -> None:
     """An empty folder in place of whatever `check_folder` has let pass.
 
     Raises:
-        OutputError: It cannot be made.
+        OutputError: It cannot be made, or another recording has just made it.
     """
+    check_folder(folder, force=force)
     try:
-        if folder.is_symlink() or folder.exists():
-            shutil.rmtree(folder.resolve())
-        folder.mkdir(parents=True, exist_ok=True)
+        place = folder.resolve()
+        if force and place.exists():
+            shutil.rmtree(place)
+        place.mkdir(parents=True)
     except OSError as error:
         msg = f"{folder} cannot be made: {error.strerror}"
         raise OutputError(msg, "Choose another folder with -o.") from error
+
+
+class Claim:
+    """A folder that is recorded into."""
+
+    def __init__(self, folder: Path, descriptor: int) -> None:
+        self._folder, self._descriptor = folder, descriptor
+
+    def is_there(self) -> bool:
+        """Whether the folder's name still leads to the folder that was made."""
+        try:
+            return os.path.samestat(self._folder.stat(), os.fstat(self._descriptor))
+        except OSError:
+            return False
+
+    def check(self) -> None:
+        """See that nobody has taken the folder away.
+
+        Raises:
+            OutputError: It was removed, or another one stands in its place, which is left alone.
+        """
+        if not self.is_there():
+            msg = (
+                f"{self._folder} was removed while it was recorded into; nothing of the run is left"
+            )
+            raise OutputError(msg, "Record again, and leave the folder alone until the end.")
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[Claim]:
+    """Lock a folder that was just made until its recording ends, however that comes about.
+
+    Raises:
+        OutputError: Another recording has it.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        msg = f"{folder} cannot be written: {error.strerror}"
+        raise OutputError(msg) from error
+    try:
+        if not _locked(descriptor):
+            raise _busy(folder)
+        yield Claim(folder, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_busy(folder: Path) -> bool:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        return not _locked(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    """Lock a folder for this process; whether that could be done."""
+    import fcntl  # noqa: PLC0415 - recording needs Linux, and this module is imported elsewhere
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # of a file system without locks
+    return True
+
+
+def _busy(folder: Path) -> OutputError:
+    msg = f"another recording writes into {folder}"
+    return OutputError(msg, "Wait for its end, or choose another folder with -o.")
 
 
 def _as_file_name(text: str) -> str:

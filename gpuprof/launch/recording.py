@@ -19,7 +19,7 @@ from gpuprof.launch import RECORDERS
 from gpuprof.launch.choice import AUTO, chosen
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.evidence import driver_versions, git_state, packages
-from gpuprof.launch.folder import check_folder, default_folder, make_folder
+from gpuprof.launch.folder import Claim, check_folder, claimed, default_folder, make_folder
 from gpuprof.launch.marks import marked, mean_seconds, seconds_per_step
 from gpuprof.launch.monitor import INTERVAL_NS, monitoring
 from gpuprof.launch.output import Output
@@ -100,17 +100,19 @@ def record(
     folder = options.folder or default_folder(program, options.variant)
     check_folder(folder, force=options.force)
     manifest = _first_manifest(recorder, program, options.variant or folder.resolve().name)
-    make_folder(folder)
-    with _whole_or_none(folder):
+    make_folder(folder, force=options.force)
+    with claimed(folder) as claim, _whole_or_none(folder, claim):
         begin_manifest(folder, manifest)
         say(f"Recording with {recorder.name} ({reason}) into {folder}")
         run = Run(program, folder.resolve(), manifest.variant, options.window)
         with monitoring(run.folder, options.monitor_ns):
             ended = _run(run, recorder, options)
         with handling(_Patience(say).handle):
+            claim.check()
             recorded = recorder.finish(run, ended)
             _check_space(run.folder)
             manifest = _last_manifest(manifest, run, ended, recorded)
+            claim.check()
             finish_manifest(run.folder, manifest)
     return Outcome(folder, manifest)
 
@@ -137,16 +139,18 @@ class _Patience:
 
 
 @contextmanager
-def _whole_or_none(folder: Path) -> Iterator[None]:
+def _whole_or_none(folder: Path, claim: Claim) -> Iterator[None]:
     """Remove a run that cannot be completed, so that no half of one is taken for one."""
     try:
         yield
     except OSError as error:
+        claim.check()
         shutil.rmtree(folder, ignore_errors=True)
         msg = f"{folder} cannot be written: {error.strerror}; nothing of the run is left"
         raise OutputError(msg) from error
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        if claim.is_there():
+            shutil.rmtree(folder, ignore_errors=True)
         raise
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from gpuprof.launch import RECORDERS, unrecorded
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorder
-from gpuprof.launch.folder import check_folder, default_folder, make_folder
+from gpuprof.launch.folder import check_folder, claimed, default_folder, make_folder
 from gpuprof.launch.recording import Options, Outcome, record
 from gpuprof.launch.window import WHOLE
 from gpuprof.manifest import UNRECORDED, Manifest, finish_manifest, read_manifest
@@ -58,21 +58,22 @@ def record_repeatedly(
     recorder, _ = chosen(options.recorder, program, recorders)
     folder = options.folder or default_folder(program, options.variant)
     check_folder(folder, force=options.force)
-    make_folder(folder)
+    make_folder(folder, force=options.force)
     variant = options.variant or folder.resolve().name
-    own = replace(options, recorder=recorder.name, variant=variant, force=False)
-    for number in range(1, repeats.warmups + 1):
-        say(f"Warm-up {number} of {repeats.warmups}")
-        outcome = _warm_up(program, own, say)
-        if outcome.manifest.exit_status:
-            return Outcome(folder, outcome.manifest)
-    for kind, number in _order(repeats.count, recorder):
-        say(f"{_TITLES[kind]} {number} of {repeats.count}")
-        place = replace(own, folder=folder / f"{kind}-{number}")
-        outcome = _one(program, place, kind, say, recorders)
-        if outcome.manifest.exit_status:
-            break
-    last = _with_overhead(folder)
+    alike = replace(options, recorder=recorder.name, variant=variant, force=False)
+    with claimed(folder):
+        for number in range(1, repeats.warmups + 1):
+            say(f"Warm-up {number} of {repeats.warmups}")
+            outcome = _warm_up(program, alike, say)
+            if outcome.manifest.exit_status:
+                return Outcome(folder, outcome.manifest)
+        for kind, number in _order(repeats.count, recorder):
+            say(f"{_TITLES[kind]} {number} of {repeats.count}")
+            place = replace(alike, folder=folder / f"{kind}-{number}")
+            outcome = _one(program, place, kind, say, recorders)
+            if outcome.manifest.exit_status:
+                break
+        last = _with_overhead(folder)
     return Outcome(folder, last if last and not outcome.manifest.exit_status else outcome.manifest)
 
 
