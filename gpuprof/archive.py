@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import OutputError
+from gpuprof.errors import ROOM, OutputError
 from gpuprof.manifest import MANIFEST, MARKS, Manifest, read_manifest
 from gpuprof.readers import read_profile
 from gpuprof.readers.packed_run import CHUNK_BYTES, INDEX, VERSION
@@ -42,7 +42,11 @@ def pack(folder: Path, output: Output, *, with_original: bool = False) -> None:
         raise OutputError(msg, "Give it a file name: -o run.zip")
     manifest = read_manifest(folder)
     with tempfile.TemporaryDirectory(prefix="gpuprof-pack-") as name:
-        made = _made(folder, manifest, Path(name))
+        try:
+            made = _made(folder, manifest, Path(name))
+        except OSError as error:
+            msg = f"{folder} cannot be converted in {name}: {error.strerror or error}"
+            raise OutputError(msg, ROOM) from error
         members = {**made, **(_originals(folder) if with_original else {})}
         output.save(lambda draft: _write(draft, members))
 

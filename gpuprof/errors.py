@@ -1,7 +1,7 @@
 """Every deliberate error: what went wrong, what to do about it, and the exit status."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class GpuprofError(Exception):
@@ -18,6 +18,10 @@ class GpuprofError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+# Where a temporary file has no room.
+ROOM: Final = "Set TMPDIR to a folder with more room."
 
 
 def one_of(title: str, name: str, known: Sequence[str]) -> str:

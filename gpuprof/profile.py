@@ -23,7 +23,13 @@ from uuid import uuid4
 import pyarrow as pa
 
 from gpuprof import borders, engine, schema
-from gpuprof.errors import CorruptFileError, GpuprofError, MissingTableError
+from gpuprof.errors import (
+    ROOM,
+    CorruptFileError,
+    GpuprofError,
+    InputError,
+    MissingTableError,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -112,6 +118,8 @@ class Part:
 
 
 _BATCH_ROWS = 128 * 1024
+# What DuckDB says where it cannot write what does not fit into memory.
+_FULL = "No space left"
 # What DuckDB says where Ctrl-C ended a query, or what hands over its rows.
 _INTERRUPTED = ("Query interrupted", "INTERRUPT Error", "KeyboardInterrupt")
 
@@ -383,7 +391,7 @@ class Profile:
         except Exception as error:  # DuckDB raises what its extensions raise
             if any(sign in str(error) for sign in _INTERRUPTED):
                 raise KeyboardInterrupt from error
-            fault = self._refusal(error) or self.failure(error) or self._overflow(error)
+            fault = self._refusal(error) or self.failure(error) or self._excess(error)
             if fault is None:
                 raise
             raise fault from error
@@ -427,14 +435,17 @@ class Profile:
             before += batch.num_rows
         return None
 
-    def _overflow(self, error: Exception) -> GpuprofError | None:
-        """What a query says that failed at a value, and not at its own words."""
+    def _excess(self, error: Exception) -> GpuprofError | None:
+        """What a query says that failed at a value, or at the machine, and not at its words."""
         import duckdb  # noqa: PLC0415 - a query has run, so that it is loaded
 
+        first = str(error).split("\n")[0]
+        if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or _FULL in first:
+            msg = f"{self.origin.source} needs more memory, or room beside it ({first})"
+            return InputError(msg, ROOM)
         of_values = (duckdb.ConversionException, duckdb.OutOfRangeException)
         if not isinstance(error, of_values):
             return None
-        first = str(error).split("\n")[0]
         return _corrupt(self.origin.source, f"a number is too large, or none ({first})")
 
     def _announced(self, sql: str) -> "duckdb.DuckDBPyRelation":

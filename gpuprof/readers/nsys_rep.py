@@ -4,6 +4,8 @@ Only nsys itself can open them: the installed one exports what is needed into a 
 the user's folder. A report of a newer nsys than the installed one cannot be opened.
 """
 
+import errno
+import os
 import re
 import shutil
 import subprocess
@@ -31,6 +33,8 @@ from gpuprof.readers.export_cache import cached
 from gpuprof.readers.nsys_recording import CANNOT, GIVES
 
 NAME: Final = "nsys-rep"
+# A disk with less is full.
+_LEAST_FREE_BYTES: Final = 64 * 1024
 _REPORT: Final = b"NVIDIA Tegra Profiler Report"
 # Before it stands whether the recorder came to its end, as "U3w[END]".
 _STREAM: Final = re.compile(
@@ -193,10 +197,18 @@ def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
     force = ["-q", "true", "--force-overwrite=true"] if "export" in command else []
     words = [*command, str(report.absolute()), *force, "-o", str(output)]
     done = _done(words)
-    is_made = any(output.iterdir()) if output.is_dir() else output.exists()
+    is_made = any(output.iterdir()) if output.is_dir() else _is_filled(output)
+    if not is_made and shutil.disk_usage(output.parent).free < _LEAST_FREE_BYTES:
+        msg = f"{path} cannot be exported to {output.parent}: {os.strerror(errno.ENOSPC)}"
+        raise InputError(msg, "Set TMPDIR or GPUPROF_CACHE to a folder with more room.")
     if done.returncode or not is_made:
         output_text = f"{done.stderr}\n{done.stdout}"
         raise _refusal(path, output_text, nsys_messages.reason(output_text, done.returncode))
+
+
+def _is_filled(output: Path) -> bool:
+    """Whether there is a file with anything in it; on a full disk nsys leaves an empty one."""
+    return output.exists() and output.stat().st_size > 0
 
 
 def _refusal(path: Path, output_text: str, reason: str) -> GpuprofError:

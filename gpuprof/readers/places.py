@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Final, TypeGuard
 
-from gpuprof.errors import InputError
+from gpuprof.errors import ROOM, InputError
 
 STDIN: Final = "-"
 
@@ -77,7 +77,7 @@ def spooled(pipe: str | Path) -> Path:
     except OSError as error:
         said = "standard input" if is_stdin else pipe
         msg = f"{said} cannot be kept in {folder}: {error.strerror or error}"
-        raise InputError(msg, "Set TMPDIR to a folder with more room.") from error
+        raise InputError(msg, ROOM) from error
     return path
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from gpuprof import engine, json_input
-from gpuprof.errors import CorruptFileError, GpuprofError, InputError
+from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 
 if TYPE_CHECKING:
     import duckdb
@@ -344,8 +344,12 @@ class _Copy:
     def __init__(self, path: Path, wal: Path) -> None:
         folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        for file in (path, wal):
-            shutil.copy2(file, folder)
+        try:
+            for file in (path, wal):
+                shutil.copy2(file, folder)
+        except OSError as error:
+            msg = f"{path} and its -wal cannot be copied to {folder}: {error.strerror}"
+            raise InputError(msg, ROOM) from error
         self.path = folder / path.name
 
 
