@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.readers import packed
 from gpuprof.secrets import masked_text
 
 _BLOCK_BYTES: Final = 1 << 18
@@ -73,9 +74,9 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """
     try:
         with path.open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
+            is_packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if packed else raw
+            yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if is_packed else raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         msg = f"{path}: the gzip file is damaged or cut short"
         raise CorruptFileError(msg, "Copy the file again, or give it unpacked.") from error
@@ -87,8 +88,12 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 def blocks(path: Path) -> Iterator[bytes]:
     """A log in pieces of some hundred kilobytes that end where a line ends."""
     rest = b""
+    unpacked = 0
     with opened(path) as file:
+        size = path.stat().st_size
         while piece := file.read(_BLOCK_BYTES):
+            unpacked += len(piece)
+            packed.check_times(path, unpacked, size)
             whole, end, tail = piece.rpartition(b"\n")
             if end:
                 yield rest + whole + end

@@ -62,6 +62,20 @@ def _check(path: Path, unpacked: int, size: int) -> None:
     if unpacked > LARGEST_TRACE_BYTES:
         msg = f"{path} unpacks to more than {LARGEST_TRACE_BYTES:,} bytes, the most that is read"
         raise CorruptFileError(msg, _LESS)
+    check_times(path, unpacked, size)
+
+
+def check_times(path: Path, unpacked: int, size: int) -> None:
+    """See that what a file unpacks to is no more than a recording of its size.
+
+    Args:
+        path: The file.
+        unpacked: Bytes that it has unpacked to by now.
+        size: Its own bytes.
+
+    Raises:
+        CorruptFileError: It is more, and may go on for ever.
+    """
     if unpacked > FREE_BYTES + MOST_TIMES * size:
         msg = f"{path} unpacks to more than {MOST_TIMES} times its size, as no recording does"
         raise CorruptFileError(msg, "Copy it again from where it was recorded.")

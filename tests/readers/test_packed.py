@@ -53,6 +53,14 @@ def test_each_reader_of_texts_refuses_such_a_file(tmp_path, reader):
         read_profile(bomb(tmp_path, head), reader)
 
 
+@pytest.mark.parametrize("reader", ["nvprof-text", "nvprof-csv", "nvprof-trace", None])
+def test_readers_that_look_through_a_log_piece_by_piece_refuse_it_as_well(tmp_path, reader):
+    head = b"==7== NVPROF is profiling process 7, command: ./a\n==7== Profiling result:\n"
+
+    with pytest.raises(CorruptFileError, match="unpacks to more than 200 times"):
+        read_profile(bomb(tmp_path, head), reader)
+
+
 def test_a_trace_of_one_event_again_and_again_is_no_such_file(tmp_path):
     events = [test_kineto.KERNEL] * 50_000
     path = tmp_path / "trace.json.gz"
