@@ -57,8 +57,8 @@ class Manifest:
         environment: Variables that say how a training ran, of a fixed list.
         git: ``commit`` and ``is_dirty`` of the program's repository; null outside of one.
         devices: What the recorder knows of the devices, one mapping each, with "name".
-        epochs: What the script marked: ``epoch``, ``seconds``, ``steps`` (null if none) and
-            ``started_at_unix_ns``.
+        epochs: What the script marked: ``epoch``, ``seconds`` (null if unknown), ``steps`` (null
+            if none) and ``started_at_unix_ns``.
         processes: Those that marked epochs, by rank: ``process_id``, ``rank``, ``epochs``,
             ``seconds_per_epoch``.
         seconds_per_epoch: Mean of the marked epochs.
@@ -137,7 +137,8 @@ def _epochs(value: object) -> tuple[dict[str, Any], ...] | None:
         {key: _EPOCH[key](part) if key in _EPOCH else part for key, part in epoch.items()}
         for epoch in epochs
     )
-    is_whole = all(e.get("epoch") is not None and e.get("seconds") is not None for e in typed)
+    # Python writes a time that is no number as NaN, which is null when read.
+    is_whole = all(epoch.get("epoch") is not None and "seconds" in epoch for epoch in typed)
     return typed if is_whole else None
 
 

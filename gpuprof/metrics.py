@@ -1,7 +1,6 @@
 """The figures of one variant that comparisons set side by side."""
 
 from collections import Counter
-from math import isfinite
 from typing import Any, Final
 
 import pyarrow as pa
@@ -212,7 +211,7 @@ def _epochs(profile: Profile) -> Metrics:
 def _mean_seconds(epochs: list[dict[str, Any]]) -> float | None:
     """The mean; None where there are none or one has no time."""
     seconds = [epoch["seconds"] for epoch in epochs]
-    return sum(seconds) / len(seconds) if seconds and all(map(isfinite, seconds)) else None
+    return sum(seconds) / len(seconds) if seconds and None not in seconds else None
 
 
 def _steps(profile: Profile) -> Metrics:

@@ -182,8 +182,6 @@ def _first_beyond(values: pa.ChunkedArray, spec: Column) -> int | None:
     before = 0
     for part in values.chunks:
         rows = _beyond(part, spec.least, spec.most)
-        if rows.size and spec.required:  # Only by NaN such a column can say that it is unknown.
-            rows = rows[~np.isnan(part.to_numpy()[rows])]
         if rows.size:
             return before + int(rows[0])
         before += len(part)
@@ -443,7 +441,7 @@ EPOCHS: Final = Schema(
     "one epoch as the script marked it",
     {
         "epoch": Column(INT, "1", "0 for the first.", required=True),
-        "seconds": _amount(FLOAT, "s", "Wall time.", required=True),
+        "seconds": _amount(FLOAT, "s", "Wall time; null where it is unknown."),
         "steps": _amount(INT, "1", "Steps marked within it; null where none were marked."),
     },
 )

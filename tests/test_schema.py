@@ -143,11 +143,12 @@ def test_what_lasts_longer_than_any_activity_is_named():
     assert schema.KERNELS.fault(schema.KERNELS.table(rows)) == "row 2 lasts more than 13 days"
 
 
-def test_a_time_that_is_unknown_by_nan_is_none_that_cannot_be():
-    rows = [{"epoch": 0, "seconds": float("nan")}, {"epoch": 1, "seconds": -1.0}]
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_a_time_that_cannot_be_is_named_but_not_one_that_is_unknown(seconds):
+    rows = [{"epoch": 0, "seconds": None}, {"epoch": 1, "seconds": seconds}]
 
     fault = schema.EPOCHS.fault(schema.EPOCHS.table(rows))
-    assert fault == "column seconds holds -1.0 in row 2"
+    assert fault == f"column seconds holds {seconds} in row 2"
 
 
 def test_rows_are_counted_on_from_those_before():

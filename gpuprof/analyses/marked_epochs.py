@@ -14,9 +14,9 @@ MARKED_EPOCHS: Final = Schema(
     "one epoch as the script marked it",
     {
         "epoch": Column(INT, "1", "0 for the first.", required=True),
-        "wall_ns": Column(INT, "ns", "By the clock of the host.", required=True),
+        "wall_ns": Column(INT, "ns", "By the clock of the host; null where it is unknown."),
         "steps": Column(INT, "1", "Steps marked within it; null where none were marked."),
-        "step_wall_ns": Column(INT, "ns", "Null where no steps were marked."),
+        "step_wall_ns": Column(INT, "ns", "Null where unknown, or where no steps were marked."),
     },
 )
 

@@ -1,7 +1,6 @@
 """What a reader must know to trust a comparison, one sentence each."""
 
 from collections.abc import Mapping
-from math import isfinite
 from typing import Final
 
 from gpuprof.analyses.movement import IS_STAGED
@@ -63,7 +62,7 @@ def _epochs(variants: Mapping[str, Variant]) -> list[str]:
         profile = variant.median.work.profile
         whole = profile.whole or profile
         seconds = whole.table("epochs").column("seconds").to_pylist() if whole.has("epochs") else []
-        bad = sum(not isfinite(value) for value in seconds)
+        bad = seconds.count(None)
         if bad:
             have = "has" if bad == 1 else "have"
             said.append(

@@ -37,7 +37,7 @@ def samples(
             e["epoch"],
         )
         for e in epochs
-        if e.get("started_at_unix_ns") is not None
+        if e.get("started_at_unix_ns") is not None and e["seconds"] is not None
     ]
     return schema.MONITOR.table([
         {**row, "time_ns": row["unix_ns"] - origin_ns, "epoch": _epoch(row["unix_ns"], spans)}

@@ -156,8 +156,8 @@ def _run_row(plan: Plan, folder: Path, run: Run) -> Row:
 
 
 def _seconds_per_epoch(manifest: Manifest, skipped: int) -> float | None:
-    kept = [float(epoch["seconds"]) for epoch in manifest.epochs[skipped:]]
-    return median(kept) if kept else None
+    seconds = [epoch["seconds"] for epoch in manifest.epochs[skipped:]]
+    return float(median(seconds)) if seconds and None not in seconds else None
 
 
 def _figure(pattern: str, log: str) -> float | None:
