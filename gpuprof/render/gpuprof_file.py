@@ -51,14 +51,14 @@ def write(profile: Profile, path: Path) -> None:
 
 
 def _header(profile: Profile) -> str:
-    told = {name: getattr(profile.origin, name) for name in TOOL_FIELDS}
     header = {
         "gpuprof_file": VERSION,
         "written_by": f"gpuprof {__version__}",
         "converted_from": encodable(profile.origin.source.name),
-        "origin": told,
+        "origin": {name: getattr(profile.origin, name) for name in TOOL_FIELDS},
     }
-    return json.dumps(header, indent=1, ensure_ascii=False) + "\n"
+    # Words of a command that are no UTF-8 hold halves of characters.
+    return encodable(json.dumps(header, indent=1, ensure_ascii=False)) + "\n"
 
 
 def _write_table(profile: Profile, name: str, file: IO[bytes]) -> None:

@@ -1,0 +1,131 @@
+"""What `convert` writes is always readable again, and holds what it was made from."""
+
+import math
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from contract import CORPUS, TOOL_NEEDED, corpus_files
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuprof import schema
+from gpuprof.errors import GpuprofError
+from gpuprof.profile import Origin, Profile
+from gpuprof.readers import read_profile
+from gpuprof.render.gpuprof_file import write
+
+# Larger tables are compared by what they add up to.
+FEW_ROWS = 20_000
+# Halves of characters are in names of files and in words of commands that are no UTF-8.
+ANY_TEXT = st.text(st.characters(exclude_categories=())) | st.sampled_from(["", "\udce9t\udce9"])
+TIMES = st.integers(1 - schema.LARGEST, schema.LARGEST - schema.LONGEST_NS)
+
+
+def values(column):
+    """Any value that a recording may hold in a column."""
+    if column.words is not None:
+        some = st.sampled_from(sorted(column.words))
+    elif column.dtype == schema.TEXT:
+        some = st.text(st.characters(codec="utf-8"))
+    elif column.dtype == schema.FLAG:
+        some = st.booleans()
+    elif column.dtype == schema.FLOAT:
+        ends = (
+            None if end is None else math.nextafter(end, 0) for end in (column.least, column.most)
+        )
+        some = st.floats(*ends, allow_nan=False, allow_infinity=False)
+    else:
+        ends = column.least, column.most
+        least, most = (-(2**63), 2**63 - 1) if None in ends else ends
+        some = st.integers(least, most)
+    return some if column.required else some | st.none()
+
+
+@st.composite
+def rows(draw, table):
+    """Rows of a table, whose times and sizes go together."""
+    columns = st.fixed_dictionaries({name: values(c) for name, c in table.columns.items()})
+    drawn = draw(st.lists(columns, max_size=4))
+    if "start_ns" not in table.columns:
+        return drawn
+    for row in drawn:
+        row["start_ns"] = draw(TIMES)
+        row["end_ns"] = row["start_ns"] + draw(st.integers(0, schema.LONGEST_NS - 1024))
+        if row.get("bytes"):
+            row["bytes"] = draw(st.integers(0, 10**9))
+    return drawn
+
+
+ORIGINS = st.builds(
+    Origin,
+    source=st.just(Path("run.sqlite")),
+    reader=ANY_TEXT,
+    tool=ANY_TEXT,
+    tool_version=st.none() | ANY_TEXT,
+    command=st.none() | ANY_TEXT,
+    epoch_ns=st.none() | st.integers(-schema.LARGEST, schema.LARGEST),
+    start_resolution_ns=st.integers(1, schema.LARGEST),
+    warnings=st.lists(ANY_TEXT, max_size=2).map(tuple),
+)
+
+
+def written_and_read(profile, folder):
+    path = folder / "run.gpuprof"
+    write(profile, path)
+    again = read_profile(path)
+    return again, {name: again.table(name) for name in again.sources}
+
+
+@pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_a_drawn_table_comes_back(table, data):
+    origin = data.draw(ORIGINS)
+    profile = Profile(origin, {table.name: table.table(data.draw(rows(table)))})
+
+    with tempfile.TemporaryDirectory() as folder:
+        again, tables = written_and_read(profile, Path(folder))
+
+    order = [(name, "ascending") for name in table.columns]
+    assert tables[table.name].sort_by(order).equals(profile.table(table.name).sort_by(order))
+    assert again.origin.epoch_ns == origin.epoch_ns
+    assert len(again.origin.warnings) == len(origin.warnings)
+
+
+def readable(path):
+    try:
+        return read_profile(path, section="all")
+    except GpuprofError:
+        pytest.skip("it is refused")
+
+
+FILES = corpus_files()
+
+
+@pytest.mark.skipif(not FILES, reason="the corpus of real files is not here")
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            path,
+            id=str(path.relative_to(CORPUS)),
+            marks=[pytest.mark.profilers] if path.suffix in TOOL_NEEDED else [],
+        )
+        for path in FILES
+    ],
+)
+def test_what_is_made_of_a_real_file_is_read_again(path, tmp_path):
+    original = readable(path)
+
+    again, tables = written_and_read(original, tmp_path)
+
+    assert again.origin == replace(original.origin, source=tmp_path / "run.gpuprof")
+    assert tables.keys() == original.sources.keys()
+    for name, table in tables.items():
+        expected = original.table(name)
+        assert table.num_rows == expected.num_rows, name
+        if table.num_rows < FEW_ROWS:
+            order = [(column, "ascending") for column in table.column_names]
+            assert table.sort_by(order).equals(expected.sort_by(order)), name
