@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
+import zipfile
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -197,12 +198,23 @@ def _memory(key):
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
 
 
+def _save(content, path):
+    """Keep an input; one of several files as an archive of them."""
+    if not isinstance(content, dict):
+        path.write_bytes(content)
+        return
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, member in content.items():
+            archive.writestr(name, member)
+
+
 class Trials:
     """Inputs that were tried, and the faults that they found, each kept once."""
 
-    def __init__(self):
+    def __init__(self, read=try_one):
+        """Trials of a function of an input's name and content: a word for what it did, or None."""
         self.tried, self.found = Counter(), {}
-        self.usual_bytes = {}
+        self.read, self.usual_bytes = read, {}
         FOUND.mkdir(exist_ok=True)
         # Left behind where the interpreter itself dies.
         self.current = FOUND / f"current-{sys.argv[0].rpartition('/')[2]}"
@@ -213,7 +225,7 @@ class Trials:
 
     def add(self, name, content):
         """Read a changed file."""
-        self.current.write_bytes(content)
+        _save(content, self.current)
         try:
             taken = self._read(name, content)
             if taken > 2 * self.usual_bytes.get(name, taken) + SPARE_BYTES:
@@ -226,7 +238,7 @@ class Trials:
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
         before = _memory("VmRSS")
         with _time_limit():
-            self.tried[try_one(name, content) or "refused"] += 1
+            self.tried[self.read(name, content) or "refused"] += 1
         return _memory("VmHWM") - before
 
     def _keep(self, name, content, error):
@@ -235,7 +247,7 @@ class Trials:
         self.tried["failed"] += 1
         if key not in self.found:
             self.found[key] = error
-            (FOUND / f"{len(self.found)}-{name}").write_bytes(content)
+            _save(content, FOUND / f"{len(self.found)}-{name}")
             print(f"{key}: {str(error)[:200]} ({len(self.found)}-{name})", flush=True)  # noqa: T201 - it talks to a person
 
     def end(self):

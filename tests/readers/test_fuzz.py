@@ -1,9 +1,13 @@
-"""Bytes of recordings that were changed at random are read or refused, never anything else.
+"""Recordings that were changed at random are read or refused, never anything else.
 
-A longer run: ``make fuzz``, or ``python tests/readers/fuzz.py --seconds 600``.
+A longer run: ``make fuzz``, or ``python tests/readers/fuzz_structure.py --seconds 600``, which
+also uses what is read.
 """
 
+import random
+
 import pytest
+import structures
 from fuzz import MUTATIONS, seeds, try_one
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +23,14 @@ def test_changed_recording_is_read_or_refused(name, data):
     for _ in range(data.draw(st.integers(1, 3))):
         mutation = data.draw(st.sampled_from(MUTATIONS))
         content = mutation(content, data.draw(st.randoms(use_true_random=False)))
+
+    try_one(name, content)
+
+
+@pytest.mark.parametrize("name", SEEDS)
+@given(seed=st.integers(0, 2**32))
+def test_recording_of_another_structure_is_read_or_refused(name, seed):
+    content = structures.changed(SEEDS[name], random.Random(seed))  # noqa: S311 - no secret
 
     try_one(name, content)
 
