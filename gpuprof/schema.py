@@ -240,6 +240,8 @@ def _bits(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
 _amount = partial(Column, least=0, most=LARGEST)
 _size = partial(_amount, INT, "B", most=MOST_BYTES)
 _share = partial(Column, FLOAT, "1", least=0, most=1)
+# Queries hold the numbers of devices in 16 bits.
+_device = partial(Column, INT, "1", least=-(1 << 15), most=(1 << 15) - 1)
 _time = partial(Column, INT, "ns", required=True, least=-LARGEST, most=LARGEST)
 
 _TIMES: Final = {
@@ -250,7 +252,7 @@ _TIMES: Final = {
 # above these bits stands which file it is of, 1 for the first.
 PROCESS_BITS: Final = 32
 _PLACE: Final = {
-    "device_id": Column(INT, "1", "CUDA device ordinal."),
+    "device_id": _device("CUDA device ordinal."),
     "context_id": Column(INT, "1", "CUDA context."),
     "stream_id": Column(INT, "1", "Stream within the context."),
     "process_id": Column(INT, "1", "Operating-system process; null where the format lacks it."),
@@ -286,8 +288,8 @@ MEMCPYS: Final = Schema(
         "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
         "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
         "bytes": _size("Bytes moved; null where unknown."),
-        "src_device_id": Column(INT, "1", "Device copied from; null for the host's side."),
-        "dst_device_id": Column(INT, "1", "Device copied to; null for the host's side."),
+        "src_device_id": _device("Device copied from; null for the host's side."),
+        "dst_device_id": _device("Device copied to; null for the host's side."),
         "path": Column(TEXT, "", "direct, or staged through the host."),
         "graph_node_id": Column(INT, "1", "Node of a CUDA graph; null outside graphs."),
     },
@@ -373,7 +375,7 @@ DEVICES: Final = Schema(
     "devices",
     "one device",
     {
-        "device_id": Column(INT, "1", "CUDA device ordinal.", required=True),
+        "device_id": _device("CUDA device ordinal.", required=True),
         "process_id": Column(INT, "1", "Process that numbers it so; null where all do."),
         "name": Column(TEXT, "", "Marketing name."),
         "total_memory_bytes": _amount(INT, "B", "Memory."),
@@ -388,8 +390,8 @@ LINKS: Final = Schema(
     "links",
     "one direct link of a device to another one or to the host, as the tool found it",
     {
-        "device_id": Column(INT, "1", "CUDA device ordinal.", required=True),
-        "peer_device_id": Column(INT, "1", "Device at the other end; null for the host."),
+        "device_id": _device("CUDA device ordinal.", required=True),
+        "peer_device_id": _device("Device at the other end; null for the host."),
         "link": Column(TEXT, "", "NVLink 2 x2, PCIe 3 x16: generation and width.", required=True),
         "bytes_per_s": _amount(INT, "B/s", "Peak in one direction; null where unknown."),
         "has_peer_access": Column(FLAG, "", "Whether its ends can address each other's memory."),
