@@ -74,7 +74,7 @@ def records():
              dst_kind=3),
         made("ActivityMemcpy5", kind=1, **place(300, 340, 5), bytes=2048, copy_kind=2, src_kind=3,
              dst_kind=2),
-        made("ActivityMemcpyPtoP4", kind=22, **place(260, 290, 6), bytes=2**33, copy_kind=10,
+        made("ActivityMemcpyPtoP4", kind=22, **place(260, 200_290, 6), bytes=2**33, copy_kind=10,
              src_kind=3, dst_kind=3, src_device_id=0, dst_device_id=1),
         made("ActivityMemset5", kind=2, **place(60, 70, 7), bytes=512, memory_kind=3),
         made("ActivityAPI", kind=5, start=T0, end=T0 + 9, process_id=42, thread_id=43,

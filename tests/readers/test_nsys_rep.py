@@ -243,7 +243,7 @@ def test_a_stream_without_the_importer_says_so(tmp_path, install_nsys):
 
 
 def test_a_stream_is_imported_first(tmp_path, install_nsys):
-    install_nsys('touch "$output"', name="QdstrmImporter")
+    install_nsys('echo report > "$output"', name="QdstrmImporter")
     install_nsys(f'cp {exported(tmp_path)} "$output"', options="sqlite")
     path = tmp_path / "run.qdstrm"
     path.write_bytes(b"\x00\xff" * 4 + b"NVIDIA Nsight Systems Stream 2019.6.1.85-1548171!")
@@ -286,7 +286,7 @@ def test_a_stream_that_cannot_be_imported_has_the_importers_reason(
 
 
 def test_the_importer_is_found_where_the_help_of_nsys_points(tmp_path, install_nsys):
-    install_nsys('touch "$output"', name="QdstrmImporter")
+    install_nsys('echo report > "$output"', name="QdstrmImporter")
     host = tmp_path / "elsewhere" / "host-linux-x64"
     host.parent.mkdir()
     (tmp_path / "bin").rename(host)
