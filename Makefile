@@ -21,10 +21,11 @@ check: $(VENV)/test.stamp  ## Format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-fuzz: $(VENV)/fuzz.stamp  ## Change recordings at random for ten minutes; nothing may fail but with a message
+fuzz: $(VENV)/fuzz.stamp  ## Change recordings at random for a quarter of an hour; nothing may fail but with a message
 	$(BIN)/python tests/readers/fuzz_by_coverage.py --seconds 200
 	$(BIN)/python tests/readers/fuzz.py --seconds 200
 	$(BIN)/python tests/readers/fuzz_structure.py --seconds 200
+	$(BIN)/python tests/native/fuzz_native.py --seconds 200
 
 format: $(VENV)/test.stamp  ## Bring the code into shape
 	$(BIN)/ruff format .

@@ -1,14 +1,11 @@
-"""DuckDB, which answers every query, with its reader of SQLite files where that is installed.
+"""DuckDB, which answers every query.
 
-To load both takes longer than most answers. Who knows early that a SQLite file will be read can
+To load it takes longer than most answers. Who knows early that a SQLite file will be read can
 let it go on beside what else is to be done.
 """
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
-from importlib import util
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -30,44 +27,13 @@ def connect_ahead(number: int) -> None:
     """Begin to make so many connections, for SQLite files, that `connect` will hand out."""
     if number:
         pool = ThreadPoolExecutor(1)
-        _ahead.extend(pool.submit(_with_scanner) for _ in range(number))
+        _ahead.extend(pool.submit(_connected) for _ in range(number))
         pool.shutdown(wait=False)
-
-
-def load_scanner(connection: "duckdb.DuckDBPyConnection") -> bool:
-    """Let a connection read SQLite files by itself; whether it can."""
-    import duckdb  # noqa: PLC0415 - as below
-
-    extension = scanner(duckdb.__version__)
-    if extension is None:
-        return False
-    try:
-        connection.execute(f"LOAD {literal(extension)}")
-    except (duckdb.Error, RuntimeError):
-        return False  # built for another machine
-    return True
-
-
-@cache
-def scanner(version: str) -> Path | None:
-    """DuckDB's signed SQLite extension of this version, where its package is installed."""
-    found = util.find_spec("duckdb_extension_sqlite_scanner")
-    if found is None or not found.submodule_search_locations:
-        return None
-    folder = Path(next(iter(found.submodule_search_locations)))
-    file = folder / "extensions" / f"v{version}" / "sqlite_scanner.duckdb_extension"
-    return file if file.exists() else None
 
 
 def literal(value: object) -> str:
     """SQL: a text."""
     return "'" + str(value).replace("'", "''") + "'"
-
-
-def _with_scanner() -> "duckdb.DuckDBPyConnection":
-    connection = _connected()
-    load_scanner(connection)
-    return connection
 
 
 def _connected() -> "duckdb.DuckDBPyConnection":

@@ -105,6 +105,12 @@ ILLS = {
         "limited",
         "GPUs are not sampled beside a run",
     ),
+    "without-compiled-functions": (
+        {"is_compiled": False},
+        "SQLite",
+        "limited",
+        "installed without its compiled functions",
+    ),
     "inside-nsys": (
         {"variables": {"CUDA_INJECTION64_PATH": "/x.so"}},
         "other profiler",

@@ -26,6 +26,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     host.space,
     python.frameworks,
     python.nvtx,
+    python.compiled,
     python.distribution,
     tools.recorders,
 )

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from gpuprof import native
 from gpuprof.doctor.machine import INJECTIONS, PACKAGES, VISIBLE, Machine
 from gpuprof.launch import RECORDERS
 from gpuprof.launch.contract import Program
@@ -39,6 +40,7 @@ def this_machine() -> Machine:
         tools=_tool_versions(),
         nsys_cuda=newest_cuda(),
         packages=_packages(),
+        is_compiled=native.library() is not None,
         foreign=_version("gpuprof"),
         counters_for_admins=_counters_for_admins(),
         is_admin=_is_admin(),

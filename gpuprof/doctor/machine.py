@@ -28,6 +28,7 @@ class Machine:
         tools: Versions of nsys, nvprof and ncu, those that are on PATH.
         nsys_cuda: Newest CUDA that this nsys brings a tracer for.
         packages: Versions of the Python packages that matter, those that are installed.
+        is_compiled: Whether the compiled functions of gpuprof are there.
         foreign: Version of PyPI's other ``gpuprof``, where that is installed.
         counters_for_admins: Whether the driver keeps GPU counters for administrators.
         is_admin: Whether this process may use what is kept for administrators.
@@ -48,6 +49,7 @@ class Machine:
     tools: Mapping[str, str] = field(default_factory=dict)
     nsys_cuda: tuple[int, int] | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
+    is_compiled: bool = True
     foreign: str | None = None
     counters_for_admins: bool | None = None
     is_admin: bool = False

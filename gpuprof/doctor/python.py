@@ -32,6 +32,15 @@ def nvtx(machine: Machine) -> Finding:
     return Finding("nvtx", "ok", f"nvtx {version}")
 
 
+def compiled(machine: Machine) -> Finding:
+    """The functions of gpuprof that read SQLite files from their pages."""
+    if machine.is_compiled:
+        return Finding("SQLite", "ok", "SQLite exports are read by gpuprof's compiled functions")
+    text = "gpuprof was installed without its compiled functions: large SQLite exports take longer"
+    fix = "Install it again where a C compiler is (apt-get install gcc)."
+    return Finding("SQLite", "limited", text, fix)
+
+
 def distribution(machine: Machine) -> Finding:
     """PyPI's ``gpuprof``, another project that installs the same package and command."""
     if machine.foreign is None:

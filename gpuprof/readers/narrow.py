@@ -76,6 +76,23 @@ def column(values: Integers, is_known: Flags) -> pa.Array:
     return pa.array(values) if is_known.all() else pa.array(values, mask=~is_known)
 
 
+def arrow(values: npt.NDArray[Any], is_null: Flags | None = None) -> pa.Array:
+    """Numbers as Arrow data, without a copy; `pa.array` would import pandas."""
+    present = None
+    if is_null is not None and is_null.any():
+        present = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    kind = pa.from_numpy_dtype(values.dtype)
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(kind, len(values), [present, data])
+
+
+def arrow_texts(texts: Iterable[str | None]) -> pa.Array:
+    """Texts as Arrow data; None is null."""
+    builder = pa.lib.StringBuilder()
+    builder.append_values([*texts])
+    return builder.finish()
+
+
 def listed(values: pa.Array | pa.ChunkedArray) -> list[Any]:
     """A column as a list, the different values of a dictionary made once each.
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS
 from gpuprof.profile import View
-from gpuprof.readers.sqlite_source import text as readable
 
 KERNEL: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -88,8 +87,8 @@ _LOW_24_BITS: Final = 0xFFFFFF
 # Tables that number their names, and the name of a number. Names of API calls end in the version
 # that introduced the call (cudaLaunchKernel_v7000), which nsys itself leaves out.
 _NUMBERED: Final = {
-    "kernels": f"{readable('value')} AS name",
-    "api_calls": f"regexp_replace({readable('value')}, '_v[0-9]{{4}}$', '') AS name,"
+    "kernels": "value AS name",
+    "api_calls": "regexp_replace(value, '_v[0-9]{4}$', '') AS name,"
     " CASE WHEN value LIKE 'cuda%' THEN 'runtime' WHEN value LIKE 'cu%' THEN 'driver' END AS api",
 }
 # CUPTI writes both times as 0 where they could not be collected; a null is of no use either.
@@ -271,7 +270,6 @@ def _api_calls(tables: Tables) -> str:
 def _nvtx_ranges(tables: Tables) -> str:
     def text(alias: str, strings: str) -> tuple[str, str]:
         literal = tables.pick(NVTX, "text", alias=alias)
-        literal = readable(literal) if literal != "NULL" else literal
         number = tables.pick(NVTX, "textId", alias=alias)
         value, join = _string(tables, number, strings)
         return f"coalesce({literal}, {value})", join
@@ -415,8 +413,7 @@ def _string(tables: Tables, number: str, alias: str = "s") -> tuple[str, str]:
     """The text of a string id, and the join that brings it."""
     if STRINGS not in tables.columns or number == "NULL":
         return "NULL", ""
-    strings = f"(SELECT id, {readable('value')} AS value FROM raw.{STRINGS})"
-    return f"{alias}.value", f"LEFT JOIN {strings} {alias} ON {alias}.id = {number}"
+    return f"{alias}.value", f"LEFT JOIN raw.{STRINGS} {alias} ON {alias}.id = {number}"
 
 
 def words(number: str, words: Mapping[int, str]) -> str:

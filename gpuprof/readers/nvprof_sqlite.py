@@ -32,6 +32,7 @@ from gpuprof.readers.nvprof_tables import (
     Database,
 )
 from gpuprof.readers.sqlite_source import MAGIC, SqliteFile, is_sqlite, open_sqlite
+from gpuprof.readers.sqlite_table import mismatch
 from gpuprof.secrets import masked_text
 from gpuprof.units import NS_PER_S
 
@@ -141,7 +142,7 @@ def _count(file: SqliteFile, table: str) -> _Counts:
         f" coalesce(sum({is_mistyped}), 0) FROM {table} t"
     )[0]
     if mistyped:
-        raise file.mismatch()
+        raise mismatch(file, table)
     return _Counts(first, rows, rows - timed)
 
 
@@ -228,7 +229,7 @@ def _ranges(file: SqliteFile, origin_ns: int) -> pa.Table:
     ranges = file.rows(sql)
     rows = borders.rows_of(ranges, int, int, str | None, str | None, int | None, str)
     if len(rows) < len(ranges):
-        raise file.mismatch()
+        raise mismatch(file, MARKER)
     return schema.NVTX_RANGES.table(
         [
             {

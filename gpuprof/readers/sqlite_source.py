@@ -1,21 +1,20 @@
-"""One way into SQLite files for every reader: read only, fast where DuckDB's scanner is there.
+"""One way into SQLite files for every reader: read only, each column once, as queries name it.
 
-With the package ``duckdb-extension-sqlite-scanner`` of the same version as DuckDB (extra
-``fast``), DuckDB reads the file itself. Without it, Python's own sqlite3 hands over the rows.
-Both give the same tables. The user's file is never written, and no file is made beside it.
-
-A table whose columns are declared otherwise than its tool declares them, and a view, which may be
-any query, also come through sqlite3: there each value is cast, and a view's work is bounded.
+The user's file is never written, and no file is made beside it. Columns come as `sqlite_table`
+says, and stay in memory for all later queries; rows of small queries come through Python's own
+sqlite3.
 """
 
 import json
+import os
 import shutil
 import sqlite3
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +22,8 @@ import pyarrow as pa
 
 from gpuprof import engine, json_input
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
+from gpuprof.readers import sqlite_table
+from gpuprof.readers.sqlite_table import Columns, NotReadError, quoted, readable
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,20 +33,15 @@ _BATCH_ROWS: Final = 65_536
 _LOCK_WAIT_S: Final = 2.0
 # A name that is a BLOB is damage, which whoever reads the table is told of.
 _COLUMNS: Final = (
-    "SELECT CAST(m.name AS TEXT), m.type = 'view', c.name, c.type, c.\"notnull\" FROM"
+    'SELECT CAST(m.name AS TEXT), c.name, c.type, c."notnull" FROM'
     " sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type IN ('table', 'view')"
 )
 # Tables, not views, whose rows have ids.
 _NUMBERED: Final = (
     "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%WITHOUT ROWID%'"
 )
-# Bytes that DuckDB shows as they are when a BLOB becomes text.
-_PLAIN: Final = frozenset(range(32, 127)) - frozenset(b"\\'\"")
-# What SQLite and DuckDB's scanner say of a file that is at fault, not the query.
+# What SQLite says of a file that is at fault, not the query.
 _FAULTS: Final = ("malformed", "disk i/o", "not a database")
-# What DuckDB says where a column is declared as, or holds, another type than its tool gives it.
-_OTHER_TYPE: Final = ("mismatch", "no function matches", "conversion error")
-_MISMATCH: Final = "type mismatch"
 # SQLite's steps: a row of a table takes fewer than one per byte. A second and more for each 10**8.
 _FEW_STEPS: Final = 100_000_000
 _STEPS_PER_BYTE: Final = 100
@@ -53,14 +49,18 @@ _STEPS_AT_ONCE: Final = 100_000
 # What SQLite says where it was stopped after these.
 _STOPPED: Final = "interrupted"
 _FEW_ROWS: Final = 10_000
+# A cell on a page with its pointer.
+_LEAST_BYTES_OF_A_ROW: Final = 6
 # No text or blob that is read is longer, or is made so by a view.
 _LONGEST_VALUE: Final = 1 << 28
-_LONGEST_SHOWN: Final = 40
+_ENCODING: Final = slice(56, 60)
+_UTF_8: Final = 1
 # What a file that breaks raises, row by row or in a small query; a damaged size asks for too much.
 _BREAKS: Final = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
 _Kinds = Mapping[str, Mapping[str, pa.DataType]]
 _ANY: Final[_Kinds] = {}
+_SQL_TYPES: Final = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
 
 
 @dataclass(frozen=True)
@@ -72,17 +72,16 @@ class SqliteFile:
         uri: How SQLite opens it: the file itself, or a copy where SQLite would write.
         columns: Table (or view) name to its columns' names and Arrow types.
         filled: Table name to the columns that are declared to hold no null.
+        known: Tables that queries can read.
         keep: Holds a temporary copy while this object lives.
-        streamed: Tables whose rows sqlite3 must hand over: views, and tables with columns of
-            other types than their tool declares.
     """
 
     path: Path
     uri: str
     columns: Mapping[str, Mapping[str, pa.DataType]] = field(repr=False)
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
+    known: frozenset[str] = frozenset()
     keep: "_Copy | None" = field(default=None, repr=False)
-    streamed: frozenset[str] = frozenset()
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a small query.
@@ -91,72 +90,137 @@ class SqliteFile:
             CorruptFileError: The file breaks while it is read.
             InputError: Another program holds it locked.
         """
-        try:
-            with closing(self.connect()) as connection:
-                return connection.execute(sql).fetchall()
-        except _BREAKS as error:
-            raise self.failure(error) or self._damage() from error
+        with self._connected() as connection:
+            return connection.execute(sql).fetchall()
 
     def most_rows(self, tables: Iterable[str]) -> int:
         """How many rows tables hold at most, told by their last ids without reading them."""
         numbered = {name for (name,) in self.rows(_NUMBERED)}
-        last = [f"SELECT max(rowid) FROM {_quoted(t)}" for t in tables if t in numbered]
+        last = [f"SELECT max(rowid) FROM {quoted(t)}" for t in tables if t in numbered]
         return sum(self.rows(sql)[0][0] or 0 for sql in last)
 
-    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> Callable[[str], None] | None:
+    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> Callable[[str], None]:
         """Make all tables visible to DuckDB as ``raw.NAME``.
 
         Returns:
-            What must be told each query before it runs; None where DuckDB reads by itself.
+            What must be told each query before it runs: it reads the columns that it names.
         """
-        if self._attached(connection):
-            return None
-        connection.execute("CREATE SCHEMA raw")
-        streams = [_Stream(self, table) for table in self.columns]
-        for stream in streams:
-            stream.show(connection)
+        names = [name for name in self.columns if name in self.known]
+        tables = {name: self._loaded.get(name) or _Loaded(self, name) for name in names}
+        self._loaded.update(tables)
+        return _Shown(tables, connection).load
 
-        def herald(sql: str) -> None:
-            (plan,) = connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
-            scans = "\n".join(_arrow_scans(json_input.loads(plan[1])))
-            for stream in streams:
-                stream.expect(scans)
+    @cached_property
+    def _loaded(self) -> "weakref.WeakValueDictionary[str, _Loaded]":
+        """What has been read, as long as any connection shows it."""
+        return weakref.WeakValueDictionary()
 
-        return herald
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a query over tables, through Apache Arrow's driver.
+
+        Raises:
+            NotReadError: A column holds several types, or the driver is not installed.
+            CorruptFileError: The file breaks while it is read.
+            InputError: Another program holds it locked.
+        """
+        try:
+            import adbc_driver_manager as adbc  # noqa: PLC0415 - where pages are not decoded
+            import adbc_driver_sqlite  # noqa: PLC0415
+        except ImportError as error:
+            raise NotReadError from error
+        driver = adbc_driver_sqlite._driver_path()  # noqa: SLF001 - its other ways import pandas
+        try:
+            with (
+                adbc.AdbcDatabase(driver=driver, uri=self.uri) as database,
+                adbc.AdbcConnection(database) as connection,
+                adbc.AdbcStatement(connection) as statement,
+            ):
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
+                statement.set_sql_query(sql)
+                yield from pa.RecordBatchReader.from_stream(statement.execute_query()[0])
+        except (adbc.Error, pa.ArrowException, OSError) as error:
+            raise self.failure(error) or NotReadError(str(error)) from error
+
+    def bounded_rows(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a query that may be a view's, which can make any number of them, in pieces.
+
+        Raises:
+            CorruptFileError: The file breaks while it is read, or makes more rows than its size.
+            InputError: Another program holds it locked.
+        """
+        allowed = _FEW_ROWS + self.size_bytes // _LEAST_BYTES_OF_A_ROW
+        with self._connected() as connection:
+            cursor = connection.execute(sql)
+            while rows := cursor.fetchmany(_BATCH_ROWS):
+                yield rows
+                allowed -= len(rows)
+                if allowed < 0:
+                    raise _endless(self.path)
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """A descriptor of the file, which nobody changes meanwhile.
+
+        Raises:
+            CorruptFileError: The file is damaged.
+            InputError: Another program writes the file, or has written it meanwhile.
+        """
+        with self._connected() as connection:
+            connection.execute("BEGIN")
+            # To read anything takes the lock that keeps writers out.
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            # The lock goes with the first descriptor of the file that is closed: this one.
+            descriptor = os.open(self._file, os.O_RDONLY)
+            try:
+                before = _state(descriptor)
+                yield descriptor
+                if _state(descriptor) != before:
+                    raise _changed(self.path)
+            finally:
+                os.close(descriptor)
+
+    @property
+    def is_utf_8(self) -> bool:
+        """Whether its texts are in UTF-8."""
+        with self._file.open("rb") as file:
+            return int.from_bytes(file.read(100)[_ENCODING], "big") == _UTF_8
 
     def failure(self, error: Exception) -> GpuprofError | None:
         """What a failed query says about the file; None where the file is not at fault."""
-        if isinstance(error, UnicodeDecodeError):  # DuckDB quotes what it found in the file.
-            return self._damage()
         text = str(error).lower()
         if "locked" in text:
             return _locked(self.path)
         if _STOPPED in text:
             return _endless(self.path)
-        if any(sign in text for sign in _OTHER_TYPE):
-            return self.mismatch()
         return self._damage() if any(fault in text for fault in _FAULTS) else None
-
-    def _attached(self, connection: "duckdb.DuckDBPyConnection") -> bool:
-        if "immutable" in self.uri or self.streamed or not engine.load_scanner(connection):
-            return False
-        connection.execute(f"ATTACH {engine.literal(self._file)} AS raw (TYPE sqlite, READ_ONLY)")
-        return True
 
     @property
     def _file(self) -> Path:
         return self.path if self.keep is None else self.keep.path
 
-    def connect(self) -> sqlite3.Connection:
-        """A connection that cannot write, nor work longer than the file's size allows."""
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """A connection that cannot write, nor work longer than the file's size allows.
+
+        What breaks in its use is told as a fault of the file.
+        """
+        steps = _Steps(_FEW_STEPS + _STEPS_PER_BYTE * self.size_bytes)
+        try:
+            with closing(self._connect()) as connection:
+                connection.set_progress_handler(steps.taken, _STEPS_AT_ONCE)
+                yield connection
+        except _BREAKS as error:
+            # Ctrl-C in the midst of a query reaches Python while it counts steps.
+            if _STOPPED in str(error) and not steps.are_used_up:
+                raise KeyboardInterrupt from error
+            raise self.failure(error) or self._damage() from error
+
+    def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.uri, uri=True, timeout=_LOCK_WAIT_S, check_same_thread=False
         )
-        connection.text_factory = _decoded
+        connection.text_factory = readable
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
-        steps = range((_FEW_STEPS + _STEPS_PER_BYTE * self.size_bytes) // _STEPS_AT_ONCE)
-        allowed = iter(steps)
-        connection.set_progress_handler(lambda: next(allowed, None) is None, _STEPS_AT_ONCE)
         return connection
 
     @property
@@ -170,8 +234,8 @@ class SqliteFile:
         where, why = f"{self.path}", "it cannot be opened"
         for table in self.columns:
             try:
-                with closing(self.connect()) as connection:
-                    for _ in connection.execute(f"SELECT * FROM {_quoted(table)}"):
+                with closing(self._connect()) as connection:
+                    for _ in connection.execute(f"SELECT * FROM {quoted(table)}"):
                         pass
             except _BREAKS as error:
                 where, why = f"{self.path}, table {table}", str(error) or "a size beyond all memory"
@@ -180,46 +244,6 @@ class SqliteFile:
             f"{where}: the database is damaged ({why})",
             "Copy or export the file again; if it was still being written, wait for its end.",
         )
-
-    def mismatch(self) -> GpuprofError:
-        """The first cell that holds something else than its column is declared to hold."""
-        for table, columns in self.columns.items():
-            for column, kind in columns.items():
-                row, value = self._first_of_another_type(table, column, kind)
-                if value is not None:
-                    msg = (
-                        f"{self.path}, table {table}: column {column} holds {value} in row {row:,}"
-                    )
-                    return CorruptFileError(msg, "Export the file again; was it edited?")
-        return CorruptFileError(f"{self.path}: a column holds another type than it declares")
-
-    def _first_of_another_type(
-        self, table: str, column: str, kind: pa.DataType
-    ) -> tuple[int, str | None]:
-        """The number of a row, and what it holds; None where every row holds what it may."""
-        if table in self.streamed:
-            return self._first_that_fails(table, column, kind)
-        if kind == pa.string():
-            return 0, None
-        number = "('integer', 'null')" if kind == pa.int64() else "('real', 'null')"
-        rows = self.rows(
-            f"SELECT row, type FROM (SELECT row_number() OVER () AS row,"
-            f" typeof({_quoted(column)}) AS type FROM {_quoted(table)})"
-            f" WHERE type NOT IN {number} LIMIT 1"
-        )
-        return (rows[0][0], f"a {rows[0][1]}") if rows else (0, None)
-
-    def _first_that_fails(
-        self, table: str, column: str, kind: pa.DataType
-    ) -> tuple[int, str | None]:
-        with closing(self.connect()) as connection:
-            cursor = connection.execute(f"SELECT {_quoted(column)} FROM {_quoted(table)}")
-            for row, values in enumerate(cursor, 1):
-                try:
-                    _array(values, kind)
-                except TypeError:
-                    return row, repr(values[0])[:_LONGEST_SHOWN]
-        return 0, None
 
 
 def is_sqlite(path: Path) -> bool:
@@ -253,43 +277,20 @@ def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
     return _with_columns(SqliteFile(path, uri, {}), kinds)
 
 
-def text(column: str) -> str:
-    """SQL for a text column whose bytes need not be UTF-8: then as DuckDB shows a BLOB.
-
-    A name cut in the middle of a character is a name still, and two such names stay two.
-    """
-    return f"coalesce(try(decode(encode({column}))), CAST(encode({column}) AS VARCHAR))"
-
-
-def _decoded(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return "".join(chr(b) if b in _PLAIN else f"\\x{b:02X}" for b in raw)
-
-
 def _with_columns(file: SqliteFile, kinds: _Kinds) -> SqliteFile:
     """The file with its tables and their columns."""
     columns: dict[str, dict[str, pa.DataType]] = {}
     filled: dict[str, set[str]] = {}
-    streamed = set()
-    for table, is_view, column, declared, is_filled in file.rows(_COLUMNS):
-        as_declared = _affinity(declared)
-        kind = kinds.get(table, {}).get(column, as_declared)
+    for table, column, declared, is_filled in file.rows(_COLUMNS):
+        kind = kinds.get(table, {}).get(column, _affinity(declared))
         columns.setdefault(table, {})[column] = kind or pa.string()
         filled.setdefault(table, set()).update([column] if is_filled else [])
-        if table in kinds and (is_view or kind != as_declared):
-            streamed.add(table)
-    return replace(
-        file,
-        columns=columns,
-        filled={t: frozenset(f) for t, f in filled.items()},
-        streamed=frozenset(streamed),
-    )
+    filled_of = {table: frozenset(names) for table, names in filled.items()}
+    return replace(file, columns=columns, filled=filled_of, known=frozenset(kinds))
 
 
 def _affinity(declared: str) -> pa.DataType | None:
-    """SQLite's own rules, as DuckDB's scanner follows them; None for what is none of these."""
+    """SQLite's own rules; None for what is none of these."""
     declared = declared.upper()
     if "INT" in declared:
         return pa.int64()
@@ -338,6 +339,19 @@ def _locked(path: Path) -> InputError:
     )
 
 
+def _state(descriptor: int) -> tuple[int, int, bytes]:
+    """What changes with a file: its length, its time, and SQLite's own counter of changes."""
+    about = os.fstat(descriptor)
+    return about.st_size, about.st_mtime_ns, os.pread(descriptor, 4, 24)
+
+
+def _changed(path: Path) -> InputError:
+    return InputError(
+        f"{path} changed while it was read",
+        "Is it still being exported? Wait for that, then try again.",
+    )
+
+
 class _Copy:
     """A database and its -wal in a temporary folder, for as long as this object lives."""
 
@@ -353,78 +367,102 @@ class _Copy:
         self.path = folder / path.name
 
 
-class _Stream:
-    """A table as a stream of Arrow batches, of which only the expected columns are read.
+class _Steps:
+    """Ends a query that takes more steps than it may."""
 
-    DuckDB starts it anew for each query, and takes all columns: the others are null.
+    def __init__(self, allowed: int) -> None:
+        self._left = allowed
+
+    def taken(self) -> bool:
+        """Count the next steps; whether the query ends here."""
+        self._left -= _STEPS_AT_ONCE
+        return self.are_used_up
+
+    @property
+    def are_used_up(self) -> bool:
+        """Whether there are none left."""
+        return self._left < 0
+
+
+class _Loaded:
+    """The columns of a table that queries have named so far; DuckDB sees the others as null.
+
+    A column is read once, for all queries of all connections.
     """
 
     def __init__(self, file: SqliteFile, table: str) -> None:
-        self._file, self._table, self._columns = file, table, file.columns[table]
+        self._file, self._table = file, table
+        self.kinds = file.columns[table]
         # In a query's plan these name the column and its table.
-        self._labels = {name: f"{table}.{name}." for name in self._columns}
-        self._expected = frozenset(self._columns)
-        self._schema = pa.schema([(self._labels[name], k) for name, k in self._columns.items()])
+        self.labels = {name: f"{table}.{name}." for name in self.kinds}
+        self.columns: Columns = {}
 
-    def show(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Make the stream visible as a table of DuckDB."""
-        stream = f"stream of {self._table}"
-        connection.register(stream, self)
-        names = ", ".join(f"{_quoted(self._labels[n])} AS {_quoted(n)}" for n in self._columns)
-        connection.execute(
-            f"CREATE VIEW raw.{_quoted(self._table)} AS SELECT {names} FROM {_quoted(stream)}"
-        )
-
-    def expect(self, scans: str) -> None:
-        """Read only the columns that a query's plan names from now on."""
-        self._expected = frozenset(n for n, label in self._labels.items() if label in scans)
+    def load(self, names: Collection[str]) -> None:
+        """Read the columns that are not there yet, in one pass."""
+        missing = {name: self.kinds[name] for name in self.kinds if name in names}
+        missing = {name: kind for name, kind in missing.items() if name not in self.columns}
+        if missing:
+            self.columns = self.columns | sqlite_table.read(self._file, self._table, missing)
 
     def __arrow_c_schema__(self) -> object:
-        return self._schema.__arrow_c_schema__()
+        return self._schema().__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
-        return reader.__arrow_c_stream__(requested_schema)
+        columns = [self.columns.get(name) for name in self.kinds]
+        count = next((len(values) for values in columns if values is not None), None)
+        if count is None:
+            count = self._file.rows(f"SELECT count(*) FROM {quoted(self._table)}")[0][0]
+        arrays = [pa.nulls(count) if values is None else values for values in columns]
+        schema = self._schema()
+        batches = pa.Table.from_arrays(arrays, schema=schema).to_batches(max_chunksize=_BATCH_ROWS)
+        return pa.RecordBatchReader.from_batches(schema, batches).__arrow_c_stream__(
+            requested_schema
+        )
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        chosen = [name for name in self._columns if name in self._expected]
-        names = ", ".join(map(_quoted, chosen)) or "NULL"
-        with closing(self._file.connect()) as connection:
-            cursor = connection.execute(f"SELECT {names} FROM {_quoted(self._table)}")
-            allowed = _FEW_ROWS + self._file.size_bytes
-            while rows := cursor.fetchmany(_BATCH_ROWS):
-                allowed -= len(rows)
-                if allowed < 0:  # A view may make any number of them.
-                    raise sqlite3.OperationalError(_STOPPED)
-                read = dict(zip(chosen, zip(*rows, strict=True), strict=False))
-                yield pa.record_batch(
-                    [
-                        _array(read[name], kind) if name in read else pa.nulls(len(rows), kind)
-                        for name, kind in self._columns.items()
-                    ],
-                    schema=self._schema,
-                )
+    def _schema(self) -> pa.Schema:
+        return pa.schema([
+            (label, self.columns[name].type if name in self.columns else pa.null())
+            for name, label in self.labels.items()
+        ])  # fmt: skip
 
 
-def _array(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
-    """Values as Arrow data of their column's type; told a type, Arrow would cut 1.5 to 1.
+class _Shown:
+    """The tables of a file as one connection sees them: as views ``raw.NAME``."""
 
-    Raises:
-        TypeError: A value is of another type, or of several.
-    """
-    try:
-        return pa.array(values).cast(kind)
-    except (pa.ArrowException, OverflowError) as error:
-        raise TypeError(_MISMATCH) from error
+    def __init__(
+        self, tables: Mapping[str, _Loaded], connection: "duckdb.DuckDBPyConnection"
+    ) -> None:
+        self._tables, self._connection = tables, connection
+        self._columns = dict.fromkeys(tables, -1)
+        connection.execute("CREATE SCHEMA raw")
+        for name in tables:
+            self._show(name)
+
+    def load(self, sql: str) -> None:
+        """Read what a query that is about to run reads."""
+        (plan,) = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
+        scans = "\n".join(_arrow_scans(json_input.loads(plan[1])))
+        for name, table in self._tables.items():
+            table.load([column for column, label in table.labels.items() if label in scans])
+            if len(table.columns) != self._columns[name]:
+                self._show(name)
+
+    def _show(self, name: str) -> None:
+        table, stream = self._tables[name], f"columns of {name}"
+        self._columns[name] = len(table.columns)
+        self._connection.register(stream, table)
+        columns = ", ".join(
+            f"CAST({quoted(label)} AS {_SQL_TYPES[table.kinds[column]]}) AS {quoted(column)}"
+            for column, label in table.labels.items()
+        )
+        self._connection.execute(
+            f"CREATE OR REPLACE VIEW raw.{quoted(name)} AS SELECT {columns} FROM {quoted(stream)}"
+        )
 
 
 def _arrow_scans(plan: list[dict[str, Any]]) -> Iterator[str]:
-    """What a query's plan reads from streams, node by node."""
+    """What a query's plan reads from tables, node by node."""
     for node in plan:
         if "ARROW" in node["name"]:
             yield json.dumps(node["extra_info"], ensure_ascii=False)
         yield from _arrow_scans(node["children"])
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -1,13 +1,14 @@
-import duckdb
 import pytest
 
-from gpuprof import engine as duckdb_engine
+from gpuprof import native
+from gpuprof.readers import sqlite_table
+
+WAYS = {"pages": 0, "adbc": 1, "rows": 2}
 
 
-@pytest.fixture(params=["scanner", "sqlite3"])
+@pytest.fixture(params=WAYS)
 def engine(request, monkeypatch):
-    """Both ways into a SQLite file."""
-    if request.param == "sqlite3":
-        monkeypatch.setattr(duckdb_engine, "scanner", lambda _: None)
-    elif duckdb_engine.scanner(duckdb.__version__) is None:
-        pytest.skip("duckdb-extension-sqlite-scanner is not installed")
+    """Every way into a SQLite file."""
+    if request.param == "pages" and native.library() is None:
+        pytest.skip("nothing was compiled here")
+    monkeypatch.setattr(sqlite_table, "WAYS", sqlite_table.WAYS[WAYS[request.param] :])

@@ -190,8 +190,34 @@ def _xplane(size):
     return field(1, plane)
 
 
+# Of every export; a row with them takes some 80 bytes.
+_LAUNCH = {
+    "contextId": 1,
+    "greenContextId": None,
+    "shortName": 1,
+    "mangledName": 1,
+    "launchType": 1,
+    "gridX": 4096,
+    "gridY": 1,
+    "gridZ": 1,
+    "blockX": 256,
+    "blockY": 1,
+    "blockZ": 1,
+    "registersPerThread": 32,
+    "staticSharedMemory": 0,
+    "dynamicSharedMemory": 16_384,
+    "localMemoryPerThread": 0,
+    "localMemoryTotal": 162_529_280,
+    "gridId": 70_000_000_000,
+    "sharedMemoryExecuted": 16_384,
+    "graphNodeId": None,
+    "sharedMemoryLimitConfig": 1,
+}
+
+
 def _nsys_sqlite(path, size):
-    kernels = [nsys_export.kernel(9 * n, 9 * n + 5, correlationId=n) for n in range(size // 40)]
+    times = ((10**9 + 9_000 * n, n) for n in range(size // 80))
+    kernels = [nsys_export.kernel(t, t + 5_000, correlationId=n, **_LAUNCH) for t, n in times]
     nsys_export.write(path, {nsys_export.KERNEL: kernels})
 
 
@@ -215,7 +241,7 @@ def _write_kineto(path, size):
         pytest.param(_nsys_sqlite, ".sqlite", id="nsys-sqlite"),
     ],
 )
-def test_several_files_are_summed_up_in_twice_the_size_of_all(tmp_path, write_file, suffix):
+def test_several_files_are_summed_up_in_few_times_the_size_of_all(tmp_path, write_file, suffix):
     small, large = tmp_path / "small", tmp_path / "large"
     for folder, size in ((small, 120), (large, 2 * SIZE)):
         folder.mkdir()
@@ -223,7 +249,8 @@ def test_several_files_are_summed_up_in_twice_the_size_of_all(tmp_path, write_fi
             write_file(folder / f"rank{rank}{suffix}", size)
     whole = sum(file.stat().st_size for file in large.iterdir())
 
-    assert _peak_bytes(large, SUM) - _peak_bytes(small, SUM) <= 2 * whole
+    # The columns of one file, and all rows together.
+    assert _peak_bytes(large, SUM) - _peak_bytes(small, SUM) <= 2.5 * whole
 
 
 def _gpuprof(path, rows, spread):

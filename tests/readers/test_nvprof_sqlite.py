@@ -10,7 +10,6 @@ from nvprof_database import EPOCH_NS, PID, PREFIX, at, thread, write
 import gpuprof
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers import demangle, find_reader, nvprof_sqlite
-from gpuprof.readers.sqlite_source import open_sqlite
 
 CORPUS = Path(__file__).parent.parent.parent.parent / "shared/corpus/nvprof-sqlite"
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is absent")
@@ -429,14 +428,6 @@ def test_damage_that_sqlite_tells_in_bytes_that_are_no_text_is_refused(tmp_path)
 
     with pytest.raises(CorruptFileError, match="the database is damaged"):
         nvprof_sqlite.read(path)
-
-
-def test_damage_that_a_query_tells_in_bytes_that_are_no_text_is_told(tmp_path):
-    file = open_sqlite(write(tmp_path / "run.nvvp", ["f"], kernel=[at(0, 1, name=2)]))
-
-    told = file.failure(UnicodeDecodeError("utf-8", b"row \xd2", 4, 5, "invalid"))
-
-    assert isinstance(told, CorruptFileError)
 
 
 def test_file_is_left_as_it_was(tmp_path):

@@ -1,0 +1,217 @@
+#include "arrays.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t at(Integers integers, size_t i) {
+    switch (integers.width) {
+    case 1: return ((const int8_t *)integers.values)[i];
+    case 2: return ((const int16_t *)integers.values)[i];
+    case 4: return ((const int32_t *)integers.values)[i];
+    default: return ((const int64_t *)integers.values)[i];
+    }
+}
+
+/* ---------------------------------------------------------------- unions */
+
+typedef struct {
+    int64_t start, end;
+    bool is_open;
+} Open;
+
+/* One sweep that counts the intervals of each key (made is NULL), or writes them. */
+static ArraysStatus sweep(Integers start, Integers duration, Integers key, size_t keys, Open *open,
+                          int64_t *next, Intervals *made) {
+    int64_t before = INT64_MIN;
+    memset(open, 0, keys * sizeof *open);
+    for (size_t i = 0; i < start.count; i++) {
+        int64_t first = at(start, i), length = at(duration, i), k = at(key, i), end;
+        if (first < before) return ARRAYS_UNSORTED;
+        before = first;
+        if (length <= 0) continue;
+        if (k < 0 || (size_t)k >= keys || __builtin_add_overflow(first, length, &end))
+            return ARRAYS_TOO_LARGE;
+        Open *now = &open[k];
+        if (now->is_open && first <= now->end) {
+            if (end > now->end) now->end = end;
+            continue;
+        }
+        if (now->is_open && made) {
+            made->start[next[k]] = now->start;
+            made->end[next[k]] = now->end;
+        }
+        next[k] += now->is_open;
+        *now = (Open){first, end, true};
+    }
+    for (size_t k = 0; k < keys; k++) {
+        if (open[k].is_open && made) {
+            made->start[next[k]] = open[k].start;
+            made->end[next[k]] = open[k].end;
+        }
+        next[k] += open[k].is_open;
+    }
+    return ARRAYS_OK;
+}
+
+static ArraysStatus sweep_twice(Integers start, Integers duration, Integers key, size_t keys,
+                                Open *open, int64_t *next, int64_t *bounds, Intervals *made) {
+    memset(next, 0, keys * sizeof *next);
+    ArraysStatus status = sweep(start, duration, key, keys, open, next, NULL);
+    if (status) return status;
+    bounds[0] = 0;
+    for (size_t k = 0; k < keys; k++) {
+        bounds[k + 1] = bounds[k] + next[k];
+        next[k] = bounds[k];
+    }
+    made->count = (size_t)bounds[keys];
+    made->start = malloc((made->count * 2 + 1) * sizeof *made->start);
+    if (!made->start) return ARRAYS_NO_MEMORY;
+    made->end = made->start + made->count;
+    return sweep(start, duration, key, keys, open, next, made);
+}
+
+ArraysStatus unions_by_key(Integers start, Integers duration, Integers key, size_t keys,
+                           int64_t *bounds, Intervals *made) {
+    Open *open = malloc((keys + 1) * sizeof *open);
+    int64_t *next = malloc((keys + 1) * sizeof *next);
+    *made = (Intervals){0};
+    ArraysStatus status = ARRAYS_NO_MEMORY;
+    if (open && next) status = sweep_twice(start, duration, key, keys, open, next, bounds, made);
+    free(open);
+    free(next);
+    if (status) {
+        free(made->start);
+        made->start = NULL;
+    }
+    return status;
+}
+
+size_t difference_of(const Intervals *a, const Intervals *b, Intervals *made) {
+    size_t count = 0, j = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        int64_t start = a->start[i], end = a->end[i];
+        while (j < b->count && b->end[j] <= start) j++;
+        for (size_t k = j; k < b->count && b->start[k] < end && start < end; k++) {
+            if (b->start[k] > start) {
+                made->start[count] = start;
+                made->end[count++] = b->start[k];
+            }
+            start = b->end[k];
+        }
+        if (start < end) {
+            made->start[count] = start;
+            made->end[count++] = end;
+        }
+    }
+    return count;
+}
+
+/* ---------------------------------------------------------------- sums by group */
+
+static int compared(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void swap(int64_t *a, int64_t *b) {
+    int64_t value = *a;
+    *a = *b;
+    *b = value;
+}
+
+/* Puts the value of rank `rank` into its place, none greater before it and none less behind it. */
+static void select_rank(int64_t *values, size_t count, size_t rank) {
+    size_t low = 0, high = count - 1;
+    /* Halves on most steps; what defeats the choice of the pivot is sorted. */
+    for (int tries = 0; low < high; tries++) {
+        if (tries > 96) {
+            qsort(values + low, high - low + 1, sizeof *values, compared);
+            return;
+        }
+        size_t middle = low + (high - low) / 2;
+        if (values[middle] < values[low]) swap(&values[middle], &values[low]);
+        if (values[high] < values[low]) swap(&values[high], &values[low]);
+        if (values[high] < values[middle]) swap(&values[high], &values[middle]);
+        int64_t pivot = values[middle];
+        size_t i = low, j = high;
+        for (;;) {
+            while (values[i] < pivot) i++;
+            while (values[j] > pivot) j--;
+            if (i >= j) break;
+            swap(&values[i++], &values[j--]);
+        }
+        if (rank <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+}
+
+/* Twice the median of at least one value; the values change places. */
+static ArraysStatus twice_median(int64_t *values, size_t count, int64_t *made) {
+    size_t rank = (count - 1) / 2;
+    select_rank(values, count, rank);
+    int64_t low = values[rank], high = low;
+    if (count % 2 == 0) {
+        high = values[rank + 1];
+        for (size_t i = rank + 2; i < count; i++)
+            if (values[i] < high) high = values[i];
+    }
+    return __builtin_add_overflow(low, high, made) ? ARRAYS_TOO_LARGE : ARRAYS_OK;
+}
+
+static ArraysStatus add_up(Integers group, Integers values, size_t groups, GroupSums *sums) {
+    for (size_t i = 0; i < group.count; i++) {
+        int64_t g = at(group, i), value = at(values, i);
+        if (g < 0) continue;
+        if ((size_t)g >= groups) return ARRAYS_TOO_LARGE;
+        GroupSums *sum = &sums[g];
+        if (!sum->calls++ || value < sum->least) sum->least = value;
+        if (sum->calls == 1 || value > sum->most) sum->most = value;
+        if (__builtin_add_overflow(sum->total, value, &sum->total)) return ARRAYS_TOO_LARGE;
+    }
+    return ARRAYS_OK;
+}
+
+static ArraysStatus finish(int64_t *values, GroupSums *sum) {
+    double mean = (double)sum->total / (double)sum->calls;
+    for (int64_t i = 0; i < sum->calls; i++) {
+        double difference = (double)values[i] - mean;
+        sum->deviation += difference * difference;
+    }
+    return twice_median(values, (size_t)sum->calls, &sum->middle);
+}
+
+/* The values of each group side by side, and what needs them so. */
+static ArraysStatus finish_all(Integers group, Integers values, size_t groups, GroupSums *sums,
+                               int64_t *room, size_t *next) {
+    size_t total = 0;
+    for (size_t g = 0; g < groups; g++) {
+        next[g] = total;
+        total += (size_t)sums[g].calls;
+    }
+    for (size_t i = 0; i < group.count; i++) {
+        int64_t g = at(group, i);
+        if (g >= 0) room[next[g]++] = at(values, i);
+    }
+    for (size_t g = 0; g < groups; g++) {
+        if (!sums[g].calls) continue;
+        ArraysStatus status = finish(room + next[g] - sums[g].calls, &sums[g]);
+        if (status) return status;
+    }
+    return ARRAYS_OK;
+}
+
+ArraysStatus sums_by_group(Integers group, Integers values, size_t groups, GroupSums *sums) {
+    memset(sums, 0, groups * sizeof *sums);
+    ArraysStatus status = add_up(group, values, groups, sums);
+    if (status) return status;
+    int64_t *room = malloc((group.count + 1) * sizeof *room);
+    size_t *next = malloc((groups + 1) * sizeof *next);
+    status = ARRAYS_NO_MEMORY;
+    if (room && next) status = finish_all(group, values, groups, sums, room, next);
+    free(room);
+    free(next);
+    return status;
+}

@@ -1,0 +1,49 @@
+/* Sweeps over arrays of times: unions, differences, sums by group. */
+#ifndef GPUPROF_ARRAYS_H
+#define GPUPROF_ARRAYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    ARRAYS_OK = 0,
+    ARRAYS_UNSORTED,  /* starts that do not ascend: sort them first */
+    ARRAYS_TOO_LARGE, /* a sum, an end or a group that the results cannot hold */
+    ARRAYS_NO_MEMORY,
+} ArraysStatus;
+
+/* Signed integers of 1, 2, 4 or 8 bytes each. */
+typedef struct {
+    const void *values;
+    size_t width;
+    size_t count;
+} Integers;
+
+/* Sorted, disjoint intervals [start, end), of several sets one after another. */
+typedef struct {
+    int64_t *start;
+    int64_t *end;
+    size_t count;
+} Intervals;
+
+/* The union of the intervals of each key, of rows sorted by start.
+ *
+ * `bounds` has `keys + 1` places: the set of key k begins at bounds[k] and ends at bounds[k + 1].
+ * The caller frees `made->start`, which holds both arrays.
+ */
+ArraysStatus unions_by_key(Integers start, Integers duration, Integers key, size_t keys,
+                           int64_t *bounds, Intervals *made);
+
+/* What the first set covers and the second does not; room for a->count + b->count intervals. */
+size_t difference_of(const Intervals *a, const Intervals *b, Intervals *made);
+
+typedef struct {
+    int64_t calls, total, least, most;
+    int64_t middle; /* the sum of the two middle values: twice the median */
+    double deviation; /* the sum of squared differences from the mean */
+} GroupSums;
+
+/* Sums of the values of each group; a group number below 0 counts nowhere. */
+ArraysStatus sums_by_group(Integers group, Integers values, size_t groups, GroupSums *sums);
+
+#endif

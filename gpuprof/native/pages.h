@@ -1,0 +1,68 @@
+/* Columns of SQLite tables, decoded from the pages of the database file.
+ *
+ * Format: https://www.sqlite.org/fileformat2.html. Every length and offset that the file states is
+ * checked against the page that it lies in, and each page is used once: a file can neither make
+ * the decoder read outside its buffers nor work longer than its own size justifies. Whatever is
+ * not known for certain is refused, and the caller reads the table through SQLite instead.
+ */
+#ifndef GPUPROF_PAGES_H
+#define GPUPROF_PAGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Stands for NULL in decoded columns; a file that holds this very number is refused. */
+#define NO_VALUE INT64_MIN
+
+typedef enum {
+    PAGES_OK = 0,
+    PAGES_DAMAGED,     /* the file contradicts itself */
+    PAGES_UNSUPPORTED, /* a type or layout that no column of integers or text has */
+    PAGES_NO_MEMORY,
+    PAGES_NOT_READ, /* the file ended, or reading it failed */
+} PagesStatus;
+
+typedef struct {
+    int32_t file; /* descriptor; read with pread alone: a mapped file that shrinks would kill us */
+    uint32_t page_size;
+    uint32_t usable; /* page size without the bytes reserved at each page's end */
+    uint32_t pages;
+    uint8_t *used; /* one bit per page and one more, shared by all threads that read one table */
+} Database;
+
+typedef enum { COLUMN_INTEGER = 0, COLUMN_TEXT = 1 } ColumnKind;
+
+typedef struct {
+    int32_t index; /* place in the record, or -1 for the rowid */
+    int32_t kind;
+    int32_t minus; /* column of this list to subtract, which comes before; -1 for none */
+    int32_t shift; /* the bits of the value that count: so many from `shift` up; 0 for all */
+    int32_t bits;
+    int64_t *values; /* room for one value of every row */
+    int64_t nulls;
+    int32_t width; /* bytes of each packed value; NULL is the least number of that width */
+} Column;
+
+typedef struct Texts Texts; /* distinct texts, numbered in the order of their first use */
+
+Texts *texts_new(void);
+void texts_free(Texts *texts);
+/* The texts one after another, and the end of each; they hold until more are decoded. */
+size_t texts_count(const Texts *texts);
+const char *texts_bytes(const Texts *texts);
+const uint64_t *texts_ends(const Texts *texts);
+
+/* The numbers of a table's leaf pages in the order of its rows; `leaves` has room for all pages. */
+int leaf_pages(const Database *db, uint32_t root, uint32_t *leaves, size_t *count);
+
+/* The most rows that a leaf page can hold. */
+size_t most_rows(const Database *db);
+
+/* Decode some leaf pages, and pack each column into as few bytes a value as its values need.
+ *
+ * `columns` have room for `count * most_rows(db)` values of eight bytes each.
+ */
+int decode_leaves(const Database *db, const uint32_t *leaves, size_t count, Column *columns,
+                  size_t column_count, Texts *texts, size_t *rows);
+
+#endif

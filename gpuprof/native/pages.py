@@ -1,0 +1,295 @@
+"""Columns of a table of a SQLite file, decoded from its pages by several threads.
+
+The caller holds a lock on the file that keeps writers out (see `readers.sqlite_source`).
+Format: https://www.sqlite.org/fileformat2.html.
+"""
+
+import ctypes
+import os
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from threading import local
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.native import library
+
+Integers = npt.NDArray[np.signedinteger[Any]]
+
+_STATUSES: Final = {
+    1: "the database contradicts itself",
+    2: "a layout or type that is not decoded",
+    4: "the file ended, or reading it failed",
+}
+_NO_MEMORY: Final = 3
+_HEADER_BYTES: Final = 100
+_PAGES_AT_ONCE: Final = 256
+_SMALLEST_PAGE: Final = 512
+_LARGEST_PAGE: Final = 65_536
+_LEAST_USABLE: Final = 480
+_MOST_PAGES: Final = 2**32 - 2
+# Beyond four, threads wait for memory.
+_MOST_THREADS: Final = 4
+
+
+class NotDecodedError(Exception):
+    """The pages hold what is not decoded here; SQLite itself may read the table."""
+
+
+class Field(NamedTuple):
+    """One column to decode.
+
+    Args:
+        place: Its place in the table, from 0; -1 for the rowid.
+        is_text: Whether it holds text, which is given as numbers of distinct texts.
+        minus: The place among the fields of a field before it that is subtracted; -1 for none.
+        shift: With ``bits``: the value is so many bits of the number, from this one up.
+        bits: How many; 0 for the number itself.
+    """
+
+    place: int
+    is_text: bool = False
+    minus: int = -1
+    shift: int = 0
+    bits: int = 0
+
+
+class Decoded(NamedTuple):
+    """The values of one field.
+
+    Args:
+        parts: One value per row, piece by piece, of as few bytes each as hold them all. NULL is
+            the least number of the type; of text, `NULL_TEXT`.
+        nulls: How many are NULL.
+        texts: Of text, what each number stands for; else None.
+    """
+
+    parts: list[Integers]
+    nulls: int
+    texts: tuple[bytes, ...] | None
+
+
+NULL_TEXT: Final = -1
+
+
+class _Database(ctypes.Structure):
+    _fields_ = (
+        ("file", ctypes.c_int32),
+        ("page_size", ctypes.c_uint32),
+        ("usable", ctypes.c_uint32),
+        ("pages", ctypes.c_uint32),
+        ("used", ctypes.c_void_p),
+    )
+
+
+class _Column(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("index", "kind", "minus", "shift", "bits")),
+        ("values", ctypes.c_void_p),
+        ("nulls", ctypes.c_int64),
+        ("width", ctypes.c_int32),
+    )
+
+
+_Ends = ctypes.POINTER(ctypes.c_uint64)
+
+
+class _Texts:
+    """Distinct texts that one thread has met, held by the compiled functions."""
+
+    def __init__(self, functions: ctypes.CDLL) -> None:
+        self._functions = functions
+        self.handle = functions.texts_new()
+        if not self.handle:
+            raise MemoryError
+        weakref.finalize(self, functions.texts_free, self.handle)
+
+    def listed(self) -> list[bytes]:
+        """The texts by their number."""
+        count = self._functions.texts_count(self.handle)
+        ends = ctypes.cast(self._functions.texts_ends(self.handle), _Ends)[:count]
+        data = ctypes.string_at(self._functions.texts_bytes(self.handle), ends[-1] if ends else 0)
+        return [data[start:end] for start, end in pairwise([0, *ends])]
+
+
+class _Room:
+    """What one thread decodes into, used again for every piece."""
+
+    def __init__(self, functions: ctypes.CDLL, values: int) -> None:
+        # Untouched memory costs nothing: a piece rarely has the most rows that it could.
+        self.values = np.empty(values, np.int64)
+        self.texts = _Texts(functions)
+
+
+class _Piece(NamedTuple):
+    """Some rows of every field, with what its thread's numbers of texts mean."""
+
+    columns: list[tuple[Integers, int]]
+    texts: _Texts
+
+
+def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
+    """Decode columns of a table.
+
+    Args:
+        file: Descriptor of the database, open for reading.
+        root: The table's root page.
+        fields: What to decode.
+
+    Returns:
+        The values of every field, in the order of the rows.
+
+    Raises:
+        NotDecodedError: The compiled functions are not there, or do not know the layout.
+        MemoryError: There is not enough memory.
+    """
+    functions = library()
+    if functions is None:
+        msg = "the compiled functions were not built"
+        raise NotDecodedError(msg)
+    _declare(functions)
+    reader = _Reader(functions, _database(file), tuple(fields))
+    leaves = reader.leaves(root)
+    pieces = [leaves[at : at + _PAGES_AT_ONCE] for at in range(0, len(leaves), _PAGES_AT_ONCE)]
+    pool = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS))
+    try:
+        decoded = [*pool.map(reader.piece, pieces)]
+    finally:
+        pool.shutdown(cancel_futures=True)  # as after Ctrl-C
+    return [_joined(decoded, place, spec) for place, spec in enumerate(fields)]
+
+
+class _Reader:
+    """Decodes pieces of one table on any thread."""
+
+    def __init__(
+        self, functions: ctypes.CDLL, database: _Database, fields: tuple[Field, ...]
+    ) -> None:
+        self._functions, self._database, self._fields = functions, database, fields
+        self._used = np.zeros(database.pages // 8 + 1, np.uint8)
+        database.used = self._used.ctypes.data
+        self._most_rows = functions.most_rows(ctypes.byref(database))
+        self._local = local()
+
+    def leaves(self, root: int) -> npt.NDArray[np.uint32]:
+        """Numbers of the pages that hold the rows, in their order."""
+        numbers, count = np.empty(self._database.pages, np.uint32), ctypes.c_size_t()
+        _check(
+            self._functions.leaf_pages(
+                ctypes.byref(self._database), root, numbers.ctypes.data, ctypes.byref(count)
+            )
+        )
+        return numbers[: count.value].copy()
+
+    def piece(self, leaves: npt.NDArray[np.uint32]) -> _Piece:
+        """The rows of some pages."""
+        most, count = len(leaves) * self._most_rows, len(self._fields)
+        room = self._room(most * count)
+        columns = (_Column * count)(
+            *(
+                _Column(*spec, values=room.values[place * most :].ctypes.data)
+                for place, spec in enumerate(self._fields)
+            )
+        )
+        rows = ctypes.c_size_t()
+        _check(
+            self._functions.decode_leaves(
+                ctypes.byref(self._database),
+                leaves.ctypes.data,
+                len(leaves),
+                columns,
+                count,
+                room.texts.handle,
+                ctypes.byref(rows),
+            )
+        )
+        return _Piece(
+            [
+                (
+                    room.values[place * most :].view(f"i{column.width}")[: rows.value].copy(),
+                    column.nulls,
+                )
+                for place, column in enumerate(columns)
+            ],
+            room.texts,
+        )
+
+    def _room(self, values: int) -> _Room:
+        room: _Room | None = getattr(self._local, "room", None)
+        if room is None or len(room.values) < values:
+            room = self._local.room = _Room(self._functions, values)
+        return room
+
+
+def _check(status: int) -> None:
+    if status == _NO_MEMORY:
+        raise MemoryError
+    if status:
+        raise NotDecodedError(_STATUSES[status])
+
+
+def _database(file: int) -> _Database:
+    head = os.pread(file, _HEADER_BYTES, 0)
+    page_size = int.from_bytes(head[16:18], "big")
+    page_size = _LARGEST_PAGE if page_size == 1 else page_size
+    usable = page_size - head[20] if len(head) == _HEADER_BYTES else 0
+    is_power = page_size & (page_size - 1) == 0
+    if not is_power or not page_size >= _SMALLEST_PAGE or usable < _LEAST_USABLE:
+        msg = "a page size that SQLite does not have"
+        raise NotDecodedError(msg)
+    pages = os.fstat(file).st_size // page_size
+    if not 0 < pages < _MOST_PAGES:
+        raise NotDecodedError(_STATUSES[2])
+    return _Database(file, page_size, usable, pages)
+
+
+def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
+    """One field of all pieces."""
+    columns = [piece.columns[place] for piece in pieces]
+    nulls = sum(count for _, count in columns)
+    if not spec.is_text:
+        return Decoded(_of_one_width([values for values, _ in columns]), nulls, None)
+    texts = {id(piece.texts): piece.texts.listed() for piece in pieces}
+    distinct = sorted({text for listed in texts.values() for text in listed})
+    number = {text: place for place, text in enumerate(distinct)}
+    kind = np.min_scalar_type(-len(distinct) - 1)
+    # The least number of a type is NULL, which as an index is the last one here.
+    meaning = {
+        key: np.array([*map(number.__getitem__, listed), NULL_TEXT], kind)
+        for key, listed in texts.items()
+    }
+    codes = [
+        meaning[id(piece.texts)][np.maximum(values, -1)]
+        for piece, (values, _) in zip(pieces, columns, strict=True)
+    ]
+    return Decoded(codes, nulls, tuple(distinct))
+
+
+def _of_one_width(parts: Sequence[Integers]) -> list[Integers]:
+    """Integers of the widest of their types; the least number stays NULL."""
+    kinds = [values.dtype for values in parts]
+    kind = max(kinds, key=lambda dtype: dtype.itemsize, default=np.dtype(np.int8))
+    return [values if values.dtype == kind else _widened(values, kind) for values in parts]
+
+
+def _widened(values: Integers, kind: "np.dtype[Any]") -> Integers:
+    wider = values.astype(kind)
+    wider[values == np.iinfo(values.dtype).min] = np.iinfo(kind).min
+    return wider
+
+
+def _declare(functions: ctypes.CDLL) -> None:
+    """Say which functions return pointers: without it, ctypes would cut them in half."""
+    functions.texts_new.restype = ctypes.c_void_p
+    functions.texts_free.argtypes = (ctypes.c_void_p,)
+    for name in ("texts_count", "texts_bytes", "texts_ends"):
+        getattr(functions, name).argtypes = (ctypes.c_void_p,)
+        getattr(functions, name).restype = ctypes.c_void_p
+    functions.texts_count.restype = functions.most_rows.restype = ctypes.c_size_t
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    functions.leaf_pages.argtypes = (pointer, ctypes.c_uint32, pointer, pointer)
+    functions.decode_leaves.argtypes = (pointer, pointer, size, pointer, size, pointer, pointer)

@@ -1,0 +1,80 @@
+"""Fuzz the compiled functions by coverage, under the address and undefined-behaviour sanitizers.
+
+    python tests/native/fuzz_native.py --seconds 200
+
+Needs clang with libFuzzer, on Linux. Starts from small databases that SQLite wrote; an input that
+makes a function read or write outside of its buffers, overflow or not end is kept in
+``fuzz-found/``.
+"""
+
+import argparse
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+FOUND = ROOT / "fuzz-found"
+SANITIZERS = "-fsanitize=fuzzer,address,undefined"
+SLOWEST_S, MOST_MB = 10, 2048
+# What stands before a database: page size and reserved bytes, the root page, and a byte for each
+# of six fields: place in the record and 1, and flags for minus (16), bits (96) and text (128).
+CHOICES = ((1, 2, 3, 18, 131), (1, 2, 3, 4, 5), (0, 130, 99, 21, 3))
+# Tables of integers and of texts, of one page, of many, and of records that go on elsewhere.
+ROWS = ((3, 10), (400, 5), (30, 3_000), (5_000, 20))
+
+
+def seeds(folder):
+    """Write inputs to begin with."""
+    for number, (power, (count, length)) in enumerate(product(range(3), ROWS)):
+        path = folder / "seed.sqlite"
+        path.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA page_size = {512 << power}")
+            connection.execute("CREATE TABLE t (a INTEGER, b INTEGER, c TEXT, d, e INTEGER)")
+            rows = ((i, i * 2**40, f"{i % 7}" * length, None, -i) for i in range(count))
+            connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
+            connection.commit()
+        for place, choice in enumerate(CHOICES):
+            head = bytes([power, 2, *choice, 0])
+            (folder / f"{number}-{place}").write_bytes(head + path.read_bytes())
+        path.unlink()
+
+
+def main():
+    """Build the harness and run it; the exit status is that of the fuzzer."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=200)
+    options = parser.parse_args()
+    if shutil.which("clang") is None:
+        print("clang is not installed: the compiled functions are not fuzzed")  # noqa: T201 - it talks to a person
+        return 0
+    FOUND.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        corpus, program = Path(name) / "corpus", Path(name) / "fuzz_pages"
+        corpus.mkdir()
+        seeds(corpus)
+        source = str(HERE / "fuzz_pages.c")
+        subprocess.run(
+            ["clang", "-g", "-O1", SANITIZERS, "-fno-sanitize-recover=all", source, "-o", program],
+            check=True,
+        )
+        limits = [f"-max_total_time={options.seconds}", f"-timeout={SLOWEST_S}"]
+        limits += [f"-rss_limit_mb={MOST_MB}", "-max_len=65536", "-verbosity=1"]
+        done = subprocess.run(
+            [program, *limits, f"-artifact_prefix={FOUND}/native-", corpus],
+            check=False,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        print("\n".join(done.stderr.splitlines()[-12:]))  # noqa: T201 - as above
+        return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

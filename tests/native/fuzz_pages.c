@@ -1,0 +1,82 @@
+/* Coverage-guided fuzzing of the compiled functions, with libFuzzer, ASan and UBSan.
+ *
+ * An input is a few bytes that choose a table and its columns, and then a database. Run by
+ * `make fuzz`; see fuzz_native.py.
+ */
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+static const uint8_t *bytes_of_file;
+static size_t size_of_file;
+
+/* In place of the system's, so that the file is the input. */
+ssize_t pread_of_input(int file, void *into, size_t size, off_t offset) {
+    (void)file;
+    if (offset < 0 || (size_t)offset >= size_of_file) return 0;
+    size_t left = size_of_file - (size_t)offset;
+    memcpy(into, bytes_of_file + offset, size < left ? size : left);
+    return (ssize_t)(size < left ? size : left);
+}
+#define pread pread_of_input
+#include "../../gpuprof/native/arrays.c"
+#define INTERVALS_INCLUDED
+#include "../../gpuprof/native/pages.c"
+
+enum { CHOICES = 8, FIELDS = 6, PIECE = 3 };
+
+static Integers integers_of(const Column *column, size_t rows) {
+    return (Integers){column->values, (size_t)column->width, rows};
+}
+
+/* Sums and unions of whatever was decoded. */
+static void use(const Column *columns, size_t rows) {
+    GroupSums sums[128];
+    int64_t bounds[129];
+    Intervals made;
+    Integers group = integers_of(&columns[2], rows), values = integers_of(&columns[1], rows);
+    (void)sums_by_group(group, values, 128, sums);
+    if (!unions_by_key(integers_of(&columns[0], rows), values, group, 128, bounds, &made))
+        free(made.start);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < CHOICES + 480) return 0;
+    const uint8_t *choice = data;
+    bytes_of_file = data + CHOICES;
+    size_of_file = size - CHOICES;
+    Database db = {.file = 3, .page_size = 512u << (choice[0] & 3)};
+    db.usable = db.page_size - (choice[0] >> 4);
+    if (db.usable < 480) db.usable = 480;
+    db.pages = (uint32_t)(size_of_file / db.page_size);
+    if (!db.pages) return 0;
+    db.used = calloc(db.pages / 8 + 1, 1);
+    uint32_t *leaves = malloc(db.pages * sizeof *leaves);
+    size_t count = 0, rows = 0;
+    if (!leaf_pages(&db, choice[1] % (db.pages + 1), leaves, &count)) {
+        Texts *texts = texts_new();
+        for (size_t at = 0; at < count; at += PIECE) {
+            size_t pages = count - at < PIECE ? count - at : PIECE;
+            size_t room = pages * most_rows(&db);
+            Column columns[FIELDS];
+            int64_t *values = malloc(FIELDS * room * sizeof *values);
+            for (int i = 0; i < FIELDS; i++)
+                columns[i] = (Column){.index = (choice[2 + i] & 15) - 1,
+                                      .kind = choice[2 + i] >> 7,
+                                      .minus = choice[2 + i] & 16 ? i - 1 : -1,
+                                      .shift = choice[2 + i] & 32 ? 24 : 0,
+                                      .bits = choice[2 + i] & 64 ? 24 : 0,
+                                      .values = values + i * room};
+            int status = decode_leaves(&db, leaves + at, pages, columns, FIELDS, texts, &rows);
+            if (!status) use(columns, rows);
+            free(values);
+            if (status) break;
+        }
+        texts_free(texts);
+    }
+    free(leaves);
+    free(db.used);
+    return 0;
+}
