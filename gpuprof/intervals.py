@@ -4,13 +4,15 @@ Every function is exact in integers and vectorised; sorting happens only where i
 sorted already, which real recordings almost always are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+from gpuprof.native import arrays
 
 Int64s = npt.NDArray[np.int64]
 
@@ -76,6 +78,29 @@ def union(start: npt.ArrayLike, end: npt.ArrayLike) -> Intervals:
     return Intervals(starts[first], reach[last])
 
 
+def unions_by_key(
+    start: Int64s, end: Int64s, key: npt.NDArray[np.signedinteger[Any]]
+) -> Iterator[tuple[int, Intervals]]:
+    """The union of the intervals of each key that has any of length, by ascending key.
+
+    Args:
+        start: Starts in ns, in any order; fastest when sorted.
+        end: Ends in ns, in the same order.
+        key: Numbers from 0 on, in the same order.
+    """
+    keys = int(key.max()) + 1 if len(key) else 0
+    swept = arrays.unions_by_key(start, end - start, key, keys)
+    if swept is None:
+        for place in np.unique(key).tolist():
+            of_key = key == place
+            if len(joined := union(start[of_key], end[of_key])):
+                yield place, joined
+        return
+    for place in np.flatnonzero(np.diff(swept.bounds)).tolist():
+        rows = slice(*swept.bounds[place : place + 2])
+        yield place, Intervals(swept.start[rows], swept.end[rows])
+
+
 def together(sets: Sequence[Intervals]) -> Intervals:
     """The instants that at least one of the sets covers."""
     held = [one for one in sets if len(one)]
@@ -114,6 +139,9 @@ def difference(a: Intervals, b: Intervals) -> Intervals:
     """The instants that the first covers and the second does not."""
     if not len(a) or not len(b):
         return a
+    swept = arrays.difference(a.start, a.end, b.start, b.end)
+    if swept is not None:
+        return Intervals(*swept)
     first, count = _overlapping(a, b)
     met = _runs(first, count)
     # What an interval of a leaves lies between its start, the ends and starts of those of b

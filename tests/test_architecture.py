@@ -13,6 +13,7 @@ import gpuprof
 PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
+    ("native",),
     ("units", "drafts", "cuda", "xspace", "secrets", "json_input", "json_values", "manifest"),
     ("sweep_cells",),
     ("schema",),
@@ -46,7 +47,7 @@ APART = {
         "launch",
         "annotate",
     },
-    "doctor": {"units", "launch", "doctor"},
+    "doctor": {"native", "units", "launch", "doctor"},
     "annotate": {"errors", "manifest", "launch", "annotate"},
     "towers": {"errors", "towers"},
 }

@@ -6,7 +6,6 @@ each on the timeline of the device that they run on. CUDA graphs that were recor
 count as compute: what they contain is unknown.
 """
 
-import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from gpuprof.intervals import (
     single,
     together,
     union,
+    unions_by_key,
 )
 from gpuprof.profile import Part, Profile
 
@@ -220,20 +220,23 @@ def kernels_told_apart(profile: Profile) -> str:
 def _gather(
     gathered: dict[int, _Gathered], start: Int64s, end: Int64s, device: Numbers, layer: Numbers
 ) -> None:
-    # 16 bits are sorted by radix: far faster than one pass per device and layer.
-    key = (device * len(LAYERS) + layer).astype(np.int16)
-    order = np.argsort(key, kind="stable")
-    start, end, key = start[order], end[order], key[order]
-    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])).tolist()
-    for low, high in itertools.pairwise([*first, len(key)]):
-        _add(gathered, divmod(int(key[low]), len(LAYERS)), start[low:high], end[low:high])
+    """Add activities, of devices from `UNKNOWN_DEVICE` on."""
+    key = (device.astype(np.int32) - UNKNOWN_DEVICE) * len(LAYERS) + layer
+    for place, covered in unions_by_key(start, end, key):
+        number, of_layer = divmod(place, len(LAYERS))
+        timeline = _reaching(gathered, number + UNKNOWN_DEVICE, covered.start, covered.end)
+        timeline.layers[of_layer].append(covered)
+    # What takes no time covers nothing, and yet a device may begin or end with it.
+    instants = np.flatnonzero(start == end)
+    for number in np.unique(device[instants]).tolist():
+        rows = instants[device[instants] == number]
+        _reaching(gathered, number, start[rows], end[rows])
 
 
-def _add(
-    gathered: dict[int, _Gathered], place: tuple[int, int], start: Int64s, end: Int64s
-) -> None:
-    device, layer = place
+def _reaching(gathered: dict[int, _Gathered], device: int, start: Int64s, end: Int64s) -> _Gathered:
+    """What is gathered of a device, which reaches from its first start to its last end."""
     first, last = int(start.min()), int(end.max())
-    found = gathered.setdefault(device, _Gathered(first, last, defaultdict(list)))
-    found.start_ns, found.end_ns = min(found.start_ns, first), max(found.end_ns, last)
-    found.layers[layer].append(union(start, end))
+    timeline = gathered.setdefault(device, _Gathered(first, last, defaultdict(list)))
+    timeline.start_ns = min(timeline.start_ns, first)
+    timeline.end_ns = max(timeline.end_ns, last)
+    return timeline

@@ -87,6 +87,11 @@ ArraysStatus unions_by_key(Integers start, Integers duration, Integers key, size
     return status;
 }
 
+void release_intervals(Intervals *made) {
+    free(made->start); /* holds both arrays */
+    *made = (Intervals){0};
+}
+
 size_t difference_of(const Intervals *a, const Intervals *b, Intervals *made) {
     size_t count = 0, j = 0;
     for (size_t i = 0; i < a->count; i++) {

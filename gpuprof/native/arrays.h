@@ -29,10 +29,12 @@ typedef struct {
 /* The union of the intervals of each key, of rows sorted by start.
  *
  * `bounds` has `keys + 1` places: the set of key k begins at bounds[k] and ends at bounds[k + 1].
- * The caller frees `made->start`, which holds both arrays.
+ * The caller gives `made` to `release_intervals`.
  */
 ArraysStatus unions_by_key(Integers start, Integers duration, Integers key, size_t keys,
                            int64_t *bounds, Intervals *made);
+
+void release_intervals(Intervals *made);
 
 /* What the first set covers and the second does not; room for a->count + b->count intervals. */
 size_t difference_of(const Intervals *a, const Intervals *b, Intervals *made);

@@ -38,8 +38,16 @@ static void use(const Column *columns, size_t rows) {
     Intervals made;
     Integers group = integers_of(&columns[2], rows), values = integers_of(&columns[1], rows);
     (void)sums_by_group(group, values, 128, sums);
-    if (!unions_by_key(integers_of(&columns[0], rows), values, group, 128, bounds, &made))
-        free(made.start);
+    if (!unions_by_key(integers_of(&columns[0], rows), values, group, 128, bounds, &made)) {
+        Intervals first = {made.start, made.end, made.count / 2};
+        Intervals second = {made.start + first.count, made.end + first.count,
+                            made.count - first.count};
+        int64_t *room = malloc((2 * made.count + 1) * sizeof *room);
+        Intervals left = {room, room + made.count, 0};
+        (void)difference_of(&first, &second, &left);
+        free(room);
+        release_intervals(&made);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,0 +1,119 @@
+"""Unions, differences and sums of arrays of times, each in one sweep.
+
+Every function returns None where the compiled functions are not there, or where they do not know
+its input; the caller then takes another way to the same result.
+"""
+
+import ctypes
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.native import library
+
+Int64s = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.signedinteger[Any]]
+
+
+class _Integers(ctypes.Structure):
+    _fields_ = (("values", ctypes.c_void_p), ("width", ctypes.c_size_t), ("count", ctypes.c_size_t))
+
+
+class _Intervals(ctypes.Structure):
+    _fields_ = (("start", ctypes.c_void_p), ("end", ctypes.c_void_p), ("count", ctypes.c_size_t))
+
+
+class Union(NamedTuple):
+    """Sorted, disjoint intervals of several keys, one after another.
+
+    Args:
+        bounds: Where the intervals of each key begin, and where the last ones end.
+        start: Starts.
+        end: Ends.
+    """
+
+    bounds: Int64s
+    start: Int64s
+    end: Int64s
+
+
+_SUMS: Final = np.dtype([
+    *((name, np.int64) for name in ("calls", "total", "least", "most", "middle")),
+    ("deviation", np.float64),
+])  # fmt: skip
+
+
+def unions_by_key(start: Integers, duration: Integers, key: Integers, keys: int) -> Union | None:
+    """The union of the intervals of each key.
+
+    Args:
+        start: Starts, ascending.
+        duration: Durations; those of 0 and less cover nothing.
+        key: From 0 on.
+        keys: How many keys there are.
+    """
+    functions = library()
+    if functions is None:
+        return None
+    bounds, made = np.empty(keys + 1, np.int64), _Intervals()
+    arrays = [*map(np.ascontiguousarray, (start, duration, key))]
+    status = functions.unions_by_key(
+        *map(_integers, arrays),
+        ctypes.c_size_t(keys),
+        ctypes.c_void_p(bounds.ctypes.data),
+        ctypes.byref(made),
+    )
+    if status:
+        return None
+    union = Union(bounds, _copied(made.start, made.count), _copied(made.end, made.count))
+    functions.release_intervals(ctypes.byref(made))
+    return union
+
+
+def difference(
+    a_start: Int64s, a_end: Int64s, b_start: Int64s, b_end: Int64s
+) -> tuple[Int64s, Int64s] | None:
+    """What the first set of sorted, disjoint intervals covers and the second does not."""
+    functions = library()
+    if functions is None:
+        return None
+    functions.difference_of.restype = ctypes.c_size_t
+    room = len(a_start) + len(b_start)
+    start, end = np.empty(room, np.int64), np.empty(room, np.int64)
+    arrays = [*map(np.ascontiguousarray, (a_start, a_end, b_start, b_end))]
+    sets = [_set(arrays[0], arrays[1]), _set(arrays[2], arrays[3]), _set(start, end)]
+    count = functions.difference_of(*map(ctypes.byref, sets))
+    return start[:count], end[:count]
+
+
+def sums_by_group(group: Integers, values: Integers, groups: int) -> npt.NDArray[np.void] | None:
+    """Calls, total, least, most, middle and deviation of the values of each group.
+
+    ``middle`` is the sum of the two middle values, ``deviation`` that of the squared differences
+    from the mean. A group number below 0 counts nowhere.
+    """
+    functions = library()
+    if functions is None:
+        return None
+    sums = np.zeros(groups, _SUMS)
+    arrays = [*map(np.ascontiguousarray, (group, values))]
+    status = functions.sums_by_group(
+        *map(_integers, arrays), ctypes.c_size_t(groups), ctypes.c_void_p(sums.ctypes.data)
+    )
+    return None if status else sums
+
+
+def _integers(values: Integers) -> _Integers:
+    return _Integers(values.ctypes.data, values.itemsize, len(values))
+
+
+def _set(start: Int64s, end: Int64s) -> _Intervals:
+    return _Intervals(start.ctypes.data, end.ctypes.data, len(start))
+
+
+def _copied(address: int, count: int) -> Int64s:
+    if not count:
+        return np.empty(0, np.int64)
+    values = ctypes.cast(address, ctypes.POINTER(ctypes.c_int64))
+    return np.ctypeslib.as_array(values, (count,)).copy()

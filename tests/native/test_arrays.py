@@ -1,0 +1,114 @@
+"""The compiled sweeps give what their definitions say, for drawn arrays of every width."""
+
+from statistics import median, pvariance
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof import intervals, native
+from gpuprof.native import arrays
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")
+
+WIDTHS = st.sampled_from([np.int8, np.int16, np.int32, np.int64])
+ROWS = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 20), st.integers(0, 3)), max_size=40)
+
+
+def columns(rows, width):
+    """Starts, durations and keys, by ascending start."""
+    return np.array(sorted(rows), width).reshape(-1, 3).T
+
+
+def instants(starts, ends):
+    return {t for pair in zip(starts.tolist(), ends.tolist(), strict=True) for t in range(*pair)}
+
+
+@given(rows=ROWS, width=WIDTHS)
+def test_a_union_covers_what_any_interval_of_its_key_does(rows, width):
+    start, duration, key = columns(rows, width)
+
+    union = arrays.unions_by_key(start, duration, key, 4)
+
+    for place in range(4):
+        part = slice(*union.bounds[place : place + 2])
+        expected = [(s, s + d) for s, d, k in rows if k == place]
+        assert instants(union.start[part], union.end[part]) == {
+            t for pair in expected for t in range(*pair)
+        }
+        assert (union.start[part][1:] > union.end[part][:-1]).all()
+
+
+def test_starts_that_do_not_ascend_are_left_to_another_way():
+    start, ones = np.array([5, 4]), np.array([1, 1])
+
+    assert arrays.unions_by_key(start, ones, ones, 2) is None
+    made = dict(intervals.unions_by_key(start, start + 1, ones))
+    assert [made[1].start.tolist(), made[1].end.tolist()] == [[4], [6]]
+
+
+@pytest.mark.parametrize(("key", "duration"), [(-1, 1), (2, 1), (0, 2**62)])
+def test_keys_and_ends_that_do_not_fit_are_refused(key, duration):
+    start = np.array([2**62])
+
+    assert arrays.unions_by_key(start, np.array([duration]), np.array([key]), 2) is None
+
+
+@given(a=ROWS, b=ROWS)
+def test_a_difference_covers_what_the_first_alone_does(a, b):
+    first, second = (intervals.union(*_spans(rows)) for rows in (a, b))
+
+    start, end = arrays.difference(first.start, first.end, second.start, second.end)
+
+    assert instants(start, end) == instants(first.start, first.end) - instants(
+        second.start, second.end
+    )
+    assert (start < end).all()
+
+
+def _spans(rows):
+    return [s for s, _, _ in rows], [s + d for s, d, _ in rows]
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(-1, 3), st.integers(-120, 120)), max_size=60), width=WIDTHS
+)
+def test_sums_are_those_of_each_group(rows, width):
+    group, values = np.array(rows, width).reshape(-1, 2).T
+
+    sums = arrays.sums_by_group(group, values, 4)
+
+    for place in range(4):
+        of_group = [value for number, value in rows if number == place]
+        assert sums[place]["calls"] == len(of_group)
+        if of_group:
+            assert sums[place]["total"] == sum(of_group)
+            assert (sums[place]["least"], sums[place]["most"]) == (min(of_group), max(of_group))
+            assert sums[place]["middle"] / 2 == median(of_group)
+            deviation = pvariance(of_group) * len(of_group)
+            assert sums[place]["deviation"] == pytest.approx(deviation, abs=1e-6)
+
+
+def test_the_median_of_many_equal_and_sorted_values_is_found_in_no_time():
+    values = np.concatenate([np.zeros(500_000), np.arange(500_001)]).astype(np.int64)
+
+    sums = arrays.sums_by_group(np.zeros(len(values), np.int8), values, 1)
+
+    assert sums[0]["middle"] == 0
+
+
+def test_without_the_compiled_functions_the_sets_are_the_same(monkeypatch):
+    numbers = np.random.default_rng(0)
+    start = np.sort(numbers.integers(0, 10_000, 2_000))
+    end, key = start + numbers.integers(0, 9, 2_000), numbers.integers(0, 5, 2_000)
+
+    def results():
+        sets = [*intervals.unions_by_key(start, end, key)]
+        left = intervals.difference(sets[0][1], sets[1][1])
+        return [(k, s.start.tolist(), s.end.tolist()) for k, s in [*sets, (9, left)]]
+
+    compiled = results()
+    monkeypatch.setattr(arrays, "library", lambda: None)
+
+    assert results() == compiled
