@@ -2,6 +2,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recordings import kernel, trace
 
 from gpuprof import schema
 from gpuprof.errors import MissingTableError
@@ -185,6 +188,17 @@ def _starts(profile, table="kernels"):
 )
 def test_activities_belong_to_the_window_they_start_in(windows, expected):
     assert _starts(WHOLE.restricted(Part(windows))) == expected
+
+
+@given(borders=st.sets(st.integers(-20, 200), max_size=60), starts=st.lists(st.integers(-30, 210)))
+def test_activities_of_many_windows_are_those_that_start_in_one(borders, starts):
+    ordered = sorted(borders)
+    windows = tuple(zip(ordered[::2], ordered[1::2], strict=False))
+    profile = trace(kernels=[kernel("k", start, start + 1) for start in starts])
+
+    part = profile.restricted(Part(windows)).table("kernels")["start_ns"].to_pylist()
+
+    assert part == sorted(t for t in starts if any(s <= t < e for s, e in windows))
 
 
 def test_a_copy_belongs_to_the_devices_at_both_ends():
