@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -124,8 +124,14 @@ _FULL = "No space left"
 _INTERRUPTED = ("Query interrupted", "INTERRUPT Error", "KeyboardInterrupt")
 
 
-# Takes the SQL of a query that is about to run.
-_Herald = Callable[[str], None]
+class Loader(Protocol):
+    """What reads the columns of a reader's file as queries name them."""
+
+    def show(self, sql: str) -> None:
+        """Make the file's tables visible that a view names."""
+
+    def load(self, sql: str) -> None:
+        """Read the columns that a query reads which is about to run."""
 
 
 class _Opened(NamedTuple):
@@ -133,12 +139,12 @@ class _Opened(NamedTuple):
 
     Args:
         connection: It sees all tables.
-        herald: Takes the SQL of a query that is about to run; None where nobody must know.
+        loader: Reads what a query needs before it runs; None where DuckDB reads by itself.
         is_shared: Whether other connections see what the reader made visible.
     """
 
     connection: "duckdb.DuckDBPyConnection"
-    herald: _Herald | None
+    loader: Loader | None
     is_shared: bool
 
 
@@ -177,7 +183,7 @@ class Profile:
             table with no rows was recorded, and nothing happened. Arrow data may be of narrower
             types than the schema's, and lack columns that are null (see `Schema.narrow`).
         prepare: Makes the reader's file visible to the views, on a fresh DuckDB connection;
-            returns what must be told each query before it runs, or None.
+            returns what reads its columns before each query, or None.
         failure: What a failed query says about the reader's file; None where it is a bug.
         part: The part of the recording that its tables are restricted to; None for all of it.
         whole: The recording that this is a part of; None where it is whole.
@@ -188,7 +194,7 @@ class Profile:
 
     origin: Origin
     sources: Mapping[str, pa.Table | View] = field(repr=False)
-    prepare: "Callable[[duckdb.DuckDBPyConnection], _Herald | None]" = field(
+    prepare: "Callable[[duckdb.DuckDBPyConnection], Loader | None]" = field(
         default=_prepare_nothing, repr=False
     )
     failure: Callable[[Exception], GpuprofError | None] = field(default=_no_failure, repr=False)
@@ -275,11 +281,11 @@ class Profile:
         """Whether other connections than the first see what queries name."""
         with self._file_errors():
             self._show(*queries)
-        connection, herald, _ = self._opened
+        connection, loader, _ = self._opened
         # Only the connection on which a table was registered sees it.
         # To its end: DuckDB 2 does nothing else before.
         ((registered,),) = connection.execute(_REGISTERED).fetchall()
-        return herald is None and not registered
+        return loader is None and not registered
 
     @cached_property
     def _ahead(self) -> dict[str, list[pa.RecordBatch]]:
@@ -419,13 +425,13 @@ class Profile:
         Raises:
             CorruptFileError: A value is of another type.
         """
-        connection, herald, _ = self._opened
+        connection, loader, _ = self._opened
         spec = schema.BY_NAME[name]
         present = connection.sql(f"SELECT * FROM ({source.sql}) LIMIT 0").columns
         columns = ", ".join(column for column in present if column in spec.columns)
         sql = f"SELECT {columns} FROM ({source.sql})"
-        if herald is not None:
-            herald(sql)
+        if loader is not None:
+            loader.load(sql)
         where, kinds = f"{self.origin.source}, table {name}", spec.kinds
         before = 0
         for batch in connection.sql(sql).to_arrow_reader(_BATCH_ROWS):
@@ -450,9 +456,9 @@ class Profile:
 
     def _announced(self, sql: str) -> "duckdb.DuckDBPyRelation":
         self._show(sql)
-        connection, herald, _ = self._opened
-        if herald is not None:
-            herald(sql)
+        connection, loader, _ = self._opened
+        if loader is not None:
+            loader.load(sql)
         return connection.sql(sql)
 
     @cached_property
@@ -467,10 +473,10 @@ class Profile:
         spill = Path(tempfile.gettempdir()) / f"gpuprof-{uuid4().hex}"
         weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
         connection.execute(f"SET temp_directory = {engine.literal(spill)}")
-        herald = self.prepare(connection)
+        loader = self.prepare(connection)
         ((registered,),) = connection.execute(_REGISTERED).fetchall()
         connection.execute("CREATE SCHEMA whole")
-        return _Opened(connection, herald, is_shared=herald is None and not registered)
+        return _Opened(connection, loader, is_shared=loader is None and not registered)
 
     @cached_property
     def _host(self) -> "Profile | None":
@@ -510,7 +516,10 @@ class Profile:
     def _views(self, connection: "duckdb.DuckDBPyConnection", name: str) -> tuple[str, ...]:
         """The views of a table of the whole recording, made where they are not there yet."""
         if self._host is None:
-            return self._expose(connection, name, self.sources[name])
+            source, loader = self.sources[name], self._opened.loader
+            if loader is not None and isinstance(source, View):
+                loader.show(f"{source.sql} {source.names or ''}")
+            return self._expose(connection, name, source)
         self._host._show(name, through=connection)  # noqa: SLF001 - as above
         return self._host._shown[name]  # noqa: SLF001 - as above
 

@@ -85,8 +85,10 @@ def joined(profiles: Sequence[Profile]) -> Profile:
     Raises:
         InputError: Two of them are the same recording.
     """
-    ranks = _ranks(profiles)
-    parts = [_part(profile, rank) for profile, rank in zip(profiles, ranks, strict=True)]
+    # Of their own, so that what they read of their files goes with them.
+    readings = [replace(profile) for profile in reversed(profiles)]
+    ranks = _ranks(readings[::-1])
+    parts = [_part(readings.pop(), rank) for rank in ranks]
     _refuse_twins(parts)
     parts.sort(key=lambda part: (part.rank is None, part.rank or 0, part.name))
     processes = _processes(parts)
@@ -125,7 +127,6 @@ def _ranks_of_names(names: Sequence[str]) -> list[int | None]:
 def _part(profile: Profile, rank: int | None) -> _Part:
     import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that one file does not need
 
-    profile = replace(profile)  # of its own, so that what it reads of its file goes with it
     tables = {name: _table(profile, name) for name in profile.sources}
     ends = [t["end_ns"] for t in tables.values() if "end_ns" in t.column_names and t.num_rows]
     end_ns = max((pc.max(end).as_py() for end in ends), default=0)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from gpuprof import borders, schema
 from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
-from gpuprof.profile import Origin, Profile, View
+from gpuprof.profile import Loader, Origin, Profile, View
 from gpuprof.readers import nsys_devices, nsys_diagnostics, nsys_tables
 from gpuprof.readers.nsys_tables import Tables
 from gpuprof.secrets import masked_words
@@ -72,7 +72,7 @@ class Export:
     reader: str
     columns: Mapping[str, frozenset[str]]
     rows: Callable[[str], list[tuple[Any, ...]]]
-    prepare: "Callable[[duckdb.DuckDBPyConnection], Callable[[str], None] | None]"
+    prepare: "Callable[[duckdb.DuckDBPyConnection], Loader | None]"
     failure: Callable[[Exception], GpuprofError | None]
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
     events: int = 0

@@ -16,7 +16,7 @@ import pyarrow as pa
 from gpuprof import borders, schema
 from gpuprof.cuda import CUPTI_MEMORY_KINDS
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.profile import Origin, Profile, View
+from gpuprof.profile import Loader, Origin, Profile, View
 from gpuprof.readers import nvprof_links, nvprof_tables
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.demangle import demangled, is_mangled
@@ -103,7 +103,7 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
         run = {"run_id": 0, "process_id": process_id, "command": command}
         sources["runs"] = schema.RUNS.table([run])
 
-    def prepare(connection: "duckdb.DuckDBPyConnection") -> Callable[[str], None] | None:
+    def prepare(connection: "duckdb.DuckDBPyConnection") -> Loader:
         connection.register(nvprof_tables.NAMES, names)
         connection.register(nvprof_tables.CALL_NAMES, _call_names())
         return file.prepare(connection)

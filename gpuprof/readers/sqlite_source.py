@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -99,16 +99,12 @@ class SqliteFile:
         last = [f"SELECT max(rowid) FROM {quoted(t)}" for t in tables if t in numbered]
         return sum(self.rows(sql)[0][0] or 0 for sql in last)
 
-    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> Callable[[str], None]:
-        """Make all tables visible to DuckDB as ``raw.NAME``.
-
-        Returns:
-            What must be told each query before it runs: it reads the columns that it names.
-        """
+    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> "_Shown":
+        """What makes tables visible to DuckDB as ``raw.NAME``, and reads what queries name."""
         names = [name for name in self.columns if name in self.known]
         tables = {name: self._loaded.get(name) or _Loaded(self, name) for name in names}
         self._loaded.update(tables)
-        return _Shown(tables, connection).load
+        return _Shown(tables, connection)
 
     @cached_property
     def _loaded(self) -> "weakref.WeakValueDictionary[str, _Loaded]":
@@ -433,18 +429,23 @@ class _Shown:
         self, tables: Mapping[str, _Loaded], connection: "duckdb.DuckDBPyConnection"
     ) -> None:
         self._tables, self._connection = tables, connection
-        self._columns = dict.fromkeys(tables, -1)
+        self._columns: dict[str, int] = {}
         connection.execute("CREATE SCHEMA raw")
-        for name in tables:
-            self._show(name)
+
+    def show(self, sql: str) -> None:
+        """Make the tables visible that a view names."""
+        for name in self._tables.keys() - self._columns.keys():
+            if f"raw.{name}" in sql:
+                self._show(name)
 
     def load(self, sql: str) -> None:
-        """Read what a query that is about to run reads."""
+        """Read the columns that a query reads which is about to run."""
         (plan,) = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
         scans = "\n".join(_arrow_scans(json_input.loads(plan[1])))
-        for name, table in self._tables.items():
+        for name, shown in [*self._columns.items()]:
+            table = self._tables[name]
             table.load([column for column, label in table.labels.items() if label in scans])
-            if len(table.columns) != self._columns[name]:
+            if len(table.columns) != shown:
                 self._show(name)
 
     def _show(self, name: str) -> None:

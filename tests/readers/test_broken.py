@@ -125,9 +125,9 @@ def test_a_database_that_breaks_while_its_damage_is_looked_for_is_damaged(
     def breaks(_):
         raise error
 
-    monkeypatch.setattr(sqlite_source.SqliteFile, "connect", breaks)
+    monkeypatch.setattr(sqlite_source.SqliteFile, "_connect", breaks)
     with pytest.raises(CorruptFileError) as caught:
-        file.mismatch()
+        file.rows("SELECT 1")
 
     assert "the database is damaged" in caught.value.message
 

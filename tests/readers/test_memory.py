@@ -249,8 +249,8 @@ def test_several_files_are_summed_up_in_few_times_the_size_of_all(tmp_path, writ
             write_file(folder / f"rank{rank}{suffix}", size)
     whole = sum(file.stat().st_size for file in large.iterdir())
 
-    # The columns of one file, and all rows together.
-    assert _peak_bytes(large, SUM) - _peak_bytes(small, SUM) <= 2.5 * whole
+    # DuckDB does not give back at once what it took for the file before.
+    assert _peak_bytes(large, SUM) - _peak_bytes(small, SUM) <= 4 * whole
 
 
 def _gpuprof(path, rows, spread):
