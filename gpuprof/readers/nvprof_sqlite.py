@@ -4,7 +4,7 @@ Version 8 to 22 of the file's own ``Version`` table (CUDA 7.5 to 12).
 Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "Export/Import".
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
