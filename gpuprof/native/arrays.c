@@ -92,24 +92,28 @@ void release_intervals(Intervals *made) {
     *made = (Intervals){0};
 }
 
-size_t difference_of(const Intervals *a, const Intervals *b, Intervals *made) {
-    size_t count = 0, j = 0;
+/* Adds [start, end) to a set with room for so many; false where there is none. */
+static bool add_interval(Intervals *set, size_t room, int64_t start, int64_t end) {
+    if (set->count == room) return false;
+    set->start[set->count] = start;
+    set->end[set->count++] = end;
+    return true;
+}
+
+ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *made) {
+    size_t room = a->count + b->count, j = 0;
+    made->count = 0;
     for (size_t i = 0; i < a->count; i++) {
         int64_t start = a->start[i], end = a->end[i];
         while (j < b->count && b->end[j] <= start) j++;
         for (size_t k = j; k < b->count && b->start[k] < end && start < end; k++) {
-            if (b->start[k] > start) {
-                made->start[count] = start;
-                made->end[count++] = b->start[k];
-            }
+            if (b->start[k] > start && !add_interval(made, room, start, b->start[k]))
+                return ARRAYS_UNSORTED;
             start = b->end[k];
         }
-        if (start < end) {
-            made->start[count] = start;
-            made->end[count++] = end;
-        }
+        if (start < end && !add_interval(made, room, start, end)) return ARRAYS_UNSORTED;
     }
-    return count;
+    return ARRAYS_OK;
 }
 
 /* ---------------------------------------------------------------- sums by group */

@@ -7,7 +7,7 @@
 
 typedef enum {
     ARRAYS_OK = 0,
-    ARRAYS_UNSORTED,  /* starts that do not ascend: sort them first */
+    ARRAYS_UNSORTED,  /* starts that do not ascend, or sets that are not disjoint */
     ARRAYS_TOO_LARGE, /* a sum, an end or a group that the results cannot hold */
     ARRAYS_NO_MEMORY,
 } ArraysStatus;
@@ -36,8 +36,9 @@ ArraysStatus unions_by_key(Integers start, Integers duration, Integers key, size
 
 void release_intervals(Intervals *made);
 
-/* What the first set covers and the second does not; room for a->count + b->count intervals. */
-size_t difference_of(const Intervals *a, const Intervals *b, Intervals *made);
+/* What the first set covers and the second does not; `made` has room for a->count + b->count
+ * intervals, which is enough for sets that are sorted and disjoint: others are refused. */
+ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *made);
 
 typedef struct {
     int64_t calls, total, least, most;

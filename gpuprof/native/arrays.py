@@ -78,12 +78,13 @@ def difference(
     functions = library()
     if functions is None:
         return None
-    functions.difference_of.restype = ctypes.c_size_t
     room = len(a_start) + len(b_start)
     start, end = np.empty(room, np.int64), np.empty(room, np.int64)
     arrays = [*map(np.ascontiguousarray, (a_start, a_end, b_start, b_end))]
     sets = [_set(arrays[0], arrays[1]), _set(arrays[2], arrays[3]), _set(start, end)]
-    count = functions.difference_of(*map(ctypes.byref, sets))
+    if functions.difference_of(*map(ctypes.byref, sets)):
+        return None
+    count = sets[2].count
     return start[:count], end[:count]
 
 

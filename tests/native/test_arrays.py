@@ -67,6 +67,12 @@ def test_a_difference_covers_what_the_first_alone_does(a, b):
     assert (start < end).all()
 
 
+def test_sets_that_overlap_themselves_are_refused_where_the_result_has_no_room():
+    many, one = np.zeros(40, np.int64), np.array([1, 3, 5])
+
+    assert arrays.difference(many, many + 9, one, one + 1) is None
+
+
 def _spans(rows):
     return [s for s, _, _ in rows], [s + d for s, d, _ in rows]
 
