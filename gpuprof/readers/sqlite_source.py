@@ -200,10 +200,9 @@ class SqliteFile:
 
         What breaks in its use is told as a fault of the file.
         """
-        steps = _Steps(_FEW_STEPS + _STEPS_PER_BYTE * self.size_bytes)
+        steps = self._allowed_steps()
         try:
-            with closing(self._connect()) as connection:
-                connection.set_progress_handler(steps.taken, _STEPS_AT_ONCE)
+            with closing(self._connect(steps)) as connection:
                 yield connection
         except _BREAKS as error:
             # Ctrl-C in the midst of a query reaches Python while it counts steps.
@@ -211,12 +210,16 @@ class SqliteFile:
                 raise KeyboardInterrupt from error
             raise self.failure(error) or self._damage() from error
 
-    def _connect(self) -> sqlite3.Connection:
+    def _allowed_steps(self) -> "_Steps":
+        return _Steps(_FEW_STEPS + _STEPS_PER_BYTE * self.size_bytes)
+
+    def _connect(self, steps: "_Steps") -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.uri, uri=True, timeout=_LOCK_WAIT_S, check_same_thread=False
         )
         connection.text_factory = readable
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        connection.set_progress_handler(steps.taken, _STEPS_AT_ONCE)
         return connection
 
     @property
@@ -230,7 +233,7 @@ class SqliteFile:
         where, why = f"{self.path}", "it cannot be opened"
         for table in self.columns:
             try:
-                with closing(self._connect()) as connection:
+                with closing(self._connect(self._allowed_steps())) as connection:
                     for _ in connection.execute(f"SELECT * FROM {quoted(table)}"):
                         pass
             except _BREAKS as error:

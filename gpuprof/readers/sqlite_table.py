@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.errors import CorruptFileError
+from gpuprof.errors import ROOM, CorruptFileError, InputError
 from gpuprof.native import pages
 from gpuprof.readers.narrow import Flags, Integers, arrow, arrow_texts, narrowed
 
@@ -57,7 +57,7 @@ def read(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
 
     Raises:
         CorruptFileError: The file breaks while it is read, or a column holds another type.
-        InputError: Another program writes the file.
+        InputError: Another program writes the file, or memory does not suffice.
     """
     *ways, last = WAYS
     for way in ways:
@@ -76,7 +76,11 @@ def _from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
     with file.locked() as descriptor:
         if any(field.is_text for field in fields) and not file.is_utf_8:
             raise NotReadError
-        decoded = pages.decode(descriptor, root, fields)
+        try:
+            decoded = pages.decode(descriptor, root, fields)
+        except MemoryError as error:
+            msg = f"{file.path} needs more memory than there is"
+            raise InputError(msg, ROOM) from error
     return {name: _of_pages(column) for name, column in zip(kinds, decoded, strict=True)}
 
 

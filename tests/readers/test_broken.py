@@ -122,7 +122,7 @@ def test_a_database_that_breaks_while_its_damage_is_looked_for_is_damaged(
 ):
     file = sqlite_source.open_sqlite(database)
 
-    def breaks(_):
+    def breaks(*_):
         raise error
 
     monkeypatch.setattr(sqlite_source.SqliteFile, "_connect", breaks)

@@ -187,6 +187,33 @@ def test_a_file_that_another_program_changes_meanwhile_is_refused(tmp_path, monk
         sqlite_table.read(file, "t", file.columns["t"])
 
 
+@compiled
+def test_a_table_that_memory_does_not_suffice_for_is_no_damage(tmp_path, monkeypatch):
+    file = numbered(tmp_path / "large.sqlite", 10)
+
+    def decode(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(pages, "decode", decode)
+
+    with pytest.raises(InputError, match="needs more memory than there is"):
+        sqlite_table.read(file, "t", file.columns["t"])
+
+
+def test_the_search_for_damage_ends_where_a_view_does_not(tmp_path):
+    path = tmp_path / "endless.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("""
+            CREATE TABLE t (a INTEGER);
+            CREATE VIEW endless AS WITH RECURSIVE n(i) AS
+                (SELECT 0 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0;
+        """)
+
+    with pytest.raises(CorruptFileError, match="may never end"):
+        open_sqlite(path).rows("SELECT * FROM endless")
+    assert "table endless" in open_sqlite(path)._damage().message  # noqa: SLF001 - it ends
+
+
 def test_a_file_that_another_program_holds_is_refused(tmp_path):
     path = tmp_path / "held.sqlite"
     file = numbered(path, 10)
