@@ -253,7 +253,8 @@ def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
     nulls = sum(count for _, count in columns)
     if not spec.is_text:
         return Decoded(_of_one_width([values for values, _ in columns]), nulls, None)
-    texts = {id(piece.texts): piece.texts.listed() for piece in pieces}
+    by_thread = {id(piece.texts): piece.texts for piece in pieces}
+    texts = {key: of_thread.listed() for key, of_thread in by_thread.items()}
     distinct = sorted({text for listed in texts.values() for text in listed})
     number = {text: place for place, text in enumerate(distinct)}
     kind = np.min_scalar_type(-len(distinct) - 1)

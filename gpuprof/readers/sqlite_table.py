@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from gpuprof.engine import literal
 from gpuprof.errors import ROOM, CorruptFileError, InputError
 from gpuprof.native import pages
 from gpuprof.readers.narrow import Flags, Integers, arrow, arrow_texts, narrowed
@@ -94,7 +95,7 @@ def _declared(file: "SqliteFile", table: str) -> tuple[int, dict[str, _Column]]:
         "SELECT m.rootpage, c.name, c.cid, upper(c.type), c.pk, c.dflt_value, c.hidden,"
         " (SELECT count(*) FROM pragma_table_xinfo(m.name) k WHERE k.pk)"
         " FROM sqlite_master m JOIN pragma_table_xinfo(m.name) c"
-        f" WHERE m.type = 'table' AND m.name = {_literal(table)}"
+        f" WHERE m.type = 'table' AND m.name = {literal(table)}"
         " AND m.sql NOT LIKE '%WITHOUT%ROWID%'"
     )
     if not rows or any(hidden for *_, hidden, _ in rows):
@@ -251,7 +252,3 @@ def readable(text: bytes) -> str:
 def quoted(name: str) -> str:
     """SQL: a name."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(value: object) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
