@@ -120,6 +120,24 @@ def test_a_tree_of_several_levels_is_read_in_order_of_its_rows(tmp_path):
 
 
 @compiled
+def test_nulls_stay_nulls_where_later_pieces_need_more_bytes(tmp_path):
+    path, count = tmp_path / "wider.sqlite", 60_000
+    numbers = [None if i % 3 else i % 100 if i < count // 2 else i * 2**33 for i in range(count)]
+    rows = [(number, None if number is None else f"text {number % 7}") for number in numbers]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA page_size = 512")
+        connection.execute("CREATE TABLE t (a INTEGER, b TEXT)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
+        connection.commit()
+    file = open_sqlite(path)
+
+    columns = sqlite_table._from_pages(file, "t", file.columns["t"])  # noqa: SLF001 - it alone
+
+    assert columns["a"].num_chunks > 1
+    assert plain(columns) == {"a": numbers, "b": [text for _, text in rows]}
+
+
+@compiled
 @pytest.mark.parametrize(
     ("table", "rows"),
     [
