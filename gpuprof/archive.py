@@ -1,4 +1,4 @@
-"""A run as one file to mail or to keep; `gpuprof.readers.packed_run` says what is in it.
+"""A run as one file to mail or to keep; `gpuprof.readers.gpuprof.packed_run` says what is in it.
 
 Without the original recordings it holds nothing of the environment but the manifest's list.
 """
@@ -16,7 +16,7 @@ from typing import Final
 from gpuprof.errors import ROOM, OutputError
 from gpuprof.manifest import MANIFEST, MARKS, Manifest, read_manifest
 from gpuprof.readers import read_profile
-from gpuprof.readers.packed_run import CHUNK_BYTES, INDEX, VERSION
+from gpuprof.readers.gpuprof.packed_run import CHUNK_BYTES, INDEX, VERSION
 from gpuprof.render.gpuprof_file import write
 from gpuprof.render.output import Output
 

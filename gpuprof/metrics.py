@@ -5,10 +5,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses import breakdown, tensor_transfers
-from gpuprof.analyses.activity_summary import TABLES
-from gpuprof.analyses.backward import backward_peer_share
-from gpuprof.analyses.totals import totals
+from gpuprof.analyses.time import breakdown
+from gpuprof.analyses.totals.activity_summary import TABLES
+from gpuprof.analyses.totals.totals import totals
+from gpuprof.analyses.transfers import tensor_transfers
+from gpuprof.analyses.transfers.backward import backward_peer_share
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
 

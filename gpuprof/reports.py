@@ -10,14 +10,14 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
-from gpuprof.analyses.activity_summary import activity_summary
-from gpuprof.analyses.avoidable import not_sought
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.host_activity import clocks_agree, early_starts
-from gpuprof.analyses.overheads import overheads
-from gpuprof.analyses.peer_matrix import faster_than_links
-from gpuprof.analyses.timeline import far_ends
-from gpuprof.analyses.totals import totals
+from gpuprof.analyses.facts.host_activity import clocks_agree, early_starts
+from gpuprof.analyses.facts.timeline import far_ends
+from gpuprof.analyses.placement.avoidable import not_sought
+from gpuprof.analyses.time.overheads import overheads
+from gpuprof.analyses.totals.activity_summary import activity_summary
+from gpuprof.analyses.totals.totals import totals
+from gpuprof.analyses.transfers.peer_matrix import faster_than_links
 from gpuprof.errors import UsageError, one_of
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named

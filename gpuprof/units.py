@@ -260,6 +260,11 @@ def counted(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
+def capital(sentence: str) -> str:
+    """A sentence with a capital letter at its start."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def format_seconds(value: float | None) -> str:
     """Show seconds to a person: ``20.455 s``; ``n/a`` where unknown."""
     return format_ns(None if value is None else value * NS_PER_S)

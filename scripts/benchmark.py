@@ -202,7 +202,7 @@ def log_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]
 
 READERS_OURS = """
 import dataclasses, sys, gpuprof
-from gpuprof.analyses.activity_summary import activity_summary
+from gpuprof.analyses.totals.activity_summary import activity_summary
 whole = gpuprof.read_profile(sys.argv[1])
 names = ("kernels", "memcpys", "memsets")
 profile = dataclasses.replace(whole, sources={n: whole.sources[n] for n in names})

@@ -13,7 +13,7 @@ import pytest
 
 import gpuprof
 from gpuprof import annotate
-from gpuprof.launch.marks import marked, mean_seconds
+from gpuprof.launch.run.marks import marked, mean_seconds
 from gpuprof.manifest import MARKS, RUN_DIR_VARIABLE
 
 

@@ -33,6 +33,17 @@ LAYERS = (
     ("archive",),
     ("cli",),
 )
+# Of folders with folders within: each imports from itself and from those before it. Modules that
+# lie beside the folders are no part of this.
+FOLDERS = {
+    "readers": (
+        *(("common",), ("sqlite",), ("nsys",), ("nvprof", "nsys_stats", "kineto", "xplane")),
+        ("gpuprof",),
+    ),
+    "analyses": (("facts",), ("time", "totals"), ("transfers",), ("placement",)),
+    "launch": (("run",), ("recorders",)),
+    "comparisons": (("measure",), ("judge",), ("words",)),
+}
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # They meet the rest in a file on disk; the training script imports annotate and towers.
 APART = {
@@ -75,6 +86,26 @@ def test_imports_point_down(path):
     elif part in RANK and part != "cli":
         higher = {n for n in _imports(path) if n in APART or RANK[n] > RANK[part]}
         assert higher == set()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_imports_within_a_folder_point_down(folder):
+    rank = {name: rank for rank, names in enumerate(FOLDERS[folder]) for name in names}
+    assert rank.keys() == {p.parent.name for p in (PACKAGE / folder).glob("*/__init__.py")}
+    imported = {
+        (path.parent.name, node.module.split(".")[2])
+        for path in (PACKAGE / folder).glob("*/*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"gpuprof.{folder}.")
+    }
+
+    up = {pair for pair in imported if rank.keys() >= {*pair} and rank[pair[0]] < rank[pair[1]]}
+    beside = {
+        pair
+        for pair in imported
+        if rank.keys() >= {*pair} and pair[0] != pair[1] and rank[pair[0]] == rank[pair[1]]
+    }
+    assert (up, beside) == (set(), set())
 
 
 @pytest.mark.parametrize("path", MODULES, ids=[str(p.relative_to(PACKAGE)) for p in MODULES])

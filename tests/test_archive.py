@@ -19,7 +19,7 @@ from gpuprof.errors import (
     UnknownFormatError,
 )
 from gpuprof.manifest import Manifest, finish_manifest, read_manifest
-from gpuprof.readers.packed_run import INDEX, unpack
+from gpuprof.readers.gpuprof.packed_run import INDEX, unpack
 from gpuprof.render.output import prepare
 
 MANIFEST = Manifest(

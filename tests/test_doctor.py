@@ -14,7 +14,7 @@ from commands import ROOT, gpuprof
 from gpuprof.doctor import CHECKS, findings
 from gpuprof.doctor.here import links, this_machine
 from gpuprof.doctor.machine import Machine
-from gpuprof.launch.gpus import Gpu, gpus, has_driver
+from gpuprof.launch.run.gpus import Gpu, gpus, has_driver
 
 K80 = Gpu("Tesla K80", (3, 7), 12 << 30)
 T4 = Gpu("Tesla T4", (7, 5), 16 << 30)

@@ -13,7 +13,8 @@ from commands import ROOT, SINGLE
 from gpuprof.errors import InputError
 from gpuprof.manifest import Manifest, finish_manifest
 from gpuprof.profile import Origin, Profile
-from gpuprof.readers import nsys_rep, sqlite_source
+from gpuprof.readers.nsys import report as nsys_rep
+from gpuprof.readers.sqlite import source as sqlite_source
 
 TRACE = ROOT / "sample_logs/nsys/2023.4.4/synthetic-two-gpus-trace.csv"
 RUN = Manifest("nvprof", "one", ("./a",), "2026-01-01", recordings=("log.txt",))

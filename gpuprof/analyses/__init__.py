@@ -6,39 +6,45 @@ their names.
 
 from typing import Final
 
-from gpuprof.analyses import (
-    activity_summary,
+from gpuprof.analyses import findings
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.placement import (
     alternation,
-    breakdown,
-    collectives,
-    copy_sizes,
-    copy_speeds,
     device_map,
-    findings,
+    placement,
+    placement_bound,
+    placement_hints,
+)
+from gpuprof.analyses.time import (
+    breakdown,
     gaps,
-    kernel_summary,
     lanes,
     launch_latency,
     marked_epochs,
     monitoring,
-    peer_matrix,
-    ping_pong,
-    placement,
-    placement_bound,
-    placement_hints,
     ranges,
-    repeated_transfers,
-    size_summary,
     steps,
     synchronising_calls,
-    tensor_transfers,
-    top_activities,
-    totals,
-    transfers,
     utilisation,
     utilisation_over_time,
 )
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.totals import (
+    activity_summary,
+    kernel_summary,
+    size_summary,
+    top_activities,
+    totals,
+)
+from gpuprof.analyses.transfers import (
+    collectives,
+    copy_sizes,
+    copy_speeds,
+    peer_matrix,
+    ping_pong,
+    repeated_transfers,
+    tensor_transfers,
+    transfers,
+)
 
 ANALYSES: Final[tuple[Analysis, ...]] = (
     findings.ANALYSIS,

@@ -6,15 +6,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.avoidable import Avoidable, avoidable, not_sought
-from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.copies import EACH_TRANSFER, UNKNOWN, known_end
-from gpuprof.analyses.launches import launches
-from gpuprof.analyses.peer_matrix import peer_matrix
-from gpuprof.analyses.timeline import DeviceTimeline, far_ends, timelines
-from gpuprof.analyses.transfers import transfers
-from gpuprof.analyses.utilisation import ENOUGH, utilisation
+from gpuprof.analyses.facts.copies import EACH_TRANSFER, UNKNOWN, known_end
+from gpuprof.analyses.facts.launches import launches
+from gpuprof.analyses.facts.timeline import DeviceTimeline, far_ends, timelines
+from gpuprof.analyses.placement.avoidable import Avoidable, avoidable, not_sought
+from gpuprof.analyses.time.breakdown import breakdown
+from gpuprof.analyses.time.utilisation import ENOUGH, utilisation
+from gpuprof.analyses.transfers.peer_matrix import peer_matrix
+from gpuprof.analyses.transfers.transfers import transfers
 from gpuprof.engine import literal
 from gpuprof.intervals import union
 from gpuprof.profile import Profile

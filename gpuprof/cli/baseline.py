@@ -45,13 +45,13 @@ def save(  # noqa: PLR0913 - one parameter per option
       gpuprof baseline save main runs/main
       gpuprof baseline save main a.sqlite b.sqlite c.sqlite --force
     """  # noqa: D301 - click reads the escape
-    from gpuprof.comparisons.baselines import (  # noqa: PLC0415 - start-up time
+    from gpuprof.comparisons.measure.baselines import (  # noqa: PLC0415 - start-up time
         check_name,
         project_folder,
         save_baseline,
         user_folder,
     )
-    from gpuprof.comparisons.variants import check_repeats, runs_of  # noqa: PLC0415
+    from gpuprof.comparisons.measure.variants import check_repeats, runs_of  # noqa: PLC0415
     from gpuprof.render.gpuprof_file import write  # noqa: PLC0415
     from gpuprof.units import counted, format_bytes  # noqa: PLC0415
 
@@ -74,7 +74,7 @@ def list_all() -> None:
     Example:
       gpuprof baseline list
     """  # noqa: D301 - click reads the escape
-    from gpuprof.comparisons.baselines import baselines  # noqa: PLC0415 - start-up time
+    from gpuprof.comparisons.measure.baselines import baselines  # noqa: PLC0415 - start-up time
     from gpuprof.units import counted, format_bytes  # noqa: PLC0415
 
     found = baselines()
@@ -94,7 +94,7 @@ def show(*, name: str) -> None:
     Example:
       gpuprof baseline show main
     """  # noqa: D301 - click reads the escape
-    from gpuprof.comparisons.baselines import saved_baseline  # noqa: PLC0415 - start-up time
+    from gpuprof.comparisons.measure.baselines import saved_baseline  # noqa: PLC0415 - start-up time
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render.cells import clean  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ def remove(*, name: str) -> None:
     Example:
       gpuprof baseline remove main
     """  # noqa: D301 - click reads the escape
-    from gpuprof.comparisons.baselines import remove_baseline  # noqa: PLC0415 - start-up time
+    from gpuprof.comparisons.measure.baselines import remove_baseline  # noqa: PLC0415 - start-up time
 
     removed = remove_baseline(name)
     click.echo(f"Removed {name} from {removed.folder.parent}", err=True)

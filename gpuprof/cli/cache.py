@@ -33,7 +33,7 @@ def command(*, action: str, days: float, form: str) -> None:
       gpuprof cache
       gpuprof cache clear --older-than 30
     """  # noqa: D301 - click reads the escape
-    from gpuprof.readers import export_cache  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.readers.nsys import export_cache  # noqa: PLC0415 - start-up time of --help
     from gpuprof.render.listing import cache_json, cache_text, cleared_text  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
 

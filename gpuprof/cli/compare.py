@@ -19,7 +19,7 @@ from gpuprof.cli.progress import watched
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
-    from gpuprof.comparisons.gate import Condition
+    from gpuprof.comparisons.judge.gate import Condition
     from gpuprof.render.charts.contract import Results
     from gpuprof.render.output import Output
 
@@ -126,7 +126,7 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof compare main.sqlite branch.sqlite --fail-if "step_ns > 1.05x"
     """  # noqa: D301 - click reads the escape
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415 - start-up time
-    from gpuprof.comparisons.gate import parse  # noqa: PLC0415
+    from gpuprof.comparisons.judge.gate import parse  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.contract import COMPARISON, Page  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
@@ -172,7 +172,7 @@ def _pass_gate(
     result: "Comparison", conditions: "Sequence[Condition]", tests: "Output | None"
 ) -> None:
     """Put the conditions to the candidates, and end with their reasons where they fail."""
-    from gpuprof.comparisons.gate import checks, failure  # noqa: PLC0415 - start-up time
+    from gpuprof.comparisons.judge.gate import checks, failure  # noqa: PLC0415 - start-up time
     from gpuprof.render.junit import junit  # noqa: PLC0415
 
     found = checks(result, conditions)

@@ -51,7 +51,7 @@ def command(*, interval_ns: int, count: int | None, is_json: bool) -> None:
       gpuprof monitor --count 1 --json
     """  # noqa: D301 - click reads the escape
     from gpuprof.errors import MissingToolError  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.launch.monitor import sample, sources  # noqa: PLC0415
+    from gpuprof.launch.run.monitor import sample, sources  # noqa: PLC0415
 
     of = sources()
     if not of:

@@ -56,7 +56,7 @@ def unpack(*, file: Path, folder: Path | None) -> None:
       gpuprof unpack dual.zip
       gpuprof report dual
     """  # noqa: D301 - click reads the escape
-    from gpuprof.readers.packed_run import unpack as unpack_run  # noqa: PLC0415 - start-up time
+    from gpuprof.readers.gpuprof.packed_run import unpack as unpack_run  # noqa: PLC0415 - start-up time
 
     target = folder or Path(file.stem)
     unpack_run(file, target)

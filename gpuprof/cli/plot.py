@@ -84,7 +84,7 @@ def _results(
     section: str | None,
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> "Results":
-    from gpuprof.analyses.parts import part_of  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.analyses.facts.parts import part_of  # noqa: PLC0415 - start-up time of --help
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render.charts.results import (  # noqa: PLC0415

@@ -12,10 +12,10 @@ from gpuprof.launch import RECORDERS
 from gpuprof.launch.choice import AUTO
 from gpuprof.launch.contract import Program
 from gpuprof.launch.printed import printed_command
-from gpuprof.launch.program import executable, module, script
 from gpuprof.launch.recording import Options, Outcome, record
 from gpuprof.launch.repeating import RECORDED, Repeats, record_repeatedly
-from gpuprof.launch.window import Window
+from gpuprof.launch.run.program import executable, module, script
+from gpuprof.launch.run.window import Window
 from gpuprof.manifest import UNRECORDED, Manifest
 from gpuprof.units import counted
 

@@ -77,7 +77,7 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof report train.sqlite --range forward --table breakdown
     """  # noqa: D301 - click reads the escape
     from gpuprof.analyses import ANALYSES, LONG  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.analyses.parts import part_of  # noqa: PLC0415
+    from gpuprof.analyses.facts.parts import part_of  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.contract import RECORDING, Page  # noqa: PLC0415

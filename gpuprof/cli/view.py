@@ -39,9 +39,9 @@ def command(
     """  # noqa: D301 - click reads the escape
     import webbrowser  # noqa: PLC0415 - start-up time of --help
 
-    from gpuprof.analyses.parts import part_of  # noqa: PLC0415
+    from gpuprof.analyses.facts.parts import part_of  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
-    from gpuprof.readers.export_cache import cached_page  # noqa: PLC0415
+    from gpuprof.readers.nsys.export_cache import cached_page  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
     from gpuprof.render.page.recording import recording_page  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gpuprof.cli.options import time_in_ns
-from gpuprof.launch.window import Window, parse_epochs
+from gpuprof.launch.run.window import Window, parse_epochs
 
 
 def window_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,17 +9,24 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuprof.comparisons.baselines import baselines
-from gpuprof.comparisons.cases import Case
-from gpuprof.comparisons.comparability import comparability_notes, comparability_rows
-from gpuprof.comparisons.differences import difference_rows, figure_rows
-from gpuprof.comparisons.kernels import Side, kernel_rows
-from gpuprof.comparisons.matching import matched
-from gpuprof.comparisons.notes import notes
-from gpuprof.comparisons.outcomes import SAME_RECORDING, outcome
+from gpuprof.comparisons.judge.outcomes import SAME_RECORDING, outcome
+from gpuprof.comparisons.measure.baselines import baselines
+from gpuprof.comparisons.measure.comparability import comparability_notes, comparability_rows
+from gpuprof.comparisons.measure.differences import difference_rows, figure_rows
+from gpuprof.comparisons.measure.kernels import Side, kernel_rows
+from gpuprof.comparisons.measure.matching import matched
+from gpuprof.comparisons.measure.runs import (
+    Variant,
+    known_figures,
+    run_rows,
+    told,
+    variant_of,
+    variant_row,
+)
+from gpuprof.comparisons.measure.splitting import split
+from gpuprof.comparisons.measure.variants import Recording, is_same, labelled
+from gpuprof.comparisons.measure.work import is_sampled, unit_of, works
 from gpuprof.comparisons.result import Comparison
-from gpuprof.comparisons.runs import Variant, known_figures, run_rows, told, variant_of, variant_row
-from gpuprof.comparisons.splitting import split
 from gpuprof.comparisons.tables import (
     COMPARABILITY,
     DIFFERENCES,
@@ -29,9 +36,9 @@ from gpuprof.comparisons.tables import (
     RUNS,
     SPLIT,
 )
-from gpuprof.comparisons.variants import Recording, is_same, labelled
-from gpuprof.comparisons.verdicts import headline, verdict
-from gpuprof.comparisons.work import is_sampled, unit_of, works
+from gpuprof.comparisons.words.cases import Case
+from gpuprof.comparisons.words.notes import notes
+from gpuprof.comparisons.words.verdicts import headline, verdict
 from gpuprof.errors import UsageError
 from gpuprof.metrics import VARIANTS
 from gpuprof.profile import Profile, to_frame

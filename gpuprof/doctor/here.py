@@ -15,8 +15,8 @@ from gpuprof import native
 from gpuprof.doctor.machine import INJECTIONS, PACKAGES, VISIBLE, Machine
 from gpuprof.launch import RECORDERS
 from gpuprof.launch.contract import Program
-from gpuprof.launch.gpus import driver_cuda, driver_version, gpus, has_driver, peers
-from gpuprof.launch.nsys_fit import newest_cuda
+from gpuprof.launch.recorders.nsys_fit import newest_cuda
+from gpuprof.launch.run.gpus import driver_cuda, driver_version, gpus, has_driver, peers
 
 _PARAMETERS: Final = Path("/proc/driver/nvidia/params")
 _STATUS: Final = Path("/proc/self/status")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpuprof.launch.gpus import Gpu
+from gpuprof.launch.run.gpus import Gpu
 
 # Another profiler that is at work sets these for its program.
 INJECTIONS: Final = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")

@@ -4,8 +4,8 @@ from typing import Final
 
 from gpuprof.doctor.finding import Finding, in_words, numbers
 from gpuprof.doctor.machine import INJECTIONS, Machine
-from gpuprof.launch.nsys_fit import misfit
-from gpuprof.launch.nvprof import NEWEST_COMPUTE_CAPABILITY
+from gpuprof.launch.recorders.nsys_fit import misfit
+from gpuprof.launch.recorders.nvprof import NEWEST_COMPUTE_CAPABILITY
 
 _OLDEST_FOR_NCU: Final = (7, 0)
 _OF_MONITOR: Final = {"nvidia-ml-py": "GPUs are", "psutil": "the host is"}

@@ -5,8 +5,8 @@ Recording and analysing share only a file on disk.
 
 from typing import Final
 
-from gpuprof.launch import cupti, jax, nsys, nvprof, tensorflow, torch, unrecorded
 from gpuprof.launch.contract import Recorder
+from gpuprof.launch.recorders import cupti, jax, nsys, nvprof, tensorflow, torch, unrecorded
 
 RECORDERS: Final[tuple[Recorder, ...]] = (
     nsys.RECORDER,

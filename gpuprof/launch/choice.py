@@ -5,8 +5,8 @@ from typing import Final
 
 from gpuprof.errors import MissingToolError, UsageError
 from gpuprof.launch.contract import Program, Recorder
-from gpuprof.launch.gpus import gpus, why_no_gpu
-from gpuprof.launch.program import imports
+from gpuprof.launch.run.gpus import gpus, why_no_gpu
+from gpuprof.launch.run.program import imports
 
 AUTO: Final = "auto"
 _FOR_GPUS: Final = ("nsys", "cupti", "nvprof")

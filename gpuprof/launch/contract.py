@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuprof.errors import RecordError
-from gpuprof.launch.window import WHOLE, Window
+from gpuprof.launch.run.window import WHOLE, Window
 
 
 @dataclass(frozen=True)

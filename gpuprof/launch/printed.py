@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuprof.errors import UsageError
 from gpuprof.launch.choice import AUTO, named
 from gpuprof.launch.contract import Program, Recorder, Run
-from gpuprof.launch.window import Window, check_window
+from gpuprof.launch.run.window import Window, check_window
 
 _BY_DEFAULT = "nsys"
 

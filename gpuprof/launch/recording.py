@@ -18,15 +18,15 @@ from gpuprof.errors import OutputError, RecordError
 from gpuprof.launch import RECORDERS
 from gpuprof.launch.choice import AUTO, chosen
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
-from gpuprof.launch.evidence import driver_versions, git_state, packages
-from gpuprof.launch.folder import Claim, check_folder, claimed, default_folder, make_folder
-from gpuprof.launch.marks import marked, mean_seconds, seconds_per_step
-from gpuprof.launch.monitor import INTERVAL_NS, monitoring
-from gpuprof.launch.output import Output
-from gpuprof.launch.process import Wrapping, run_program
-from gpuprof.launch.program import environment_of
-from gpuprof.launch.signals import handling
-from gpuprof.launch.window import WHOLE, Window, check_window
+from gpuprof.launch.run.evidence import driver_versions, git_state, packages
+from gpuprof.launch.run.folder import Claim, check_folder, claimed, default_folder, make_folder
+from gpuprof.launch.run.marks import marked, mean_seconds, seconds_per_step
+from gpuprof.launch.run.monitor import INTERVAL_NS, monitoring
+from gpuprof.launch.run.output import Output
+from gpuprof.launch.run.process import Wrapping, run_program
+from gpuprof.launch.run.program import environment_of
+from gpuprof.launch.run.signals import handling
+from gpuprof.launch.run.window import WHOLE, Window, check_window
 from gpuprof.manifest import (
     PROGRAM_LOG,
     RECORDER_LOG,

@@ -13,12 +13,13 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from gpuprof.launch import RECORDERS, unrecorded
+from gpuprof.launch import RECORDERS
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorder
-from gpuprof.launch.folder import check_folder, claimed, default_folder, make_folder
+from gpuprof.launch.recorders import unrecorded
 from gpuprof.launch.recording import Options, Outcome, record
-from gpuprof.launch.window import WHOLE
+from gpuprof.launch.run.folder import check_folder, claimed, default_folder, make_folder
+from gpuprof.launch.run.window import WHOLE
 from gpuprof.manifest import UNRECORDED, Manifest, finish_manifest, read_manifest
 
 RECORDED: Final = "run"

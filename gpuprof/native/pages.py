@@ -1,6 +1,6 @@
 """Columns of a table of a SQLite file, decoded from its pages by several threads.
 
-The caller holds a lock on the file that keeps writers out (see `readers.sqlite_source`).
+The caller holds a lock on the file that keeps writers out (see `readers.sqlite.source`).
 Format: https://www.sqlite.org/fileformat2.html.
 """
 

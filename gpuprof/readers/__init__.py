@@ -27,27 +27,27 @@ from gpuprof.readers import places, sections
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.foreign import foreign
 from gpuprof.readers.places import AnyPath
-from gpuprof.readers.sqlite_source import MAGIC
+from gpuprof.readers.sqlite.source import MAGIC
 from gpuprof.sweep_cells import cell_runs, cells_of, is_sweep
 from gpuprof.units import counted
 
 # Name of a format -> its module here, which is imported when a file may be of it.
 READERS: Final = {
-    "run": "run_folder",
-    "nsys-sqlite": "nsys_sqlite",
-    "nvprof-sqlite": "nvprof_sqlite",
-    "nsys-parquet": "nsys_parquet",
-    "nsys-rep": "nsys_rep",
-    "nvprof-text": "nvprof_text",
-    "nvprof-csv": "nvprof_csv",
-    "nvprof-trace": "nvprof_trace",
-    "nsys-stats": "nsys_stats",
-    "kineto": "kineto",
-    "tensorflow-run": "tensorflow_run",
-    "cupti": "cupti",
-    "xplane": "xplane",
+    "run": "gpuprof.run_folder",
+    "nsys-sqlite": "nsys.database",
+    "nvprof-sqlite": "nvprof.database",
+    "nsys-parquet": "nsys.parquet",
+    "nsys-rep": "nsys.report",
+    "nvprof-text": "nvprof.text_summary",
+    "nvprof-csv": "nvprof.csv_summary",
+    "nvprof-trace": "nvprof.trace",
+    "nsys-stats": "nsys_stats.reader",
+    "kineto": "kineto.reader",
+    "tensorflow-run": "gpuprof.tensorflow_run",
+    "cupti": "gpuprof.cupti",
+    "xplane": "xplane.reader",
     "tf1-timeline": "tf1_timeline",
-    "gpuprof": "gpuprof_file",
+    "gpuprof": "gpuprof.gpuprof_file",
 }
 # Of a file that begins so, only these are asked: to import all takes longer than many a report.
 _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")

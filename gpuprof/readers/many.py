@@ -22,7 +22,7 @@ import pyarrow as pa
 from gpuprof import schema
 from gpuprof.errors import InputError
 from gpuprof.profile import Origin, Profile, View
-from gpuprof.readers.narrow import narrow_column
+from gpuprof.readers.common.narrow import narrow_column
 
 if TYPE_CHECKING:
     import duckdb

@@ -20,7 +20,7 @@ from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.json_input import LimitError
 from gpuprof.json_values import Scalar, integer, text
 from gpuprof.profile import Origin, Profile
-from gpuprof.readers import json_events, packed
+from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.contract import Reader
 from gpuprof.units import NS_PER_US
 
@@ -82,7 +82,7 @@ def read(path: Path) -> Profile:
 
 
 def _profile(path: Path) -> Profile:
-    events = json_events.decode(path, packed.content(path), _Timeline).traceEvents
+    events = json_events.decode(path, gunzip.content(path), _Timeline).traceEvents
     activities = [*_activities(path, events)]
     copies = Counter(activity.identity for activity in activities if activity.stream is None)
     ran = [activity for activity in activities if activity.stream is not None]

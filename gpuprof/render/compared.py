@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from gpuprof import units
 from gpuprof.comparisons import Comparison
-from gpuprof.comparisons.cases import GONE, NEW
-from gpuprof.comparisons.splitting import ORDER
+from gpuprof.comparisons.measure.splitting import ORDER
+from gpuprof.comparisons.words.cases import GONE, NEW
 from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import cell, clean, percent, signed_ns
 from gpuprof.render.overview import Grid

@@ -1,4 +1,4 @@
-"""Write a recording as gpuprof's own file; `gpuprof.readers.gpuprof_file` says what is in it."""
+"""Write a recording as gpuprof's own file: see `gpuprof.readers.gpuprof.gpuprof_file`."""
 
 import json
 import zipfile
@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpuprof import __version__, schema
 from gpuprof.errors import OutputError
 from gpuprof.profile import Profile
-from gpuprof.readers.gpuprof_file import HEADER, SUFFIX, TOOL_FIELDS, VERSION
+from gpuprof.readers.gpuprof.gpuprof_file import HEADER, SUFFIX, TOOL_FIELDS, VERSION
 from gpuprof.render.output import Output
 from gpuprof.units import encodable
 

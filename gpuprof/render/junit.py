@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from gpuprof.comparisons.gate import Check
+from gpuprof.comparisons.judge.gate import Check
 from gpuprof.comparisons.result import Comparison
 from gpuprof.render import cells
 

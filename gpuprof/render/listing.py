@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.readers.contract import Reader
-from gpuprof.readers.export_cache import LIMIT_BYTES, Entry, location
+from gpuprof.readers.nsys.export_cache import LIMIT_BYTES, Entry, location
 from gpuprof.render.charts.contract import Chart
 from gpuprof.schema import Schema
 from gpuprof.units import format_bytes

@@ -12,6 +12,7 @@ from gpuprof import units
 from gpuprof.analyses import ANALYSES, LONG
 from gpuprof.render.cells import cell, clean, heading, schema_columns
 from gpuprof.reports import Report
+from gpuprof.units import capital
 
 Row = dict[str, Any]
 
@@ -224,20 +225,16 @@ def findings_lines(result: Report) -> list[str]:
     worst = {row["table"]: row for row in reversed(findings)}
     rows = sorted(worst.values(), key=findings.index)[:_FINDINGS]
     lines = [
-        f"{number}. {_capital(clean(row['finding']))}{_more_like_it(counts[row['table']] - 1)}"
+        f"{number}. {capital(clean(row['finding']))}{_more_like_it(counts[row['table']] - 1)}"
         for number, row in enumerate(rows, start=1)
     ]
     if rows:
-        lines[0] += f". {_capital(rows[0]['suggestion'])}"
+        lines[0] += f". {capital(rows[0]['suggestion'])}"
     return [f"{line} (--table {row['table']})." for line, row in zip(lines, rows, strict=True)]
 
 
 def _more_like_it(count: int) -> str:
     return f"; {count} more like this" if count else ""
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
 
 
 def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:

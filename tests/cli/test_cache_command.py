@@ -9,7 +9,7 @@ import time
 import pytest
 from commands import gpuprof
 
-from gpuprof.readers.export_cache import cached
+from gpuprof.readers.nsys.export_cache import cached
 
 DAY = 24 * 3600
 
@@ -26,7 +26,7 @@ def keep(tmp_path, name, size, days_ago=0.0):
     source = tmp_path / f"{name}.nsys-rep"
     source.write_text(name)
     make = f"lambda into: (into / 'table').write_bytes(bytes({size}))"
-    code = "from pathlib import Path; from gpuprof.readers.export_cache import cached; "
+    code = "from pathlib import Path; from gpuprof.readers.nsys.export_cache import cached; "
     code += f"print(cached(Path({str(source)!r}), 'kind', {make}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     folder = done.stdout.strip()

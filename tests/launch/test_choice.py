@@ -14,12 +14,14 @@ import pytest
 from commands import gpuprof
 
 from gpuprof.errors import MissingToolError, UsageError
-from gpuprof.launch import RECORDERS, choice, gpus, nsys
+from gpuprof.launch import RECORDERS, choice
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorded, Recorder
-from gpuprof.launch.gpus import Gpu
 from gpuprof.launch.printed import printed_command
-from gpuprof.launch.window import Window
+from gpuprof.launch.recorders import nsys
+from gpuprof.launch.run import gpus
+from gpuprof.launch.run.gpus import Gpu
+from gpuprof.launch.run.window import Window
 
 PROGRAM = Program(("python", "train.py"))
 K80 = Gpu("Tesla K80", (3, 7), 12 << 30)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from commands import DUAL, SINGLE, gpuprof
 
-from gpuprof.comparisons.variants import runs_of
+from gpuprof.comparisons.measure.variants import runs_of
 from gpuprof.launch.repeating import overhead
 from gpuprof.manifest import Manifest, repeats
 
-GPUPROF = [sys.executable, str(Path(__file__).with_name("plain_gpuprof.py"))]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+GPUPROF = [sys.executable, str(Path(__file__).parents[0].joinpath("plain_gpuprof.py"))]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 # Appends who ran to a file; twice as slow where the recorder of tests says that it is there.
 SCRIPT = """
 import os, sys, time, gpuprof

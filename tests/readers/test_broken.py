@@ -16,7 +16,8 @@ import nvprof_database
 import pytest
 
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError
-from gpuprof.readers import all_readers, read_profile, sqlite_source
+from gpuprof.readers import all_readers, read_profile
+from gpuprof.readers.sqlite import source as sqlite_source
 
 BROKEN = Path(__file__).parent / "broken"
 EXPECTATIONS = Path(__file__).parent / "expectations" / "broken.tsv"

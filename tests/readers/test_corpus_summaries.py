@@ -13,7 +13,7 @@ import pytest
 from contract import CORPUS, TOOL_NEEDED, corpus_files
 
 from gpuprof import schema
-from gpuprof.analyses.activity_summary import TABLES, activity_summary
+from gpuprof.analyses.totals.activity_summary import TABLES, activity_summary
 from gpuprof.errors import GpuprofError
 from gpuprof.readers import find_reader, read_profile
 

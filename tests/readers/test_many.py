@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuprof.analyses import launches as launching
+from gpuprof.analyses.facts import launches as launching
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import read_profile

@@ -11,12 +11,13 @@ import test_tf1_timeline
 from tensorflow_runs import document
 
 from gpuprof.errors import GpuprofError, InputError
-from gpuprof.launch import embedded, marks, tensorflow_digest
+from gpuprof.launch.recorders import embedded, tensorflow_digest
+from gpuprof.launch.run import marks
 from gpuprof.manifest import MANIFEST, MARKS, MONITOR, finish_manifest
 from gpuprof.readers import find_reader, read_profile
-from gpuprof.readers.cupti import PROCESS
-from gpuprof.readers.gpuprof_file import HEADER
-from gpuprof.readers.packed_run import INDEX, unpack
+from gpuprof.readers.gpuprof.cupti import PROCESS
+from gpuprof.readers.gpuprof.gpuprof_file import HEADER
+from gpuprof.readers.gpuprof.packed_run import INDEX, unpack
 from gpuprof.sweeps.folder import PLAN, open_sweep
 from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.sweep_file import read_sweep_file

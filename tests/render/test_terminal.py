@@ -3,8 +3,8 @@
 from drawing import draw
 
 from gpuprof.analyses.findings import FINDINGS
-from gpuprof.analyses.ranges import RANGES
-from gpuprof.analyses.repeated_transfers import REPEATED_TRANSFERS
+from gpuprof.analyses.time.ranges import RANGES
+from gpuprof.analyses.transfers.repeated_transfers import REPEATED_TRANSFERS
 from gpuprof.render import terminal
 from gpuprof.render.contract import Page
 from gpuprof.render.terminal import report

@@ -3,7 +3,7 @@ import re
 import pytest
 from tensorflow_recording import ROOT, manifest, needs_tensorflow, record, run
 
-from gpuprof.analyses.tensor_transfers import per_step, tensor_transfers
+from gpuprof.analyses.transfers.tensor_transfers import per_step, tensor_transfers
 from gpuprof.readers import read_profile
 
 SCRIPT = ROOT / "scripts" / "deepconn.py"

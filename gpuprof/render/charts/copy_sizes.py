@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpuprof.analyses.copy_sizes import COPY_SIZES
-from gpuprof.analyses.copy_speeds import COPY_SPEEDS
+from gpuprof.analyses.transfers.copy_sizes import COPY_SIZES
+from gpuprof.analyses.transfers.copy_speeds import COPY_SPEEDS
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from gpuprof import units
-from gpuprof.comparisons.splitting import EXPOSED
+from gpuprof.comparisons.measure.splitting import EXPOSED
 from gpuprof.metrics import of_one_step
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look

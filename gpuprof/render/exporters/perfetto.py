@@ -20,8 +20,8 @@ from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.analyses.copies import DST, SRC, end_name
-from gpuprof.analyses.movement import IS_STAGED, IS_TRANSFER, MOVEMENT
+from gpuprof.analyses.facts.copies import DST, SRC, end_name
+from gpuprof.analyses.facts.movement import IS_STAGED, IS_TRANSFER, MOVEMENT
 from gpuprof.errors import MissingToolError
 from gpuprof.profile import Profile
 from gpuprof.render.cells import clean

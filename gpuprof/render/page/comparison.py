@@ -4,7 +4,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from gpuprof.comparisons import Comparison
-from gpuprof.comparisons.splitting import EXPOSED
+from gpuprof.comparisons.measure.splitting import EXPOSED
 from gpuprof.comparisons.tables import (
     COMPARABILITY,
     DIFFERENCES,

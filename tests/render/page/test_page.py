@@ -16,7 +16,7 @@ from recordings import summary
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
 
-from gpuprof.analyses.lanes import LANES
+from gpuprof.analyses.time.lanes import LANES
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
 from gpuprof.render.page.comparison import comparison_page

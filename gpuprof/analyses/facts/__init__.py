@@ -1,0 +1,1 @@
+"""What several analyses take from a recording: copies, launches, ranges, steps, busy times."""

@@ -1,0 +1,92 @@
+"""Every transfer between two known memories, one by one, as arrays: for what repeats in them."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.analyses.facts.copies import EACH_TRANSFER
+from gpuprof.analyses.facts.groups import Numbers, groups
+from gpuprof.analyses.facts.launches import UNKNOWN, read_columns
+from gpuprof.analyses.facts.nvtx import origins, parts_around
+from gpuprof.analyses.facts.timeline import timeline_of
+from gpuprof.intervals import Int64s, covered_within
+from gpuprof.profile import Profile
+
+_MOVES: Final = f"""
+    SELECT src::SMALLINT, dst::SMALLINT, coalesce(bytes, {UNKNOWN}), start_ns, end_ns, duration_ns,
+        coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}),
+        (path = 'uvm')::TINYINT
+    FROM {EACH_TRANSFER} WHERE src <> dst ORDER BY start_ns, end_ns"""
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Transfers, one element each, in the order of their starts; a staged one is one.
+
+    Args:
+        src: Device at the source, or `copies.HOST`.
+        dst: Device at the destination, likewise.
+        bytes: Bytes, or `launches.UNKNOWN`.
+        start_ns: Start.
+        end_ns: End.
+        duration_ns: Time of the copy; of a staged one, of both halves.
+        process: The process that launched it, or `launches.UNKNOWN`.
+        correlation: The call that launched it, likewise.
+        is_managed: 1 for a migration of managed memory.
+    """
+
+    src: Numbers
+    dst: Numbers
+    bytes: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    duration_ns: Int64s
+    process: Numbers
+    correlation: Numbers
+    is_managed: Numbers
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.src)
+
+    def take(self, chosen: npt.NDArray[Any]) -> "Moves":
+        """Some of them, in the order of the indices."""
+        return Moves(*(column[chosen] for column in vars(self).values()))
+
+    def parts(self, profile: Profile) -> tuple[Int64s, list[str]]:
+        """The part of the program that launched each, as `nvtx.parts_around` tells it."""
+        return parts_around(profile.whole or profile, self.process, self.correlation)
+
+    def origins(self, profile: Profile) -> tuple[Int64s, list[str]]:
+        """What launched each, perhaps an operation, as `nvtx.origins` tells it."""
+        return origins(profile.whole or profile, self.process, self.correlation)
+
+
+def moves(profile: Profile) -> Moves:
+    """Every transfer whose two ends are known and differ."""
+    return profile.once(_moves)
+
+
+def _moves(profile: Profile) -> Moves:
+    return Moves(*read_columns(profile, _MOVES, 9))
+
+
+def followers(some: Moves) -> tuple[Int64s, Int64s]:
+    """Indices of each transfer and of the next one between the same two memories."""
+    low, high = np.minimum(some.src, some.dst), np.maximum(some.src, some.dst)
+    pairs = [(one[:-1], one[1:]) for one in groups(low, high)]
+    first, second = zip(*pairs, strict=True) if pairs else ((), ())
+    nothing = np.empty(0, np.int64)
+    return np.concatenate([nothing, *first]), np.concatenate([nothing, *second])
+
+
+def works_between(profile: Profile, there: Moves, back: Moves) -> npt.NDArray[np.bool_]:
+    """Whether a kernel runs where each copy went until the one that comes back starts."""
+    works = np.zeros(len(there), bool)
+    for device in np.unique(there.dst).tolist():
+        here = np.flatnonzero(there.dst == device)
+        kernels = timeline_of(profile.whole or profile, device).kernels
+        works[here] = covered_within(kernels, there.end_ns[here], back.start_ns[here]) > 0
+    return works

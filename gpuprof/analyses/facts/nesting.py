@@ -1,0 +1,78 @@
+"""NVTX ranges within others of the same text, as recursion and wrapped layers make them.
+
+Both hold the launches of the inner one, which must count once.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.analyses.facts.groups import Numbers, numbered
+from gpuprof.analyses.facts.nvtx import Ranges
+from gpuprof.intervals import Int64s
+
+
+def merged_by_label(ranges: Ranges) -> Ranges:
+    """Ranges of one label and thread that overlap as one range, from first start to last end.
+
+    Args:
+        ranges: Sorted by start.
+
+    Returns:
+        Ranges of one label and thread that share no instant; those that only touch stay two.
+    """
+    lane = _lanes(ranges, ranges.label)
+    order = np.argsort(lane, kind="stable")
+    start, end, lane = ranges.start_ns[order], ranges.end_ns[order], lane[order]
+    is_other = lane[1:] != lane[:-1]
+    # Where no two that follow one another overlap, no others do.
+    if (is_other | (start[1:] >= end[:-1])).all():
+        return ranges
+    reach = _reach(lane, end)
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = is_other | (start[1:] >= reach[:-1])
+    first = np.flatnonzero(is_first)
+    last = np.append(first[1:], len(order)) - 1
+    chosen = order[first]
+    joined = Ranges(
+        start[first],
+        reach[last],
+        ranges.process[chosen],
+        ranges.thread[chosen],
+        ranges.label[chosen],
+        ranges.labels,
+    )
+    return joined.take(np.argsort(joined.start_ns, kind="stable"))
+
+
+def without_nested(ranges: Ranges) -> Ranges:
+    """The ranges that lie within no other of their thread, whatever the labels.
+
+    Args:
+        ranges: Sorted by start, the outer one first of those that start at once.
+    """
+    lane = _lanes(ranges)
+    order = np.argsort(lane, kind="stable")
+    end, lane = ranges.end_ns[order], lane[order]
+    is_nested = np.zeros(len(order), bool)
+    is_nested[1:] = (lane[1:] == lane[:-1]) & (end[1:] <= _reach(lane, end)[:-1])
+    return ranges.take(np.sort(order[~is_nested])) if is_nested.any() else ranges
+
+
+def _lanes(ranges: Ranges, *further: Numbers) -> Numbers:
+    """One number for each process, thread and further column."""
+    lane = np.zeros(len(ranges), np.int64)
+    for column in (ranges.process, ranges.thread, *further):
+        place = numbered(column)
+        lane = lane * (int(place.max(initial=0)) + 1) + place
+    return numbered(lane)
+
+
+def _reach(lane: npt.NDArray[np.integer], end: Int64s) -> Int64s:
+    """The latest end up to each range of its lane; the lanes are sorted."""
+    # Ranks instead of ends, so that a later lane exceeds all ends of an earlier one.
+    by_end = np.argsort(end, kind="stable")
+    rank = np.empty(len(end), np.int64)
+    rank[by_end] = np.arange(len(end))
+    highest = np.maximum.accumulate(lane.astype(np.int64) * len(end) + rank)
+    reach: Int64s = end[by_end[highest % max(len(end), 1)]]
+    return reach

@@ -1,0 +1,377 @@
+"""NVTX ranges and the launches that each one holds, as arrays.
+
+A range holds the launches of its own thread between its start and its end; a ``start_end``
+range, which may end on another thread, holds those of its whole process. A framework's
+operations are ranges, too, of which there are hundreds in every part that a person names.
+"""
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.analyses.facts.groups import Numbers, groups
+from gpuprof.analyses.facts.launches import (
+    UNKNOWN,
+    Launches,
+    launches,
+    launching_call,
+    read_launches_and,
+)
+from gpuprof.intervals import Int64s
+from gpuprof.profile import Profile
+from gpuprof.schema import OPERATION
+
+# In place of a thread.
+ALL_THREADS: Final = UNKNOWN - 1
+NO_RANGE: Final = -1
+
+# PyTorch's own mark of a step is around everything: it tells when, not what.
+_STEP_MARK: Final = re.compile(r"ProfilerStep#\d+")
+
+_RANGES: Final = f"""
+    SELECT start_ns, end_ns, coalesce(process_id, {UNKNOWN}) AS process,
+        CASE WHEN range_kind = 'start_end' THEN {ALL_THREADS}
+            ELSE coalesce(thread_id, {UNKNOWN}) END AS thread,
+        coalesce(text, '') AS text, coalesce(domain, '') AS domain,
+        coalesce(range_kind, '') AS range_kind
+    FROM whole.nvtx_ranges"""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """NVTX ranges, one element each, sorted by start, the outer one first of those at once.
+
+    Args:
+        start_ns: Start on the host.
+        end_ns: End on the host.
+        process: Its process.
+        thread: Its thread, or `ALL_THREADS`.
+        label: Index into ``labels``.
+        labels: Text, domain and kind.
+    """
+
+    start_ns: Int64s
+    end_ns: Int64s
+    process: Numbers
+    thread: Numbers
+    label: Numbers
+    labels: tuple[tuple[str, str, str], ...]
+
+    def take(self, chosen: npt.NDArray[Any]) -> "Ranges":
+        """Some of them, in the order of the indices."""
+        return Ranges(
+            self.start_ns[chosen],
+            self.end_ns[chosen],
+            self.process[chosen],
+            self.thread[chosen],
+            self.label[chosen],
+            self.labels,
+        )
+
+    def of_kind(self, *, is_operation: bool) -> "Ranges":
+        """The framework's operations, or all others."""
+        kinds = [(kind == OPERATION) is is_operation for _, _, kind in self.labels]
+        return self if all(kinds) else self.take(np.flatnonzero(np.array(kinds, bool)[self.label]))
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.start_ns)
+
+
+def ranges_of(profile: Profile) -> Ranges:
+    """Every range of the whole recording: a part's work may have been launched before it."""
+    return profile.once(_ranges_of)
+
+
+def named_parts(profile: Profile) -> Ranges:
+    """The ranges by which people and scripts name parts of a program: all but operations."""
+    return profile.once(_named_parts)
+
+
+def _named_parts(profile: Profile) -> Ranges:
+    return ranges_of(profile).of_kind(is_operation=False)
+
+
+def ranges_like(profile: Profile, pattern: str) -> Ranges:
+    """The ranges whose text is like a pattern, in which * stands for anything.
+
+    Operations are meant only where no other range is like it: ``*`` means the parts that people
+    named, as it does of a recording without operations.
+    """
+    held = ranges_of(profile)
+    alike = [fnmatchcase(text, pattern) for text, _, _ in held.labels]
+    found = held.take(np.flatnonzero(np.array(alike, bool)[held.label]))
+    return found.of_kind(is_operation=False) or found
+
+
+def _ranges_of(profile: Profile) -> Ranges:
+    # Whoever asks for ranges asks for launches next.
+    read_launches_and(profile, _RANGES)
+    numbers: dict[tuple[str, str, str], int] = {}
+    pieces = [_read(batch, numbers) for batch in profile.batches(_RANGES)]
+    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+    start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
+    labels = tuple(sorted(numbers))
+    place = np.argsort([numbers[one] for one in labels])
+    every = Ranges(start, end, process, thread, place[label], labels)
+    return every.take(_outer_first(start, end))
+
+
+def _outer_first(start: Int64s, end: Int64s) -> Int64s:
+    """The order by start, of those that start at once the longest first; files are sorted."""
+    order = np.argsort(start, kind="stable")
+    is_tie = np.concatenate([[False], np.diff(start[order]) == 0])[: len(order)]
+    tied = np.flatnonzero(is_tie | np.append(is_tie[1:], False)[: len(order)])
+    mine = order[tied]
+    order[tied] = mine[np.lexsort((-end[mine], start[mine]))]
+    return order
+
+
+def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> list[Numbers]:
+    """The columns of some ranges; labels without a number yet are given one."""
+    words = [column.dictionary_encode() for column in batch.columns[4:]]
+    indices: list[Numbers] = [np.asarray(np.from_dlpack(w.indices), np.int64) for w in words]
+    code = np.zeros(len(batch), np.int64)
+    for word, index in zip(words, indices, strict=True):
+        code = code * len(word.dictionary) + index
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    texts = [word.dictionary.to_pylist() for word in words]
+    given = [
+        numbers.setdefault((texts[0][text], texts[1][domain], texts[2][kind]), len(numbers))
+        for text, domain, kind in zip(*(index[first].tolist() for index in indices), strict=True)
+    ]
+    columns: list[Any] = [np.from_dlpack(column) for column in batch.columns[:4]]
+    return [*columns, np.array(given, np.int64)[which]]
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Which launches each range holds: from ``first`` up to ``last`` in the launches' order."""
+
+    first: Int64s
+    last: Int64s
+
+    def total(self, values: Numbers) -> Int64s:
+        """The sum of a value over the launches of each range."""
+        before = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+        found: Int64s = before[self.last] - before[self.first]
+        return found
+
+    def launched(self, number: int) -> npt.NDArray[np.bool_]:
+        """Whether at least one range holds each launch, of so many in all."""
+        borders = np.zeros(number + 1, np.int64)
+        np.add.at(borders, self.first, 1)
+        np.add.at(borders, self.last, -1)
+        is_launched: npt.NDArray[np.bool_] = np.cumsum(borders)[:-1] > 0
+        return is_launched
+
+    def among(self, chosen: Int64s, number: int) -> "Spans":
+        """Which of some of the launches each range holds, where there are so many in all."""
+        before = np.zeros(number + 1, np.int64)
+        before[chosen + 1] = 1
+        np.cumsum(before, out=before)
+        return Spans(before[self.first], before[self.last])
+
+    def extent(self, found: Launches) -> tuple[Int64s, Int64s]:
+        """First start and last end of the launches of each range; 0 and 0 where it has none."""
+        every = found.activities
+        return (
+            self._reduced(np.minimum, every.start_ns, found.order),
+            self._reduced(np.maximum, every.end_ns, found.order),
+        )
+
+    def _reduced(self, function: np.ufunc, column: Int64s, order: Int64s) -> Int64s:
+        reduced = np.zeros(len(self.first), np.int64)
+        filled = np.flatnonzero(self.last > self.first)
+        if len(filled):
+            # reduceat reduces from each index to the next: every other result is a range's,
+            # and the others are short where the ranges follow one another.
+            filled = filled[np.argsort(self.first[filled], kind="stable")]
+            borders = np.stack([self.first[filled], self.last[filled]], axis=1).ravel()
+            low = int(borders[0])
+            values = column[order[low : int(borders.max())]]
+            reduced[filled] = function.reduceat(np.append(values, values[-1:]), borders - low)[::2]
+        return reduced
+
+
+def families(held: Ranges, found: Launches) -> list[tuple[Ranges, Launches]]:
+    """Ranges of threads and of whole processes, each with the launches in their order."""
+    of_process = held.thread == ALL_THREADS
+    made = [(held.take(~of_process), found)]
+    if of_process.any():
+        process = found.of(found.activities.process)
+        order = np.lexsort((found.launch_ns, process))
+        bounds = {
+            (number, ALL_THREADS): (int(low), int(high))
+            for number in np.unique(process).tolist()
+            for low, high in [np.searchsorted(process[order], [number, number + 1])]
+        }
+        ordered = Launches(found.activities, found.order[order], found.launch_ns[order], bounds)
+        made.append((held.take(of_process), ordered))
+    return [pair for pair in made if len(pair[0])]
+
+
+def launches_within(held: Ranges, found: Launches) -> Spans:
+    """The launches that each range holds; both of one family."""
+    first, last = np.zeros(len(held), np.int64), np.zeros(len(held), np.int64)
+    for mine, (low, high) in _by_thread(held, found):
+        times = found.launch_ns[low:high]
+        first[mine] = low + np.searchsorted(times, held.start_ns[mine], side="left")
+        last[mine] = low + np.searchsorted(times, held.end_ns[mine], side="left")
+    return Spans(first, last)
+
+
+def innermost(held: Ranges, found: Launches) -> Int64s:
+    """Index of the innermost range that holds each launch, or `NO_RANGE`; one family."""
+    return _at_one_end(held, found, is_outermost=False)
+
+
+def outermost(held: Ranges, found: Launches) -> Int64s:
+    """Index of the outermost range that holds each launch, or `NO_RANGE`; one family."""
+    return _at_one_end(held, found, is_outermost=True)
+
+
+def _at_one_end(held: Ranges, found: Launches, *, is_outermost: bool) -> Int64s:
+    chosen = np.full(len(found.launch_ns), NO_RANGE, np.int64)
+    for mine, (low, high) in _by_thread(held, found):
+        times = found.launch_ns[low:high]
+        chosen[low:high] = _in_stack(held, mine, times, is_outermost=is_outermost)
+    return chosen
+
+
+def parts_around(
+    profile: Profile, process: Numbers, correlation: Numbers
+) -> tuple[Int64s, list[str]]:
+    """The innermost named part around the launch of each of some copies; no operation.
+
+    Returns:
+        Numbers of texts, `NO_RANGE` where there is none, and the texts in their order.
+    """
+    return _texts_of(profile, profile.once(_parts_of_copies), process, correlation)
+
+
+def origins(profile: Profile, process: Numbers, correlation: Numbers) -> tuple[Int64s, list[str]]:
+    """What launched each of some copies, as far as ranges name it, for people to find it by.
+
+    The innermost named part, since that is in the words of the program; but an operation where
+    there is none (PyTorch's backward pass runs on a thread without annotations), or only
+    PyTorch's mark of the step. Of operations the outermost is what the program called, or the
+    node of the backward pass; the innermost of all copies is ``aten::copy_``.
+
+    Returns:
+        Numbers of texts, `NO_RANGE` where there is none, and the texts in their order.
+    """
+    return _texts_of(profile, profile.once(_origins_of_copies), process, correlation)
+
+
+def _texts_of(
+    profile: Profile, labels: Int64s, process: Numbers, correlation: Numbers
+) -> tuple[Int64s, list[str]]:
+    """The texts of some copies' labels, which are given in the order of all copies' launches."""
+    found = profile.once(_copies_launched)
+    every = found.activities
+    ids = found.of(every.process), found.of(every.correlation)
+    index = launching_call((process, correlation), ids, found.launch_ns)
+    known = ranges_of(profile).labels
+    texts = sorted({text for text, _, _ in known})
+    number = {text: place for place, text in enumerate(texts)}
+    of_label = np.array([*(number[text] for text, _, _ in known), NO_RANGE])
+    # What is not found has the index -1, which is that of the last one here.
+    return of_label[np.append(labels, NO_RANGE)[index]], texts
+
+
+def usual(numbers: Int64s, texts: list[str]) -> str | None:
+    """The text that most of some numbers stand for; None where `NO_RANGE` is all there is."""
+    known = numbers[numbers != NO_RANGE]
+    return texts[int(np.bincount(known).argmax())] if len(known) else None
+
+
+def _copies_launched(profile: Profile) -> Launches:
+    ranges_of(profile)  # read together with the launches, which are then there
+    found = launches(profile)
+    return found.take(np.flatnonzero(found.order < len(found.activities.copies)))
+
+
+def _parts_of_copies(profile: Profile) -> Int64s:
+    """The label of the innermost named part of a thread around each copy's launch."""
+    held = named_parts(profile)
+    held = held.take(held.thread != ALL_THREADS)
+    return np.append(held.label, NO_RANGE)[innermost(held, profile.once(_copies_launched))]
+
+
+def _origins_of_copies(profile: Profile) -> Int64s:
+    """The label of what launched each copy."""
+    named, held = profile.once(_parts_of_copies), ranges_of(profile)
+    called = held.of_kind(is_operation=True)
+    if not len(called):
+        return named
+    operation = outermost(called, profile.once(_copies_launched))
+    operation = np.append(called.label, NO_RANGE)[operation]
+    marks = [bool(_STEP_MARK.fullmatch(text)) for text, _, _ in held.labels]
+    says_nothing = np.array([*marks, True])[named]
+    return np.where(says_nothing & (operation != NO_RANGE), operation, named)
+
+
+def _by_thread(held: Ranges, found: Launches) -> list[tuple[Int64s, tuple[int, int]]]:
+    """Indices of the ranges of each thread, and where its launches lie."""
+    return [
+        (mine, found.bounds.get((int(held.process[mine[0]]), int(held.thread[mine[0]])), (0, 0)))
+        for mine in groups(held.process, held.thread)
+    ]
+
+
+def _in_stack(held: Ranges, mine: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s:
+    """Which range of one thread was at the bottom or on top of its stack at each time."""
+    mine = mine[held.end_ns[mine] > held.start_ns[mine]]
+    start, end = held.start_ns[mine], held.end_ns[mine]
+    ends = np.sort(end)
+    # How many are open around each one, and at each time; ends come before starts.
+    depth = np.arange(len(mine)) - np.searchsorted(ends, start, side="right")
+    levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
+    if not _are_nested(end, levels):
+        place = _by_stack(start, end, times, is_outermost=is_outermost)
+        return np.append(mine, NO_RANGE)[place]
+    begun = np.searchsorted(start, times, side="right")
+    around = begun - np.searchsorted(ends, times, side="right")
+    found = np.full(len(times), NO_RANGE, np.int64)
+    for level, opened in enumerate(levels[:1] if is_outermost else levels):
+        here = np.flatnonzero(around > level if is_outermost else around == level + 1)
+        found[here] = mine[opened[np.searchsorted(opened, begun[here]) - 1]]
+    return found
+
+
+def _are_nested(end: Int64s, levels: list[Int64s]) -> bool:
+    """Whether none ends after the one that it began in, one level further out."""
+    return all(
+        (end[inner] <= end[outer[np.searchsorted(outer, inner) - 1]]).all()
+        for outer, inner in pairwise(levels)
+    )
+
+
+def _by_stack(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s:
+    """The open range that began first or last at each time, of ranges that overlap in part.
+
+    Times that were rounded may do so, and annotations that end in another order than that in
+    which they began.
+    """
+    found = np.full(len(times), NO_RANGE, np.int64)
+    opened: deque[int] = deque()
+    ends, begun = end.tolist(), np.searchsorted(start, times, side="right").tolist()
+    last = 0
+    for place, (time, until) in enumerate(zip(times.tolist(), begun, strict=True)):
+        opened.extend(range(last, until))
+        last = until
+        while opened and ends[opened[-1]] <= time:
+            opened.pop()
+        while opened and ends[opened[0]] <= time:
+            opened.popleft()
+        if opened:
+            found[place] = opened[0] if is_outermost else opened[-1]
+    return found

@@ -1,0 +1,242 @@
+"""When each device computed, communicated, transferred and copied locally: sets of instants.
+
+A device's activities are its kernels, its memsets, and every copy whose device, source or
+destination it is: a peer copy is on both its ends' timelines. The halves of a staged copy are
+each on the timeline of the device that they run on. CUDA graphs that were recorded as a whole
+count as compute: what they contain is unknown.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from gpuprof.analyses.facts.groups import Numbers
+from gpuprof.analyses.facts.kernel_sums import NUMBER_OF_NAME, KernelSums
+from gpuprof.analyses.facts.movement import IS_STAGED, IS_TRANSFER
+from gpuprof.cuda import COMMUNICATION_PATTERN
+from gpuprof.intervals import (
+    NOTHING,
+    Int64s,
+    Intervals,
+    attribute,
+    difference,
+    intersection,
+    single,
+    together,
+    union,
+    unions_by_key,
+)
+from gpuprof.profile import Part, Profile
+
+# In the order in which they claim an instant: the first that runs has it.
+COMPUTE, COMMUNICATION, TRANSFER, LOCAL_COPY = LAYERS = range(4)
+
+# Stands for "no device is named" while grouping.
+UNKNOWN_DEVICE: Final = -1
+
+_DEVICE: Final = f"coalesce(device_id, {UNKNOWN_DEVICE})"
+_ENDS: Final = "[device_id, src_device_id, dst_device_id]"
+# SQL: the devices on whose timelines a copy is.
+DEVICES_OF_COPY: Final = (
+    f"CASE WHEN {IS_STAGED} THEN [{_DEVICE}]"
+    f" WHEN len(list_distinct({_ENDS})) = 0 THEN [{UNKNOWN_DEVICE}]"
+    f" ELSE list_distinct({_ENDS}) END"
+)
+_SOURCES: Final = {
+    "kernels": f"""
+        SELECT start_ns, end_ns, {_DEVICE} AS device,
+            coalesce(is_communication, false)::TINYINT AS layer{{number}}
+        FROM {{kernels}}""",
+    "graph_launches": f"""
+        SELECT start_ns, end_ns, {_DEVICE} AS device, {COMPUTE}::TINYINT AS layer
+        FROM graph_launches""",
+    "memcpys": f"""
+        SELECT start_ns, end_ns,
+            unnest({DEVICES_OF_COPY}) AS device,
+            (CASE WHEN {IS_TRANSFER} THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT AS layer
+        FROM memcpys""",
+    "memsets": f"""
+        SELECT start_ns, end_ns, {_DEVICE} AS device, {LOCAL_COPY}::TINYINT AS layer
+        FROM memsets""",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceTimeline:
+    """What one device did when.
+
+    Args:
+        device_id: The device; None for activities of which no device is known.
+        span: From the start of its first activity to the end of its last; of a part of a
+            recording, the windows' share of that.
+        busy: For each of `LAYERS`, the instants at which at least one such activity runs.
+    """
+
+    device_id: int | None
+    span: Intervals
+    busy: tuple[Intervals, ...]
+
+    @cached_property
+    def exposed(self) -> tuple[Intervals, ...]:
+        """For each of `LAYERS`, the instants at which it runs and none before it does."""
+        return tuple(attribute(self.busy))
+
+    @cached_property
+    def kernels(self) -> Intervals:
+        """The instants at which at least one kernel runs, of communication or not."""
+        return together([self.busy[COMPUTE], self.busy[COMMUNICATION]])
+
+    @cached_property
+    def idle(self) -> Intervals:
+        """The instants of the span at which nothing runs."""
+        left = self.span
+        for layer in self.exposed:
+            left = difference(left, layer)
+        return left
+
+    def within(self, windows: Intervals) -> "DeviceTimeline":
+        """The same, cut at the borders of windows."""
+        return DeviceTimeline(
+            self.device_id,
+            intersection(self.span, windows),
+            tuple(intersection(layer, windows) for layer in self.busy),
+        )
+
+
+@dataclass
+class _Gathered:
+    """The activities of one device as they come in, each piece already a union."""
+
+    start_ns: int
+    end_ns: int
+    layers: dict[int, list[Intervals]]
+
+    def finished(self, device: int) -> DeviceTimeline:
+        busy = tuple(together(self.layers.get(layer, [NOTHING])) for layer in LAYERS)
+        device_id = None if device == UNKNOWN_DEVICE else device
+        return DeviceTimeline(device_id, single(self.start_ns, self.end_ns), busy)
+
+
+def timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:
+    """The timeline of every device that did anything, by device id; an unknown one comes last.
+
+    Those of a part of a recording are cut at its borders, so that what they cover in adjacent
+    windows adds up to what they cover in both.
+    """
+    return profile.once(_read)[0] if profile.whole is None else profile.once(_parts)
+
+
+def _parts(profile: Profile) -> tuple[DeviceTimeline, ...]:
+    part, whole = profile.part or Part(), timelines(profile.whole or profile)
+    chosen = [one for one in whole if part.device_id in {None, one.device_id}]
+    if part.windows is None:
+        return tuple(chosen)
+    windows = union([start for start, _ in part.windows], [end for _, end in part.windows])
+    return tuple(cut for one in chosen if len((cut := one.within(windows)).span))
+
+
+def timeline_of(profile: Profile, device_id: int | None) -> DeviceTimeline:
+    """The timeline of one device; an empty one where it did nothing."""
+    found = [one for one in timelines(profile) if one.device_id == device_id]
+    return found[0] if found else DeviceTimeline(device_id, NOTHING, (NOTHING,) * len(LAYERS))
+
+
+def far_ends(profile: Profile) -> tuple[int, ...]:
+    """Devices that ran nothing themselves in the whole recording: others copied from or to them.
+
+    Where each process of a job is recorded by itself, such a device works for another one: that
+    it idles cannot be told.
+    """
+    return (profile.whole or profile).once(_far_ends)
+
+
+def _far_ends(profile: Profile) -> tuple[int, ...]:
+    idle = [
+        one.device_id
+        for one in timelines(profile)
+        if one.device_id is not None
+        and not any(len(one.busy[layer]) for layer in LAYERS if layer != TRANSFER)
+    ]
+    own = "SELECT 1 AS found FROM {1} WHERE coalesce(device_id, {0}) = {0} LIMIT 1"
+    tables = [table for table in _SOURCES if profile.has(table)]
+    return tuple(
+        device
+        for device in idle
+        if not any(profile.query(own.format(device, table)).num_rows for table in tables)
+    )
+
+
+def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
+    """Borders of equal slices from the first activity of all devices to the last.
+
+    Returns:
+        One more than there are slices; none where no device did anything, fewer where the time
+        has not as many ns.
+    """
+    spans = [one.span for one in devices if len(one.span)]
+    if not spans:
+        return np.array([], np.int64)
+    first = min(int(span.start[0]) for span in spans)
+    last = max(int(span.end[-1]) for span in spans)
+    # Computed in integers: they must not lose nanoseconds.
+    return np.unique([first + (last - first) * i // slices for i in range(slices + 1)])
+
+
+def kernel_sums(profile: Profile) -> KernelSums | None:
+    """Sums of the kernels by name where `timelines` has read them; None where it has not."""
+    return profile.once(_read)[1] if profile.has_done(_read) else None
+
+
+def _read(profile: Profile) -> tuple[tuple[DeviceTimeline, ...], KernelSums | None]:
+    """The timelines, and the sums of the kernels where the file numbers their names."""
+    gathered: dict[int, _Gathered] = {}
+    kernels, sums = kernels_told_apart(profile), KernelSums()
+    is_numbered = profile.has("kernels") and profile.numbers("kernels")
+    number = f", {NUMBER_OF_NAME}" if is_numbered else ""
+    for table, sql in _SOURCES.items():
+        if profile.has(table):
+            for batch in profile.batches(sql.format(kernels=kernels, number=number)):
+                columns: list[Any] = [np.from_dlpack(column) for column in batch.columns]
+                _gather(gathered, *columns[:4])
+                for numbers in columns[4:]:
+                    sums.add(numbers, columns[1] - columns[0])
+    made = [found.finished(device) for device, found in gathered.items()]
+    ordered = tuple(sorted(made, key=lambda one: (one.device_id is None, one.device_id)))
+    return ordered, sums if is_numbered and sums.is_known else None
+
+
+def kernels_told_apart(profile: Profile) -> str:
+    """SQL for the kernels with a flag ``is_communication``."""
+    if not profile.has("kernels"):
+        return "kernels"
+    pattern = f"regexp_matches(name, '{COMMUNICATION_PATTERN}', 'i')"
+    return profile.tagged("kernels", pattern, "is_communication")
+
+
+def _gather(
+    gathered: dict[int, _Gathered], start: Int64s, end: Int64s, device: Numbers, layer: Numbers
+) -> None:
+    """Add activities, of devices from `UNKNOWN_DEVICE` on."""
+    key = (device.astype(np.int32) - UNKNOWN_DEVICE) * len(LAYERS) + layer
+    for place, covered in unions_by_key(start, end, key):
+        number, of_layer = divmod(place, len(LAYERS))
+        timeline = _reaching(gathered, number + UNKNOWN_DEVICE, covered.start, covered.end)
+        timeline.layers[of_layer].append(covered)
+    # What takes no time covers nothing, and yet a device may begin or end with it.
+    instants = np.flatnonzero(start == end)
+    for number in np.unique(device[instants]).tolist():
+        rows = instants[device[instants] == number]
+        _reaching(gathered, number, start[rows], end[rows])
+
+
+def _reaching(gathered: dict[int, _Gathered], device: int, start: Int64s, end: Int64s) -> _Gathered:
+    """What is gathered of a device, which reaches from its first start to its last end."""
+    first, last = int(start.min()), int(end.max())
+    timeline = gathered.setdefault(device, _Gathered(first, last, defaultdict(list)))
+    timeline.start_ns = min(timeline.start_ns, first)
+    timeline.end_ns = max(timeline.end_ns, last)
+    return timeline

@@ -1,0 +1,1 @@
+"""Where the parts of a model run, and what their places cost."""

@@ -1,0 +1,141 @@
+"""The devices: what they are, which processes use them, and which they copy to directly."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.copies import HOST, transfer_times
+from gpuprof.analyses.facts.links import links
+from gpuprof.profile import Profile
+from gpuprof.schema import INT, TEXT, Column, Schema
+
+DEVICE_MAP: Final = Schema(
+    "device_map",
+    "one device, as one process numbers it",
+    {
+        "device_id": Column(INT, "1", "CUDA device ordinal; null where unknown."),
+        "process_id": Column(INT, "1", "Process that used it; null where unknown or none did."),
+        "rank": Column(INT, "1", "Rank of the process in its job, where known."),
+        "name": Column(TEXT, "", "Marketing name."),
+        "total_memory_bytes": Column(INT, "B", "Memory."),
+        "memory_bandwidth_bytes_per_s": Column(INT, "B/s", "Peak of its memory."),
+        "compute_capability": Column(TEXT, "", "Such as 8.0."),
+        "bus_id": Column(TEXT, "", "PCI bus id."),
+        "links": Column(
+            TEXT, "", "What joins it to which: PCIe 3 x16 (host), NVLink 2 x1 (1, 2), ..."
+        ),
+        "accessible_peers": Column(
+            TEXT, "", "Devices whose memory it can address over a link, where the recording tells."
+        ),
+        "kernel_calls": Column(INT, "1", "Kernels that the process ran on it."),
+        "memcpy_calls": Column(INT, "1", "Copies that the process ran on it."),
+        "direct_peers": Column(
+            TEXT, "", "Devices that it exchanged direct copies with: peer access was on."
+        ),
+        "staged_peers": Column(
+            TEXT, "", "Devices that its copies reached through the host: peer access was off."
+        ),
+    },
+)
+_USED: Final = ("kernels", "memcpys")
+
+
+def device_map(profile: Profile) -> pa.Table:
+    """List the devices of the recording and those that worked.
+
+    Args:
+        profile: Needs one of ``devices``, ``kernels`` and ``memcpys``.
+
+    Returns:
+        One row per device and process that used it, columns as in `DEVICE_MAP`; one row for a
+        device that nobody used.
+    """
+    used: dict[tuple[int | None, int | None], dict[str, int]] = defaultdict(dict)
+    for table in _USED:
+        if profile.has(table):
+            for row in _counts(profile, table):
+                used[row["device_id"], row["process_id"]][f"{table[:-1]}_calls"] = row["calls"]
+    known = profile.table("devices").to_pylist() if profile.has("devices") else []
+    for device in known:
+        if not any(device_id == device["device_id"] for device_id, _ in used):
+            used[device["device_id"], device["process_id"]] = {}
+    ranks = profile.table("runs").to_pylist() if profile.has("runs") else []
+    rank = {row["process_id"]: row["rank"] for row in ranks}
+    peers = _peers(profile) if profile.has("memcpys") else {}
+    joined, accessible = _links_of(profile), _accessible(profile)
+    rows = [
+        _described(known, device_id, process_id)
+        | {
+            "links": ", ".join(joined.get(device_id, ())) or None,
+            "accessible_peers": _listed(accessible.get(device_id, ())),
+        }
+        | {"device_id": device_id, "process_id": process_id, "rank": rank.get(process_id)}
+        | {f"{table[:-1]}_calls": 0 for table in _USED if profile.has(table)}
+        | calls
+        | {
+            f"{path}_peers": _listed(peers[device_id, path])
+            for path in ("direct", "staged")
+            if (device_id, path) in peers
+        }
+        for (device_id, process_id), calls in used.items()
+    ]
+    rows.sort(key=lambda row: (row["device_id"] is None, row["device_id"], row["process_id"] or 0))
+    return DEVICE_MAP.table(rows)
+
+
+def _listed(devices: Iterable[int]) -> str | None:
+    return ", ".join(map(str, sorted(devices))) or None
+
+
+def _links_of(profile: Profile) -> dict[int | None, list[str]]:
+    """For each device its links in words, that to the host first."""
+    found: dict[int | None, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for (end, other), link in sorted(links(profile).items()):
+        if end != HOST:
+            found[end][link.name].append("host" if other == HOST else str(other))
+    return {
+        device: [f"{name} ({', '.join(others)})" for name, others in joined.items()]
+        for device, joined in found.items()
+    }
+
+
+def _accessible(profile: Profile) -> dict[int | None, set[int]]:
+    found: dict[int | None, set[int]] = defaultdict(set)
+    for row in profile.table("links").to_pylist() if profile.has("links") else ():
+        if row["has_peer_access"] and row["peer_device_id"] is not None:
+            found[row["device_id"]].add(row["peer_device_id"])
+            found[row["peer_device_id"]].add(row["device_id"])
+    return found
+
+
+def _counts(profile: Profile, table: str) -> list[dict[str, Any]]:
+    sql = f"SELECT device_id, process_id, count(*) AS calls FROM {table} GROUP BY ALL"
+    found: list[dict[str, Any]] = profile.query(sql).to_pylist()
+    return found
+
+
+def _described(
+    known: list[dict[str, Any]], device_id: int | None, process_id: int | None
+) -> dict[str, Any]:
+    """What is known of the device; each process may number the devices in its own way."""
+    same = [row for row in known if row["device_id"] == device_id]
+    own = [row for row in same if row["process_id"] in {None, process_id}] or same
+    return dict(own[0]) if own else {}
+
+
+def _peers(profile: Profile) -> dict[tuple[int | None, str], set[int]]:
+    found: dict[tuple[int | None, str], set[int]] = defaultdict(set)
+    for route in transfer_times(profile):
+        if route.src is None or route.dst is None or HOST in {route.src, route.dst}:
+            continue
+        found[route.src, route.path].add(route.dst)
+        found[route.dst, route.path].add(route.src)
+    return found
+
+
+ANALYSIS: Final = Analysis(
+    "Devices and processes", DEVICE_MAP, (), device_map, needs_any_of=("devices", *_USED)
+)

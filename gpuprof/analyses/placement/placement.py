@@ -1,0 +1,202 @@
+"""Where the parts of a TensorFlow model run, where they were asked for, and what joins them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.transfers.tensor_transfers import step_executions
+from gpuprof.profile import Profile
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+
+PLACEMENT: Final = Schema(
+    "placement",
+    "one part of a TensorFlow model on one device",
+    {
+        "device": Column(TEXT, "", "Where it ran, such as CPU:0.", required=True),
+        "tower": Column(TEXT, "", "Outermost scope of its names; null for operations without."),
+        "layer": Column(TEXT, "", "The scope below; null where there is none."),
+        "is_gradient": Column(FLAG, "", "Computed for gradients alone.", required=True),
+        "operations": Column(INT, "1", "Operations of it.", required=True),
+        "requested_device": Column(
+            TEXT, "", "Device that the script asked for; null for none, several with commas."
+        ),
+        "fallbacks": Column(INT, "1", "Operations that ran elsewhere than asked.", required=True),
+        "total_ns": Column(INT, "ns", "Host time of the calls that were traced."),
+    },
+)
+EDGES: Final = Schema(
+    "placement_edges",
+    "all copies from one part of a TensorFlow model to another part on another device",
+    {
+        "src_device": Column(TEXT, "", "Where it comes from.", required=True),
+        "src_tower": Column(TEXT, "", "As in placement; null where unknown."),
+        "src_layer": Column(TEXT, "", "As in placement; null where unknown."),
+        "src_is_gradient": Column(FLAG, "", "Whether the source is part of the gradients."),
+        "dst_device": Column(TEXT, "", "Where it goes.", required=True),
+        "dst_tower": Column(TEXT, "", "As in placement; null where unknown."),
+        "dst_layer": Column(TEXT, "", "As in placement; null where unknown."),
+        "dst_is_gradient": Column(FLAG, "", "Whether the destination is part of the gradients."),
+        "is_gradient": Column(FLAG, "", "The forward pass alone would not make these copies."),
+        "calls_per_step": Column(FLOAT, "1", "Copies in a step.", required=True),
+        "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where one is unknown."),
+    },
+)
+
+# Scopes that say nothing of the model.
+_OUTER: Final = ("StatefulPartitionedCall/", "ConstantFolding/", "GroupCrossDeviceControlEdges_0/")
+_GRADIENTS: Final = ("gradient_tape/", "gradients/")
+# What a graph holds beside what computes: its place tells nothing.
+_NO_WORK: Final = ("Const", "NoOp", "Identity")
+
+Row = dict[str, Any]
+
+
+class Part(NamedTuple):
+    """A part of a model on a device, as in `PLACEMENT`."""
+
+    device: str
+    tower: str | None
+    layer: str | None
+    is_gradient: bool
+
+
+class _Names:
+    """What the scopes in operations' names say of the model.
+
+    Scopes have names in small letters, as Keras gives them; what begins with a capital is an
+    operation with others of its own. The tower is the outermost scope, if it holds more than
+    one operation; the layer is the one below it, or the next one where that holds several, as
+    a model within a tower does.
+    """
+
+    def __init__(self, operations: Iterable[str]) -> None:
+        found = [scopes for scopes, _ in map(_scopes, operations) if scopes]
+        sizes = Counter(scopes[0] for scopes in found)
+        self._towers = {tower for tower, size in sizes.items() if size > 1}
+        nested: dict[tuple[str, ...], set[str]] = {}
+        for tower, layer, inner in (scopes[:3] for scopes in found if scopes[2:]):
+            nested.setdefault((tower, layer), set()).add(inner)
+        self._models = {place for place, inner in nested.items() if len(inner) > 1}
+
+    def part(self, device: str, operation: str | None) -> Part:
+        """The part that an operation belongs to."""
+        scopes, is_gradient = _scopes(operation or "")
+        if not scopes or scopes[0] not in self._towers:
+            return Part(device, None, None, is_gradient)
+        below = scopes[2:] if tuple(scopes[:2]) in self._models else scopes[1:]
+        return Part(device, scopes[0], below[0] if below else None, is_gradient)
+
+
+def _scopes(operation: str) -> tuple[list[str], bool]:
+    """The scopes of an operation's name, and whether it is one of the gradients'."""
+    for scope in _OUTER:
+        operation = operation.removeprefix(scope)
+    bare = operation
+    for scope in _GRADIENTS:
+        bare = bare.removeprefix(scope)
+    scopes = takewhile(lambda word: word[:1].islower(), bare.split("/")[:-1])
+    return list(scopes), bare != operation
+
+
+def placement(profile: Profile) -> pa.Table:
+    """The parts of the training step on each device, in the order of their last operations.
+
+    Args:
+        profile: Needs ``operations`` and ``functions``.
+
+    Returns:
+        Columns as in `PLACEMENT`; of programs without a training step, of all their functions.
+        A layer that runs on two devices has a row for each. Constants and what only orders
+        others are left out.
+    """
+    found: dict[Part, list[Row]] = {}
+    names = _names(profile)
+    for row in _in_steps(profile, "operations"):
+        if row["operation_type"] not in _NO_WORK:
+            part = names.part(row["device"], row["operation"])
+            found[part] = [*found.pop(part, []), row]
+    return PLACEMENT.table([part._asdict() | _summary(rows) for part, rows in found.items()])
+
+
+def placement_edges(profile: Profile) -> pa.Table:
+    """What the parts on different devices copy to each other in a step, most bytes first.
+
+    Args:
+        profile: Needs ``tensor_copies``, ``operations`` and ``functions``.
+
+    Returns:
+        Columns as in `EDGES`; per execution in programs without a training step. Control edges
+        carry no data and are left out. No rows if nothing crossed devices.
+    """
+    found: dict[tuple[Part, Part], list[Row]] = {}
+    names = _names(profile)
+    for row in _in_steps(profile, "tensor_copies"):
+        if not row["is_control"]:
+            ends = (
+                names.part(row["src_device"], row["src_operation"]),
+                names.part(row["dst_device"], row["dst_operation"]),
+            )
+            found.setdefault(ends, []).append(row)
+    steps = sum(_steps(profile).values())
+    rows = [_edge(*ends, copies, steps) for ends, copies in found.items()]
+    return EDGES.table(sorted(rows, key=lambda row: -(row["bytes_per_step"] or 0)))
+
+
+def _names(profile: Profile) -> _Names:
+    return _Names(row["operation"] for row in _in_steps(profile, "operations"))
+
+
+def _steps(profile: Profile) -> dict[str, int]:
+    """Executions of each training step, or of each function where none is one."""
+    rows = profile.table("functions").to_pylist()
+    every = {row["function"]: row["executions"] for row in rows}
+    return step_executions(profile) or every
+
+
+def _in_steps(profile: Profile, table: str) -> list[Row]:
+    steps = _steps(profile)
+    return [row for row in profile.table(table).to_pylist() if row["function"] in steps]
+
+
+def _summary(rows: list[Row]) -> Row:
+    asked = dict.fromkeys(row["requested_device"] for row in rows if row["requested_device"])
+    times = [row["total_ns"] for row in rows if row["total_ns"] is not None]
+    return {
+        "operations": len(rows),
+        "requested_device": ", ".join(asked) or None,
+        "fallbacks": sum(map(is_fallback, rows)),
+        "total_ns": sum(times) if times else None,
+    }
+
+
+def is_fallback(row: Mapping[str, Any]) -> bool:
+    """Whether soft placement put an operation elsewhere than the script asked."""
+    asked = row["requested_device"]
+    return asked is not None and not row["device"].endswith(asked)
+
+
+def _edge(source: Part, target: Part, copies: list[Row], steps: int) -> Row:
+    sizes = [row["bytes"] for row in copies]
+    flags = {row["is_gradient"] for row in copies}
+    return {
+        **{f"src_{name}": value for name, value in source._asdict().items()},
+        **{f"dst_{name}": value for name, value in target._asdict().items()},
+        "is_gradient": None if None in flags else any(flags),
+        "calls_per_step": sum(row["calls"] for row in copies) / steps,
+        "bytes_per_step": None if None in sizes else sum(sizes) / steps,
+    }
+
+
+ANALYSIS: Final = Analysis(
+    "Where the parts of the model run", PLACEMENT, ("operations", "functions"), placement
+)
+EDGES_ANALYSIS: Final = Analysis(
+    "What the parts of the model copy to each other",
+    EDGES,
+    ("tensor_copies", "operations", "functions"),
+    placement_edges,
+)

@@ -1,0 +1,177 @@
+"""How fast each step could be at most if copies between devices cost less: bounds, no forecasts."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.copies import HOST, transfer_times
+from gpuprof.analyses.facts.launches import UNKNOWN
+from gpuprof.analyses.facts.step_windows import StepWindows, step_windows
+from gpuprof.analyses.facts.timeline import DeviceTimeline, timelines
+from gpuprof.analyses.time.steps import in_part
+from gpuprof.intervals import Int64s, Intervals, covered_within, difference, together, union
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+
+PLACEMENT_BOUND: Final = Schema(
+    "placement_bound",
+    "one training step, or the whole recording where no steps are found",
+    {
+        "process_id": Column(INT, "1", "Process; null for the whole recording."),
+        "step": Column(INT, "1", "0 for the first; null for the whole recording."),
+        "source": Column(TEXT, "", "ranges, detected, or recording.", required=True),
+        "device_id": Column(
+            INT, "1", "Device that waits longest for peer copies: the bounds are for its time."
+        ),
+        "measured_ns": Column(INT, "ns", "What the step took.", required=True),
+        "peer_busy_ns": Column(INT, "ns", "A peer copy runs on the device.", required=True),
+        "peer_exposed_ns": Column(
+            INT, "ns", "A peer copy runs, and no kernel or other transfer.", required=True
+        ),
+        "if_free_ns": Column(
+            INT,
+            "ns",
+            "If every peer copy took no time: measured_ns - peer_exposed_ns. Kernels, other "
+            "copies and idle time are assumed to stay as they are.",
+            required=True,
+        ),
+        "if_hidden_ns": Column(
+            INT,
+            "ns",
+            "If every peer copy ran behind kernels: the same, but no less than peer_busy_ns.",
+            required=True,
+        ),
+        "if_none_hidden_ns": Column(
+            INT,
+            "ns",
+            "If none ran behind anything: measured_ns + peer_busy_ns - peer_exposed_ns.",
+            required=True,
+        ),
+        "gain_if_free_share": Column(
+            FLOAT, "1", "peer_exposed_ns / measured_ns: no more than this can be won."
+        ),
+    },
+)
+
+
+def placement_bound(profile: Profile) -> pa.Table:
+    """Bound what other placements, links or overlap of peer copies could win.
+
+    The bounds hold for the device that waits longest for peer copies and are no forecast: idle
+    time that a late copy causes on another device is not counted as won, and kernels are
+    assumed to run no slower beside copies.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``.
+
+    Returns:
+        One row per step, columns as in `PLACEMENT_BOUND`; one row for the whole recording
+        where no steps are found; no rows where no device did anything.
+    """
+    every = timelines(profile.whole or profile)
+    if profile.part is not None and profile.part.device_id is not None:
+        every = tuple(one for one in every if one.device_id == profile.part.device_id)
+    peer = {one.device_id: _peer_copies(profile.whole or profile, one) for one in every}
+    rows = [
+        row
+        for series in step_windows(profile)
+        for row in _step_rows(series, [d for d in every if _id(d) in series.devices], peer, profile)
+    ]
+    if not rows:
+        rows = _whole_row(timelines(profile), peer)
+    rows.sort(key=lambda row: (row["step"] or 0, row["process_id"] or 0, row["device_id"] or 0))
+    return PLACEMENT_BOUND.table(rows)
+
+
+def _id(device: DeviceTimeline) -> int:
+    return UNKNOWN if device.device_id is None else device.device_id
+
+
+def _peer_copies(profile: Profile, device: DeviceTimeline) -> tuple[Intervals, Intervals]:
+    """When peer copies run on a device, and when nothing else does that they could wait for."""
+    running: list[Intervals] = []
+    others: list[Intervals] = []
+    for route, times in transfer_times(profile).items():
+        here = (
+            times.device_id == device.device_id
+            if route.path == "staged"
+            else np.full(len(times.start_ns), device.device_id in {route.src, route.dst})
+        )
+        found = union(times.start_ns[here], times.end_ns[here])
+        (others if HOST in {route.src, route.dst} else running).append(found)
+    busy = together(running)
+    return busy, difference(difference(busy, device.kernels), together(others))
+
+
+def _step_rows(
+    series: StepWindows,
+    devices: list[DeviceTimeline],
+    peer: dict[int | None, tuple[Intervals, Intervals]],
+    profile: Profile,
+) -> list[dict[str, Any]]:
+    if not devices:
+        return []
+    start, end = series.start_ns, series.end_ns
+    figures = [
+        tuple(covered_within(covered, start, end) for covered in peer[device.device_id])
+        for device in devices
+    ]
+    longest = np.argmax(np.stack([exposed for _, exposed in figures]), axis=0)
+    rows = []
+    for step in in_part(series, profile).tolist():
+        device = int(longest[step])
+        busy, exposed = (int(column[step]) for column in figures[device])
+        rows.append(
+            _bounds(int(end[step] - start[step]), busy, exposed)
+            | {
+                "process_id": series.process_id,
+                "step": step,
+                "source": series.source,
+                "device_id": devices[device].device_id,
+            }
+        )
+    return rows
+
+
+def _whole_row(
+    devices: tuple[DeviceTimeline, ...], peer: dict[int | None, tuple[Intervals, Intervals]]
+) -> list[dict[str, Any]]:
+    if not devices:
+        return []
+
+    def within(device: DeviceTimeline) -> tuple[int, int]:
+        busy, exposed = peer[device.device_id]
+        return _length(device.span, busy), _length(device.span, exposed)
+
+    device = max(devices, key=lambda one: within(one)[1])
+    return [
+        _bounds(device.span.length, *within(device))
+        | {"process_id": None, "step": None, "source": "recording", "device_id": device.device_id}
+    ]
+
+
+def _length(windows: Intervals, covered: Intervals) -> int:
+    found: Int64s = covered_within(covered, windows.start, windows.end)
+    return int(found.sum())
+
+
+def _bounds(measured: int, busy: int, exposed: int) -> dict[str, Any]:
+    return {
+        "measured_ns": measured,
+        "peer_busy_ns": busy,
+        "peer_exposed_ns": exposed,
+        "if_free_ns": measured - exposed,
+        "if_hidden_ns": max(measured - exposed, busy),
+        "if_none_hidden_ns": measured + busy - exposed,
+        "gain_if_free_share": exposed / measured if measured else None,
+    }
+
+
+ANALYSIS: Final = Analysis(
+    "Bounds of what cheaper peer copies could win",
+    PLACEMENT_BOUND,
+    ("kernels", "memcpys"),
+    placement_bound,
+)

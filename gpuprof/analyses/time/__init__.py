@@ -1,0 +1,1 @@
+"""What the time of devices and host goes to."""

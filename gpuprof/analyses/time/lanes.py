@@ -1,0 +1,223 @@
+"""What ran when on each device, lane by lane, with as many rows as a picture can show."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.movement import IS_TRANSFER, MOVEMENT
+from gpuprof.analyses.facts.timeline import (
+    COMMUNICATION,
+    COMPUTE,
+    DEVICES_OF_COPY,
+    LOCAL_COPY,
+    TRANSFER,
+    UNKNOWN_DEVICE,
+    DeviceTimeline,
+    slice_borders,
+    timelines,
+)
+from gpuprof.intervals import (
+    Int64s,
+    Intervals,
+    covered_within,
+    difference,
+    intersection,
+    together,
+    union,
+)
+from gpuprof.profile import Profile
+from gpuprof.schema import FLAG, INT, TEXT, Column, Schema
+
+LANES: Final = Schema(
+    "lanes",
+    "what one lane of one device did while exposed, or while hidden, in one slice of time",
+    {
+        "device_id": Column(INT, "1", "CUDA device ordinal; null where none was recorded."),
+        "lane": Column(
+            TEXT,
+            "",
+            "compute, communication, local_copies (memsets too), or a kind of transfer: HtoD, "
+            "DtoH, PtoP, PtoP_staged, DtoD_peer, ...",
+            required=True,
+        ),
+        "is_exposed": Column(
+            FLAG, "", "Whether nothing of a lane further up runs meanwhile.", required=True
+        ),
+        "start_ns": Column(INT, "ns", "First start of an interval in the slice.", required=True),
+        "end_ns": Column(INT, "ns", "Last end of one that started in it.", required=True),
+        "busy_ns": Column(INT, "ns", "How much of this time it runs.", required=True),
+        "slice_ns": Column(
+            INT,
+            "ns",
+            "Intervals that start in the same slice of this length are one row; 1 where each "
+            "has its own.",
+            required=True,
+        ),
+    },
+)
+
+LANES_OVER_TIME: Final = Schema(
+    "lanes_over_time",
+    "one lane of one device in one of 1,000 equal slices of the time; only where it runs",
+    {
+        "device_id": LANES.columns["device_id"],
+        "lane": LANES.columns["lane"],
+        "start_ns": Column(INT, "ns", "Start of the slice.", required=True),
+        "end_ns": Column(INT, "ns", "Its end.", required=True),
+        "exposed_ns": Column(
+            INT, "ns", "It runs, and nothing of a lane further up.", required=True
+        ),
+        "hidden_ns": Column(INT, "ns", "It runs, and so does one further up.", required=True),
+    },
+)
+
+_SLICES: Final = 1_000
+# Rows of all lanes together: more than a screen has columns, few enough to draw at once.
+_MOST_ROWS: Final = 120_000
+_TRANSFERS: Final = f"""
+    SELECT device, kind, start_ns, end_ns FROM (
+        SELECT unnest({DEVICES_OF_COPY}) AS device, {MOVEMENT} AS kind, start_ns, end_ns
+        FROM memcpys WHERE {IS_TRANSFER})"""
+
+
+class _Lane(NamedTuple):
+    """One lane of one device."""
+
+    device_id: int | None
+    name: str
+    exposed: Intervals
+    hidden: Intervals
+
+
+def lanes(profile: Profile) -> pa.Table:
+    """Lay out what each device did, one lane per kind of activity.
+
+    Compute is exposed throughout; communication where no compute kernel runs; a transfer where
+    no kernel does; a local copy where no kernel and no transfer does (see `breakdown`). A copy
+    between two devices is on both. Slices are a power of two long, the shortest that keep the
+    table small.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``; ``memsets`` count where they were recorded.
+
+    Returns:
+        Columns as in `LANES`; by device, lane (compute, communication, transfers, local copies),
+        exposed before hidden, and start. No rows where nothing ran.
+    """
+    found = profile.once(_lanes)
+    shift = _shift([times.start for lane in found for times in (lane.exposed, lane.hidden)])
+    tables = [
+        _table(lane, times, shift, is_exposed=is_exposed)
+        for lane in found
+        for is_exposed, times in ((True, lane.exposed), (False, lane.hidden))
+        if len(times)
+    ]
+    return pa.concat_tables(tables).combine_chunks() if tables else LANES.empty()
+
+
+def lanes_over_time(profile: Profile) -> pa.Table:
+    """Measure the lanes in a thousand equal slices of the time, the same for all devices.
+
+    Args:
+        profile: As for `lanes`.
+
+    Returns:
+        Columns as in `LANES_OVER_TIME`, in the order of `lanes`. No rows where nothing ran.
+    """
+    borders = slice_borders(timelines(profile), _SLICES)
+    if not len(borders):
+        return LANES_OVER_TIME.empty()
+    found = profile.once(_lanes)
+    return pa.concat_tables(_sliced(lane, borders) for lane in found).combine_chunks()
+
+
+def _sliced(lane: _Lane, borders: Int64s) -> pa.Table:
+    start, end = borders[:-1], borders[1:]
+    exposed, hidden = (covered_within(t, start, end) for t in (lane.exposed, lane.hidden))
+    kept = exposed + hidden > 0
+    columns: dict[str, Any] = _place(lane, int(kept.sum())) | {
+        "start_ns": start[kept],
+        "end_ns": end[kept],
+        "exposed_ns": exposed[kept],
+        "hidden_ns": hidden[kept],
+    }
+    return LANES_OVER_TIME.conform(pa.table(columns))
+
+
+def _place(lane: _Lane, rows: int) -> dict[str, Any]:
+    return {
+        "device_id": pa.array([lane.device_id] * rows, pa.int64()),
+        "lane": pa.array([lane.name] * rows, pa.string()),
+    }
+
+
+def _lanes(profile: Profile) -> tuple[_Lane, ...]:
+    kinds = (profile.whole or profile).once(_transfers)
+    every = (lane for one in timelines(profile) for lane in _of_device(one, kinds))
+    return tuple(lane for lane in every if len(lane.exposed) or len(lane.hidden))
+
+
+def _transfers(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
+    """When the transfers of each kind ran on each device, by device and kind."""
+    pieces: dict[tuple[int, str], list[Intervals]] = defaultdict(list)
+    for batch in profile.batches(_TRANSFERS):
+        device, start, end = (batch.column(i).to_numpy() for i in (0, 2, 3))
+        kind = batch.column(1).dictionary_encode()
+        code = kind.indices.to_numpy()
+        for number in np.unique(device).tolist():
+            for index, name in enumerate(kind.dictionary.to_pylist()):
+                here = (device == number) & (code == index)
+                pieces[number, name].append(union(start[here], end[here]))
+    found: dict[int | None, dict[str, Intervals]] = defaultdict(dict)
+    for (number, name), sets in sorted(pieces.items()):
+        found[None if number == UNKNOWN_DEVICE else number][name] = together(sets)
+    return found
+
+
+def _of_device(
+    device: DeviceTimeline, transfers: dict[int | None, dict[str, Intervals]]
+) -> Iterator[_Lane]:
+    def lane(name: str, busy: Intervals, layer: int) -> _Lane:
+        exposed = intersection(busy, device.exposed[layer])
+        return _Lane(device.device_id, name, exposed, difference(busy, exposed))
+
+    yield lane("compute", device.busy[COMPUTE], COMPUTE)
+    yield lane("communication", device.busy[COMMUNICATION], COMMUNICATION)
+    for kind, times in transfers.get(device.device_id, {}).items():
+        yield lane(kind, intersection(times, device.span), TRANSFER)
+    yield lane("local_copies", device.busy[LOCAL_COPY], LOCAL_COPY)
+
+
+def _shift(starts: list[Int64s]) -> int:
+    """The binary logarithm of the shortest slice that leaves few enough rows."""
+    shift = 0
+    while sum(_slices(start, shift) for start in starts) > _MOST_ROWS:
+        shift += 1
+    return shift
+
+
+def _slices(start: Int64s, shift: int) -> int:
+    return 1 + int(np.count_nonzero(np.diff(start >> shift))) if len(start) else 0
+
+
+def _table(lane: _Lane, times: Intervals, shift: int, *, is_exposed: bool) -> pa.Table:
+    start, end = times.start, times.end
+    first = np.flatnonzero(np.concatenate([[True], np.diff(start >> shift) != 0]))
+    last = np.concatenate([first[1:], [len(start)]]) - 1
+    columns: dict[str, Any] = _place(lane, len(first)) | {
+        "is_exposed": [is_exposed] * len(first),
+        "start_ns": start[first],
+        "end_ns": end[last],
+        "busy_ns": np.add.reduceat(end - start, first),
+        "slice_ns": np.full(len(first), 1 << shift, np.int64),
+    }
+    return LANES.conform(pa.table(columns))
+
+
+_NEEDS: Final = ("kernels", "memcpys")
+ANALYSIS: Final = Analysis("What ran when, lane by lane", LANES, _NEEDS, lanes)
+OVER_TIME_ANALYSIS: Final = Analysis("Lanes over time", LANES_OVER_TIME, _NEEDS, lanes_over_time)

@@ -1,0 +1,223 @@
+"""What each NVTX range or operation launched: kernels, transfers, and what of them was exposed."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.groups import Numbers, groups
+from gpuprof.analyses.facts.launches import (
+    UNKNOWN,
+    Activities,
+    Launches,
+    activities,
+    launches,
+)
+from gpuprof.analyses.facts.nesting import merged_by_label
+from gpuprof.analyses.facts.nvtx import (
+    ALL_THREADS,
+    NO_RANGE,
+    Ranges,
+    families,
+    innermost,
+    launches_within,
+    ranges_of,
+)
+from gpuprof.analyses.facts.timeline import COMPUTE, TRANSFER
+from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, union
+from gpuprof.profile import Profile
+from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema
+
+RANGES: Final = Schema(
+    "ranges",
+    "all NVTX ranges, framework annotations or operations of one text",
+    {
+        "text": Column(TEXT, "", "Message.", required=True),
+        "domain": Column(TEXT, "", "Domain; empty for the default one.", required=True),
+        "range_kind": Column(TEXT, "", "push_pop, start_end, annotation or operation."),
+        "instances": Column(INT, "1", "How often it was entered.", required=True),
+        "active_instances": Column(
+            INT, "1", "Those that launched something, which alone nsys counts.", required=True
+        ),
+        "host_ns": Column(
+            INT, "ns", "Time in which one was open, summed over threads.", required=True
+        ),
+        "projected_ns": Column(
+            INT, "ns", "Sum of first start to last end of what each launched.", required=True
+        ),
+        "kernel_calls": Column(INT, "1", "Kernels launched in it, or in ranges within it."),
+        "kernel_ns": Column(INT, "ns", "Sum of their durations."),
+        "transfer_calls": Column(INT, "1", "Transfers launched likewise; a staged one once."),
+        "transfer_ns": Column(INT, "ns", "Sum of their durations."),
+        "transfer_bytes": Column(INT, "B", "Bytes that they moved; unknown sizes count as 0."),
+        "peer_transfer_ns": Column(INT, "ns", "The part of transfer_ns between two devices."),
+        "exposed_transfer_ns": Column(
+            INT, "ns", "The part of transfer_ns while no kernel ran, on the end that waited longer."
+        ),
+        "self_kernel_ns": Column(
+            INT, "ns", "kernel_ns without that of ranges within it; null for start_end ranges."
+        ),
+        "self_transfer_ns": Column(
+            INT, "ns", "transfer_ns without that of ranges within it; null for start_end ranges."
+        ),
+    },
+)
+
+
+def ranges(profile: Profile) -> pa.Table:
+    """Attribute GPU work to the NVTX ranges in which it was launched.
+
+    A kernel or copy belongs to a range if the API call that launched it began while the range
+    was open on the same thread; for ``start_end`` ranges, on any thread of the process. It then
+    belongs to all ranges around that one too, so that rows of different texts must not be
+    added up; ``self_`` columns can be. Within a row each launch and each instant counts once:
+    ranges of one text within one another, as of recursion, are one but for ``instances``.
+    Operations of a framework lie within annotations and within one another: what ``self_``
+    columns give to one, they do not give to the annotation around it.
+
+    This is the projection of ``nsys stats --report nvtx_gpu_proj_sum``, whose total is
+    ``projected_ns``; nsys adds up ranges of one text within one another.
+
+    Args:
+        profile: Needs ``nvtx_ranges``, ``api_calls``, ``kernels`` and ``memcpys``.
+
+    Returns:
+        One row per text, domain and kind, the longest exposed transfers and kernels first;
+        columns as in `RANGES`. Ranges that launched nothing have 0; operations that launched
+        nothing are left out, since a framework runs many. Of a part of a recording, the ranges
+        that start in it or launched work of it.
+    """
+    named, launched = ranges_of(profile), launches(profile)
+    totals: dict[str, Int64s] = {}
+    for family, ordered in families(named, launched):
+        for name, values in _totals(profile, _in_part(profile, family, ordered), ordered).items():
+            totals[name] = totals.get(name, 0) + values
+    rows = [
+        _row(label, {name: int(values[index]) for name, values in totals.items()})
+        for index, label in enumerate(named.labels)
+        if totals["active_instances" if label[2] == OPERATION else "instances"][index]
+    ]
+    rows.sort(key=lambda row: (-row["exposed_transfer_ns"], -row["kernel_ns"], row["text"]))
+    return RANGES.table(rows)
+
+
+def _row(label: tuple[str, str, str], totals: Mapping[str, int]) -> dict[str, Any]:
+    text, domain, kind = label
+    exclusive = {name: None for name in totals if name.startswith("self_") and kind == "start_end"}
+    return {"text": text, "domain": domain, "range_kind": kind or None, **totals, **exclusive}
+
+
+def _in_part(profile: Profile, family: Ranges, ordered: Launches) -> Ranges:
+    """Of a part of a recording, the ranges that start in it or launched work of it."""
+    if profile.part is None or profile.part.windows is None:
+        return family
+    spans = launches_within(family, ordered)
+    is_in_part = spans.last > spans.first
+    for start, end in profile.part.windows:
+        is_in_part |= (family.start_ns >= start) & (family.start_ns < end)
+    return family.take(np.flatnonzero(is_in_part))
+
+
+def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, Int64s]:
+    """The figures of each label: of instances, and of what these hold, each launch once."""
+    spans = launches_within(family, ordered)
+    counted = {
+        "instances": np.ones(len(family), np.int8),
+        "active_instances": (spans.last > spans.first).astype(np.int8),
+    }
+    labels = len(family.labels)
+    totals = {name: _summed(family.label, values, labels) for name, values in counted.items()}
+    merged = merged_by_label(family)
+    spans = spans if merged is family else launches_within(merged, ordered)
+    first, last = spans.extent(ordered)
+    times = {"host_ns": merged.end_ns - merged.start_ns, "projected_ns": last - first}
+    totals |= {name: _summed(merged.label, values, labels) for name, values in times.items()}
+    label = np.append(family.label, NO_RANGE)[_owners(family, ordered)]
+    work = ordered.activities
+    layer = ordered.of(work.layer)
+    for number, measured in _measures(profile, work).items():
+        chosen = np.flatnonzero(layer == number)
+        within, places = spans.among(chosen, len(layer)), ordered.order[chosen]
+        for name, values in measured.items():
+            totals[name] = _summed(merged.label, within.total(values[places]), labels)
+        name, values = next(iter(measured.items()))
+        totals[f"self_{name}"] = _summed(label[chosen], values[places], labels)
+    return totals
+
+
+def _owners(family: Ranges, ordered: Launches) -> Int64s:
+    """The innermost range of each launch; `NO_RANGE` for those of whole processes."""
+    if (family.thread == ALL_THREADS).all():
+        return np.full(len(ordered.order), NO_RANGE, np.int64)
+    return innermost(family, ordered)
+
+
+def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, Numbers]]:
+    """Figures of every single activity by its layer; of the first, the exclusive sum is told."""
+    duration = work.end_ns - work.start_ns
+    return {
+        COMPUTE: {"kernel_ns": duration, "kernel_calls": np.ones(len(work), np.int8)},
+        TRANSFER: {"transfer_ns": duration} | _of_transfers(profile, work),
+    }
+
+
+def _summed(label: Numbers, values: Numbers, labels: int) -> Int64s:
+    """The sum of the values of each label."""
+    sums = np.zeros(labels + 1, np.int64)
+    np.add.at(sums, label, values)  # NO_RANGE is -1: the last, which is no label
+    return sums[:-1]
+
+
+def _of_transfers(profile: Profile, work: Activities) -> dict[str, Numbers]:
+    """Figures of every single copy."""
+    copies = work.copies
+    duration = (work.end_ns - work.start_ns)[: len(copies)]
+    return {
+        "transfer_calls": copies.counted,
+        "transfer_bytes": copies.bytes,
+        "peer_transfer_ns": np.where(copies.peer > 0, duration, 0),
+        "exposed_transfer_ns": _exposed_ns(profile, work),
+    }
+
+
+def _exposed_ns(profile: Profile, work: Activities) -> Int64s:
+    """How long each copy ran while no kernel did, on the end where that is longer.
+
+    Copies that run at once each have their own time.
+    """
+    number = len(work.copies)
+    ends = work.device[:number], work.copies.src, work.copies.dst
+    start, end = work.start_ns[:number], work.end_ns[:number]
+    longest = np.zeros(number, np.int64)
+    kernels = profile.once(_kernels)
+    devices = {device for end in ends for device in np.unique(end).tolist() if device >= 0}
+    for device in (*devices, UNKNOWN):
+        at = [device_id == device for device_id in ends]
+        # Of a copy that names no device, the kernels that name none may hide it.
+        is_here = (
+            at[0] & (ends[1] < 0) & (ends[2] < 0) if device == UNKNOWN else at[0] | at[1] | at[2]
+        )
+        here = np.flatnonzero(is_here)
+        busy = covered_within(kernels.get(device, NOTHING), start[here], end[here])
+        longest[here] = np.maximum(longest[here], end[here] - start[here] - busy)
+    return longest
+
+
+def _kernels(profile: Profile) -> dict[int, Intervals]:
+    """When kernels of the whole recording ran, by device."""
+    work = activities(profile.whole or profile)
+    kernels = np.flatnonzero(work.layer == COMPUTE)
+    return {
+        int(work.device[places[0]]): union(work.start_ns[places], work.end_ns[places])
+        for places in (kernels[rows] for rows in groups(work.device[kernels]))
+    }
+
+
+ANALYSIS: Final = Analysis(
+    "GPU work by NVTX range, annotation or operation",
+    RANGES,
+    ("nvtx_ranges", "api_calls", "kernels", "memcpys"),
+    ranges,
+)

@@ -1,0 +1,116 @@
+"""What each device's time went to in every training step."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.launches import UNKNOWN
+from gpuprof.analyses.facts.step_windows import StepWindows, step_windows
+from gpuprof.analyses.facts.timeline import DeviceTimeline, timelines
+from gpuprof.analyses.time.breakdown import BREAKDOWN, LAYER_NAMES
+from gpuprof.intervals import Int64s, covered_within
+from gpuprof.profile import Profile
+from gpuprof.schema import INT, TEXT, Column, Schema
+
+_PARTS: Final = (
+    "compute_ns",
+    "exposed_communication_ns",
+    "exposed_transfer_ns",
+    "exposed_local_copy_ns",
+)
+STEPS: Final = Schema(
+    "steps",
+    "one training step on one device",
+    {
+        "process_id": Column(INT, "1", "Process; null where steps were detected by device."),
+        "step": Column(INT, "1", "0 for the first that was recorded.", required=True),
+        "device_id": Column(INT, "1", "CUDA device ordinal; null where unknown."),
+        "source": Column(
+            TEXT, "", "ranges, or detected: a pattern of kernels that repeats.", required=True
+        ),
+        "text": Column(
+            TEXT, "", "Text of the ranges with # for digits, or the kernel that opens a step."
+        ),
+        "start_ns": Column(INT, "ns", "Start of the step on the devices.", required=True),
+        "span_ns": Column(INT, "ns", "Its length, idle time included.", required=True),
+        **{name: BREAKDOWN.columns[name] for name in (*_PARTS, "idle_ns")},
+        **{
+            name: BREAKDOWN.columns[name]
+            for state in ("busy", "hidden")
+            for name in (f"{state}_{what}_ns" for what in LAYER_NAMES.values())
+        },
+    },
+)
+
+
+def steps(profile: Profile) -> pa.Table:
+    """Split every step's time on each device, as `breakdown` does for the whole recording.
+
+    A step runs from the first activity that its range launched to the first of the next step
+    where their ranges follow one another closely, else to the last that it launched. Where no
+    range names steps, a pattern of kernels that repeats is taken for them, and said to be.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``; ``nvtx_ranges`` and ``api_calls`` for steps
+            that are named.
+
+    Returns:
+        One row per step and device, columns as in `STEPS`, which add up to ``span_ns`` as in
+        `BREAKDOWN`; no rows where no steps are found. Of a part of a recording, the steps that
+        start in it.
+    """
+    every = {one.device_id: one for one in timelines(profile.whole or profile)}
+    rows = [
+        row
+        for series in step_windows(profile)
+        for device in series.devices
+        for row in _rows(series, every[None if device == UNKNOWN else device], profile)
+    ]
+    rows.sort(key=lambda row: (row["start_ns"], row["process_id"] or 0, row["device_id"] or 0))
+    return STEPS.table(rows)
+
+
+def in_part(series: StepWindows, profile: Profile) -> Int64s:
+    """Indices of the steps that start in the part of the recording that is looked at."""
+    windows = None if profile.part is None else profile.part.windows
+    if windows is None:
+        return np.arange(len(series.start_ns))
+    chosen = np.zeros(len(series.start_ns), bool)
+    for start, end in windows:
+        chosen |= (series.start_ns >= start) & (series.start_ns < end)
+    return np.flatnonzero(chosen)
+
+
+def _rows(series: StepWindows, device: DeviceTimeline, profile: Profile) -> list[dict[str, Any]]:
+    if profile.part is not None and profile.part.device_id not in {None, device.device_id}:
+        return []
+    start, end = series.start_ns, series.end_ns
+    parts = {
+        name: covered_within(layer, start, end).tolist()
+        for name, layer in zip(_PARTS, device.exposed, strict=True)
+    }
+    busy = {
+        what: covered_within(device.busy[layer], start, end).tolist()
+        for layer, what in LAYER_NAMES.items()
+    }
+    same = {
+        "process_id": series.process_id,
+        "device_id": device.device_id,
+        "source": series.source,
+        "text": series.text,
+    }
+    rows = []
+    for step in in_part(series, profile).tolist():
+        split = {name: values[step] for name, values in parts.items()}
+        span = int(end[step] - start[step])
+        times = {"step": step, "start_ns": int(start[step]), "span_ns": span}
+        for what, values in busy.items():
+            times[f"busy_{what}_ns"] = values[step]
+            times[f"hidden_{what}_ns"] = values[step] - split[f"exposed_{what}_ns"]
+        rows.append(same | times | split | {"idle_ns": span - sum(split.values())})
+    return rows
+
+
+ANALYSIS: Final = Analysis("Time of each training step", STEPS, ("kernels", "memcpys"), steps)

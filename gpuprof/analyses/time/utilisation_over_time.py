@@ -1,0 +1,66 @@
+"""What each device did in twenty equal slices of the recording."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.timeline import TRANSFER, slice_borders, timelines
+from gpuprof.intervals import covered_within
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, Column, Schema
+
+_SLICES: Final = 20
+
+UTILISATION_OVER_TIME: Final = Schema(
+    "utilisation_over_time",
+    "one device in one slice of the time from the first activity to the last",
+    {
+        "device_id": Column(INT, "1", "CUDA device ordinal; null where none was recorded."),
+        "start_ns": Column(INT, "ns", "Start of the slice.", required=True),
+        "end_ns": Column(INT, "ns", "Its end.", required=True),
+        "kernel_ns": Column(INT, "ns", "At least one kernel runs.", required=True),
+        "kernel_share": Column(FLOAT, "1", "kernel_ns / length of the slice."),
+        "exposed_transfer_ns": Column(INT, "ns", "A transfer runs, and no kernel.", required=True),
+    },
+)
+
+
+def utilisation_over_time(profile: Profile) -> pa.Table:
+    """Cut the time into twenty slices, the same for all devices.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``.
+
+    Returns:
+        Twenty rows per device that did any work, columns as in `UTILISATION_OVER_TIME`; fewer
+        where the time has not as many ns.
+    """
+    devices = [one for one in timelines(profile) if len(one.span)]
+    borders = slice_borders(devices, _SLICES)
+    start, end = borders[:-1], borders[1:]
+    rows = []
+    for one in devices:
+        kernels = covered_within(one.kernels, start, end)
+        exposed = covered_within(one.exposed[TRANSFER], start, end)
+        columns = (start.tolist(), end.tolist(), kernels.tolist(), exposed.tolist())
+        rows += [
+            {
+                "device_id": one.device_id,
+                "start_ns": begun,
+                "end_ns": ended,
+                "kernel_ns": busy,
+                "kernel_share": busy / (ended - begun),
+                "exposed_transfer_ns": waited,
+            }
+            for begun, ended, busy, waited in zip(*columns, strict=True)
+        ]
+    return UTILISATION_OVER_TIME.table(rows)
+
+
+ANALYSIS: Final = Analysis(
+    "Utilisation over time",
+    UTILISATION_OVER_TIME,
+    ("kernels", "memcpys"),
+    utilisation_over_time,
+)

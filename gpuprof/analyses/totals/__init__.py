@@ -1,0 +1,1 @@
+"""Sums by name and by kind, as profilers print them."""

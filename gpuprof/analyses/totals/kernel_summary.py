@@ -1,0 +1,33 @@
+"""Kernels by name."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.totals.activity_summary import SOURCES, summed_up
+from gpuprof.profile import Profile
+from gpuprof.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
+
+_FIGURES: Final = ("calls", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns")
+KERNEL_SUMMARY: Final = Schema(
+    "kernel_summary",
+    "all executions of the kernels of one name, on all devices",
+    {name: ACTIVITY_SUMMARY.columns[name] for name in _FIGURES}
+    | {"name": Column(TEXT, "", "Demangled name.", required=True)},
+)
+
+
+def kernel_summary(profile: Profile) -> pa.Table:
+    """Sum up the kernels by name: what `nsys stats --report cuda_gpu_kern_sum` prints.
+
+    Args:
+        profile: Needs ``kernels``.
+
+    Returns:
+        One row per name, the longest total first, columns as in `KERNEL_SUMMARY`.
+    """
+    return KERNEL_SUMMARY.conform(summed_up(profile, {"kernels": SOURCES["kernels"]}))
+
+
+ANALYSIS: Final = Analysis("Kernels by name", KERNEL_SUMMARY, ("kernels",), kernel_summary)

@@ -1,0 +1,99 @@
+"""The kernels, copies and memsets that cost most."""
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.excerpts import GPU_KINDS
+from gpuprof.analyses.totals.activity_summary import TABLES, activity_sums
+from gpuprof.analyses.totals.totals import totals
+from gpuprof.profile import Profile
+from gpuprof.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
+
+_ROWS: Final = 10
+
+TOP_ACTIVITIES: Final = Schema(
+    "top_activities",
+    "one of the ten GPU activities with the greatest total time",
+    {
+        "rank": Column(INT, "1", "1 for the costliest.", required=True),
+        "activity_kind": Column(TEXT, "", "kernel, memcpy or memset.", required=True),
+        "name": Column(TEXT, "", "Kernel name; memcpy kind for copies.", required=True),
+        "calls": Column(INT, "1", "How often."),
+        "total_ns": Column(INT, "ns", "Sum of durations over all processes and devices."),
+        "share": Column(
+            FLOAT, "1", "Share of all GPU activities' time, or of what it is implied to be."
+        ),
+        "mean_ns": Column(FLOAT, "ns", "Mean."),
+        "min_ns": Column(INT, "ns", "Shortest."),
+        "max_ns": Column(INT, "ns", "Longest."),
+    },
+)
+
+
+def top_activities(profile: Profile) -> pa.Table:
+    """Rank the GPU activities by their total time.
+
+    Args:
+        profile: Needs a summary, or one of the trace tables.
+
+    Returns:
+        At most ten rows, columns as in `TOP_ACTIVITIES`. No rows if nothing ran.
+    """
+    rows = merged_runs(profile.once(activity_sums).to_pylist())
+    gpu = [row for row in rows if row["activity_kind"] in GPU_KINDS]
+    ranked = sorted(gpu, key=lambda row: (-(row["total_ns"] or 0), row["name"]))[:_ROWS]
+    whole = _whole_ns(profile)
+    return TOP_ACTIVITIES.table(
+        [
+            {name: row[name] for name in TOP_ACTIVITIES.columns if name in row}
+            | {"rank": rank, "share": _share(row["total_ns"], whole)}
+            for rank, row in enumerate(ranked, start=1)
+        ]
+    )
+
+
+def _whole_ns(profile: Profile) -> int | None:
+    (everything,) = [
+        row for row in profile.once(totals).to_pylist() if row["activity_group"] == "gpu_activities"
+    ]
+    whole: int | None = everything["total_ns"] or everything["implied_ns"]
+    return whole
+
+
+def _share(part: int | None, whole: int | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def merged_runs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of an activity summary with the processes of a file added up by name.
+
+    Where a name has one row, it is kept as it is. Medians and deviations of several cannot be
+    joined and are null.
+    """
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = row["activity_kind"], row["name"]
+        found[key] = _merged(found[key], row) if key in found else row
+    return list(found.values())
+
+
+def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    both = {name: (first[name], second[name]) for name in ACTIVITY_SUMMARY.columns}
+    known = {name: None not in pair for name, pair in both.items()}
+    row = dict.fromkeys(ACTIVITY_SUMMARY.columns) | {
+        name: first[name] for name in ("activity_kind", "name", "section")
+    }
+    added = {n: sum(both[n]) for n in ("calls", "total_ns", "bytes") if known[n]}
+    least = {"min_ns": min(both["min_ns"])} if known["min_ns"] else {}
+    most = {"max_ns": max(both["max_ns"])} if known["max_ns"] else {}
+    row |= added | least | most
+    if row["total_ns"] is not None and row["calls"]:
+        row["mean_ns"] = row["total_ns"] / row["calls"]
+    return row
+
+
+ANALYSIS: Final = Analysis(
+    "Costliest activities", TOP_ACTIVITIES, (), top_activities, needs_any_of=TABLES
+)

@@ -1,0 +1,249 @@
+"""Totals of kernels, transfers by kind, local copies, memsets and API calls.
+
+The totals are sums over all devices: they tell how much work of each kind there was, not how
+long it took on the clock (see `breakdown` for that). Shares are recomputed from times.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof import cuda
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts import movement
+from gpuprof.analyses.facts.excerpts import GPU_KINDS, Row, Section, sections
+from gpuprof.analyses.totals.activity_summary import TABLES, activity_sums, known_sum
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.units import NS_PER_S
+
+TOTALS: Final = Schema(
+    "totals",
+    "one group of GPU activities, or the API calls; summed over devices",
+    {
+        "activity_group": Column(
+            TEXT,
+            "",
+            "kernels, communication_kernels, transfers, peer_transfers, local_copies, "
+            "unknown_copies, memsets, gpu_activities (all of these), api_calls, or a kind of "
+            "copy: HtoD, DtoH, PtoP, PtoP_staged (through the host), DtoD_peer (between two "
+            "devices), UVM_HtoD, DtoD, ...",
+            required=True,
+        ),
+        "part_of": Column(TEXT, "", "Group whose total includes this one; null for none."),
+        "calls": Column(INT, "1", "How often; a staged copy counts once."),
+        "total_ns": Column(INT, "ns", "Sum of durations; null where rows may be missing."),
+        "mean_ns": Column(FLOAT, "ns", "total_ns / calls; null where nothing happened."),
+        "bytes": Column(INT, "B", "Bytes of copies and memsets; null where unknown."),
+        "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns of copies."),
+        "share": Column(
+            FLOAT, "1", "Share of all GPU activities' time, or of what it is implied to be."
+        ),
+        "listed_ns": Column(INT, "ns", "Sum of the rows that the recording lists."),
+        "implied_ns": Column(
+            INT, "ns", "What the printed shares imply for an excerpt; null for whole tables."
+        ),
+    },
+)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Calls, time and bytes of some activities; None where unknown."""
+
+    calls: int | None = 0
+    total_ns: int | None = 0
+    bytes: int | None = 0
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> "_Sum":
+        rows = list(rows)
+        return cls(
+            *(_known_sum(row[name] for row in rows) for name in ("calls", "total_ns", "bytes"))
+        )
+
+
+def _known_sum(values: Iterable[int | None]) -> int | None:
+    """The sum, or None where any of the values is unknown."""
+    values = list(values)
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def totals(profile: Profile) -> pa.Table:
+    """Sum up the activities by group.
+
+    Args:
+        profile: Needs a summary, or one of the trace tables.
+
+    Returns:
+        One row per group, columns as in `TOTALS`. A group that provably did not happen has 0
+        calls and 0 ns; one that an excerpt does not list, or that was not recorded, has null.
+    """
+    rows = profile.once(activity_sums).to_pylist()
+    known = _Coverage(profile, rows)
+    copies = _copies(profile, rows)
+    groups = [
+        *_kernel_groups(rows, known),
+        *_transfer_groups(copies, known),
+        *_local_groups(copies, known),
+        _group(
+            "memsets",
+            "gpu_activities",
+            _of_kind(rows, "memset"),
+            is_known=known.lists("memset", "memset"),
+        ),
+    ]
+    everything = _everything(groups, known)
+    whole_ns = everything["total_ns"] or everything["implied_ns"]
+    for group in (*groups, everything):
+        group["share"] = _ratio(group["total_ns"], whole_ns)
+    api = _group("api_calls", None, _of_kind(rows, "api"), is_known=known.is_whole("api"))
+    api |= {"bytes": None, "implied_ns": known.implied_ns(("api",))}
+    return TOTALS.table([*groups, everything, api])
+
+
+class _Coverage:
+    """Which kinds of activity the recording lists whole."""
+
+    def __init__(self, profile: Profile, rows: list[Row]) -> None:
+        traced = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "api_calls": "api"}
+        self._traced = {kind for table, kind in traced.items() if profile.has(table)}
+        self._sections = sections(rows)
+        self._listed = {(row["run_id"], row["activity_kind"], row["name"]) for row in rows}
+
+    def _of(self, kind: str) -> list[Section]:
+        return [section for section in self._sections if kind in section.kinds]
+
+    def is_whole(self, kind: str) -> bool:
+        """Whether what is not listed did not happen."""
+        found = self._of(kind)
+        return kind in self._traced or (bool(found) and all(s.is_whole for s in found))
+
+    def lists(self, kind: str, name: str) -> bool:
+        """Whether the time of one name is known: 0 where all else is listed."""
+        found = self._of(kind)
+        everywhere = all((s.run_id, kind, name) in self._listed for s in found)
+        return self.is_whole(kind) or (bool(found) and everywhere)
+
+    def implied_ns(self, kinds: tuple[str, ...]) -> int | None:
+        """Total that the printed shares imply where rows are missing; None where none are."""
+        if all(self.is_whole(kind) for kind in kinds) or not all(self._of(k) for k in kinds):
+            return None
+        used = [section for section in self._sections if set(section.kinds) & set(kinds)]
+        return _known_sum(s.listed_ns if s.is_whole else s.implied_ns for s in used)
+
+
+def _of_kind(rows: list[Row], kind: str) -> _Sum:
+    return _Sum.of(row for row in rows if row["activity_kind"] == kind)
+
+
+def _copies(profile: Profile, rows: list[Row]) -> dict[str, _Sum]:
+    """Sums by kind of copy; where a trace tells, staged and device copies to peers apart."""
+    if not profile.has("memcpys"):
+        names = dict.fromkeys(row["name"] for row in rows if row["activity_kind"] == "memcpy")
+        listed = {
+            n: [r for r in rows if (r["activity_kind"], r["name"]) == ("memcpy", n)] for n in names
+        }
+        return {name: _Sum.of(found) for name, found in listed.items()}
+    found = profile.query(
+        f"SELECT {movement.MOVEMENT} AS name,"
+        f" count(*) FILTER (WHERE {movement.IS_COUNTED}) AS calls,"
+        " CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns,"
+        f" {known_sum(f'CASE WHEN {movement.IS_COUNTED} THEN bytes ELSE 0 END')} AS bytes"
+        " FROM memcpys GROUP BY 1 ORDER BY total_ns DESC, name"
+    )
+    return {row["name"]: _Sum.of([row]) for row in found.to_pylist()}
+
+
+def _kernel_groups(rows: list[Row], known: _Coverage) -> list[Row]:
+    kernels = [row for row in rows if row["activity_kind"] == "kernel"]
+    talking = [row for row in kernels if cuda.is_communication(row["name"])]
+    whole = known.is_whole("kernel")
+    parts = (("kernels", "gpu_activities", kernels), ("communication_kernels", "kernels", talking))
+    return [
+        _group(name, part_of, _Sum.of(found), is_known=whole) | {"bytes": None}
+        for name, part_of, found in parts
+    ]
+
+
+def _transfer_groups(copies: Mapping[str, _Sum], known: _Coverage) -> list[Row]:
+    host = dict.fromkeys(("HtoD", "DtoH", *(n for n in copies if n in cuda.HOST_MEMCPY_KINDS)))
+    peer = [name for name in copies if name in movement.PEER_MOVEMENTS]
+    is_known = known.is_whole("memcpy")
+    # An excerpt that lists PtoP tells all of it: one row holds all its calls.
+    peer_known = known.lists("memcpy", "PtoP")
+    return [
+        _joined("transfers", "gpu_activities", copies, (*host, *peer), is_known=is_known),
+        *(_joined(n, "transfers", copies, (n,), is_known=known.lists("memcpy", n)) for n in host),
+        _joined("peer_transfers", "transfers", copies, peer, is_known=peer_known),
+        *(
+            _joined(n, "peer_transfers", copies, (n,), is_known=is_known or peer_known)
+            for n in peer
+        ),
+    ]
+
+
+def _local_groups(copies: Mapping[str, _Sum], known: _Coverage) -> list[Row]:
+    local = [name for name in copies if name in cuda.LOCAL_MEMCPY_KINDS]
+    rest = copies.keys() - set(local) - movement.TRANSFER_MOVEMENTS
+    is_known = known.is_whole("memcpy")
+    groups = [
+        _joined("local_copies", "gpu_activities", copies, local, is_known=is_known),
+        *(
+            _joined(n, "local_copies", copies, (n,), is_known=known.lists("memcpy", n))
+            for n in local
+        ),
+    ]
+    # Kinds of copy that no table of CUDA names are kept and shown, never dropped.
+    unknown = _joined("unknown_copies", "gpu_activities", copies, sorted(rest), is_known=is_known)
+    return [*groups, unknown] if rest else groups
+
+
+def _joined(
+    name: str, part_of: str, copies: Mapping[str, _Sum], kinds: Iterable[str], *, is_known: bool
+) -> Row:
+    parts = [copies[kind] for kind in kinds if kind in copies]
+    return _group(name, part_of, _Sum.of([vars(part) for part in parts]), is_known=is_known)
+
+
+def _group(name: str, part_of: str | None, found: _Sum, *, is_known: bool) -> Row:
+    listed = found.total_ns if is_known or found.calls else None
+    row: Row = {"activity_group": name, "part_of": part_of, "listed_ns": listed}
+    if not is_known:
+        return row | dict.fromkeys(("calls", "total_ns", "mean_ns", "bytes", "implied_ns"))
+    return row | {
+        "calls": found.calls,
+        "total_ns": found.total_ns,
+        "mean_ns": _ratio(found.total_ns, found.calls),
+        "bytes": found.bytes,
+        "bytes_per_s": _rate(found),
+        "implied_ns": None,
+    }
+
+
+def _rate(found: _Sum) -> float | None:
+    per_ns = _ratio(found.bytes, found.total_ns)
+    return None if per_ns is None else per_ns * NS_PER_S
+
+
+def _everything(groups: list[Row], known: _Coverage) -> Row:
+    parts = [group for group in groups if group["part_of"] == "gpu_activities"]
+    is_known = all(known.is_whole(kind) for kind in GPU_KINDS)
+    found = _Sum(*(_known_sum(part[name] for part in parts) for name in ("calls", "total_ns")))
+    everything = _group("gpu_activities", None, found, is_known=is_known)
+    return everything | {
+        "bytes": None,
+        "bytes_per_s": None,
+        "listed_ns": sum(part["listed_ns"] or 0 for part in parts),
+        "implied_ns": known.implied_ns(GPU_KINDS),
+    }
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+ANALYSIS: Final = Analysis("Totals", TOTALS, (), totals, needs_any_of=TABLES)

@@ -1,0 +1,65 @@
+"""Which copies between devices the backward pass of a training makes, as far as ranges name it."""
+
+import re
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.analyses.facts.launches import launches
+from gpuprof.analyses.facts.nvtx import Ranges, families, launches_within, ranges_of
+from gpuprof.profile import Profile
+
+# Scripts write "backward"; PyTorch's operations and emit_nvtx
+# "autograd::engine::evaluate_function: MmBackward0" and "MmBackward0, seq = 12", traces before
+# 2022 "torch::autograd::AccumulateGrad" alone; others name the gradients.
+_BACKWARD: Final = re.compile(
+    r"backward|\bgrad(?:ient)?s?\b|^autograd::engine|AccumulateGrad$", re.IGNORECASE
+)
+
+
+def backward_peer_share(profile: Profile) -> float | None:
+    """The part of the time of copies between devices that ranges of the backward pass launched.
+
+    What was launched on another thread than the range's is not counted, so that it may be more.
+
+    Args:
+        profile: May have ``nvtx_ranges``, ``api_calls`` and ``memcpys``.
+
+    Returns:
+        0 to 1, of the part that is looked at; None where no range that names gradients or the
+        backward pass launched anything, or nothing was copied between devices.
+    """
+    whole = profile.whole or profile
+    if not whole.has("nvtx_ranges", "api_calls", "memcpys"):
+        return None
+    held = ranges_of(whole)
+    is_backward = np.array([bool(_BACKWARD.search(text)) for text, _, _ in held.labels], bool)
+    mine = held.take(np.flatnonzero(is_backward[held.label])) if len(held) else held
+    return _share(profile, mine) if len(mine) else None
+
+
+def _share(profile: Profile, backward: Ranges) -> float | None:
+    found = launches(profile.whole or profile)
+    every = found.activities
+    is_launched = np.zeros(len(every), bool)
+    for family, ordered in families(backward, found):
+        spans = launches_within(family, ordered)
+        is_launched[ordered.order[spans.launched(len(ordered.order))]] = True
+    copies = len(every.copies)
+    is_peer = (every.copies.peer > 0) & _is_seen(profile, every.start_ns[:copies])
+    duration = (every.end_ns - every.start_ns)[:copies]
+    whole_ns = int(duration[is_peer].sum())
+    if not (is_launched.any() and whole_ns):
+        return None
+    return int(duration[is_peer & is_launched[:copies]].sum()) / whole_ns
+
+
+def _is_seen(profile: Profile, start_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which starts lie in the part that is looked at."""
+    if profile.part is None or profile.part.windows is None:
+        return np.ones(len(start_ns), bool)
+    seen = np.zeros(len(start_ns), bool)
+    for start, end in profile.part.windows:
+        seen |= (start_ns >= start) & (start_ns < end)
+    return seen

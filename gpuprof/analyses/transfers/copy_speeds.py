@@ -1,0 +1,209 @@
+"""Latency and bandwidth of each route, fitted to its copies, and the time lost to small ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.copies import EACH_TRANSFER, HOST, end_name
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.units import NS_PER_S
+
+COPY_SPEEDS: Final = Schema(
+    "copy_speeds",
+    "all transfers of one route between two kinds of memory",
+    {
+        "src": Column(TEXT, "", "host, device N, or unknown.", required=True),
+        "dst": Column(TEXT, "", "host, device N, or unknown.", required=True),
+        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
+        "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "calls": Column(INT, "1", "Copies of known size.", required=True),
+        "sizes": Column(INT, "1", "Different sizes among them.", required=True),
+        "total_ns": Column(INT, "ns", "Sum of their durations.", required=True),
+        "latency_ns": Column(
+            FLOAT,
+            "ns",
+            "L of duration = L + bytes / B, at least 0; null with fewer than three sizes, or none "
+            "that is twice another.",
+        ),
+        "latency_error_ns": Column(FLOAT, "ns", "Its standard error."),
+        "bandwidth_bytes_per_s": Column(
+            FLOAT, "B/s", "B of the same fit; null where durations do not clearly grow with sizes."
+        ),
+        "bandwidth_error_bytes_per_s": Column(FLOAT, "B/s", "Its standard error."),
+        "half_speed_bytes": Column(
+            FLOAT, "B", "L times B: smaller copies spend more time on latency than on data."
+        ),
+        "latency_bound_calls": Column(INT, "1", "Copies below half_speed_bytes."),
+        "latency_bound_ns": Column(INT, "ns", "Time of these."),
+    },
+)
+
+_LEAST_SIZES: Final = 3
+# A line through sizes that are nearly one tells by chance what other sizes would take.
+_LEAST_SPAN: Final = 2
+# A slope below this many standard errors tells no bandwidth.
+_SURE: Final = 2
+_BY_SIZE: Final = f"""
+    SELECT src, dst, path, src_memory_kind, dst_memory_kind, bytes, count(*) AS calls,
+        CAST(sum(duration_ns) AS BIGINT) AS total_ns, coalesce(var_pop(duration_ns), 0) AS spread
+    FROM {EACH_TRANSFER} WHERE bytes IS NOT NULL GROUP BY ALL ORDER BY ALL"""
+
+
+class Link(NamedTuple):
+    """A route between two kinds of memory."""
+
+    src: int | None
+    dst: int | None
+    path: str
+    src_memory_kind: str | None
+    dst_memory_kind: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """The copies of a link by size, one element per size.
+
+    Args:
+        bytes: Size of a copy.
+        calls: How many had it.
+        total_ns: Sum of their durations.
+        spread: Variance of their durations, in ns squared.
+    """
+
+    bytes: npt.NDArray[np.int64]
+    calls: npt.NDArray[np.int64]
+    total_ns: npt.NDArray[np.int64]
+    spread: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A line through the durations of copies: latency in ns, ns per byte, and their errors."""
+
+    latency_ns: float
+    latency_error_ns: float
+    ns_per_byte: float
+    ns_per_byte_error: float
+
+    @property
+    def half_speed_bytes(self) -> float | None:
+        """Size at which latency takes half of the time; None where the slope may be chance."""
+        if self.ns_per_byte <= _SURE * self.ns_per_byte_error:
+            return None
+        return max(self.latency_ns, 0.0) / self.ns_per_byte
+
+
+def sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
+    """The transfers of known size of every link."""
+    return profile.once(_sizes_by_link)
+
+
+def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
+    rows: dict[Link, list[tuple[Any, ...]]] = {}
+    for row in profile.query(_BY_SIZE).to_pylist():
+        values = tuple(row.values())
+        rows.setdefault(Link(*values[:5]), []).append(values[5:])
+    return {
+        link: Sizes(*(np.array(column) for column in zip(*found, strict=True)))
+        for link, found in rows.items()
+    }
+
+
+def fit(sizes: Sizes) -> Fit | None:
+    """The line that fits the durations best, relative to their sizes.
+
+    Every copy's deviation counts relative to the mean duration of its size: the error of a
+    copy of 100 MB is not a thousand times as telling as that of one of 100 kB.
+
+    Returns:
+        The line, whose latency is not negative, and the standard errors of its two figures as of
+        a line that may be any; None with fewer than three sizes, or where none is twice another.
+    """
+    if len(sizes.bytes) < _LEAST_SIZES or sizes.bytes[-1] < _LEAST_SPAN * sizes.bytes[0]:
+        return None
+    mean = sizes.total_ns / sizes.calls
+    weight = sizes.calls / np.maximum(mean, 1.0) ** 2
+    x, total = sizes.bytes.astype(float), weight.sum()
+    centre, middle = (weight * x).sum() / total, (weight * mean).sum() / total
+    width = (weight * (x - centre) ** 2).sum()
+    if width <= 0:
+        return None
+    slope = (weight * (x - centre) * (mean - middle)).sum() / width
+    latency = middle - slope * centre
+    if latency < 0:  # No copy takes less than no time: of all other lines this one fits best.
+        latency, slope = 0.0, (weight * x * mean).sum() / (weight * x**2).sum()
+    deviation = weight * ((mean - latency - slope * x) ** 2 + sizes.spread)
+    scatter = deviation.sum() / max(int(sizes.calls.sum()) - 2, 1)
+    return Fit(
+        float(latency),
+        float(np.sqrt(scatter * (1 / total + centre**2 / width))),
+        float(slope),
+        float(np.sqrt(scatter / width)),
+    )
+
+
+def copy_speeds(profile: Profile) -> pa.Table:
+    """Fit duration = latency + bytes / bandwidth to the copies of every route.
+
+    Args:
+        profile: Needs ``memcpys``.
+
+    Returns:
+        One row per route and kinds of memory, that which spends most time on copies too small
+        for its bandwidth first; columns as in `COPY_SPEEDS`.
+    """
+    rows = [_row(link, sizes) for link, sizes in sizes_by_link(profile).items()]
+    rows.sort(key=lambda row: (-(row.get("latency_bound_ns") or 0), -row["total_ns"], row["src"]))
+    return COPY_SPEEDS.table(rows)
+
+
+def _row(link: Link, sizes: Sizes) -> dict[str, Any]:
+    return {
+        **link._asdict(),
+        "src": end_name(link.src),
+        "dst": end_name(link.dst),
+        "calls": int(sizes.calls.sum()),
+        "sizes": len(sizes.bytes),
+        "total_ns": int(sizes.total_ns.sum()),
+        **_fitted(sizes),
+    }
+
+
+def _fitted(sizes: Sizes) -> dict[str, Any]:
+    line = fit(sizes)
+    if line is None:
+        return {}
+    found: dict[str, Any] = {
+        "latency_ns": line.latency_ns,
+        "latency_error_ns": line.latency_error_ns,
+    }
+    half = line.half_speed_bytes
+    if half is None:
+        return found
+    small = sizes.bytes < half
+    return found | {
+        "bandwidth_bytes_per_s": NS_PER_S / line.ns_per_byte,
+        "bandwidth_error_bytes_per_s": NS_PER_S * line.ns_per_byte_error / line.ns_per_byte**2,
+        "half_speed_bytes": half,
+        "latency_bound_calls": int(sizes.calls[small].sum()),
+        "latency_bound_ns": int(sizes.total_ns[small].sum()),
+    }
+
+
+def link_kind(link: Link) -> str:
+    """Direction of a link for people."""
+    return (
+        f"{'host' if link.src == HOST else 'device'} to {'host' if link.dst == HOST else 'device'}"
+    )
+
+
+ANALYSIS: Final = Analysis(
+    "Latency and bandwidth of copies", COPY_SPEEDS, ("memcpys",), copy_speeds
+)

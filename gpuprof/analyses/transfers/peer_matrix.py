@@ -1,0 +1,150 @@
+"""Device by device, the host being one: time, bytes, rate, and what each end waited for it."""
+
+import math
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.copies import (
+    COUNTED_BYTES,
+    COUNTED_CALLS,
+    EACH_TRANSFER,
+    HOST,
+    Route,
+    Times,
+    end_name,
+    transfer_times,
+)
+from gpuprof.analyses.facts.links import link_between
+from gpuprof.analyses.facts.timeline import timeline_of
+from gpuprof.analyses.transfers.transfers import bytes_per_s
+from gpuprof.intervals import Intervals, difference, union
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+
+PEER_MATRIX: Final = Schema(
+    "peer_matrix",
+    "all transfers from one memory to another by one path",
+    {
+        "src": Column(TEXT, "", "host, device N, or unknown.", required=True),
+        "dst": Column(TEXT, "", "host, device N, or unknown.", required=True),
+        "src_device_id": Column(INT, "1", "Device copied from; null for host and unknown."),
+        "dst_device_id": Column(INT, "1", "Device copied to; null for host and unknown."),
+        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
+        "calls": Column(INT, "1", "How often; a staged copy counts once.", required=True),
+        "total_ns": Column(INT, "ns", "Sum of durations; of staged ones, both halves."),
+        "bytes": Column(INT, "B", "Bytes moved; null where unknown of one."),
+        "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns."),
+        "link": Column(
+            TEXT, "", "What joins the two, such as NVLink 2 x2; null where the recording is silent."
+        ),
+        "peak_bytes_per_s": Column(INT, "B/s", "The link's peak in one direction."),
+        "peak_share": Column(
+            FLOAT,
+            "1",
+            "bytes_per_s / peak_bytes_per_s; null above 1, where copies took another link or a "
+            "figure of the file is wrong.",
+        ),
+        "src_busy_ns": Column(
+            INT, "ns", "At least one of them runs on the source; null for the host."
+        ),
+        "dst_busy_ns": Column(
+            INT, "ns", "At least one of them runs on the destination; null for the host."
+        ),
+        "src_exposed_ns": Column(
+            INT, "ns", "One runs on the source, and no kernel does; null for the host."
+        ),
+        "dst_exposed_ns": Column(
+            INT, "ns", "One runs on the destination, and no kernel does; null for the host."
+        ),
+    },
+)
+
+_SUMS: Final = f"""
+    SELECT src, dst, path, {COUNTED_CALLS} AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,
+        CASE WHEN count(bytes) = count(*) THEN CAST(sum({COUNTED_BYTES}) AS BIGINT) END AS bytes,
+        {bytes_per_s(COUNTED_BYTES, "duration_ns")} AS bytes_per_s
+    FROM {EACH_TRANSFER} GROUP BY src, dst, path
+    ORDER BY total_ns DESC, src, dst, path"""
+
+
+def peer_matrix(profile: Profile) -> pa.Table:
+    """Sum up the transfers by where they come from and go to.
+
+    A peer copy may be hidden behind kernels on one of its devices and exposed on the other, so
+    each end has its own figures, which must not be added up. The halves of a staged copy run
+    one after the other: the first on the source, the second on the destination. Where copies
+    of several rows run at once, each row counts the instant. Kernels that move data themselves
+    (NCCL, direct loads) leave no copy: see `collectives`.
+
+    The link is known from nvprof's databases, or from a device's name (see `facts.links`). A
+    staged copy crosses two links one after the other, and has none here.
+
+    Args:
+        profile: Needs ``memcpys`` and ``kernels``.
+
+    Returns:
+        One row per source, destination and path, the costliest first, columns as in
+        `PEER_MATRIX`; no rows where nothing was transferred.
+    """
+    rows = profile.query(_SUMS).to_pylist()
+    return PEER_MATRIX.table(
+        [row | _ends(row) | _peak(profile, row) | _exposed(profile, row) for row in rows]
+    )
+
+
+def _ends(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for end in ("src", "dst")
+        for name, value in (
+            (end, end_name(row[end])),
+            (f"{end}_device_id", None if row[end] == HOST else row[end]),
+        )
+    }
+
+
+def _peak(profile: Profile, row: dict[str, Any]) -> dict[str, Any]:
+    link = None if row["path"] == "staged" else link_between(profile, row["src"], row["dst"])
+    if link is None:
+        return {}
+    peak, achieved = link.bytes_per_s, row["bytes_per_s"]
+    share = None if not peak or achieved is None or achieved > peak else achieved / peak
+    return {"link": link.name, "peak_bytes_per_s": peak, "peak_share": share}
+
+
+def faster_than_links(profile: Profile) -> list[dict[str, Any]]:
+    """The rows whose copies are faster than the link that the recording names."""
+    rows = profile.once(peer_matrix).to_pylist()
+    return [
+        row for row in rows if (row["bytes_per_s"] or 0) > (row["peak_bytes_per_s"] or math.inf)
+    ]
+
+
+def _exposed(profile: Profile, row: dict[str, Any]) -> dict[str, int | None]:
+    route = Route(row["src"], row["dst"], row["path"])
+    times = transfer_times(profile)[route]
+    found: dict[str, int | None] = {}
+    for end in ("src", "dst"):
+        if row[end] is not None and row[end] != HOST:
+            running = _running_on(times, row[end], route)
+            found[f"{end}_busy_ns"] = running.length
+            found[f"{end}_exposed_ns"] = _without_kernels(profile, running, row[end])
+    return found
+
+
+def _running_on(times: Times, device: int, route: Route) -> Intervals:
+    # A staged half runs on one device only; a direct copy occupies both its ends.
+    here = (times.device_id == device) | (route.path != "staged")
+    return union(times.start_ns[here], times.end_ns[here])
+
+
+def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
+    # A copy that starts in a window may end behind it, where kernels hide it too.
+    return difference(running, timeline_of(profile.whole or profile, device).kernels).length
+
+
+ANALYSIS: Final = Analysis(
+    "Transfers by device pair", PEER_MATRIX, ("memcpys", "kernels"), peer_matrix
+)

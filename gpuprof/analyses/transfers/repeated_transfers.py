@@ -1,0 +1,229 @@
+"""Copies that every training step makes again: of constants, or of the same size and place."""
+
+import re
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.copies import HOST, end_name
+from gpuprof.analyses.facts.groups import groups
+from gpuprof.analyses.facts.moves import Moves, moves
+from gpuprof.analyses.facts.step_windows import StepWindows, step_windows
+from gpuprof.analyses.facts.timeline import timeline_of
+from gpuprof.analyses.time.steps import in_part
+from gpuprof.intervals import Int64s, covered_within
+from gpuprof.profile import Profile
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.units import NS_PER_S
+
+REPEATED_TRANSFERS: Final = Schema(
+    "repeated_transfers",
+    "all copies of one size from one memory to another that one place makes in every step",
+    {
+        "process_id": Column(INT, "1", "Process; null where unknown."),
+        "src": Column(TEXT, "", "Memory copied from: host, device N, CPU:0, ...", required=True),
+        "dst": Column(TEXT, "", "Memory copied to.", required=True),
+        "copy_bytes": Column(INT, "B", "Size of each copy; null where unknown."),
+        "steps": Column(INT, "1", "Steps, in each of which it is copied.", required=True),
+        "step_source": Column(
+            TEXT, "", "What tells steps: ranges, a detected pattern, or a function.", required=True
+        ),
+        "calls_per_step": Column(FLOAT, "1", "Copies per step.", required=True),
+        "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where unknown."),
+        "total_ns": Column(INT, "ns", "Time of all of them; null where no times were recorded."),
+        "exposed_ns": Column(
+            INT, "ns", "The part of total_ns at which no kernel runs on the destination."
+        ),
+        "is_constant": Column(
+            FLAG, "", "Whether it is known to be the same bytes; null where only the size is."
+        ),
+        "range": Column(TEXT, "", "NVTX range or operation that launched it; null where unknown."),
+        "src_operation": Column(
+            TEXT, "", "What made it: the operation, or the kernel that ended last on the source."
+        ),
+        "dst_operation": Column(
+            TEXT, "", "What takes it: the operation, or the kernel that starts next."
+        ),
+        "suggestion": Column(TEXT, "", "What to try.", required=True),
+    },
+)
+
+_LEAST_STEPS: Final = 3
+_ROWS: Final = 20
+# How far before or after a copy what makes or takes it is looked for.
+_NEAR_NS: Final = NS_PER_S
+_DIGITS: Final = re.compile(r"\d+")
+
+Row = dict[str, Any]
+
+
+def repeated_transfers(profile: Profile) -> pa.Table:
+    """Find what every step copies to a device again.
+
+    The contents of copies are not recorded: copies of the same size between the same memories,
+    launched in the same NVTX range or operation, in every one of at least three steps, may be the
+    same bytes (a table, a mask, weights that do not change), or the next batch. Only where
+    TensorFlow says that a constant is copied, it is certain. Copies to the host are left out: they
+    are results.
+
+    Args:
+        profile: Needs ``memcpys`` and ``kernels``, with steps that can be told (see `steps`); or
+            ``tensor_copies``, ``functions`` and ``operations`` of TensorFlow, of which constants
+            and variables that another device reads are named.
+
+    Returns:
+        At most twenty rows, the longest exposed and the largest first, columns as in
+        `REPEATED_TRANSFERS`; none where nothing tells steps.
+    """
+    rows = _tensors(profile) if profile.has("tensor_copies", "functions", "operations") else []
+    if profile.has("memcpys", "kernels"):
+        rows += _with_kernels(profile, copied_again(profile)[:_ROWS])
+    rows.sort(key=_cost)
+    return REPEATED_TRANSFERS.table(rows[:_ROWS])
+
+
+def _cost(row: Row) -> tuple[int, int, float, str]:
+    return (
+        -(row.get("exposed_ns") or 0),
+        -(row.get("total_ns") or 0),
+        -(row["bytes_per_step"] or 0),
+        row["src"] + row["dst"],
+    )
+
+
+def copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
+    """The copies that every step makes again, with their row in the table; the worst first."""
+    return profile.once(_copied_again)
+
+
+def _copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
+    every = moves(profile)
+    # What is copied back to the host are results, which differ from step to step.
+    every = every.take((every.dst != HOST) & (every.is_managed == 0) & (every.bytes > 0))
+    if not len(every):
+        return []
+    found = [one for series in step_windows(profile) for one in _of_series(profile, series, every)]
+    return sorted(found, key=lambda one: _cost(one[1]))
+
+
+def _of_series(profile: Profile, series: StepWindows, every: Moves) -> list[tuple[Moves, Row]]:
+    steps = in_part(series, profile)
+    if len(steps) < _LEAST_STEPS:
+        return []
+    start, end = series.start_ns[steps], series.end_ns[steps]
+    step = np.searchsorted(start, every.start_ns, side="right") - 1
+    is_ours = (step >= 0) & (every.start_ns < end[np.maximum(step, 0)])
+    is_ours &= (
+        np.isin(every.dst, series.devices)
+        if series.process_id is None
+        else every.process == series.process_id
+    )
+    chosen, step = every.take(is_ours), step[is_ours]
+    places, names = _places(profile, series, chosen)
+    again = [
+        (chosen.take(mine), names[places[mine[0]]])
+        for mine in groups(chosen.src, chosen.dst, chosen.bytes, places)
+        if len(np.unique(step[mine])) == len(steps)
+    ]
+    return [
+        (copies, _row(profile, series, copies, len(steps)) | {"range": name})
+        for copies, name in again
+    ]
+
+
+def _places(
+    profile: Profile, series: StepWindows, copies: Moves
+) -> tuple[Int64s, list[str | None]]:
+    """A number for what launched each copy, and names by number.
+
+    Ranges that differ in digits alone are one place: they often number the step.
+    """
+    if not (profile.whole or profile).has("nvtx_ranges", "api_calls"):
+        return np.zeros(len(copies), np.int64), [None]
+    number, texts = copies.origins(profile)
+    alike = [_DIGITS.sub("#", text) for text in texts]
+    names = [None, *sorted({*alike} - {series.text})]
+    # A copy in no range has the number -1, which is that of the last one here.
+    place = [0 if text == series.text else names.index(text) for text in alike]
+    return np.array([*place, 0])[number], names
+
+
+def _row(profile: Profile, series: StepWindows, copies: Moves, steps: int) -> Row:
+    src, dst, size = int(copies.src[0]), int(copies.dst[0]), int(copies.bytes[0])
+    kernels = timeline_of(profile.whole or profile, dst).kernels
+    hidden = covered_within(kernels, copies.start_ns, copies.end_ns)
+    calls = len(copies.src)
+    return {
+        "process_id": series.process_id,
+        "src": end_name(src),
+        "dst": end_name(dst),
+        "copy_bytes": size,
+        "steps": steps,
+        "step_source": series.source,
+        "calls_per_step": calls / steps,
+        "bytes_per_step": calls * size / steps,
+        "total_ns": int(copies.duration_ns.sum()),
+        "exposed_ns": int(np.maximum(copies.duration_ns - hidden, 0).sum()),
+        "suggestion": _suggestion(end_name(src), end_name(dst)),
+    }
+
+
+def _suggestion(src: str, dst: str) -> str:
+    return f"if it is the same data in every step, copy it from {src} to {dst} once and keep it"
+
+
+def _with_kernels(profile: Profile, found: list[tuple[Moves, Row]]) -> list[Row]:
+    """The rows, with the kernels before and after each one's first copy."""
+    if not found:
+        return []
+    firsts = [
+        tuple(int(column[0]) for column in (some.src, some.dst, some.start_ns, some.end_ns))
+        for some, _ in found
+    ]
+    values = ", ".join(f"({number}, {', '.join(map(str, f))})" for number, f in enumerate(firsts))
+    low = min(start for _, _, start, _ in firsts) - _NEAR_NS
+    high = max(end for _, _, _, end in firsts) + _NEAR_NS
+    near = profile.query(f"""
+        SELECT number,
+            arg_max(name, k.end_ns) FILTER (device_id = src AND k.end_ns <= copy_start_ns)
+                AS src_operation,
+            arg_min(name, k.start_ns) FILTER (device_id = dst AND k.start_ns >= copy_end_ns)
+                AS dst_operation
+        FROM (VALUES {values}) AS v(number, src, dst, copy_start_ns, copy_end_ns)
+            CROSS JOIN (SELECT name, device_id, start_ns, end_ns FROM whole.kernels
+                WHERE start_ns BETWEEN {low} AND {high}) k
+        GROUP BY number""").to_pylist()
+    kernels = {row.pop("number"): row for row in near}
+    return [row | kernels.get(number, {}) for number, (_, row) in enumerate(found)]
+
+
+def _tensors(profile: Profile) -> list[Row]:
+    """Constants and variables that every step copies to another device."""
+    rows = profile.query("""
+        SELECT c.src_device AS src, c.dst_device AS dst, c.bytes_per_call AS copy_bytes,
+            f.executions AS steps, 'function' AS step_source, c.calls / f.executions AS
+            calls_per_step, c.bytes / f.executions AS bytes_per_step, c.src_operation,
+            c.dst_operation, CASE WHEN o.operation_type = 'Const' THEN true END AS is_constant
+        FROM tensor_copies c JOIN functions f ON f.function = c.function AND f.is_step
+            JOIN (SELECT DISTINCT function, operation, operation_type FROM operations) o
+                ON o.function = c.function AND o.operation = c.src_operation
+        WHERE NOT c.is_control AND o.operation_type IN ('Const', 'ReadVariableOp')
+            AND c.calls >= f.executions""").to_pylist()
+    return [row | {"suggestion": _tensor_suggestion(row)} for row in rows]
+
+
+def _tensor_suggestion(row: Row) -> str:
+    if row["is_constant"]:
+        return f"make the constant under tf.device({row['dst']!r}), where it is taken"
+    return f"place the variable on {row['dst']}, where it is read, or read it once per step there"
+
+
+ANALYSIS: Final = Analysis(
+    "Copies that every step makes again",
+    REPEATED_TRANSFERS,
+    (),
+    repeated_transfers,
+    needs_any_of=("memcpys", "tensor_copies"),
+)

@@ -1,0 +1,105 @@
+"""Transfers by kind, memory kind, direction and path: how many, how long, how fast."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.copies import COUNTED_BYTES, COUNTED_CALLS, EACH_TRANSFER, HOST
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.units import NS_PER_S
+
+TRANSFERS: Final = Schema(
+    "transfers",
+    "all transfers of one kind, between two kinds of memory, by one path",
+    {
+        "memcpy_kind": Column(
+            TEXT, "", "HtoD, DtoH, PtoP (staged ones too), UVM_HtoD, ...", required=True
+        ),
+        "direction": Column(
+            TEXT, "", "host to device, device to host or device to device.", required=True
+        ),
+        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
+        "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "calls": Column(INT, "1", "How often; a staged copy counts once.", required=True),
+        "total_ns": Column(INT, "ns", "Sum of durations; of staged ones, both halves."),
+        "mean_ns": Column(FLOAT, "ns", "total_ns / calls."),
+        "median_ns": Column(FLOAT, "ns", "Median duration."),
+        "p95_ns": Column(FLOAT, "ns", "95 % took no longer (interpolated)."),
+        "max_ns": Column(INT, "ns", "Longest."),
+        "bytes": Column(INT, "B", "Bytes moved; null where unknown of one."),
+        "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns; null where either is unknown or 0."),
+        "pageable_async_calls": Column(
+            INT,
+            "1",
+            "Of pageable memory by an ...Async call, which waits for them all the same; null "
+            "where no API calls were recorded.",
+        ),
+    },
+)
+
+_SOME_PAGEABLE: Final = """
+    SELECT 1 FROM memcpys WHERE 'pageable' IN (src_memory_kind, dst_memory_kind) LIMIT 1"""
+_CALLS: Final = """(
+    SELECT DISTINCT process_id, correlation_id, true AS is_async FROM {calls} c
+    WHERE is_async AND EXISTS (
+        SELECT 1 FROM memcpys m WHERE m.correlation_id = c.correlation_id
+            AND m.process_id IS NOT DISTINCT FROM c.process_id
+            AND 'pageable' IN (m.src_memory_kind, m.dst_memory_kind)))"""
+_UNKNOWN_CALLS: Final = (
+    "(SELECT NULL::BIGINT AS process_id, NULL::BIGINT AS correlation_id, NULL AS is_async LIMIT 0)"
+)
+
+
+def transfers(profile: Profile) -> pa.Table:
+    """Sum up the transfers, the costliest kind first.
+
+    A transfer moves data between the memories of two devices, the host being one; copies
+    within one device are not among them. Rates are of all bytes over all time, which is not
+    the mean of rates.
+
+    Args:
+        profile: Needs ``memcpys``; ``api_calls`` tell the asynchronous calls.
+
+    Returns:
+        One row per kind, memory kinds and path, columns as in `TRANSFERS`; no rows where
+        nothing was transferred.
+    """
+    knows_calls = profile.has("api_calls")
+    # Millions of calls need not be read where no copy is of pageable memory.
+    is_asked = knows_calls and bool(profile.query(_SOME_PAGEABLE).num_rows)
+    calls = profile.tagged("api_calls", "name LIKE '%Async%'", "is_async") if is_asked else ""
+    return TRANSFERS.conform(
+        profile.query(f"""
+        SELECT memcpy_kind, path, src_memory_kind, dst_memory_kind,
+            CASE {HOST} WHEN src THEN 'host to device' WHEN dst THEN 'device to host'
+                ELSE 'device to device' END AS direction,
+            {COUNTED_CALLS} AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,
+            sum(duration_ns) / nullif({COUNTED_CALLS}, 0) AS mean_ns,
+            quantile_cont(duration_ns, 0.5) AS median_ns,
+            quantile_cont(duration_ns, 0.95) AS p95_ns, max(duration_ns) AS max_ns,
+            CASE WHEN count(bytes) = count(*) THEN CAST(sum({COUNTED_BYTES}) AS BIGINT) END
+                AS bytes,
+            {bytes_per_s(COUNTED_BYTES, "duration_ns")} AS bytes_per_s,
+            {"count(is_async)" if knows_calls else "NULL"} AS pageable_async_calls
+        FROM {EACH_TRANSFER} t
+            LEFT JOIN {_CALLS.format(calls=calls) if is_asked else _UNKNOWN_CALLS} a
+            ON 'pageable' IN (t.src_memory_kind, t.dst_memory_kind)
+            AND t.process_id IS NOT DISTINCT FROM a.process_id
+            AND t.correlation_id = a.correlation_id
+        GROUP BY ALL
+        ORDER BY total_ns DESC, memcpy_kind, src_memory_kind, dst_memory_kind, path, direction""")
+    )
+
+
+def bytes_per_s(size: str, duration_ns: str) -> str:
+    """SQL: all bytes over all time of a group; null where a size is unknown or no time passed."""
+    return (
+        f"CASE WHEN count({size}) = count(*)"
+        f" THEN sum({size}) * {NS_PER_S}::DOUBLE / nullif(sum({duration_ns}), 0) END"
+    )
+
+
+ANALYSIS: Final = Analysis("Transfers by kind", TRANSFERS, ("memcpys",), transfers)

@@ -1,0 +1,159 @@
+"""Conditions under which a comparison fails, for CI: ``step_ns > 1.05x``.
+
+A condition is ``METRIC OPERATOR NUMBER[UNIT]``:
+
+* METRIC is a column of `VARIANTS` that holds a number; what is tested is the candidate's median
+  over its runs, of one step where steps are compared.
+* OPERATOR is one of ``>``, ``>=``, ``<`` and ``<=``.
+* NUMBER is in base units (ns, bytes, fractions); a UNIT that fits the metric may follow: ns, us,
+  ms, s; B, KB, MB, GB, TB (decimal); ``%`` of shares; or ``x``, times the baseline's figure.
+
+A figure that is not known fails the gate, too: what cannot be tested must not pass in silence.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from gpuprof.comparisons.measure.runs import METRICS
+from gpuprof.comparisons.result import Comparison
+from gpuprof.errors import GateError, UsageError
+from gpuprof.metrics import VARIANTS
+from gpuprof.units import BASE_UNITS, format_base, format_share
+
+_OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_CONDITION: Final = re.compile(
+    r"\s*([A-Za-z_]\w*)\s*(>=|<=|>|<)\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,2})?)\s*(\S*)\s*"
+)
+_TIMES: Final = "x"
+_NEAR: Final = 3
+_EXAMPLE: Final = (
+    'Write it as "exposed_transfer_share > 0.10", "step_ns > 1.05x" or "idle_ns > 2ms".'
+)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Something that must not be true of a candidate.
+
+    Args:
+        text: As it was written.
+        metric: A column of `VARIANTS`.
+        operator: One of ``>``, ``>=``, ``<``, ``<=``.
+        limit: In the metric's unit, or times the baseline's figure.
+        is_ratio: Whether it is the latter.
+    """
+
+    text: str
+    metric: str
+    operator: str
+    limit: float
+    is_ratio: bool
+
+    def holds(self, value: float) -> bool:
+        """Whether a value, or a ratio to the baseline, makes the comparison fail."""
+        return _OPERATORS[self.operator](value, self.limit)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One condition put to one candidate.
+
+    Args:
+        variant: The candidate.
+        condition: The condition.
+        reason: Why it fails; None where it passes.
+        is_known: Whether it could be tested.
+    """
+
+    variant: str
+    condition: Condition
+    reason: str | None
+    is_known: bool = True
+
+
+def parse(text: str) -> Condition:
+    """A condition as its text says it.
+
+    Raises:
+        UsageError: It is none, names no metric, or has a unit that does not fit the metric.
+    """
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        msg = f'"{text}" is no condition'
+        raise UsageError(msg, _EXAMPLE)
+    metric, sign, number, unit = match.groups()
+    if metric not in METRICS:
+        near = _near(metric)
+        msg = f'"{text}" names no metric: {metric}'
+        known = " or ".join(near) + "?" if near else "`gpuprof formats --schema` lists them."
+        raise UsageError(msg, f"Did you mean {known}" if near else known)
+    if unit == _TIMES:
+        return Condition(text, metric, sign, float(number), is_ratio=True)
+    factors = {"": 1.0} | BASE_UNITS.get(VARIANTS.columns[metric].unit, {})
+    if unit not in factors:
+        msg = f'"{text}": {metric} has no unit "{unit}"'
+        raise UsageError(msg, f"It may have: {', '.join([*factors, _TIMES][1:])}.")
+    return Condition(text, metric, sign, float(number) * factors[unit], is_ratio=False)
+
+
+def _near(metric: str) -> list[str]:
+    """A few metrics that have these letters in their names, then those of similar names."""
+    word = metric.lower()
+    found = [name for name in METRICS if word in name]
+    return list(dict.fromkeys([*found, *get_close_matches(word, METRICS)]))[:_NEAR]
+
+
+def checks(result: Comparison, conditions: Sequence[Condition]) -> tuple[Check, ...]:
+    """Every condition put to every candidate, in the order of the conditions."""
+    figures = {(r["variant"], r["metric"]): r["median"] for r in result.figures.to_pylist()}
+    candidates = [r["variant"] for r in result.outcomes.to_pylist()]
+    return tuple(
+        _check(label, condition, figures.get((result.baseline, condition.metric)), figures)
+        for condition in conditions
+        for label in candidates
+    )
+
+
+def _check(
+    label: str,
+    condition: Condition,
+    base: float | None,
+    figures: Mapping[tuple[str, str], float],
+) -> Check:
+    metric, value = condition.metric, figures.get((label, condition.metric))
+    if value is None or (condition.is_ratio and base is None):
+        of = label if value is None else "the baseline"
+        return Check(label, condition, f"{metric} of {of} is not known", is_known=False)
+    shown = _shown(metric, value)
+    if not condition.is_ratio or base is None:
+        return Check(label, condition, f"it is {shown}" if condition.holds(value) else None)
+    before = _shown(metric, base)
+    if not base and value:
+        ratio, said = float("inf"), "against none at all"
+    else:
+        ratio = value / base if base else 1.0
+        said = f"{ratio:.3f}x of {before}"
+    return Check(label, condition, f"it is {shown}, {said}" if condition.holds(ratio) else None)
+
+
+def _shown(metric: str, value: float) -> str:
+    is_share = metric.endswith("_share")
+    return format_share(value) if is_share else format_base(value, VARIANTS.columns[metric].unit)
+
+
+def failure(found: Sequence[Check]) -> GateError | None:
+    """The error that ends the program where a condition holds; None where none does."""
+    failed = [check for check in found if check.reason is not None]
+    if not failed:
+        return None
+    lines = [f"{check.variant} fails {check.condition.text}: {check.reason}" for check in failed]
+    return GateError("\n".join(lines))

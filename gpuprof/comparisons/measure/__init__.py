@@ -1,0 +1,1 @@
+"""Figures and differences of recordings; no judgement."""

@@ -1,0 +1,198 @@
+"""What else differs between a candidate and the baseline than what is compared.
+
+Nothing here refuses a comparison: a reader is told by name what may make the difference.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from operator import eq
+from pathlib import PurePath
+from typing import Any, Final
+
+from gpuprof.comparisons.measure.runs import Variant
+from gpuprof.comparisons.measure.work import STEP, is_sampled, marked_steps
+from gpuprof.profile import Profile
+from gpuprof.units import capital, format_clock, say_share
+
+# --batch-size 64, -b 64, batch_size=64, and those of Hugging Face and Megatron.
+_BATCH: Final = re.compile(
+    r"^(?:--?|(?=[^=]+=))(?:(?:[\w.-]*[-_.])?(?:batch(?:[-_]?size)?|bs)|b)(?:=(.*))?$",
+    re.IGNORECASE,
+)
+_OTHER_BATCH: Final = re.compile(r"eval|test|valid", re.IGNORECASE)
+_PROGRAMS: Final = re.compile(r"^(?:python[0-9.]*|env|torchrun|mpirun|srun|nsys|nvprof|profile)$")
+_SCRIPT: Final = re.compile(r"\.(?:py|ipynb|jl|sh)$")
+_NO_NAME: Final = re.compile(r"^(?:-.*|\w+=.*|[0-9.:,]+)$")
+_MUCH: Final = 0.1
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Aspect:
+    """Something that should be the same on both sides.
+
+    Args:
+        name: As in the column ``aspect``.
+        words: For people, as the beginning of a sentence.
+        of: What a variant has, as text; None where it is not known.
+        verb: What is said of it.
+        is_same: Whether two texts mean the same.
+    """
+
+    name: str
+    words: str
+    of: Callable[[Variant], str | None]
+    verb: str = "differ"
+    is_same: Callable[[str, str], bool] = eq
+
+
+def script(variant: Variant) -> str | None:
+    """The file name of the program that ran, its interpreter and launchers left out."""
+    found = [PurePath(word).name for word in _command(variant) if not _NO_NAME.match(word)]
+    names = [name for name in found if not _PROGRAMS.match(name)]
+    return next((name for name in names if _SCRIPT.search(name)), next(iter(names), None))
+
+
+def batch(variant: Variant) -> str | None:
+    """The batch sizes that the command line gave, of a worker and of all of them."""
+    words = _command(variant)
+    found = [
+        match[1] or following
+        for word, following in zip_longest(words, words[1:])
+        if (match := _BATCH.match(word)) and not _OTHER_BATCH.search(word)
+    ]
+    return " and ".join(size for size in found if size and not size.startswith("-")) or None
+
+
+def _command(variant: Variant) -> list[str]:
+    command = _profile(variant).origin.command or ""
+    try:
+        return shlex.split(command)
+    except ValueError:  # A quote that nothing closes.
+        return command.split()
+
+
+def _profile(variant: Variant) -> Profile:
+    return variant.median.work.profile
+
+
+def _steps(variant: Variant) -> str | None:
+    """The steps that it trained; where a sample of them was recorded, those that were marked."""
+    profile = _profile(variant)
+    steps = marked_steps(profile) if is_sampled(profile) else variant.median.found.get("steps")
+    return None if steps is None else str(steps)
+
+
+def _gpu(variant: Variant) -> str | None:
+    names: str | None = variant.median.found.get("device_names")
+    return names
+
+
+def _clock(variant: Variant) -> str | None:
+    """The highest clock that the GPUs may run at, where the tool tells it."""
+    profile = _profile(variant)
+    if not profile.has("devices"):
+        return None
+    clocks = {hz for hz in profile.table("devices").column("clock_hz").to_pylist() if hz}
+    return " and ".join(format_clock(hz) for hz in sorted(clocks)) or None
+
+
+def _tool(variant: Variant) -> str:
+    """The tool that recorded and its version, whichever version exported the recording."""
+    origin = _profile(variant).origin
+    return f"{origin.tool} {origin.tool_version}" if origin.tool_version else origin.tool
+
+
+def _is_same_tool(before: str, after: str) -> bool:
+    """Whether neither says otherwise: an export may tell a part of the version, or none."""
+    parts = zip(*(re.split(r"[ .]", text) for text in (before, after)), strict=False)
+    return all(one == other for one, other in parts)
+
+
+def _text(variant: Variant) -> str | None:
+    return variant.median.work.text
+
+
+ASPECTS: Final = (
+    Aspect("script", "the scripts", script),
+    Aspect("batch", "the batch sizes", batch),
+    Aspect("steps", "the numbers of steps", _steps),
+    Aspect("work", "what is taken for a step", _text, "differs"),
+    Aspect("gpu", "the GPU models", _gpu),
+    Aspect("clock", "the highest clocks", _clock),
+    Aspect("tool", "the tools", _tool, is_same=_is_same_tool),
+)
+# Not named as unknown: whole recordings are said to be compared so, few tools tell clocks.
+_OPTIONAL: Final = {"steps", "work", "clock"}
+_SHAPES: Final = "shapes"
+
+
+def comparability_rows(baseline: Variant, candidate: Variant, kernels: Sequence[Row]) -> list[Row]:
+    """What differs, or could not be checked, as rows of `COMPARABILITY`.
+
+    Args:
+        baseline: The baseline.
+        candidate: The candidate.
+        kernels: The candidate's rows of `KERNELS`.
+    """
+    rows = [_row(aspect, baseline, candidate) for aspect in ASPECTS]
+    rows.append(_reshaped(baseline, candidate, kernels))
+    return [{"variant": candidate.label} | row for row in rows if row is not None]
+
+
+def _row(aspect: Aspect, baseline: Variant, candidate: Variant) -> Row | None:
+    before, after = aspect.of(baseline), aspect.of(candidate)
+    row = {"aspect": aspect.name, "baseline": before, "candidate": after}
+    if before is not None and after is not None:
+        sides = {baseline.label: before, candidate.label: after}
+        if aspect.is_same(before, after):
+            return None
+        return row | {"is_known": True, "warning": _sentence(aspect, sides)}
+    if aspect.name in _OPTIONAL:
+        return None
+    silent = [v.label for v, text in ((baseline, before), (candidate, after)) if text is None]
+    warning = f"Not compared: {aspect.words}, not told by {' and '.join(silent)}."
+    return row | {"is_known": False, "warning": warning}
+
+
+def _reshaped(baseline: Variant, candidate: Variant, kernels: Sequence[Row]) -> Row | None:
+    """A warning where much of the same kernels runs in other launch shapes."""
+    whole = baseline.median.figure("kernel_ns")
+    gone = [row["baseline_ns"] for row in kernels if row["is_reshaped"]]
+    share = sum(ns or 0 for ns in gone) / whole if whole else 0
+    if share < _MUCH:
+        return None
+    said = (
+        f"Kernels of {say_share(share)} of {baseline.label}'s kernel time run in other launch"
+        f" shapes in {candidate.label}: another batch size, or the work is split."
+    )
+    return {"aspect": _SHAPES, "is_known": True, "warning": said}
+
+
+def comparability_notes(rows: Sequence[Row], baseline: str, unit: str) -> list[str]:
+    """The warnings in few sentences: each aspect that differs, then what was not checked."""
+    # How many steps each has is said with what a step is.
+    differ = [row for row in rows if row["is_known"] and (row["aspect"], unit) != ("steps", STEP)]
+    aspects = {aspect.name: aspect for aspect in ASPECTS}
+    notes = []
+    for name in dict.fromkeys(row["aspect"] for row in differ):
+        if name == _SHAPES:
+            notes += [row["warning"] for row in differ if row["aspect"] == name]
+            continue
+        mine = [row for row in differ if row["aspect"] == name]
+        found = {baseline: mine[0]["baseline"]}
+        found |= {row["variant"]: row["candidate"] for row in mine}
+        notes.append(_sentence(aspects[name], found))
+    unknown = dict.fromkeys(aspects[row["aspect"]].words for row in rows if not row["is_known"])
+    if unknown:
+        notes.append(f"Not told by all recordings, so not compared: {', '.join(unknown)}.")
+    return notes
+
+
+def _sentence(aspect: Aspect, found: Mapping[str, str]) -> str:
+    said = ", ".join(f"{text} in {label}" for label, text in found.items())
+    return f"{capital(aspect.words)} {aspect.verb}: {said}."

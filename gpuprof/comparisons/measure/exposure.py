@@ -1,0 +1,228 @@
+"""What the time of a run's busiest device goes to, part by part, without remainder.
+
+Of several devices the one that is busy longest stands for the run: it is the one that the
+others wait for. Spans of devices are never added up, since they run at the same time.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpuprof import cuda
+from gpuprof.analyses.facts.launches import UNKNOWN
+from gpuprof.analyses.facts.movement import (
+    MOVEMENT,
+    PEER_DEVICE_COPY,
+    PEER_STAGED,
+)
+from gpuprof.analyses.facts.step_windows import StepWindows
+from gpuprof.analyses.facts.timeline import (
+    COMMUNICATION,
+    COMPUTE,
+    DEVICES_OF_COPY,
+    UNKNOWN_DEVICE,
+    DeviceTimeline,
+    timelines,
+)
+from gpuprof.comparisons.measure.matching import SHAPED_KEY, hashed_kernels
+from gpuprof.comparisons.measure.work import Work
+from gpuprof.intervals import (
+    NOTHING,
+    Intervals,
+    attribute,
+    covered_within,
+    together,
+    union,
+)
+from gpuprof.profile import Profile
+
+COMMON: Final = "kernels_common"
+UNMATCHED: Final = "kernels_unmatched"
+GRAPHS: Final = "graphs"
+COMMUNICATING: Final = "communication"
+LOCAL_COPIES: Final = "local_copies"
+UNKNOWN_COPIES: Final = "unknown_copies"
+MEMSETS: Final = "memsets"
+IDLE: Final = "idle"
+# An instant belongs to the first of these that runs; copies between devices come first.
+TRANSFERS: Final = (
+    "PtoP",
+    PEER_STAGED,
+    PEER_DEVICE_COPY,
+    "UVM_DtoD",
+    "UVM_HtoD",
+    "UVM_DtoH",
+    "HtoD",
+    "HtoA",
+    "DtoH",
+    "AtoH",
+)
+PARTS: Final = (
+    COMMON,
+    UNMATCHED,
+    GRAPHS,
+    COMMUNICATING,
+    *TRANSFERS,
+    LOCAL_COPIES,
+    UNKNOWN_COPIES,
+    MEMSETS,
+)
+
+
+@dataclass(frozen=True)
+class Device:
+    """The busiest device of a run.
+
+    Args:
+        timeline: What it did when, in the whole recording.
+        steps: Its compared steps, as windows; None where it is compared as a whole.
+    """
+
+    timeline: DeviceTimeline
+    steps: StepWindows | None
+
+    @property
+    def total_ns(self) -> int:
+        """Time of all its steps, or from its first start to its last end."""
+        return self.timeline.span.length if self.steps is None else _length(self.steps)
+
+    def within(self, covered: Intervals) -> int:
+        """How many ns of some instants are compared."""
+        if self.steps is None:
+            return covered.length
+        return int(covered_within(covered, self.steps.start_ns, self.steps.end_ns).sum())
+
+
+def _length(steps: StepWindows) -> int:
+    return int((steps.end_ns - steps.start_ns).sum())
+
+
+def busiest_device(work: Work) -> Device | None:
+    """The device that is busy longest, per step where steps are compared; None for no device."""
+    whole = work.profile.whole or work.profile
+    if not whole.has("kernels", "memcpys"):
+        return None
+    found = [Device(one, _steps_of(one, work.series)) for one in timelines(whole)]
+    if work.series:
+        found = [device for device in found if device.steps is not None]
+    return max(found, key=_busy_per_step, default=None)
+
+
+def _steps_of(device: DeviceTimeline, series: Sequence[StepWindows]) -> StepWindows | None:
+    number = UNKNOWN if device.device_id is None else device.device_id
+    return next((one for one in series if number in one.devices and len(one.start_ns)), None)
+
+
+def _busy_per_step(device: Device) -> float:
+    busy = device.within(together(device.timeline.busy))
+    return busy / (1 if device.steps is None else len(device.steps.start_ns))
+
+
+def exposed_times(
+    work: Work, device: Device, unmatched: frozenset[int] = frozenset()
+) -> dict[str, int]:
+    """Split the compared time of a device: each of `PARTS` and idle, in ns.
+
+    Args:
+        work: The run.
+        device: One of its devices.
+        unmatched: Kernels that the other side lacks, as `SHAPED_KEY` numbers them.
+    """
+    whole = work.profile.whole or work.profile
+    layers = {COMMUNICATING: device.timeline.busy[COMMUNICATION]}
+    layers |= whole.once(_copy_layers).get(device.timeline.device_id, {})
+    layers |= _kernel_layers(whole, device.timeline, unmatched)
+    exposed = attribute([layers.get(part, NOTHING) for part in PARTS])
+    times = {part: device.within(own) for part, own in zip(PARTS, exposed, strict=True)}
+    return times | {IDLE: device.total_ns - sum(times.values())}
+
+
+def _kernel_layers(
+    whole: Profile, device: DeviceTimeline, unmatched: frozenset[int]
+) -> dict[str, Intervals]:
+    """When matched kernels, others, and graphs recorded as a whole ran on a device."""
+    has_graphs = whole.has("graph_launches") and whole.table("graph_launches").num_rows
+    if not unmatched and not has_graphs:
+        return {COMMON: device.busy[COMPUTE]}
+    number = UNKNOWN_DEVICE if device.device_id is None else device.device_id
+    here = f"coalesce(device_id, {UNKNOWN_DEVICE}) = {number}"
+    chosen = ", ".join(map(str, sorted(unmatched))) or "NULL"
+    tagged = f"(SELECT *, {SHAPED_KEY} AS key FROM {hashed_kernels(whole)})"
+    is_unmatched = f"coalesce(key IN ({chosen}), false)"
+    named = _unions(
+        whole,
+        f"SELECT start_ns, end_ns, 0, {is_unmatched}::TINYINT FROM {tagged}"
+        f" WHERE {here} AND name_hash NOT IN ({_communicating(whole)})",
+    ).get(0, {})
+    graphs: dict[int, Intervals] = {}
+    if has_graphs:
+        sql = f"SELECT start_ns, end_ns, 0, 0 FROM graph_launches WHERE {here}"
+        graphs = _unions(whole, sql).get(0, {})
+    found = {COMMON: named.get(0), UNMATCHED: named.get(1), GRAPHS: graphs.get(0)}
+    return {part: times for part, times in found.items() if times is not None}
+
+
+def _communicating(whole: Profile) -> str:
+    """SQL: the name hashes of communication kernels."""
+    pattern = f"regexp_matches(name, '{cuda.COMMUNICATION_PATTERN}', 'i')"
+    return f"SELECT (hash(name) >> 1)::BIGINT FROM {whole.names('kernels')} WHERE {pattern}"
+
+
+def _copy_layers(whole: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
+    """When each kind of copy and memsets ran, by device."""
+    names = [*TRANSFERS, LOCAL_COPIES, UNKNOWN_COPIES, MEMSETS]
+    local = ", ".join(f"'{kind}'" for kind in sorted(cuda.LOCAL_MEMCPY_KINDS))
+    kind = (
+        f"coalesce(list_position({list(TRANSFERS)}, movement) - 1, CASE WHEN movement IN ({local})"
+        f" THEN {names.index(LOCAL_COPIES)} ELSE {names.index(UNKNOWN_COPIES)} END)"
+    )
+    sql = f"""
+        SELECT start_ns, end_ns, device, {kind} FROM (
+            SELECT start_ns, end_ns, unnest({DEVICES_OF_COPY}) AS device, {MOVEMENT} AS movement
+            FROM memcpys)"""
+    if whole.has("memsets"):
+        sql += f""" UNION ALL
+        SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN_DEVICE}), {names.index(MEMSETS)}
+        FROM memsets"""
+    return {
+        None if device == UNKNOWN_DEVICE else device: {
+            names[layer]: times for layer, times in layers.items()
+        }
+        for device, layers in _unions(whole, sql).items()
+    }
+
+
+def _unions(profile: Profile, sql: str) -> dict[int, dict[int, Intervals]]:
+    """The union of intervals by device and layer, from rows of start, end, device, layer."""
+    pieces: dict[int, dict[int, list[Intervals]]] = defaultdict(lambda: defaultdict(list))
+    for batch in profile.batches(sql):
+        start, end, device, layer = (
+            np.from_dlpack(column).astype(np.int64, copy=False) for column in batch.columns
+        )
+        places, member = np.unique(np.stack([device, layer]), axis=1, return_inverse=True)
+        for index, (where, what) in enumerate(places.T.tolist()):
+            chosen = member == index
+            pieces[where][what].append(union(start[chosen], end[chosen]))
+    return {
+        device: {layer: together(found) for layer, found in layers.items()}
+        for device, layers in pieces.items()
+    }
+
+
+def per_step(times: Mapping[str, int], steps: int | None) -> dict[str, int]:
+    """The parts of one step in whole ns, which add up to the rounded whole of one step.
+
+    What rounding down leaves goes to the parts that lost most by it, at most 1 ns each.
+    """
+    if steps is None:
+        return dict(times)
+    whole = round(sum(times.values()) / steps)
+    made = {part: ns // steps for part, ns in times.items()}
+    left = whole - sum(made.values())
+    by_loss = sorted(times, key=lambda part: -(times[part] % steps))
+    for part in by_loss[:left]:
+        made[part] += 1
+    return made

@@ -1,0 +1,184 @@
+"""Kernels of two recordings as an outer join: by demangled name and launch shape.
+
+Where one side is a summary, which tells no launch shapes, they are matched by name alone. Names
+that not all recordings have as they stand are matched by what every tool writes of them.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from gpuprof import cuda
+from gpuprof.profile import Profile
+from gpuprof.readers.common.demangle import demangled
+
+SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+_NAME_HASH: Final = "(hash(name) >> 1)::BIGINT"
+# SQL over a table of kernels with a column ``name_hash``: a number per name and launch shape.
+SHAPED_KEY: Final = f"(hash(name_hash, {', '.join(SHAPE)}) >> 1)::BIGINT"
+
+# ``[lambda(float) (instance 1)]`` of nsys is ``{lambda(float)#1}`` elsewhere.
+_INSTANCE: Final = re.compile(r"\(instance (\d+)\)")
+_BRACES: Final = str.maketrans("[]", "{}")
+_IN_PARENTHESES: Final = re.compile(r"\([^()]*\)")
+_BOOLEAN: Final = re.compile(r"\b(?:true|false)\b")
+# 4 is int=4 to nvprof and (int)4 to nsys.
+_NUMBERS: Final = r"(?:unsigned |signed )?(?:int|bool|char|short|long|long long)"
+_TYPED: Final = re.compile(rf"\({_NUMBERS}\)(?=-?\d)|\b{_NUMBERS}=(?=-?\d)")
+# 4 may be 4ul.
+_SUFFIX: Final = re.compile(r"(\d)[ul]+\b")
+_QUALIFIERS: Final = re.compile(r"\b(?:const|void)\b")
+
+
+class Key(NamedTuple):
+    """What makes two kernels the same one; the shape is None where it is not compared."""
+
+    name: str
+    grid: str | None
+    block: str | None
+
+
+class Kernel(NamedTuple):
+    """All executions of one kernel in one launch shape, summed over devices.
+
+    Args:
+        name: Demangled name as the tool wrote it.
+        calls: How often; None where unknown.
+        total_ns: Sum of durations; None where unknown.
+        keys: Its numbers in the recording, as `SHAPED_KEY` makes them; empty for summaries.
+    """
+
+    name: str
+    calls: int | None
+    total_ns: int | None
+    keys: tuple[int, ...] = ()
+
+    @property
+    def is_communication(self) -> bool:
+        """Whether it moves data between devices."""
+        return cuda.is_communication(self.name)
+
+
+Kernels = Mapping[Key, Kernel]
+
+
+def hashed_kernels(profile: Profile) -> str:
+    """SQL for the kernels with a column ``name_hash``, as `SHAPED_KEY` needs it."""
+    return profile.tagged("kernels", _NAME_HASH, "name_hash")
+
+
+def matched(profiles: Sequence[Profile]) -> list[Kernels]:
+    """The kernels of recordings by what they are matched by."""
+    is_shaped = all(has_shapes(profile) for profile in profiles)
+    kernels = [_kernels_of(profile, is_shaped=is_shaped) for profile in profiles]
+    names = [{key.name for key in own} for own in kernels]
+    odd = {name for own in names for name in own}.difference(names[0].intersection(*names))
+    if not odd or not all(names):
+        return kernels
+    plain = {name: plain_name(name) for name in odd}
+    return [
+        _together(
+            (key._replace(name=plain[key.name]) if key.name in plain else key, kernel)
+            for key, kernel in own.items()
+        )
+        for own in kernels
+    ]
+
+
+def _kernels_of(profile: Profile, *, is_shaped: bool) -> Kernels:
+    """The kernels of a recording, their names as they stand; none where none are known."""
+    if profile.has("kernels"):
+        shape = is_shaped or None
+        return _together(
+            (Key(one.name, shape and one.grid, shape and one.block), one.kernel)
+            for one in profile.once(_grouped)
+        )
+    if not profile.has("activity_summary"):
+        return {}
+    listed = profile.table("activity_summary").select(("activity_kind", *Kernel._fields[:3]))
+    return _together(
+        (Key(name, None, None), Kernel(name, calls, total_ns))
+        for kind, name, calls, total_ns in zip(
+            *(c.to_pylist() for c in listed.columns), strict=True
+        )
+        if kind == "kernel"
+    )
+
+
+def plain_name(name: str) -> str:
+    """A name without what tools and their versions write differently.
+
+    That is spaces, constness, the types of a template's numbers, and its parameters: nsys writes
+    ``fill<(int)4, F<T>>(int, T2)``, nvprof ``fill<int=4, F<T>>(int, T)``, others ``fill<4, F<T>
+    >(int, F<T>)``. Parameters tell kernels apart that are no templates, and are kept there.
+    """
+    text = demangled(name).replace("(anonymous namespace)", "").replace("<unnamed>", "")
+    if "<" in text.partition("(")[0]:
+        text = _INSTANCE.sub(r"#\1", text).translate(_BRACES)
+        found = 1
+        while found:
+            text, found = _IN_PARENTHESES.subn("", text)
+    # What most names have not is looked for first: a search takes a tenth of the time.
+    if "=" in text or ("<" in text and ")" in text):
+        text = _TYPED.sub("", text)
+    if "<" in text:
+        text = _SUFFIX.sub(r"\1", text)
+    if "true" in text or "false" in text:
+        text = _BOOLEAN.sub(lambda match: str(int(match[0] == "true")), text)
+    text = text.removeprefix("void ")
+    if "const" in text or "void" in text:
+        text = _QUALIFIERS.sub("", text)
+    return "".join(text.split())
+
+
+def has_shapes(profile: Profile) -> bool:
+    """Whether a recording tells how its kernels were launched."""
+    return profile.has("kernels") and all(kernel.grid for kernel in profile.once(_grouped))
+
+
+class _Group(NamedTuple):
+    """All executions of one kernel in one launch shape; the shape is None where not recorded."""
+
+    name: str
+    grid: str | None
+    block: str | None
+    key: int
+    calls: int
+    total_ns: int
+
+    @property
+    def kernel(self) -> Kernel:
+        return Kernel(self.name, self.calls, self.total_ns, (self.key,))
+
+
+def _grouped(profile: Profile) -> list[_Group]:
+    grid, block = (" || 'x' || ".join(sides) for sides in (SHAPE[:3], SHAPE[3:]))
+    found = profile.query(f"""
+        SELECT n.name, {grid} AS grid, {block} AS block, key, calls, total_ns FROM (
+            SELECT name_hash, {", ".join(SHAPE)}, {SHAPED_KEY} AS key, count(*) AS calls,
+                CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns
+            FROM {hashed_kernels(profile)} GROUP BY ALL) s
+        JOIN (SELECT DISTINCT {_NAME_HASH} AS name_hash, name FROM {profile.names("kernels")}) n
+        USING (name_hash) ORDER BY total_ns DESC, name, key""")
+    return [_Group(*row) for row in zip(*(c.to_pylist() for c in found.columns), strict=True)]
+
+
+def _together(found: Iterable[tuple[Key, Kernel]]) -> Kernels:
+    """Kernels of one key added up."""
+    made: dict[Key, Kernel] = {}
+    for key, kernel in found:
+        made[key] = _sum(made[key], kernel) if key in made else kernel
+    return made
+
+
+def _sum(first: Kernel, second: Kernel) -> Kernel:
+    return Kernel(
+        first.name,
+        _added(first.calls, second.calls),
+        _added(first.total_ns, second.total_ns),
+        first.keys + second.keys,
+    )
+
+
+def _added(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second

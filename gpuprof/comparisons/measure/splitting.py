@@ -1,0 +1,180 @@
+"""The difference of two runs, part by part, without remainder: what grew, and what shrank.
+
+The same work takes kernels that both sides have; what is added or saved is kernels of one side
+alone, communication, transfers by kind, local copies, memsets and waiting.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from gpuprof.analyses.totals.totals import totals
+from gpuprof.comparisons.measure.causes import cancel
+from gpuprof.comparisons.measure.exposure import (
+    COMMON,
+    COMMUNICATING,
+    GRAPHS,
+    IDLE,
+    LOCAL_COPIES,
+    MEMSETS,
+    TRANSFERS,
+    UNKNOWN_COPIES,
+    UNMATCHED,
+    exposed_times,
+    per_step,
+)
+from gpuprof.comparisons.measure.kernels import Side
+from gpuprof.comparisons.measure.matching import Kernels
+from gpuprof.comparisons.measure.runs import Run
+from gpuprof.metrics import COMPONENTS
+from gpuprof.statistics import Interval, difference_interval
+
+EXPOSED: Final = "exposed"
+SUMS: Final = "sums"
+KERNELS: Final = "kernels"
+NEW: Final = "kernels_new"
+GONE: Final = "kernels_gone"
+
+_GROUPS: Final = {
+    **dict.fromkeys((COMMON, NEW, GONE, GRAPHS), "kernels"),
+    COMMUNICATING: "communication",
+    **dict.fromkeys(TRANSFERS, "transfers"),
+    LOCAL_COPIES: LOCAL_COPIES,
+    UNKNOWN_COPIES: LOCAL_COPIES,
+    MEMSETS: MEMSETS,
+    IDLE: IDLE,
+}
+
+ORDER: Final = tuple(_GROUPS)
+
+Times = Mapping[str, int]
+# Basis -> the parts of every run; the first is that of the median run.
+_TimesOfRuns = Mapping[str, Sequence[Times]]
+
+
+def split(base: Side, candidate: Side) -> dict[str, list[dict[str, Any]]]:
+    """The parts of the candidate's difference to the baseline, on each basis that both know.
+
+    Args:
+        base: The baseline's runs with their kernels.
+        candidate: The candidate's, matched in the same way.
+
+    Returns:
+        Basis -> rows as in `SPLIT`, the variant's name not; `EXPOSED` first.
+    """
+    # Kernels are a part of the others.
+    return _split(base, candidate, (EXPOSED, SUMS)) or _split(base, candidate, (KERNELS,))
+
+
+def _split(base: Side, candidate: Side, bases: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    before = _of_runs(base, candidate.median, GONE, bases)
+    after = _of_runs(candidate, base.median, NEW, bases)
+    return {b: _rows(b, before[b], after[b]) for b in bases if b in before and b in after}
+
+
+def _of_runs(side: Side, other: Kernels, alone: str, bases: Sequence[str]) -> _TimesOfRuns:
+    """What the time of each run went to; kernels that the other side lacks are called so."""
+    runs = list(zip(side.variant.runs, side.kernels, strict=True))
+    # The median run first.
+    runs.sort(key=lambda pair: pair[0] is not side.run)
+    found = {basis: [_TIMES[basis](run, own, other) for run, own in runs] for basis in bases}
+    return {
+        basis: [
+            {alone if part == UNMATCHED else part: ns for part, ns in times.items()}
+            for times in of_runs
+            if times is not None
+        ]
+        for basis, of_runs in found.items()
+        if of_runs[0] is not None
+    }
+
+
+def _unmatched(own: Kernels, other: Kernels) -> frozenset[int]:
+    """The numbers of the compute kernels that the other side lacks."""
+    return frozenset(
+        number
+        for key in own.keys() - other.keys()
+        if not own[key].is_communication
+        for number in own[key].keys
+    )
+
+
+def _exposed(run: Run, own: Kernels, other: Kernels) -> Times | None:
+    """What the time of the busiest device went to; None where no times are recorded."""
+    if run.device is None:
+        return None
+    steps = run.device.steps
+    times = exposed_times(run.work, run.device, _unmatched(own, other))
+    # What steps there are is known by number alone where epochs were marked.
+    return per_step(times, run.work.steps if steps is None else len(steps.start_ns))
+
+
+def _sums(run: Run, own: Kernels, other: Kernels) -> Times | None:
+    """Durations added up over devices; None where the recording may lack a part of them."""
+    found = run.found
+    if any(found.get(name) is None for name in ("gpu_activity_ns", *COMPONENTS)):
+        return None
+    groups = {
+        row["activity_group"]: row["total_ns"] for row in run.work.profile.once(totals).to_pylist()
+    }
+    times = {
+        **_kernel_times(run, own, other),
+        **{kind: groups.get(kind) or 0 for kind in TRANSFERS},
+        LOCAL_COPIES: found["local_copy_ns"],
+        UNKNOWN_COPIES: found["unknown_copy_ns"],
+        MEMSETS: found["memset_ns"],
+    }
+    return per_step(times, run.work.steps)
+
+
+def _kernel_sums(run: Run, own: Kernels, other: Kernels) -> Times | None:
+    """The same of kernels alone; None where some of them may not be listed."""
+    if run.found.get("kernel_ns") is None:
+        return None
+    return per_step(_kernel_times(run, own, other), run.work.steps)
+
+
+def _kernel_times(run: Run, own: Kernels, other: Kernels) -> dict[str, int]:
+    talking = run.found["communication_kernel_ns"]
+    matched = [k.total_ns or 0 for key, k in own.items() if key in other and not k.is_communication]
+    return {
+        COMMON: sum(matched),
+        UNMATCHED: run.found["kernel_ns"] - talking - sum(matched),
+        COMMUNICATING: talking,
+    }
+
+
+_TIMES: Final[Mapping[str, Callable[[Run, Kernels, Kernels], Times | None]]] = {
+    EXPOSED: _exposed,
+    SUMS: _sums,
+    KERNELS: _kernel_sums,
+}
+
+
+def _rows(basis: str, base: Sequence[Times], candidate: Sequence[Times]) -> list[dict[str, Any]]:
+    """Parts that neither side has are left out, but for those that say what did not change."""
+    sides = {part: (_part(base, part), _part(candidate, part)) for part in ORDER}
+    differences = [after[0] - before[0] for before, after in sides.values()]
+    total = sum(differences)
+    has_shares = total != 0 and not cancel(differences)
+    return [
+        {
+            "basis": basis,
+            "part": part,
+            "part_group": _GROUPS[part],
+            "baseline_ns": before[0],
+            "candidate_ns": after[0],
+            "difference_ns": after[0] - before[0],
+            "share": (after[0] - before[0]) / total + 0.0 if has_shares else None,  # never -0.0
+        }
+        | _ends(difference_interval(before, after))
+        for part, (before, after) in sides.items()
+        if before[0] or after[0] or part == COMMON
+    ]
+
+
+def _part(runs: Sequence[Times], part: str) -> list[int]:
+    return [times.get(part, 0) for times in runs]
+
+
+def _ends(found: Interval | None) -> dict[str, float]:
+    return {} if found is None else {"low_ns": found[0], "high_ns": found[1]}

@@ -1,0 +1,194 @@
+"""What is compared: variants, each of one run or several, under labels that tell them apart."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from gpuprof.analyses.totals.activity_summary import TABLES, activity_summary
+from gpuprof.comparisons.measure.baselines import baseline_named, baselines
+from gpuprof.comparisons.measure.runs import Run
+from gpuprof.errors import EmptyRecordingError, InputError, UsageError
+from gpuprof.manifest import repeats
+from gpuprof.profile import Profile
+from gpuprof.readers import read_profile
+from gpuprof.readers.places import AnyPath, is_path
+from gpuprof.sweep_cells import cell_runs, cells_of, is_sweep
+from gpuprof.units import encodable
+
+_Unlabelled = AnyPath | Profile
+Recording = _Unlabelled | tuple[str, _Unlabelled]
+Runs = tuple[Profile, ...]
+
+
+def labelled(
+    recordings: Sequence[Recording],
+    baseline: str | None = None,
+    sections: Mapping[str, str] | None = None,
+) -> dict[str, Runs]:
+    """The runs of each variant by label; recordings of one given label are repeats.
+
+    A folder of repeats (``run-1``, ``run-2``, ...) and a cell of a sweep are one variant of
+    several runs, a sweep's folder is a variant for each of its cells. What has no label is named
+    after its variant or its file.
+
+    Args:
+        recordings: Paths, names of saved baselines or profiles, each alone or with its label.
+        baseline: A label, or the name of a saved baseline that is then the first variant.
+        sections: Which recording of a file that holds several, by the label that is given to
+            it or by the file; of all files under the empty text. See `read_profile`.
+
+    Raises:
+        GpuprofError: A recording cannot be read.
+        UsageError: One recording is given twice as a repeat of itself, or a section is of none.
+        TypeError: A recording is neither a path nor a profile, with or without a label.
+    """
+    given = [pair for r in _checked(recordings) for pair in _pairs(r)]
+    chosen = _sections_of(given, sections or {})
+    runs = [
+        (r,) if isinstance(r, Profile) else runs_of(r, section=section)
+        for (_, r), section in zip(given, chosen, strict=True)
+    ]
+    unnamed = [
+        (_name(recording, own[0]), own[0])
+        for (label, recording), own in zip(given, runs, strict=True)
+        if label is None
+    ]
+    names = iter(_distinct(unnamed, {label for label, _ in given if label is not None}))
+    found: dict[str, Runs] = {}
+    for (label, _), own in zip(given, runs, strict=True):
+        name = encodable(next(names) if label is None else label)
+        check_repeats(f"label {name}", (*found.get(name, ()), *own))
+        found[name] = (*found.get(name, ()), *own)
+    is_saved = baseline and baseline not in found and baseline_named(baseline) is not None
+    return {baseline: runs_of(baseline), **found} if baseline and is_saved else found
+
+
+def _checked(recordings: Iterable[Recording]) -> list[Recording]:
+    is_one = isinstance(recordings, (Profile, Mapping)) or is_path(recordings)
+    if is_one or not isinstance(recordings, Iterable):
+        msg = f"recordings are given in a list, not as {type(recordings).__name__}"
+        raise TypeError(msg)
+    listed = list(recordings)
+    for recording in listed:
+        parts = recording if isinstance(recording, tuple) else ("", recording)
+        match parts:
+            case (str(), part) if isinstance(part, Profile) or is_path(part):
+                continue
+        kind = type(recording).__name__
+        msg = f"a recording to compare is a path, a Profile or (label, one of these), not {kind}"
+        raise TypeError(msg)
+    return listed
+
+
+def _pairs(recording: Recording) -> list[tuple[str | None, _Unlabelled]]:
+    """A recording with its label, or the cells of a sweep with theirs."""
+    label, source = recording if isinstance(recording, tuple) else (None, recording)
+    if isinstance(source, Profile) or not is_sweep(Path(source)):
+        return [(label, source)]
+    cells = cells_of(Path(source))
+    if not cells:
+        msg = f"no run of the sweep {source} has ended well"
+        raise EmptyRecordingError(msg, "See its results.csv for the reasons.")
+    if label is not None:
+        msg = (
+            f"label {label} is given to a sweep, whose {len(cells)} cells are variants of their own"
+        )
+        raise UsageError(
+            msg, f"Give it to one of them: --label {label}={next(iter(cells.values()))}"
+        )
+    return [*cells.items()]
+
+
+def is_same(first: Run, second: Run) -> bool:
+    """Whether two runs are one and the same: every figure of theirs is equal, to the ns.
+
+    Two runs may well be equal in what is only counted: then the file decides.
+    """
+    if first.found != second.found:
+        return False
+    one, other = first.work.profile, second.work.profile
+    if all(any(profile.has(table) for table in TABLES) for profile in (one, other)):
+        rows, others = one.once(activity_summary), other.once(activity_summary)
+        if rows.num_rows or others.num_rows:
+            return bool(rows.equals(others))
+    return one.origin.source.absolute() == other.origin.source.absolute()
+
+
+def _sections_of(
+    recordings: Sequence[tuple[str | None, _Unlabelled]], sections: Mapping[str, str]
+) -> list[str | None]:
+    """The section that each recording is of; None where none is asked for."""
+    names = {"", *(name for label, path in recordings for name in (label, str(path)))}
+    if unknown := [name for name in sections if name not in names]:
+        msg = f"section of {unknown[0]}: {unknown[0]} is no label that is given, and no file"
+        raise UsageError(msg, "Name the file: --section FILE=N.")
+    of_all = sections.get("")
+    return [
+        sections.get(label or "", sections.get(str(path), of_all)) for label, path in recordings
+    ]
+
+
+def runs_of(path: AnyPath, reader: str | None = None, section: str | int | None = None) -> Runs:
+    """The runs at a path: those of a folder of repeats or of a cell, of a baseline, or the one.
+
+    A baseline is meant where no file or folder has its name.
+
+    Raises:
+        GpuprofError: A recording cannot be read.
+    """
+    place = Path(path)
+    saved = None if place.exists() else baseline_named(str(path))
+    if saved is None and not place.exists():
+        near = get_close_matches(str(path), [one.name for one in baselines()])
+        if near:
+            msg = f"{path}: no such file, and no baseline is saved by this name"
+            raise InputError(msg, f"Did you mean {' or '.join(near)}?")
+    runs = (repeats(place) or cell_runs(place)) if saved is None else saved.runs
+    if runs:
+        return tuple(read_profile(run, reader) for run in runs)
+    return (read_profile(path, reader, section),)
+
+
+def _name(recording: _Unlabelled, first: Profile) -> str:
+    if isinstance(recording, Profile):
+        return first.origin.variant or first.origin.source.stem
+    place = Path(recording)
+    # A baseline bears its own name, a folder of repeats not that of its first run.
+    is_saved = not place.exists() and baseline_named(str(recording)) is not None
+    return place.name if is_saved else first.origin.variant or place.stem
+
+
+def check_repeats(name: str, runs: Iterable[Profile]) -> None:
+    """Refuse a recording beside itself, which would look like a run without noise.
+
+    Args:
+        name: What the runs are given to, as ``label dual``.
+        runs: Runs of one variant.
+
+    Raises:
+        UsageError: One is there twice.
+    """
+    sources = Counter(run.origin.source.absolute() for run in runs)
+    twice = [source for source, count in sources.items() if count > 1]
+    if twice:
+        msg = f"{name} is given to {twice[0].name} twice, and a run does not repeat itself"
+        raise UsageError(msg, "Give each recording once, or another label.")
+
+
+def _distinct(named: Sequence[tuple[str, Profile]], asked: Iterable[str]) -> list[str]:
+    """Names told apart by their folders where these differ, else by a number."""
+    count = Counter(name for name, _ in named)
+    places = Counter((name, _folder(profile)) for name, profile in named)
+    seen = Counter(asked)
+    distinct = []
+    for name, profile in named:
+        is_told = count[name] > places[name, _folder(profile)] and name not in seen
+        shown = f"{_folder(profile)}/{name}" if is_told else name
+        seen[shown] += 1
+        distinct.append(shown if seen[shown] == 1 else f"{shown} ({seen[shown]})")
+    return distinct
+
+
+def _folder(profile: Profile) -> str:
+    return profile.origin.source.absolute().parent.name

@@ -1,0 +1,155 @@
+"""What of a recording is compared: its steps where they are known, else all of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from gpuprof.analyses.facts.step_windows import DETECTED, FROM_RANGES, StepWindows, step_windows
+from gpuprof.analyses.facts.step_windows import windows_of_range as steps_of_range
+from gpuprof.errors import UsageError
+from gpuprof.intervals import union
+from gpuprof.profile import Part, Profile
+from gpuprof.units import counted
+
+FROM_EPOCHS: Final = "epochs"
+STEP: Final = "step"
+RECORDING: Final = "recording"
+
+
+@dataclass(frozen=True)
+class Work:
+    """The compared part of a recording.
+
+    Args:
+        profile: The part itself.
+        steps: Steps in it; None where it is compared as a whole.
+        series: Its steps on the devices; empty where only their number is known.
+        source: How the steps are known: ranges, detected or epochs; None for no steps.
+    """
+
+    profile: Profile
+    steps: int | None = None
+    series: tuple[StepWindows, ...] = ()
+    source: str | None = None
+
+    @property
+    def text(self) -> str | None:
+        """What marks a step, as the ranges' text; None where nothing does."""
+        return self.series[0].text if self.series else None
+
+
+def works(
+    variants: Mapping[str, Sequence[Profile]], range_text: str | None = None, skip_steps: int = 0
+) -> dict[str, tuple[Work, ...]]:
+    """The steps of every run where all of them know theirs, else every run whole.
+
+    Args:
+        variants: The runs of each variant.
+        range_text: Text of the NVTX ranges that are the steps; * stands for anything.
+        skip_steps: Steps to leave out at the start of each run, as warm-up.
+
+    Raises:
+        UsageError: Steps are asked for, and a recording knows none or too few.
+        MissingTableError: Ranges are asked for, and a recording has none.
+    """
+    found = {
+        label: tuple(_steps(profile, range_text) for profile in runs)
+        for label, runs in variants.items()
+    }
+    if not _are_comparable([work for runs in found.values() for work in runs]):
+        _check_nothing_asked(found, skip_steps)
+        # What marks a step is kept, for the note that says why steps are not compared.
+        return {
+            label: tuple(Work(work.profile, source=work.source) for work in runs)
+            for label, runs in found.items()
+        }
+    return {
+        label: tuple(_kept(label, work, skip_steps) for work in runs)
+        for label, runs in found.items()
+    }
+
+
+def is_sampled(profile: Profile) -> bool:
+    """Whether steps and copies are counted in the executions seen: TensorFlow's recorder samples.
+
+    Such counts differ between runs of the same length; what they are per step does not.
+    """
+    return profile.has("tensor_copies")
+
+
+def marked_steps(profile: Profile) -> int | None:
+    """Steps that the script marked in all of its epochs; None where it did not."""
+    recording = profile.whole or profile
+    if not recording.has("epochs"):
+        return None
+    steps = recording.table("epochs").column("steps").to_pylist()
+    return sum(steps) or None if steps and None not in steps else None
+
+
+def unit_of(compared: Mapping[str, Sequence[Work]]) -> str:
+    """What figures are of: `STEP` where every run is compared by steps, else `RECORDING`."""
+    runs = [work for works in compared.values() for work in works]
+    return STEP if all(work.steps is not None for work in runs) else RECORDING
+
+
+def _steps(profile: Profile, range_text: str | None) -> Work:
+    """A recording with all its steps: those that ranges name, else by number, else detected."""
+    if range_text is not None:
+        return Work(profile, None, steps_of_range(profile, range_text), FROM_RANGES)
+    series = step_windows(profile) if profile.has("kernels", "memcpys") else ()
+    counted = _counted(profile)
+    if counted is not None and (not series or series[0].source == DETECTED):
+        return Work(profile, counted, (), FROM_EPOCHS)
+    return Work(profile, None, series, series[0].source) if series else Work(profile)
+
+
+def _counted(profile: Profile) -> int | None:
+    """Steps that the script marked, of a recording that tells GPU time of all of them."""
+    tells_time = profile.has("activity_summary") | profile.has("kernels")
+    return marked_steps(profile) if tells_time and not is_sampled(profile) else None
+
+
+def _are_comparable(found: Iterable[Work]) -> bool:
+    """Whether all know their steps; patterns that were guessed must open with one kernel."""
+    found = list(found)
+    guessed = {one.text for work in found for one in work.series if one.source == DETECTED}
+    has_others = any(work.source not in {DETECTED, None} for work in found)
+    is_one_guess = len(guessed) == 1 and not has_others
+    return all(work.source for work in found) and (is_one_guess or not guessed)
+
+
+def _check_nothing_asked(found: Mapping[str, Sequence[Work]], skip_steps: int) -> None:
+    if not skip_steps:
+        return
+    without = [label for label, runs in found.items() if not all(work.source for work in runs)]
+    tell = "tell" if len(without) > 1 else "tells"
+    said = f"{', '.join(without)} {tell} no steps" if without else "they are not the same in all"
+    msg = f"steps cannot be skipped: {said}"
+    raise UsageError(msg, "Mark them with gpuprof.step() or NVTX ranges, or name some by --range.")
+
+
+def _kept(label: str, work: Work, skip_steps: int) -> Work:
+    """A recording without the steps to skip, and without what lies outside of steps."""
+    if not work.series:
+        if skip_steps:
+            msg = f"steps cannot be skipped: {label} tells their number, not when they ran"
+            raise UsageError(msg, "Record with nsys and mark steps by gpuprof.step().")
+        return work
+    series = tuple(_without_first(one, skip_steps) for one in work.series)
+    steps = max(len(one.start_ns) for one in series)
+    if not steps:
+        had = counted(max(len(s.start_ns) for s in work.series), "step", "steps")
+        msg = f"{label} has {had}, and none is left"
+        raise UsageError(msg, f"Skip fewer than --skip-steps {skip_steps}.")
+    covered = union(
+        np.concatenate([one.start_ns for one in series]),
+        np.concatenate([one.end_ns for one in series]),
+    )
+    windows = tuple(zip(covered.start.tolist(), covered.end.tolist(), strict=True))
+    return Work(work.profile.restricted(Part(windows)), steps, series, work.source)
+
+
+def _without_first(series: StepWindows, count: int) -> StepWindows:
+    return replace(series, start_ns=series.start_ns[count:], end_ns=series.end_ns[count:])

@@ -1,0 +1,145 @@
+"""One candidate against the baseline, with what its sentence is made of; and common phrases."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpuprof.comparisons.judge.outcomes import EPOCHS, UNKNOWN, WITHIN
+from gpuprof.metrics import Metrics
+from gpuprof.units import NS_PER_S, counted, format_change, say_growth, say_ns
+
+NAMED: Final = 3  # Candidates that a sentence names; the table has all.
+SAME: Final = 0.05  # Kernel times closer than this are called the same, with the figure.
+NEW: Final = "new"  # What the baseline has nothing of.
+GONE: Final = "gone"  # What the candidate has nothing of.
+NOTHING: Final = 0.005  # A smaller difference has no cause worth naming.
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A candidate and the baseline.
+
+    Args:
+        label: The candidate's.
+        outcome: Its row of `OUTCOMES`.
+        parts: Its rows of `SPLIT` on the outcome's basis.
+        base: The baseline's figures, as `told` gives them.
+        found: The candidate's.
+    """
+
+    label: str
+    outcome: Row
+    parts: Sequence[Row]
+    base: Metrics
+    found: Metrics
+
+    @property
+    def difference(self) -> float:
+        """Candidate less baseline, in the unit of what is judged; 0 where nothing is."""
+        return self.outcome.get("difference") or 0
+
+    @property
+    def growth(self) -> float:
+        """Difference as a share of the baseline; all of it where the baseline is 0."""
+        base: float = self.outcome["baseline"]
+        return self.difference / base if base else float(bool(self.difference))
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the difference may well be chance."""
+        is_within: bool = self.outcome["certainty"] == WITHIN
+        return is_within
+
+    def knows(self, metric: str) -> bool:
+        """Whether both sides tell a metric."""
+        return self.base.get(metric) is not None and self.found.get(metric) is not None
+
+
+def largest(cases: Sequence[Case], count: int = NAMED) -> list[Case]:
+    """The few with the largest differences, in their own order."""
+    chosen = sorted(cases, key=lambda case: -abs(case.difference))[:count]
+    return [case for case in cases if case in chosen]
+
+
+def others(cases: Sequence[Case], named: Sequence[Case]) -> str:
+    """How many the table has beside those that a sentence names."""
+    left = len(cases) - len(named)
+    return f"; {counted(left, 'other is', 'others are')} in the table" if left else ""
+
+
+def change(case: Case) -> str:
+    """``2.045 s (10.0 %, interval 8.1 to 11.9 %) more``, or that nothing differs."""
+    if not case.difference and not interval(case):
+        return "neither more nor less"
+    shares = [part for part in (_share(case), interval(case)) if part]
+    said = f" ({', '.join(shares)})" if shares else ""
+    unit_ns = NS_PER_S if case.outcome["basis"] == EPOCHS else 1
+    size = say_ns(abs(case.difference) * unit_ns)
+    return f"{size}{said} {'more' if case.difference >= 0 else 'less'}"
+
+
+def _share(case: Case) -> str:
+    """``10.0 %``, or that all of it is new or gone."""
+    if not case.outcome["baseline"]:
+        return NEW if case.difference else ""
+    return say_growth(case.growth) if case.outcome["candidate"] else GONE
+
+
+def relative(case: Case) -> str:
+    """``-10.0 %``, or that all of it is new or gone."""
+    is_both = case.outcome["baseline"] and case.outcome["candidate"]
+    return format_change(100 * case.growth) if is_both else _share(case)
+
+
+def interval(case: Case) -> str:
+    """``interval 8.1 to 11.9 %`` of a difference in the direction that is said; or nothing."""
+    ends = _ends(case)
+    if ends is None:
+        return ""
+    low, high = ends if case.difference >= 0 else (-ends[1], -ends[0])
+    return f"interval {low:.1f} to {high:.1f} %"
+
+
+def signed_interval(case: Case) -> str:
+    """``interval -1.5 to +0.5 %`` of a difference with its sign; or nothing."""
+    ends = _ends(case)
+    return "" if ends is None else f"interval {ends[0]:+.1f} to {ends[1]:+.1f} %"
+
+
+def _ends(case: Case) -> tuple[float, float] | None:
+    low, high = case.outcome.get("low_percent"), case.outcome.get("high_percent")
+    return None if low is None or high is None or not case.outcome["baseline"] else (low, high)
+
+
+def of_epoch(case: Case) -> str:
+    """``2.045 s (10.0 %) more per epoch and ``; nothing where epochs are not known."""
+    if not case.knows("seconds_per_epoch"):
+        return ""
+    base, found = (side["seconds_per_epoch"] for side in (case.base, case.found))
+    more = "more" if found >= base else "less"
+    size = say_ns(abs(found - base) * NS_PER_S)
+    share = f" ({say_growth((found - base) / base)})" if base else ""
+    return f"{size}{share} {more} per epoch and "
+
+
+def noise(cases: Sequence[Case]) -> str:
+    """What is to be said where runs were not repeated."""
+    unknown = [case for case in cases if case.outcome["certainty"] == UNKNOWN]
+    if not unknown:
+        return ""
+    once = [case.label for case in unknown if case.found.get("runs", 1) == 1]
+    if not once:
+        return "; noise is unknown from one run of the baseline"
+    if len(once) == len(cases) and cases[0].base.get("runs", 1) == 1:
+        return "; noise is unknown from one run each"
+    return f"; noise is unknown of {listed(once)}, run once"
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
+
+
+Say = Callable[[str, Sequence[Case], str], str]

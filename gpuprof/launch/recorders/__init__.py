@@ -1,0 +1,1 @@
+"""One recorder per file, with what only it needs."""

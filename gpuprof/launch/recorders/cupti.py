@@ -1,0 +1,128 @@
+"""CUDA's own activity records, taken inside the process by NVIDIA's cupti-python.
+
+For machines with a GPU and no nsys. `inject/gpuprof_cupti.py` leaves rows of integers per process;
+they become ``cupti-<pid>/<table>.parquet`` here, whole rows only.
+"""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from gpuprof import json_input
+from gpuprof.errors import RecordError
+from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.recorders import embedded
+from gpuprof.launch.run.gpus import described_gpus, driver_cuda, why_no_gpu
+
+NAME: Final = "cupti"
+PROCESS: Final = "process.json"
+TEXTS: Final = "texts"
+# Rows at a time: some 100 MB.
+_ROWS: Final = 1 << 20
+_GPU_TABLES: Final = ("kernels", "memcpys", "peer_memcpys", "memsets")
+
+
+def _obstacle(program: Program) -> RecordError | None:
+    if driver_cuda() is None:
+        return RecordError("CUPTI needs NVIDIA's driver, and there is none here")
+    return embedded.obstacle(program, NAME, "cupti", "cupti-python")
+
+
+def _doubt() -> str | None:
+    """CUPTI of a CUDA that the driver does not run records nothing."""
+    runs = driver_cuda()
+    version = embedded.versions("cupti-python").get("cupti-python", "")
+    major = version.partition(".")[0]
+    if runs is None or not major.isdecimal() or int(major) <= runs[0]:
+        return None
+    return f"cupti-python {version} needs CUDA {major}, and the driver runs {runs[0]}.{runs[1]}"
+
+
+def _environment(run: Run) -> dict[str, str]:
+    # CUPTI takes NVTX ranges where NVTX loads it.
+    library = _library()
+    ranges = {} if library is None else {"NVTX_INJECTION64_PATH": str(library)}
+    return {**embedded.environment(run, NAME), **ranges}
+
+
+def _library() -> Path | None:
+    """The library of CUPTI that its own package brings."""
+    spec = find_spec("nvidia")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    found = (p for place in places for p in Path(place).glob("cu*/lib/libcupti.so.*"))
+    return next(found, None)
+
+
+def _finish(run: Run, _: Ended) -> Recorded:
+    is_loaded = embedded.was_loaded(run.folder)
+    folders = sorted(p for p in run.folder.glob(f"{NAME}-*") if p.is_dir())
+    said = embedded.notes(run.folder, NAME)
+    said += embedded.silent(run.folder, [folder.name for folder in folders])
+    rows = {folder.name: _to_parquet(folder) for folder in folders}
+    full = tuple(name for name, counts in rows.items() if any(counts.get(t) for t in _GPU_TABLES))
+    why = "; ".join([f"CUPTI recorded no GPU work: {why_no_gpu()}", *said])
+    return Recorded(
+        recordings=full,
+        nothing_recorded=None if full else why if is_loaded else embedded.NOT_LOADED,
+        warnings=tuple(said),
+        devices=described_gpus(),
+    )
+
+
+def _to_parquet(folder: Path) -> dict[str, int]:
+    """Rewrite the rows of one process; how many each table has."""
+    import pyarrow as pa  # noqa: PLC0415 - only this recorder needs them, and only at its end
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    columns: dict[str, list[str]] = embedded.told(folder / PROCESS).get("columns", {})
+    counts = {}
+    for table, names in columns.items():
+        raw = folder / f"{table}.rows"
+        schema = pa.schema([(name, pa.uint64()) for name in names])
+        with pq.ParquetWriter(folder / f"{table}.parquet", schema, compression="zstd") as writer:
+            counts[table] = sum(_written(writer, part, schema) for part in _parts(raw, len(names)))
+        raw.unlink(missing_ok=True)
+    texts = list(_texts(folder / f"{TEXTS}.jsonl"))
+    pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), folder / f"{TEXTS}.parquet")
+    (folder / f"{TEXTS}.jsonl").unlink(missing_ok=True)
+    return counts
+
+
+def _parts(raw: Path, width: int) -> Iterator[Any]:
+    """Whole rows, some at a time; the last may have broken off with its program."""
+    import numpy as np  # noqa: PLC0415
+
+    whole = raw.stat().st_size // (8 * width) * width if raw.exists() else 0
+    for first in range(0, whole, _ROWS * width):
+        count = min(_ROWS * width, whole - first)
+        yield np.fromfile(raw, np.uint64, count, offset=8 * first).reshape(-1, width)
+
+
+def _written(writer: Any, part: Any, schema: Any) -> int:  # noqa: ANN401 - pyarrow has no types
+    import pyarrow as pa  # noqa: PLC0415
+
+    writer.write_table(pa.table([part[:, i] for i in range(part.shape[1])], schema=schema))
+    return int(part.shape[0])
+
+
+def _texts(path: Path) -> Iterator[str]:
+    if not path.is_file():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            yield json_input.loads(line)
+        except ValueError:
+            return
+
+
+RECORDER: Final = Recorder(
+    name=NAME,
+    title="NVIDIA's CUPTI inside the process: kernels, copies, CUDA calls, NVTX; no nsys needed",
+    obstacle=_obstacle,
+    finish=_finish,
+    environment=_environment,
+    versions=lambda: embedded.versions("cupti-python"),
+    doubt=_doubt,
+    windows=embedded.WINDOWS,
+)

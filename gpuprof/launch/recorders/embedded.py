@@ -1,0 +1,158 @@
+"""What recorders inside a Python program have in common: how they get into it.
+
+A ``sitecustomize`` that comes first on PYTHONPATH waits for the script to import a framework, then
+records it from inside (`inject/`); the script is not touched.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from gpuprof import json_input
+from gpuprof.errors import MissingToolError, RecordError
+from gpuprof.launch.contract import Program, Recorded, Run
+from gpuprof.launch.run.gpus import described_gpus, why_no_gpu
+from gpuprof.launch.run.marks import marked
+from gpuprof.launch.run.window import in_seconds
+from gpuprof.manifest import RUN_DIR_VARIABLE
+
+INJECT: Final = Path(__file__).parent.parent / "inject"
+PYTHON_STARTED: Final = "python-started"
+# Which recorder `inject/sitecustomize.py` puts behind the import of its framework.
+RECORDER_VARIABLE: Final = "GPUPROF_RECORDER"
+WINDOWS: Final = frozenset(("delay_ns", "duration_ns", "epochs"))
+
+NOT_LOADED: Final = (
+    "the recorder was not loaded: no Python started, or one that ignores PYTHONPATH"
+    " (python -I, -E or -S)"
+)
+
+
+def obstacle(program: Program, recorder: str, package: str, title: str) -> RecordError | None:
+    """Why a framework's own profiler cannot record a program.
+
+    Args:
+        program: What is to be recorded.
+        recorder: Name of the recorder, and of the extra that installs the framework.
+        package: What a script imports.
+        title: The framework's name for people.
+    """
+    interpreter = Path(program.arguments[0])
+    if program.source is None and not interpreter.name.startswith("python"):
+        msg = f"{interpreter.name} is no Python program, and only those can be recorded from inside"
+        return RecordError(msg, "Record it with --recorder nsys.")
+    # Another interpreter has packages of its own, which only running it would show.
+    if str(interpreter) == sys.executable and find_spec(package) is None:
+        msg = f"{title} is not installed here"
+        return MissingToolError(msg, f"pip install 'gpuprof-toolkit[{recorder}]'")
+    return None
+
+
+def environment(run: Run, recorder: str, **unless_set: str) -> dict[str, str]:
+    """Put the recorder first on PYTHONPATH, and name the run's folder and its part to it.
+
+    Args:
+        run: What is recorded.
+        recorder: Name of the recorder.
+        unless_set: Further variables where the user has not set them.
+    """
+    others = os.environ.get("PYTHONPATH")
+    times = {
+        "GPUPROF_DELAY_SECONDS": run.window.delay_ns,
+        "GPUPROF_DURATION_SECONDS": run.window.duration_ns,
+    }
+    return {
+        "PYTHONPATH": f"{INJECT}{os.pathsep}{others}" if others else str(INJECT),
+        RUN_DIR_VARIABLE: str(run.folder.absolute()),
+        RECORDER_VARIABLE: recorder,
+        **{name: in_seconds(ns) for name, ns in times.items() if ns is not None},
+        **run.window.environment(),
+        **{name: value for name, value in unless_set.items() if name not in os.environ},
+    }
+
+
+def versions(*packages: str) -> Mapping[str, str]:
+    """Of the first of these packages that is installed, under the first name."""
+    for package in packages:
+        try:
+            return {packages[0]: version(package)}
+        except PackageNotFoundError:
+            continue
+    return {}
+
+
+def was_loaded(folder: Path) -> bool:
+    """Whether any Python loaded the recorder; the sign of it is taken away."""
+    started = (folder / PYTHON_STARTED).exists()
+    (folder / PYTHON_STARTED).unlink(missing_ok=True)
+    return started
+
+
+def notes(folder: Path, recorder: str) -> list[str]:
+    """What the recorders inside the program's processes noted, each sentence once."""
+    said: list[str] = []
+    for path in sorted(folder.glob(f"{recorder}-*.notes")):
+        said += path.read_text(encoding="utf-8", errors="replace").splitlines()
+        path.unlink()
+    return list(dict.fromkeys(said))
+
+
+def silent(folder: Path, files: Sequence[str]) -> list[str]:
+    """Whether processes that marked epochs left none of these files, in a sentence."""
+    left = {int(number) for name in files for number in re.findall(r"-(\d+)(?:\.|$)", name)}
+    numbers = [process["process_id"] for process in marked(folder).processes]
+    lacking = [number for number in numbers if number not in left]
+    if not left or not lacking:
+        return []
+    count = f"{len(lacking)} of {len(numbers)}"
+    return [f"{count} processes that marked epochs left no recording: forked or killed"]
+
+
+def told(path: Path) -> dict[str, Any]:
+    """What a recorder inside the program said of its file; nothing where it broke off."""
+    try:
+        document = json_input.load(path)
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def recorded(
+    run: Run, recorder: str, title: str, *, files: Sequence[str], full: Sequence[str]
+) -> Recorded:
+    """What a framework's own profiler left of a run on GPUs.
+
+    Args:
+        run: What was recorded.
+        recorder: Name of the recorder.
+        title: The framework's name for people.
+        files: All recordings of the run's processes.
+        full: Those of them with work of a GPU.
+    """
+    is_loaded = was_loaded(run.folder)
+    said = [*notes(run.folder, recorder), *silent(run.folder, files)]
+    return Recorded(
+        recordings=tuple(full),
+        nothing_recorded=None if full else _why_nothing(title, is_loaded, files, said),
+        warnings=tuple(said),
+        devices=described_gpus(),
+    )
+
+
+def _why_nothing(
+    title: str,
+    is_loaded: bool,  # noqa: FBT001 - a fact, not a switch
+    files: Sequence[str],
+    said: Sequence[str],
+) -> str:
+    if not is_loaded:
+        return NOT_LOADED
+    if not files:
+        return "; ".join([f"{title}'s profiler recorded nothing", *said])
+    kept = f"{', '.join(files)} {'are' if len(files) > 1 else 'is'} kept"
+    return f"{title}'s profiler saw no GPU work: {why_no_gpu()}; {kept}"

@@ -1,0 +1,60 @@
+"""JAX's own profiler (XPlane) around an unmodified script, for GPUs without NVIDIA's tools.
+
+`inject/gpuprof_jax.py` leaves one profile per process in ``jax-<pid>/``; it becomes
+``jax-<pid>.xplane.pb`` here.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from gpuprof.errors import RecordError
+from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.recorders import embedded
+from gpuprof.xspace import WireError, planes
+
+NAME: Final = "jax"
+_GPU_PLANE: Final = "/device:GPU"
+
+
+def _obstacle(program: Program) -> RecordError | None:
+    return embedded.obstacle(program, NAME, "jax", "JAX")
+
+
+def _environment(run: Run) -> dict[str, str]:
+    # Else it reports each start and stop on stderr.
+    return embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1")
+
+
+def _finish(run: Run, _: Ended) -> Recorded:
+    files = list(_brought_home(run.folder))
+    full = [path.name for path in files if _has_gpu_work(path)]
+    return embedded.recorded(run, NAME, "JAX", files=[path.name for path in files], full=full)
+
+
+def _brought_home(folder: Path) -> Iterator[Path]:
+    """Each process's profile beside its folder, which is then removed."""
+    for raw in sorted(p for p in folder.glob(f"{NAME}-*") if p.is_dir()):
+        for found in sorted(raw.rglob("*.xplane.pb"))[:1]:
+            yield found.replace(folder / f"{raw.name}.xplane.pb")
+        shutil.rmtree(raw, ignore_errors=True)
+
+
+def _has_gpu_work(path: Path) -> bool:
+    try:
+        found = planes(path.read_bytes())
+    except (OSError, WireError):
+        return False
+    return any(plane.name.startswith(_GPU_PLANE) and list(plane.lines) for plane in found)
+
+
+RECORDER: Final = Recorder(
+    name=NAME,
+    title="JAX's own profiler: kernels and copies of the GPUs that JAX uses",
+    obstacle=_obstacle,
+    finish=_finish,
+    environment=_environment,
+    versions=lambda: embedded.versions("jax"),
+    windows=embedded.WINDOWS,
+)

@@ -1,0 +1,276 @@
+"""Record with Nsight Systems: ``nsys profile``, then ``nsys export`` to SQLite.
+
+Written for 2022.2 and newer; options that a version lacks are left out. Source:
+https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "CLI Profile Command Switch Options".
+"""
+
+import errno
+import re
+import shutil
+import signal
+import subprocess
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from gpuprof.errors import MissingToolError, RecordError
+from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.recorders.nsys_fit import misfit, newest_cuda
+from gpuprof.launch.recorders.nsys_scrub import scrub
+from gpuprof.launch.run.gpus import (
+    described_gpus,
+    driver_cuda,
+    driver_version,
+    gpus,
+    why_no_gpu,
+)
+from gpuprof.launch.run.window import DOMAIN, RANGE, Window, in_seconds
+from gpuprof.manifest import MARKS, RECORDER_LOG
+
+REPORT: Final = "nsys.nsys-rep"
+RAW: Final = "nsys.qdstrm"
+EXPORT: Final = "nsys.sqlite"
+
+# What costs little and says what moved: libraries' own ranges, and communication.
+_WANTED: Final = ("cuda", "nvtx", "cublas", "cusparse", "cudnn", "cusolver", "nccl", "mpi", "ucx")
+_ALWAYS: Final = ("cuda", "nvtx", "cublas", "cudnn")
+_GPU_TABLES: Final = (
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+)
+_PUSH_POP, _START_END = 59, 60
+_SIGNAL_BASE: Final = 128
+_FULL: Final = "No space left on device"
+
+
+def obstacle(_: Program) -> RecordError | None:
+    """Not installed; without a GPU it still runs and says that it saw none."""
+    if shutil.which("nsys") is not None:
+        return None
+    return MissingToolError(
+        "nsys is not installed, or not on PATH",
+        "Get NVIDIA Nsight Systems from https://developer.nvidia.com/nsight-systems, or with "
+        "`apt-get install nsight-systems-cli` from NVIDIA's repository.",
+    )
+
+
+def doubt() -> str | None:
+    """Why it would record nothing here."""
+    return misfit(gpus(), driver_version(), driver_cuda(), newest_cuda())
+
+
+def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
+    """``nsys profile`` before the program, with the options that this version has."""
+    options = _help_text()
+    words = ["nsys", "profile", f"--output={run.folder / REPORT}", "--force-overwrite=true"]
+    words.append(f"--trace={','.join(_traceable(options))}")
+    # Without CPU samples the report takes a second to write, not many.
+    words += ["--sample=none", "--cpuctxsw=none"]
+    if not options or "--cuda-graph-trace" in options:
+        # A graph recorded as a whole hides its kernels and copies.
+        words.append("--cuda-graph-trace=node")
+    return [*words, *_window_words(run.window), *arguments]
+
+
+def _window_words(window: Window) -> list[str]:
+    """Only a part; the program itself runs on to its end."""
+    captured = window.range_name if window.epochs is None else f"{RANGE}@{DOMAIN}"
+    if captured is not None:
+        # A range of whatever domain; nvtx of Python does not register its texts.
+        name = captured if "@" in captured else f"{captured}@*"
+        return ["--capture-range=nvtx", f"--nvtx-capture={name}", "--capture-range-end=stop"]
+    if window.cuda_profiler:
+        return ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
+    words = [] if window.delay_ns is None else [f"--delay={in_seconds(window.delay_ns)}"]
+    if window.duration_ns is not None:
+        words += [f"--duration={in_seconds(window.duration_ns)}", "--kill=none"]
+    return words
+
+
+def _environment(run: Run) -> dict[str, str]:
+    by_range = run.window.epochs is not None or run.window.range_name is not None
+    unregistered = {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"} if by_range else {}
+    return {**run.window.environment(), **unregistered}
+
+
+def finish(run: Run, ended: Ended) -> Recorded:
+    """Export the report, and see whether it holds any GPU work.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    if not (run.folder / REPORT).is_file() and not _import(run.folder):
+        if _FULL in _log(run):
+            raise OSError(errno.ENOSPC, _FULL)
+        if run.window.given:
+            reason = f"the part to record never came: {run.window.described()}"
+            return Recorded(nothing_recorded=reason)
+        return Recorded(nothing_recorded=_failure("nsys wrote no report", run))
+    if not _export(run.folder):
+        reason = _failure("nsys could not export its report", run)
+        return Recorded(nothing_recorded=f"{reason}; {REPORT} is kept")
+    rows = _rows(run.folder / EXPORT)
+    nothing = None if rows["gpu"] else f"nsys recorded no GPU work: {why_no_gpu()}"
+    interrupted = ("The run was stopped before its end.",) if ended.interrupted else ()
+    return Recorded(
+        recordings=(EXPORT,),
+        nothing_recorded=nothing,
+        warnings=(*interrupted, *_lost(ended), *_range_warnings(run, rows["ranges"])),
+        devices=described_gpus(),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Nsys's own version."""
+    text = _output(["nsys", "--version"])
+    found = re.search(r"\d+(?:\.\d+)+", text)
+    return {"nsys": found[0] if found else text.strip()}
+
+
+def failed_to_start(run: Run, ended: Ended) -> bool:
+    """Nsys sometimes loses its own agent before the program runs, and says so."""
+    lost = "Connection to Agent lost" in _log(run)
+    return lost and not ended.output_bytes and not (run.folder / REPORT).exists()
+
+
+@cache
+def _help_text() -> str:
+    """Empty where nsys is not installed, for a command that is to run elsewhere."""
+    return _output(["nsys", "profile", "--help"]) if shutil.which("nsys") else ""
+
+
+def _traceable(options: str) -> list[str]:
+    """What to trace of what this version offers."""
+    offered = re.search(r"--trace=\s(.*?)Select the API", options, re.DOTALL)
+    names = re.findall(r"'([\w-]+)'", offered[1]) if offered else []
+    return [name for name in _WANTED if name in names] or list(_ALWAYS)
+
+
+def _import(folder: Path) -> bool:
+    """Whether a report could be made of what nsys left raw: its own import sometimes fails."""
+    raw, importer = folder / RAW, _importer()
+    if not raw.is_file() or importer is None:
+        return False
+    words = [str(importer), f"--input-file={raw}", f"--output-file={folder / REPORT}"]
+    subprocess.run(words, capture_output=True, start_new_session=True, check=False)  # noqa: S603
+    if not (folder / REPORT).is_file():
+        return False
+    raw.unlink()
+    return True
+
+
+def _importer() -> Path | None:
+    """The importer of nsys, which lies in its host folder; the help names a file there."""
+    named = re.search(r"'(/\S+/host-[\w-]+)/", _help_text())
+    beside = Path(shutil.which("nsys") or "").resolve().parent.parent
+    folders = ([Path(named[1])] if named else []) + sorted(beside.glob("host-*"))
+    found = (folder / "QdstrmImporter" for folder in folders)
+    return next((path for path in found if path.is_file()), None)
+
+
+def _export(folder: Path) -> bool:
+    """Whether the export is there and whole: nsys ends with 0 even where the disk was full.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    report, export = str(folder / REPORT), folder / EXPORT
+    words = ["nsys", "export", "--type=sqlite", "--force-overwrite=true", f"--output={export}"]
+    # In a session of its own: a second Ctrl-C must not leave half an export.
+    done = subprocess.run(  # noqa: S603 - its words are ours
+        [*words, report],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        check=False,
+    )
+    with (folder / RECORDER_LOG).open("ab") as log:
+        log.write(done.stdout)
+    if b"disk is full" in done.stdout:
+        raise OSError(errno.ENOSPC, _FULL)
+    if done.returncode == 0 and export.is_file() and export.stat().st_size:
+        scrub(export)
+        return True
+    export.unlink(missing_ok=True)
+    return False
+
+
+def _rows(export: Path) -> dict[str, int]:
+    """Rows of GPU activities, and whole NVTX ranges; a table without rows is left out by nsys."""
+    import sqlite3  # noqa: PLC0415 - only this recorder needs it, and only at its end
+
+    with closing(sqlite3.connect(f"{export.as_uri()}?mode=ro", uri=True)) as connection:
+        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        count = {
+            table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in there.intersection(_GPU_TABLES)
+        }
+        ranges = 0
+        if "NVTX_EVENTS" in there:
+            query = "SELECT count(*) FROM NVTX_EVENTS WHERE eventType IN (?, ?)"
+            ranges = connection.execute(query, (_PUSH_POP, _START_END)).fetchone()[0]
+    return {"gpu": sum(count.values()), "ranges": ranges}
+
+
+def _lost(ended: Ended) -> tuple[str, ...]:
+    """Nsys takes events over in pieces; Ctrl-C lets a Python program hand over the last one."""
+    number = ended.exit_status - _SIGNAL_BASE
+    if number <= 0 or number == signal.SIGINT:
+        return ()
+    return (f"Signal {number} ended the program: what nsys had not taken over yet is lost.",)
+
+
+def _range_warnings(run: Run, ranges: int) -> tuple[str, ...]:
+    marked = (run.folder / MARKS).is_file()
+    version = _package_version("nvtx")
+    if not marked or ranges or version is None:
+        return ()
+    # Seen with nvtx 0.2.12 and newer under nsys 2023.4.4.
+    warning = (
+        f"nsys kept no NVTX range although the script marked epochs: nvtx {version} may be "
+        "too new for it (nvtx<0.2.12 works with nsys 2023.4)."
+    )
+    return (warning,)
+
+
+def _package_version(name: str) -> str | None:
+    from importlib import metadata  # noqa: PLC0415 - 30 ms that other recorders do not need
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _failure(what: str, run: Run) -> str:
+    """What went wrong, with the first complaint of nsys."""
+    lines = _log(run).replace("\r", "\n").splitlines()
+    errors = [line.strip() for line in lines if re.search("fail|error", line, re.IGNORECASE)]
+    return f"{what}: {errors[0]}" if errors else what
+
+
+def _log(run: Run) -> str:
+    path = run.folder / RECORDER_LOG
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def _output(words: list[str]) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - ours
+    return done.stdout
+
+
+RECORDER: Final = Recorder(
+    name="nsys",
+    title="NVIDIA Nsight Systems: every kernel and copy of the GPUs, NVTX ranges, CUDA calls",
+    obstacle=obstacle,
+    finish=finish,
+    command=command,
+    versions=versions,
+    environment=_environment,
+    retry=failed_to_start,
+    doubt=doubt,
+    windows=frozenset(("delay_ns", "duration_ns", "epochs", "range_name", "cuda_profiler")),
+)

@@ -1,0 +1,126 @@
+"""Record with nvprof, for GPUs up to compute capability 7.5: a database, and its summary.
+
+The database (``nvprof-<pid>.nvvp``, one per process that used a GPU) holds the whole trace; the
+summary is printed from it afterwards into ``nvprof-<pid>.txt``, as ``-o`` leaves it out.
+Source: https://docs.nvidia.com/cuda/profiler-users-guide/index.html, chapter "nvprof".
+"""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from gpuprof.errors import MissingToolError, RecordError
+from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.run.gpus import described_gpus, gpus, why_no_gpu
+
+NEWEST_COMPUTE_CAPABILITY: Final = (7, 5)
+
+# nvprof's own exit statuses where the program failed or was killed by a signal.
+_RETURNED: Final = re.compile(r"Application returned non-zero code (\d+)")
+_KILLED: Final = re.compile(r"Application received signal (\d+)")
+_NO_DRIVER: Final = "unable to locate cuda driver library"
+_SIGNAL_BASE: Final = 128
+
+
+def obstacle(_: Program) -> RecordError | None:
+    """Not installed, or the GPUs are too new for it."""
+    if shutil.which("nvprof") is None:
+        return MissingToolError(
+            "nvprof is not installed, or not on PATH",
+            "It comes with the CUDA toolkit up to 12.x (on Debian and Ubuntu: `apt-get install "
+            "nvidia-profiler`).",
+        )
+    new = [gpu for gpu in gpus() if gpu.compute_capability > NEWEST_COMPUTE_CAPABILITY]
+    if new and len(new) == len(gpus()):
+        major, minor = new[0].compute_capability
+        return RecordError(
+            f"nvprof cannot profile {new[0].name}: compute capability {major}.{minor}, and 7.5 "
+            "is the newest that it knows",
+            "Use --recorder nsys.",
+        )
+    return None
+
+
+def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
+    """Nvprof before the program; all that it says goes to files of the run's folder."""
+    stem = str(run.folder).replace("%", "%%")
+    files = ["--export-profile", f"{stem}/nvprof-%p.nvvp", "--log-file", f"{stem}/nvprof-%p.log"]
+    # The program says when, by cudaProfilerStart; gpuprof.epoch does so for the epochs asked for.
+    start = ["--profile-from-start", "off"] if run.window.given else []
+    return ["nvprof", "--profile-child-processes", *start, *files, *arguments]
+
+
+def finish(run: Run, ended: Ended) -> Recorded:
+    """Print the summaries, and recover the exit status that nvprof keeps for itself."""
+    said = _said(run.folder)
+    databases = sorted(run.folder.glob("nvprof-*.nvvp"))
+    for database in databases:
+        _summarise(database)
+    return Recorded(
+        recordings=tuple(database.name for database in databases),
+        exit_status=_program_status(said, ended),
+        nothing_recorded=None if databases else _why_nothing(said),
+        warnings=_own_warnings(said),
+        devices=described_gpus(),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Nvprof's own version."""
+    done = subprocess.run(
+        ["nvprof", "--version"],  # noqa: S607 - found on PATH, as the user finds it
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = re.search(r"Release version (\S+)", done.stdout)
+    return {"nvprof": found[1] if found else "unknown"}
+
+
+def _said(folder: Path) -> str:
+    logs = sorted(folder.glob("nvprof-*.log"))
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
+
+
+def _program_status(said: str, ended: Ended) -> int | None:
+    """Nvprof ends with 9 or 15 of its own; the program's status is in its words."""
+    returned, killed = _RETURNED.findall(said), _KILLED.findall(said)
+    if returned:
+        return int(returned[-1])
+    if killed:
+        return _SIGNAL_BASE + int(killed[-1])
+    return ended.exit_status
+
+
+def _why_nothing(said: str) -> str:
+    if _NO_DRIVER in said:
+        return "nvprof recorded no GPU work: no NVIDIA driver here"
+    return f"nvprof recorded no GPU work: {why_no_gpu()}"
+
+
+def _own_warnings(said: str) -> tuple[str, ...]:
+    """What nvprof warns of, but for the lack of a driver, which is said in words of ours."""
+    lines = re.findall(r"^==.*?Warning: (.*)$", said, re.MULTILINE)
+    known = (_NO_DRIVER, "No profile data collected")
+    new = [line for line in lines if not line.startswith(known)]
+    return tuple(f'nvprof warned: "{line.strip()}"' for line in dict.fromkeys(new))
+
+
+def _summarise(database: Path) -> None:
+    target = str(database.with_suffix(".txt")).replace("%", "%%")
+    words = ["nvprof", "--import-profile", str(database), "--print-summary", "--log-file", target]
+    subprocess.run(words, capture_output=True, start_new_session=True, check=False)  # noqa: S603
+
+
+RECORDER: Final = Recorder(
+    name="nvprof",
+    title="nvprof: every kernel and copy of GPUs up to compute capability 7.5",
+    obstacle=obstacle,
+    finish=finish,
+    command=command,
+    environment=lambda run: run.window.environment(),
+    versions=versions,
+    windows=frozenset(("epochs", "cuda_profiler")),
+)

@@ -1,0 +1,82 @@
+"""TensorFlow's own profiler on the script's devices, for machines without GPU tools.
+
+`inject/gpuprof_tensorflow.py` records it from inside; what that leaves is condensed here after the
+program ended, without TensorFlow (`tensorflow_digest`).
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from gpuprof.errors import RecordError
+from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.recorders import embedded, tensorflow_digest
+
+NAME: Final = "tensorflow"
+
+
+def _obstacle(program: Program) -> RecordError | None:
+    """Why TensorFlow's profiler cannot record a program."""
+    return embedded.obstacle(program, NAME, "tensorflow", "TensorFlow")
+
+
+def _environment(run: Run) -> dict[str, str]:
+    # At level 0 TensorFlow reports each start and stop of its profiler on stderr.
+    return embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1")
+
+
+def _finish(run: Run, _: Ended) -> Recorded:
+    """Condense what each process left, and say what there is or why there is nothing."""
+    started = embedded.was_loaded(run.folder)
+    documents = list(_condensed(run.folder))
+    full = {name: document for name, document in documents if document["functions"]}
+    warnings = [n for _, d in documents for n in d["notes"]]
+    warnings += embedded.notes(run.folder, NAME)
+    warnings += embedded.silent(run.folder, [name for name, _ in documents])
+    found = next(iter(full.values()), {})
+    devices = [{"name": name} for name in found.get("process", {}).get("devices", [])]
+    return Recorded(
+        recordings=tuple(full),
+        nothing_recorded=None if full else _why_nothing(started, warnings, documents),
+        warnings=tuple(dict.fromkeys(warnings)),
+        devices=tuple(devices),
+    )
+
+
+def _why_nothing(
+    started: bool,  # noqa: FBT001 - a fact, not a switch
+    warnings: list[str],
+    documents: list[tuple[str, dict[str, Any]]],
+) -> str:
+    if not started:
+        return embedded.NOT_LOADED
+    if not documents:
+        return "the program did not use TensorFlow"
+    return (
+        f"no tf.function was seen to run; {warnings[0]}"
+        if warnings
+        else ("TensorFlow ran no tf.function")
+    )
+
+
+def _condensed(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each process's document, written beside its raw folder, which is then removed."""
+    for raw in sorted(p for p in folder.glob(tensorflow_digest.FOLDERS) if p.is_dir()):
+        document = tensorflow_digest.digest(raw)
+        path = raw.with_suffix(".json")
+        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        shutil.rmtree(raw, ignore_errors=True)
+        yield path.name, document
+
+
+RECORDER: Final = Recorder(
+    name=NAME,
+    title="TensorFlow's own profiler: operations and copies between its devices, no GPU needed",
+    obstacle=_obstacle,
+    finish=_finish,
+    environment=_environment,
+    versions=lambda: embedded.versions("tensorflow", "tensorflow-cpu"),
+    windows=embedded.WINDOWS,
+)

@@ -1,0 +1,288 @@
+"""Run a program, alone or under a profiler: its output as it comes, and how it ended.
+
+The program runs in a session of its own, so that Ctrl-C reaches only gpuprof, which passes it
+on to the program: the profiler then ends in order after it. A profiler prints on the same
+streams as its program. To keep them apart, a one-line shell stands between the two: it opens
+pipes of gpuprof as the program's streams, says its process id, and becomes the program.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Final
+
+from gpuprof.errors import RecordError
+from gpuprof.launch.contract import Ended
+from gpuprof.launch.run.output import STDERR, STDOUT, Output
+from gpuprof.launch.run.signals import Signals, handling
+
+# Signals are reported as shells do.
+_SIGNAL_BASE: Final = 128
+_CHUNK_BYTES: Final = 1 << 20
+_F_SETPIPE_SZ: Final = 1031
+# A process that the program left behind may hold its streams open, and print, for ever.
+_LINGER_SECONDS: Final = 1.0
+_MOST_LINGERING_BYTES: Final = 4 * _CHUNK_BYTES
+# Between Ctrl-C, SIGTERM and SIGKILL to a program that has used up its time.
+_GRACE_SECONDS: Final = 10.0
+_SHELL: Final = 'exec >{out} 2>{err}; echo $$ >{said}; exec "$@"'
+# A profiler that leaves before its program takes the exit status with it: the shell stays for it.
+_SHELL_THAT_STAYS: Final = (
+    'exec >{out} 2>{err} 9>{ended}; echo $$ >{said}; trap : INT TERM HUP; "$@" 9>&-; echo $? >&9'
+)
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """A profiler before the program.
+
+    Args:
+        command: Puts it before the program's arguments.
+        log: Takes what it prints itself.
+        leaves: Whether it may end while the program runs on.
+    """
+
+    command: Callable[[tuple[str, ...]], list[str]]
+    log: IO[bytes]
+    leaves: bool = False
+
+
+def run_program(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    output: Output,
+    wrapping: Wrapping | None = None,
+    timeout_seconds: float | None = None,
+) -> Ended:
+    """Run a program to its end, showing and keeping its output as it comes.
+
+    Args:
+        arguments: The program's own.
+        environment: All of its variables.
+        output: Takes what it prints.
+        wrapping: The profiler before it; None to run it as it is.
+        timeout_seconds: After which it is stopped as by Ctrl-C, then harder; None for never.
+
+    Raises:
+        RecordError: It cannot be started.
+    """
+    pipes = _Pipes()
+    signals = Signals()
+    alarm = _Alarm(signals, timeout_seconds)
+    started = time.perf_counter()
+    try:
+        with handling(signals.handle):
+            process = _start(tuple(arguments), environment, pipes, wrapping)
+            signals.started(process.pid)
+            if wrapping is None:
+                pipes.hand_over()
+                signals.running(process.pid)
+            status = _Relay(pipes, signals, output, alarm).until_end(process)
+    finally:
+        pipes.close()
+    seconds = time.perf_counter() - started
+    return Ended(
+        as_exit_status(status), seconds, output.size, bool(signals.received), alarm.has_rung
+    )
+
+
+def as_exit_status(returncode: int) -> int:
+    """Python's return code as a shell reports it: 128 + n where signal n ended the process."""
+    return _SIGNAL_BASE - returncode if returncode < 0 else returncode
+
+
+class _Pipes:
+    """The program's streams and the word of its process id, open here until it has them."""
+
+    def __init__(self) -> None:
+        same = _same_file(STDOUT, STDERR)
+        self.out = os.pipe()
+        # One pipe where both go to one place keeps their order.
+        self.err = self.out if same else os.pipe()
+        self.said = os.pipe()
+        self.ended = os.pipe()
+        self.streams = {self.out[0]: STDOUT} | ({} if same else {self.err[0]: STDERR})
+        for pipe in (self.out, self.err):
+            _widen(pipe[0])
+        self.wake = os.pipe()
+        self._ours = {self.out[1], self.err[1], self.said[1], self.ended[1]}
+        self._all = {*self.out, *self.err, *self.said, *self.ended, *self.wake}
+
+    def shell(self, *, stays: bool) -> str:
+        """The line that makes these pipes the streams of what it becomes, or runs."""
+        out, err, said, ended = (
+            f"/proc/{os.getpid()}/fd/{pipe[1]}"
+            for pipe in (self.out, self.err, self.said, self.ended)
+        )
+        line = _SHELL_THAT_STAYS if stays else _SHELL
+        return line.format(out=out, err=err, said=said, ended=ended)
+
+    def status(self) -> int | None:
+        """The program's exit status, where a shell has stayed to tell it."""
+        word = os.read(self.ended[0], _CHUNK_BYTES)
+        return int(word) if word else None
+
+    def hand_over(self) -> None:
+        """Close the write ends here: the pipes now end when the program's ends do."""
+        while self._ours:
+            descriptor = self._ours.pop()
+            self._all.discard(descriptor)
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Close all that is still open."""
+        for descriptor in self._all:
+            os.close(descriptor)
+
+
+def _same_file(first: int, second: int) -> bool:
+    try:
+        return os.path.sameopenfile(first, second)
+    except OSError:
+        return False
+
+
+def _widen(descriptor: int) -> None:
+    import fcntl  # noqa: PLC0415 - not there on Windows, where nothing is recorded
+
+    try:
+        fcntl.fcntl(descriptor, _F_SETPIPE_SZ, _CHUNK_BYTES)
+    except OSError:
+        return  # beyond the user's limit: slower, and no less right
+
+
+def _start(
+    arguments: tuple[str, ...],
+    environment: Mapping[str, str],
+    pipes: _Pipes,
+    wrapping: Wrapping | None,
+) -> subprocess.Popen[bytes]:
+    if wrapping is None:
+        command, streams = list(arguments), (pipes.out[1], pipes.err[1])
+    else:
+        line = pipes.shell(stays=wrapping.leaves)
+        command = wrapping.command(("/bin/sh", "-c", line, "gpuprof", *arguments))
+        streams = (wrapping.log.fileno(), wrapping.log.fileno())
+    try:
+        return subprocess.Popen(  # noqa: S603 - running what the user names is the purpose
+            command,
+            stdout=streams[0],
+            stderr=streams[1],
+            env=dict(environment),
+            start_new_session=True,
+        )
+    except OSError as error:
+        msg = f"{command[0]} cannot be started: {error.strerror}"
+        raise RecordError(msg) from error
+
+
+class _Alarm:
+    """Stops a program that has used up its time: as Ctrl-C would, and harder each time."""
+
+    def __init__(self, signals: Signals, seconds: float | None) -> None:
+        self._signals = signals
+        self._next = None if seconds is None else time.monotonic() + seconds
+        self.has_rung = False
+
+    def seconds_left(self) -> float | None:
+        """Until it rings; None for never."""
+        return None if self._next is None else max(0, self._next - time.monotonic())
+
+    def ring_if_due(self) -> None:
+        """Stop the program if its time is over."""
+        if self.seconds_left() == 0:
+            self.has_rung = True
+            self._next = time.monotonic() + _GRACE_SECONDS
+            self._signals.handle(signal.SIGINT)
+
+
+class _Relay:
+    """Passes on what comes until the process has ended and its streams are dry."""
+
+    def __init__(self, pipes: _Pipes, signals: Signals, output: Output, alarm: _Alarm) -> None:
+        self._pipes = pipes
+        self._signals = signals
+        self._output = output
+        self._alarm = alarm
+        self._selector = selectors.DefaultSelector()
+        self._deadline: float | None = None
+        self._lingering_bytes = 0
+
+    def until_end(self, process: subprocess.Popen[bytes]) -> int:
+        """The return code of the process, once all that it printed is passed on."""
+        for descriptor in self._pipes.streams:
+            self._selector.register(descriptor, selectors.EVENT_READ, self._read)
+        self._selector.register(self._pipes.said[0], selectors.EVENT_READ, self._hear)
+        self._selector.register(self._pipes.wake[0], selectors.EVENT_READ, self._end)
+        waiter = threading.Thread(target=self._wake_at_end, args=(process.pid,), daemon=True)
+        waiter.start()
+        with self._selector:
+            while self._deadline is None or self._more():
+                for key, _ in self._selector.select(self._patience()):
+                    key.data(key.fd)
+                if self._deadline is None:
+                    self._alarm.ring_if_due()
+        waiter.join()
+        self._signals.ended()
+        status, told = process.wait(), self._pipes.status()
+        return status if told is None else told
+
+    def _more(self) -> bool:
+        """Whether bytes may still come after the process ended."""
+        listening = any(d in self._selector.get_map() for d in self._pipes.streams)
+        if not listening or self._lingering_bytes > _MOST_LINGERING_BYTES:
+            return False
+        return self._patience() != 0 or bool(self._selector.select(0))
+
+    def _patience(self) -> float | None:
+        if self._deadline is None:
+            return self._alarm.seconds_left()
+        return max(0, self._deadline - time.monotonic())
+
+    def _wake_at_end(self, pid: int) -> None:
+        # Not reaped here: as long as signals may be sent, its id must not become another's.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        # A profiler that has seen enough may leave before its program.
+        program = self._signals.program
+        if program is not None and program != pid:
+            _wait_for(program)
+        os.write(self._pipes.wake[1], b"!")
+
+    def _read(self, descriptor: int) -> None:
+        data = os.read(descriptor, _CHUNK_BYTES)
+        if not data:
+            self._selector.unregister(descriptor)
+            return
+        if self._deadline is not None:
+            self._lingering_bytes += len(data)
+        self._output.write(self._pipes.streams[descriptor], data)
+
+    def _hear(self, descriptor: int) -> None:
+        """The shell before the program says its process id, which the program inherits."""
+        self._selector.unregister(descriptor)
+        word = os.read(descriptor, _CHUNK_BYTES)
+        self._pipes.hand_over()
+        if word:
+            self._signals.running(int(word))
+
+    def _end(self, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+        self._pipes.hand_over()
+        self._deadline = time.monotonic() + _LINGER_SECONDS
+
+
+def _wait_for(process: int) -> None:
+    """Wait for the end of a process that is no child of this one."""
+    try:
+        descriptor = os.pidfd_open(process)
+    except OSError:
+        return  # it has ended
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        selector.select()
+    os.close(descriptor)

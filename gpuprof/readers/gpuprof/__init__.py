@@ -1,0 +1,1 @@
+"""What gpuprof itself writes: folders of runs, what its recorders leave, its own file."""

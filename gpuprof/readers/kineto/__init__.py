@@ -1,0 +1,1 @@
+"""PyTorch's profiler (Kineto): JSON traces of CUDA and of ROCm."""

@@ -1,0 +1,184 @@
+"""What is read of a PyTorch trace's events: the fields by name, and their exact times."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof import schema
+from gpuprof.json_values import Scalar, integer, text
+from gpuprof.readers.common.json_events import Integers, check_length
+
+KERNELS, MEMCPYS, MEMSETS = schema.KERNELS.name, schema.MEMCPYS.name, schema.MEMSETS.name
+_NO_TIME: Final = msgspec.Raw(b"null")
+RUNTIME, DRIVER = "runtime", "driver"
+ANNOTATIONS, SYNCHRONIZATIONS = "annotations", schema.SYNCHRONIZATIONS.name
+# Since annotations have a category of their own, and before.
+OPERATIONS, OPERATORS = "operations", "operators"
+
+
+class Arguments(msgspec.Struct, gc=False):
+    """What Kineto says of one event; each kind of event has only some of it.
+
+    On ROCm many numbers are texts: ``"bytes": "9216"``, ``"stream": "0x0"``.
+    """
+
+    device: Scalar = None
+    context: Scalar = None
+    stream: Scalar = None
+    bytes: Scalar = None
+    grid: tuple[Scalar, Scalar, Scalar] | Scalar = None
+    block: tuple[Scalar, Scalar, Scalar] | Scalar = None
+    registers: Scalar = msgspec.field(default=None, name="registers per thread")
+    graph_node: Scalar = msgspec.field(default=None, name="graph node id")
+    from_device: Scalar = msgspec.field(default=None, name="fromDevice")
+    in_device: Scalar = msgspec.field(default=None, name="inDevice")
+    to_device: Scalar = msgspec.field(default=None, name="toDevice")
+    in_context: Scalar = msgspec.field(default=None, name="inContext")
+    collective: Scalar = msgspec.field(default=None, name="Collective name")
+    elements_in: Scalar = msgspec.field(default=None, name="In msg nelems")
+    elements_out: Scalar = msgspec.field(default=None, name="Out msg nelems")
+    group_size: Scalar = msgspec.field(default=None, name="Group size")
+    group: Scalar = msgspec.field(default=None, name="Process Group Name")
+    dtype: Scalar = None
+    # Of HIP's calls: hipMemcpyKind, and before 2023 the size of a copy.
+    kind: Scalar = None
+    size: Scalar = None
+    # The last one, since all others together tell which events are alike.
+    correlation: Scalar = None
+
+
+class Device(msgspec.Struct, rename="camel"):
+    """One GPU of the machine, whether it was used or not."""
+
+    id: Scalar = None
+    name: Scalar = None
+    total_global_mem: Scalar = None
+    compute_major: Scalar = None
+    compute_minor: Scalar = None
+
+
+class Span(msgspec.Struct, gc=False):
+    """One event without its arguments, which of operations are most of the text.
+
+    ``ts`` and ``dur`` are microseconds, kept as text for exact conversion.
+    """
+
+    name: Scalar = ""
+    ph: Scalar = "X"
+    pid: Scalar = None
+    tid: Scalar = None
+    ts: msgspec.Raw = msgspec.Raw(b"null")
+    dur: msgspec.Raw = msgspec.Raw(b"0")
+
+    @property
+    def label(self) -> str:
+        """Its name as text; empty where it has none."""
+        return text(self.name) or ""
+
+    @property
+    def correlation(self) -> int:
+        """What links it to other events; -1 where nothing does."""
+        return -1
+
+    @property
+    def attributes(self) -> tuple[Any, ...]:
+        """All but its times and its correlation."""
+        return (self.name, self.pid, self.tid)
+
+    def timeless(self) -> "Event":
+        """The same without its times: a raw time would keep the text that it is a part of."""
+        return Event(self.name, self.ph, self.pid, self.tid, _NO_TIME, _NO_TIME)
+
+
+class Event(Span):
+    """One event with its arguments."""
+
+    args: Arguments = msgspec.field(default_factory=Arguments)
+
+    @property
+    def correlation(self) -> int:
+        """What links it to other events; -1 where nothing does."""
+        number = integer(self.args.correlation)
+        return -1 if number is None else number
+
+    @property
+    def attributes(self) -> tuple[Any, ...]:
+        """All but its times and its correlation."""
+        return (self.name, self.pid, self.tid, *msgspec.structs.astuple(self.args)[:-1])
+
+    def timeless(self) -> "Event":
+        """The same without its times: a raw time would keep the text that it is a part of."""
+        return msgspec.structs.replace(self, ts=_NO_TIME, dur=_NO_TIME)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Events of one kind, those that are alike but for times and correlation held once.
+
+    Args:
+        events: The different ones, without their times.
+        codes: Each event's place among them.
+        start_ns: Each event's start.
+        duration_ns: Each event's duration.
+        correlation_id: Each event's correlation; -1 where it has none.
+        has_fractions: Whether any start was printed with parts of a microsecond.
+    """
+
+    events: list[Event]
+    codes: Integers
+    start_ns: Integers
+    duration_ns: Integers
+    correlation_id: Integers
+    has_fractions: bool = False
+
+    def rows(self, keep: npt.NDArray[np.bool_]) -> "Timed":
+        """Those that are to be kept."""
+        return replace(
+            self,
+            codes=self.codes[keep],
+            start_ns=self.start_ns[keep],
+            duration_ns=self.duration_ns[keep],
+            correlation_id=self.correlation_id[keep],
+        )
+
+    def since(self, origin_ns: int) -> "Timed":
+        """The same with starts that count from an origin."""
+        return replace(self, start_ns=self.start_ns - origin_ns)
+
+    def followed_by(self, after: "Timed") -> "Timed":
+        """These events and then those of another kind."""
+        return Timed(
+            self.events + after.events,
+            np.concatenate([self.codes, after.codes + len(self.events)]),
+            np.concatenate([self.start_ns, after.start_ns]),
+            np.concatenate([self.duration_ns, after.duration_ns]),
+            np.concatenate([self.correlation_id, after.correlation_id]),
+            self.has_fractions or after.has_fractions,
+        )
+
+
+_NONE: Final = np.array([], np.int64)
+NOTHING: Final = Timed([], _NONE, _NONE, _NONE, _NONE)
+
+
+class Alike:
+    """The different events of one kind as they are met, each held once."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[Any, ...], int] = {}
+        self.events: list[Event] = []
+
+    def codes(self, events: Sequence[Span]) -> Integers:
+        """Each event's place among the different ones."""
+        return np.fromiter(map(self._code, events), np.int64, len(events))
+
+    def _code(self, event: Span) -> int:
+        code = self._codes.setdefault(event.attributes, len(self.events))
+        if code == len(self.events):
+            check_length(event.label)
+            self.events.append(event.timeless())
+        return code

@@ -1,0 +1,285 @@
+"""PyTorch's traces (Kineto): JSON for a browser's trace viewer, plain or gzip, one per process.
+
+Written by ``torch.profiler`` from 1.8.1 (2020, a bare list with capitalised categories) to
+today (nanoseconds counted from ``baseTimeNanoseconds``).
+Source: https://github.com/pytorch/kineto, libkineto/src/output_json.cpp.
+"""
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof import json_input
+from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.json_values import Scalar, integer, text
+from gpuprof.profile import Origin, Profile
+from gpuprof.readers.common import gunzip, json_events
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.kineto import rocm, tables
+from gpuprof.readers.kineto.events import (
+    ANNOTATIONS,
+    DRIVER,
+    KERNELS,
+    MEMCPYS,
+    MEMSETS,
+    OPERATIONS,
+    OPERATORS,
+    RUNTIME,
+    SYNCHRONIZATIONS,
+    Alike,
+    Device,
+    Event,
+    Span,
+    Timed,
+)
+from gpuprof.units import NS_PER_US, counted
+
+# Category (capitalised until 2022) -> what its events are. The GPU's copy of an annotation
+# (gpu_user_annotation) is left out: it is the host's one seen again.
+CATEGORIES: Final = {
+    "Kernel": KERNELS,
+    "kernel": KERNELS,
+    "Memcpy": MEMCPYS,
+    "gpu_memcpy": MEMCPYS,
+    "Memset": MEMSETS,
+    "gpu_memset": MEMSETS,
+    "Runtime": RUNTIME,
+    "cuda_runtime": RUNTIME,
+    "cuda_driver": DRIVER,
+    "user_annotation": ANNOTATIONS,
+    "Operator": OPERATORS,
+    "cpu_op": OPERATIONS,
+    "cuda_sync": SYNCHRONIZATIONS,
+}
+# Without any of these the GPU was not traced.
+_OF_A_GPU: Final = frozenset({KERNELS, MEMCPYS, MEMSETS, RUNTIME, DRIVER})
+# Of these only name, thread and times are read.
+_SPANS: Final = frozenset({ANNOTATIONS, OPERATIONS, OPERATORS})
+
+# Above this number of microseconds a double no longer holds single nanoseconds, and Kineto
+# printed doubles before it counted from baseTimeNanoseconds.
+_EXACT_DOUBLE_US: Final = 2**53 // NS_PER_US
+_DOUBLE_STEP_NS: Final = 250
+_EVENTS_AT_ONCE: Final = 2048
+# Times since 1970 are here; a smaller one counts from the machine's start.
+_UNIX_TIMES_NS: Final = range(10**18, 1 << 62)
+
+
+class _Category(msgspec.Struct, gc=False):
+    cat: Scalar = None
+
+
+class _Categories(msgspec.Struct):
+    traceEvents: list[_Category]  # noqa: N815 - the format's name
+
+
+class _Distributed(msgspec.Struct):
+    rank: Scalar = None
+
+
+class _Trace(msgspec.Struct):
+    traceEvents: list[msgspec.Raw]  # noqa: N815 - the format's name
+    schemaVersion: Scalar = None  # noqa: N815 - likewise
+    deviceProperties: list[Device] = []  # noqa: N815 - likewise
+    distributedInfo: _Distributed = msgspec.field(default_factory=_Distributed)  # noqa: N815 - as above
+    baseTimeNanoseconds: Scalar = 0  # noqa: N815 - likewise
+    INFO: list[Scalar] = []
+    WARNING: list[Scalar] = []
+    ERROR: list[Scalar] = []
+
+
+def read(path: Path) -> Profile:
+    """Read one process' trace.
+
+    Raises:
+        CorruptFileError: It is cut short, or breaks the format's rules.
+        EmptyRecordingError: No GPU was traced.
+    """
+    try:
+        return _profile(path)
+    except json_input.LimitError as error:
+        raise json_events.beyond(path, str(error)) from error
+    except OverflowError as error:
+        raise json_events.too_large(path, error) from error
+
+
+def _profile(path: Path) -> Profile:
+    trace, timed = _trace(path)
+    sound = {kind: group.rows(_is_sound(group)) for kind, group in timed.items()}
+    origin_ns = _origin_ns(path, sound)
+    epoch_ns = (integer(trace.baseTimeNanoseconds) or 0) + origin_ns
+    lost = sum(len(timed[kind].codes) - len(sound[kind].codes) for kind in timed)
+    groups = {kind: group.since(origin_ns) for kind, group in sound.items()}
+    if rocm.is_rocm(groups):
+        groups = rocm.regrouped(groups)
+    origin = Origin(
+        source=path,
+        reader=READER.name,
+        tool="kineto",
+        schema_version=text(trace.schemaVersion),
+        epoch_ns=epoch_ns if epoch_ns in _UNIX_TIMES_NS else None,
+        start_resolution_ns=_resolution_ns(sound),
+        warnings=(*_warnings(trace, lost), *_doubts(groups)),
+    )
+    rank = integer(trace.distributedInfo.rank)
+    return Profile(origin, tables.tables(groups, trace.deviceProperties, rank))
+
+
+def _trace(path: Path) -> tuple[_Trace, dict[str, Timed]]:
+    """What a trace says beside its events, and its events by what they are."""
+    trace, categories = _decoded(path, gunzip.content(path))
+    chosen = _chosen(trace.traceEvents, categories)
+    if not _OF_A_GPU & chosen.keys():
+        raise _no_gpu(path, categories)
+    # What is not needed any more goes, and with the last raw event the text of the file.
+    trace.traceEvents, categories = [], []
+    return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}
+
+
+def _decoded(path: Path, data: bytes) -> tuple[_Trace, list[str]]:
+    """The trace with its events still raw, and each event's category."""
+    if data[:64].lstrip().startswith(b"["):
+        categories = _interned(json_events.decode(path, data, list[_Category]))
+        return _Trace(traceEvents=json_events.decode(path, data, list[msgspec.Raw])), categories
+    categories = _interned(json_events.decode(path, data, _Categories).traceEvents)
+    return json_events.decode(path, data, _Trace), categories
+
+
+def _interned(events: Iterable[_Category]) -> list[str]:
+    return [sys.intern(event.cat) if isinstance(event.cat, str) else "" for event in events]
+
+
+def _chosen(raw: Sequence[msgspec.Raw], categories: Sequence[str]) -> dict[str, list[msgspec.Raw]]:
+    chosen: defaultdict[str, list[msgspec.Raw]] = defaultdict(list)
+    for event, category in zip(raw, categories, strict=True):
+        if category in CATEGORIES:
+            chosen[CATEGORIES[category]].append(event)
+    return chosen
+
+
+def _no_gpu(path: Path, categories: Iterable[str]) -> EmptyRecordingError:
+    if any(category.startswith("mtia") for category in categories):
+        msg = f"{path} is a trace of an MTIA accelerator, and holds no GPU activity"
+        return EmptyRecordingError(msg)
+    msg = f"{path} holds no GPU activity: only the CPU was traced"
+    hint = "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a GPU."
+    return EmptyRecordingError(msg, hint)
+
+
+def _events(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> list[Span]:
+    text = json_events.joined(raw)
+    events: Sequence[Span] = (
+        json_events.decode(path, text, list[Span])
+        if kind in _SPANS
+        else json_events.decode(path, text, list[Event])
+    )
+    return [event for event in events if event.ph == "X"]
+
+
+def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> Timed:
+    """Events of one kind, decoded some at a time: each takes more memory than its text."""
+    alike = Alike()
+    windows = [
+        _window(path, _events(path, kind, raw[begin : begin + _EVENTS_AT_ONCE]), alike)
+        for begin in range(0, len(raw), _EVENTS_AT_ONCE)
+    ]
+    parts = [(w.codes, w.start_ns, w.duration_ns, w.correlation_id) for w in windows]
+    codes, starts, durations, ids = map(np.concatenate, zip(*parts, strict=True))
+    has_fractions = any(window.has_fractions for window in windows)
+    return Timed(alike.events, codes, starts, durations, ids, has_fractions)
+
+
+def _window(path: Path, events: Sequence[Span], alike: Alike) -> Timed:
+    starts = [event.ts for event in events]
+    return Timed(
+        alike.events,
+        alike.codes(events),
+        json_events.exact_ns(path, starts),
+        json_events.exact_ns(path, [event.dur for event in events]),
+        np.fromiter((event.correlation for event in events), np.int64, len(events)),
+        json_events.has_fractions(starts),
+    )
+
+
+def _is_sound(group: Timed) -> npt.NDArray[np.bool_]:
+    """A time of 0 means that CUPTI could not tell it; some versions print negative durations."""
+    return (group.start_ns > 0) & (group.duration_ns >= 0)
+
+
+def _origin_ns(path: Path, groups: Mapping[str, Timed]) -> int:
+    starts = [int(group.start_ns.min()) for group in groups.values() if group.codes.size]
+    if not starts:
+        msg = f"{path}: no event of the GPU has a valid time"
+        raise CorruptFileError(msg, json_events.EDITED)
+    return min(starts)
+
+
+def _resolution_ns(groups: Mapping[str, Timed]) -> int:
+    if not any(group.has_fractions for group in groups.values()):
+        return NS_PER_US
+    last_ns = max(int(group.start_ns.max()) for group in groups.values() if group.codes.size)
+    return 1 if last_ns < _EXACT_DOUBLE_US * NS_PER_US else _DOUBLE_STEP_NS
+
+
+def _warnings(trace: _Trace, lost: int) -> Iterable[str]:
+    if lost:
+        yield f"Left out, since their times are not valid: {counted(lost, 'event', 'events')}."
+    if any("CUPTI stopped early? = 1" in str(line) for line in trace.INFO):
+        yield "CUPTI stopped early: not all GPU activities were collected."
+    for line in (*trace.ERROR, *trace.WARNING):
+        yield f"PyTorch reported: {line}"
+
+
+def _doubts(groups: Mapping[str, Timed]) -> Iterator[str]:
+    """What a reader of the numbers must know of the events."""
+    is_rocm = rocm.is_rocm(groups)
+    if is_rocm:
+        yield from rocm.notes(groups)
+    calls = "HIP calls" if is_rocm else "CUDA calls"
+    if tables.is_untraced(groups):
+        yield f"{calls} launched GPU work, but none was recorded: kernels and copies are unknown."
+    elif not tables.has_work(groups):
+        yield f"{calls} were recorded, but no GPU work."
+
+
+_MARKS: Final = re.compile(
+    rb'"(?:schemaVersion|deviceProperties|distributedInfo)"\s*:'
+    rb'|"cat"\s*:\s*"(?:[Kk]ernel|Runtime|Operator|Mem(?:cpy|set)|cpu_op|cuda_(?:runtime|driver|sync)'
+    rb"|gpu_mem(?:cpy|set)|(?:gpu_)?user_annotation|python_function|cpu_instant_event"
+    rb'|ac2g|async_cpu_to_gpu|mtia_\w+)"'
+)
+
+
+def _recognises(head: bytes) -> bool:
+    return head.lstrip()[:1] in (b"{", b"[") and _MARKS.search(head) is not None
+
+
+READER: Final = Reader(
+    name="kineto",
+    title="PyTorch profiler traces (.json, .json.gz), operations as ranges",
+    versions="torch.profiler, 2020 to today, on CUDA and ROCm",
+    gives=(
+        KERNELS,
+        MEMCPYS,
+        MEMSETS,
+        "api_calls",
+        "nvtx_ranges",
+        SYNCHRONIZATIONS,
+        "collectives",
+        "devices",
+        "runs",
+    ),
+    cannot=(
+        "parts of a microsecond before 2024, what part of a kernel's shared memory is static, or "
+        "on ROCm whether a copy was between two devices"
+    ),
+    read=read,
+    recognises=_recognises,
+)

@@ -1,0 +1,327 @@
+"""The tables of a PyTorch trace, from its events of each kind.
+
+Source: https://github.com/pytorch/kineto, libkineto/src/CuptiActivity.cpp (arguments and names
+of GPU events) and cupti_strings.cpp; the arguments of collectives: PyTorch's ParamCommsUtils.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof import cuda, schema
+from gpuprof.json_values import Scalar, integer, text
+from gpuprof.readers.common.narrow import column, narrowed
+from gpuprof.readers.kineto.events import (
+    ANNOTATIONS,
+    DRIVER,
+    KERNELS,
+    MEMCPYS,
+    MEMSETS,
+    NOTHING,
+    OPERATIONS,
+    OPERATORS,
+    RUNTIME,
+    SYNCHRONIZATIONS,
+    Arguments,
+    Device,
+    Event,
+    Timed,
+)
+
+SYNC_KINDS: Final = {
+    "Event Sync": "event",
+    "Stream Wait Event": "stream_wait",
+    "Stream Sync": "stream",
+    "Context Sync": "context",
+}
+BYTES_PER_ELEMENT: Final = {
+    **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e4m3fn", "Float8_e5m2"), 1),
+    **dict.fromkeys(("Short", "Half", "BFloat16"), 2),
+    **dict.fromkeys(("Int", "Float"), 4),
+    **dict.fromkeys(("Long", "Double", "ComplexFloat"), 8),
+}
+
+_MEMCPY: Final = re.compile(r"^Memcpy (\w+)(?: \((.+) -> (.+)\))?$")
+_MEMSET: Final = re.compile(r"^Memset \((.+)\)$")
+# Before annotations had a category of their own, they were operators, too: ProfilerStep#3,
+# "## forward ##", nccl:all_reduce. Operations bear the names of functions and classes.
+_OPERATION: Final = re.compile(r"(?:autograd::engine::evaluate_function: )?\w+(?:::\w+)*")
+_MEMORY_KINDS: Final = frozenset(cuda.CUPTI_MEMORY_KINDS.values())
+_INVALID: Final = 2**32 - 1
+
+
+def tables(
+    groups: Mapping[str, Timed], devices: Sequence[Device], rank: int | None
+) -> dict[str, pa.Table]:
+    """All tables; those that CUPTI fills by default are there even when nothing happened."""
+    process_id = _process_id(groups)
+    calls = (groups.get(RUNTIME, NOTHING), groups.get(DRIVER, NOTHING))
+    recorded = {
+        schema.API_CALLS.name: _api_calls(*calls),
+        schema.NVTX_RANGES.name: _ranges(groups),
+    }
+    if not is_untraced(groups):
+        recorded |= _work(groups, process_id)
+    # These two are there only where the user asked for them, and in newer versions.
+    if SYNCHRONIZATIONS in groups:
+        recorded[SYNCHRONIZATIONS] = _synchronizations(groups[SYNCHRONIZATIONS], process_id)
+    recorded = {name: table.sort_by("start_ns") for name, table in recorded.items()}
+    if named := _devices(devices):
+        recorded[schema.DEVICES.name] = schema.DEVICES.table(named)
+    run = {"run_id": 0, "process_id": process_id, "rank": rank}
+    return recorded | {schema.RUNS.name: schema.RUNS.table([run])}
+
+
+def has_work(groups: Mapping[str, Timed]) -> bool:
+    """Whether any work of a GPU was recorded."""
+    return any(groups.get(kind, NOTHING).codes.size for kind in (KERNELS, MEMCPYS, MEMSETS))
+
+
+def is_untraced(groups: Mapping[str, Timed]) -> bool:
+    """Whether calls put work onto a GPU, none of which was recorded."""
+    calls = (event for kind in (RUNTIME, DRIVER) for event in groups.get(kind, NOTHING).events)
+    return not has_work(groups) and any(cuda.LAUNCHING_CALLS.match(e.label) for e in calls)
+
+
+def _work(groups: Mapping[str, Timed], process_id: int | None) -> dict[str, pa.Table]:
+    """The tables of a GPU's work."""
+    kernels = groups.get(KERNELS, NOTHING)
+    work = {
+        KERNELS: _kernels(kernels, process_id),
+        MEMCPYS: _memcpys(groups.get(MEMCPYS, NOTHING), process_id),
+        MEMSETS: _memsets(groups.get(MEMSETS, NOTHING), process_id),
+    }
+    if any(event.args.collective for event in kernels.events):
+        work[schema.COLLECTIVES.name] = _collectives(kernels, process_id)
+    return work
+
+
+def _process_id(groups: Mapping[str, Timed]) -> int | None:
+    """The traced process; a GPU event's own pid is the number of its device."""
+    kinds = (RUNTIME, DRIVER, ANNOTATIONS, OPERATIONS, OPERATORS)
+    events = (event for kind in kinds for event in groups.get(kind, NOTHING).events)
+    numbers = (integer(event.pid) for event in events)
+    return next((number for number in numbers if number is not None), None)
+
+
+def _times(group: Timed) -> dict[str, Any]:
+    return {"start_ns": group.start_ns, "end_ns": group.start_ns + group.duration_ns}
+
+
+def _correlated(group: Timed) -> dict[str, Any]:
+    ids = narrowed(group.correlation_id)
+    return {**_times(group), "correlation_id": column(ids, ids >= 0)}
+
+
+def _place(group: Timed, process_id: int | None) -> dict[str, Any]:
+    arguments = [event.args for event in group.events]
+    return {
+        **_correlated(group),
+        "device_id": [device_id(event) for event in group.events],
+        "context_id": [_first(a.context, a.in_context) for a in arguments],
+        "stream_id": [_stream_id(event) for event in group.events],
+        "process_id": [process_id] * len(arguments),
+    }
+
+
+def device_id(event: Event) -> int | None:
+    """The device of a GPU's event, whose own pid is its number."""
+    arguments = event.args
+    return _first(arguments.device, arguments.in_device, event.pid)
+
+
+def _stream_id(event: Event) -> int | None:
+    stream = _first(event.args.stream, event.tid)
+    return None if stream in (-1, _INVALID) else stream
+
+
+def _first(*values: Scalar) -> int | None:
+    """The first of some values that is a number."""
+    numbers = map(integer, values)
+    return next((number for number in numbers if number is not None), None)
+
+
+def _narrow(table: schema.Schema, group: Timed, columns: Mapping[str, Any]) -> pa.Table:
+    """A table of columns of all events, and of lists of what the different events say."""
+    codes = pa.array(narrowed(group.codes))
+    arrays = {
+        name: pa.DictionaryArray.from_arrays(codes, pa.array(values, table.arrow.field(name).type))
+        if isinstance(values, list)
+        else pa.array(values)
+        for name, values in columns.items()
+    }
+    return table.narrow(pa.table(arrays))
+
+
+def _kernels(group: Timed, process_id: int | None) -> pa.Table:
+    arguments = [event.args for event in group.events]
+    columns = {
+        **_place(group, process_id),
+        "name": [event.label for event in group.events],
+        "registers_per_thread": [integer(a.registers) for a in arguments],
+        "graph_node_id": [integer(a.graph_node) or None for a in arguments],
+    }
+    for axis, letter in enumerate("xyz"):
+        columns[f"grid_{letter}"] = [_along(a.grid, axis) for a in arguments]
+        columns[f"block_{letter}"] = [_along(a.block, axis) for a in arguments]
+    return _narrow(schema.KERNELS, group, columns)
+
+
+def _along(sizes: tuple[Scalar, ...] | Scalar, axis: int) -> int | None:
+    return integer(sizes[axis]) if isinstance(sizes, tuple) else None
+
+
+def _memcpys(group: Timed, process_id: int | None) -> pa.Table:
+    place = _place(group, process_id)
+    parts = [_memcpy_parts(event.label) for event in group.events]
+    ends = [
+        _device_ends(event.args, kind, device)
+        for event, (kind, _, _), device in zip(group.events, parts, place["device_id"], strict=True)
+    ]
+    columns = {
+        **place,
+        "memcpy_kind": [kind for kind, _, _ in parts],
+        "src_memory_kind": [source for _, source, _ in parts],
+        "dst_memory_kind": [target for _, _, target in parts],
+        "bytes": [integer(event.args.bytes) for event in group.events],
+        "src_device_id": [source for source, _ in ends],
+        "dst_device_id": [target for _, target in ends],
+        "path": [_path(*part) for part in parts],
+    }
+    return _narrow(schema.MEMCPYS, group, columns)
+
+
+def _memcpy_parts(name: str) -> tuple[str, str | None, str | None]:
+    """Memcpy kind and both memory kinds of ``Memcpy HtoD (Pageable -> Device)``."""
+    match = _MEMCPY.match(name)
+    if match is None:
+        return cuda.hip_memcpy_kind(name) or cuda.UNKNOWN, None, None
+    kind = match[1] if match[1] in cuda.MEMCPY_KINDS.values() else cuda.UNKNOWN
+    return kind, _memory_kind(match[2]), _memory_kind(match[3])
+
+
+def memcpy_kind(name: str) -> str:
+    """The kind of a copy by its event's name."""
+    return _memcpy_parts(name)[0]
+
+
+def _memory_kind(words: str | None) -> str | None:
+    """``Device Static`` as the data model's ``device_static``."""
+    if words is None:
+        return None
+    kind = words.lower().replace(" ", "_")
+    return kind if kind in _MEMORY_KINDS else cuda.UNKNOWN
+
+
+def _device_ends(a: Arguments, kind: str, device: int | None) -> tuple[int | None, int | None]:
+    """Source and destination device; the host's side has none."""
+    source, target = integer(a.from_device), integer(a.to_device)
+    if kind in ("PtoP", cuda.UNKNOWN) or a.from_device is not None:
+        return source, target
+    return (None if kind.startswith("H") else device), (None if kind.endswith("H") else device)
+
+
+def _path(kind: str, source: str | None, target: str | None) -> str | None:
+    """Without a direct way a peer copy is a DtoH and a HtoD that both claim device memory."""
+    if kind in ("DtoH", "HtoD") and source == target == "device":
+        return "staged"
+    return "direct" if kind == "PtoP" else None
+
+
+def _memsets(group: Timed, process_id: int | None) -> pa.Table:
+    kinds = [_MEMSET.match(event.label) for event in group.events]
+    columns = {
+        **_place(group, process_id),
+        "bytes": [integer(event.args.bytes) for event in group.events],
+        "memory_kind": [_memory_kind(match[1] if match else None) for match in kinds],
+    }
+    return _narrow(schema.MEMSETS, group, columns)
+
+
+def _api_calls(runtime: Timed, driver: Timed) -> pa.Table:
+    group = runtime.followed_by(driver)
+    apis = [RUNTIME] * len(runtime.events) + [DRIVER] * len(driver.events)
+    columns = {
+        **_correlated(group),
+        "api": apis,
+        "name": [event.label for event in group.events],
+        "process_id": [integer(event.pid) for event in group.events],
+        "thread_id": [integer(event.tid) for event in group.events],
+    }
+    return _narrow(schema.API_CALLS, group, columns)
+
+
+def _ranges(groups: Mapping[str, Timed]) -> pa.Table:
+    # Of what begins and ends at once, annotations are around operations, and what is first in
+    # the file is around what follows: the table's sort keeps this order.
+    kinds = [groups.get(kind, NOTHING) for kind in (ANNOTATIONS, OPERATIONS, OPERATORS)]
+    annotations, operations, operators = (group.events for group in kinds)
+    group = reduce(Timed.followed_by, kinds)
+    events = group.events
+    columns = {
+        **_times(group),
+        "text": [event.label for event in events],
+        "domain": [""] * len(events),
+        "range_kind": [
+            *["annotation"] * len(annotations),
+            *[schema.OPERATION] * len(operations),
+            *(_kind_of_operator(event.label) for event in operators),
+        ],
+        "process_id": [integer(event.pid) for event in events],
+        "thread_id": [integer(event.tid) for event in events],
+    }
+    return _narrow(schema.NVTX_RANGES, group, columns)
+
+
+def _kind_of_operator(name: str) -> str:
+    return schema.OPERATION if _OPERATION.fullmatch(name) else "annotation"
+
+
+def _synchronizations(group: Timed, process_id: int | None) -> pa.Table:
+    kinds = [SYNC_KINDS.get(event.label) for event in group.events]
+    columns = {**_place(group, process_id), "sync_kind": kinds}
+    return _narrow(schema.SYNCHRONIZATIONS, group, columns)
+
+
+def _collectives(group: Timed, process_id: int | None) -> pa.Table:
+    is_named = np.array([e.args.collective is not None for e in group.events], np.bool_)
+    named = group.rows(is_named[group.codes])
+    arguments = [event.args for event in named.events]
+    columns = {
+        **_place(named, process_id),
+        "kernel": [event.label for event in named.events],
+        "collective": [text(a.collective) for a in arguments],
+        "data_type": [text(a.dtype) for a in arguments],
+        "bytes_in": [_message_bytes(a.elements_in, a.dtype) for a in arguments],
+        "bytes_out": [_message_bytes(a.elements_out, a.dtype) for a in arguments],
+        "group_size": [integer(a.group_size) for a in arguments],
+        "process_group": [text(a.group) for a in arguments],
+    }
+    return _narrow(schema.COLLECTIVES, named, columns)
+
+
+def _message_bytes(elements: Scalar, dtype: Scalar) -> int | None:
+    count, size = integer(elements), BYTES_PER_ELEMENT.get(text(dtype) or "")
+    return None if count is None or size is None else count * size
+
+
+def _devices(devices: Sequence[Device]) -> list[dict[str, Any]]:
+    return [
+        {
+            "device_id": integer(device.id),
+            "name": text(device.name),
+            "total_memory_bytes": integer(device.total_global_mem),
+            "compute_capability": _compute_capability(device),
+        }
+        for device in devices
+        if integer(device.id) is not None
+    ]
+
+
+def _compute_capability(device: Device) -> str | None:
+    major, minor = integer(device.compute_major), integer(device.compute_minor)
+    return None if major is None or minor is None else f"{major}.{minor}"

@@ -1,0 +1,359 @@
+"""From the tables of a Nsight Systems export to a profile: origin, doubts, empty or absent."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from gpuprof import borders, schema
+from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
+from gpuprof.profile import Loader, Origin, Profile, View
+from gpuprof.readers.nsys import devices, diagnostics
+from gpuprof.readers.nsys import tables as nsys_tables
+from gpuprof.readers.nsys.tables import Tables
+from gpuprof.secrets import masked_words
+
+if TYPE_CHECKING:
+    import duckdb
+
+CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
+_GPU_TABLES: Final = ("kernels", "memcpys", "memsets", "graph_launches")
+GIVES: Final = (
+    *CUDA_TABLES, "nvtx_ranges", "graph_launches", "overheads", "devices", "runs",
+)  # fmt: skip
+CANNOT: Final = (
+    "Kernels and copies inside CUDA graphs, unless it was recorded with --cuda-graph-trace=node."
+)
+
+SETTINGS: Final = "META_DATA_CAPTURE"
+SELECT_SETTINGS: Final = (
+    f"SELECT name, value FROM {SETTINGS} WHERE name LIKE '%COLLECT_CUDA_TRACE' "
+    "OR name LIKE '%COLLECT_NVTX_TRACE' OR name = 'PROCESS_0:COMMAND' "
+    "OR name LIKE 'PROCESS_0:ARGUMENT_%'"
+)
+
+# Its other rows hold the environment.
+SYSTEM: Final = "TARGET_INFO_SYSTEM_ENV"
+_INSTALLED: Final = re.compile(r"nsight-?systems(?:-cli)?[/-](\d{4}(?:\.\d+){2,3})/", re.IGNORECASE)
+_METADATA: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+# Beginnings of the names of calls that start GPU work.
+_LAUNCHES: Final = (
+    "cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "cudaMemcpy", "cuMemcpy",
+    "cudaMemset", "cuMemset",
+)  # fmt: skip
+# NAME=value in a command line may hold a secret.
+_ASSIGNMENT: Final = re.compile(r"\b([A-Z_][A-Z0-9_]*)=\S+")
+_ARGUMENT: Final = re.compile(r"ARGUMENT_\d{1,9}", re.ASCII)
+_COUNT_UNTIMED: Final = f"SELECT count(*) FROM {{}} t WHERE {nsys_tables.UNTIMED}"
+_FIRST_ROWS: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Export:
+    """An export's tables, whichever files they lie in.
+
+    Args:
+        path: What the user named.
+        reader: Name of the reader.
+        columns: Table name to the names of its columns.
+        rows: All rows of a small SELECT, whose tables it names by bare names.
+        prepare: Makes the tables visible to DuckDB as ``raw.NAME``; see `Profile`.
+        failure: What a failed query says about the file.
+        filled: Table name to the columns that hold no null, where the file says so.
+        events: About how many events the tables hold; 0 where that is not known.
+        recorder_version: Version of nsys that recorded, where the tables are of a report.
+    """
+
+    path: Path
+    reader: str
+    columns: Mapping[str, frozenset[str]]
+    rows: Callable[[str], list[tuple[Any, ...]]]
+    prepare: "Callable[[duckdb.DuckDBPyConnection], Loader | None]"
+    failure: Callable[[Exception], GpuprofError | None]
+    filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    events: int = 0
+    recorder_version: str | None = None
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Whether the table is there with these columns."""
+        return set(columns) <= self.columns.get(table, frozenset()) and table in self.columns
+
+    def rows_of(self, sql: str, *kinds: type | UnionType) -> list[tuple[Any, ...]]:
+        """The rows of a small SELECT whose values are all of these types; others tell nothing."""
+        return borders.rows_of(self.rows(sql), *kinds)
+
+
+def profile(export: Export) -> Profile:
+    """The recording that an export holds.
+
+    Raises:
+        CorruptFileError: A table lacks the columns without which it says nothing.
+        EmptyRecordingError: Neither CUDA nor NVTX was recorded.
+    """
+    _check_columns(export)
+    untimed = _untimed(export)
+    tables = Tables(
+        export.columns,
+        _kinds(export, "ENUM_CUDA_MEMCPY_OPER", MEMCPY_KINDS),
+        _kinds(export, "ENUM_CUDA_MEM_KIND", NSYS_MEMORY_KINDS),
+        _backtrace_class(export),
+        export.filled,
+        frozenset(untimed),
+    )
+    capture = _capture(export)
+    diagnoses = _diagnoses(export)
+    numbers = devices.machine_numbers(_devices_seen(export))
+    views = devices.renumbered(nsys_tables.views(tables), numbers)
+    fault = None if views.keys() & {*_GPU_TABLES} else _fault(export, diagnoses)
+    sources = _sources(export, views, capture, fault)
+    warnings = (
+        *(f'nsys reported: "{line}"' for line in diagnoses),
+        *_warnings(export, sources, fault, sum(untimed.values())),
+        *_device_warnings(export, numbers),
+    )
+    return Profile(
+        _origin(export, capture, warnings),
+        sources,
+        export.prepare,
+        export.failure,
+        stored=export.events,
+    )
+
+
+def _check_columns(export: Export) -> None:
+    for table, needed in nsys_tables.NEEDED.items():
+        missing = [c for c in needed if table in export.columns and c not in export.columns[table]]
+        if missing:
+            msg = f"{export.path}: table {table} has no column {missing[0]}"
+            raise CorruptFileError(msg, "Export the report again: nsys export --type sqlite FILE.")
+    if nsys_tables.STRINGS in export.columns:
+        borders.check_keys(export.path, nsys_tables.STRINGS, "id", export.rows)
+
+
+def _fault(export: Export, diagnoses: Sequence[str]) -> str | None:
+    """Why GPU work may have been done though none is in the file."""
+    if faults := diagnostics.faults(diagnoses):
+        return f'nsys could not collect it ("{faults[0]}")'
+    if launches := _launches(export):
+        return f"{launches[0]} was called, and nsys recorded no work that calls started"
+    return None
+
+
+def _launches(export: Export) -> list[str]:
+    """A call that started GPU work, where nsys recorded any."""
+    runtime, strings = nsys_tables.RUNTIME, nsys_tables.STRINGS
+    if not (export.has(runtime, "nameId") and export.has(strings, "id", "value")):
+        return []
+    is_launch = " OR ".join(f"s.value LIKE '{name}%'" for name in _LAUNCHES)
+    succeeded = "r.returnValue = 0" if export.has(runtime, "returnValue") else "true"
+    rows = export.rows(
+        f"SELECT s.value FROM {runtime} r JOIN {strings} s ON s.id = r.nameId"
+        f" WHERE ({is_launch}) AND {succeeded} LIMIT 1"
+    )
+    return [str(name).partition("_v")[0] for (name,) in rows]
+
+
+def _sources(
+    export: Export,
+    views: Mapping[str, View],
+    capture: Mapping[str, list[str]],
+    fault: str | None,
+) -> dict[str, pa.Table | View]:
+    """The views, and an empty table where something was traced and nothing happened."""
+    sources: dict[str, pa.Table | View] = dict(views)
+    # nsys leaves a table without rows out of the file.
+    is_traced = any(name.startswith("CUPTI_") for name in export.columns)
+    if (is_traced or _was_on(capture, "CUDA")) and fault is None:
+        empty = (*CUDA_TABLES, "graph_launches")
+        sources = {name: schema.BY_NAME[name].empty() for name in empty} | sources
+    if _was_on(capture, "NVTX"):
+        sources.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
+    if not sources.keys() & {*CUDA_TABLES, "nvtx_ranges"}:
+        raise _nothing(export.path, capture, fault)
+    return sources
+
+
+def _nothing(
+    path: Path, capture: Mapping[str, list[str]], fault: str | None
+) -> EmptyRecordingError:
+    if fault is not None:
+        msg = f"{path}: nothing to report, what GPUs did is unknown: {fault}"
+        return EmptyRecordingError(msg, "See `gpuprof doctor`, then record again.")
+    off = "CUDA was not traced" if _was_off(capture) else "no CUDA call was recorded"
+    msg = f"{path}: nothing to report, {off}"
+    return EmptyRecordingError(msg, "Record with `gpuprof record`, or nsys --trace=cuda,nvtx.")
+
+
+def _capture(export: Export) -> Mapping[str, list[str]]:
+    """The settings of the recording that are read; the others may hold secrets."""
+    if not export.has(SETTINGS, "name", "value"):
+        return {}
+    settings: dict[str, list[str]] = {}
+    for name, value in export.rows_of(SELECT_SETTINGS, str, str):
+        settings.setdefault(name.rpartition(":")[2], []).append(value)
+    return settings
+
+
+def _was_on(capture: Mapping[str, list[str]], what: str) -> bool:
+    return "true" in capture.get(f"COLLECT_{what}_TRACE", ())
+
+
+def _was_off(capture: Mapping[str, list[str]]) -> bool:
+    return "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
+
+
+def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[str, ...]) -> Origin:
+    versions = _export_versions(export)
+    exporter = versions.get("EXPORT_PRODUCT_VERSION")
+    epoch, utc = _started(export)
+    return Origin(
+        export.path,
+        export.reader,
+        "nsys",
+        export.recorder_version or _recorder_version(export, exporter),
+        versions.get("EXPORT_SCHEMA_VERSION"),
+        _command(capture),
+        utc,
+        epoch,
+        warnings=warnings,
+        exporter_version=exporter,
+    )
+
+
+def _recorder_version(export: Export, exporter: str | None) -> str | None:
+    """The version that recorded, as far as the folder tells from which it ran.
+
+    An export names the version that exported it alone. The folder is named after the first
+    three numbers of its version, but for those within the HPC SDK.
+    """
+    if not export.has(SYSTEM, "name", "value"):
+        return None
+    rows = export.rows(f"SELECT value FROM {SYSTEM} WHERE name = 'TargetInstallDir'")
+    named = _INSTALLED.search(str(rows[0][0])) if rows else None
+    if named is None:
+        return None
+    is_exporter = exporter is not None and f"{exporter}.".startswith(f"{named[1]}.")
+    return exporter if is_exporter else named[1]
+
+
+def _export_versions(export: Export) -> dict[str, str]:
+    for table in _METADATA:
+        if export.has(table, "name", "value"):
+            sql = f"SELECT name, value FROM {table} WHERE name LIKE 'EXPORT_%_VERSION'"
+            return dict(export.rows_of(sql, str, str))
+    return {}
+
+
+def _started(export: Export) -> tuple[int | None, str | None]:
+    table = "TARGET_INFO_SESSION_START_TIME"
+    if not export.has(table, "utcEpochNs", "utcTime"):
+        return None, None
+    rows = export.rows_of(f"SELECT utcEpochNs, utcTime FROM {table}", int, str)
+    if not rows or not 0 <= rows[0][0] <= schema.LARGEST:
+        return None, None
+    return rows[0][0], f"{rows[0][1]}Z"
+
+
+def _command(capture: Mapping[str, list[str]]) -> str | None:
+    if "COMMAND" not in capture:
+        return None
+    numbered = sorted(
+        (int(name.removeprefix("ARGUMENT_")), values[0])
+        for name, values in capture.items()
+        if _ARGUMENT.fullmatch(name)
+    )
+    words = [capture["COMMAND"][0], *(word for _, word in numbered)]
+    return _ASSIGNMENT.sub(r"\1=...", " ".join(masked_words(words)))
+
+
+def _warnings(
+    export: Export, sources: Mapping[str, pa.Table | View], fault: str | None, untimed: int
+) -> list[str]:
+    warnings = []
+    if isinstance(sources.get("graph_launches"), View):
+        warnings.append(
+            "CUDA graphs were recorded as a whole: their kernels and copies are missing here. "
+            "Record with nsys --cuda-graph-trace=node."
+        )
+    if untimed:
+        left_out = (
+            "1 record without times was left out: when it"
+            if untimed == 1
+            else f"{untimed:,} records without times were left out: when they"
+        )
+        warnings.append(f"{left_out} ran could not be collected")
+    if fault is not None:
+        warnings.append(f"What GPUs did is unknown: {fault}")
+    elif not any(isinstance(sources.get(n), View) for n in ("kernels", "memcpys", "memsets")):
+        calls = "CUDA calls were recorded, but " if nsys_tables.RUNTIME in export.columns else ""
+        warnings.append(f"{calls}no GPU work was recorded")
+    return warnings
+
+
+def _devices_seen(export: Export) -> list[tuple[int, int, int | str]]:
+    """Each process' number of a device, and which GPU it is."""
+    mapped, old, _ = nsys_tables.GPUS
+    for table, columns in (
+        (mapped, ("pid", "cudaId", "gpuId")),
+        (old, ("pid", "deviceId", "pciBusId")),
+    ):
+        if export.has(table, *columns):
+            return export.rows_of(f"SELECT {', '.join(columns)} FROM {table}", int, int, int | str)
+    return []
+
+
+def _device_warnings(export: Export, numbers: devices.Numbers) -> list[str]:
+    table = nsys_tables.PROCESSES[1]
+    if numbers:
+        return [devices.RENUMBERED]
+    if _devices_seen(export) or not export.has(table, "processId", "deviceId"):
+        return []
+    contexts = export.rows_of(f"SELECT processId, deviceId FROM {table}", int, int)
+    doubt = devices.shared(contexts)
+    return [doubt] if doubt else []
+
+
+def _diagnoses(export: Export) -> list[str]:
+    if not export.has(diagnostics.TABLE, "severity", "text"):
+        return []
+    return diagnostics.doubts(text for (text,) in export.rows(diagnostics.SELECT))
+
+
+def _untimed(export: Export) -> dict[str, int]:
+    """By table, activities whose times CUPTI could not collect, mostly given as 0.
+
+    nsys writes rows in the order of their start, so that these come first: a table is counted
+    whole only where its first rows hold one (a count of ten million rows takes seconds).
+    """
+    counts = {}
+    for table in (table for table in nsys_tables.TIMED if table in export.columns):
+        first = f'(SELECT start, "end" FROM {table} LIMIT {_FIRST_ROWS})'
+        if export.rows(_COUNT_UNTIMED.format(first))[0][0]:
+            counts[table] = export.rows(_COUNT_UNTIMED.format(table))[0][0]
+    return counts
+
+
+def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[int, str]:
+    """Numbers to words by the file's own enum, so that a renumbering cannot mislabel a copy."""
+    if not export.has(table, "id", "name"):
+        return default
+    words = {word.upper(): word for word in default.values()}
+    kinds = {
+        number: words.get(re.sub(r"^CUDA_(MEMCPY_KIND|MEMOPR_MEMORY_KIND)_", "", name), UNKNOWN)
+        for number, name in export.rows_of(f"SELECT id, name FROM {table}", int, str)
+    }
+    return kinds or default
+
+
+def _backtrace_class(export: Export) -> int:
+    """The class of rows that repeat API calls, by the file's own enum where it has one."""
+    if not export.has(nsys_tables.EVENT_CLASSES, "id", "name"):
+        return nsys_tables.BACKTRACE_CLASS
+    sql = f"SELECT id FROM {nsys_tables.EVENT_CLASSES} WHERE name = '{nsys_tables.BACKTRACE}'"
+    numbers = [number for (number,) in export.rows(sql) if isinstance(number, int)]
+    return numbers[0] if numbers else nsys_tables.BACKTRACE_CLASS

@@ -1,0 +1,267 @@
+"""Reports of Nsight Systems: ``.nsys-rep``, the older ``.qdrep``, and ``.qdstrm`` streams.
+
+Only nsys itself can open them: the installed one exports what is needed into a cache outside
+the user's folder. A report of a newer nsys than the installed one cannot be opened.
+"""
+
+import errno
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
+from gpuprof.profile import Profile
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.nsys import database, diagnostics, messages, recording
+from gpuprof.readers.nsys import parquet as nsys_parquet
+from gpuprof.readers.nsys import tables as nsys_tables
+from gpuprof.readers.nsys.export_cache import cached
+from gpuprof.readers.nsys.recording import CANNOT, GIVES
+
+NAME: Final = "nsys-rep"
+# A disk with less is full.
+_LEAST_FREE_BYTES: Final = 64 * 1024
+_REPORT: Final = b"NVIDIA Tegra Profiler Report"
+# Before it stands whether the recorder came to its end, as "U3w[END]".
+_STREAM: Final = re.compile(
+    rb".{8}NVIDIA Nsight Systems Stream(?: (?P<version>\d{4}(?:\.\d+){3}))?", re.DOTALL
+)
+_STREAM_HEAD_BYTES: Final = 64
+# A report ends with who recorded it (field 6, after the date and the host) and who imported the
+# stream of that (field 7), each as a length and a text such as 2021.3.2.4-027534f.
+_VERSIONS: Final = re.compile(
+    rb"\x32[\x0c-\x40](?P<version>\d{4}(?:\.\d+){3})-\w+\x3a[\x0c-\x40]\d{4}(?:\.\d+){3}-"
+)
+_END_BYTES: Final = 64 * 1024
+_NEWER: Final = re.compile(
+    r"created in Nsight Systems version \((?P<report>[\d.]+).*?\).*?"
+    r"your current version \((?P<installed>[\d.]+)",
+    re.DOTALL,
+)
+_VERSION: Final = re.compile(r"version ([\d.]+)")
+_SQLITE: Final = "report.sqlite"
+# Changes with what is exported, so that an older cache is not taken for complete.
+_LAYOUT: Final = "2"
+_MOST_BYTES_AS_JSON: Final = 8 * 2**20
+
+
+def read(path: Path) -> Profile:
+    """Read a report through the installed nsys.
+
+    Raises:
+        MissingToolError: nsys is not installed.
+        InputError: A newer nsys recorded it.
+        CorruptFileError: nsys cannot open it.
+        EmptyRecordingError: Neither CUDA nor NVTX was recorded.
+    """
+    nsys = _nsys(path)
+    folder = cached(
+        path, f"{NAME}-{_LAYOUT}-{_version(nsys)}", lambda into: _export(nsys, path, into)
+    )
+    if (folder / _SQLITE).exists():
+        export = database.export_of(folder / _SQLITE, path, NAME)
+    else:
+        export = nsys_parquet.export_in(folder, path, NAME)
+    return recording.profile(replace(export, recorder_version=_recorder_version(path)))
+
+
+def _recorder_version(path: Path) -> str | None:
+    """The version of nsys that recorded; the installed one names its own in what it exports."""
+    with path.open("rb") as file:
+        version = _STREAM.match(file.read(_STREAM_HEAD_BYTES))
+        if version is None:
+            file.seek(max(path.stat().st_size - _END_BYTES, 0))
+            version = _VERSIONS.search(file.read())
+    return version["version"].decode() if version and version["version"] else None
+
+
+def _nsys(path: Path) -> str:
+    nsys = shutil.which("nsys")
+    if nsys is None:
+        msg = f"{path} can only be opened by nsys, which is not installed"
+        raise MissingToolError(
+            msg,
+            "Install Nsight Systems, or export the report where it was recorded: "
+            "nsys export --type sqlite FILE.",
+        )
+    return nsys
+
+
+def _export(nsys: str, path: Path, into: Path) -> None:
+    """Export what is read into a folder, in the fastest type that this nsys offers."""
+    with tempfile.TemporaryDirectory(prefix="gpuprof-") as scratch:
+        report = _imported(nsys, path, Path(scratch)) if _is_stream(path) else path
+        offered = _offered(nsys)
+        patterns = ",".join(f"^{table}$" for table in nsys_tables.USED)
+        tables = [f"--tables={patterns}"] if "--tables" in offered else []
+        if "parquetdir" not in offered:
+            _run([nsys, "export", "--type=sqlite", *tables], report, into / _SQLITE, path)
+            return
+        _run([nsys, "export", "--type=parquetdir", *tables], report, into, path)
+        settings = Path(scratch) / "settings.sqlite"
+        only = ["--tables=META_DATA_CAPTURE"]
+        _run([nsys, "export", "--type=sqlite", *only], report, settings, path)
+        _add_settings(settings, into)
+        if _lacks_diagnostics(report, into):
+            events = Path(scratch) / "events.json"
+            _run([nsys, "export", "--type=json"], report, events, path)
+            _add_diagnostics(events, into)
+
+
+def _add_settings(settings: Path, into: Path) -> None:
+    """Add the settings of the recording that are read; the others may hold secrets."""
+    table = recording.SETTINGS
+    export = database.export_of(settings, settings, NAME)
+    has_settings = export.has(table, "name", "value")
+    rows = export.rows_of(recording.SELECT_SETTINGS, str, str) if has_settings else []
+    _add_table(into, table, {"name": pa.string(), "value": pa.string()}, rows)
+
+
+def _lacks_diagnostics(report: Path, into: Path) -> bool:
+    """Whether to look for the reason why no GPU work is in an export.
+
+    An export as JSON takes some 40 times the bytes of a report.
+    """
+    exported = {file.stem for file in into.iterdir()}
+    is_short = report.stat().st_size <= _MOST_BYTES_AS_JSON
+    return is_short and not exported & {diagnostics.TABLE, *nsys_tables.TIMED}
+
+
+def _add_diagnostics(events: Path, into: Path) -> None:
+    with events.open(encoding="utf-8", errors="replace") as lines:
+        rows = [*diagnostics.in_json(lines)]
+    _add_table(into, diagnostics.TABLE, {"severity": pa.int64(), "text": pa.string()}, rows)
+
+
+def _add_table(
+    into: Path, table: str, columns: Mapping[str, pa.DataType], rows: Sequence[tuple[object, ...]]
+) -> None:
+    from pyarrow import parquet  # noqa: PLC0415 - as in the reader of Parquet
+
+    named = [dict(zip(columns, row, strict=True)) for row in rows]
+    content = pa.Table.from_pylist(named, schema=pa.schema([*columns.items()]))
+    parquet.write_table(content, into / f"{table}.parquet")
+
+
+def _imported(nsys: str, path: Path, scratch: Path) -> Path:
+    """A stream as a report; of a copy, since the importer writes into what it reads."""
+    importer = shutil.which("QdstrmImporter") or _importer(nsys)
+    if importer is None:
+        msg = f"{path} is a stream, and nsys' QdstrmImporter is not installed"
+        hint = "Install all of Nsight Systems, or import it where it was recorded."
+        raise MissingToolError(msg, hint)
+    stream, report = scratch / "stream.qdstrm", scratch / "report.nsys-rep"
+    shutil.copyfile(path, stream)
+    try:
+        _run([importer, "-i"], stream, report, path)
+    except CorruptFileError as error:
+        recorder, installed = _recorder_version(path), _version(nsys)
+        if recorder is None or not _is_newer(recorder, installed):
+            raise
+        versions = f"nsys {recorder} recorded it, and the installed nsys {installed} is older"
+        hint = "Install that nsys or a newer one, or import it where it was recorded."
+        msg = f"{error.message}; {versions}"
+        raise InputError(msg, hint) from error
+    return report
+
+
+def _is_newer(version: str, than: str) -> bool:
+    numbers = [[*map(int, re.findall(r"\d+", text))] for text in (version, than)]
+    return all(numbers) and numbers[0] > numbers[1]
+
+
+def _importer(nsys: str) -> str | None:
+    """The importer, which lies in the folder for the host; the help of nsys names a file there."""
+    named = re.search(r"'(/\S+/host-[\w-]+)/", _output([nsys, "profile", "--help"]))
+    beside = sorted(Path(nsys).resolve().parent.parent.glob("host-*"))
+    folders = [Path(named[1]), *beside] if named else beside
+    found = (shutil.which("QdstrmImporter", path=folder) for folder in folders)
+    return next(filter(None, found), None)
+
+
+def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
+    force = ["-q", "true", "--force-overwrite=true"] if "export" in command else []
+    words = [*command, str(report.absolute()), *force, "-o", str(output)]
+    done = _done(words)
+    is_made = any(output.iterdir()) if output.is_dir() else _is_filled(output)
+    if not is_made and shutil.disk_usage(output.parent).free < _LEAST_FREE_BYTES:
+        msg = f"{path} cannot be exported to {output.parent}: {os.strerror(errno.ENOSPC)}"
+        raise InputError(msg, "Set TMPDIR or GPUPROF_CACHE to a folder with more room.")
+    if done.returncode or not is_made:
+        output_text = f"{done.stderr}\n{done.stdout}"
+        raise _refusal(path, output_text, messages.reason(output_text, done.returncode))
+
+
+def _is_filled(output: Path) -> bool:
+    """Whether there is a file with anything in it; on a full disk nsys leaves an empty one."""
+    return output.exists() and output.stat().st_size > 0
+
+
+def _refusal(path: Path, output_text: str, reason: str) -> GpuprofError:
+    newer = _NEWER.search(output_text)
+    if newer is not None:
+        return InputError(
+            f"{path}: nsys {newer['report']} recorded it, and the installed nsys "
+            f"{newer['installed']} is older",
+            "Install that nsys or a newer one, or export the report where it was recorded: "
+            "nsys export --type sqlite FILE.",
+        )
+    return CorruptFileError(
+        f"{path}: nsys cannot open it ({reason})", "Copy it again from where it was recorded."
+    )
+
+
+@cache
+def _version(nsys: str) -> str:
+    found = _VERSION.search(_output([nsys, "--version"]))
+    return found[1] if found else "unknown"
+
+
+@cache
+def _offered(nsys: str) -> str:
+    return _output([nsys, "export", "--help"])
+
+
+def _done(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - nsys of the user's own PATH
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def _output(command: list[str]) -> str:
+    done = _done(command)
+    return f"{done.stdout}\n{done.stderr}"
+
+
+def _is_stream(path: Path) -> bool:
+    with path.open("rb") as file:
+        return _STREAM.match(file.read(_STREAM_HEAD_BYTES)) is not None
+
+
+def _recognises(head: bytes) -> bool:
+    return head.startswith(_REPORT) or _STREAM.match(head) is not None
+
+
+READER: Final = Reader(
+    NAME,
+    "Nsight Systems report, through the installed nsys",
+    "nsys 2019.5 up to the installed one",
+    GIVES,
+    CANNOT,
+    read,
+    _recognises,
+)

@@ -1,0 +1,190 @@
+"""One table that `nsys stats` printed, whichever way it was laid out: cells by column name."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.readers.common.narrow import Integers, Lexicon, coded, listed, narrowed
+
+# "Avg (ns)" is the column Avg in ns; "Time(%)" of old versions has no blank.
+_HEADER: Final = re.compile(r"^(?P<base>.*?)\s*(?:\((?P<unit>[A-Za-z%/]{1,8})\))?$")
+_BASES: Final = {
+    "Average": "Avg",
+    "Minimum": "Min",
+    "Maximum": "Max",
+    "Calls": "Count",
+    "Num Calls": "Count",
+    "Instances": "Count",
+    "Operations": "Count",
+    "Operation": "Name",
+    "CorrID": "CorrId",
+}
+_UNITS: Final = {"sec": "s", "msec": "ms", "usec": "us", "nsec": "ns"}
+_MARKS: Final = (
+    {"Total Time", "Avg"},
+    {"Total", "Count", "Avg", "Name"},
+    {"Start", "Duration", "Name"},
+)
+_BLANK: Final = ("", "-", "None")
+# Columns of traces in which hardly two cells are the same.
+_OF_EACH: Final = frozenset({"Start", "Duration", "CorrId"})
+
+
+@dataclass(frozen=True)
+class Column:
+    """Cells of one column, blank ones null, and the unit in its heading, if any.
+
+    Cells are texts, or a dictionary of texts where few of them are different.
+    """
+
+    unit: str | None
+    cells: pa.Array
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is known of a table from the lines before it.
+
+    Args:
+        name: The report that printed it, such as ``cuda_gpu_kern_sum``; None where not said.
+        source: The exported file that it sums up; None where not said.
+        segment: How many recordings began before it in the file.
+    """
+
+    name: str | None = None
+    source: str | None = None
+    segment: int = 0
+
+
+@dataclass(frozen=True)
+class Block:
+    """One table of the file.
+
+    Args:
+        offset: The byte at which the line begins after which its rows come.
+        columns: Cells by the words of today's headings.
+        headings: As printed.
+        report: What the lines before it say of it.
+        is_cut: Whether its last row is incomplete and left out.
+        has_lines: Whether each row is a line.
+    """
+
+    offset: int
+    columns: dict[str, Column]
+    headings: tuple[str, ...]
+    report: Report = field(default_factory=Report)
+    is_cut: bool = False
+    has_lines: bool = True
+
+    @property
+    def num_rows(self) -> int:
+        """Rows, without the heading."""
+        return len(next(iter(self.columns.values())).cells)
+
+    def different(self, name: str) -> list[str | None]:
+        """The different cells of a column."""
+        cells = self.column(name).cells
+        found: list[str | None] = getattr(cells, "dictionary", cells).to_pylist()
+        return found
+
+    def texts(self, name: str) -> list[str | None]:
+        """Cells of a column; all None where there is no such column."""
+        if name not in self.columns:
+            return [None] * self.num_rows
+        return listed(self.columns[name].cells)
+
+    def column(self, name: str) -> Column:
+        """A column; all null where there is no such one."""
+        return self.columns.get(name) or Column(None, pa.nulls(self.num_rows, pa.string()))
+
+
+class FaultError(ValueError):
+    """A table breaks the rules of its format.
+
+    Args:
+        offset: A byte of the line.
+        message: What is wrong there.
+        lines: How many lines further on it is.
+    """
+
+    def __init__(self, offset: int, message: str, lines: int = 0) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.lines = lines
+
+
+class Cells:
+    """The cells of a table as they are read, piece by piece; blank ones are null.
+
+    Most columns have few different values, which are held once: a table takes a fraction of
+    what it takes as text.
+
+    Args:
+        headings: As printed.
+    """
+
+    def __init__(self, headings: Sequence[str]) -> None:
+        self._headings = headings
+        self._names = [_column_name(heading) for heading in headings]
+        self._lexicons = [Lexicon() for _ in headings]
+        self._pieces: list[list[Any]] = [[] for _ in headings]
+
+    def add(self, columns: Sequence[pa.Array]) -> None:
+        """Add a piece of the table: as many cells of each column."""
+        columns_of = zip(self._names, columns, self._lexicons, self._pieces, strict=True)
+        for (name, _), cells, lexicon, pieces in columns_of:
+            is_single = name in _OF_EACH
+            pieces.append(_without_blanks(cells) if is_single else _codes(cells, lexicon))
+        # Else what each piece took for a while adds up.
+        pa.default_memory_pool().release_unused()
+
+    def block(self, offset: int) -> Block:
+        """The table, whose rows come after the line that begins at a byte."""
+        found: dict[str, Column] = {}
+        for (name, unit), lexicon, pieces in zip(
+            self._names, self._lexicons, self._pieces, strict=True
+        ):
+            # The first of two columns of one name is the one that the reports document.
+            found.setdefault(name, Column(unit, _together(name, lexicon, pieces)))
+        return Block(offset, found, tuple(heading.strip() for heading in self._headings))
+
+
+def _codes(cells: pa.Array, lexicon: Lexicon) -> Integers:
+    """Each cell's number in a lexicon; -1 for blank ones."""
+    coded_cells = cells.dictionary_encode()
+    texts = [text.strip() for text in coded_cells.dictionary.to_pylist()]
+    codes = lexicon.codes(texts, len(texts))
+    codes[[text in _BLANK for text in texts]] = -1
+    return narrowed(codes[np.from_dlpack(coded_cells.indices)])
+
+
+def _together(name: str, lexicon: Lexicon, pieces: Sequence[Any]) -> pa.Array:
+    if name in _OF_EACH:
+        return pa.chunked_array(pieces, pa.string())
+    codes = np.concatenate([np.zeros(0, np.int8), *pieces])
+    texts = [None if text in _BLANK else text for text in lexicon.texts]
+    return coded(texts, codes).array(pa.string())
+
+
+def is_heading(headings: Sequence[str]) -> bool:
+    """Whether these are the headings of a table of `nsys stats`."""
+    bases = {_column_name(heading)[0] for heading in headings}
+    return any(bases >= marks for marks in _MARKS)
+
+
+def _column_name(heading: str) -> tuple[str, str | None]:
+    words = heading.strip().strip('"')
+    match = _HEADER.search(words)
+    base, unit = (match["base"], match["unit"]) if match else (words, None)
+    return _BASES.get(base, base), _UNITS.get(unit, unit) if unit else None
+
+
+def _without_blanks(cells: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising a file does not need
+
+    trimmed = pc.utf8_trim_whitespace(cells)
+    return pc.if_else(pc.is_in(trimmed, pa.array(_BLANK)), pa.scalar(None, pa.string()), trimmed)

@@ -1,0 +1,200 @@
+"""Tables for other programs: ``--format json``, ``hdoc`` and ``htable``.
+
+They are decoded some rows at a time: as Python's objects a table takes many times its text.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof import cuda, json_input
+from gpuprof.readers.nsys_stats.blocks import Block, Cells, FaultError, is_heading
+from gpuprof.readers.nsys_stats.text_tables import columns, text
+
+# Longer than any row, and short beside a large file.
+_WINDOW_BYTES: Final = 1 << 18
+_COMMA: Final = re.compile(r"\s*,\s*")
+_AFTER_ROW: Final = re.compile(rb"\s*([,\]])\s*")
+# Columns of numbers that no sum is made of.
+_OPTIONAL: Final = re.compile(
+    r"^(?:Time|Avg|Average|Med|Min|Minimum|Max|Maximum|StdDev|Corr?I[dD]|Grd|Blk|Reg/Trd|StcSMem"
+    r"|DymSMem|Throughput|Ctx|Strm)"
+)
+_NUMBER: Final = re.compile(r"^\s*[-+]?\d[\d.,eE+-]*\s*%?$")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def json_block(data: bytes, start: int) -> tuple[Block | None, int]:
+    """The table whose bracket is at a byte, and where it ends.
+
+    Returns:
+        None for something else in JSON.
+
+    Raises:
+        FaultError: The JSON is cut off or broken.
+    """
+    cells: Cells | None = None
+    headings: list[str] = []
+    end = start + 1
+    for rows, end in _json_windows(data, start):
+        if not all(isinstance(row, dict) for row in rows):
+            return None, end
+        if cells is None:
+            headings = [*rows[0]]
+            if not is_heading(headings):
+                return None, end
+            cells = Cells(headings)
+        cells.add(_columns(rows, headings))
+    return replace(cells.block(start), has_lines=False) if cells else None, end
+
+
+def _json_windows(data: bytes, start: int) -> Iterator[tuple[list[Any], int]]:
+    """Values of the list whose bracket is at a byte, some at a time, and where those end."""
+    end, is_last = start, False
+    begin = start + 1
+    while not is_last:
+        values, end = _json_values(data, begin)
+        after = _AFTER_ROW.match(data, end)
+        if after is None:
+            raise FaultError(end, "the JSON is cut off or broken: Expecting ',' delimiter")
+        begin, is_last = after.end(), after[1] == b"]"
+        yield values, after.start(1) + is_last
+
+
+def _json_values(data: bytes, begin: int) -> tuple[list[Any], int]:
+    """The values that are whole in a window, at least one, and where the last one ends."""
+    window = _window(data, begin, len(data), b"}").decode(errors="surrogateescape")
+    values: list[Any] = []
+    end, comma = 0, re.match(r"\s*", window)
+    try:
+        while comma is not None:
+            value, end = json_input.first(window, comma.end())
+            values.append(value)
+            comma = _COMMA.match(window, end)
+    except json.JSONDecodeError as error:
+        if not values:
+            at = begin + _length(window[: error.pos])
+            is_part = begin + _length(window) < len(data)
+            raise FaultError(at, _fault(error, is_part=is_part)) from error
+    except json_input.JsonError as error:
+        raise FaultError(begin, f"the JSON is {error}") from error
+    return values, begin + _length(window[:end])
+
+
+def _fault(error: json.JSONDecodeError, *, is_part: bool) -> str:
+    """What is wrong with a row; where more text follows, no row was whole in a window."""
+    if is_part and error.msg.startswith("Unterminated"):
+        return f"a row is longer than {_WINDOW_BYTES >> 10} KiB"
+    return f"the JSON is cut off or broken: {error.msg}"
+
+
+def _length(window: str) -> int:
+    return len(window.encode(errors="surrogateescape"))
+
+
+def _window(data: bytes, begin: int, end: int, mark: bytes) -> bytes:
+    """Bytes up to the last mark that is near, which no character is cut by."""
+    stop = min(begin + _WINDOW_BYTES, end)
+    return data[begin : data.rfind(mark, begin, stop) + 1 or stop]
+
+
+def _columns(rows: Sequence[dict[str, Any]], headings: Sequence[str]) -> list[pa.Array]:
+    """Cells by column; halves of characters, which no text can hold, are replaced."""
+    printed = [_figure if _OPTIONAL.match(heading) else _printed for heading in headings]
+    cells = [
+        [show(row.get(heading)) for show, heading in zip(printed, headings, strict=True)]
+        for row in rows
+    ]
+    try:
+        return columns(cells, len(headings))
+    except UnicodeEncodeError:
+        whole = [[_SURROGATE.sub("\ufffd", cell) for cell in row] for row in cells]
+        return columns(whole, len(headings))
+
+
+def _printed(value: object) -> str:
+    """A cell as a table has it; what is neither a text nor a number is of no known name."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else cuda.UNKNOWN
+
+
+def _figure(value: object) -> str:
+    """A number that sums can do without; blank where it is none."""
+    return value if isinstance(value, str) and _NUMBER.match(value) else ""
+
+
+def html_block(data: bytes, start: int) -> tuple[Block | None, int]:
+    """The HTML table that begins at a byte, and where it ends.
+
+    Returns:
+        None for a table of something else.
+
+    Raises:
+        FaultError: The table is cut off, or a row has another number of cells.
+    """
+    end = data.find(b"</table>", start)
+    windows = _html_windows(data, start, end if end >= 0 else len(data))
+    headings, *first = next(windows, [[""]])
+    if not is_heading(headings):
+        return None, start + 1
+    if end < 0:
+        raise FaultError(start, "the HTML table is cut off")
+    cells = Cells(headings)
+    for rows in itertools.chain([first], windows):
+        if any(len(row) != len(headings) for row in rows):
+            raise FaultError(start, "a row of the HTML table has another number of cells")
+        cells.add(columns(rows, len(headings)))
+    return replace(cells.block(start), has_lines=False), end
+
+
+def _html_windows(data: bytes, begin: int, end: int) -> Iterator[list[list[str]]]:
+    """The rows of a table, some at a time."""
+    parser = _Table()
+    while begin < end:
+        window = _window(data, begin, end, b">")
+        begin += len(window)
+        parser.feed(text(window))
+        rows = parser.ended(is_all=begin == end)
+        if rows:
+            yield rows
+
+
+class _Table(HTMLParser):
+    """Rows of the cells of one table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: list[list[str]] = []
+        self._is_in_cell = False
+
+    def ended(self, *, is_all: bool) -> list[list[str]]:
+        """Rows to which nothing will be added, which are then no longer held."""
+        count = len(self._rows) - (not is_all)
+        ended, self._rows = self._rows[:count], self._rows[count:]
+        return ended
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        """Begin a row or a cell."""
+        del attrs
+        if tag == "tr":
+            self._rows.append([])
+        elif tag in ("td", "th") and self._rows:
+            self._rows[-1].append("")
+            self._is_in_cell = True
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a cell."""
+        if tag in ("td", "th"):
+            self._is_in_cell = False
+
+    def handle_data(self, data: str) -> None:
+        """Add to the cell."""
+        if self._is_in_cell and self._rows and self._rows[-1]:
+            self._rows[-1][-1] += data

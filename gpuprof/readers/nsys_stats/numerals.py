@@ -1,0 +1,255 @@
+"""Numbers as `nsys stats` prints them: with a locale's separators, or with a unit in the cell.
+
+Nothing in a file names its locale. Columns that must hold integers (counts, and times in ns)
+show the separator of groups, of three digits or of four: ``25.369.833``, ``44,0087,8248``.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof import units
+from gpuprof.readers.nsys_stats.blocks import Block, Column
+
+# Wide enough for 2**63 ns, with the nine digits of a second in ns.
+_EXACT: Final = (27, 9)
+_GROUPED: Final = re.compile(
+    r"^-?(?:\d{1,3}(?:(?P<three>[.,'\s])\d{3})(?:(?P=three)\d{3})*"
+    r"|\d{1,4}(?:(?P<four>[.,'\s])\d{4})(?:(?P=four)\d{4})*)(?P<rest>[.,]\d+)?$"
+)
+# Arrow's \s knows ASCII only; French groups digits by a narrow blank that does not break.
+_ANY: Final = "[.,'\\s\u00a0\u202f]"
+_TWO: Final = _ANY + r"\d{3,4}[.,]"
+_DECIMAL: Final = re.compile(r"(?P<point>[.,])\d+$")
+_OTHER: Final = {".": ",", ",": "."}
+_WITH_UNIT: Final = re.compile(r"[A-Za-zµμ%]$")
+_PLAIN: Final = r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$"
+
+
+class NumberError(ValueError):
+    """A cell that must hold a number does not."""
+
+    def __init__(self, row: int, cell: str) -> None:
+        shown = " ".join(cell.split())[:60]
+        super().__init__(f'expected a number, found "{shown}"')
+        self.row = row
+
+
+@dataclass(frozen=True)
+class Style:
+    """Which character separates groups of digits (empty for none), and which is the point."""
+
+    group: str
+    point: str
+
+    def plain(self, cells: pa.Array) -> pa.Array:
+        """The same numbers without groups and with a full stop; null where cut short by ``…``.
+
+        Raises:
+            NumberError: A cell is no number.
+        """
+        import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
+
+        is_cut = pc.ends_with(cells, "…")
+        cells = pc.if_else(is_cut, pa.scalar(None, pa.string()), cells)
+        if self.group:
+            cells = pc.replace_substring_regex(cells, re.escape(self.group), "")
+        if self.point != ".":
+            cells = pc.replace_substring(cells, self.point, ".")
+        good = pc.fill_null(pc.match_substring_regex(cells, _PLAIN), fill_value=True)
+        if not pc.all(good).as_py():
+            row = pc.index(good, pa.scalar(value=False)).as_py()
+            raise NumberError(row, cells[row].as_py())
+        return cells
+
+
+def styles(blocks: list[Block]) -> list[Style]:
+    """How each table writes its numbers: as its own show, else as the table before it."""
+    proved = [_proved(block) for block in blocks]
+    nearest = next((style for style in proved if style is not None), None)
+    found: list[Style] = []
+    for block, style in zip(blocks, proved, strict=True):
+        nearest = style or nearest
+        found.append(style or _likely(block, nearest))
+    return found
+
+
+def _proved(block: Block) -> Style | None:
+    """The style that a table's numbers prove; None where they fit more than one."""
+    for cell in _separated(block, _integers(block), _ANY):
+        match = _GROUPED.match(cell)
+        if match is not None:
+            group = match["three"] or match["four"]
+            return Style(group, _OTHER.get(group) or _point(block) or ".")
+    for cell in _separated(block, _FRACTIONS, _TWO):
+        match = _GROUPED.match(cell)
+        if match is not None and match["rest"]:
+            return Style(match["three"] or match["four"], match["rest"][0])
+    return None
+
+
+def _likely(block: Block, nearest: Style | None) -> Style:
+    """A table of small numbers: its own point, and the groups of a table nearby."""
+    point = _point(block)
+    if nearest is not None and point in (None, nearest.point):
+        return nearest
+    return Style("", point or ".")
+
+
+def _point(block: Block) -> str | None:
+    """The separator before the last digits of a fraction, if there is one."""
+    matches = (_DECIMAL.search(cell) for cell in _separated(block, _FRACTIONS, _ANY))
+    return next((match["point"] for match in matches if match), None)
+
+
+_FRACTIONS: Final = ("Time", "Avg", "Med", "StdDev", "Total", "Bytes")
+
+
+def _integers(block: Block) -> tuple[str, ...]:
+    """Columns that are printed without decimals: counts, and single times in ns."""
+    if "Total Time" not in block.columns:
+        return ("Count", "CorrId", "Duration")
+    return ("Count", "Total Time", "Min", "Max")
+
+
+def _separated(block: Block, names: tuple[str, ...], separators: str) -> Iterable[str]:
+    """Cells of these columns that hold separators."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
+
+    for name in names:
+        column = block.columns.get(name)
+        if column is None or (names is not _FRACTIONS and column.unit not in ("ns", None)):
+            continue
+        cells = getattr(column.cells, "dictionary", column.cells)
+        found = cells.filter(pc.match_substring_regex(cells, separators))
+        yield from found.to_pylist()
+
+
+def integers(column: Column, style: Style, factor: int) -> pa.Array:
+    """Cells times a factor, as integers; exact before the last rounding.
+
+    Raises:
+        NumberError: A cell is no number.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
+
+    plain = style.plain(column.cells)
+    if factor == 1 and not pc.any(pc.match_substring_regex(plain, r"[.eE]")).as_py():
+        return _cast(plain, pa.int64(), plain)
+    exact = _cast(plain, pa.decimal128(*_EXACT), plain)
+    scaled = pc.multiply(exact, pa.scalar(Decimal(factor), pa.decimal128(10, 0)))
+    return _cast(pc.round(scaled, 0, "half_to_even"), pa.int64(), plain)
+
+
+def floats(column: Column, style: Style, factor: int) -> pa.Array:
+    """Cells times a factor, as floats.
+
+    Raises:
+        NumberError: A cell is no number.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
+
+    return pc.multiply(_floats(style.plain(column.cells)), float(factor))
+
+
+def _floats(plain: pa.Array) -> pa.Array:
+    return _cast(plain, pa.float64(), plain)
+
+
+def _cast(cells: pa.Array, kind: pa.DataType, printed: pa.Array) -> pa.Array:
+    try:
+        return cells.cast(kind)
+    except pa.ArrowInvalid as error:
+        # Only a number out of range gets here, and the largest has the most digits.
+        sizes = [len(cell or "") for cell in printed.to_pylist()]
+        row = sizes.index(max(sizes))
+        raise NumberError(row, printed[row].as_py()) from error
+
+
+def times(column: Column, style: Style) -> pa.Array:
+    """A column of times in integer nanoseconds.
+
+    Raises:
+        NumberError: A cell is no time.
+    """
+    if _has_units(column):
+        return pa.array(_in_ns(column, style), pa.int64())
+    return integers(column, style, units.to_ns("1", column.unit or "ns"))
+
+
+def durations(column: Column, style: Style) -> pa.Array:
+    """A column of times that are not below 0, in integer nanoseconds.
+
+    Raises:
+        NumberError: A cell is no time, or below 0.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
+
+    found = times(column, style)
+    row = pc.index(pc.less(found, 0), pa.scalar(value=True)).as_py()
+    if row >= 0:
+        raise NumberError(row, column.cells[row].as_py())
+    return found
+
+
+def mean_times(column: Column, style: Style) -> pa.Array:
+    """A column of means or deviations in nanoseconds.
+
+    Raises:
+        NumberError: A cell is no time.
+    """
+    if _has_units(column):
+        return pa.array(_in_ns(column, style), pa.float64())
+    return floats(column, style, units.to_ns("1", column.unit or "ns"))
+
+
+def _has_units(column: Column) -> bool:
+    """Whether cells carry their unit, as the Nsight Systems window copies them."""
+    if column.unit is not None:
+        return False
+    first = column.cells.drop_null()[:1].to_pylist()
+    return bool(first) and _WITH_UNIT.search(first[0]) is not None
+
+
+def _in_ns(column: Column, style: Style) -> list[int | None]:
+    found = []
+    for row, cell in enumerate(column.cells.to_pylist()):
+        try:
+            plain = None if cell is None else cell.replace(style.group or "\0", "")
+            found.append(None if plain is None else units.parse_ns(plain.replace(style.point, ".")))
+        except ValueError as error:
+            raise NumberError(row, cell) from error
+    return found
+
+
+def sizes(column: Column, style: Style) -> pa.Array:
+    """A column of sizes in bytes, as far as it was printed; null where it was rounded to 0.
+
+    Without a unit in the heading they are KiB: versions before 2022 say so in the title only.
+
+    Raises:
+        NumberError: A cell is no number.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
+
+    unit = column.unit or "KiB"
+    found = integers(column, style, units.to_decimal_bytes("1", unit))
+    if unit == "B":
+        return found
+    return pc.if_else(pc.equal(found, 0), pa.scalar(None, pa.int64()), found)
+
+
+def shares(column: Column, style: Style) -> pa.Array:
+    """A column of percentages as fractions of 0 to 1.
+
+    Raises:
+        NumberError: A cell is no percentage.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
+
+    bare = Column(None, pc.utf8_rtrim(column.cells, "% "))
+    return pc.divide(floats(bare, style, 1), 100.0)

@@ -1,0 +1,201 @@
+"""Sums that `nsys stats` printed, as rows of ``activity_summary``."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof import cuda
+from gpuprof.readers.common.narrow import listed
+from gpuprof.readers.nsys_stats.blocks import Block, Column, FaultError
+from gpuprof.readers.nsys_stats.numerals import (
+    NumberError,
+    Style,
+    integers,
+    mean_times,
+    shares,
+    sizes,
+    times,
+)
+from gpuprof.readers.nsys_stats.runs import API_NAME, Part
+
+Row = dict[str, Any]
+_CATEGORIES: Final = {"CUDA_API": "api", "CUDA_KERNEL": "kernel", "MEMORY_OPER": "memory"}
+# A table that sums up everything stands in only where the table of one kind is absent.
+_STANDS_FOR: Final = {
+    "kernel": ("kernel", "kernel_by_grid", "gpu", "api_gpu"),
+    "memory": ("memory", "gpu", "api_gpu"),
+    "api": ("api", "api_gpu"),
+}
+
+
+def summary_rows(run: Mapping[str, Sequence[Part]]) -> list[Row]:
+    """Rows of ``activity_summary`` of one recording.
+
+    Raises:
+        FaultError: A cell that must hold a number does not.
+    """
+    rows: list[Row] = []
+    for wanted, kinds in _STANDS_FOR.items():
+        part = next((p for kind in kinds for p in run.get(kind, ())), None)
+        if part is not None:
+            found = [row for row in _rows(part) if row.pop("category") == wanted]
+            rows += _one_per_kernel(found) if part.kind == "kernel_by_grid" else _calls(found)
+    for part in run.get("size", ()):
+        _add_sizes(rows, part)
+    return rows
+
+
+def _rows(part: Part) -> Iterator[Row]:
+    block, style = part.block, part.style
+    with_faults = Numbers(block, style)
+    columns = {
+        "printed_share": with_faults(shares, "Time"),
+        "total_ns": with_faults(times, "Total Time"),
+        "calls": with_faults(counted, "Count"),
+        "min_ns": with_faults(times, "Min"),
+        "max_ns": with_faults(times, "Max"),
+        "mean_ns": with_faults(mean_times, "Avg"),
+        "median_ns": with_faults(mean_times, "Med"),
+        "stddev_ns": with_faults(mean_times, "StdDev"),
+    }
+    categories = block.texts("Category")
+    for number, name in enumerate(block.texts("Name")):
+        values = {column: cells[number] for column, cells in columns.items()}
+        category = _CATEGORIES.get(categories[number] or "", part.kind.removesuffix("_by_grid"))
+        if name is not None and (category != "api" or API_NAME.match(name)):
+            yield {**values, **_named(name, category), "category": category, **_section(part)}
+
+
+def _section(part: Part) -> Row:
+    """What the printed shares are shares of."""
+    if part.kind == "api_gpu":
+        return {"printed_share": None}
+    return {"section": part.kind.removesuffix("_by_grid")}
+
+
+def _named(name: str, category: str) -> Row:
+    if category != "memory":
+        return {"activity_kind": category, "name": name}
+    if cuda.is_memset(name):
+        return {"activity_kind": "memset", "name": "memset"}
+    return {"activity_kind": "memcpy", "name": cuda.memcpy_kind(name) or cuda.UNKNOWN}
+
+
+def _add_sizes(rows: list[Row], part: Part) -> None:
+    """Add bytes to the copies of the same kind, or rows where only sizes were printed."""
+    with_faults = Numbers(part.block, part.style)
+    totals, calls = with_faults(sizes, "Total"), with_faults(counted, "Count")
+    for name, size, count in zip(part.block.texts("Name"), totals, calls, strict=True):
+        if name is None:
+            continue
+        named = _named(name, "memory")
+        same = [row for row in rows if named.items() <= row.items() and row["calls"] == count]
+        if same:
+            same[0]["bytes"] = size
+        else:
+            rows.append({**named, "calls": count, "bytes": size, "section": "memory"})
+
+
+def _calls(rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows without those that repeat an API function's calls.
+
+    With ``--cudabacktrace`` a call is recorded once more, around itself, to carry its stack;
+    `nsys stats` adds up both, each in a row of the function's name. Not all calls have a stack.
+    """
+    fewest_first = sorted(rows, key=lambda row: (row["calls"] or 0, -(row["total_ns"] or 0)))
+    by_name = {row["name"]: row for row in fewest_first if _is_api(row)}
+    calls = [row for row in rows if not _is_api(row) or row is by_name[row["name"]]]
+    if len(calls) == len(rows):
+        return rows
+    # The printed shares are of a total with the repeated calls.
+    return [row | {"printed_share": None} for row in calls]
+
+
+def _is_api(row: Row) -> bool:
+    return row["activity_kind"] == "api" and not row["name"].endswith("…")
+
+
+def _one_per_kernel(rows: Iterable[Row]) -> list[Row]:
+    """One row per name where the rows of a kernel were split by the shape of its launch."""
+    merged: dict[str, list[Row]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        # A name that was cut may be that of several kernels.
+        merged[f"{row['name']}{number}" if row["name"].endswith("…") else row["name"]].append(row)
+    return [_merged(parts) for parts in merged.values()]
+
+
+def _merged(rows: Sequence[Row]) -> Row:
+    if len(rows) == 1:
+        return rows[0]
+    calls, total = _over(sum, rows, "calls"), _over(sum, rows, "total_ns")
+    return {
+        **rows[0],
+        "calls": calls,
+        "total_ns": total,
+        "min_ns": _over(min, rows, "min_ns"),
+        "max_ns": _over(max, rows, "max_ns"),
+        "mean_ns": total / calls if calls and total is not None else None,
+        # The parts do not tell the median of the whole.
+        "median_ns": None,
+        "stddev_ns": None,
+        # Shares that were rounded each do not add up to the rounded share.
+        "printed_share": None,
+    }
+
+
+def _over(fold: Any, rows: Sequence[Row], column: str) -> Any:  # noqa: ANN401 - int or float
+    values = [row[column] for row in rows]
+    folded = None if None in values else fold(values)
+    return None if folded is None or folded >= 1 << 63 else folded
+
+
+def counted(column: Column, style: Style) -> pa.Array:
+    """A column of counts or numbers of devices, as integers."""
+    return integers(column, style, 1)
+
+
+_Read = Callable[[Column, Style], pa.Array]
+
+
+class Numbers:
+    """Columns of one table as lists of numbers, with the place of a cell that is none."""
+
+    def __init__(self, block: Block, style: Style) -> None:
+        self._block = block
+        self._style = style
+
+    def __call__(self, read: _Read, name: str) -> list[Any]:
+        """A column of numbers as a list.
+
+        Raises:
+            FaultError: A cell is no number.
+        """
+        return listed(self.array(read, name))
+
+    def array(self, read: _Read, name: str) -> pa.Array:
+        """A column of numbers.
+
+        Raises:
+            FaultError: A cell is no number.
+        """
+        column = self._block.column(name)
+        cells = column.cells
+        try:
+            if not isinstance(cells, pa.DictionaryArray):
+                return read(column, self._style)
+            values = read(Column(column.unit, cells.dictionary), self._style)
+            return pa.DictionaryArray.from_arrays(cells.indices, values)
+        except ValueError as error:
+            row = _first_row(cells, error.row) if isinstance(error, NumberError) else -1
+            lines = row + 1 if self._block.has_lines else 0
+            raise FaultError(self._block.offset, f"{error} under {name}", lines) from error
+
+
+def _first_row(cells: pa.Array, place: int) -> int:
+    """The row of a cell; of one of the different cells of a column, its first row."""
+    if not isinstance(cells, pa.DictionaryArray):
+        return place
+    codes: list[int | None] = cells.indices.to_pylist()
+    return codes.index(place)

@@ -1,0 +1,132 @@
+"""Which tables of a file belong to one recording, and what each is a table of."""
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpuprof import cuda
+from gpuprof.readers.nsys_stats.blocks import Block
+from gpuprof.readers.nsys_stats.numerals import Style
+
+# Other reports have the same columns, so that names tell: cudaMalloc, cuMemAlloc_v2.
+API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z]")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One table, what it is a table of, and how it writes numbers."""
+
+    kind: str
+    block: Block
+    style: Style
+
+
+# The tables of one recording by their kind.
+Run = dict[str, list[Part]]
+
+
+def kind(block: Block) -> str | None:
+    """What a table is a table of; None for what is not read.
+
+    The headings decide, since a title may be another process's where output is mixed.
+    """
+    headings = block.columns.keys()
+    if "Start" in headings:
+        return "api_trace" if "Result" in headings else "gpu_trace" if "Strm" in headings else None
+    if headings & {"Range", "NVTX Range", "Style", "Kernel Name", "Kern Inst"}:
+        return None
+    if "Category" in headings:
+        return "api_gpu" if "CUDA_API" in block.texts("Category") else "gpu"
+    if "Total Time" not in headings:
+        return "size"
+    return _sum_kind(block)
+
+
+def _sum_kind(block: Block) -> str | None:
+    names = [name for name in block.texts("Name") if name is not None]
+    if "GridXYZ" in block.columns:
+        return "kernel_by_grid"
+    if any(map(_is_memory, names)):
+        return "memory"
+    if any(map(API_NAME.match, names)):
+        return "api"
+    return "kernel" if "Instances" in block.headings else None
+
+
+def _is_memory(name: str) -> bool:
+    return cuda.memcpy_kind(name) is not None or cuda.is_memset(name)
+
+
+def jobs(parts: Iterable[Part]) -> list[list[Run]]:
+    """Tables of each recording, by kind; those of processes that printed at once together.
+
+    A recording has one table of a kind, so the second of a kind begins another one. A file
+    does not label the tables of processes that printed at once, as ranks of a job do; the first
+    of each kind are then taken together.
+    """
+    groups: dict[tuple[int, str | None], list[Part]] = defaultdict(list)
+    for part in parts:
+        report = part.block.report
+        groups[report.segment, report.source].append(part)
+    return [job for group in groups.values() for job in _jobs(_distinct(group))]
+
+
+def _jobs(parts: Sequence[Part]) -> list[list[Run]]:
+    """Recordings whose tables are mixed as one job, others each as one of its own."""
+    runs = _runs(parts)
+    places = [
+        [parts.index(part) for tables in run.values() for part in tables if part.kind != "size"]
+        for run in runs
+    ]
+    pairs = itertools.pairwise(places)
+    is_mixed = any(before and after and max(before) > min(after) for before, after in pairs)
+    return [runs] if is_mixed else [[run] for run in runs]
+
+
+def _distinct(group: Sequence[Part]) -> list[Part]:
+    """Without the tables that say again, or in another way, what one before has said."""
+    kept: list[Part] = []
+    for part in group:
+        report = part.block.report
+        same = [k for k in kept if k.kind == part.kind and report.source is not None]
+        is_another_view = any(k.block.report.name != report.name for k in same)
+        if not is_another_view and all(k.block.columns != part.block.columns for k in same):
+            kept.append(part)
+    return kept
+
+
+def _runs(parts: Sequence[Part]) -> list[Run]:
+    found: list[Run] = []
+    count: dict[str, int] = defaultdict(int)
+    for part in parts:
+        if part.kind == "size":
+            continue
+        if count[part.kind] == len(found):
+            found.append(defaultdict(list))
+        found[count[part.kind]][part.kind].append(part)
+        count[part.kind] += 1
+    for part in parts:
+        if part.kind == "size":
+            _place_sizes(part, found)
+    return found
+
+
+def _place_sizes(part: Part, found: list[Run]) -> None:
+    """Put the sizes of copies with their times: those of the same copies, as often."""
+    waiting = [run for run in found if "size" not in run]
+    counts = _counts(part.block)
+    same = [
+        run for run in waiting if any(_counts(t.block) == counts for t in run.get("memory", ()))
+    ]
+    run = next(iter([*same, *waiting]), None)
+    if run is None:
+        run = defaultdict(list)
+        found.append(run)
+    run["size"] = [part]
+
+
+def _counts(block: Block) -> dict[str | None, str | None]:
+    return dict(zip(block.texts("Name"), block.texts("Count"), strict=True))

@@ -1,0 +1,193 @@
+"""Tables for people: ``--format column`` (a row of dashes) and ``table`` (boxes)."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof.readers.nsys_stats.blocks import Block, Cells, FaultError, is_heading
+
+_DASHES: Final = re.compile(r"-+")
+_BLANK_LINE: Final = re.compile(rb"\n[ \t]*(?=\n|\Z)")
+# Starts like a row of any of the tables: a share, a time or a size, and another number.
+_ROW: Final = re.compile(r"^\s*[\d.,']+%?\s+[\d.,']+(?:\s|$)")
+_PIECE_BYTES: Final = 1 << 18
+_ROWS_AT_ONCE: Final = 1 << 10
+_BOX_END: Final = re.compile(rb"\n(?![ \t]*[|+])")
+
+
+def column_block(data: bytes, start: int) -> tuple[Block | None, int]:
+    """The table whose row of dashes begins at a byte, and where it ends.
+
+    The dashes are as wide as the columns, so that a name may hold blanks and commas.
+
+    Returns:
+        None for a table of something else.
+
+    Raises:
+        FaultError: A row does not fit its table.
+    """
+    end_of_dashes = line_end(data, start)
+    spans = [match.span() for match in _DASHES.finditer(text(data[start:end_of_dashes]))]
+    above = _line_before(data, start)
+    headings = [above[a:b] for a, b in spans]
+    if not is_heading(headings):
+        return None, end_of_dashes
+    match = _BLANK_LINE.search(data, end_of_dashes)
+    end = match.start() if match else len(data)
+    layout = _Layout.of(spans, headings)
+    cells = Cells(headings)
+    at, count = min(end_of_dashes + 1, end), 0
+    for piece in pieces(data, at, end):
+        lines = text(piece).split("\n")
+        rows = _rows(lines, layout)
+        cells.add(columns(rows, len(spans)))
+        count += len(rows)
+        at += sum(len(line) + 1 for line in piece.split(b"\n")[: len(rows)])
+        if len(rows) < len(lines):
+            break
+    rest = text(data[at : line_end(data, at)]) if at < end else ""
+    is_row = bool(rest) and _is_row(rest, layout)
+    is_cut = is_row and line_end(data, at) >= end and not data[end:].strip()
+    if is_row and not is_cut:
+        message = f'a row does not fit its table: "{rest.strip()[:60]}"'
+        raise FaultError(start, message, count + 1)
+    return replace(cells.block(start), is_cut=is_cut), min(at, end)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A row: cells as wide as the dashes, blanks between them, and a name if there is one."""
+
+    cells: Callable[[str], tuple[str, ...]]
+    gaps: Callable[[str], tuple[str, ...]]
+    blanks: tuple[str, ...]
+    has_name: bool
+
+    @classmethod
+    def of(cls, spans: Sequence[tuple[int, int]], headings: Sequence[str]) -> "_Layout":
+        """The layout of a table whose dashes and headings these are."""
+        ends = [0, *(end for _, end in spans[:-1])]
+        gaps = [slice(end, begin) for end, (begin, _) in zip(ends, spans, strict=True)]
+        widths = [*itertools.starmap(slice, spans[:-1]), slice(spans[-1][0], None)]
+        return cls(
+            itemgetter(*widths),
+            itemgetter(*gaps),
+            tuple(" " * (gap.stop - gap.start) for gap in gaps),
+            headings[-1].strip() in ("Name", "Operation"),
+        )
+
+    def row(self, line: str) -> tuple[str, ...] | None:
+        """The cells of a line; None where it does not fit."""
+        if self.gaps(line) != self.blanks:
+            return None
+        cells = self.cells(line)
+        return cells if cells[-1].strip() or not self.has_name else None
+
+
+def _rows(lines: Sequence[str], layout: _Layout) -> list[tuple[str, ...]]:
+    """Cells of the lines up to the first that is no row."""
+    rows = []
+    for line in lines:
+        row = layout.row(line)
+        if row is None or not row[0].strip()[:1].isdigit():
+            break
+        rows.append(row)
+    return rows
+
+
+def _is_row(line: str, layout: _Layout) -> bool:
+    """Whether a line must be a row that was damaged, and not output that follows the table."""
+    row = layout.row(line)
+    return _ROW.match(line) is not None or (row is not None and not is_heading(row))
+
+
+def box_block(data: bytes, start: int) -> tuple[Block | None, int]:
+    """The table whose upper border begins at a byte, and where it ends.
+
+    Returns:
+        None for a box of something else, such as nvidia-smi's.
+
+    Raises:
+        FaultError: A row does not fit its table.
+    """
+    match = _BOX_END.search(data, start)
+    end = match.start() if match else len(data)
+    last = data.count(b"\n", start, end)
+    lines = (line for piece in pieces(data, start, end) for line in text(piece).split("\n"))
+    border, line = next(lines), next(lines, "")
+    box = _Box.of([match.start() for match in re.finditer(r"\+", border)])
+    headings = box.row(line)
+    if headings is None or not is_heading(headings):
+        return None, line_end(data, start)
+    cells = Cells(headings)
+    for first in range(2, last + 1, _ROWS_AT_ONCE):
+        rows = []
+        for number, line in enumerate(itertools.islice(lines, _ROWS_AT_ONCE), first):
+            row = None if line.lstrip().startswith("+") else box.row(line)
+            if row is not None:
+                rows.append(row)
+            elif not line.lstrip().startswith("+") and (number < last or end < len(data)):
+                raise FaultError(start, f'a row does not fit its table: "{line[:60]}"', number)
+        cells.add(columns(rows, len(headings)))
+    is_closed = line.strip().startswith("+") and len(line) >= len(border.rstrip())
+    found = cells.block(start + len(border.encode()) + 1)
+    return replace(found, is_cut=not is_closed), end
+
+
+@dataclass(frozen=True)
+class _Box:
+    """Where the bars of a box are, and the cells between them."""
+
+    width: int
+    bars: Callable[[str], tuple[str, ...]]
+    cells: Callable[[str], tuple[str, ...]]
+
+    @classmethod
+    def of(cls, edges: Sequence[int]) -> "_Box":
+        """The box whose corners are there."""
+        spans = [slice(a + 1, b) for a, b in itertools.pairwise(edges)]
+        return cls(edges[-1], itemgetter(*edges), itemgetter(*spans))
+
+    def row(self, line: str) -> tuple[str, ...] | None:
+        """Cells of a line with a bar under each corner of the border; None where one is not."""
+        if len(line) <= self.width or set(self.bars(line)) != {"|"}:
+            return None
+        return self.cells(line)
+
+
+def columns(rows: Sequence[Sequence[str]], width: int) -> list[pa.Array]:
+    """Cells by column of rows of so many cells."""
+    if not rows:
+        return [pa.array([], pa.string())] * width
+    return [pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)]
+
+
+def pieces(data: bytes, begin: int, end: int) -> Iterator[bytes]:
+    """A part of a text in pieces of some lines, without the last line's end."""
+    while begin < end:
+        stop = begin + _PIECE_BYTES
+        stop = end if stop >= end else data.find(b"\n", stop, end)
+        stop = end if stop < 0 else stop
+        yield data[begin:stop]
+        begin = stop + 1
+
+
+def text(data: bytes) -> str:
+    """Bytes as text; what is no UTF-8 is replaced, since names alone can hold it."""
+    return data.decode("utf-8", errors="replace")
+
+
+def line_end(data: bytes, start: int) -> int:
+    """The byte of the line's end, or of the file's."""
+    end = data.find(b"\n", start)
+    return len(data) if end < 0 else end
+
+
+def _line_before(data: bytes, start: int) -> str:
+    end = max(start - 1, 0)
+    return text(data[data.rfind(b"\n", 0, end) + 1 : end])

@@ -1,0 +1,239 @@
+"""Activities and API calls one by one, from ``cuda_gpu_trace`` and ``cuda_api_trace``."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof import cuda, schema
+from gpuprof.readers.nsys_stats.blocks import Column, FaultError
+from gpuprof.readers.nsys_stats.numerals import Style, durations, sizes, times
+from gpuprof.readers.nsys_stats.rows import Numbers, Row, counted
+from gpuprof.readers.nsys_stats.runs import Part
+from gpuprof.units import NS_PER_S
+
+_MEMORY_KINDS: Final = {kind.replace("_", " "): kind for kind in cuda.NSYS_MEMORY_KINDS.values()}
+_DEVICE: Final = re.compile(r"\(([0-9]{1,18})\)$")
+_COUNTS: Final = {
+    "correlation_id": "CorrId",
+    "context_id": "Ctx",
+    "stream_id": "Strm",
+    "grid_x": "GrdX",
+    "grid_y": "GrdY",
+    "grid_z": "GrdZ",
+    "block_x": "BlkX",
+    "block_y": "BlkY",
+    "block_z": "BlkZ",
+    "registers_per_thread": "Reg/Trd",
+}
+_SIZES: Final = {
+    "bytes": "Bytes",
+    "static_shared_memory_bytes": "StcSMem",
+    "dynamic_shared_memory_bytes": "DymSMem",
+}
+
+
+def gpu_tables(part: Part) -> dict[str, pa.Table]:
+    """Kernels, memcpys and memsets of a trace.
+
+    The trace does not say between which devices a copy went.
+
+    Raises:
+        FaultError: A cell that must hold a number does not.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
+
+    names = part.block.column("Name").cells
+    kinds = _each(names, cuda.memcpy_kind, pa.string())
+    is_memset = _each(names, cuda.is_memset, pa.bool_()).dictionary_decode()
+    found = _activities(part).append_column("memcpy_kind", kinds)
+    is_copy = pc.is_valid(kinds.dictionary_decode())
+    is_memset = pc.fill_null(is_memset, fill_value=False)
+    return {
+        "kernels": _narrow(schema.KERNELS, found, pc.invert(pc.or_(is_copy, is_memset))),
+        "memcpys": _narrow(schema.MEMCPYS, _with_path(found), is_copy),
+        "memsets": _narrow(schema.MEMSETS, found, is_memset),
+    }
+
+
+def _activities(part: Part) -> pa.Table:
+    block, numbers = part.block, Numbers(part.block, part.style)
+    start, end = _span(part, numbers)
+    sources = _memory_kinds(block.column("SrcMemKd"))
+    return pa.table(
+        {
+            "start_ns": start,
+            "end_ns": end,
+            "name": block.column("Name").cells,
+            "device_id": _each(block.column("Device").cells, _device_id, pa.int64()),
+            "src_memory_kind": sources,
+            "dst_memory_kind": _memory_kinds(block.column("DstMemKd")),
+            "memory_kind": sources,
+            **{name: numbers.array(counted, printed) for name, printed in _COUNTS.items()},
+            **{name: numbers.array(_in_bytes, printed) for name, printed in _SIZES.items()},
+        }
+    )
+
+
+def _device_id(label: str) -> int | None:
+    match = _DEVICE.search(label)
+    return int(match[1]) if match else None
+
+
+def _span(part: Part, numbers: Numbers) -> tuple[pa.Array, pa.Array]:
+    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
+
+    start, duration = numbers.array(times, "Start"), numbers.array(durations, "Duration")
+    try:
+        return start, pc.add_checked(start, duration)
+    except pa.ArrowInvalid as error:
+        raise FaultError(part.block.offset, "a time is too large a number") from error
+
+
+def _in_bytes(column: Column, style: Style) -> pa.Array:
+    # Before 2022 the heading has no unit, and the trace is in bytes.
+    return sizes(Column(column.unit or "B", column.cells), style)
+
+
+def _memory_kinds(column: Column) -> pa.Array:
+    return _each(
+        column.cells, lambda word: _MEMORY_KINDS.get(word.lower(), cuda.UNKNOWN), pa.string()
+    )
+
+
+def _each(cells: pa.Array, meaning: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
+    """What each cell means, found once for each different one; null where it has no meaning."""
+    few = cells.dictionary_encode()
+    meanings = [None if cell is None else meaning(cell) for cell in few.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(few.indices, pa.array(meanings, kind))
+
+
+def _with_path(found: pa.Table) -> pa.Table:
+    """Copies with their path, as far as a trace tells.
+
+    A copy between host and device has the host's memory on one side; where both sides are
+    device memory, it is one half of a peer copy that was staged through the host.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
+
+    is_device = [
+        pc.equal(found.column(side), "device") for side in ("src_memory_kind", "dst_memory_kind")
+    ]
+    is_host_copy = pc.is_in(found.column("memcpy_kind"), pa.array(["HtoD", "DtoH"]))
+    is_staged = pc.fill_null(pc.and_(pc.and_(*is_device), is_host_copy), fill_value=False)
+    is_direct = pc.fill_null(pc.equal(found.column("memcpy_kind"), "PtoP"), fill_value=False)
+    text = pa.string()
+    direct = pc.if_else(is_direct, pa.scalar("direct", text), pa.scalar(None, text))
+    return found.append_column("path", pc.if_else(is_staged, pa.scalar("staged", text), direct))
+
+
+def _narrow(spec: schema.Schema, found: pa.Table, chosen: pa.ChunkedArray) -> pa.Table:
+    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
+
+    # A row without a time, such as one that was never finished, is no activity.
+    whole = pc.and_(pc.is_valid(found.column("end_ns")), pc.is_valid(found.column("name")))
+    rows = spec.narrow(found.filter(pc.and_(chosen, whole)))
+    starts = rows.column("start_ns").to_numpy()
+    return rows if (starts[1:] >= starts[:-1]).all() else rows.sort_by("start_ns")
+
+
+def has_no_clock(tables: dict[str, pa.Table]) -> bool:
+    """Whether starts were printed in whole seconds, as some locales make of ``0.512345``."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
+
+    starts = [table.column("start_ns") for table in tables.values() if table.num_rows]
+    several = sum(len(column) for column in starts) > 1
+    return several and all(
+        pc.all(pc.equal(pc.multiply(pc.divide(column, NS_PER_S), NS_PER_S), column)).as_py()
+        for column in starts
+    )
+
+
+def api_calls(part: Part) -> pa.Table:
+    """The calls of a trace of the runtime and driver API.
+
+    Raises:
+        FaultError: A cell that must hold a number does not.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
+
+    block, numbers = part.block, Numbers(part.block, part.style)
+    (start, end), names = _span(part, numbers), block.column("Name").cells
+    api = _each(names, lambda n: "runtime" if n.startswith("cuda") else "driver", pa.string())
+    found = pa.table(
+        {
+            "start_ns": start,
+            "end_ns": end,
+            "name": names,
+            "api": api,
+            "correlation_id": numbers.array(counted, "CorrId"),
+            "process_id": numbers.array(counted, "Pid"),
+            "thread_id": numbers.array(counted, "Tid"),
+        }
+    )
+    return _narrow(schema.API_CALLS, found, pc.and_(pc.is_valid(names), _are_calls(found)))
+
+
+def _are_calls(found: pa.Table) -> pa.Array:
+    """Which rows are calls: a longer one of the same ids and name repeats a call for its stack."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
+
+    keys = [found.column(name) for name in ("correlation_id", "process_id", "thread_id")]
+    keys += [found.column("name").cast(pa.string()).dictionary_encode().combine_chunks().indices]
+    lengths = pc.subtract(found.column("end_ns"), found.column("start_ns"))
+    numbers = [pc.fill_null(key.cast(pa.int64()), -1).to_numpy() for key in (lengths, *keys)]
+    order = np.lexsort(numbers)
+    is_same = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in numbers[1:]])
+    is_call = np.ones(found.num_rows, np.bool_)
+    is_call[order[1:][is_same & (numbers[1][order][1:] >= 0)]] = False
+    return pa.array(is_call)
+
+
+def sums(tables: dict[str, pa.Table]) -> list[Row]:
+    """Rows of ``activity_summary`` that a trace adds up to."""
+    parts = (
+        ("kernel", tables["kernels"], "name"),
+        ("memcpy", tables["memcpys"], "memcpy_kind"),
+        ("memset", tables["memsets"], "memory_kind"),
+    )
+    return [row for part in parts for row in _sums(*part)]
+
+
+def _sums(activity_kind: str, table: pa.Table, name: str) -> list[Row]:
+    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
+
+    has_bytes = "bytes" in table.column_names
+    label = [activity_kind] * table.num_rows
+    if activity_kind != "memset":
+        label = table.column(name).cast(pa.string())
+    durations = pc.subtract(table.column("end_ns"), table.column("start_ns"))
+    found = pa.table(
+        {
+            "name": label,
+            "ns": durations,
+            "bytes": table.column("bytes").cast(pa.int64())
+            if has_bytes
+            else pa.nulls(table.num_rows, pa.int64()),
+        },
+        schema=pa.schema({"name": pa.string(), "ns": pa.int64(), "bytes": pa.int64()}),
+    )
+    wanted = [("ns", how) for how in ("count", "sum", "min", "max", "mean")]
+    # A sum with an unknown part is unknown.
+    whole = pc.ScalarAggregateOptions(skip_nulls=False)
+    grouped = found.group_by("name").aggregate([*wanted, ("bytes", "sum", whole)])
+    return [
+        {
+            "activity_kind": activity_kind,
+            "name": row["name"],
+            "calls": row["ns_count"],
+            "total_ns": row["ns_sum"],
+            "min_ns": row["ns_min"],
+            "max_ns": row["ns_max"],
+            "mean_ns": row["ns_mean"],
+            "bytes": row["bytes_sum"],
+            "section": activity_kind,
+        }
+        for row in grouped.to_pylist()
+    ]

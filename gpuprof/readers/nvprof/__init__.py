@@ -1,0 +1,1 @@
+"""nvprof: databases, summaries and traces, as text and as CSV."""

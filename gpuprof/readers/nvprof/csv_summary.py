@@ -1,0 +1,217 @@
+"""CSV summaries that nvprof prints with ``--csv``: one row per kernel, copy and API call.
+
+Written by nvprof of CUDA 5.5 to 12, with its ``==pid==`` lines and a row of units under each
+head; also tables that people made of its text, with units and percent signs inside the cells.
+Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "CSV".
+"""
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+from gpuprof import units
+from gpuprof.errors import CorruptFileError, GpuprofError
+from gpuprof.profile import Profile
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.nvprof import log
+from gpuprof.readers.nvprof.summary import CANNOT, GIVES, LABELS, SKIPPED, Summary, shortened
+
+_TIMES: Final = {"Time": "total_ns", "Avg": "mean_ns", "Min": "min_ns", "Max": "max_ns"}
+_NUMBER: Final = re.compile(r"^[0-9]{1,20}(?:\.[0-9]{1,20})?$")
+_SHARE: Final = re.compile(r"^[0-9.]{1,20}%?$")
+_LABELLED: Final = tuple([label] for label in LABELS)
+_HEAD: Final = re.compile(
+    r'Time\(%\)"?,.*Name|"Invocations","(?:Metric|Event) Name"|"Device","Count","Avg Size"'
+)
+_HEADS: Final = (
+    frozenset({"Time(%)", "Calls", "Name", *_TIMES}),
+    frozenset({"Count", "Total Size", "Total Time"}),
+    frozenset({"Invocations"}),
+)
+_HINT: Final = "Was the file edited, or written by two programs at once?"
+_UNITS: Final = frozenset({"ns", "us", "ms", "s"})
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A table's head: which cell holds what, and in which unit (None: inside the cell)."""
+
+    columns: tuple[str, ...]
+    units: tuple[str, ...] | None = None
+
+    def cell(self, cells: Sequence[str], name: str) -> str:
+        """A cell's text; empty where the row is too short, or the head has no such column."""
+        place = self.columns.index(name) if name in self.columns else len(cells)
+        return cells[place] if place < len(cells) else ""
+
+    def ns(self, cells: Sequence[str], name: str) -> int:
+        """A cell's time.
+
+        Raises:
+            ValueError: The cell holds none.
+        """
+        text = self.cell(cells, name)
+        if self.units is None:
+            return units.parse_ns(text)
+        if not _NUMBER.match(text):
+            msg = f'expected a number, found "{text}"'
+            raise ValueError(msg)
+        return units.to_ns(text, self.units[self.columns.index(name)])
+
+
+class _Table:
+    """Takes in lines, one table after another."""
+
+    def __init__(self, summary: Summary) -> None:
+        self._summary = summary
+        self._layout: _Layout | None = None
+        self._is_first = False
+
+    def take(self, line: log.Line) -> None:
+        """Take in one line of the log."""
+        if self._summary.hear(line.text) or not line.text.strip():
+            self._layout = None
+            return
+        if self._summary.broken is not None:
+            raise self._summary.broken
+        is_head = _HEAD.search(line.text) is not None
+        cells = _cells(line.text) if is_head or self._layout is not None else []
+        if is_head:
+            self._head(cells, line)
+        elif self._layout is None:
+            return
+        elif "Count" in self._layout.columns:
+            self._migration(self._layout, cells, line)
+        elif self._is_first:
+            self._is_first = False
+            self._units(self._layout, cells, line)
+        elif "Invocations" not in self._layout.columns:
+            self._row(self._layout, cells, line)
+
+    def _head(self, cells: list[str], line: log.Line) -> None:
+        self._layout = _Layout(tuple(cells))
+        if not any(head <= set(cells) for head in _HEADS):
+            msg = (
+                f"{self._summary.path}, line {line.number}: expected the head of one of nvprof's"
+                f' tables, found "{shortened(line.text)}"'
+            )
+            raise CorruptFileError(msg, _HINT)
+        self._is_first = "Time(%)" in cells
+        if self._is_first:
+            self._summary.head(is_labelled="Type" in cells)
+
+    def _units(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
+        """Take in the row under the head: units, or a first row with units in its cells."""
+        time = layout.cell(cells, "Time")
+        if time in _UNITS and len(cells) == len(layout.columns):
+            self._layout = _Layout(layout.columns, tuple(cells))
+        elif time[:1].isdigit() and time.endswith("s"):
+            self._row(layout, cells, line)
+        else:
+            found = time if len(cells) >= len(layout.columns) else line.text
+            msg = (
+                f"{self._summary.path}, line {line.number}: expected a row of units, "
+                f'found "{shortened(found)}"'
+            )
+            hint = "nvprof writes one under the head with --csv: was the file edited?"
+            raise CorruptFileError(msg, hint)
+
+    def _row(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
+        summary, width = self._summary, len(layout.columns)
+        if not _SHARE.match(layout.cell(cells, "Time(%)")) and cells[:1] not in _LABELLED:
+            return  # The program printed into the table.
+        if "Type" in layout.columns and (label := layout.cell(cells, "Type")):
+            summary.label(label)
+        if summary.section in SKIPPED:
+            return
+        # A name that was not quoted has lost nothing but its commas.
+        cells = [*cells[: width - 1], ",".join(cells[width - 1 :])]
+        try:
+            columns: dict[str, float | None] = {
+                column: layout.ns(cells, name) for name, column in _TIMES.items()
+            }
+            columns["calls"] = units.parse_count(layout.cell(cells, "Calls"))
+            columns["printed_share"] = _share(layout.cell(cells, "Time(%)"))
+            summary.add(_name(layout.cell(cells, "Name")), **columns)
+        except (ValueError, ArithmeticError):
+            summary.broken = _broken(summary.path, layout, line)
+
+    def _migration(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
+        """Take in a row of unified memory; its time has no unit and is 0 in real files."""
+        if len(cells) != len(layout.columns) or not layout.cell(cells, "Count"):
+            return
+        summary = self._summary
+        try:
+            summary.device(cells[0])
+            time = layout.cell(cells, "Total Time")
+            summary.migrate(
+                cells[-1],
+                units.parse_count(layout.cell(cells, "Count")),
+                units.parse_binary_bytes(layout.cell(cells, "Total Size")),
+                None if _NUMBER.match(time) else units.parse_ns(time),
+            )
+        except ValueError as error:
+            raise _broken(summary.path, layout, line) from error
+
+
+def _cells(text: str) -> list[str]:
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:
+        return []  # A line of the program's, too long for a cell.
+
+
+def _name(text: str) -> str:
+    if not text.strip():
+        msg = "a row without a name"
+        raise ValueError(msg)
+    return text
+
+
+def _share(text: str) -> float:
+    share = Decimal(text.rstrip("%")) / 100 if _SHARE.match(text) else Decimal(-1)
+    if not 0 <= share <= Decimal("1.001"):
+        msg = f'"{text}" is no share'
+        raise ValueError(msg)
+    return float(share)
+
+
+def _broken(path: Path, layout: _Layout, line: log.Line) -> GpuprofError:
+    msg = (
+        f"{path}, line {line.number}: expected {', '.join(c for c in layout.columns if c)}, "
+        f'found "{shortened(line.text)}"'
+    )
+    return CorruptFileError(msg, _HINT)
+
+
+def read(path: Path) -> Profile:
+    """Read all tables of a file, whatever else it holds."""
+    summary = Summary(path, unread_tables=log.other_tables(path, "csv"))
+    table = _Table(summary)
+    for line in log.all_lines(path):
+        table.take(line)
+    return summary.profile(READER.name)
+
+
+def _recognises(head: bytes) -> bool:
+    return log.first_table(head) == "csv"
+
+
+def _searches(path: Path) -> bool:
+    return log.table_in(path) == "csv"
+
+
+READER: Final = Reader(
+    name="nvprof-csv",
+    title="nvprof's summary as CSV (--csv)",
+    versions="CUDA 5.5 to 12",
+    gives=GIVES,
+    cannot=CANNOT,
+    read=read,
+    recognises=_recognises,
+    searches=_searches,
+)

@@ -1,0 +1,300 @@
+"""Databases that nvprof writes with ``-o`` (.nvvp, .nvprof): every activity with its times.
+
+Version 8 to 22 of the file's own ``Version`` table (CUDA 7.5 to 12).
+Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "Export/Import".
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from gpuprof import borders, schema
+from gpuprof.cuda import CUPTI_MEMORY_KINDS
+from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.profile import Loader, Origin, Profile, View
+from gpuprof.readers.common.demangle import demangled, is_mangled
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.nsys.tables import Tables
+from gpuprof.readers.nvprof import links as nvprof_links
+from gpuprof.readers.nvprof import tables as nvprof_tables
+from gpuprof.readers.nvprof.tables import (
+    CONTEXT,
+    GPU_WORK,
+    MARKER,
+    NEEDED,
+    PREFIX,
+    STRINGS,
+    TIMED,
+    Database,
+)
+from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite
+from gpuprof.readers.sqlite.table import mismatch
+from gpuprof.secrets import masked_text
+from gpuprof.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import duckdb
+
+NAME: Final = "nvprof-sqlite"
+# CUPTI's CUpti_ActivityFlag and CUpti_ActivityObjectKind.
+_OPENS, _CLOSES, _PROCESS = 2, 4, 1
+# A clock that shows less counts from the start of the machine, not from 1970.
+_SOME_UNIX_TIME_NS: Final = 1_000_000_000 * NS_PER_S
+_RECORDED_WITH_METRICS: Final = (
+    "Metrics or events were recorded, too: kernels ran one by one, some of them several times."
+)
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """What lies in one table: first start, rows, and rows without times."""
+
+    first_ns: int | None
+    rows: int
+    untimed: int
+
+
+def read(path: Path) -> Profile:
+    """Read a database.
+
+    Raises:
+        CorruptFileError: The database is damaged or lacks columns.
+        EmptyRecordingError: No GPU work and no NVTX range is in it.
+        InputError: It cannot be opened.
+    """
+    file = open_sqlite(path, nvprof_tables.KINDS)
+    _check_columns(file)
+    counts = {
+        table: _count(file, table)
+        for table in NEEDED
+        if "start" in NEEDED[table] and table in file.columns
+    }
+    worked = any(
+        counts[table].rows > counts[table].untimed for table in GPU_WORK if table in counts
+    )
+    if not worked and not _rows_in(file, MARKER):
+        msg = f"{path}: nvprof recorded no kernels and no copies"
+        hint = "Did the program use a GPU? nvprof sees none of compute capability 8 and up."
+        raise EmptyRecordingError(msg, hint)
+    return _profile(file, counts)
+
+
+def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
+    starts = [found.first_ns for found in counts.values() if found.first_ns is not None]
+    if _rows_in(file, MARKER):
+        is_sound = "typeof(timestamp) = 'integer' AND timestamp > 0"
+        starts += file.rows(f"SELECT min(timestamp) FROM {MARKER} WHERE {is_sound}")[0]
+    origin_ns = min((ns for ns in starts if ns is not None), default=0)
+    columns = {table: frozenset(names) for table, names in file.columns.items()}
+    process_id, command = _process(file)
+    command = None if command is None else masked_text(command)
+    database = Database(Tables(columns, memory_kinds=CUPTI_MEMORY_KINDS), origin_ns, process_id)
+    names = _names(file)
+    sources: dict[str, pa.Table | View] = dict(nvprof_tables.views(database))
+    if MARKER in file.columns:
+        sources["nvtx_ranges"] = _ranges(file, origin_ns)
+    if (links := nvprof_links.links(file)) is not None:
+        sources["links"] = links
+    if process_id is not None:
+        run = {"run_id": 0, "process_id": process_id, "command": command}
+        sources["runs"] = schema.RUNS.table([run])
+
+    def prepare(connection: "duckdb.DuckDBPyConnection") -> Loader:
+        connection.register(nvprof_tables.NAMES, names)
+        connection.register(nvprof_tables.CALL_NAMES, _call_names())
+        return file.prepare(connection)
+
+    epoch_ns = origin_ns if origin_ns > _SOME_UNIX_TIME_NS else None
+    origin = Origin(
+        file.path,
+        NAME,
+        "nvprof",
+        schema_version=_version(file),
+        command=command,
+        recorded_at=_utc(epoch_ns),
+        epoch_ns=epoch_ns,
+        warnings=_warnings(file, counts, names["value"].to_pylist()),
+    )
+    return Profile(origin, sources, prepare, file.failure)
+
+
+def _check_columns(file: SqliteFile) -> None:
+    for table, needed in NEEDED.items():
+        missing = [c for c in needed if table in file.columns and c not in file.columns[table]]
+        if missing:
+            msg = f"{file.path}: table {table} has no column {missing[0]}"
+            raise CorruptFileError(msg, "Was it edited? Give the file that `nvprof -o` wrote.")
+    for table, key in ((STRINGS, "_id_"), (CONTEXT, "contextId")):
+        if key in file.columns.get(table, {}):
+            borders.check_keys(file.path, table, key, file.rows)
+
+
+def _count(file: SqliteFile, table: str) -> _Counts:
+    is_mistyped = " OR ".join(
+        f"typeof(t.{column}) NOT IN ('integer', 'null')" for column in ("start", '"end"')
+    )
+    first, rows, timed, mistyped = file.rows(
+        f"SELECT min(CASE WHEN {TIMED} THEN t.start END), count(*), coalesce(sum({TIMED}), 0),"
+        f" coalesce(sum({is_mistyped}), 0) FROM {table} t"
+    )[0]
+    if mistyped:
+        raise mismatch(file, table)
+    return _Counts(first, rows, rows - timed)
+
+
+def _rows_in(file: SqliteFile, table: str) -> bool:
+    return table in file.columns and bool(file.rows(f"SELECT 1 FROM {table} LIMIT 1"))
+
+
+def _version(file: SqliteFile) -> str | None:
+    if "version" not in file.columns.get("Version", {}):
+        return None
+    rows = borders.rows_of(file.rows("SELECT version FROM Version"), int)
+    return str(rows[0][0]) if rows else None
+
+
+def _utc(epoch_ns: int | None) -> str | None:
+    if epoch_ns is None:
+        return None
+    return datetime.fromtimestamp(epoch_ns // NS_PER_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _process(file: SqliteFile) -> tuple[int | None, str | None]:
+    """The process and its command line: nvprof writes one file for each process."""
+    if not {"objectKind", "objectId", "name"} <= file.columns.get(f"{PREFIX}NAME", {}).keys():
+        return _calling_process(file), None
+    sql = (
+        f"SELECT hex(n.objectId), s.value FROM {PREFIX}NAME n JOIN StringTable s"
+        f" ON s._id_ = n.name WHERE n.objectKind = {_PROCESS}"
+    )
+    rows = borders.rows_of(file.rows(sql), str, str)
+    if len(rows) != 1:
+        return _calling_process(file), None
+    return _number(rows[0][0], 0), rows[0][1]
+
+
+def _calling_process(file: SqliteFile) -> int | None:
+    processes = {
+        process
+        for table in nvprof_tables.CALLS.values()
+        if "processId" in file.columns.get(table, {})
+        for (process,) in borders.rows_of(file.rows(f"SELECT DISTINCT processId FROM {table}"), int)
+    }
+    return processes.pop() if len(processes) == 1 else None
+
+
+def _number(object_id: str, place: int) -> int | None:
+    """A 32-bit number within a CUPTI object id, which SQLite holds as bytes."""
+    raw = bytes.fromhex(object_id)[place : place + 4]
+    return int.from_bytes(raw, "little", signed=True) if len(raw) == 4 else None  # noqa: PLR2004
+
+
+def _names(file: SqliteFile) -> pa.Table:
+    """The file's strings, kernels' names as their authors wrote them."""
+    has_names = STRINGS in file.columns
+    strings = file.rows(f"SELECT _id_, value FROM {STRINGS}") if has_names else []
+    rows = borders.rows_of(strings, int, str)
+    return pa.table(
+        {
+            "id": pa.array([row[0] for row in rows], pa.int64()),
+            "value": pa.array([demangled(row[1]) for row in rows], pa.string()),
+        }
+    )
+
+
+@cache
+def _call_names() -> pa.Table:
+    """Names of API calls by CUPTI's numbers, of which a file holds the numbers only."""
+    text = Path(__file__).with_name("cupti_calls.txt").read_text("ascii")
+    api, number, name = zip(*(line.split() for line in text.splitlines()), strict=True)
+    return pa.table({"api": api, "id": pa.array(map(int, number), pa.int64()), "name": name})
+
+
+def _ranges(file: SqliteFile, origin_ns: int) -> pa.Table:
+    """NVTX ranges: one record opens a range, another of the same id closes it."""
+    has_domain = "domain" in file.columns[MARKER]
+    sql = (
+        "SELECT o.timestamp, c.timestamp, s.value,"
+        f" {'d.value' if has_domain else 'NULL'}, o.objectKind, hex(o.objectId)"
+        f" FROM {MARKER} o JOIN {MARKER} c ON c.id = o.id AND c.flags & {_CLOSES}"
+        " LEFT JOIN StringTable s ON s._id_ = o.name"
+        + (" LEFT JOIN StringTable d ON d._id_ = o.domain AND o.domain <> 0" if has_domain else "")
+        + f" WHERE o.flags & {_OPENS} AND c.timestamp >= o.timestamp AND o.timestamp > 0"
+        " ORDER BY o.timestamp"
+    )
+    ranges = file.rows(sql)
+    rows = borders.rows_of(ranges, int, int, str | None, str | None, int | None, str)
+    if len(rows) < len(ranges):
+        raise mismatch(file, MARKER)
+    return schema.NVTX_RANGES.table(
+        [
+            {
+                "start_ns": start - origin_ns,
+                "end_ns": end - origin_ns,
+                "text": text,
+                "domain": domain or "",
+                "range_kind": "start_end" if kind == _PROCESS else "push_pop",
+                "process_id": _number(place, 0),
+                "thread_id": None if kind == _PROCESS else _number(place, 4),
+            }
+            for start, end, text, domain, kind, place in rows
+        ]
+    )
+
+
+def _warnings(
+    file: SqliteFile, counts: dict[str, _Counts], names: Iterable[str]
+) -> tuple[str, ...]:
+    found = []
+    if untimed := sum(counts[table].untimed for table in GPU_WORK if table in counts):
+        found.append(
+            f"{untimed:,} {'record' if untimed == 1 else 'records'} without times left out: "
+            "when they ran could not be collected"
+        )
+    if any(_rows_in(file, f"{PREFIX}{kind}") for kind in ("METRIC", "EVENT")):
+        found.append(_RECORDED_WITH_METRICS)
+    if any(map(is_mangled, names)):
+        found.append("Some kernel names are as the compiler mangled them: nothing here reads them.")
+    if not any(counts[table].rows for table in GPU_WORK if table in counts):
+        found.append("no GPU work was recorded")
+    return tuple(found)
+
+
+def _recognises(head: bytes) -> bool:
+    marks = PREFIX.encode() in head and b"StringTable" in head and b"StringIds" not in head
+    return head.startswith(MAGIC) and marks
+
+
+def _searches(path: Path) -> bool:
+    """Ask the database: in a large one, not all definitions lie in the first pages."""
+    if not is_sqlite(path):
+        return False
+    tables = open_sqlite(path).columns
+    return "StringTable" in tables and any(table.startswith(PREFIX) for table in tables)
+
+
+READER: Final = Reader(
+    name=NAME,
+    title="nvprof's database (-o; .nvvp, .nvprof)",
+    versions="CUDA 7.5 to 12 (Version 8 to 22)",
+    gives=(
+        "kernels",
+        "memcpys",
+        "memsets",
+        "api_calls",
+        "nvtx_ranges",
+        "synchronizations",
+        "devices",
+        "links",
+        "runs",
+    ),
+    cannot="Work of further processes: nvprof writes a file for each.",
+    read=read,
+    recognises=_recognises,
+    searches=_searches,
+)

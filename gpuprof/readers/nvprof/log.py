@@ -1,0 +1,310 @@
+"""What all of nvprof's printed output shares: lines with a process id, processes, warnings.
+
+nvprof of CUDA 5.5 to 12 writes ``==4711== text``, or ``======== text`` where it knows no
+process, between lines that the profiled program prints.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.readers.common import gunzip
+from gpuprof.secrets import masked_text
+
+_BLOCK_BYTES: Final = 1 << 18
+# A line without an end is a program's progress bar; a name is some thousand bytes at most.
+_LONGEST_LINE: Final = 1 << 18
+_COMMENT_BYTES: Final = 4096
+
+_TIME: Final = rb"[0-9.]+(?:ns|us|ms|s)"
+ROW: Final = rb"%%[ \t]+%(t)s[ \t]+[0-9]+[ \t]+%(t)s[ \t]+%(t)s[ \t]+%(t)s[ \t]+[^ \t\r\n]" % {
+    b"t": _TIME
+}
+# The first table of a log says what was asked of nvprof. Each begins with a literal, or with
+# the percent sign, so that the search jumps from one to the next.
+_TABLES: Final = (
+    ("text", re.compile(rb"Time\(%\)[ \t]+Time[ \t]+Calls")),
+    ("text", re.compile(ROW)),
+    ("csv", re.compile(rb'Time\(%\)"?,"?Time"?,')),
+    ("csv", re.compile(rb'"Invocations","(?:Metric|Event) Name"')),
+    ("csv", re.compile(rb'"Device","Count","Avg')),
+    ("trace", re.compile(rb'Start"?(?:,"?|[ \t]+)Duration"?[, \t]+"?(?:Grid|Name|Size|Device)')),
+)
+_MARK: Final = re.compile(
+    rb"==(?:[0-9]+|====)== (?:NVPROF is profiling process|Profiling (?:application|result):"
+    rb"|CPU profiling result|Generated result file"
+    rb"|Warning: (?:No profile data collected|unable to locate cuda))"
+)
+MESSAGE: Final = re.compile(rb"==(?:[0-9]+|====)== +[A-Z]")
+_PREFIX: Final = re.compile(r"==(?:([0-9]{1,10})|====)== *(.*)")
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_PROFILING: Final = re.compile(
+    r"NVPROF is profiling process ([0-9]{1,10})(?![0-9])(?:, command: (.*))?"
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a log, decoded, without its end and without colours.
+
+    Args:
+        number: 1 for the first of the file.
+        text: The line.
+        comment: A person's ``# comment`` between the line before and this one; None for none.
+    """
+
+    number: int
+    text: str
+    comment: str | None = None
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A log open for reading, gunzipped where it is a gzip file.
+
+    Raises:
+        InputError: It cannot be opened or read.
+        CorruptFileError: It is a gzip file that is cut short or damaged.
+    """
+    try:
+        with path.open("rb") as raw:
+            is_packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if is_packed else raw
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        msg = f"{path}: the gzip file is damaged or cut short"
+        raise CorruptFileError(msg, "Copy the file again, or give it unpacked.") from error
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """A log in pieces of some hundred kilobytes that end where a line ends."""
+    rest = b""
+    unpacked = 0
+    with opened(path) as file:
+        size = path.stat().st_size
+        while piece := file.read(_BLOCK_BYTES):
+            unpacked += len(piece)
+            gunzip.check_times(path, unpacked, size)
+            whole, end, tail = piece.rpartition(b"\n")
+            if end:
+                yield rest + whole + end
+            rest = tail if end else (rest + tail)[-_LONGEST_LINE:]
+    if rest:
+        yield rest
+
+
+def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[Line]:
+    """The lines that hold a match of one of the patterns, in order.
+
+    The rest of a log, megabytes of a program's own output, is never looked at line by line.
+    A pattern is fast when it begins with a literal.
+    """
+    number = 1
+    for block in blocks(path):
+        counted = end = 0
+        for start in sorted(m.start() for anchor in anchors for m in anchor.finditer(block)):
+            if start < end:
+                continue
+            begin = _line_start(block, start)
+            number += block.count(b"\n", counted, begin)
+            comment = _comment(block, max(end, begin - _COMMENT_BYTES), begin)
+            counted, end = begin, _line_end(block, start)
+            yield Line(number, clean(block[begin:end]), comment)
+        number += block.count(b"\n", counted)
+
+
+def all_lines(path: Path) -> Iterator[Line]:
+    """Every line of a log, in order; of a line that was written over, what shows at last."""
+    number = 1
+    for block in blocks(path):
+        yield from lines_of(block, number)
+        number += block.count(b"\n")
+
+
+def lines_of(block: bytes, number: int) -> Iterator[Line]:
+    """Every line of a part of a log whose first line has this number, as `all_lines`."""
+    for place, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), number):
+        yield Line(place, clean(raw.rstrip(b"\r").rpartition(b"\r")[2]))
+
+
+def _comment(block: bytes, begin: int, end: int) -> str | None:
+    start = block.rfind(b"\n#", begin, end)
+    return clean(block[start + 1 : _line_end(block, start + 1)]).strip("# ") if start >= 0 else None
+
+
+def _line_start(block: bytes, position: int) -> int:
+    return max(block.rfind(b"\n", 0, position), block.rfind(b"\r", 0, position)) + 1
+
+
+def _line_end(block: bytes, position: int) -> int:
+    end = block.find(b"\n", position)
+    return len(block) if end < 0 else end
+
+
+def clean(raw: bytes) -> str:
+    """Text of bytes that may hold colours, Windows line ends and a name in any encoding."""
+    text = raw.decode("utf-8", errors="replace")
+    return (_ANSI.sub("", text) if "\x1b" in text else text).rstrip("\r\n")
+
+
+def first_table(text: bytes) -> str | None:
+    """Which of nvprof's tables comes first: ``text``, ``csv``, ``trace``; None for none."""
+    found = [(start, name) for name, table in _TABLES if (start := _at(table, name, text)) >= 0]
+    return min(found)[1] if found else None
+
+
+def _at(table: re.Pattern[bytes], name: str, text: bytes) -> int:
+    """Where a table is; a text table quoted in a notebook's JSON is none."""
+    for match in table.finditer(text):
+        lead = text[_line_start(text, match.start()) : match.start()]
+        if name != "text" or b'"' not in lead:
+            return match.start()
+    return -1
+
+
+def other_tables(path: Path, table: str) -> list[str]:
+    """Which of nvprof's tables a file holds beside those of this kind."""
+    kinds = {kind: [pattern for name, pattern in _TABLES if name == kind] for kind, _ in _TABLES}
+    del kinds[table]
+    return [
+        kind
+        for kind, patterns in kinds.items()
+        if any(_at(pattern, kind, block) >= 0 for block in blocks(path) for pattern in patterns)
+    ]
+
+
+def is_log(text: bytes) -> bool:
+    """Whether nvprof itself speaks in a text."""
+    return _MARK.search(text) is not None
+
+
+def table_in(path: Path) -> str | None:
+    """`first_table` of a whole file; ``none`` where nvprof speaks and prints no table."""
+    spoke = False
+    for block in blocks(path):
+        found = first_table(block)
+        if found is not None:
+            return found
+        spoke = spoke or is_log(block)
+    return "none" if spoke else None
+
+
+# Runs by their ids; None for a table that no run printed.
+Job = tuple[int | None, ...]
+
+
+@dataclass
+class Frame:
+    """The processes of a log and what nvprof says about them, gathered line by line."""
+
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)
+    result_file: str | None = None
+    comments: dict[int, str] = field(default_factory=dict)
+    _run_of: dict[int | None, int] = field(default_factory=dict)
+    _with_result: set[int] = field(default_factory=set)
+    _heard: int = 0
+    _spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def hear(self, text: str) -> tuple[int | None, str] | None:
+        """Take in a line; its run and what nvprof says in it, or None where it says nothing."""
+        match = _PREFIX.search(text)
+        if match is None:
+            return None
+        self._heard += 1
+        process_id, said = int(match[1]) if match[1] else None, match[2].strip()
+        profiling = _PROFILING.match(said)
+        if profiling is not None:
+            self._start(int(profiling[1]), profiling[2])
+        elif said.startswith("Profiling application:"):
+            self._application(process_id, said.partition(":")[2].strip() or None)
+        elif said.startswith("Profiling result:"):
+            self._result(process_id)
+        elif said.startswith("Generated result file:"):
+            self.result_file = said.partition(":")[2].strip()
+        else:
+            self._doubt(said)
+        return self._run_of.get(process_id), said
+
+    def start_unnamed(self, comment: str | None = None) -> int:
+        """A further run of which the log says nothing but its table, or what a person wrote."""
+        self._heard += 1
+        run_id = self._start(None, None)
+        if comment:
+            self.comments[run_id] = comment
+        return run_id
+
+    @property
+    def jobs(self) -> list[Job]:
+        """Runs by their ids; those that ran at the same time together, as ranks of a job do.
+
+        One that began before another's result, and ended after it began, ran beside it.
+        """
+        jobs: list[Job] = []
+        last_end = -1
+        for run_id, (begin, end) in sorted(self._spans.items(), key=lambda item: item[1]):
+            if begin > last_end:
+                jobs.append(())
+            jobs[-1] = (*jobs[-1], run_id)
+            last_end = max(last_end, end)
+        return jobs
+
+    def listed(self, run_ids: Job) -> list[dict[str, Any]]:
+        """Some of the runs, as rows of ``runs``; a table that no run printed is of the only one."""
+        runs = [run for run in self.runs if run["run_id"] in run_ids]
+        return self.runs if len(self.runs) == 1 and run_ids == (None,) else runs
+
+    def command(self, run_ids: Job) -> str | None:
+        """The command of some runs, where all of them have the same."""
+        commands = {run["command"] for run in self.listed(run_ids)}
+        return commands.pop() if len(commands) == 1 else None
+
+    def job_notes(self, run_ids: Job) -> list[str]:
+        """That sums are over several processes, where they are."""
+        with_result = self._with_result & {*run_ids}
+        is_job = len(with_result) > 1 and any({*run_ids} <= {*job} for job in self.jobs)
+        return [f"Sums are over {len(with_result)} processes of one job."] if is_job else []
+
+    @property
+    def without_result(self) -> int:
+        """How many runs printed no result."""
+        return len(self.runs) - len(self._with_result)
+
+    def _start(self, process_id: int | None, command: str | None) -> int:
+        run_id = len(self.runs)
+        shown = None if command is None else masked_text(command)
+        self.runs.append({"run_id": run_id, "process_id": process_id, "command": shown})
+        self._run_of[process_id] = run_id
+        self._spans[run_id] = (self._heard, self._heard)
+        return run_id
+
+    def _application(self, process_id: int | None, command: str | None) -> None:
+        run_id = self._run_of.get(process_id)
+        if run_id is None or run_id in self._with_result:
+            self._start(process_id, command)
+
+    def _result(self, process_id: int | None) -> None:
+        run_id = self._run_of.get(process_id)
+        if run_id is None and process_id is None and len(self.runs) == 1:
+            run_id = self._run_of[None] = 0
+        if run_id is None or run_id in self._with_result:
+            run_id = self._start(process_id, None)
+        self._with_result.add(run_id)
+        self._spans[run_id] = (self._spans[run_id][0], self._heard)
+
+    def _doubt(self, said: str) -> None:
+        kind, _, message = said.partition(": ")
+        if kind not in {"Warning", "Error"}:
+            kind, message = "", said
+        if (kind and not message.startswith("This can happen")) or "will be replayed" in message:
+            # One note per kind: the same doubt with other numbers is the same doubt.
+            self.notes.setdefault(re.sub(r"[0-9]+", "#", message), f'nvprof reported: "{message}"')

@@ -1,0 +1,285 @@
+"""What nvprof's summaries share, printed as text or as CSV: sections, rows, and refusals."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from gpuprof import cuda, schema
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
+from gpuprof.profile import Origin, Profile, Section
+from gpuprof.readers.nvprof.log import Frame, Job
+
+LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
+# For rows without a label or heading: CUDA's own functions are calls, the rest is GPU work.
+_API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z][A-Za-z0-9]*(?:_v[0-9]+|_ptsz|_ptds)*$")
+_MIGRATION: Final = re.compile(r"^(Host|Device) To (Host|Device)$")
+_DEVICE: Final = re.compile(r"^(.+) \(([0-9]{1,6})\)$")
+# Warnings that explain why nothing was recorded.
+_TELLING: Final = re.compile(
+    r"cuda driver|permission|invalid records|not recorded|received signal|non-zero code|No profile"
+)
+_NOTHING: Final = frozenset({"nothing", "head of GPU rows"})
+_OTHER_KINDS: Final = {"CPU": "a CPU profile", "Metric": "metrics", "Event": "events"}
+_RERECORD: Final = (
+    "Run nvprof without --metrics, --events, --cpu-profiling and --print-api-summary for times."
+)
+GIVES: Final = ("activity_summary", "runs", "devices")
+CANNOT: Final = "When anything ran: no overlap, no split by device, no source and target of copies."
+# A century of nanoseconds, and some exabytes.
+LARGEST: Final = 1 << 62
+_NOT_READ: Final = {
+    table: f"The file holds {title}, too, which is not read: name --reader nvprof-{table} for it."
+    for table, title in (
+        ("text", "a summary as text"),
+        ("csv", "a summary as CSV"),
+        ("trace", "a trace"),
+    )
+}
+SKIPPED: Final = frozenset({"nvtx", "other", "skipped"})
+
+
+@dataclass
+class Summary:
+    """What a log has told so far.
+
+    Args:
+        path: The log.
+        section: Where the next row belongs: ``gpu``, ``api``, ``migrations``, ``unknown`` (by
+            its name), or one of `SKIPPED`.
+        broken: What is wrong with the last row; an error only if the log goes on.
+        unread_tables: Kinds of nvprof's tables that the log holds, too.
+    """
+
+    path: Path
+    section: str = "unknown"
+    broken: GpuprofError | None = None
+    unread_tables: Sequence[str] = ()
+    frame: Frame = field(default_factory=Frame)
+    run_id: int | None = None
+    _rows: list[dict[str, Any]] = field(default_factory=list)
+    _migrations: dict[tuple[int | None, str], dict[str, Any]] = field(default_factory=dict)
+    _devices: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _without_kernels: int = 0
+    _seen: set[str] = field(default_factory=set)
+
+    def hear(self, text: str) -> bool:
+        """Take in a line if nvprof speaks in it, with or without its prefix."""
+        heard = self.frame.hear(text)
+        if heard is None:
+            return self._bare(text.strip())
+        run_id, said = heard
+        if said.startswith(("Profiling result:", "API calls:", "Unified Memory profiling result:")):
+            self.run_id = run_id
+        self._heading(said)
+        return True
+
+    def _bare(self, text: str) -> bool:
+        if text.startswith("No kernels were profiled."):
+            self._without_kernels += 1
+        elif text.startswith("No events/metrics were profiled."):
+            self._seen.add("nothing")
+        elif text in {"Profiling result:", "API calls:"}:
+            # Somebody cut the process ids away.
+            if text == "Profiling result:":
+                self.run_id, _ = self.frame.hear(f"======== {text}") or (None, "")
+            self._heading(text)
+        else:
+            return False
+        return True
+
+    def _heading(self, said: str) -> None:
+        if said.startswith("Profiling result:"):
+            self.section = "gpu"
+        elif said.startswith("Unified Memory profiling result:"):
+            self.section = "migrations"
+        elif said.startswith("API calls:"):
+            self.section = "api" if self.section != "nvtx" else "nvtx"
+        elif said.startswith("NVTX result:"):
+            # Each range repeats the table of what ran in it: counted already.
+            self.section = "nvtx"
+        elif said.startswith(("CPU profiling result", "Metric result:", "Event result:")):
+            self.section = "other"
+            self._seen.add(said.partition(" ")[0])
+        elif said.endswith(":"):
+            self.section = "other"
+
+    def head(self, *, is_labelled: bool) -> None:
+        """Take in the head of a table; from CUDA 9 on its rows say what they are."""
+        if self.section in {"nvtx", "other"}:
+            return
+        is_gpu = self.section == "gpu" and not is_labelled
+        self._seen.add("head of GPU rows" if is_gpu else "head")
+        if is_labelled:
+            self.section = "unknown"
+
+    def label(self, text: str) -> None:
+        """Take in the label of a group of rows: ``GPU activities``, ``API calls``, ..."""
+        if self.section not in {"nvtx", "other"}:
+            self.section = LABELS.get(text.strip().rstrip(":"), "skipped")
+
+    def add(self, name: str, **columns: float | None) -> None:
+        """Add a row of the current section.
+
+        Raises:
+            ValueError: A number is larger than any that nvprof could print.
+        """
+        check_size(columns.values())
+        self._rows.append(
+            {"run_id": self.run_id, **_kind_and_name(name.rstrip(), self.section), **columns}
+        )
+
+    def migrate(self, name: str, calls: int, size: int | None, total_ns: int | None) -> None:
+        """Add migrations of unified memory; the summary has one row for all devices.
+
+        Raises:
+            ValueError: A number is larger than any that nvprof could print.
+        """
+        match = _MIGRATION.match(name)
+        if match is None:
+            return
+        check_size((calls, size, total_ns))
+        kind = f"UVM_{match[1][0]}to{match[2][0]}"
+        row = self._migrations.setdefault(
+            (self.run_id, kind),
+            {
+                "run_id": self.run_id,
+                "activity_kind": "memcpy",
+                "name": kind,
+                "calls": 0,
+                "total_ns": 0,
+                "bytes": 0,
+                # A table of its own, without shares.
+                "section": "memcpy",
+            },
+        )
+        row["calls"] += calls
+        row["bytes"] = _plus(row["bytes"], size)
+        row["total_ns"] = _plus(row["total_ns"], total_ns)
+
+    def device(self, label: str) -> None:
+        """Take in a device's label, ``Tesla K80 (0)``."""
+        if (match := _DEVICE.match(label)) is not None:
+            number = int(match[2])
+            self._devices.setdefault(number, {"device_id": number, "name": match[1]})
+
+    def tensorflow_device(self, number: int, **columns: str) -> None:
+        """Take in what TensorFlow prints of a device."""
+        self._devices[number] = {"device_id": number, **columns}
+
+    def profile(self, reader: str) -> Profile:
+        """The recording.
+
+        Raises:
+            GpuprofError: The log tells of no GPU work.
+        """
+        rows = [*self._rows, *self._migrations.values()]
+        working = {row["run_id"] for row in rows if row["activity_kind"] != "api"}
+        if not working:
+            raise self.refusal()
+        unknown: Job = (None,)
+        jobs = [job for job in (unknown, *self.frame.jobs) if working & {*job}]
+        if len(jobs) == 1:
+            return self._recording(reader, rows, jobs[0])
+        sections = [self.job(job, self._recording(reader, rows, job)) for job in jobs]
+        everything = tuple(run_id for job in jobs for run_id in job)
+        return replace(self._recording(reader, rows, everything), sections=tuple(sections))
+
+    def _recording(self, reader: str, rows: Iterable[dict[str, Any]], run_ids: Job) -> Profile:
+        """What ran in some of the runs."""
+        rows = [row for row in rows if row["run_id"] in run_ids]
+        tables = {"activity_summary": schema.ACTIVITY_SUMMARY.table(rows)}
+        if runs := self.frame.listed(run_ids):
+            tables["runs"] = schema.RUNS.table(runs)
+        if self._devices:
+            devices = [self._devices[number] for number in sorted(self._devices)]
+            tables["devices"] = schema.DEVICES.table(devices)
+        origin = Origin(
+            source=self.path,
+            reader=reader,
+            tool="nvprof",
+            command=self.frame.command(run_ids),
+            warnings=(*self.frame.job_notes(run_ids), *self.warnings()),
+        )
+        return Profile(origin, tables)
+
+    def job(self, run_ids: Job, profile: Profile) -> Section:
+        """A job of the log, named by its command, else by a person's comment."""
+        process_ids = [run["process_id"] for run in self.frame.listed(run_ids)]
+        comments = [self.frame.comments.get(run_id) for run_id in run_ids if run_id is not None]
+        name = next(filter(None, (profile.origin.command, *comments)), "")
+        return Section(name, process_ids[0] if len(process_ids) == 1 else None, profile)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What nvprof says of the recording's quality, and what is missing of the log."""
+        notes = list(self.frame.notes.values())
+        runs = len(self.frame.runs)
+        if self._without_kernels:
+            where = f" in {self._without_kernels} of {runs} runs" if runs > 1 else ""
+            notes.append(f"nvprof profiled no kernels{where}.")
+        if (silent := self.frame.without_result) and runs > silent:
+            notes.append(f"{silent} of {runs} runs ended before nvprof printed their result.")
+        notes += [_NOT_READ[table] for table in self.unread_tables]
+        if self.broken is not None:
+            notes.append("The log is cut off in its last row, which is left out.")
+        return tuple(notes)
+
+    def refusal(self) -> GpuprofError:
+        """Why there is nothing to tell, from the most to the least telling sign."""
+        reason = next((n for n in self.frame.notes.values() if _TELLING.search(n)), None)
+        if self._without_kernels or reason is not None or self._seen & _NOTHING:
+            said = f"; {reason}" if reason is not None else ""
+            msg = f"{self.path}: nvprof recorded no kernels and no copies{said}"
+            return EmptyRecordingError(
+                msg, "Did the program use a GPU? nvprof sees none of compute capability 8 and up."
+            )
+        only = next((what for sign, what in _OTHER_KINDS.items() if sign in self._seen), None)
+        if self._rows or only is not None:
+            msg = f"{self.path} holds {only or 'API calls'} only, no times of kernels or copies"
+            return EmptyRecordingError(msg, _RERECORD)
+        return self._unfinished()
+
+    def _unfinished(self) -> GpuprofError:
+        if self.frame.result_file is not None:
+            msg = f"{self.path}: nvprof wrote its result into {self.frame.result_file}, not here"
+            return EmptyRecordingError(msg, "Give that file instead.")
+        if "head" in self._seen:
+            msg = f"{self.path} ends after the head of nvprof's table"
+            return CorruptFileError(msg, "Was the log cut off, or the table not copied whole?")
+        if self.frame.runs:
+            msg = f"{self.path} ends before nvprof prints its result"
+            return CorruptFileError(msg, "nvprof prints it when the program ends: was it killed?")
+        msg = f"{self.path} holds no line that nvprof printed"
+        return CorruptFileError(msg, "See `gpuprof formats` for what is read.")
+
+
+def _kind_and_name(name: str, section: str) -> dict[str, str]:
+    memcpy_kind = cuda.memcpy_kind(name)
+    if memcpy_kind is not None:
+        return {"activity_kind": "memcpy", "name": memcpy_kind}
+    if cuda.is_memset(name):
+        return {"activity_kind": "memset", "name": "memset"}
+    is_api = section == "api" or (section == "unknown" and _API_NAME.match(name) is not None)
+    return {"activity_kind": "api" if is_api else "kernel", "name": name}
+
+
+def check_size(numbers: Iterable[float | None]) -> None:
+    """Check that sums of such numbers fit into 64 bits.
+
+    Raises:
+        ValueError: One does not.
+    """
+    for number in numbers:
+        if number is not None and number > LARGEST:
+            msg = f"no recording counts as far as {number:,.0f}"
+            raise ValueError(msg)
+
+
+def _plus(known: int | None, more: int | None) -> int | None:
+    return None if known is None or more is None else known + more
+
+
+def shortened(text: str) -> str:
+    """Text that fits into a line of an error."""
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - a line of a terminal

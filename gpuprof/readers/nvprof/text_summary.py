@@ -1,0 +1,152 @@
+"""Text summaries that nvprof prints: kernels, copies and API calls, one row per name.
+
+Written by nvprof of CUDA 5.5 to 12, on its own (``--log-file``) or mixed with what the profiled
+program prints; also excerpts that people pasted, down to a single row.
+Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "Summary Mode".
+"""
+
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+from gpuprof import units
+from gpuprof.errors import CorruptFileError, GpuprofError
+from gpuprof.profile import Profile
+from gpuprof.readers.contract import HEAD_BYTES, Reader
+from gpuprof.readers.nvprof import log
+from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, Summary, shortened
+
+_ANCHORS: Final = (
+    log.MESSAGE,
+    re.compile(rb"%[ \t]+[0-9.,]+[A-Za-z\xc2\xb5]+[ \t]+[0-9]"),
+    re.compile(rb"%[ \t]+[0-9](?:[^\s]+[ \t]+){0,5}?[^\s]*[\x80-\xff]"),
+    re.compile(rb"Time\(%\)[ \t]+Time[ \t]+Calls"),
+    re.compile(rb"Profiling result:"),
+    re.compile(rb"API calls:"),
+    re.compile(rb"No (?:kernels|events/metrics) were profiled\."),
+    re.compile(rb" To (?:Host|Device)"),
+    re.compile(rb'Device "'),
+    re.compile(rb"\(device: [0-9]+, name: "),
+)
+_TIME: Final = r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s)"
+# A row whose numbers hold bytes that are no text is a row still: it must not be passed over.
+_GARBLED: Final = r"[0-9](?:\S+\s+){0,5}?\S*\ufffd"
+_ROW_START: Final = re.compile(
+    rf'^([^"%]*?)([0-9.]+)%\s+(?:[0-9.,]+[A-Za-zµ]+\s+[0-9]+(?=\s|$)|{_GARBLED})'
+)
+_ROW: Final = re.compile(
+    rf"^([0-9.]+)%\s+{_TIME}\s+([0-9]+)\s+{_TIME}\s+{_TIME}\s+{_TIME}\s+(\S.*)$"
+)
+_LABEL: Final = re.compile(r"([A-Z][A-Za-z ()]*):\s*$")
+_MIGRATION: Final = re.compile(
+    r"^\s*([0-9]+)\s+\S+\s+\S+\s+\S+\s+(\S+)\s+(\S+)\s+((?:Host|Device) To (?:Host|Device))\s*$"
+)
+_DEVICE: Final = re.compile(r'^\s*Device "(.+)"')
+_TENSORFLOW_DEVICE: Final = re.compile(
+    r"\(device: ([0-9]{1,6}), name: (?P<name>[^,]+), pci bus id: (?P<bus_id>[^,)]+)"
+    r"(?:, compute capability: (?P<compute_capability>[0-9.]+))?\)"
+)
+
+
+def read(path: Path) -> Profile:
+    """Read all tables of a log, whatever else the log holds."""
+    summary = Summary(path, unread_tables=log.other_tables(path, "text"))
+    for line in log.lines_with(path, _ANCHORS):
+        if summary.broken is not None:
+            raise summary.broken
+        _take(summary, line)
+    return summary.profile(READER.name)
+
+
+def _take(summary: Summary, line: log.Line) -> None:
+    """Take in one line that may be nvprof's."""
+    if (start := _ROW_START.match(line.text)) is not None:
+        _row(summary, line, start[1])
+    elif "Time(%)" in line.text and "Calls" in line.text:
+        summary.head(is_labelled="Type" in line.text)
+    elif summary.hear(line.text):
+        return
+    elif summary.section == "migrations" and (row := _MIGRATION.match(line.text)):
+        _migration(summary, row, line)
+    elif (device := _DEVICE.match(line.text)) is not None:
+        summary.device(device[1])
+    elif (found := _TENSORFLOW_DEVICE.search(line.text)) is not None:
+        summary.tensorflow_device(int(found[1]), **found.groupdict())
+
+
+def _row(summary: Summary, line: log.Line, lead: str) -> None:
+    if line.comment is not None and all(r["process_id"] is None for r in summary.frame.runs):
+        # An excerpt of several runs, told apart by a person's comments.
+        summary.run_id = summary.frame.start_unnamed(line.comment)
+    if (label := _LABEL.search(lead)) is not None:
+        summary.label(label[1])
+    if summary.section in SKIPPED:
+        return
+    match = _ROW.match(line.text[len(lead) :])
+    if match is None or not _is_share(match[1]):
+        summary.broken = _broken(summary.path, line)
+        return
+    share, total, total_unit, calls, mean, mean_unit, least, least_unit, most, most_unit, name = (
+        match.groups()
+    )
+    try:
+        summary.add(
+            name,
+            calls=units.parse_count(calls),
+            total_ns=units.to_ns(total, total_unit),
+            mean_ns=float(units.to_ns(mean, mean_unit)),
+            min_ns=units.to_ns(least, least_unit),
+            max_ns=units.to_ns(most, most_unit),
+            printed_share=float(Decimal(share) / 100),
+        )
+    except ValueError:
+        summary.broken = _broken(summary.path, line)
+
+
+def _is_share(text: str) -> bool:
+    return text.count(".") <= 1 and text != "." and float(text) <= 100.01  # noqa: PLR2004 - percent
+
+
+def _broken(path: Path, line: log.Line) -> GpuprofError:
+    msg = (
+        f"{path}, line {line.number}: expected Time(%), Time, Calls, Avg, Min, Max and "
+        f'Name as nvprof prints them, found "{shortened(line.text.strip())}"'
+    )
+    return CorruptFileError(msg, "Was the log edited, or written by two programs at once?")
+
+
+def _migration(summary: Summary, match: re.Match[str], line: log.Line) -> None:
+    calls, size, time, name = match.groups()
+    try:
+        summary.migrate(
+            name,
+            units.parse_count(calls),
+            None if size == "-" else units.parse_binary_bytes(size),
+            None if time == "-" else units.parse_ns(time),
+        )
+    except ValueError as error:
+        msg = f"{summary.path}, line {line.number}: {error}"
+        raise CorruptFileError(msg, "Was the log edited?") from error
+
+
+def _recognises(head: bytes) -> bool:
+    table = log.first_table(head)
+    # Where the log goes on, its table may still be of another kind.
+    return table == "text" or (table is None and len(head) < HEAD_BYTES and log.is_log(head))
+
+
+def _searches(path: Path) -> bool:
+    return log.table_in(path) in {"text", "none"}
+
+
+READER: Final = Reader(
+    name="nvprof-text",
+    title="nvprof's printed summary, or rows of it",
+    versions="CUDA 5.5 to 12",
+    gives=GIVES,
+    cannot=CANNOT,
+    read=read,
+    recognises=_recognises,
+    searches=_searches,
+)

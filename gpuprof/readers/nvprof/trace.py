@@ -1,0 +1,268 @@
+"""Traces that nvprof prints: one row per activity or API call, as text or with ``--csv``.
+
+Written with ``--print-gpu-trace`` and ``--print-api-trace`` by nvprof of CUDA 5.5 to 12. Which
+columns a file has depends on what ran: peer copies bring source and target, unified memory
+brings addresses.
+Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "GPU-Trace and API-Trace Modes".
+"""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from gpuprof import cuda, schema
+from gpuprof.errors import CorruptFileError
+from gpuprof.profile import Origin, Profile
+from gpuprof.readers.common.narrow import Rows
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.nvprof import log, trace_bulk, trace_rows
+from gpuprof.readers.nvprof.summary import LARGEST, SKIPPED, Summary, check_size, shortened
+
+_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls")
+_CUT: Final = (
+    "nvprof cut off the devices' numbers: which device a kernel or copy ran on is unknown. "
+    "Add --csv to record it."
+)
+# Fewer lines than this are read one by one as soon.
+_SMALL_BYTES: Final = 1 << 13
+_HINT: Final = "Was the file edited, or written by two programs at once?"
+
+
+@dataclass
+class _Trace:
+    """What a trace has told so far."""
+
+    summary: Summary
+    layout: trace_rows.Layout | None = None
+    is_first: bool = False
+    resolution_ns: int = 1
+    is_device_cut: bool = False
+    by_run: dict[int | None, dict[str, Rows]] = field(default_factory=dict)
+    devices: dict[int, str] = field(default_factory=dict)
+    # Each run's tables: True for one of API calls.
+    _heads: set[tuple[int | None, bool]] = field(default_factory=set)
+
+    @property
+    def tables(self) -> dict[str, Rows]:
+        """The rows of the run that is being read."""
+        run_id = self.summary.run_id
+        if run_id not in self.by_run:
+            self.by_run[run_id] = {table: Rows() for table in _TABLES}
+        return self.by_run[run_id]
+
+    def take_block(self, block: bytes, number: int) -> None:
+        """Take in whole lines, of which the first has this number."""
+        if self._take_rows(block):
+            return
+        middle = block.rfind(b"\n", 0, len(block) // 2) + 1
+        if self.layout is None or len(block) < _SMALL_BYTES or not middle:
+            for line in log.lines_of(block, number):
+                self.take(line)
+        else:
+            # Before and after what is no row may be rows alone.
+            self.take_block(block[:middle], number)
+            self.take_block(block[middle:], number + block.count(b"\n", 0, middle))
+
+    def _take_rows(self, block: bytes) -> bool:
+        """Take in lines that are rows and nothing else; False where they are not."""
+        layout = self.layout
+        if layout is None or self.is_first or self.summary.broken is not None:
+            return False
+        found = trace_bulk.rows(layout, block)
+        if found is None or int(found.timed.end_ns.max()) > LARGEST:
+            return False
+        try:
+            parsed = [self._parsed(layout, layout.split(line)) for line in found.examples]
+        except ValueError:
+            return False
+        resolutions = (trace_rows.Cells({"Start": start}).resolution_ns() for start in found.starts)
+        self.resolution_ns = max(self.resolution_ns, *resolutions)
+        for table, kept in self.tables.items():
+            codes = [kept.code(row) if name == table else -1 for name, row in parsed]
+            kept.extend(found.timed, np.array(codes)[found.alike])
+        return True
+
+    def take(self, line: log.Line) -> None:
+        """Take in one line."""
+        summary, text = self.summary, line.text
+        if summary.hear(text):
+            # Metrics and NVTX results have tables of their own.
+            self.layout = None if summary.section in SKIPPED else self.layout
+            return
+        if summary.broken is not None and text.strip():
+            raise summary.broken
+        if "Duration" in text and (layout := trace_rows.layout(text)) is not None:
+            self._head(layout)
+        elif self.layout is not None:
+            self._line(self.layout, line)
+
+    def _head(self, layout: trace_rows.Layout) -> None:
+        self.layout, self.is_first = layout, layout.is_csv
+        if (self.summary.run_id, layout.is_api_trace) in self._heads:
+            # A run prints one table of a kind: this is another run's, with a clock of its own.
+            self.summary.run_id = self.summary.frame.start_unnamed()
+        self._heads.add((self.summary.run_id, layout.is_api_trace))
+        self.summary.head(is_labelled=False)
+
+    def _line(self, layout: trace_rows.Layout, line: log.Line) -> None:
+        if self.is_first:
+            self.is_first = False
+            self._units(layout, line)
+            return
+        values = layout.split(line.text)
+        if values is None:
+            return  # A legend, or what the program printed.
+        width = len(layout.columns)
+        if len(values) != width:
+            self._break(line, f"{width} cells from Start to {layout.columns[-1]}")
+            return
+        try:
+            table, row = self._parsed(layout, values)
+        except ValueError:
+            self._break(line, "numbers and units as nvprof prints them")
+            return
+        if table is not None:
+            self.tables[table].add(row)
+
+    def _units(self, layout: trace_rows.Layout, line: log.Line) -> None:
+        marks = line.text.split(",")
+        if marks[0] not in trace_rows.TIME_UNITS or len(marks) != len(layout.columns):
+            msg = (
+                f"{self.summary.path}, line {line.number}: expected a row of units, "
+                f'found "{shortened(marks[0])}"'
+            )
+            hint = "nvprof writes one under the head with --csv: was the file edited?"
+            raise CorruptFileError(msg, hint)
+        self.layout = trace_rows.Layout(layout.columns, is_csv=True, units=tuple(marks))
+
+    def _break(self, line: log.Line, expected: str) -> None:
+        """Note a row that breaks the format: an error, unless the file was cut off in it."""
+        found = shortened(line.text.strip())
+        msg = f'{self.summary.path}, line {line.number}: expected {expected}, found "{found}"'
+        self.summary.broken = CorruptFileError(msg, _HINT)
+
+    def _parsed(
+        self, layout: trace_rows.Layout, values: list[str] | None
+    ) -> tuple[str | None, trace_rows.Row]:
+        """A row and its table; no table for a row that is of none.
+
+        Raises:
+            ValueError: It breaks the format.
+        """
+        if values is None or len(values) != len(layout.columns):
+            msg = "another number of cells"
+            raise ValueError(msg)
+        cells = layout.cells(values)
+        name, correlation_id = cells.name()
+        kind = cuda.memcpy_kind(name)
+        if kind is None and name.startswith("[Unified Memory"):
+            return None, {}  # A page fault, a throttle or a mapping moves no bytes.
+        common = {
+            **trace_rows.place(cells),
+            "correlation_id": correlation_id,
+            "process_id": self._process(),
+        }
+        self.resolution_ns = max(self.resolution_ns, cells.resolution_ns())
+        number, label = cells.device("Device")
+        if number is not None and label is not None:
+            self.devices.setdefault(number, label)
+        self.is_device_cut = self.is_device_cut or (number is None and "Device" in cells.found)
+        table, own = self._own(layout, cells, name, kind)
+        row = common | own
+        check_size(value for value in row.values() if isinstance(value, int))
+        return table, row
+
+    @staticmethod
+    def _own(
+        layout: trace_rows.Layout, cells: trace_rows.Cells, name: str, kind: str | None
+    ) -> tuple[str, trace_rows.Row]:
+        if kind is not None:
+            return "memcpys", trace_rows.memcpy(cells, kind)
+        if cuda.is_memset(name):
+            return "memsets", trace_rows.memset(cells)
+        # With both traces in one table, a call is a row without a device.
+        if layout.is_api_trace or "Device" not in cells.found:
+            api = "runtime" if name.startswith("cuda") else "driver"
+            return "api_calls", {"name": name, "api": api}
+        return "kernels", {"name": name, **trace_rows.kernel(cells)}
+
+    def _process(self) -> int | None:
+        runs, run_id = self.summary.frame.runs, self.summary.run_id
+        process_id: int | None = runs[run_id]["process_id"] if run_id is not None else None
+        return process_id
+
+    def profile(self) -> Profile:
+        """The recording.
+
+        Raises:
+            GpuprofError: It holds no row.
+        """
+        runs = [
+            run_id for run_id, rows_of in self.by_run.items() if any(map(len, rows_of.values()))
+        ]
+        if not runs:
+            raise self.summary.refusal()
+        recordings = [self._recording(run_id) for run_id in runs]
+        if len(runs) == 1:
+            return recordings[0]
+        sections = zip(runs, recordings, strict=True)
+        jobs = tuple(self.summary.job((run_id,), recording) for run_id, recording in sections)
+        return replace(recordings[0], sections=jobs)
+
+    def _recording(self, run_id: int | None) -> Profile:
+        """What ran in one of the runs, each of which has a clock of its own."""
+        summary, rows_of = self.summary, self.by_run[run_id]
+        has_gpu = (run_id, False) in self._heads
+        recorded = [t for t in _TABLES if len(rows_of[t]) or (has_gpu and t != "api_calls")]
+        tables = {name: rows_of[name].table(schema.BY_NAME[name]) for name in recorded}
+        if runs := summary.frame.listed((run_id,)):
+            tables["runs"] = schema.RUNS.table(runs)
+        if self.devices:
+            tables["devices"] = schema.DEVICES.table(
+                [{"device_id": n, "name": self.devices[n]} for n in sorted(self.devices)]
+            )
+        origin = Origin(
+            source=summary.path,
+            reader=READER.name,
+            tool="nvprof",
+            command=summary.frame.command((run_id,)),
+            start_resolution_ns=self.resolution_ns,
+            warnings=(*summary.warnings(), *([_CUT] if self.is_device_cut else [])),
+        )
+        return Profile(origin, tables)
+
+
+def read(path: Path) -> Profile:
+    """Read all rows of a trace, whatever else the file holds."""
+    trace = _Trace(Summary(path, unread_tables=log.other_tables(path, "trace")))
+    number = 1
+    for block in log.blocks(path):
+        trace.take_block(block, number)
+        number += block.count(b"\n")
+    return trace.profile()
+
+
+def _recognises(head: bytes) -> bool:
+    return log.first_table(head) == "trace"
+
+
+def _searches(path: Path) -> bool:
+    return log.table_in(path) == "trace"
+
+
+READER: Final = Reader(
+    name="nvprof-trace",
+    title="nvprof's printed trace of the GPU or of API calls, text or CSV",
+    versions="CUDA 5.5 to 12",
+    gives=("kernels", "memcpys", "memsets", "api_calls", "devices", "runs"),
+    cannot=(
+        "Starts more exactly than it prints them (text: five digits, CSV: 1 us), so that shorter "
+        "overlaps are noise; sizes beyond six digits; in text, the number of a device whose name "
+        "is long."
+    ),
+    read=read,
+    recognises=_recognises,
+    searches=_searches,
+)

@@ -1,0 +1,122 @@
+"""Lines of nvprof's traces taken apart side by side, where a piece of a log holds rows alone.
+
+Rows of a trace are alike but for their times and their correlation id: what stands between is
+parsed once for all rows that have it. A piece that holds anything else is left to be read line
+by line, which also finds what is wrong in it and where.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof import units
+from gpuprof.readers.common.narrow import Integers, Timed
+from gpuprof.readers.nvprof.trace_rows import TIME_UNITS, Layout
+
+_NUMBER: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
+_TEXT: Final = (
+    rf"^\s*(?P<start>{_NUMBER})(?P<start_unit>[num]?s)"
+    rf"\s{{2,}}(?P<duration>{_NUMBER})(?P<duration_unit>[num]?s)"
+    r"\s{2,}(?P<rest>.*?\S)(?:\s+\[(?P<id>[0-9]{1,18})\])?\s*$"
+)
+_CSV: Final = rf"^(?P<start>{_NUMBER}),(?P<duration>{_NUMBER}),(?P<rest>.*),(?P<id>[0-9]{{0,18}})$"
+# Colours, and lines written over.
+_ODD: Final = re.compile(rb"[\r\x1b]|==")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a piece of a log.
+
+    Args:
+        timed: When each ran, and its correlation id.
+        alike: The number of what else a row says.
+        examples: For each such number the first line that says it.
+        starts: One start of each precision, with its unit.
+    """
+
+    timed: Timed
+    alike: Integers
+    examples: list[str]
+    starts: list[str]
+
+
+def rows(layout: Layout, block: bytes) -> Rows | None:
+    """The rows of a piece; None where it holds anything else."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising a file does not need
+
+    lines = _lines(block)
+    pattern = _pattern(layout)
+    if lines is None or pattern is None:
+        return None
+    found = pc.extract_regex(lines, pattern)
+    if found.null_count:
+        return None
+    cells = dict(zip((field.name for field in found.type), found.flatten(), strict=True))
+    marks = {name: _unit(layout, cells, name) for name in ("start", "duration")}
+    start_ns, duration_ns = (_ns(cells[name], marks[name]) for name in marks)
+    rest = cells["rest"].dictionary_encode()
+    alike = rest.indices.to_numpy()
+    _, first = np.unique(alike, return_index=True)
+    return Rows(
+        Timed(start_ns, start_ns + duration_ns, _ids(cells["id"])),
+        alike,
+        lines.take(first).to_pylist(),
+        [*_precisions(cells["start"], marks["start"])],
+    )
+
+
+def _lines(block: bytes) -> pa.Array | None:
+    plain = block.replace(b"\r\n", b"\n")
+    if _ODD.search(plain):
+        return None
+    try:
+        return pa.array(plain.decode().removesuffix("\n").split("\n"))
+    except UnicodeDecodeError:
+        return None
+
+
+def _pattern(layout: Layout) -> str | None:
+    if not layout.is_csv:
+        return _TEXT
+    has_units = len(layout.units) > 1 and TIME_UNITS.issuperset(layout.units[:2])
+    return _CSV if has_units and layout.columns[-1] == "Correlation_ID" else None
+
+
+def _unit(layout: Layout, cells: Mapping[str, pa.Array], name: str) -> pa.Array:
+    """The unit of each row's time: in the cell, or the same for all."""
+    if not layout.is_csv:
+        return cells[f"{name}_unit"]
+    return pa.repeat(layout.units[layout.columns.index(name.capitalize())], len(cells[name]))
+
+
+def _ns(numbers: pa.Array, marks: pa.Array) -> Integers:
+    """Nanoseconds, exact before the last rounding."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
+    names = sorted(TIME_UNITS)
+    factors = pa.array([Decimal(units.to_ns("1", name)) for name in names], pa.decimal128(10, 0))
+    factor = factors.take(pc.index_in(marks, pa.array(names)))
+    exact = pc.multiply(numbers.cast(pa.decimal128(18, 9)), factor)
+    found: Integers = pc.round(exact, 0, "half_to_even").cast(pa.int64()).to_numpy()
+    return found
+
+
+def _ids(cells: pa.Array) -> Integers:
+    import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
+    told = pc.if_else(pc.equal(cells, ""), pa.scalar(None, pa.string()), cells)
+    found: Integers = pc.fill_null(told.cast(pa.int64()), -1).to_numpy()
+    return found
+
+
+def _precisions(starts: pa.Array, marks: pa.Array) -> Iterator[Any]:
+    import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
+    shown = pc.binary_join_element_wise(starts, marks, "")
+    yield from pc.unique(pc.replace_substring_regex(shown, "[0-9]", "0")).to_pylist()

@@ -1,0 +1,472 @@
+"""One way into SQLite files for every reader: read only, each column once, as queries name it.
+
+The user's file is never written, and no file is made beside it. Columns come as `sqlite_table`
+says, and stay in memory for all later queries; rows of small queries come through Python's own
+sqlite3.
+"""
+
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+import weakref
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from gpuprof import engine, json_input
+from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
+from gpuprof.readers.sqlite import table as sqlite_table
+from gpuprof.readers.sqlite.table import Columns, NotReadError, quoted, readable
+
+if TYPE_CHECKING:
+    import duckdb
+
+MAGIC: Final = engine.SQLITE_MAGIC
+_BATCH_ROWS: Final = 65_536
+_LOCK_WAIT_S: Final = 2.0
+# A name that is a BLOB is damage, which whoever reads the table is told of.
+_COLUMNS: Final = (
+    'SELECT CAST(m.name AS TEXT), c.name, c.type, c."notnull" FROM'
+    " sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type IN ('table', 'view')"
+)
+# Tables, not views, whose rows have ids.
+_NUMBERED: Final = (
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%WITHOUT ROWID%'"
+)
+# What SQLite says of a file that is at fault, not the query.
+_FAULTS: Final = ("malformed", "disk i/o", "not a database")
+# SQLite's steps: a row of a table takes fewer than one per byte. A second and more for each 10**8.
+_FEW_STEPS: Final = 100_000_000
+_STEPS_PER_BYTE: Final = 100
+_STEPS_AT_ONCE: Final = 100_000
+# What SQLite says where it was stopped after these.
+_STOPPED: Final = "interrupted"
+_FEW_ROWS: Final = 10_000
+# A cell on a page with its pointer.
+_LEAST_BYTES_OF_A_ROW: Final = 6
+# No text or blob that is read is longer, or is made so by a view.
+_LONGEST_VALUE: Final = 1 << 28
+_ENCODING: Final = slice(56, 60)
+_UTF_8: Final = 1
+# What a file that breaks raises, row by row or in a small query; a damaged size asks for too much.
+_BREAKS: Final = (sqlite3.Error, UnicodeDecodeError, MemoryError)
+
+_Kinds = Mapping[str, Mapping[str, pa.DataType]]
+_ANY: Final[_Kinds] = {}
+_SQL_TYPES: Final = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
+
+
+@dataclass(frozen=True)
+class SqliteFile:
+    """A SQLite file that is opened anew for each use, and only for reading.
+
+    Args:
+        path: The user's file, as messages name it.
+        uri: How SQLite opens it: the file itself, or a copy where SQLite would write.
+        columns: Table (or view) name to its columns' names and Arrow types.
+        filled: Table name to the columns that are declared to hold no null.
+        known: Tables that queries can read.
+        keep: Holds a temporary copy while this object lives.
+    """
+
+    path: Path
+    uri: str
+    columns: Mapping[str, Mapping[str, pa.DataType]] = field(repr=False)
+    filled: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
+    known: frozenset[str] = frozenset()
+    keep: "_Copy | None" = field(default=None, repr=False)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a small query.
+
+        Raises:
+            CorruptFileError: The file breaks while it is read.
+            InputError: Another program holds it locked.
+        """
+        with self._connected() as connection:
+            return connection.execute(sql).fetchall()
+
+    def most_rows(self, tables: Iterable[str]) -> int:
+        """How many rows tables hold at most, told by their last ids without reading them."""
+        numbered = {name for (name,) in self.rows(_NUMBERED)}
+        last = [f"SELECT max(rowid) FROM {quoted(t)}" for t in tables if t in numbered]
+        return sum(self.rows(sql)[0][0] or 0 for sql in last)
+
+    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> "_Shown":
+        """What makes tables visible to DuckDB as ``raw.NAME``, and reads what queries name."""
+        names = [name for name in self.columns if name in self.known]
+        tables = {name: self._loaded.get(name) or _Loaded(self, name) for name in names}
+        self._loaded.update(tables)
+        return _Shown(tables, connection)
+
+    @cached_property
+    def _loaded(self) -> "weakref.WeakValueDictionary[str, _Loaded]":
+        """What has been read, as long as any connection shows it."""
+        return weakref.WeakValueDictionary()
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a query over tables, through Apache Arrow's driver.
+
+        Raises:
+            NotReadError: A column holds several types, or the driver is not installed.
+            CorruptFileError: The file breaks while it is read.
+            InputError: Another program holds it locked.
+        """
+        try:
+            import adbc_driver_manager as adbc  # noqa: PLC0415 - where pages are not decoded
+            import adbc_driver_sqlite  # noqa: PLC0415
+        except ImportError as error:
+            raise NotReadError from error
+        driver = adbc_driver_sqlite._driver_path()  # noqa: SLF001 - its other ways import pandas
+        try:
+            with (
+                adbc.AdbcDatabase(driver=driver, uri=self.uri) as database,
+                adbc.AdbcConnection(database) as connection,
+                adbc.AdbcStatement(connection) as statement,
+            ):
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
+                statement.set_sql_query(sql)
+                yield from pa.RecordBatchReader.from_stream(statement.execute_query()[0])
+        except (adbc.Error, pa.ArrowException, OSError) as error:
+            raise self.failure(error) or NotReadError(str(error)) from error
+
+    def bounded_rows(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a query that may be a view's, which can make any number of them, in pieces.
+
+        Raises:
+            CorruptFileError: The file breaks while it is read, or makes more rows than its size.
+            InputError: Another program holds it locked.
+        """
+        allowed = _FEW_ROWS + self.size_bytes // _LEAST_BYTES_OF_A_ROW
+        with self._connected() as connection:
+            cursor = connection.execute(sql)
+            while rows := cursor.fetchmany(_BATCH_ROWS):
+                yield rows
+                allowed -= len(rows)
+                if allowed < 0:
+                    raise _endless(self.path)
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """A descriptor of the file, which nobody changes meanwhile.
+
+        Raises:
+            CorruptFileError: The file is damaged.
+            InputError: Another program writes the file, or has written it meanwhile.
+        """
+        with self._connected() as connection:
+            connection.execute("BEGIN")
+            # To read anything takes the lock that keeps writers out.
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            # The lock goes with the first descriptor of the file that is closed: this one.
+            descriptor = os.open(self._file, os.O_RDONLY)
+            try:
+                before = _state(descriptor)
+                yield descriptor
+                if _state(descriptor) != before:
+                    raise _changed(self.path)
+            finally:
+                os.close(descriptor)
+
+    @property
+    def is_utf_8(self) -> bool:
+        """Whether its texts are in UTF-8."""
+        with self._file.open("rb") as file:
+            return int.from_bytes(file.read(100)[_ENCODING], "big") == _UTF_8
+
+    def failure(self, error: Exception) -> GpuprofError | None:
+        """What a failed query says about the file; None where the file is not at fault."""
+        text = str(error).lower()
+        if "locked" in text:
+            return _locked(self.path)
+        if _STOPPED in text:
+            return _endless(self.path)
+        return self._damage() if any(fault in text for fault in _FAULTS) else None
+
+    @property
+    def _file(self) -> Path:
+        return self.path if self.keep is None else self.keep.path
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """A connection that cannot write, nor work longer than the file's size allows.
+
+        What breaks in its use is told as a fault of the file.
+        """
+        steps = self._allowed_steps()
+        try:
+            with closing(self._connect(steps)) as connection:
+                yield connection
+        except _BREAKS as error:
+            # Ctrl-C in the midst of a query reaches Python while it counts steps.
+            if _STOPPED in str(error) and not steps.are_used_up:
+                raise KeyboardInterrupt from error
+            raise self.failure(error) or self._damage() from error
+
+    def _allowed_steps(self) -> "_Steps":
+        return _Steps(_FEW_STEPS + _STEPS_PER_BYTE * self.size_bytes)
+
+    def _connect(self, steps: "_Steps") -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.uri, uri=True, timeout=_LOCK_WAIT_S, check_same_thread=False
+        )
+        connection.text_factory = readable
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        connection.set_progress_handler(steps.taken, _STEPS_AT_ONCE)
+        return connection
+
+    @property
+    def size_bytes(self) -> int:
+        """How large the file is, with what waits to be written into it."""
+        wal = self._file.with_name(f"{self._file.name}-wal")
+        return self._file.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
+
+    def _damage(self) -> GpuprofError:
+        """The first table that cannot be read to its end."""
+        where, why = f"{self.path}", "it cannot be opened"
+        for table in self.columns:
+            try:
+                with closing(self._connect(self._allowed_steps())) as connection:
+                    for _ in connection.execute(f"SELECT * FROM {quoted(table)}"):
+                        pass
+            except _BREAKS as error:
+                where, why = f"{self.path}, table {table}", str(error) or "a size beyond all memory"
+                break
+        return CorruptFileError(
+            f"{where}: the database is damaged ({why})",
+            "Copy or export the file again; if it was still being written, wait for its end.",
+        )
+
+
+def is_sqlite(path: Path) -> bool:
+    """Whether a file says that it is a SQLite database."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
+    """Open a SQLite file for reading and see which tables it has.
+
+    Args:
+        path: The file.
+        kinds: By table and column, the types of what is read from it; others are as declared.
+
+    Raises:
+        CorruptFileError: It is cut short or damaged.
+        InputError: It cannot be opened, or another program holds it locked.
+    """
+    _check_length(path)
+    wal = path.with_name(path.name + "-wal")
+    if wal.exists() and wal.stat().st_size:
+        # SQLite would make a -shm file beside the user's to read what waits in the -wal.
+        copy = _Copy(path, wal)
+        return _with_columns(
+            SqliteFile(path, copy.path.as_uri() + "?mode=ro", {}, keep=copy), kinds
+        )
+    # In WAL mode SQLite makes files beside the database unless told that nobody writes it.
+    still = _in_wal_mode(path)
+    uri = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if still else "")
+    return _with_columns(SqliteFile(path, uri, {}), kinds)
+
+
+def _with_columns(file: SqliteFile, kinds: _Kinds) -> SqliteFile:
+    """The file with its tables and their columns."""
+    columns: dict[str, dict[str, pa.DataType]] = {}
+    filled: dict[str, set[str]] = {}
+    for table, column, declared, is_filled in file.rows(_COLUMNS):
+        kind = kinds.get(table, {}).get(column, _affinity(declared))
+        columns.setdefault(table, {})[column] = kind or pa.string()
+        filled.setdefault(table, set()).update([column] if is_filled else [])
+    filled_of = {table: frozenset(names) for table, names in filled.items()}
+    return replace(file, columns=columns, filled=filled_of, known=frozenset(kinds))
+
+
+def _affinity(declared: str) -> pa.DataType | None:
+    """SQLite's own rules; None for what is none of these."""
+    declared = declared.upper()
+    if "INT" in declared:
+        return pa.int64()
+    if any(word in declared for word in ("REAL", "FLOA", "DOUB")):
+        return pa.float64()
+    if any(word in declared for word in ("CHAR", "CLOB", "TEXT")):
+        return pa.string()
+    return None
+
+
+def _check_length(path: Path) -> None:
+    """Compare the length that the header tells (where it was kept up) with the file's."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+        size = path.stat().st_size
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+    page = int.from_bytes(head[16:18], "big")
+    expected = int.from_bytes(head[28:32], "big") * (65_536 if page == 1 else page)
+    kept_up = head[24:28] == head[92:96]
+    if len(head) < 100 or (kept_up and size < expected):  # noqa: PLR2004 - SQLite's header
+        total = f" of {expected:,}" if len(head) == 100 else ""  # noqa: PLR2004
+        msg = f"{path} is cut short: it ends after {size:,}{total} bytes"
+        raise CorruptFileError(msg, "Copy it again from where it was recorded.")
+
+
+def _in_wal_mode(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(20)[18:] == b"\x02\x02"
+
+
+def _endless(path: Path) -> CorruptFileError:
+    return CorruptFileError(
+        f"{path}: a query takes more work than a recording of its size: one of its views may never"
+        " end",
+        "Export it again: exports hold tables, and no views.",
+    )
+
+
+def _locked(path: Path) -> InputError:
+    return InputError(
+        f"{path} is locked by another program",
+        "Is it still being exported? Wait for that, or close the program that has it open.",
+    )
+
+
+def _state(descriptor: int) -> tuple[int, int, bytes]:
+    """What changes with a file: its length, its time, and SQLite's own counter of changes."""
+    about = os.fstat(descriptor)
+    return about.st_size, about.st_mtime_ns, os.pread(descriptor, 4, 24)
+
+
+def _changed(path: Path) -> InputError:
+    return InputError(
+        f"{path} changed while it was read",
+        "Is it still being exported? Wait for that, then try again.",
+    )
+
+
+class _Copy:
+    """A database and its -wal in a temporary folder, for as long as this object lives."""
+
+    def __init__(self, path: Path, wal: Path) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        try:
+            for file in (path, wal):
+                shutil.copy2(file, folder)
+        except OSError as error:
+            msg = f"{path} and its -wal cannot be copied to {folder}: {error.strerror}"
+            raise InputError(msg, ROOM) from error
+        self.path = folder / path.name
+
+
+class _Steps:
+    """Ends a query that takes more steps than it may."""
+
+    def __init__(self, allowed: int) -> None:
+        self._left = allowed
+
+    def taken(self) -> bool:
+        """Count the next steps; whether the query ends here."""
+        self._left -= _STEPS_AT_ONCE
+        return self.are_used_up
+
+    @property
+    def are_used_up(self) -> bool:
+        """Whether there are none left."""
+        return self._left < 0
+
+
+class _Loaded:
+    """The columns of a table that queries have named so far; DuckDB sees the others as null.
+
+    A column is read once, for all queries of all connections.
+    """
+
+    def __init__(self, file: SqliteFile, table: str) -> None:
+        self._file, self._table = file, table
+        self.kinds = file.columns[table]
+        # In a query's plan these name the column and its table.
+        self.labels = {name: f"{table}.{name}." for name in self.kinds}
+        self.columns: Columns = {}
+
+    def load(self, names: Collection[str]) -> None:
+        """Read the columns that are not there yet, in one pass."""
+        missing = {name: self.kinds[name] for name in self.kinds if name in names}
+        missing = {name: kind for name, kind in missing.items() if name not in self.columns}
+        if missing:
+            self.columns = self.columns | sqlite_table.read(self._file, self._table, missing)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._schema().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        columns = [self.columns.get(name) for name in self.kinds]
+        count = next((len(values) for values in columns if values is not None), None)
+        if count is None:
+            count = self._file.rows(f"SELECT count(*) FROM {quoted(self._table)}")[0][0]
+        arrays = [pa.nulls(count) if values is None else values for values in columns]
+        schema = self._schema()
+        batches = pa.Table.from_arrays(arrays, schema=schema).to_batches(max_chunksize=_BATCH_ROWS)
+        return pa.RecordBatchReader.from_batches(schema, batches).__arrow_c_stream__(
+            requested_schema
+        )
+
+    def _schema(self) -> pa.Schema:
+        return pa.schema([
+            (label, self.columns[name].type if name in self.columns else pa.null())
+            for name, label in self.labels.items()
+        ])  # fmt: skip
+
+
+class _Shown:
+    """The tables of a file as one connection sees them: as views ``raw.NAME``."""
+
+    def __init__(
+        self, tables: Mapping[str, _Loaded], connection: "duckdb.DuckDBPyConnection"
+    ) -> None:
+        self._tables, self._connection = tables, connection
+        self._columns: dict[str, int] = {}
+        connection.execute("CREATE SCHEMA raw")
+
+    def show(self, sql: str) -> None:
+        """Make the tables visible that a view names."""
+        for name in self._tables.keys() - self._columns.keys():
+            if f"raw.{name}" in sql:
+                self._show(name)
+
+    def load(self, sql: str) -> None:
+        """Read the columns that a query reads which is about to run."""
+        (plan,) = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
+        scans = "\n".join(_arrow_scans(json_input.loads(plan[1])))
+        for name, shown in [*self._columns.items()]:
+            table = self._tables[name]
+            table.load([column for column, label in table.labels.items() if label in scans])
+            if len(table.columns) != shown:
+                self._show(name)
+
+    def _show(self, name: str) -> None:
+        table, stream = self._tables[name], f"columns of {name}"
+        self._columns[name] = len(table.columns)
+        self._connection.register(stream, table)
+        columns = ", ".join(
+            f"CAST({quoted(label)} AS {_SQL_TYPES[table.kinds[column]]}) AS {quoted(column)}"
+            for column, label in table.labels.items()
+        )
+        self._connection.execute(
+            f"CREATE OR REPLACE VIEW raw.{quoted(name)} AS SELECT {columns} FROM {quoted(stream)}"
+        )
+
+
+def _arrow_scans(plan: list[dict[str, Any]]) -> Iterator[str]:
+    """What a query's plan reads from tables, node by node."""
+    for node in plan:
+        if "ARROW" in node["name"]:
+            yield json.dumps(node["extra_info"], ensure_ascii=False)
+        yield from _arrow_scans(node["children"])

@@ -1,0 +1,254 @@
+"""Columns of a table of a SQLite file: from its pages where that is certain, else by other ways.
+
+The compiled functions know plain tables of integers and texts. What they do not know (texts in
+UTF-16, REAL, a column that was added later with a default) Apache Arrow's driver for SQLite reads.
+Views, which may be any query, and columns that hold other types than their tool writes come row
+by row through Python's sqlite3, which casts each value and bounds the work. All give the same
+values.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.engine import literal
+from gpuprof.errors import ROOM, CorruptFileError, InputError
+from gpuprof.native import pages
+from gpuprof.readers.common.narrow import Flags, Integers, arrow, arrow_texts, narrowed
+
+if TYPE_CHECKING:
+    from gpuprof.readers.sqlite.source import SqliteFile
+
+_ROWID: Final = -1
+_NULL: Final = np.iinfo(np.int64).min
+# Of more different texts, few recur.
+_MANY_TEXTS: Final = 1 << 12
+# Bytes that are shown as they are of a text that is no UTF-8.
+_PLAIN: Final = frozenset(range(32, 127)) - frozenset(b"\\'\"")
+_LONGEST_SHOWN: Final = 40
+_HINT: Final = "Export the file again; was it edited?"
+Kinds = Mapping[str, pa.DataType]
+# Integers of any width, texts as a dictionary where they recur.
+Columns = dict[str, pa.Array | pa.ChunkedArray]
+
+
+class NotReadError(Exception):
+    """A way of reading does not know what a table holds."""
+
+
+class _Column(NamedTuple):
+    """A column as the file declares it."""
+
+    place: int
+    kind: str
+    is_key: bool
+    default: str | None
+
+
+def read(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
+    """Columns of a table in the order of its rows, numbers in the fewest bytes that hold them.
+
+    Args:
+        file: The database.
+        table: A table or a view.
+        kinds: The wanted columns, with the type of what each holds: int64, float64 or string.
+
+    Raises:
+        CorruptFileError: The file breaks while it is read, or a column holds another type.
+        InputError: Another program writes the file, or memory does not suffice.
+    """
+    *ways, last = WAYS
+    for way in ways:
+        try:
+            return way(file, table, kinds)
+        except (NotReadError, pages.NotDecodedError):
+            continue
+    return last(file, table, kinds)
+
+
+def _from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
+    if file.keep is not None:
+        raise NotReadError  # some of its rows wait in a file beside it
+    root, declared = _declared(file, table)
+    fields = [_field(declared[name], kind) for name, kind in kinds.items()]
+    with file.locked() as descriptor:
+        if any(field.is_text for field in fields) and not file.is_utf_8:
+            raise NotReadError
+        try:
+            decoded = pages.decode(descriptor, root, fields)
+        except MemoryError as error:
+            msg = f"{file.path} needs more memory than there is"
+            raise InputError(msg, ROOM) from error
+    return {name: _of_pages(column) for name, column in zip(kinds, decoded, strict=True)}
+
+
+def _declared(file: "SqliteFile", table: str) -> tuple[int, dict[str, _Column]]:
+    """The root page of a table, and its columns.
+
+    Raises:
+        NotReadError: It is a view, or its rows have no ids.
+    """
+    rows = file.rows(
+        "SELECT m.rootpage, c.name, c.cid, upper(c.type), c.pk, c.dflt_value, c.hidden,"
+        " (SELECT count(*) FROM pragma_table_xinfo(m.name) k WHERE k.pk)"
+        " FROM sqlite_master m JOIN pragma_table_xinfo(m.name) c"
+        f" WHERE m.type = 'table' AND m.name = {literal(table)}"
+        " AND m.sql NOT LIKE '%WITHOUT%ROWID%'"
+    )
+    if not rows or any(hidden for *_, hidden, _ in rows):
+        raise NotReadError
+    return rows[0][0], {
+        name: _Column(place, kind, key == keys == 1, default)
+        for _, name, place, kind, key, default, _, keys in rows
+    }
+
+
+def _field(column: _Column, kind: pa.DataType) -> pages.Field:
+    if column.default not in {None, "NULL"} or pa.types.is_floating(kind):
+        raise NotReadError
+    # SQLite stores a key of this very type as the row's id, and NULL in its place.
+    place = _ROWID if column.is_key and column.kind == "INTEGER" else column.place
+    return pages.Field(place, is_text=pa.types.is_string(kind))
+
+
+def _of_pages(decoded: pages.Decoded) -> pa.ChunkedArray:
+    if decoded.texts is not None:
+        return _dictionary(decoded.parts, [readable(text) for text in decoded.texts])
+    parts = [arrow(values, _nulls(values) if decoded.nulls else None) for values in decoded.parts]
+    return pa.chunked_array(parts, parts[0].type if parts else pa.int8())
+
+
+def _nulls(values: Integers) -> Flags:
+    is_null: Flags = values == np.iinfo(values.dtype).min
+    return is_null
+
+
+def _by_adbc(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
+    _declared(file, table)
+    if not file.is_utf_8:
+        raise NotReadError
+    batches = [*file.batches(_select(table, kinds, "BLOB"))]
+    return {
+        name: _of_batches([batch.column(place) for batch in batches], kind)
+        for place, (name, kind) in enumerate(kinds.items())
+    }
+
+
+def _select(table: str, kinds: Kinds, text: str) -> str:
+    """SQLite's SQL for columns, all values of those with texts as this type."""
+    columns = (
+        f"CAST({quoted(name)} AS {text})" if pa.types.is_string(kind) else quoted(name)
+        for name, kind in kinds.items()
+    )
+    return f"SELECT {', '.join(columns)} FROM {quoted(table)}"
+
+
+def _of_batches(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_string(kind):
+        return _texts(parts)
+    if any(part.type != kind and part.null_count < len(part) for part in parts):
+        raise NotReadError
+    if pa.types.is_floating(kind):
+        return pa.concat_arrays([p if p.type == kind else pa.nulls(len(p), kind) for p in parts])
+    values = np.concatenate([np.empty(0, np.int64), *map(_integers, parts)])
+    is_null = values == _NULL
+    return arrow(narrowed(np.where(is_null, 0, values)), is_null)
+
+
+def _integers(part: pa.Array) -> Integers:
+    """The values, and `_NULL` where there is none."""
+    if part.null_count == len(part):
+        return np.full(len(part), _NULL)
+    values = np.frombuffer(part.buffers()[1], np.int64)[part.offset : part.offset + len(part)]
+    if not part.null_count:
+        return values
+    return np.where(part.is_null().to_numpy(zero_copy_only=False), _NULL, values)
+
+
+def _texts(parts: Iterable[pa.Array]) -> pa.Array:
+    places: dict[str, int] = {}
+    codes = [np.empty(0, np.int64)]
+    for part in parts:
+        is_unknown = part.null_count == len(part)  # then it is of any type
+        encoded = (pa.nulls(len(part), pa.binary()) if is_unknown else part).dictionary_encode()
+        texts = [
+            places.setdefault(readable(t), len(places)) for t in encoded.dictionary.to_pylist()
+        ]
+        indices = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+        codes.append(np.array([*texts, pages.NULL_TEXT])[indices])
+    return _dictionary([narrowed(np.concatenate(codes))], [*places])
+
+
+def _dictionary(codes: Sequence[Integers], texts: Sequence[str]) -> pa.ChunkedArray:
+    different = arrow_texts(texts)
+    indices = [arrow(part, part == pages.NULL_TEXT) for part in codes or [np.empty(0, np.int8)]]
+    parts = [pa.DictionaryArray.from_arrays(part, different) for part in indices]
+    # What hardly recurs is handed over as it is: readers take a dictionary anew with each part.
+    return pa.chunked_array(
+        [p.dictionary_decode() if len(texts) > _MANY_TEXTS else p for p in parts]
+    )
+
+
+def _by_rows(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
+    where, before = f"{file.path}, table {table}", 0
+    parts: dict[str, list[pa.Array]] = {name: [pa.array([], kind)] for name, kind in kinds.items()}
+    for rows in file.bounded_rows(_select(table, kinds, "TEXT")):
+        for (name, kind), values in zip(kinds.items(), zip(*rows, strict=True), strict=True):
+            parts[name].append(_cast(f"{where}: column {name}", values, kind, before))
+        before += len(rows)
+    return {name: pa.concat_arrays(arrays) for name, arrays in parts.items()}
+
+
+def _cast(where: str, values: Sequence[Any], kind: pa.DataType, before: int) -> pa.Array:
+    """Values as Arrow data of their column's type; told a type, Arrow would cut 1.5 to 1."""
+    with suppress(pa.ArrowException, OverflowError):
+        return pa.array(values).cast(kind)
+    rows = enumerate(values, before + 1)
+    return pa.concat_arrays([_cast_one(where, row, value, kind) for row, value in rows])
+
+
+def _cast_one(where: str, row: int, value: Any, kind: pa.DataType) -> pa.Array:  # noqa: ANN401 - whatever SQLite holds
+    try:
+        return pa.array([value]).cast(kind)
+    except (pa.ArrowException, OverflowError) as error:
+        raise _of_another_type(where, row, value) from error
+
+
+# From the fastest to the one that reads everything.
+WAYS: Final = (_from_pages, _by_adbc, _by_rows)
+
+
+def mismatch(file: "SqliteFile", table: str) -> CorruptFileError:
+    """The first cell of a table that is no integer where its column is one of integers."""
+    names = [name for name, kind in file.columns[table].items() if pa.types.is_int64(kind)]
+    for name in names:
+        cells = file.rows(
+            f"SELECT row, value FROM (SELECT row_number() OVER () AS row, {quoted(name)} AS value"
+            f" FROM {quoted(table)}) WHERE typeof(value) NOT IN ('integer', 'null') LIMIT 1"
+        )
+        for row, value in cells:
+            return _of_another_type(f"{file.path}, table {table}: column {name}", row, value)
+    return CorruptFileError(f"{file.path}, table {table}: a column holds another type", _HINT)
+
+
+def _of_another_type(where: str, row: int, value: object) -> CorruptFileError:
+    return CorruptFileError(f"{where} holds {repr(value)[:_LONGEST_SHOWN]} in row {row:,}", _HINT)
+
+
+def readable(text: bytes) -> str:
+    r"""A text whose bytes need not be UTF-8: then the others as ``\xE4``.
+
+    A name cut in the middle of a character is a name still, and two such names stay two.
+    """
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return "".join(chr(b) if b in _PLAIN else f"\\x{b:02X}" for b in text)
+
+
+def quoted(name: str) -> str:
+    """SQL: a name."""
+    return '"' + name.replace('"', '""') + '"'

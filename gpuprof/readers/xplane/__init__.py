@@ -1,0 +1,1 @@
+"""XPlane profiles of TensorFlow and JAX, of CUDA and of ROCm."""

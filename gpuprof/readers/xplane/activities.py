@@ -1,0 +1,308 @@
+"""What ran on the streams of the GPUs of an XPlane profile: kernels, copies, memsets and graphs.
+
+Source: https://github.com/openxla/xla, xla/backends/profiler/gpu/cupti_collector.cc and, of ROCm,
+rocm_collector.cc (names and values of events).
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof import cuda
+from gpuprof.readers.common.narrow import (
+    Coded,
+    Flags,
+    Integers,
+    Lexicon,
+    coded,
+    column,
+    gathered,
+    narrowed_part,
+)
+from gpuprof.readers.xplane import rocm
+from gpuprof.readers.xplane.details import Axis, Number, Word, context_id
+from gpuprof.readers.xplane.events import Batch, batches
+from gpuprof.xspace import Plane
+
+MEMCPY_KINDS: Final = {
+    "MemcpyH2D": "HtoD",
+    "MemcpyD2H": "DtoH",
+    "MemcpyD2D": "DtoD",
+    "MemcpyP2P": "PtoP",
+    "MemcpyOther": cuda.UNKNOWN,
+}
+# What else the profiler puts on a stream's line; every other name is a kernel's.
+OTHER_ACTIVITIES: Final = frozenset(
+    {"MemoryAlloc", "MemoryFree", "MemoryResidency", "Overhead", "UnifiedMemory", "Generic"}
+)
+MEMSET, GRAPH = "Memset", "CudaGraph"
+
+GPU_PLANE: Final = re.compile(r"^/device:GPU:(\d{1,4})(?!\d)")
+_STREAM: Final = re.compile(r"^Stream #(\d{1,18})")
+
+# Tables of activities, and where allocations, markers and the like go.
+KERNELS, MEMCPYS, MEMSETS, GRAPHS, IGNORED = range(5)
+# What an event with these details is. A copy by a kernel has those of both, and is a copy.
+_DETAILS: Final = {
+    "memcpy_details": MEMCPYS,
+    "memset_details": MEMSETS,
+    "memalloc_details": IGNORED,
+    "memfree_details": IGNORED,
+    "kernel_details": KERNELS,
+}
+_NO_DETAILS: Final = -1
+_NUMBERS: Final = ("correlation_id", "cuda_graph_node_id", "cuda_graph_id")
+
+
+def device_id(plane: Plane) -> int:
+    """The number of a GPU by the name of its plane."""
+    match = GPU_PLANE.match(plane.name)
+    return int(match[1]) if match else 0
+
+
+class Activities:
+    """What ran on the streams of some GPUs, in the order of its start.
+
+    Raises:
+        WireError: An event breaks off.
+    """
+
+    def __init__(self, gpus: Iterable[Plane]) -> None:
+        self._names, self._contexts, self._details = Lexicon(), Lexicon(), Lexicon()
+        read = (part for plane in gpus for part in self._read(plane))
+        self._parts = [*map(narrowed_part, read)]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return sum(len(part["start_ns"]) for part in self._parts)
+
+    @cached_property
+    def _columns(self) -> dict[str, Integers]:
+        # Only when the file is no longer in memory.
+        return gathered(self._parts)
+
+    def _read(self, plane: Plane) -> Iterator[dict[str, Integers | Flags]]:
+        for line in plane.lines:
+            match = _STREAM.match(line.name)
+            if match:
+                place = {"device_id": device_id(plane), "stream_id": int(match[1])}
+                for batch in batches(plane, line, ("context_id", *_DETAILS, *_NUMBERS)):
+                    yield self._part(batch) | {
+                        name: np.full(len(batch), number) for name, number in place.items()
+                    }
+
+    def _part(self, batch: Batch) -> dict[str, Integers | Flags]:
+        details = np.full(len(batch), -1, np.int64)
+        table = np.full(len(batch), _NO_DETAILS, np.int8)
+        # The last ones count most.
+        for name, of_table in reversed(_DETAILS.items()):
+            codes = batch.texts(name, self._details)
+            details, table = (
+                np.where(codes >= 0, new, old) for new, old in ((codes, details), (of_table, table))
+            )
+        return {
+            "start_ns": batch.start_ns,
+            "duration_ns": batch.duration_ns,
+            "name": batch.names(self._names),
+            "context_id": batch.texts("context_id", self._contexts),
+            "details": details,
+            "table": table,
+            **numbers(batch, _NUMBERS),
+        }
+
+    @property
+    def devices(self) -> int:
+        """How many devices did any work."""
+        return len(np.unique(self._columns.get("device_id", np.zeros(0, np.int64))))
+
+    @cached_property
+    def _tables(self) -> Integers:
+        """The table of each, by its name and by what its details are of."""
+        names, details = self._names.texts, (_NO_DETAILS, *range(IGNORED + 1))
+        tables = np.array([[_table(name, kind) for kind in details] for name in names], np.int8)
+        if not self._columns:
+            return np.zeros(0, np.int8)
+        by_row: Integers = tables[self._columns["name"], self._columns["table"].astype(np.intp) + 1]
+        return by_row
+
+    def _chosen(self, table: int) -> "Chosen":
+        """Those of one table."""
+        texts = {"name": self._names, "context_id": self._contexts, "details": self._details}
+        return Chosen(
+            self._columns,
+            {name: lexicon.texts for name, lexicon in texts.items()},
+            np.flatnonzero(self._tables == table),
+        )
+
+    def kernels(self) -> pa.Table:
+        """The kernels."""
+        chosen = self._chosen(KERNELS)
+        axes = {
+            f"{size}_{letter}": chosen.detail(Axis(size, axis))
+            for size in ("grid", "block")
+            for axis, letter in enumerate("xyz")
+        }
+        return chosen.table(
+            name=chosen.names.array(pa.string()),
+            registers_per_thread=chosen.detail(Number("regs")),
+            static_shared_memory_bytes=chosen.detail(Number("static_shared")),
+            dynamic_shared_memory_bytes=chosen.detail(Number("dynamic_shared")),
+            **axes,
+            graph_node_id=chosen.number("cuda_graph_node_id"),
+        )
+
+    def memcpys(self) -> pa.Table:
+        """The copies of CUDA."""
+        chosen = self._chosen(MEMCPYS)
+        device, kinds = chosen.column("device_id"), chosen.names.mapped(_memcpy_kind)
+        is_between, is_in = kinds.are("PtoP", "DtoD"), kinds.are("HtoD")
+        target = chosen.details.mapped(Number("dest")).integers(missing=-1)
+        return chosen.copies(
+            kinds,
+            # A copy between two devices is in the plane of the one that it starts on.
+            src_device_id=column(device, is_between | kinds.are("DtoH")),
+            dst_device_id=column(
+                np.where(is_in, device, target), is_in | (is_between & (target >= 0))
+            ),
+        )
+
+    def memcpys_of_rocm(self, directions: Mapping[int, str]) -> pa.Table:
+        """The copies of ROCm; those between devices it does not tell from others.
+
+        Args:
+            directions: What calls tell of their copies, by correlation id.
+        """
+        chosen = self._chosen(MEMCPYS)
+        ids, has_id = chosen.column("correlation_id"), chosen.column("has correlation_id")
+        named = chosen.names.mapped(_memcpy_kind)
+        kinds = rocm.as_requested(named, ids, has_id.astype(np.bool_), directions)
+        device = chosen.column("device_id")
+        is_local = kinds.are("DtoD") & (self.devices <= 1)
+        return chosen.copies(
+            kinds,
+            src_device_id=column(device, is_local | kinds.are("DtoH")),
+            dst_device_id=column(device, is_local | kinds.are("HtoD")),
+        )
+
+    def memsets(self) -> pa.Table:
+        """The memsets."""
+        chosen = self._chosen(MEMSETS)
+        return chosen.table(
+            bytes=chosen.detail(Number("num_bytes")), memory_kind=chosen.word(Word("kind"))
+        )
+
+    def graph_launches(self) -> pa.Table:
+        """CUDA graphs recorded as a whole."""
+        chosen = self._chosen(GRAPHS)
+        return chosen.table(graph_id=chosen.number("cuda_graph_id"))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Some activities or calls.
+
+    Args:
+        columns: As `Activities` has them.
+        texts: What the numbers in columns of texts stand for.
+        rows: The places of those that are chosen.
+    """
+
+    columns: Mapping[str, Integers]
+    texts: Mapping[str, list[str]]
+    rows: Integers
+
+    @cached_property
+    def names(self) -> Coded:
+        """Each one's name."""
+        return self._coded("name")
+
+    @cached_property
+    def details(self) -> Coded:
+        """What the profiler says of each as text, such as ``regs:38``."""
+        return self._coded("details")
+
+    def detail(self, number: Callable[[str], int | None]) -> pa.Array:
+        """A number of the details."""
+        return self.details.mapped(number).array(pa.int64())
+
+    def word(self, word: Callable[[str], str | None]) -> pa.Array:
+        """A word of the details."""
+        return self.details.mapped(word).array(pa.string())
+
+    def number(self, name: str) -> pa.Array:
+        """A value that only some have."""
+        return column(self.column(name), self.column(f"has {name}").astype(np.bool_))
+
+    def table(self, **columns: pa.Array) -> pa.Table:
+        """The columns of all activities, and some more."""
+        start_ns = self.column("start_ns")
+        contexts = self._coded("context_id").mapped(context_id)
+        place = {
+            "start_ns": pa.array(start_ns),
+            "end_ns": pa.array(start_ns + self.column("duration_ns")),
+            "device_id": pa.array(self.column("device_id")),
+            "context_id": contexts.array(pa.int64()),
+            "stream_id": pa.array(self.column("stream_id")),
+            "correlation_id": self.number("correlation_id"),
+        }
+        return pa.table(place | columns)
+
+    def copies(self, kinds: Coded, **ends: pa.Array) -> pa.Table:
+        """The columns of copies.
+
+        Args:
+            kinds: Their memcpy kinds.
+            ends: Their source and destination devices.
+        """
+        return self.table(
+            memcpy_kind=kinds.array(pa.string()),
+            src_memory_kind=self.word(Word("kind_src")),
+            dst_memory_kind=self.word(Word("kind_dst")),
+            bytes=self.detail(Number("size")),
+            **ends,
+            path=kinds.mapped({"PtoP": "direct"}.get).array(pa.string()),
+            graph_node_id=self.number("cuda_graph_node_id"),
+        )
+
+    def _coded(self, name: str) -> Coded:
+        return coded(self.texts[name], self.column(name))
+
+    def column(self, name: str) -> Integers:
+        """One column; empty where there are no activities."""
+        values: Integers = self.columns[name][self.rows] if self.columns else self.rows
+        return values
+
+
+def _table(name: str, details: int) -> int:
+    """The table of activities of a name whose details are of a table."""
+    if details == KERNELS and not name.startswith(rocm.RUNTIME_KERNEL):
+        return KERNELS
+    if name in OTHER_ACTIVITIES or cuda.is_hip_order(name):
+        return IGNORED
+    if name.startswith(GRAPH):
+        return GRAPHS
+    if name == MEMSET or cuda.is_hip_memset(name):
+        return MEMSETS
+    is_copy = name in MEMCPY_KINDS or cuda.hip_memcpy_kind(name) is not None
+    if is_copy or details == MEMCPYS:
+        return MEMCPYS
+    # Calls that allocate or wait stand among the activities of roctracer.
+    by_name = IGNORED if cuda.is_hip_call(name) else KERNELS
+    return by_name if details == _NO_DETAILS else details
+
+
+def _memcpy_kind(name: str) -> str:
+    return MEMCPY_KINDS.get(name) or cuda.hip_memcpy_kind(name) or cuda.UNKNOWN
+
+
+def numbers(batch: Batch, names: Iterable[str]) -> dict[str, Integers | Flags]:
+    """Values that only some events have, and whether they do."""
+    values = {name: batch.numbers(name) for name in names}
+    return {name: numbers for name, (numbers, _) in values.items()} | {
+        f"has {name}": is_known for name, (_, is_known) in values.items()
+    }

@@ -1,0 +1,293 @@
+"""Parts of a recording, and what costs most in it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from drawing import draw
+
+from gpuprof.analyses.facts.parts import part_of
+from gpuprof.analyses.findings import findings
+from gpuprof.analyses.time.breakdown import breakdown
+from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
+from gpuprof.profile import Origin, Profile
+from gpuprof.reports import report
+from gpuprof.schema import ACTIVITY_SUMMARY
+from gpuprof.window import Window, cut
+
+RANGED = draw(
+    nvtx_ranges=[
+        (0, 10, {"text": "forward"}),
+        (10, 20, {"text": "backward"}),
+        (20, 30, {"text": "forward"}),
+        (30, 40, {"text": "idle"}),
+    ],
+    api_calls=[(at, at + 1, {"correlation_id": at}) for at in (1, 11, 21)],
+    kernels=[
+        (100, 150, {"correlation_id": 1}),
+        (150, 180, {"correlation_id": 11}),
+        (200, 260, {"correlation_id": 21}),
+    ],
+)
+
+
+def compute(profile):
+    return [row["compute_ns"] for row in breakdown(profile).to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        pytest.param({}, [140], id="all"),
+        pytest.param({"from_ns": 160}, [80], id="from"),
+        pytest.param({"to_ns": 160}, [60], id="to"),
+        pytest.param({"from_ns": 120, "to_ns": 210}, [70], id="window"),
+        pytest.param({"range_text": "forward"}, [110], id="range"),
+        pytest.param({"range_text": "*ward"}, [140], id="pattern"),
+        pytest.param({"range_text": "forward", "to_ns": 210}, [60], id="range-in-window"),
+        pytest.param({"device_id": 0}, [140], id="device"),
+    ],
+)
+def test_a_part_has_the_compute_time_of_its_windows(wanted, expected):
+    assert compute(part_of(RANGED, **wanted)) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"range_text": "sideways"}, 'no NVTX range "sideways" is in this recording'),
+        ({"range_text": "idle"}, 'NVTX range "idle" launched nothing'),
+        ({"from_ns": 7, "to_ns": 7}, "the window is empty: --from is not before --to"),
+        ({"device_id": 3}, "no device 3 is in drawn.sqlite"),
+    ],
+)
+def test_a_part_that_is_nothing_is_said_to_be(wanted, message):
+    with pytest.raises(UsageError) as caught:
+        part_of(RANGED, **wanted)
+
+    assert caught.value.message == message
+
+
+def test_a_device_that_is_named_and_did_nothing_is_no_mistake():
+    profile = draw(kernels=[(0, 1)], devices=[{"device_id": 0}, {"device_id": 1}])
+
+    assert compute(part_of(profile, device_id=1)) == []
+
+
+def test_a_device_at_the_far_end_of_a_copy_alone_can_be_chosen():
+    copy = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 5}
+    profile = draw(memcpys=[(0, 4, copy)])
+
+    (row,) = breakdown(part_of(profile, device_id=5)).to_pylist()
+    assert row["exposed_transfer_ns"] == 4
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"from_ns": 261}, "drawn.sqlite: nothing runs in this part, from 261 ns to the end"),
+        ({"to_ns": 0}, "drawn.sqlite: nothing runs in this part, from the start to 0 ns"),
+        (
+            {"range_text": "forward", "from_ns": 155, "to_ns": 190},
+            (
+                "drawn.sqlite: nothing runs in this part,"
+                ' what ranges "forward" launched, from 155 ns to 190 ns'
+            ),
+        ),
+    ],
+)
+def test_a_window_in_which_nothing_runs_is_said_to_be_one(wanted, message):
+    with pytest.raises(EmptyRecordingError) as caught:
+        part_of(RANGED, **wanted)
+
+    assert caught.value.message == message
+    assert caught.value.hint == "What it holds starts from 0 ns to 200 ns."
+
+
+@pytest.mark.parametrize("wanted", [{"device_id": 0}, {"from_ns": 1}])
+def test_sums_over_all_devices_and_times_are_not_passed_off_as_those_of_a_part(wanted):
+    row = {"activity_kind": "kernel", "name": "matmul", "calls": 2, "total_ns": 7}
+    profile = Profile(
+        Origin(Path("log.txt"), "drawn", "nvprof"),
+        {"activity_summary": ACTIVITY_SUMMARY.table([row])},
+    )
+
+    with pytest.raises(MissingTableError, match=r"log\.txt holds sums only"):
+        part_of(profile, **wanted)
+
+
+def test_a_printed_summary_beside_a_trace_is_no_sum_of_one_device():
+    row = {"activity_kind": "kernel", "name": "matmul", "calls": 9, "total_ns": 900}
+    both = RANGED.with_table("activity_summary", ACTIVITY_SUMMARY.table([row]))
+
+    assert not part_of(both, device_id=0).has("activity_summary")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "note"),
+    [
+        ({"device_id": 0}, "A part of drawn.sqlite: device 0."),
+        (
+            {"device_id": 0, "range_text": "forward", "from_ns": 120},
+            (
+                'A part of drawn.sqlite: device 0, what ranges "forward" launched, from 120 ns to'
+                " the end. Sums are of what starts in it; the time of a device is cut at its"
+                " borders."
+            ),
+        ),
+    ],
+)
+def test_a_report_says_of_which_part_it_is(wanted, note):
+    assert report(part_of(RANGED, **wanted), ["breakdown"]).notes[0] == note
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        pytest.param("aten::mm", [50], id="an-operation"),
+        pytest.param("*", [30], id="only-what-people-named-where-that-fits"),
+        pytest.param("aten*", [50], id="operations-where-nothing-else-fits"),
+    ],
+)
+def test_a_pattern_means_operations_where_nothing_that_people_named_is_like_it(pattern, expected):
+    profile = draw(
+        nvtx_ranges=[
+            (0, 10, {"text": "aten::mm", "range_kind": "operation"}),
+            (10, 20, {"text": "backward", "range_kind": "annotation"}),
+        ],
+        api_calls=[(at, at + 1, {"correlation_id": at}) for at in (1, 11)],
+        kernels=[(100, 150, {"correlation_id": 1}), (150, 180, {"correlation_id": 11})],
+    )
+
+    assert compute(part_of(profile, range_text=pattern)) == expected
+
+
+def test_a_part_of_files_of_the_folder_one_is_in_names_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    here = replace(RANGED, origin=replace(RANGED.origin, source=Path()))
+
+    assert part_of(here, device_id=0).origin.warnings == (f"A part of {tmp_path.name}: device 0.",)
+    assert cut(here, Window(100, 160)).origin.warnings[0].startswith(f"A part of {tmp_path.name}: ")
+
+
+def test_ranges_that_were_not_recorded_cannot_be_chosen():
+    with pytest.raises(MissingTableError):
+        part_of(draw(kernels=[(0, 1)]), range_text="forward")
+
+
+def test_the_worst_finding_comes_first():
+    profile = draw(kernels=[(0, 50), (95, 100)], memcpys=[(50, 80, {"bytes": 10})])
+
+    found = [(row["rank"], row["cost_ns"], row["finding"]) for row in findings(profile).to_pylist()]
+    assert found == [
+        (1, 30, "device 0 waits 30 ns (30.0 %) for transfers, most host to device 0"),
+        (2, 15, "device 0 is idle for 15 ns (15.0 %)"),
+    ]
+
+
+def test_the_device_that_loses_most_time_comes_first_whatever_its_share_is():
+    profile = draw(
+        kernels=[
+            (0, 1_000),
+            (1_483, 5_000),
+            (0, 100, {"device_id": 7}),
+            (288, 300, {"device_id": 7}),
+        ]
+    )
+
+    assert [row["finding"] for row in findings(profile).to_pylist()] == [
+        "device 0 is idle for 483 ns (9.7 %)",
+        "device 7 is idle for 188 ns (62.7 %)",
+    ]
+
+
+def test_a_busy_device_has_no_findings():
+    assert findings(draw(kernels=[(0, 1000)], memcpys=[(995, 1003)])).num_rows == 0
+    assert findings(draw()).num_rows == 0
+
+
+def test_staged_copies_are_told_to_go_directly():
+    half = {"path": "staged", "src_device_id": 0, "dst_device_id": 1, "bytes": 6}
+    profile = draw(
+        memcpys=[
+            (0, 10, half | {"memcpy_kind": "DtoH", "correlation_id": 1}),
+            (10, 30, half | {"memcpy_kind": "HtoD", "correlation_id": 1, "device_id": 1}),
+        ]
+    )
+
+    row = findings(profile).to_pylist()[0]
+    assert row["finding"] == (
+        "device 1 waits 20 ns (100.0 %) for transfers, most device 0 to device 1 through the host"
+    )
+    assert row["suggestion"].startswith("turn on peer access")
+
+
+def test_asynchronous_copies_of_pageable_memory_are_named():
+    profile = draw(
+        kernels=[(0, 100)],
+        memcpys=[(10, 30, {"src_memory_kind": "pageable", "correlation_id": 1})],
+        api_calls=[(5, 6, {"name": "cudaMemcpyAsync", "correlation_id": 1})],
+    )
+
+    assert [row["finding"] for row in findings(profile).to_pylist()] == [
+        "1 asynchronous HtoD copy is of pageable memory, which makes it wait: 20 ns"
+    ]
+
+
+def test_copies_of_pageable_memory_cost_a_device_no_more_than_its_time():
+    """Two devices copy at once, one of them on two streams: 160 ns of copies in 100 ns."""
+    times = [(0, 80, 0), (0, 50, 1), (30, 60, 1)]
+    profile = draw(
+        kernels=[(0, 100, {"device_id": device}) for device in (0, 1)],
+        memcpys=[
+            (start, end, {"device_id": d, "src_memory_kind": "pageable", "correlation_id": 1})
+            for start, end, d in times
+        ],
+        api_calls=[(0, 1, {"name": "cudaMemcpyAsync", "correlation_id": 1})],
+    )
+
+    rows = findings(profile).select(["cost_ns", "cost_share", "finding"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        (80, 0.8, "3 asynchronous HtoD copies are of pageable memory, which makes them wait: 80 ns")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "advice"),
+    [
+        (["pageable"], "copy from pinned memory on a stream of its own while kernels run"),
+        (["pinned", "pinned", "pageable"], "keep the data on the device, or copy on a stream"),
+        (["pinned", "pageable", "pageable"], "copy from pinned memory"),
+        ([None], "copy from pinned memory"),
+    ],
+)
+def test_pinned_memory_is_advised_where_most_of_it_is_not(kinds, advice):
+    copies = [(20 * n, 20 * n + 10, {"src_memory_kind": kind}) for n, kind in enumerate(kinds)]
+
+    assert findings(draw(memcpys=copies)).to_pylist()[0]["suggestion"].startswith(advice)
+
+
+WAITING = (10, 90, {"name": "cudaDeviceSynchronize"})
+LAUNCHING = (10, 90, {"name": "cudaLaunchKernel"})
+
+
+@pytest.mark.parametrize(
+    ("calls", "cause", "table"),
+    [
+        ([WAITING], ", mostly while the host waits in a synchronising call", "synchronising_calls"),
+        ([LAUNCHING], ", mostly while the host is in calls that do not wait", "gaps"),
+        ([], ", mostly while the host is in no CUDA call", "gaps"),
+        ([(10, 40, WAITING[2]), (40, 70, LAUNCHING[2])], "", "gaps"),
+        ([WAITING, (0, 1, {"process_id": 200, "correlation_id": 2})], "", "gaps"),
+    ],
+)
+def test_an_idle_device_says_what_the_host_does(calls, cause, table):
+    launch = (0, 1, {"correlation_id": 1})
+    other = (0, 1, {"process_id": 200, "correlation_id": 2, "device_id": 0})
+    kernels = [(5, 10, {"correlation_id": 1}), (90, 100), other]
+    [row] = findings(draw(kernels=kernels, api_calls=[launch, *calls])).to_pylist()
+
+    assert (row["finding"], row["table"]) == (
+        f"device 0 is idle for 84 ns (84.0 %){cause}",
+        table,
+    )

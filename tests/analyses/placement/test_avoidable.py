@@ -1,0 +1,160 @@
+"""Copies that need not be, among the findings."""
+
+import pytest
+from drawing import draw
+
+from gpuprof.analyses.findings import findings
+from gpuprof.analyses.placement import avoidable
+from gpuprof.reports import report
+
+MB = 1_000_000
+PEER = {"memcpy_kind": "PtoP", "path": "direct", "bytes": MB}
+THERE = PEER | {"src_device_id": 0, "dst_device_id": 1}
+BACK = PEER | {"src_device_id": 1, "dst_device_id": 0}
+OUT = {"memcpy_kind": "DtoH", "src_device_id": 0, "bytes": MB}
+IN = {"memcpy_kind": "HtoD", "dst_device_id": 0, "bytes": MB}
+
+
+def found(profile):
+    """What is said of copies that need not be, with what it costs."""
+    tables = {"ping_pong", "alternation", "repeated_transfers"}
+    return [
+        (row["device_id"], row["cost_ns"], row["finding"], row["suggestion"], row["table"])
+        for row in findings(profile).to_pylist()
+        if row["table"] in tables
+    ]
+
+
+def test_what_goes_to_the_host_and_straight_back_costs_what_no_kernel_hides():
+    profile = draw(
+        kernels=[(0, 12), (40, 50), (90, 100)],
+        memcpys=[(10, 20, OUT), (30, 45, IN), (60, 70, OUT), (72, 80, IN)],
+    )
+    assert found(profile) == [
+        (
+            0,
+            36,
+            (
+                "device 0 waits 36 ns (36.0 %) for transfers, most host to device 0; 36 ns of it"
+                " for 2 copies from device 0 to host that come straight back in the same size"
+            ),
+            "keep it on device 0: do on the device what the host does with it",
+            "ping_pong",
+        )
+    ]
+
+
+def test_copies_that_are_the_smaller_part_of_a_wait_have_a_line_of_their_own():
+    profile = draw(
+        kernels=[(0, 10), (190, 200)],
+        memcpys=[
+            *((at, at + 5, OUT) for at in (10, 30)),
+            *((at, at + 5, IN) for at in (20, 40)),
+            (100, 180, IN | {"bytes": 9 * MB}),
+        ],
+    )
+
+    assert [row[1:3] for row in found(profile)] == [
+        (
+            20,
+            (
+                "device 0 waits 20 ns (10.0 %) for 2 copies from device 0 to host that come"
+                " straight back in the same size"
+            ),
+        )
+    ]
+
+
+def test_input_and_result_of_the_same_size_are_as_they_should_be():
+    copies = [(at, at + 5, kind) for at, kind in ((0, IN), (10, OUT), (20, IN), (30, OUT))]
+
+    assert found(draw(kernels=[(6, 9), (26, 29)], memcpys=copies[:2])) == []
+    assert "keep the result" not in str(found(draw(kernels=[(6, 9)], memcpys=copies)))
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_borders_that_two_devices_exchange_are_no_way_there_and_back(works):
+    copies = [(at, at + 5, way) for at, way in ((0, THERE), (10, BACK), (30, THERE), (40, BACK))]
+    on_the_other = [(6, 8, {"device_id": 1}), (36, 38, {"device_id": 1})]
+    profile = draw(kernels=[(50, 60), *(on_the_other if works else ())], memcpys=copies)
+
+    said = {(row[0], row[1], row[3]) for row in found(profile)}
+    advice = "run what works on it on device 1 where its input lives: device 0"
+    assert said == ({(0, 20, advice), (1, 20, advice)} if works else set())
+
+
+def step(number, *, size=MB):
+    """A step of 100 ns with a copy for which its device waits, launched in a range."""
+    at, same = 100 * number, {"correlation_id": number, "bytes": size, "dst_device_id": 0}
+    return (
+        (at, at + 60, {"correlation_id": 50 + number}),
+        (at + 70, at + 90, same),
+        [(at, at + 1, {"correlation_id": 50 + number}), (at + 2, at + 3, same)],
+        [(at, at + 9, {"text": f"step {number}"}), (at + 2, at + 5, {"text": "mask {}"})],
+    )
+
+
+def test_what_every_step_copies_again_is_named_with_its_size():
+    kernels, copies, calls, ranges = zip(*map(step, range(4)), strict=True)
+    profile = draw(
+        kernels=kernels,
+        memcpys=copies,
+        api_calls=[
+            (start, end, {"correlation_id": row["correlation_id"]})
+            for pair in calls
+            for start, end, row in pair
+        ],
+        nvtx_ranges=[one for pair in ranges for one in pair],
+    )
+
+    assert found(profile) == [
+        (
+            0,
+            80,
+            (
+                "device 0 waits 80 ns (20.5 %) for transfers, most host to device 0; 80 ns of it"
+                " for copies of 1.000 MB from host to device 0 that every step makes again"
+            ),
+            "if it is the same data in every step, copy it from host to device 0 once and keep it",
+            "repeated_transfers",
+        )
+    ]
+
+
+def turns():
+    """Two layers that take turns on two devices, with copies of other sizes back."""
+    moves = [(0, THERE), (20, BACK | {"bytes": 3}), (50, THERE), (70, BACK | {"bytes": 5})]
+    return draw(
+        kernels=[(10, 15, {"device_id": 1}), (30, 40), (60, 65, {"device_id": 1}), (80, 90)],
+        memcpys=[
+            (at, at + 10, row | {"correlation_id": number})
+            for number, (at, row) in enumerate(moves)
+        ],
+        api_calls=[(n, n + 1, {"correlation_id": n}) for n in range(4)],
+        nvtx_ranges=[(n, n + 1, {"text": "embed" if n % 2 else "lstm {"}) for n in range(4)],
+    )
+
+
+def test_layers_that_take_turns_are_named_for_both_devices():
+    advice = 'place "lstm {" and "embed" on one device'
+
+    assert [(row[0], row[1], row[3:]) for row in found(turns())] == [
+        (1, 40, (advice, "alternation")),
+        (0, 40, (advice, "alternation")),
+    ]
+    said = '; 40 ns of it for turns from device 0 to device 1 in "lstm {" and back in "embed"'
+    assert all(said in row[2] for row in found(turns()))
+
+
+def test_of_a_large_recording_ranges_are_not_looked_for_and_a_note_says_so(monkeypatch):
+    assert not report(turns(), ["findings"]).notes
+    monkeypatch.setattr(avoidable, "_MOST_EVENTS", 15)
+
+    assert found(turns()) == []
+    assert report(turns(), ["findings"]).notes == (
+        (
+            "Over 15 events: why devices idle, what steps copy again and what takes turns are in"
+            " --table utilisation, repeated_transfers and alternation alone."
+        ),
+    )
+    assert not report(turns(), ["breakdown"]).notes

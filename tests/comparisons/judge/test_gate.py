@@ -1,0 +1,209 @@
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import xmlschema
+from commands import DUAL as OTHER_EXCERPT
+from commands import SINGLE as EXCERPT
+from commands import gpuprof
+from drawing import draw
+from recordings import DUAL, SINGLE, summary
+
+from gpuprof.comparisons import comparison
+from gpuprof.comparisons.judge.gate import checks, failure, parse
+from gpuprof.errors import UsageError
+from gpuprof.render.junit import junit
+
+EXAMPLE = 'Write it as "exposed_transfer_share > 0.10", "step_ns > 1.05x" or "idle_ns > 2ms".'
+
+
+def _result():
+    return comparison({"single": summary(*SINGLE), "dual": summary(*DUAL)})
+
+
+def _reasons(*conditions):
+    return [check.reason for check in checks(_result(), [parse(text) for text in conditions])]
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "is_ratio"),
+    [
+        pytest.param("step_ns > 1.05x", 1.05, True, id="times-the-baseline"),
+        pytest.param("step_ns>=2ms", 2e6, False, id="milliseconds"),
+        pytest.param("step_ns > 2000", 2000, False, id="base-unit"),
+        pytest.param("seconds_per_epoch < 500ms", 0.5, False, id="seconds-column"),
+        pytest.param("peer_transfer_bytes > 1.5GB", 1.5e9, False, id="bytes"),
+        pytest.param("peer_share > 10 %", 0.1, False, id="percent"),
+        pytest.param("kernel_calls <= 1e3", 1000, False, id="exponent"),
+    ],
+)
+def test_a_condition_is_read(text, limit, is_ratio):
+    condition = parse(text)
+
+    assert condition.limit == pytest.approx(limit)
+    assert condition.is_ratio == is_ratio
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        pytest.param(
+            "exposed_transfer_shar > 0.1",
+            '"exposed_transfer_shar > 0.1" names no metric: exposed_transfer_shar',
+            "Did you mean exposed_transfer_share or exposed_transfer_ns or transfer_share?",
+            id="near",
+        ),
+        pytest.param(
+            "Exposed > 1",
+            '"Exposed > 1" names no metric: Exposed',
+            "Did you mean exposed_transfer_ns or exposed_transfer_share or"
+            " exposed_communication_ns?",
+            id="a-part",
+        ),
+        pytest.param(
+            "zzz > 1",
+            '"zzz > 1" names no metric: zzz',
+            "`gpuprof formats --schema` lists them.",
+            id="far",
+        ),
+        pytest.param(
+            "variant > 1",
+            '"variant > 1" names no metric: variant',
+            "`gpuprof formats --schema` lists them.",
+            id="text-column",
+        ),
+        pytest.param(
+            "step_ns == 1",
+            '"step_ns == 1" is no condition',
+            EXAMPLE,
+            id="operator",
+        ),
+        pytest.param(
+            "step_ns > nan",
+            '"step_ns > nan" is no condition',
+            EXAMPLE,
+            id="nan",
+        ),
+        pytest.param(
+            "peer_share > 10ms",
+            '"peer_share > 10ms": peer_share has no unit "ms"',
+            "It may have: %, x.",
+            id="unit",
+        ),
+        pytest.param(
+            "step_ns > 5%",
+            '"step_ns > 5%": step_ns has no unit "%"',
+            "It may have: ns, us, µs, μs, ms, s, x.",
+            id="percent-of-a-time",
+        ),
+    ],
+)
+def test_what_is_no_condition_is_refused(text, message, hint):
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_a_condition_that_holds_says_by_how_much():
+    assert _reasons("peer_share > 10%", "gpu_activity_ns > 1.05x", "kernel_ns > 1.05x") == [
+        "it is 20.08 %",
+        "it is 50.294 s, 1.275x of 39.452 s",
+        None,
+    ]
+
+
+def test_a_figure_that_is_not_known_fails():
+    found = checks(_result(), [parse("step_ns > 1ms")])
+
+    assert [(c.reason, c.is_known) for c in found] == [("step_ns of dual is not known", False)]
+
+
+def test_any_amount_is_more_than_a_multiple_of_nothing():
+    assert _reasons("peer_transfer_ns > 100x") == ["it is 10.098 s, against none at all"]
+
+
+def test_nothing_is_as_much_as_nothing():
+    assert _reasons("communication_kernel_ns > 1.0x") == [None]
+
+
+def test_hostile_labels_break_neither_the_file_nor_the_terminal(tmp_path):
+    label = "a\x1b[31m<b>&\uffff\u202e\U0001f600"
+
+    done = gpuprof(
+        *("compare", "--label", f"base={EXCERPT}", "--label", f"{label}={OTHER_EXCERPT}"),
+        *("--fail-if", "implied_gpu_activity_ns > 1.1x", "--junit", tmp_path / "out.xml"),
+    )
+
+    assert done.returncode == 3
+    assert done.stderr.startswith("Error: a [31m<b>&\uffff \U0001f600 fails ")
+    suite = ET.parse(tmp_path / "out.xml").getroot()[0]  # noqa: S314 - written above
+    assert suite.find("testcase").get("classname") == "a [31m<b>& \U0001f600"
+
+
+def test_repeats_are_tested_by_their_median():
+    runs = [draw(kernels=[(0, end)]) for end in (10, 11, 90)]
+    result = comparison({"base": draw(kernels=[(0, 10)]), "new": runs})
+
+    (found,) = checks(result, [parse("span_ns > 1.2x")])
+
+    assert found.reason is None
+
+
+def test_the_error_names_every_candidate_and_condition():
+    found = checks(_result(), [parse("peer_share > 10%"), parse("step_ns > 1ms")])
+
+    error = failure(found)
+
+    assert error.exit_status == 3
+    assert error.message == (
+        "dual fails peer_share > 10%: it is 20.08 %\n"
+        "dual fails step_ns > 1ms: step_ns of dual is not known"
+    )
+
+
+def test_no_condition_no_error():
+    assert failure(checks(_result(), [parse("peer_share > 90%")])) is None
+
+
+@pytest.fixture(scope="module", name="schema")
+def _schema():
+    return xmlschema.XMLSchema(Path(__file__).parent / "junit.xsd")
+
+
+def test_a_file_that_readers_do_not_take_is_refused(schema):
+    text = junit(_result(), checks(_result(), [parse("peer_share > 10%")]))
+
+    for needed in (' classname="dual"', ' type="failure"', ' time="0"'):
+        assert needed in text
+        assert not schema.is_valid(text.replace(needed, ""))
+
+
+def test_a_junit_file_has_what_the_schema_asks_for(schema):
+    conditions = ["peer_share > 10%", "step_ns > 1.05x", "kernel_ns > 1.05x"]
+    result = _result()
+
+    found = checks(result, [parse(text) for text in conditions])
+    text = junit(result, found, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+    schema.validate(text)
+    (suite,) = ET.fromstring(text)  # noqa: S314 - our own text
+    assert suite.get("timestamp") == "2026-01-02T03:04:05"
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
+    cases = suite.findall("testcase")
+    assert [case.get("name") for case in cases] == conditions
+    assert all(case.get("classname") == "dual" and case.get("time") == "0" for case in cases)
+    assert [[child.tag for child in case] for case in cases] == [["failure"], ["error"], []]
+
+
+def test_a_hostile_label_does_not_break_a_junit_file(schema):
+    label = "a\x00\x1b[31m<script>&\"'"
+    result = comparison({"base": summary(*SINGLE), label: summary(*DUAL)})
+
+    text = junit(result, checks(result, [parse("peer_share > 10%")]))
+
+    schema.validate(text)
+    (suite,) = ET.fromstring(text)  # noqa: S314 - our own text
+    assert re.fullmatch(r"a \[31m<script>&\"'", suite.find("testcase").get("classname"))

@@ -1,0 +1,251 @@
+"""What else differs than what is compared is named, and nothing is refused."""
+
+from dataclasses import replace
+
+import pytest
+from commands import CORPUS
+from drawing import draw
+from tensorflow_runs import copy, document, written
+
+from gpuprof.comparisons import comparison
+from gpuprof.comparisons.measure.comparability import batch, script
+from gpuprof.comparisons.measure.runs import variant_of
+from gpuprof.comparisons.measure.work import Work
+from gpuprof.profile import Profile
+from gpuprof.readers import read_profile
+from gpuprof.schema import EPOCHS
+
+_SHAPE = dict.fromkeys(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), 1)
+
+
+def _recording(command=None, tool="nsys", gpu=None, clock=None, grid=1, **versions):
+    kernels = [
+        (0, 90, {**_SHAPE, "name": "conv", "grid_x": grid}),
+        (95, 100, {**_SHAPE, "name": "dense"}),
+    ]
+    devices = [{"device_id": 0, "name": gpu, "clock_hz": clock}]
+    profile = draw(kernels=kernels, **({"devices": devices} if gpu else {}))
+    return replace(profile, origin=replace(profile.origin, command=command, tool=tool, **versions))
+
+
+def _rows(first, second):
+    rows = comparison({"a": first, "b": second}).comparability.to_pylist()
+    return {row["aspect"]: row for row in rows}
+
+
+def test_the_same_is_not_mentioned():
+    one = _recording("python train.py --batch-size 64", gpu="H100", clock=10**9)
+
+    assert _rows(one, one) == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "aspect", "warning"),
+    [
+        pytest.param(
+            _recording("python train.py --batch-size 64"),
+            _recording("python other.py --batch-size 64"),
+            "script",
+            "The scripts differ: train.py in a, other.py in b.",
+            id="script",
+        ),
+        pytest.param(
+            _recording("python train.py --batch-size 64"),
+            _recording("python train.py --batch-size=128"),
+            "batch",
+            "The batch sizes differ: 64 in a, 128 in b.",
+            id="batch",
+        ),
+        pytest.param(
+            _recording(gpu="Tesla K80"),
+            _recording(gpu="NVIDIA H100"),
+            "gpu",
+            "The GPU models differ: Tesla K80 in a, NVIDIA H100 in b.",
+            id="gpu",
+        ),
+        pytest.param(
+            _recording(gpu="H100", clock=1_980_000_000),
+            _recording(gpu="H100", clock=1_755_000_000),
+            "clock",
+            "The highest clocks differ: 1980 MHz in a, 1755 MHz in b.",
+            id="clock",
+        ),
+        pytest.param(
+            _recording(),
+            _recording(tool="nvprof"),
+            "tool",
+            "The tools differ: nsys in a, nvprof in b.",
+            id="tool",
+        ),
+        pytest.param(
+            _recording(tool_version="2020.5.1.85", exporter_version="2023.4.4.54"),
+            _recording(tool_version="2023.4.4.54", exporter_version="2023.4.4.54"),
+            "tool",
+            "The tools differ: nsys 2020.5.1.85 in a, nsys 2023.4.4.54 in b.",
+            id="version-exported-by-one",
+        ),
+        pytest.param(
+            _recording(tool_version="2024.5.1"),
+            _recording(tool_version="2024.5.11.113"),
+            "tool",
+            "The tools differ: nsys 2024.5.1 in a, nsys 2024.5.11.113 in b.",
+            id="version-told-in-part",
+        ),
+        pytest.param(
+            _recording(),
+            _recording(grid=2),
+            "shapes",
+            "Kernels of 94.7 % of a's kernel time run in other launch shapes in b: another batch"
+            " size, or the work is split.",
+            id="shapes",
+        ),
+    ],
+)
+def test_what_differs_is_named(first, second, aspect, warning):
+    found = _rows(first, second)[aspect]
+
+    assert (found["warning"], found["is_known"]) == (warning, True)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(
+            {"tool_version": "2024.5.1.113", "exporter_version": "2024.5.1.113"},
+            {"tool_version": "2024.5.1.113", "exporter_version": "2025.3.1.90"},
+            id="exporters",
+        ),
+        pytest.param(
+            {"tool_version": "2024.5.1"}, {"tool_version": "2024.5.1.113"}, id="told-in-part"
+        ),
+        pytest.param(
+            {"exporter_version": "2023.4.4.54"}, {"tool_version": "2024.5.1"}, id="not-told"
+        ),
+    ],
+)
+def test_versions_that_are_not_known_to_differ_are_not_mentioned(first, second):
+    assert "tool" not in _rows(_recording(**first), _recording(**second))
+
+
+def test_numbers_of_steps_that_differ_are_named():
+    marks = ({"epochs": [{"epoch": 0, "seconds": 1.0, "steps": n}]} for n in (3, 4))
+
+    found = _rows(*(draw(kernels=[(0, 12)], **mark) for mark in marks))["steps"]
+
+    assert found["warning"] == "The numbers of steps differ: 3 in a, 4 in b."
+
+
+def _sampled(folder, executions, trained=None):
+    """A run of TensorFlow whose recorder saw some of the steps; each copies twice."""
+    folder.mkdir()
+    functions = [{"function": "step", "executions": executions, "is_step": True}]
+    copies = [copy("a/x", 1_000, calls=2 * executions)]
+    recorded = read_profile(written(folder, document(*copies, functions=functions)))
+    marks = EPOCHS.table([{"epoch": 0, "seconds": 1.0, "steps": trained}])
+    tables = {name: recorded.table(name) for name in recorded.sources}
+    return Profile(recorded.origin, tables | ({} if trained is None else {"epochs": marks}))
+
+
+def test_a_number_of_steps_that_differs_by_sampling_alone_is_no_difference(tmp_path):
+    result = comparison(
+        {"a": _sampled(tmp_path / "a", 84, 96), "b": _sampled(tmp_path / "b", 90, 96)}
+    )
+
+    assert "steps" not in result.comparability.column("aspect").to_pylist()
+    assert not [note for note in result.notes if "steps" in note]
+    changed = {row["metric"]: row["difference"] for row in result.differences.to_pylist()}
+    assert changed["peer_transfer_calls_per_step"] == 0
+    assert not {"steps", "peer_transfer_calls", "peer_transfer_bytes"} & changed.keys()
+    figures = {(row["variant"], row["metric"]): row["median"] for row in result.figures.to_pylist()}
+    assert (figures["a", "steps"], figures["b", "peer_transfer_calls"]) == (84, 180)
+
+
+def test_numbers_of_steps_that_were_sampled_and_not_marked_are_not_compared(tmp_path):
+    rows = _rows(_sampled(tmp_path / "a", 84), _sampled(tmp_path / "b", 90))
+
+    assert "steps" not in rows
+
+
+def test_marked_numbers_of_steps_are_compared_whatever_was_sampled(tmp_path):
+    rows = _rows(_sampled(tmp_path / "a", 84, 96), _sampled(tmp_path / "b", 84, 192))
+
+    assert rows["steps"]["warning"] == "The numbers of steps differ: 96 in a, 192 in b."
+
+
+def test_copies_that_one_side_lacks_are_no_matter_of_sampling(tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    none = read_profile(written(folder, document()))
+
+    result = comparison({"a": none, "b": _sampled(tmp_path / "b", 90)})
+
+    changed = {row["metric"]: row["difference"] for row in result.differences.to_pylist()}
+    assert changed["peer_transfer_calls"] == 180
+
+
+def test_what_is_not_known_on_a_side_is_said():
+    found = _rows(_recording("python train.py --batch 8"), _recording())["batch"]
+
+    assert (found["baseline"], found["candidate"], found["is_known"]) == ("8", None, False)
+    assert found["warning"] == "Not compared: the batch sizes, not told by b."
+
+
+def test_warnings_of_many_candidates_are_one_sentence():
+    variants = {"a": _recording(gpu="K80"), "b": _recording(gpu="H100"), "c": _recording(gpu="L4")}
+
+    notes = comparison(variants).notes
+
+    assert notes[0] == "The GPU models differ: K80 in a, H100 in b, L4 in c."
+    assert notes[1] == "Not told by all recordings, so not compared: the scripts, the batch sizes."
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "size"),
+    [
+        pytest.param("python -u runs/train.py -b 32 --lr 1", "train.py", "32", id="short-option"),
+        pytest.param("./a.out", "a.out", None, id="program"),
+        pytest.param("torchrun --standalone train.py", "train.py", None, id="launcher"),
+        pytest.param("torchrun --nproc-per-node 2 a/train.py", "train.py", None, id="processes"),
+        pytest.param("env A=1 nsys profile -o x python train.py", "train.py", None, id="profiler"),
+        pytest.param("python -m lab.train batch_size=8", "lab.train", "8", id="module"),
+        pytest.param("train.py trainer.batch-size=8", "train.py", "8", id="configuration"),
+        pytest.param(
+            "train.py --per_device_eval_batch_size 64 --per_device_train_batch_size 8",
+            "train.py",
+            "8",
+            id="hugging-face",
+        ),
+        pytest.param(
+            "train.py --micro-batch-size 4 --global-batch-size=16",
+            "train.py",
+            "4 and 16",
+            id="megatron",
+        ),
+        pytest.param(
+            "train.py --batches 8 --adam-b 2 --dynamic-batch --x",
+            "train.py",
+            None,
+            id="other-options",
+        ),
+        pytest.param("python train.py --name 'unclosed", "train.py", None, id="quote"),
+        pytest.param(None, None, None, id="unknown"),
+    ],
+)
+def test_script_and_batch_of_a_command(command, name, size):
+    variant = variant_of("a", [Work(_recording(command))], None)
+
+    assert (script(variant), batch(variant)) == (name, size)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside this repository")
+@pytest.mark.parametrize(
+    ("name", "clock"),
+    [
+        ("nsys-sqlite/Qcompiler__MIXQ__report1.sqlite", 1_410_000_000),
+        ("nvprof-sqlite/dipsankarb__csl7520__profile.nvvp", 1_531_000_000),
+    ],
+)
+def test_databases_tell_the_highest_clock(name, clock):
+    clocks = read_profile(CORPUS / name).table("devices").column("clock_hz").to_pylist()
+
+    assert set(clocks) == {clock}

@@ -1,0 +1,267 @@
+import math
+
+import pytest
+from drawing import draw
+from recordings import DUAL, EXAGGERATED, PUBLISHED_DUAL, SINGLE, copy, kernel, row, summary, trace
+from tensorflow_runs import copy as tensor_copy
+from tensorflow_runs import document, written
+
+import gpuprof
+from gpuprof.comparisons import comparison, labelled
+from gpuprof.comparisons.measure.work import works
+from gpuprof.errors import UsageError
+from gpuprof.metrics import COMPONENTS
+
+
+def _compared(**profiles):
+    return comparison(profiles)
+
+
+def _variants(result):
+    return {found["variant"]: found for found in result.variants.to_pylist()}
+
+
+def _differences(result, metric):
+    rows = result.differences.to_pylist()
+    return {r["variant"]: (r["difference"], r["percent"]) for r in rows if r["metric"] == metric}
+
+
+def _three():
+    return _compared(single=summary(*SINGLE), dual=summary(*DUAL), bad=summary(*EXAGGERATED))
+
+
+def test_differences_are_candidate_less_baseline():
+    assert _differences(_three(), "kernel_ns") == {
+        "dual": (731_000_000, pytest.approx(2.0028, abs=1e-4)),
+        "bad": (733_000_000, pytest.approx(2.0083, abs=1e-4)),
+    }
+
+
+def test_a_difference_to_zero_has_no_percentage():
+    assert _differences(_three(), "peer_transfer_ns")["dual"] == (10_098_000_000, None)
+
+
+def test_a_difference_to_the_unknown_is_no_difference():
+    result = _compared(single=summary(*SINGLE), dual=summary(*PUBLISHED_DUAL))
+
+    assert _differences(result, "kernel_ns") == {}
+
+
+@pytest.mark.parametrize("variant", ["single", "dual", "bad"])
+def test_components_add_up_to_all_gpu_activities(variant):
+    found = _variants(_three())[variant]
+
+    assert sum(found[name] for name in COMPONENTS) == found["gpu_activity_ns"]
+
+
+def test_shares_and_ratios():
+    found = _variants(_three())["dual"]
+
+    assert found["peer_share"] == pytest.approx(10_098 / 50_294)
+    assert found["transfer_share"] == pytest.approx(10_648 / 50_294)
+    assert found["transfer_to_kernel_ratio"] == pytest.approx(10_648 / 37_230)
+    assert found["peer_transfer_mean_ns"] == pytest.approx(10_098_000_000 / 78_292)
+
+
+def test_an_excerpt_tells_what_it_does_not_list():
+    found = _variants(_compared(single=summary(*SINGLE), dual=summary(*PUBLISHED_DUAL)))["dual"]
+
+    assert found["gpu_activity_ns"] is None
+    assert found["implied_gpu_activity_ns"] == 50_287_848_606
+    assert found["unlisted_gpu_activity_ns"] == 50_287_848_606 - 10_097_800_000
+    assert (found["kernel_ns"], found["htod_ns"]) == (None, None)
+
+
+def test_exposed_transfers_are_those_of_the_device_that_waits_longest():
+    memcpys = [
+        copy("HtoD", 0, 10, device_id=0, dst_device_id=0),
+        copy("HtoD", 0, 4, device_id=1, dst_device_id=1),
+    ]
+    kernels = [kernel("a", 8, 20, device_id=0), kernel("a", 4, 20, device_id=1)]
+    profile = trace(kernels=kernels, memcpys=memcpys, memsets=[])
+
+    found = _variants(_compared(a=profile, b=summary(*DUAL)))
+
+    assert found["a"]["exposed_transfer_ns"] == 8
+    assert found["b"]["exposed_transfer_ns"] is None
+
+
+def test_kernels_that_one_side_lacks_are_kept():
+    base = summary(row("a", 1, 10), row("gone", 2, 20))
+    result = _compared(base=base, candidate=summary(row("a", 1, 15), row("new", 3, 30)))
+
+    found = {
+        r["name"]: (r["status"], r["baseline_ns"], r["candidate_ns"], r["difference_ns"])
+        for r in result.kernels.to_pylist()
+    }
+    assert found == {
+        "new": ("new", 0, 30, 30),
+        "gone": ("gone", 20, 0, -20),
+        "a": ("slower", 10, 15, 5),
+    }
+    assert list(found) == ["new", "gone", "a"]
+
+
+def test_what_kernels_add_is_told_as_a_share_of_all_and_adds_up():
+    times = {"a": 10, "b": 20, "c": 30, "d": 40}, {"a": 15, "b": 5, "c": 30, "e": 8}
+    base, other = (summary(*(row(name, 1, ns) for name, ns in own.items())) for own in times)
+
+    rows = _compared(base=base, other=other).kernels.to_pylist()
+
+    assert [(r["name"], r["status"], r["contribution"]) for r in rows] == [
+        ("d", "gone", -0.40),
+        ("b", "faster", -0.15),
+        ("e", "new", 0.08),
+        ("a", "slower", 0.05),
+        ("c", "same", 0.0),
+    ]
+    assert sum(r["difference_ns"] for r in rows) == 58 - 100
+
+
+def test_a_row_that_an_excerpt_lacks_may_have_been_there():
+    result = _compared(base=summary(*SINGLE), excerpt=summary(*PUBLISHED_DUAL))
+
+    (found,) = result.kernels.to_pylist()
+    assert (found["name"], found["status"], found["candidate_ns"]) == ("conv", "unlisted", None)
+    assert found["difference_ns"] is None
+
+
+def test_epochs_are_averaged_over_all_that_were_marked():
+    marked = [{"epoch": 0, "seconds": 3.0, "steps": 16}, {"epoch": 1, "seconds": 2.0, "steps": 16}]
+    result = _compared(base=summary(*SINGLE), run=summary(*DUAL, epochs=marked))
+
+    found = _variants(result)["run"]
+    assert (found["seconds_per_epoch"], found["epochs"], found["steps"]) == (2.5, 2, 32)
+
+
+def test_given_epoch_seconds_take_the_place_of_marked_ones():
+    marked = [{"epoch": 0, "seconds": 3.0}]
+    profiles = {"a": summary(*SINGLE, epochs=marked), "b": summary(*DUAL)}
+
+    result = comparison(profiles, epoch_seconds={"a": 20.455, "b": 22.5})
+
+    assert _variants(result)["a"]["seconds_per_epoch"] == 20.455
+    assert _differences(result, "seconds_per_epoch")["b"][1] == pytest.approx(9.9975, abs=1e-3)
+
+
+def test_copies_per_step_of_a_tensorflow_run(tmp_path):
+    copies = [
+        tensor_copy("item/a", 2000, is_gradient=True),
+        tensor_copy("item/b", 500, calls=20),
+    ]
+    run = gpuprof.read_profile(written(tmp_path, document(*copies)))
+
+    found = _variants(_compared(a=run, b=summary(*DUAL)))["a"]
+
+    assert found["peer_transfer_calls"] == 30
+    assert found["peer_transfer_ns"] is None
+    assert found["peer_transfer_bytes"] == 30_000
+    assert found["peer_transfer_calls_per_step"] == 3
+    assert found["peer_transfer_bytes_per_step"] == 3000
+    assert (found["gradient_bytes_per_step"], found["forward_bytes_per_step"]) == (2000, 1000)
+    assert (found["largest_scope"], found["largest_scope_is_gradient"]) == ("item", True)
+
+
+def test_a_tensorflow_run_without_copies_made_none(tmp_path):
+    run = gpuprof.read_profile(written(tmp_path, document()))
+
+    found = _variants(_compared(a=run, b=summary(*DUAL)))["a"]
+
+    assert (found["peer_transfer_calls"], found["peer_transfer_ns"]) == (0, 0)
+    assert found["peer_transfer_calls_per_step"] == 0
+    assert found["kernel_ns"] is None
+
+
+def test_labels_are_the_variant_or_the_file_s_name():
+    profiles = [summary(source="runs/one.txt"), summary(source="two.txt", variant="dual")]
+
+    assert list(labelled(profiles)) == ["one", "dual"]
+
+
+def test_equal_names_are_told_apart_by_their_folders():
+    profiles = [summary(source=f"{folder}/profile.txt") for folder in ("single", "dual")]
+
+    assert list(labelled(profiles)) == ["single/profile", "dual/profile"]
+
+
+def test_equal_paths_are_told_apart_by_a_number():
+    one = summary(source="summary.txt")
+
+    assert list(labelled([one, one])) == ["summary", "summary (2)"]
+
+
+def test_recordings_of_one_label_are_runs_of_one_variant():
+    first, second = summary(source="one.txt"), summary(source="two.txt")
+
+    other = summary(source="b.txt")
+
+    assert labelled([("a", first), other, ("a", second)]) == {"a": (first, second), "b": (other,)}
+
+
+def test_a_run_that_repeats_itself_is_refused():
+    twice = summary(source="run.txt")
+
+    with pytest.raises(UsageError) as caught:
+        labelled([("a", twice), ("a", twice)])
+
+    assert caught.value.message == (
+        "label a is given to run.txt twice, and a run does not repeat itself"
+    )
+    assert caught.value.hint == "Give each recording once, or another label."
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
+def test_seconds_that_are_no_time_are_refused(seconds):
+    with pytest.raises(UsageError, match="is no time"):
+        comparison({"a": summary(), "b": summary()}, epoch_seconds={"a": seconds})
+
+
+def test_one_recording_is_no_comparison():
+    with pytest.raises(UsageError, match=r"one variant given \(a\), and a comparison"):
+        comparison({"a": summary()})
+
+
+def test_an_unknown_baseline_is_refused_with_the_labels():
+    with pytest.raises(UsageError) as caught:
+        comparison({"a": summary(), "b": summary()}, baseline="c")
+
+    assert caught.value.message == (
+        "baseline c is no label of the recordings, and none is saved by this name"
+    )
+    assert caught.value.hint == "Labels: a, b."
+
+
+def test_notes_name_the_recording_unless_all_share_them():
+    result = _compared(whole=summary(*SINGLE), part=summary(*PUBLISHED_DUAL))
+
+    assert result.notes[1].startswith("part: Excerpt: rows listed 10.10 s")
+    assert result.notes[-1].startswith("No steps are known of any")
+
+
+def test_the_public_function_gives_a_frame():
+    frame = gpuprof.compare([("single", summary(*SINGLE)), ("dual", summary(*DUAL))])
+
+    assert list(frame.index) == ["single", "dual"]
+    assert str(frame["kernel_ns"].dtype) == "int64[pyarrow]"
+    assert frame.loc["dual", "peer_transfer_calls"] == 78_292
+    assert frame.loc["dual", "kernel_ns_difference"] == 731_000_000
+    assert frame.attrs["baseline"] == "single"
+    assert "PtoP" in frame.attrs["verdict"]
+
+
+def test_the_public_function_of_recordings_without_a_common_figure():
+    frame = gpuprof.compare([("a", trace(api_calls=[])), ("b", summary(*PUBLISHED_DUAL))])
+
+    assert list(frame.index) == ["a", "b"]
+
+
+def test_steps_of_the_start_are_left_out_where_asked():
+    marks = [(start, end, {"text": "step"}) for start, end in ((0, 90), (90, 100), (100, 110))]
+    calls = [(start, start + 1, {"correlation_id": start}) for start in (0, 90, 100)]
+    kernels = [(start + 1, start + 5, {"correlation_id": start}) for start in (0, 90, 100)]
+    recording = draw(nvtx_ranges=marks, api_calls=calls, kernels=kernels)
+
+    [whole], [warm] = (works({"a": [recording]}, "step", skip)["a"] for skip in (0, 1))
+
+    assert (whole.steps, warm.steps) == (3, 2)
+    assert warm.profile.table("kernels")["start_ns"].to_pylist() == [91, 101]

@@ -1,0 +1,195 @@
+"""PyTorch's and JAX's own profilers around scripts that know nothing of it."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from gpuprof import read_profile
+from gpuprof.errors import EmptyRecordingError
+from gpuprof.launch.contract import Ended, Program, Run
+from gpuprof.launch.recorders import embedded, jax, torch
+from gpuprof.launch.run.gpus import gpus
+
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+
+ROOT = Path(__file__).parents[3]
+PROGRAMS = Path(__file__).parents[1] / "programs"
+NO_GPU = pytest.mark.skipif(bool(gpus()), reason="shows what is said where there is no GPU")
+
+
+def needs(name, title):
+    missing = pytest.mark.skipif(find_spec(name) is None, reason=f"{title} is not installed")
+    return [getattr(pytest.mark, name), missing]
+
+
+TORCH = needs("torch", "PyTorch")
+JAX = needs("jax", "JAX")
+EACH = pytest.mark.parametrize(
+    ("name", "title"),
+    [pytest.param("torch", "PyTorch", marks=TORCH), pytest.param("jax", "JAX", marks=JAX)],
+)
+
+
+def record(name, *words, options=(), **variables):
+    program = PROGRAMS / f"epochs_of_{name}.py"
+    return subprocess.run(
+        [sys.executable, "-m", "gpuprof", "record", "-o", "run", *options, program, *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        check=False,
+    )
+
+
+def manifest():
+    return json.loads(Path("run/manifest.json").read_text())
+
+
+def contents(name):
+    """All texts of the one file that was recorded."""
+    [path] = Path("run").glob("torch-*.json.gz" if name == "torch" else "jax-*.xplane.pb")
+    data = path.read_bytes()
+    return gzip.decompress(data) if name == "torch" else data
+
+
+def epochs_in(name):
+    return [n for n in range(4) if f"in epoch {n}".encode() in contents(name)]
+
+
+@EACH
+@NO_GPU
+def test_a_script_is_recorded_by_what_it_imports_and_says_that_no_gpu_was_seen(name, title):
+    done = record(name)
+
+    assert (done.returncode, done.stdout) == (7, ""), done.stderr
+    first = f"Recording with {name} (no NVIDIA driver here; the program imports {title}) into run"
+    assert done.stderr.splitlines()[0] == first
+    assert epochs_in(name) == [0, 1, 2, 3]
+    kept = manifest()
+    assert [(e["epoch"], e["steps"]) for e in kept["epochs"]] == [(n, 5) for n in range(4)]
+    assert kept["versions"][name]
+    assert kept["nothing_recorded"].startswith(
+        f"{title}'s profiler saw no GPU work: no NVIDIA driver here; {name}-"
+    )
+    with pytest.raises(EmptyRecordingError, match="saw no GPU work"):
+        read_profile("run")
+    assert {p.suffix for p in Path("run").iterdir()} == {".json", ".jsonl", ".log", *(
+        [".gz"] if name == "torch" else [".pb"]
+    )}  # fmt: skip
+
+
+@EACH
+def test_only_the_epochs_that_were_asked_for_are_there(name, title):
+    done = record(name, options=("--recorder", name, "--epochs", "1:3"))
+
+    assert done.returncode == 7, (title, done.stderr)
+    assert epochs_in(name) == [1, 2]
+
+
+@EACH
+def test_a_script_with_a_profiler_of_its_own_is_left_in_peace(name, title):
+    done = record(name, "own", "own-trace", options=("--recorder", name))
+
+    assert done.returncode == 7, done.stderr
+    assert Path("own-trace").exists()
+    assert epochs_in(name) == [0, 1, 2, 3]
+    assert manifest()["warnings"] == [
+        f"the script ran {title}'s profiler itself; not recorded from there on"
+    ]
+
+
+@EACH
+def test_a_long_program_is_recorded_for_a_bounded_time_and_says_so(name, title):
+    done = record(name, options=("--recorder", name), GPUPROF_MOST_SECONDS="0")
+
+    assert done.returncode == 7, done.stderr
+    assert epochs_in(name) != [0, 1, 2, 3]
+    [warning] = manifest()["warnings"]
+    assert warning.startswith(f"{title}'s profiler keeps all in memory: only the first 0 s were")
+
+
+@EACH
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+def test_a_program_that_is_told_to_stop_keeps_its_trace_and_dies_of_it(name, title, number):
+    done = record(name, "signal", str(int(number)), options=("--recorder", name))
+
+    assert done.returncode == 128 + number, (title, done.stderr)
+    assert epochs_in(name) == [0, 1, 2, 3]
+    assert len(manifest()["epochs"]) == 4
+
+
+@EACH
+def test_a_killed_program_keeps_its_marks(name, title):
+    done = record(name, "signal", "9", options=("--recorder", name))
+
+    assert done.returncode == 137, (title, done.stderr)
+    assert len(manifest()["epochs"]) == 4
+    assert not list(Path("run").glob(f"{name}-*"))
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+def test_a_forked_child_leaves_the_trace_to_its_parent():
+    done = record("torch", "fork", options=("--recorder", "torch"))
+
+    assert done.returncode == 7, done.stderr
+    assert epochs_in("torch") == [0, 1, 2, 3]
+
+
+def run_with(folder, **files):
+    (folder / "python-started").touch()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return Run(Program(("python", "train.py")), folder)
+
+
+def test_a_trace_with_gpu_work_is_the_recording(tmp_path):
+    run = run_with(tmp_path, **{
+        "torch-7.json.gz": "", "torch-7.info": '{"gpu_events": 12}',
+        "torch-8.json.gz": "", "torch-8.info": '{"gpu_events": 0}',
+        "torch-8.notes": "a note\n",
+    })  # fmt: skip
+    got = torch.RECORDER.finish(run, Ended(0, 1.0, 0))
+
+    assert (got.recordings, got.nothing_recorded) == (("torch-7.json.gz",), None)
+    assert got.warnings == ("a note",)
+    assert sorted(p.name for p in tmp_path.glob("torch*")) == ["torch-7.json.gz", "torch-8.json.gz"]
+
+
+@pytest.mark.parametrize("recorder", [torch.RECORDER, jax.RECORDER])
+def test_a_program_that_did_not_load_the_recorder_is_told_from_an_idle_one(tmp_path, recorder):
+    idle = recorder.finish(run_with(tmp_path), Ended(0, 1.0, 0))
+    isolated = recorder.finish(Run(Program(("python",)), tmp_path), Ended(0, 1.0, 0))
+
+    assert idle.nothing_recorded.endswith("profiler recorded nothing")
+    assert isolated.nothing_recorded.startswith("the recorder was not loaded: ")
+
+
+def test_processes_that_marked_epochs_and_left_nothing_are_told_of(tmp_path):
+    lines = [{"epoch": 0, "seconds": 1.0, "steps": 1, "process_id": n} for n in (7, 8, 9)]
+    (tmp_path / "marks.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    assert embedded.silent(tmp_path, ["torch-rank1-7.json.gz"]) == [
+        "2 of 3 processes that marked epochs left no recording: forked or killed"
+    ]
+    assert embedded.silent(tmp_path, ["cupti-7", "cupti-8", "cupti-9"]) == []
+    assert embedded.silent(tmp_path, []) == []
+
+
+def test_a_rank_that_left_no_trace_is_in_the_warnings(tmp_path):
+    mark = {"epoch": 0, "seconds": 1.0, "steps": 1, "process_id": 8}
+    run = run_with(tmp_path, **{
+        "torch-7.json.gz": "", "torch-7.info": '{"gpu_events": 12}',
+        "marks.jsonl": json.dumps(mark),
+    })  # fmt: skip
+
+    [warning] = torch.RECORDER.finish(run, Ended(0, 1.0, 0)).warnings
+    assert warning.startswith("1 of 1 processes that marked epochs left no recording")

@@ -1,0 +1,197 @@
+"""The table of what is kept: however a program or gpuprof ends, under each kind of recorder."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpuprof import read_profile
+from gpuprof.errors import InputError
+from gpuprof.launch.run import process
+from gpuprof.launch.run.signals import tree
+
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+
+GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
+TRAINING = str(Path(__file__).parents[1] / "programs" / "training.py")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+NSYS = pytest.param(
+    "nsys",
+    marks=[
+        pytest.mark.profilers,
+        pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed"),
+    ],
+)
+EACH = pytest.mark.parametrize("recorder", ["plain", "wrapped", NSYS])
+# How the program ends, and its exit status as a shell has it; all three epochs are kept always.
+STATUSES = {
+    "returns": 0,
+    "status": 7,
+    "exception": 1,
+    "leaves-at-once": 3,
+    "abort": 134,
+    "segmentation-fault": 139,
+    "killed": 137,
+    "terminated": 143,
+    "hung-up": 129,
+}
+LATE = "The program was stopped: it ran for longer than --timeout."
+
+
+def words(recorder, ending, *options):
+    return [*GPUPROF, "record", "--recorder", recorder, "-o", "run", *options, TRAINING, ending]
+
+
+def record(recorder, ending, *options):
+    return subprocess.run(
+        words(recorder, ending, *options),
+        capture_output=True,
+        timeout=100,
+        env=ENVIRONMENT,
+        check=False,
+    )
+
+
+def agents_of_nsys(process_ids):
+    """What nsys leaves running, by no means its child, when it is killed itself."""
+    sessions = [f"--session-name=profile-{number}".encode() for number in process_ids]
+    for words_of in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if set(sessions) & set(words_of.read_bytes().split(b"\0")):
+                yield int(words_of.parent.name)
+
+
+def start(recorder, ending):
+    child = subprocess.Popen(
+        words(recorder, ending),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    )
+    assert child.stdout.readline() == b"trained\n"
+    return child
+
+
+def manifest():
+    return json.loads(Path("run/manifest.json").read_text())
+
+
+def assert_all_is_kept(recorder, status):
+    """Marks, output and a recording, always; nsys itself may lack the last moments."""
+    kept = manifest()
+    assert kept["exit_status"] == status
+    assert [(e["epoch"], e["steps"]) for e in kept["epochs"]] == [(0, 1), (1, 1), (2, 1)]
+    assert Path("run/program.log").read_bytes().startswith(b"trained\n")
+    if recorder != "nsys":
+        assert read_profile("run").has("epochs")
+        return
+    assert kept["recordings"] == ["nsys.sqlite"], (kept, Path("run/recorder.log").read_text())
+    signalled = status > 128 and status != 130
+    lost = f"Signal {status - 128} ended the program: what nsys had not taken over yet is lost."
+    assert (lost in kept["warnings"]) == signalled
+
+
+@EACH
+@pytest.mark.parametrize(("ending", "status"), STATUSES.items(), ids=STATUSES)
+def test_a_program_that_ends_by_itself(recorder, ending, status):
+    done = record(recorder, ending)
+
+    assert (done.returncode, done.stdout) == (status, b"trained\n")
+    assert_all_is_kept(recorder, status)
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["SIGINT", "SIGTERM", "SIGHUP"],
+)
+def test_gpuprof_that_is_told_to_stop(recorder, number, status):
+    child = start(recorder, "hangs")
+    child.send_signal(number)
+    child.communicate(timeout=60)
+
+    assert child.returncode == status
+    assert_all_is_kept(recorder, status)
+
+
+@EACH
+@pytest.mark.parametrize("ending", ["hangs", "hangs-in-a-child"])
+def test_a_program_that_hangs_is_stopped_when_its_time_is_over(recorder, ending):
+    done = record(recorder, ending, "--timeout", "3s")
+
+    assert done.returncode == 130
+    assert_all_is_kept(recorder, 130)
+    assert manifest()["warnings"][0] == LATE
+    assert f"Warning: {LATE}" in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"), [("ignores-ctrl-c", 143), ("ignores-everything", 137)]
+)
+def test_a_program_that_will_not_stop_is_stopped_harder(monkeypatch, ending, status):
+    monkeypatch.setattr(process, "_GRACE_SECONDS", 0.3)
+    with Path("log").open("wb") as log:
+        output = process.Output(log)
+        arguments = [sys.executable, TRAINING, ending]
+        ended = process.run_program(arguments, ENVIRONMENT, output, timeout_seconds=3)
+
+    assert (ended.exit_status, ended.timed_out) == (status, True)
+
+
+def test_a_program_that_ends_in_time_is_left_alone():
+    done = record("plain", "returns", "--timeout", "60s")
+
+    assert done.returncode == 0
+    assert manifest()["warnings"] == []
+
+
+@EACH
+def test_gpuprof_that_is_killed_leaves_a_run_that_says_it_did_not_finish(recorder):
+    child = start(recorder, "hangs")
+    below = tree(child.pid)[1:]
+    child.kill()
+    for process_id in below:
+        os.kill(process_id, signal.SIGKILL)
+    child.communicate(timeout=30)
+    for agent in agents_of_nsys(below):
+        os.kill(agent, signal.SIGKILL)
+
+    with pytest.raises(InputError, match="run: the recording did not finish"):
+        read_profile("run")
+    assert Path("run/program.log").read_bytes() == b"trained\n"
+    assert len(Path("run/marks.jsonl").read_text().splitlines()) == 3
+    again = record("plain", "returns", "--force")
+    assert again.returncode == 0
+
+
+def test_a_program_whose_recorder_gpuprof_was_killed_ends_at_its_next_output():
+    code = (
+        "import time\nwhile True: print('x', flush=True); open('alive', 'w').close(); "
+        "time.sleep(0.05)"
+    )
+    Path("script.py").write_text(code)
+    child = subprocess.Popen(
+        [*GPUPROF, "record", "--recorder", "plain", "-o", "run", "script.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    )
+    child.stdout.readline()
+    [below] = tree(child.pid)[1:]
+    child.kill()
+    child.communicate(timeout=30)
+
+    until = time.monotonic() + 30
+    while Path(f"/proc/{below}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{below}").exists()

@@ -1,0 +1,186 @@
+"""Samples of the host through psutil, and of GPUs where there are some."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from commands import gpuprof
+
+from gpuprof import read_profile
+from gpuprof.analyses.time.monitoring import monitoring as summed
+from gpuprof.launch.run import monitor
+from gpuprof.launch.run.gpus import gpus
+from gpuprof.profile import Origin, Profile
+from gpuprof.readers.gpuprof.monitor_samples import samples
+from gpuprof.schema import MONITOR
+
+ROOT = Path(__file__).parents[3]
+GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
+needs_psutil = pytest.mark.skipif(find_spec("psutil") is None, reason="psutil is not installed")
+T0 = 1_760_000_000_000_000_000
+S = 10**9
+
+
+@needs_psutil
+def test_the_host_is_sampled_into_the_run_and_epochs_are_known(tmp_path):
+    (tmp_path / "busy.py").write_text(
+        "import time, gpuprof\n"
+        "for _ in range(2):\n"
+        "    with gpuprof.epoch():\n"
+        "        until = time.monotonic() + 1\n"
+        "        while time.monotonic() < until: pass\n"
+    )
+    subprocess.run(
+        [*GPUPROF, "record", "--recorder", "plain", "-o", "run", "--monitor", "100ms", "busy.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    profile = read_profile(tmp_path / "run")
+    rows = [row for row in summed(profile).to_pylist() if row["device_id"] is None]
+
+    assert [row["epoch"] for row in rows] == [None, 0, 1]
+    # However slow the machine is, each epoch lasts long enough for some of them.
+    assert rows[1]["samples"] >= 1
+    assert rows[1]["samples"] + rows[2]["samples"] <= rows[0]["samples"]
+    # One of the cores is busy all the time.
+    assert rows[1]["cpu_utilisation"] >= 0.5 / os.cpu_count()
+    assert rows[1]["memory_used_bytes"] > 10**8
+
+
+@needs_psutil
+def test_no_samples_are_taken_where_none_are_asked_for(tmp_path):
+    with monitor.monitoring(tmp_path, None):
+        pass
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_psutil
+def test_a_full_disk_ends_the_monitor_and_not_the_run(tmp_path):
+    (tmp_path / "monitor.jsonl").symlink_to("/dev/full")
+    with monitor.monitoring(tmp_path, 10_000_000):
+        time.sleep(0.05)
+
+
+def test_without_either_package_nothing_is_sampled_and_the_command_says_so(tmp_path, monkeypatch):
+    for name in ("psutil", "pynvml"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError")
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert monitor.sources() == []
+
+    done = gpuprof("monitor", PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: neither nvidia-ml-py nor psutil is installed here\n"
+        "Hint: pip install 'gpuprof-toolkit[monitor]'\n"
+    )
+
+
+@needs_psutil
+def test_the_command_shows_the_host_to_people_and_programs():
+    shown = gpuprof("monitor", "--count", "1", "--interval", "100ms")
+    told = gpuprof("monitor", "--count", "2", "--interval", "100ms", "--json")
+
+    assert shown.returncode == 0
+    assert shown.stdout.splitlines()[0].split() == [
+        "Device", "Busy", "Memory", "Power", "Temp", "Clock", "PCIe", "in", "PCIe", "out",
+    ]  # fmt: skip
+    [host] = [line for line in shown.stdout.splitlines() if line.startswith("host")]
+    assert host.split().count("n/a") == 5
+    rows = [json.loads(line) for line in told.stdout.splitlines()]
+    hosts = [row for row in rows if row["device_id"] is None]
+    assert len(hosts) == 2
+    assert hosts[0]["unix_ns"] < hosts[1]["unix_ns"]
+    assert 0 <= hosts[0]["cpu_utilisation"] <= 1
+
+
+@needs_psutil
+def test_ctrl_c_ends_the_command_without_a_complaint():
+    child = subprocess.Popen(
+        [sys.executable, "-m", "gpuprof", "monitor", "--json", "--interval", "100ms"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+
+    assert child.communicate(timeout=30)[1] == b""
+    assert child.returncode == 0
+
+
+def written(folder, *rows):
+    lines = [json.dumps({"unix_ns": T0 + at, "device_id": device, **more})
+             for at, device, more in rows]  # fmt: skip
+    (folder / "monitor.jsonl").write_text("\n".join(lines) + '\n{"unix_ns": 17')
+
+
+def test_samples_of_gpus_are_summed_up_by_epoch(tmp_path):
+    written(
+        tmp_path,
+        (0, 0, {"gpu_utilisation": 0, "power_w": 100, "nvlink_sent_bytes": 10}),
+        (1 * S, 0, {"gpu_utilisation": 0.5, "power_w": 300, "nvlink_sent_bytes": 60}),
+        (1 * S, 1, {"gpu_utilisation": None, "memory_used_bytes": 7}),
+        (2 * S, 0, {"gpu_utilisation": 1, "power_w": None, "nvlink_sent_bytes": 90}),
+    )
+    epochs = [
+        {"epoch": 0, "seconds": 1.0, "steps": None, "started_at_unix_ns": T0 + S // 2},
+        {"epoch": 1, "seconds": 1.0, "steps": None, "started_at_unix_ns": T0 + 3 * S // 2},
+        {"epoch": 2, "seconds": 1.0, "steps": None},
+    ]
+    table = samples(tmp_path, epochs, T0 - 5)
+    assert table["time_ns"].to_pylist() == [5, S + 5, S + 5, 2 * S + 5]
+    assert table["epoch"].to_pylist() == [None, 0, 0, 1]
+
+    profile = Profile(Origin(tmp_path, "run", "nsys"), {"monitor": table})
+    rows = summed(profile).to_pylist()
+    shown = [
+        (r["epoch"], r["device_id"], r["samples"], r["gpu_utilisation"], r["power_w"],
+         r["nvlink_sent_bytes"])
+        for r in rows
+    ]  # fmt: skip
+    assert shown == [
+        (None, 0, 3, 0.5, 200.0, 80),
+        (None, 1, 1, None, None, None),
+        (0, 0, 1, 0.5, 300.0, 0),
+        (0, 1, 1, None, None, None),
+        (1, 0, 1, 1.0, None, 0),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{", "[]\n", '{"device_id": 1}\n'])
+def test_a_file_without_a_whole_sample_is_no_table(tmp_path, text):
+    (tmp_path / "monitor.jsonl").write_text(text)
+
+    assert samples(tmp_path, [], None) is None
+
+
+def test_every_value_that_is_sampled_is_a_column():
+    sampled = {name for row in monitor.sample(monitor.sources()) for name in row} - {"unix_ns"}
+
+    assert sampled <= set(MONITOR.columns)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not gpus(), reason="no GPU here")
+@pytest.mark.skipif(find_spec("pynvml") is None, reason="nvidia-ml-py is not installed")
+def test_gpus_are_sampled_through_nvml():
+    rows = [row for row in monitor.sample(monitor.sources()) if row["device_id"] is not None]
+
+    assert [row["device_id"] for row in rows] == list(range(len(rows)))
+    for row in rows:
+        assert 0 <= row["gpu_utilisation"] <= 1
+        assert 0 < row["memory_used_bytes"] <= row["memory_total_bytes"]
+        assert 1e8 < row["sm_clock_hz"] < 1e10
+        assert 0 < row["temperature_c"] < 120
+    assert set(rows[0]) - {"unix_ns"} <= set(MONITOR.columns)

@@ -1,0 +1,202 @@
+"""Jobs of several processes: each rank is recorded and labelled, whatever becomes of the others."""
+
+import importlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from tensorflow_recording import manifest, needs_tensorflow, record
+
+from gpuprof import epoch, read_profile
+from gpuprof.launch.recorders.embedded import INJECT
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+ROOT = Path(__file__).parents[3]
+# Open MPI refuses root, and more ranks than cores, unless told; and kills a second after SIGTERM.
+AS_ROOT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_odls_base_sigkill_timeout": "10",
+}
+needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed")
+
+
+def documents(folder):
+    """Rank to what was recorded of it."""
+    found = {}
+    for path in folder.glob("tensorflow-rank*.json"):
+        [rank] = re.findall(r"rank(\d+)", path.name)
+        found[int(rank)] = json.loads(path.read_text())
+    return found
+
+
+def executions(document):
+    return [f["executions"] for f in document["functions"] if f["is_step"]]
+
+
+class TestOneFolder:
+    pytestmark = needs_tensorflow
+
+    def test_every_rank_is_recorded_and_labelled(self, tmp_path):
+        done = record(tmp_path / "run", PROGRAMS / "ranks.py")
+
+        assert done.returncode == 0, done.stderr
+        assert {r: executions(d) for r, d in documents(tmp_path / "run").items()} == {
+            0: [10], 1: [10], 2: [10],
+        }  # fmt: skip
+        kept = manifest(tmp_path / "run")
+        assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 2), (1, 2), (2, 2)]
+        assert kept["warnings"] == ["3 processes marked epochs; those of rank 0 are kept."]
+        profile = read_profile(tmp_path / "run")
+        runs = profile.query("SELECT rank FROM runs ORDER BY rank")
+        assert runs["rank"].to_pylist() == [0, 1, 2]
+        assert profile.query("SELECT sum(calls) AS n FROM tensor_copies")["n"].to_pylist()[0] >= 30
+
+    @pytest.mark.mpi
+    @needs_mpirun
+    def test_mpirun_ends_the_others_where_one_is_killed_and_they_are_whole(self, tmp_path):
+        mpirun = ("--", "mpirun", "-n", "2", sys.executable)
+        done = record(tmp_path / "run", *mpirun, PROGRAMS / "ranks.py", "kill", "wait", **AS_ROOT)
+        kept = manifest(tmp_path / "run")
+
+        assert done.returncode == 137, done.stderr
+        assert {r: executions(d) for r, d in documents(tmp_path / "run").items()}[0] == [10]
+        assert set(documents(tmp_path / "run")) == {0, 1}
+        assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 2), (1, 2)]
+        notes = [
+            d["windows"]["ended_in_order"] for _, d in sorted(documents(tmp_path / "run").items())
+        ]
+        assert notes == [True, False]
+
+    def test_a_killed_rank_does_not_cost_the_others(self, tmp_path):
+        times = {"GPUPROF_WINDOW_SECONDS": "0.5"}
+        done = record(tmp_path / "run", PROGRAMS / "ranks.py", "kill", **times)
+        kept = manifest(tmp_path / "run")
+
+        assert done.returncode == 9, done.stderr
+        assert set(documents(tmp_path / "run")) == {0, 1, 2}
+        assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 2), (1, 2), (2, 2)]
+        assert read_profile(tmp_path / "run").has("tensor_copies")
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+def test_torchrun_leaves_a_trace_of_each_rank(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import torch, gpuprof\n"
+        "torch.distributed.init_process_group('gloo')\n"
+        "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))\n"
+        "with gpuprof.epoch():\n"
+        "    with gpuprof.step(): model(torch.ones(2, 4)).sum().backward()\n"
+        "torch.distributed.destroy_process_group()\n"
+    )
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuprof", "record", "--recorder", "torch", "-o", "run", *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+    kept = json.loads((tmp_path / "run" / "manifest.json").read_text())
+
+    assert done.returncode == 0, done.stderr
+    traces = sorted((tmp_path / "run").glob("torch-rank*.json.gz"))
+    assert [re.findall(r"rank(\d)", trace.name) for trace in traces] == [["0"], ["1"]]
+    assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_processes_of_multiprocessing_mark_their_epochs_in_one_run(tmp_path, method):
+    (tmp_path / "train.py").write_text(
+        "import multiprocessing, os, gpuprof\n"
+        "def work(rank):\n"
+        "    os.environ['RANK'] = str(rank)\n"
+        "    with gpuprof.epoch(): pass\n"
+        "    if rank == 1: os.kill(os.getpid(), 9)\n"
+        "if __name__ == '__main__':\n"
+        f"    context = multiprocessing.get_context('{method}')\n"
+        "    ranks = [context.Process(target=work, args=(rank,)) for rank in range(3)]\n"
+        "    for rank in ranks: rank.start()\n"
+        "    for rank in ranks: rank.join()\n"
+    )
+    subprocess.run(
+        [sys.executable, "-m", "gpuprof", "record", "--recorder", "none", "-o", "run", "train.py"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    kept = json.loads((tmp_path / "run" / "manifest.json").read_text())
+
+    assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1), (2, 1)]
+
+
+@pytest.mark.mpi
+@needs_mpirun
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_mpirun_that_is_stopped_keeps_what_its_ranks_marked(tmp_path, number):
+    (tmp_path / "train.py").write_text(
+        "import time, gpuprof\n"
+        "with gpuprof.epoch(): pass\n"
+        "print('trained', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    words = ["--recorder", "none", "-o", "run", "--", "mpirun", "-n", "2", sys.executable]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "gpuprof", "record", *words, "train.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **AS_ROOT},
+    )
+    # Of two ranks the lines may come as one and an empty one.
+    printed = b""
+    while printed.count(b"trained") < 2:
+        line = child.stdout.readline()
+        assert line, printed
+        printed += line
+    child.send_signal(number)
+    child.communicate(timeout=60)
+    kept = json.loads((tmp_path / "run" / "manifest.json").read_text())
+
+    assert child.returncode not in (0, None)
+    assert kept["exit_status"] == child.returncode
+    assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1)]
+
+
+LAUNCHERS = (
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "HOROVOD_RANK",
+    "SLURM_PROCID",
+)
+
+
+@pytest.mark.parametrize("variable", LAUNCHERS)
+def test_recordings_and_marks_bear_the_rank_that_a_launcher_tells(tmp_path, monkeypatch, variable):
+    monkeypatch.syspath_prepend(str(INJECT))
+    monkeypatch.setenv("GPUPROF_RUN_DIR", str(tmp_path))
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "3")
+    with epoch():
+        pass
+
+    name = importlib.import_module("gpuprof_window").process_name("jax")
+    assert name == f"jax-rank3-{os.getpid()}"
+    assert json.loads((tmp_path / "marks.jsonl").read_text())["rank"] == 3

@@ -1,0 +1,460 @@
+"""Recording real processes: what is shown, what is kept, and how it ends."""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpuprof import read_profile
+from gpuprof.errors import EmptyRecordingError
+
+GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+ENVIRONMENT.pop("PYTHONUNBUFFERED", None)
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+BOTH = pytest.mark.parametrize("recorder", ["plain", "wrapped"])
+
+
+def words(recorder, program, *options):
+    return [*GPUPROF, "record", "--recorder", recorder, "-o", "run", *options, *program]
+
+
+def script(code, *arguments):
+    Path("script.py").write_text(code)
+    return ["script.py", *arguments]
+
+
+def record(recorder, program, *options, **keywords):
+    return subprocess.run(
+        words(recorder, program, *options),
+        capture_output=True,
+        timeout=60,
+        env=ENVIRONMENT,
+        check=False,
+        **keywords,
+    )
+
+
+def start(recorder, program, *options):
+    return subprocess.Popen(
+        words(recorder, program, *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    )
+
+
+def manifest(folder="run"):
+    return json.loads(Path(folder, "manifest.json").read_text())
+
+
+@BOTH
+def test_output_and_status_are_the_programs_and_the_run_can_be_read(recorder):
+    code = "import sys; print('out', sys.argv[1:]); print('err', file=sys.stderr)"
+    done = record(recorder, script(code, "--variant", "x", "-o", "y"), "--variant", "dual")
+
+    assert done.returncode == 0
+    assert done.stdout == b"out ['--variant', 'x', '-o', 'y']\n"
+    assert done.stderr.decode().splitlines() == [
+        f"Recording with {recorder} (as asked for) into run",
+        "err",
+        "Recorded in run",
+        "Next: gpuprof report run",
+    ]
+    log = Path("run/program.log").read_text()
+    assert sorted(log.splitlines()) == ["err", "out ['--variant', 'x', '-o', 'y']"]
+    profile = read_profile("run")
+    assert profile.origin.variant == "dual"
+    assert profile.query("SELECT sum(calls) AS n FROM activity_summary")["n"].to_pylist() == [4]
+
+
+ENDS = {
+    "status-7": ("raise SystemExit(7)", 7),
+    "exception": ("raise ValueError('no')", 1),
+    "killed": ("import os; os.kill(os.getpid(), 9)", 137),
+    "terminated": ("import os; os.kill(os.getpid(), 15)", 143),
+    "segmentation-fault": ("import os; os.kill(os.getpid(), 11)", 139),
+    "abort": ("import os; os.abort()", 134),
+    "crash-at-once": ("import nothing_of_this_name", 1),
+    "no-python": ("this is no python", 1),
+    "out-of-memory": (
+        "import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 30, 1 << 30)); b' ' * (1 << 32)",
+        1,
+    ),
+}
+
+
+@BOTH
+@pytest.mark.parametrize(("code", "status"), ENDS.values(), ids=ENDS.keys())
+def test_exit_status_is_passed_on_and_what_was_recorded_kept(recorder, code, status):
+    done = record(recorder, script(code))
+
+    assert done.returncode == status
+    assert manifest()["exit_status"] == status
+    assert manifest()["recordings"] == ["plain.txt"]
+    last = done.stderr.decode().splitlines()[-3:]
+    assert last[0] == f"The program ended with exit status {status}"
+    warnings = read_profile("run").origin.warnings
+    assert warnings[0] == f"The program ended with exit status {status}."
+
+
+@BOTH
+def test_output_without_a_newline_is_shown_as_it_comes(recorder):
+    code = "import sys; sys.stdout.write('50 %'); sys.stdin.read(); sys.stdout.write(' done')"
+    with subprocess.Popen(
+        words(recorder, script(code)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+    ) as process:
+        came, _, _ = select.select([process.stdout], [], [], 20)
+        shown = os.read(process.stdout.fileno(), 100) if came else b""
+        process.stdin.close()
+        rest = process.stdout.read()
+
+    # It came while the program still waited for its input.
+    assert shown
+    assert shown + rest == b"50 % done"
+    assert Path("run/program.log").read_bytes() == b"50 % done"
+
+
+@BOTH
+def test_megabytes_of_any_bytes_arrive_unchanged(recorder):
+    code = (
+        "import os\n"
+        "block = bytes(range(256)) * 4096\n"
+        "for _ in range(32): os.write(1, block)\n"
+        "os.write(2, b'\\xff\\r\\x00')\n"
+    )
+    done = record(recorder, script(code))
+
+    assert done.stdout == bytes(range(256)) * 4096 * 32
+    assert b"\xff\r\x00" in done.stderr
+    assert Path("run/program.log").stat().st_size == len(done.stdout) + 3
+
+
+def test_streams_that_go_to_one_place_keep_their_order():
+    code = "import os\nfor i in range(200): os.write(1 + i % 2, b'%d\\n' % i)"
+    done = subprocess.run(
+        words("wrapped", script(code)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=ENVIRONMENT,
+        check=True,
+        timeout=60,
+    )
+
+    numbers = [line for line in done.stdout.splitlines() if line.isdigit()]
+    assert numbers == [b"%d" % i for i in range(200)]
+
+
+def test_reader_of_the_pipe_that_leaves_does_not_end_the_program():
+    code = "for i in range(100_000): print('line', i)\nopen('ended', 'w').close()"
+    command = " ".join(f"'{word}'" for word in words("plain", script(code)))
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{command} | head -1"],
+        capture_output=True,
+        env=ENVIRONMENT,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.stdout == b"line 0\n"
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[1:] == [b"Recorded in run", b"Next: gpuprof report run"]
+    assert Path("ended").exists()
+    assert Path("run/program.log").read_text().endswith("line 99999\n")
+
+
+@BOTH
+def test_output_of_children_is_shown_too(recorder):
+    code = (
+        "import subprocess, sys, multiprocessing\n"
+        "if __name__ == '__main__':\n"
+        "    subprocess.run([sys.executable, '-c', 'print(\"child\")'], check=True)\n"
+        "    p = multiprocessing.get_context('spawn').Process(target=print, args=('spawned',))\n"
+        "    p.start(); p.join()\n"
+        "    print('parent')\n"
+    )
+    done = record(recorder, script(code))
+
+    assert done.stdout.split() == [b"child", b"spawned", b"parent"]
+    assert done.returncode == 0
+
+
+def test_process_that_is_left_behind_does_not_hold_the_run_open():
+    code = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid)"
+    done = record("plain", script(code))
+    os.kill(int(done.stdout), signal.SIGKILL)
+
+    assert done.returncode == 0
+    assert manifest()["recordings"] == ["plain.txt"]
+
+
+WAITS = """
+import sys, time
+try:
+    print("ready", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.3)
+    print("cleaned up")
+    sys.exit(5)
+"""
+STUBBORN = """
+import signal, time
+{handlers}
+print("ready", flush=True)
+while True: time.sleep(60)
+"""
+IGNORES_INT = "signal.signal(signal.SIGINT, lambda *_: print('no', flush=True))\n"
+IGNORES_TERM = "signal.signal(signal.SIGTERM, lambda *_: print('nor', flush=True))\n"
+
+
+@BOTH
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["gpuprof-alone", "its-group"])
+def test_ctrl_c_lets_the_program_end_in_order_and_keeps_the_recording(recorder, send):
+    process = start(recorder, script(WAITS))
+    assert process.stdout.readline() == b"ready\n"
+    send(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+
+    assert out == b"cleaned up\n"
+    assert process.returncode == 5
+    assert b"Traceback" not in err
+    assert manifest()["exit_status"] == 5
+    assert manifest()["recordings"] == ["plain.txt"]
+
+
+@BOTH
+def test_program_that_ctrl_c_kills_ends_with_130(recorder):
+    process = start(recorder, ["--", "sh", "-c", "echo ready; exec sleep 60"])
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 130
+
+
+@BOTH
+def test_sigterm_ends_the_program_and_keeps_the_recording(recorder):
+    process = start(recorder, script(WAITS))
+    process.stdout.readline()
+    process.terminate()
+    process.communicate(timeout=30)
+
+    assert process.returncode == 143
+    assert manifest()["recordings"] == ["plain.txt"]
+
+
+@BOTH
+def test_second_ctrl_c_ends_a_program_that_ignores_the_first(recorder):
+    process = start(recorder, script(STUBBORN.format(handlers=IGNORES_INT)))
+    for answer in (b"ready\n", b"no\n"):
+        assert process.stdout.readline() == answer
+        process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 143
+    assert manifest()["recordings"] == ["plain.txt"]
+
+
+@BOTH
+def test_third_ctrl_c_ends_a_program_that_ignores_everything(recorder):
+    process = start(recorder, script(STUBBORN.format(handlers=IGNORES_INT + IGNORES_TERM)))
+    for answer in (b"ready\n", b"no\n", b"nor\n"):
+        assert process.stdout.readline() == answer
+        process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 137
+    assert manifest()["recordings"] == ["plain.txt"]
+
+
+@BOTH
+def test_ctrl_c_reaches_the_children_as_in_a_terminal(recorder):
+    code = (
+        "import subprocess, sys\n"
+        "child = 'import time\\ntry:\\n  print(\"ready\", flush=True); time.sleep(60)\\n'\n"
+        "child += 'except KeyboardInterrupt:\\n  print(\"child stopped\")'\n"
+        "p = subprocess.Popen([sys.executable, '-c', child])\n"
+        "try:\n  p.wait()\nexcept KeyboardInterrupt:\n  p.wait(); raise SystemExit(4)\n"
+    )
+    process = start(recorder, script(code))
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+
+    assert out == b"child stopped\n"
+    assert process.returncode == 4
+
+
+def test_ctrl_c_before_the_program_is_there_reaches_it_then(monkeypatch):
+    monkeypatch.setitem(ENVIRONMENT, "PROFILER_STARTS", "1")
+    # Not a Python program: one that is interrupted while it starts ends in ways of its own.
+    process = start("wrapped", ["--", "sleep", "60"])
+    while not Path("run/starting").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert manifest()["recordings"] == ["plain.txt"]
+
+
+def test_ctrl_c_while_the_profiler_finishes_loses_nothing(monkeypatch):
+    monkeypatch.setitem(ENVIRONMENT, "PROFILER_SLEEPS", "2")
+    process = start("wrapped", script("pass"))
+    while not Path("run/said").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 0
+    assert manifest()["recordings"] == ["plain.txt"]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_recording_that_is_brought_home_takes_two_ctrl_c_to_drop(times):
+    process = start("slow", script(""))
+    while not Path("run/finishing").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    said = [process.stderr.readline() for _ in range(2)][1]
+    if times == 2:
+        process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+
+    assert said == b"Bringing the recording home; stop again to drop it\n"
+    assert Path("run").exists() == (times == 1)
+    assert process.returncode == (0 if times == 1 else 130)
+    assert b"Traceback" not in err
+
+
+def test_profiler_that_fails_before_the_program_is_started_once_more():
+    done = record("flaky", script("print('ran')"))
+
+    assert done.stdout == b"ran\n"
+    assert done.returncode == 0
+
+
+def test_empty_recording_says_so_and_is_refused_by_the_reader():
+    done = record("empty", script("print(1)"))
+
+    assert done.returncode == 0
+    assert "Warning: empty recorded no GPU work: none was asked for" in done.stderr.decode()
+    assert b"gpuprof report" not in done.stderr
+    with pytest.raises(EmptyRecordingError) as caught:
+        read_profile("run")
+    assert caught.value.message == "run: empty recorded no GPU work: none was asked for"
+
+
+def test_module_runs_as_python_runs_it():
+    Path("package").mkdir()
+    Path("package/__init__.py").touch()
+    Path("package/train.py").write_text("import sys; print(__name__, sys.argv[1:])")
+    done = record("plain", ["package.train", "--variant", "x"], "-m")
+
+    assert done.stdout == b"__main__ ['--variant', 'x']\n"
+
+
+@BOTH
+def test_executable_after_two_dashes_runs_as_it_is(recorder):
+    done = record(recorder, ["--", "sh", "-c", "echo $0 $1; exit 3", "-o", "--variant"])
+
+    assert done.stdout == b"-o --variant\n"
+    assert done.returncode == 3
+
+
+@BOTH
+def test_standard_input_is_the_programs(recorder):
+    done = record(recorder, script("print(input()[::-1])"), input=b"abc\n")
+
+    assert done.stdout == b"cba\n"
+
+
+def test_table_of_what_is_kept():
+    record("wrapped", script("import gpuprof\nwith gpuprof.epoch(): pass"), "--variant", "dual")
+
+    assert sorted(p.name for p in Path("run").iterdir()) == [
+        "manifest.json",
+        "marks.jsonl",
+        "monitor.jsonl",
+        "plain.txt",
+        "program.log",
+        "recorder.log",
+        "said",
+        "starting",
+    ]
+    kept = manifest()
+    assert {k: v for k, v in kept.items() if isinstance(v, (str, int)) and k != "started_at"} == {
+        "format": "gpuprof-run",
+        "format_version": 1,
+        "recorder": "wrapped",
+        "variant": "dual",
+        "exit_status": 0,
+    }
+    assert kept["command"] == [sys.executable, "script.py"]
+    assert [e["epoch"] for e in kept["epochs"]] == [0]
+    assert kept["seconds_per_epoch"] == kept["epochs"][0]["seconds"]
+    assert set(kept["versions"]) == {"gpuprof", "python", "system"}
+    assert "profiler: 100 %" in Path("run/recorder.log").read_text()
+
+
+def test_run_holds_nothing_of_the_environment(monkeypatch):
+    monkeypatch.setitem(ENVIRONMENT, "API_TOKEN", "s3cr3t-value")
+    record("plain", script("pass"))
+
+    text = "".join(p.read_text() for p in Path("run").iterdir())
+    assert "s3cr3t-value" not in text
+    assert os.uname().nodename not in text
+
+
+def test_variant_is_the_name_of_the_folder_unless_given():
+    record("plain", script("pass"))
+
+    assert manifest()["variant"] == "run"
+
+
+def test_folders_are_numbered_where_none_is_named():
+    program = script("pass")
+    for _ in range(2):
+        subprocess.run(
+            [*GPUPROF, "record", "--recorder", "plain", "--variant", "a b/c", *program],
+            env=ENVIRONMENT,
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
+
+    assert sorted(p.name for p in Path("gpuprof-runs").iterdir()) == ["a-b-c", "a-b-c-2"]
+    assert manifest("gpuprof-runs/a-b-c-2")["variant"] == "a b/c"
+
+
+def test_without_a_recorder_the_times_are_said():
+    code = "import gpuprof\nfor _ in range(2):\n    with gpuprof.epoch(): pass"
+    done = record("none", script(code))
+
+    announced, times, _ = done.stderr.decode().splitlines()
+    assert announced == "Recording with none (as asked for) into run"
+    assert re.fullmatch(r"It ran for \d+\.\d{3} s; 2 marked epochs of \d+\.\d{3} s", times)
+
+
+@BOTH
+def test_a_run_is_all_that_is_written_and_as_private_as_the_user_has_it(recorder):
+    done = record(recorder, script("print('x')"), umask=0o077)
+
+    assert done.returncode == 0
+    assert sorted(p.name for p in Path().iterdir()) == ["run", "script.py"]
+    files = [Path("run"), *Path("run").rglob("*")]
+    assert len(files) > 3
+    assert [p.name for p in files if p.stat().st_mode & 0o077] == []

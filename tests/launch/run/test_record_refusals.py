@@ -1,0 +1,201 @@
+"""What can be wrong is found before the program starts, and nothing is written."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuprof.launch.contract import Program
+from gpuprof.launch.recorders import unrecorded
+from gpuprof.launch.recording import Options
+from gpuprof.launch.recording import record as start
+
+GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_with_a_script(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text("open('ran', 'w').close()")
+
+
+def record(*words, recorder="plain", environment=ENVIRONMENT, **keywords):
+    return subprocess.run(
+        [*GPUPROF, "record", "--recorder", recorder, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+        check=False,
+        **keywords,
+    )
+
+
+REFUSALS = {
+    "script-missing": (["nosuch.py"], 1, "Error: nosuch.py: no such script"),
+    "script-is-a-folder": (["folder"], 1, "Error: folder: no such script"),
+    "module-missing": (["-m", "nosuch.module"], 1, "Error: nosuch.module: no such module"),
+    "executable-missing": (["--", "./nosuch"], 1, "Error: ./nosuch: no such program"),
+    "not-executable": (["--", "./script.py"], 1, "Error: ./script.py: is not executable"),
+    "executable-without-dashes": (["sh", "-c", "x"], 1, "Error: sh: no such script"),
+    "output-is-a-file": (["-o", "file", "script.py"], 1, "Error: file is a file"),
+    "output-exists": (["-o", "folder", "script.py"], 1, "Error: folder exists already"),
+    "output-under-a-file": (["-o", "file/run", "script.py"], 1, "Error: file/run cannot be made"),
+    "output-read-only": (["-o", "/proc/run", "script.py"], 1, "Error: /proc/run cannot be made"),
+    "force-on-no-run": (
+        ["-o", "folder", "--force", "script.py"],
+        1,
+        "Error: folder holds no recording, and --force replaces nothing else",
+    ),
+    "nothing-to-run": ([], 2, "Error: Missing argument"),
+    "unknown-option": (["--nosuch", "script.py"], 2, "Error: No such option"),
+}
+
+
+@pytest.mark.parametrize(("words", "status", "error"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_refused_before_the_program_starts(words, status, error):
+    Path("folder").mkdir()
+    Path("folder/precious").touch()
+    Path("file").touch()
+    before = sorted(Path().rglob("*"))
+
+    done = record(*words)
+
+    assert done.returncode == status
+    assert error in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_unknown_recorder_is_a_usage_error():
+    done = record("script.py", recorder="vtune")
+
+    assert done.returncode == 2
+    assert "'vtune' is not one of 'auto'" in done.stderr
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("recorder", ["nsys", "nvprof"])
+def test_recorder_that_is_not_installed_says_how_to_get_it(recorder):
+    done = record("script.py", recorder=recorder, environment={**ENVIRONMENT, "PATH": "/bin/no"})
+
+    assert done.returncode == 1
+    error, hint = done.stderr.splitlines()
+    assert error == f"Error: {recorder} is not installed, or not on PATH"
+    assert "apt-get install" in hint
+    assert not Path("ran").exists()
+    assert not Path("gpuprof-runs").exists()
+
+
+def test_hint_for_an_executable_without_dashes_is_the_whole_command():
+    done = record("sh", "-c", "x")
+
+    assert done.stderr.splitlines()[1] == (
+        "Hint: To record an executable, put -- before it: gpuprof record -- sh -c x"
+    )
+
+
+def test_force_replaces_a_run_and_nothing_of_the_old_one_stays():
+    record("-o", "run", "script.py")
+    Path("run/old").touch()
+
+    refused = record("-o", "run", "script.py")
+    forced = record("-o", "run", "--force", "script.py")
+
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines() == [
+        "Error: run exists already",
+        "Hint: Choose another folder with -o, or replace it with --force.",
+    ]
+    assert forced.returncode == 0
+    assert not Path("run/old").exists()
+    assert Path("run/manifest.json").exists()
+
+
+def test_force_replaces_a_run_that_did_not_finish():
+    Path("run").mkdir()
+    Path("run/manifest.json.unfinished").touch()
+
+    assert record("-o", "run", "--force", "script.py").returncode == 0
+
+
+def test_force_with_a_wrong_script_keeps_the_old_run():
+    record("-o", "run", "script.py")
+
+    assert record("-o", "run", "--force", "nosuch.py").returncode == 1
+    assert Path("run/manifest.json").exists()
+
+
+def test_disk_that_fills_up_leaves_nothing_that_looks_like_a_run():
+    # A limit on the size of files fails in write() as a full disk does.
+    Path("script.py").write_text("for _ in range(100): print('x' * 100_000)\nprint('end')")
+    limit = (1_000_000, 1_000_000)
+    done = record(
+        "-o",
+        "run",
+        "script.py",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
+
+    assert done.stdout.endswith("end\n")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "Error: run cannot be written: File too large; nothing of the run is left"
+    )
+    assert not Path("run").exists()
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """A file system of 300 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small file system cannot be mounted: not root, or not allowed")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_full_disk_leaves_nothing(tiny_disk):
+    Path("script.py").write_text("print('x' * 1_000_000)")
+    done = record("-o", f"{tiny_disk}/run", "script.py")
+
+    assert done.returncode == 1
+    assert done.stdout == "x" * 1_000_000 + "\n"
+    assert done.stderr.splitlines()[-1] == (
+        f"Error: {tiny_disk}/run cannot be written: No space left on device; "
+        "nothing of the run is left"
+    )
+    assert list(tiny_disk.iterdir()) == []
+
+
+@pytest.mark.profilers
+def test_full_disk_under_nsys_leaves_nothing(tiny_disk):
+    if shutil.which("nsys") is None:
+        pytest.skip("nsys is not installed")
+    # The report fits and its export does not; nsys itself ends with 0.
+    done = record("-o", f"{tiny_disk}/run", "script.py", recorder="nsys")
+
+    assert done.returncode == 1
+    assert "No space left on device; nothing of the run is left" in done.stderr
+    assert list(tiny_disk.iterdir()) == []
+
+
+def test_ctrl_c_before_the_program_starts_leaves_no_folder():
+    def stopped():
+        raise KeyboardInterrupt
+
+    recorder = replace(unrecorded.RECORDER, versions=stopped)
+    options = Options(recorder.name, folder=Path("run"))
+    with pytest.raises(KeyboardInterrupt):
+        start(Program((sys.executable, "script.py")), options, print, (recorder,))
+
+    assert not Path("run").exists()

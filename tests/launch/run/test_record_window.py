@@ -1,0 +1,178 @@
+"""Only a part of a run is recorded: by time, by epochs, by a range, or as the program says."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from tensorflow_recording import manifest, needs_tensorflow, record, recorded
+
+from gpuprof.errors import UsageError
+from gpuprof.launch.contract import Program, Run
+from gpuprof.launch.recorders import nsys, nvprof, tensorflow
+from gpuprof.launch.run.window import Window, check_window, parse_epochs
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+ROOT = Path(__file__).parents[3]
+PROGRAM = Program(("python", "train.py"))
+S = 10**9
+
+
+@pytest.mark.parametrize(("text", "span"), [("2:4", (2, 4)), ("0:1", (0, 1)), ("3", (3, 4))])
+def test_epochs_are_counted_from_0_and_the_last_is_left_out(text, span):
+    assert parse_epochs(text) == span
+
+
+@pytest.mark.parametrize("text", ["", ":", "2:", ":2", "4:2", "2:2", "-1:3", "a:b", "1:2:3", "1.5"])
+def test_what_is_no_span_of_epochs_is_refused(text):
+    with pytest.raises(ValueError, match="epoch"):
+        parse_epochs(text)
+
+
+@pytest.mark.parametrize(
+    ("window", "words"),
+    [
+        (Window(), []),
+        (Window(delay_ns=90 * S), ["--delay=90"]),
+        (
+            Window(delay_ns=S // 2, duration_ns=2 * S),
+            ["--delay=0.5", "--duration=2", "--kill=none"],
+        ),
+        (
+            Window(epochs=(2, 4)),
+            ["--capture-range=nvtx", "--nvtx-capture=gpuprof window@gpuprof",
+             "--capture-range-end=stop"],
+        ),
+        (
+            Window(range_name="forward"),
+            ["--capture-range=nvtx", "--nvtx-capture=forward@*", "--capture-range-end=stop"],
+        ),
+        (
+            Window(range_name="forward@model"),
+            ["--capture-range=nvtx", "--nvtx-capture=forward@model", "--capture-range-end=stop"],
+        ),
+        (
+            Window(cuda_profiler=True),
+            ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"],
+        ),
+    ],
+)  # fmt: skip
+def test_nsys_is_told_the_part_in_its_own_words(tmp_path, window, words):
+    told = nsys.command(Run(PROGRAM, tmp_path, window=window), ("python", "train.py"))
+    whole = nsys.command(Run(PROGRAM, tmp_path), ("python", "train.py"))
+
+    assert told == [*whole[:-2], *words, "python", "train.py"]
+
+
+def test_nvprof_waits_for_the_program_to_start_it(tmp_path):
+    run = Run(PROGRAM, tmp_path, window=Window(epochs=(2, 4)))
+
+    assert nvprof.command(run, ("a",))[2:4] == ["--profile-from-start", "off"]
+    assert nvprof.RECORDER.environment(run) == {"GPUPROF_EPOCHS": "2:4"}
+    assert "off" not in nvprof.command(Run(PROGRAM, tmp_path), ("a",))
+
+
+@pytest.mark.parametrize(
+    ("window", "recorder", "said"),
+    [
+        (Window(delay_ns=1), nvprof.RECORDER, "the recorder nvprof cannot record by --delay"),
+        (Window(range_name="x"), tensorflow.RECORDER, "tensorflow cannot record by --range"),
+        (Window(delay_ns=1, epochs=(1, 2)), nsys.RECORDER, "--delay and --epochs do not go"),
+    ],
+)
+def test_a_part_that_a_recorder_cannot_tell_is_refused(window, recorder, said):
+    with pytest.raises(UsageError, match=said):
+        check_window(window, recorder.name, recorder.windows)
+
+
+def gpuprof(folder, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "gpuprof", "record", "-o", "run", *words],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+
+def test_a_wrong_span_says_what_is_right(tmp_path):
+    done = gpuprof(tmp_path, "--epochs", "4:2", PROGRAMS / "epochs.py", "3")
+
+    assert done.returncode == 2
+    assert "'4:2' holds no epoch; give it as 2:4 for epochs 2 and 3, or as 2" in done.stderr
+
+
+def ranges(folder):
+    with closing(sqlite3.connect(folder / "run" / "nsys.sqlite")) as database:
+        found = database.execute(
+            "SELECT coalesce(text, value) FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId "
+            "WHERE eventType = 59 ORDER BY start"
+        ).fetchall()
+    return [text for (text,) in found if text.startswith("epoch")]
+
+
+@pytest.mark.profilers
+@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
+@pytest.mark.skipif(find_spec("nvtx") is None, reason="nvtx is not installed")
+class TestRealNsys:
+    def nsys(self, folder, *words, epochs="8"):
+        done = gpuprof(folder, "--recorder", "nsys", *words, PROGRAMS / "epochs.py", epochs)
+        kept = json.loads((folder / "run" / "manifest.json").read_text())
+        assert (done.returncode, done.stdout) == (7, "end of program\n"), done.stderr
+        assert (kept["exit_status"], len(kept["epochs"])) == (7, int(epochs))
+        return kept
+
+    def test_only_the_epochs_that_were_asked_for_are_there(self, tmp_path):
+        kept = self.nsys(tmp_path, "--epochs", "2:5")
+
+        assert ranges(tmp_path) == ["epoch 2", "epoch 3", "epoch 4"]
+        assert kept["warnings"][0] == "Only a part of the run was recorded: epochs 2 to 4."
+
+    def test_only_the_first_range_of_a_name_is_there(self, tmp_path):
+        self.nsys(tmp_path, "--range", "epoch 3@gpuprof")
+
+        assert ranges(tmp_path) == ["epoch 3"]
+
+    def test_a_program_runs_on_to_its_end_after_the_time_to_record(self, tmp_path):
+        self.nsys(tmp_path, "--delay", "1s", "--duration", "1s", epochs="60")
+
+        assert 5 <= len(ranges(tmp_path)) <= 15
+
+    def test_a_part_that_never_came_is_no_empty_recording(self, tmp_path):
+        kept = self.nsys(tmp_path, "--epochs", "20:21")
+
+        assert kept["nothing_recorded"] == "the part to record never came: epoch 20"
+
+
+class TestTensorflow:
+    pytestmark = needs_tensorflow
+    program = PROGRAMS / "epochs_of_tensorflow.py"
+
+    def executions(self, folder):
+        [step] = [f for f in recorded(folder)["functions"] if f["is_step"]]
+        return step["executions"]
+
+    def test_only_the_epochs_that_were_asked_for_are_there(self, tmp_path):
+        done = record(tmp_path / "run", "--epochs", "2:4", self.program)
+
+        assert done.returncode == 0, done.stderr
+        assert self.executions(tmp_path / "run") == 20
+        assert len(manifest(tmp_path / "run")["epochs"]) == 6
+
+    def test_nothing_is_recorded_before_the_delay_or_after_the_duration(self, tmp_path):
+        done = record(tmp_path / "run", "--delay", "60s", self.program)
+        kept = manifest(tmp_path / "run")
+
+        assert done.returncode == 0, done.stderr
+        assert kept["nothing_recorded"].startswith("no tf.function was seen to run")
+        assert kept["warnings"][0] == (
+            "Only a part of the run was recorded: what came after 60.00 s."
+        )

@@ -1,0 +1,98 @@
+"""Texts are read whole within limits, so that no file of some kilobytes exhausts the memory."""
+
+import gzip
+import json
+
+import pytest
+import test_kineto
+import test_nsys_stats
+
+from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.readers import read_profile
+from gpuprof.readers.common import gunzip as packed
+
+MIB = 1 << 20
+
+
+def bomb(folder, head=b"", size=packed.FREE_BYTES + 300 * MIB):
+    """A gzip file of a text that repeats one character."""
+    path = folder / "bomb.json.gz"
+    with gzip.open(path, "wb", compresslevel=9) as file:
+        file.write(head)
+        for _ in range(size // MIB):
+            file.write(b" " * MIB)
+    return path
+
+
+def test_a_plain_and_a_packed_file_have_the_same_content(tmp_path):
+    text = json.dumps(list(range(100_000))).encode()
+    (tmp_path / "plain").write_bytes(text)
+    (tmp_path / "packed").write_bytes(gzip.compress(text))
+    (tmp_path / "members").write_bytes(gzip.compress(text[:7]) + gzip.compress(text[7:]))
+
+    for name in ("plain", "packed", "members"):
+        assert packed.content(tmp_path / name) == text
+
+
+def test_a_file_that_unpacks_to_hundreds_of_times_its_size_is_refused(tmp_path):
+    path = bomb(tmp_path)
+
+    with pytest.raises(CorruptFileError) as caught:
+        packed.content(path)
+
+    assert caught.value.message == (
+        f"{path} unpacks to more than 200 times its size, as no recording does"
+    )
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("reader", ["kineto", "tf1-timeline", "nsys-stats"])
+def test_each_reader_of_texts_refuses_such_a_file(tmp_path, reader):
+    head = b'{"schemaVersion": 1, "traceEvents": [], "x": "'
+
+    with pytest.raises(CorruptFileError, match="unpacks to more than 200 times"):
+        read_profile(bomb(tmp_path, head), reader)
+
+
+@pytest.mark.parametrize("reader", ["nvprof-text", "nvprof-csv", "nvprof-trace", None])
+def test_readers_that_look_through_a_log_piece_by_piece_refuse_it_as_well(tmp_path, reader):
+    head = b"==7== NVPROF is profiling process 7, command: ./a\n==7== Profiling result:\n"
+
+    with pytest.raises(CorruptFileError, match="unpacks to more than 200 times"):
+        read_profile(bomb(tmp_path, head), reader)
+
+
+def test_a_trace_of_one_event_again_and_again_is_no_such_file(tmp_path):
+    events = [test_kineto.KERNEL] * 50_000
+    path = tmp_path / "trace.json.gz"
+    text = json.dumps({"schemaVersion": 1, "traceEvents": events}, indent=4).encode()
+    path.write_bytes(gzip.compress(text))
+
+    assert len(text) > 100 * path.stat().st_size
+    assert read_profile(path).table("kernels").num_rows == 50_000
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_text_above_the_limit_is_refused_unread(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(packed, "LARGEST_TRACE_BYTES", 1000)
+    path = tmp_path / f"large.txt{suffix}"
+    text = test_nsys_stats.YEAR_2024.encode() * 10
+    path.write_bytes(gzip.compress(text) if suffix else text)
+
+    with pytest.raises(CorruptFileError, match="1,000") as caught:
+        read_profile(path, "nsys-stats")
+    assert caught.value.hint == "Record less of the program, such as a few steps."
+
+
+def test_a_damaged_gzip_file_is_refused(tmp_path):
+    whole = bytearray(gzip.compress(b"text" * 1000))
+    path = tmp_path / "damaged.gz"
+    for content in (whole[:-4], whole[:20] + b"\0\0\0" + whole[23:], whole[:5]):
+        path.write_bytes(content)
+        with pytest.raises(CorruptFileError, match="cut short or damaged"):
+            packed.content(path)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        packed.content(tmp_path / "missing")

@@ -1,0 +1,398 @@
+import json
+import math
+import re
+import zipfile
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import nsys_export
+import numpy as np
+import own_files
+import pyarrow as pa
+import pytest
+from recordings import copy, kernel, trace
+
+from gpuprof import schema
+from gpuprof.errors import CorruptFileError, GpuprofError, UnknownFormatError
+from gpuprof.profile import Origin
+from gpuprof.readers import find_reader, read_profile
+from gpuprof.readers.gpuprof.gpuprof_file import HEADER
+from gpuprof.render.gpuprof_file import write
+
+CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
+ORIGIN = Origin(
+    Path("/home/someone/train.sqlite"),
+    "nsys-sqlite",
+    "nsys",
+    tool_version="2024.1",
+    schema_version="3.7",
+    command="python train.py",
+    recorded_at="2024-05-01",
+    epoch_ns=1_700_000_000_000_000_001,
+    variant="dual",
+    start_resolution_ns=1000,
+    warnings=("Not all events might have been collected.",),
+    exporter_version="2024.6",
+)
+RECORDING = replace(
+    trace(
+        kernels=[
+            kernel(f"kernel {i % 7} µ", i * 10, i * 10 + 5, device_id=i % 2) for i in range(5000)
+        ],
+        memcpys=[copy("PtoP", 2**61, 2**61 + 2**40, bytes=2**40, src_device_id=0, dst_device_id=1)],
+        memsets=[],
+        epochs=[{"epoch": 0, "seconds": 1.5}],
+    ),
+    origin=ORIGIN,
+)
+
+
+def written(folder, profile=RECORDING):
+    path = folder / "run.gpuprof"
+    write(profile, path)
+    return path
+
+
+def test_a_file_without_the_version_that_exported_is_read(tmp_path):
+    path, older = written(tmp_path), tmp_path / "older.gpuprof"
+    with zipfile.ZipFile(path) as file, zipfile.ZipFile(older, "w") as copied:
+        for name in file.namelist():
+            content = file.read(name)
+            if name == HEADER:
+                header = json.loads(content)
+                del header["origin"]["exporter_version"]
+                content = json.dumps(header).encode()
+            copied.writestr(name, content)
+
+    assert read_profile(older).origin == replace(ORIGIN, source=older, exporter_version=None)
+
+
+def assert_equal_tables(one, other):
+    assert one.sources.keys() == other.sources.keys()
+    for name in one.sources:
+        order = [(column, "ascending") for column in schema.BY_NAME[name].columns]
+        assert one.table(name).sort_by(order).equals(other.table(name).sort_by(order)), name
+
+
+def test_queries_side_by_side_read_the_file(tmp_path):
+    profile = read_profile(written(tmp_path))
+
+    kernels, copies = profile.side_by_side(*(f"SELECT * FROM {n}" for n in ("kernels", "memcpys")))
+
+    assert [sum(batch.num_rows for batch in found) for found in (kernels, copies)] == [5000, 1]
+
+
+def test_every_table_comes_back_as_it_was(tmp_path):
+    path = written(tmp_path)
+
+    assert find_reader(path).name == "gpuprof"
+    assert_equal_tables(RECORDING, read_profile(path))
+
+
+def test_a_table_with_no_rows_is_not_an_absent_one(tmp_path):
+    profile = read_profile(written(tmp_path))
+
+    assert profile.has("memsets")
+    assert not profile.has("api_calls")
+
+
+def test_where_it_came_from_comes_back_but_for_its_folder(tmp_path):
+    path = written(tmp_path)
+
+    assert read_profile(path).origin == replace(ORIGIN, source=path)
+    with zipfile.ZipFile(path) as archive:
+        header = json.loads(archive.read("gpuprof.json"))
+    assert header["converted_from"] == "train.sqlite"
+    assert "someone" not in json.dumps(header)
+
+
+def test_the_same_recording_gives_the_same_bytes(tmp_path):
+    first = written(tmp_path).read_bytes()
+
+    assert written(tmp_path).read_bytes() == first
+
+
+def test_a_query_reads_only_the_columns_that_it_names(tmp_path):
+    # The page of another column is damaged, and its checksum is never looked at.
+    path = written(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[_last_page_of(path, "kernels.parquet", "end_ns")] ^= 0xFF
+    path.write_bytes(data)
+    profile = read_profile(path)
+
+    assert profile.query("SELECT sum(device_id)::BIGINT AS n FROM kernels").to_pylist() == [
+        {"n": 2500}
+    ]
+    with pytest.raises(CorruptFileError) as caught:
+        profile.table("kernels")
+    assert caught.value.message == f"{path}: one of its tables is damaged"
+    assert caught.value.hint == "Make it again from the original with `gpuprof convert`."
+
+
+def _last_page_of(path, member, column):
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    with zipfile.ZipFile(path) as archive:
+        info = archive.getinfo(member)
+        content = archive.read(member)
+    start = path.read_bytes().index(content)
+    assert info.compress_type == zipfile.ZIP_STORED
+    (tmp := path.with_suffix(".parquet")).write_bytes(content)
+    group = pq.ParquetFile(tmp).metadata.row_group(0)
+    chunk = next(
+        group.column(i)
+        for i in range(group.num_columns)
+        if group.column(i).path_in_schema == column
+    )
+    return start + chunk.data_page_offset + chunk.total_compressed_size - 2
+
+
+def test_a_file_cut_off_anywhere_is_refused(tmp_path):
+    whole = written(tmp_path).read_bytes()
+    path = tmp_path / "cut.gpuprof"
+    for length in range(64, len(whole), 997):
+        path.write_bytes(whole[:length])
+        with pytest.raises(CorruptFileError, match="cut short or damaged"):
+            read_profile(path)
+
+
+def repacked(path, members, compression=zipfile.ZIP_STORED):
+    """The file again with some members changed or, for None, left out."""
+    with zipfile.ZipFile(path) as archive:
+        old = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in (old | members).items():
+            if content is not None:
+                archive.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("members", "error", "message"),
+    [
+        pytest.param(
+            {"gpuprof.json": "{"}, CorruptFileError, "gpuprof.json in it is missing or", id="header"
+        ),
+        pytest.param(
+            {"gpuprof.json": "[1]"}, CorruptFileError, "gpuprof.json in it is missing or", id="list"
+        ),
+        pytest.param(
+            {"gpuprof.json": '{"gpuprof_file": 2, "origin": {}}'},
+            UnknownFormatError,
+            "is a gpuprof file of version 2; this gpuprof reads 1",
+            id="newer",
+        ),
+        pytest.param(
+            {"gpuprof.json": '{"gpuprof_file": 1, "origin": {}}'},
+            CorruptFileError,
+            "gpuprof.json in it is missing or broken",
+            id="no-origin",
+        ),
+        pytest.param(
+            {"kernels.parquet": b"PAR1 no more"}, CorruptFileError, "its table kernels", id="table"
+        ),
+    ],
+)
+def test_a_file_that_breaks_its_rules_is_refused(tmp_path, members, error, message):
+    path = repacked(written(tmp_path), members)
+
+    with pytest.raises(error) as caught:
+        read_profile(path, "gpuprof")
+
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("place", "byte"), [(6, 84), (46, 0xFF)], ids=["version", "name-that-is-not-utf-8"]
+)
+def test_a_list_of_members_that_cannot_be_read_is_refused(tmp_path, place, byte):
+    path = written(tmp_path)
+    data = bytearray(path.read_bytes())
+    last = data.rindex(b"PK\x01\x02")  # entry of the list at the end of the archive
+    data[last + 9] |= 8  # its name is said to be UTF-8
+    data[last + place] = byte
+    path.write_bytes(data)
+
+    with pytest.raises(CorruptFileError, match="the file is cut short or damaged"):
+        read_profile(path, "gpuprof")
+
+
+def test_an_archive_that_was_packed_again_is_refused(tmp_path):
+    path = repacked(written(tmp_path), {}, zipfile.ZIP_DEFLATED)
+
+    with pytest.raises(CorruptFileError, match="was packed by another program"):
+        read_profile(path)
+
+
+def test_a_table_that_this_version_does_not_know_is_left_alone(tmp_path):
+    path = repacked(written(tmp_path), {"of_the_future.parquet": b"?"})
+
+    assert_equal_tables(RECORDING, read_profile(path))
+
+
+REAL = [
+    "kineto/hta_ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
+    "kineto/hta_tical_path__alexnet__benchmark_result_2869224_1695835535_trace.json.gz",
+    "xplane/xprof__34.83.195.179_6003.xplane.pb",
+    "nsys-sqlite/GindaChen__nsys-ai__h100_2gpu_1s_3dc0af.sqlite",
+    "nvprof-text/cudapractice2020.txt",
+]
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real files is not here")
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_recording_reads_the_same_from_the_original_and_from_its_file(tmp_path, name):
+    if not (CORPUS / name).exists():
+        pytest.skip(f"{name} is not in the corpus")
+    original = read_profile(CORPUS / name, section="all")
+
+    path = written(tmp_path, original)
+
+    assert_equal_tables(original, read_profile(path))
+    assert path.stat().st_size < max(40_000, (CORPUS / name).stat().st_size)
+
+
+def test_any_damage_is_told_as_a_gpuprof_error_or_changes_nothing(tmp_path):
+    whole = written(tmp_path).read_bytes()
+    path = tmp_path / "damaged.gpuprof"
+    for place in range(0, len(whole), 331):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x55
+        path.write_bytes(damaged)
+        try:
+            found = read_profile(path, "gpuprof").table("kernels")
+        except GpuprofError:
+            continue
+        assert found.equals(read_profile(written(tmp_path)).table("kernels"))
+
+
+@pytest.mark.parametrize("cut", [1, 100])
+def test_a_file_that_lost_its_beginning_is_refused(tmp_path, cut):
+    path = tmp_path / "cut.gpuprof"
+    path.write_bytes(written(tmp_path).read_bytes()[cut:])
+
+    with pytest.raises(CorruptFileError):
+        read_profile(path, "gpuprof")
+
+
+def test_a_table_whose_column_has_no_readable_name_is_refused(tmp_path):
+    path = written(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"grid_x", b"grid_\xdd"))
+
+    with pytest.raises(CorruptFileError, match="its table kernels is damaged"):
+        read_profile(path)
+
+
+def test_the_environment_and_the_host_of_a_recording_do_not_travel(tmp_path):
+    names = {"PROCESS_0:COMMAND": "train", "PROCESS_0:ENVIRONMENT_0": "TOKEN=hunter2"}
+    host = {"name": "HOSTNAME", "value": "node17.example"}
+    rows = [{"name": name, "value": value} for name, value in names.items()]
+    tables = {"META_DATA_CAPTURE": [*rows, host], nsys_export.KERNEL: [nsys_export.kernel(0, 9)]}
+    export = nsys_export.write(tmp_path / "x.sqlite", tables)
+
+    path = written(tmp_path, read_profile(export))
+
+    kept = read_profile(path)
+    texts = [repr(kept.origin), *(str(kept.table(name).to_pylist()) for name in kept.sources)]
+    with zipfile.ZipFile(path) as file:
+        texts += [file.read(name).decode("latin-1") for name in file.namelist()]
+    assert "train" in "".join(texts)
+    assert "hunter2" not in "".join(texts)
+    assert "node17" not in "".join(texts)
+
+
+@pytest.mark.parametrize(
+    ("values", "holds"),
+    [
+        (pa.array(["8", "big"]), "'big' (string)"),
+        (pa.array([8, 1.5]), "1.5 (double)"),
+        (pa.array([8, math.nan]), "nan (double)"),
+        (pa.array([8, math.inf]), "inf (double)"),
+        (pa.array([8, 2**64 - 1], pa.uint64()), "18446744073709551615 (uint64)"),
+        (pa.array([Decimal("8.0"), Decimal("1.5")]), "Decimal('1.5') (decimal128(2, 1))"),
+        (pa.array([[], [1]]), "[] (list<element: int64>)"),
+        (pa.array([{"a": 1}, {"a": 1}]), "{'a': 1} (struct<a: int64>)"),
+    ],
+    ids=lambda value: str(getattr(value, "type", "")),
+)
+def test_a_value_of_another_type_is_named_with_its_place(tmp_path, values, holds):
+    path = own_files.changed(written(tmp_path), memcpys=sized(values))
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    row = 1 if pa.types.is_nested(values.type) else 2
+    assert caught.value.message == f"{path}, table memcpys: column bytes holds {holds} in row {row}"
+
+
+@pytest.mark.parametrize(
+    "values", [["8", "9"], [8.0, 9.0], [Decimal("8.0"), Decimal("9.0")]], ids=str
+)
+def test_values_that_another_program_wrote_as_another_type_are_read(tmp_path, values):
+    path = own_files.changed(written(tmp_path), memcpys=sized(pa.array(values)))
+
+    assert read_profile(path).query("SELECT sum(bytes) AS b FROM memcpys").to_pylist() == [
+        {"b": 17}
+    ]
+
+
+def sized(values):
+    """Two copies whose sizes are these."""
+    table = trace(memcpys=[copy("HtoD", 0, 1), copy("HtoD", 2, 3)]).table("memcpys")
+    return table.set_column(table.column_names.index("bytes"), "bytes", values)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    table = sized(pa.array([1, 2]))
+    path = own_files.changed(written(tmp_path), memcpys=table.append_column("bytes", [[3, 4]]))
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    assert caught.value.message == f"{path}, table memcpys: it has two columns bytes"
+
+
+def test_a_column_that_is_none_of_ours_is_not_read(tmp_path):
+    table = sized(pa.array([1, 2])).append_column("more", [[Decimal(1), Decimal(10) ** 60]])
+    path = own_files.changed(written(tmp_path), memcpys=table)
+
+    assert read_profile(path).table("memcpys")["bytes"].to_pylist() == [1, 2]
+
+
+def test_a_table_that_grows_a_thousandfold_is_refused(tmp_path):
+    zeros = pa.array(np.zeros(3_000_000, np.int64))
+    rows = pa.table({"start_ns": zeros, "end_ns": zeros})
+    path = own_files.changed(written(tmp_path), memsets=rows)
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    assert re.fullmatch(
+        rf"{path}, table memsets: \d+,\d+ bytes that unpack to 3,000,000 rows are no recording",
+        caught.value.message,
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("warnings", [1]),
+        ("warnings", "Not all events."),
+        ("command", ["python", "train.py"]),
+        ("start_resolution_ns", 10**24),
+        ("start_resolution_ns", 0),
+        ("epoch_ns", 1.5),
+        ("tool", None),
+        ("variant", {}),
+    ],
+)
+def test_a_header_of_other_types_is_refused_when_it_is_read(tmp_path, field, value):
+    path = own_files.changed(written(tmp_path), header={field: value})
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    assert caught.value.message.startswith(f"{path}: gpuprof.json in it is missing or broken (")
+    assert f"`$.{field}" in caught.value.message

@@ -1,0 +1,194 @@
+import math
+import shutil
+import subprocess
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from nsys_export import HTOD, KERNEL, MEMCPY, export, kernel, memcpy, stored
+
+from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.readers import find_reader, read_profile
+from gpuprof.render import gpuprof_file
+
+CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "nsys-rep"
+REPORTS = [
+    "NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep",
+    "openhackathons__gpubootcamp__jacobi_memcpy_sys_report.qdrep",
+    "openhackathons__gpubootcamp__report1.qdrep",
+    "PolPuigPuy__OpenACC_Project_PolPuig__report3.qdrep",
+    "gartangh__Master-s-Dissertation__Darknet-19.qdrep",
+]
+
+
+@pytest.fixture(params=[".parquet", ".arrow"])
+def suffix(request):
+    return request.param
+
+
+def test_a_folder_without_cuda_or_ranges_says_that_nothing_was_recorded(tmp_path, suffix):
+    folder = export(tmp_path / "run", {}, suffix)
+
+    with pytest.raises(EmptyRecordingError) as caught:
+        read_profile(folder)
+
+    assert caught.value.message == f"{folder}: nothing to report, no CUDA call was recorded"
+
+
+def test_a_folder_gives_the_tables_of_the_database(tmp_path, suffix):
+    tables = {KERNEL: [kernel(0, 9), kernel(9, 12)], MEMCPY: [memcpy(0, 5, HTOD)]}
+    folder = export(tmp_path / "run", tables, suffix)
+
+    profile = read_profile(folder)
+
+    assert find_reader(folder).name == "nsys-parquet"
+    database = read_profile(tmp_path / "x.sqlite")
+    assert profile.table("kernels") == database.table("kernels")
+    assert profile.table("memcpys") == database.table("memcpys")
+
+
+@pytest.fixture
+def kernels(tmp_path, suffix):
+    """A folder, and the table of its kernels."""
+    folder = export(tmp_path / "run", {KERNEL: [kernel(0, 9), kernel(10, 12)]}, suffix)
+    rows = [kernel(0, 9), kernel(10, 12)]
+    return folder, pa.Table.from_pylist(rows)
+
+
+COLUMNS = [*kernel(0, 9)]
+DEVICE_ID = COLUMNS.index("deviceId")
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize(
+    ("values", "holds"),
+    [
+        (["8", "soon"], "'soon' (string)"),
+        ([8.0, 1.5], "1.5 (double)"),
+        ([8.0, math.nan], "nan (double)"),
+        ([8.0, math.inf], "inf (double)"),
+        ([8.0, 2.0**63], "9.223372036854776e+18 (double)"),
+        ([Decimal("8.0"), Decimal("1.5")], "Decimal('1.5') (decimal128(2, 1))"),
+        ([b"8", b"\xff"], "b'\\xff' (binary)"),
+    ],
+    ids=str,
+)
+def test_a_value_of_another_type_is_named_with_its_place(kernels, suffix, column, values, holds):
+    folder, table = kernels
+    place = table.column_names.index(column)
+    stored(folder / f"{KERNEL}{suffix}", table.set_column(place, column, pa.array(values)))
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(folder)
+
+    expected = f"{folder}, table {KERNEL}: column {column} holds {holds} in row 2"
+    assert caught.value.message == expected
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.decimal128(38, 2), pa.int64()])
+def test_numbers_that_another_program_wrote_as_another_type_are_read(kernels, suffix, kind):
+    folder, table = kernels
+    expected = read_profile(folder).table("kernels")
+    changed = table.column("deviceId").cast(kind)
+    stored(folder / f"{KERNEL}{suffix}", table.set_column(DEVICE_ID, "deviceId", changed))
+
+    assert read_profile(folder).table("kernels") == expected
+
+
+def test_a_list_in_the_place_of_a_number_is_refused(kernels, suffix):
+    folder, table = kernels
+    stored(
+        folder / f"{KERNEL}{suffix}", table.set_column(DEVICE_ID, "deviceId", pa.array([[1], [2]]))
+    )
+
+    with pytest.raises(CorruptFileError, match=r"column deviceId holds \[1\] \(list<"):
+        read_profile(folder)
+
+
+def test_two_columns_of_one_name_are_refused(kernels, suffix):
+    folder, table = kernels
+    stored(folder / f"{KERNEL}{suffix}", table.append_column("start", table["start"]))
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(folder)
+
+    assert caught.value.message == f"{folder}, table {KERNEL}: it has two columns start"
+
+
+@pytest.mark.parametrize("size", [2**63, 2**64 - 1])
+def test_a_size_that_64_bits_hold_only_without_a_sign_is_refused(tmp_path, suffix, size):
+    folder = export(tmp_path / "run", {KERNEL: [kernel(0, 9)]}, suffix)
+    table = pa.table({**{name: [value] for name, value in kernel(0, 9).items()}})
+    table = table.append_column("staticSharedMemory", pa.array([size], pa.uint64()))
+    stored(folder / f"{KERNEL}{suffix}", table)
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(folder).table("kernels")
+
+    assert caught.value.message == (
+        f"{folder}, table kernels: column static_shared_memory_bytes holds {size} (uint64) in row 1"
+    )
+
+
+@pytest.mark.parametrize("kept", [0, 100, -1])
+def test_a_file_cut_short_names_its_table(tmp_path, suffix, kept):
+    folder = export(tmp_path / "run", {KERNEL: [kernel(0, 9)]}, suffix)
+    file = folder / f"{KERNEL}{suffix}"
+    file.write_bytes(file.read_bytes()[:kept])
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(folder)
+
+    assert caught.value.message.startswith(f"{folder}, table {KERNEL}: the file is damaged (")
+
+
+def test_a_table_without_its_columns_is_named(tmp_path, suffix):
+    folder = export(tmp_path / "run", {KERNEL: [{"start": 1, "name": 1}]}, suffix)
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(folder)
+
+    assert caught.value.message == f"{folder}: table {KERNEL} has no column end"
+
+
+def test_a_damaged_page_is_told_when_it_is_read(tmp_path):
+    rows = [kernel(t, t + 1, gridX=t * 7919 % 10_007) for t in range(1, 20_000)]
+    folder = export(tmp_path / "run", {KERNEL: rows}, ".parquet")
+    file = folder / f"{KERNEL}.parquet"
+    damaged = bytearray(file.read_bytes())
+    damaged[4:60_000] = bytes(59_996)
+    file.write_bytes(damaged)
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(folder).table("kernels")
+
+    assert caught.value.message.startswith(f"{folder}: a file is damaged (")
+
+
+@pytest.mark.profilers
+@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
+@pytest.mark.skipif(not CORPUS.exists(), reason="the recordings are not on this machine")
+@pytest.mark.parametrize("report", REPORTS)
+def test_one_recording_gives_equal_tables_from_every_export(tmp_path, monkeypatch, report):
+    monkeypatch.setenv("GPUPROF_CACHE", str(tmp_path / "cache"))
+    outputs = {"sqlite": "run.sqlite", "parquetdir": "parquet", "arrowdir": "arrow"}
+    for kind, name in outputs.items():
+        command = ["nsys", "export", "-q", "true", f"--type={kind}", "-o", tmp_path / name]
+        subprocess.run([*command, CORPUS / report], check=True, capture_output=True)
+
+    own = tmp_path / "run.gpuprof"
+    gpuprof_file.write(read_profile(CORPUS / report), own)
+    paths = [*(tmp_path / name for name in outputs.values()), CORPUS / report, own]
+    database, *others = map(read_profile, paths)
+
+    for name in database.sources:
+        expected = in_order(database.table(name))
+        for other in others:
+            # Only the settings in the database tell that an absent table was traced.
+            if expected.num_rows or other.has(name):
+                assert in_order(other.table(name)) == expected, (name, other.origin.source)
+
+
+def in_order(table):
+    return table.sort_by([(column, "ascending") for column in table.column_names])

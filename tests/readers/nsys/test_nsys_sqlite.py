@@ -1,0 +1,843 @@
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pandas as pd
+import pytest
+from nsys_export import (
+    DEVICE,
+    DTOD,
+    DTOH,
+    GRAPH_TRACE,
+    HTOD,
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    PAGEABLE,
+    PTOP,
+    RUNTIME,
+    STRINGS,
+    kernel,
+    memcpy,
+    pid,
+    write,
+)
+
+from gpuprof import compare, native, report
+from gpuprof.analyses.totals.activity_summary import activity_summary, activity_sums
+from gpuprof.analyses.totals.kernel_summary import kernel_summary
+from gpuprof.analyses.totals.totals import totals
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
+from gpuprof.readers import find_reader, read_profile
+from gpuprof.readers.nsys import database as nsys_sqlite
+from gpuprof.readers.sqlite import source as sqlite_source
+
+# Every test here must hold for both ways into a file.
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+def column(profile, sql):
+    return profile.query(sql).column(0).to_pylist()
+
+
+def test_an_export_without_cuda_or_ranges_says_that_nothing_was_recorded(tmp_path):
+    path = write(tmp_path / "cpu.sqlite", {})
+
+    with pytest.raises(EmptyRecordingError) as caught:
+        read_profile(path)
+
+    assert caught.value.message == f"{path}: nothing to report, no CUDA call was recorded"
+
+
+def test_an_export_whose_trace_was_off_says_so(tmp_path):
+    off = [{"name": "PROCESS_0:COLLECT_CUDA_TRACE", "value": "false"}]
+    path = write(tmp_path / "off.sqlite", {"META_DATA_CAPTURE": off})
+
+    with pytest.raises(EmptyRecordingError) as caught:
+        read_profile(path)
+
+    assert caught.value.message == f"{path}: nothing to report, CUDA was not traced"
+
+
+def test_a_traced_run_without_gpu_work_has_empty_tables_and_a_note(tmp_path):
+    on = [{"name": "PROCESS_0:COLLECT_CUDA_TRACE", "value": "true"}]
+    profile = read_profile(write(tmp_path / "idle.sqlite", {"META_DATA_CAPTURE": on}))
+
+    assert {n: profile.table(n).num_rows for n in ("kernels", "memcpys", "api_calls")} == {
+        "kernels": 0,
+        "memcpys": 0,
+        "api_calls": 0,
+    }
+    assert not profile.has("nvtx_ranges")
+    assert profile.origin.warnings == ("no GPU work was recorded",)
+
+
+def test_missing_memsets_are_empty_and_keep_the_copies(tmp_path):
+    tables = {MEMCPY: [memcpy(0, 5, HTOD)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert profile.table("memsets").num_rows == 0
+    assert profile.table("memcpys").num_rows == 1
+
+
+def test_kernels_come_with_names_process_and_place(tmp_path):
+    tables = {KERNEL: [kernel(10, 30, gridX=4, graphNodeId=0), kernel(40, 45, name=99, gridX=1)]}
+    tables[KERNEL][1]["graphNodeId"] = 5
+
+    table = read_profile(write(tmp_path / "x.sqlite", tables)).table("kernels")
+
+    assert table.select(
+        ["start_ns", "end_ns", "name", "process_id", "stream_id", "grid_x", "graph_node_id"]
+    ).to_pylist() == [
+        {
+            "start_ns": 10,
+            "end_ns": 30,
+            "name": "saxpy(float*)",
+            "process_id": 9,
+            "stream_id": 7,
+            "grid_x": 4,
+            "graph_node_id": None,
+        },
+        {
+            "start_ns": 40,
+            "end_ns": 45,
+            "name": "unknown",
+            "process_id": 9,
+            "stream_id": 7,
+            "grid_x": 1,
+            "graph_node_id": 5,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    "drop",
+    ["globalPid", "srcDeviceId", "srcKind", "dstKind", "correlationId", "deviceId", "streamId"],
+)
+def test_an_old_export_without_an_optional_column_is_read(tmp_path, drop):
+    tables = {KERNEL: [kernel(0, 9)], MEMCPY: [memcpy(0, 5, HTOD), memcpy(5, 6, DTOD)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables, drop={drop}))
+
+    assert profile.table("memcpys").num_rows == 2
+    assert profile.table("kernels").column("name").to_pylist() == ["saxpy(float*)"]
+
+
+def test_a_view_instead_of_a_table_is_read(tmp_path):
+    path = write(tmp_path / "x.sqlite", {"K": [kernel(0, 9)]})
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"CREATE VIEW {KERNEL} AS SELECT * FROM K")
+
+    assert read_profile(path).table("kernels").num_rows == 1
+
+
+def test_memory_kinds_are_numbered_as_nsys_numbers_them(tmp_path):
+    tables = {MEMCPY: [memcpy(0, 5, HTOD, srcKind=PAGEABLE), memcpy(5, 6, HTOD)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert column(profile, "SELECT src_memory_kind FROM memcpys ORDER BY start_ns") == [
+        "pageable",
+        "pinned",
+    ]
+
+
+def test_the_files_own_enum_names_the_kinds(tmp_path):
+    enum = [{"id": 1, "name": "CUDA_MEMCPY_KIND_DTOH"}, {"id": 3, "name": "CUDA_MEMCPY_KIND_NEW"}]
+    tables = {MEMCPY: [memcpy(0, 5, 1), memcpy(5, 6, 3)], "ENUM_CUDA_MEMCPY_OPER": enum}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert column(profile, "SELECT memcpy_kind FROM memcpys ORDER BY start_ns") == [
+        "DtoH",
+        "unknown",
+    ]
+
+
+def call(start, end, name, **columns):
+    given = {"nameId": name, "globalTid": pid(9) + 4, "correlationId": 5, "eventClass": 0}
+    return {"start": start, "end": end} | given | columns
+
+
+CALLS = [
+    call(10, 19, 1),
+    call(9, 20, 2, eventClass=67),
+    call(20, 22, 3, eventClass=1, correlationId=6),
+    call(30, 31, 1, eventClass=None, correlationId=7),
+]
+CALL_NAMES = [
+    {"id": 1, "value": "cudaMalloc_v3020"},
+    {"id": 2, "value": "cudaMalloc"},
+    {"id": 3, "value": "cuMemAlloc_v2"},
+]
+BACKTRACE = "TRACE_PROCESS_EVENT_CUDABACKTRACE"
+
+
+def test_a_call_with_a_backtrace_counts_once(tmp_path):
+    tables = {STRINGS: CALL_NAMES, RUNTIME: CALLS, KERNEL: [kernel(25, 30, correlationId=5)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    sql = "SELECT name, start_ns FROM api_calls ORDER BY start_ns"
+    assert [*map(tuple, (row.values() for row in profile.query(sql).to_pylist()))] == [
+        ("cudaMalloc", 10),
+        ("cuMemAlloc_v2", 20),
+        ("cudaMalloc", 30),
+    ]
+    joined = "SELECT count(*) FROM kernels JOIN api_calls USING (process_id, correlation_id)"
+    assert column(profile, joined) == [1]
+
+
+@pytest.mark.parametrize(
+    ("enum", "starts"),
+    [
+        pytest.param([{"id": 0, "name": BACKTRACE}], [9, 20, 30], id="numbered-anew"),
+        pytest.param([{"id": 67, "name": "OTHER"}], [10, 20, 30], id="no-such-class"),
+        pytest.param([{"id": "?", "name": BACKTRACE}], [10, 20, 30], id="no-number"),
+    ],
+)
+def test_the_files_own_enum_says_which_rows_carry_backtraces(tmp_path, enum, starts):
+    tables = {STRINGS: CALL_NAMES, RUNTIME: CALLS, "ENUM_NSYS_EVENT_CLASS": enum}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert column(profile, "SELECT start_ns FROM api_calls ORDER BY start_ns") == starts
+
+
+def test_a_copy_of_an_unknown_kind_is_kept(tmp_path):
+    profile = read_profile(write(tmp_path / "x.sqlite", {MEMCPY: [memcpy(0, 5, 77)]}))
+
+    assert column(profile, "SELECT memcpy_kind FROM memcpys") == ["unknown"]
+
+
+def ends(profile):
+    sql = "SELECT src_device_id, dst_device_id, path FROM memcpys ORDER BY start_ns"
+    return [tuple(row.values()) for row in profile.query(sql).to_pylist()]
+
+
+def test_peer_copies_go_by_src_and_dst_not_by_the_device_they_ran_on(tmp_path):
+    between = {"srcDeviceId": 0, "dstDeviceId": 3}
+    pushed = memcpy(0, 5, PTOP, deviceId=0, **between)
+    pulled = memcpy(5, 9, PTOP, deviceId=3, **between)
+
+    profile = read_profile(write(tmp_path / "x.sqlite", {MEMCPY: [pushed, pulled]}))
+
+    assert ends(profile) == [(0, 3, "direct"), (0, 3, "direct")]
+
+
+def test_a_peer_copy_is_known_by_its_activity_not_by_its_call(tmp_path):
+    between = {"srcDeviceId": 0, "dstDeviceId": 1, "correlationId": 5}
+    call = {"start": 0, "end": 3, "nameId": 2, "globalTid": pid(9), "correlationId": 5}
+    names = [{"id": 1, "value": "f"}, {"id": 2, "value": "cuMemcpyDtoDAsync"}]
+    tables = {STRINGS: names, MEMCPY: [memcpy(4, 9, PTOP, **between)], RUNTIME: [call]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert profile.table("api_calls")["name"].to_pylist() == ["cuMemcpyDtoDAsync"]
+    assert profile.table("memcpys")["memcpy_kind"].to_pylist() == ["PtoP"]
+
+
+def test_a_device_copy_is_a_peer_transfer_only_between_two_devices(tmp_path):
+    local = memcpy(0, 5, DTOD, deviceId=1, srcDeviceId=1, dstDeviceId=1)
+    between = memcpy(5, 9, DTOD, deviceId=1, srcDeviceId=1, dstDeviceId=2)
+    untold = memcpy(9, 12, DTOD, deviceId=1)
+
+    profile = read_profile(write(tmp_path / "x.sqlite", {MEMCPY: [local, between, untold]}))
+
+    assert ends(profile) == [(1, 1, None), (1, 2, "direct"), (1, 1, None)]
+
+
+def test_host_copies_name_only_their_device(tmp_path):
+    tables = {MEMCPY: [memcpy(0, 5, HTOD, deviceId=1), memcpy(5, 9, DTOH, deviceId=2)]}
+
+    assert ends(read_profile(write(tmp_path / "x.sqlite", tables))) == [
+        (None, 1, None),
+        (2, None, None),
+    ]
+
+
+def half(start, kind, device, **columns):
+    kinds = {"srcKind": DEVICE, "dstKind": DEVICE, "deviceId": device}
+    return memcpy(start, start + 5, kind, **(kinds | columns))
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        pytest.param(half(5, HTOD, 3), (0, 3, "staged"), id="a-pair"),
+        pytest.param(half(5, HTOD, 3, correlationId=2), (0, None, None), id="other-call"),
+        pytest.param(half(5, HTOD, 3, globalPid=pid(8)), (0, None, None), id="other-process"),
+        pytest.param(half(5, HTOD, 0), (0, None, None), id="one-device"),
+        pytest.param(half(5, HTOD, 3, srcKind=PAGEABLE), (0, None, None), id="from-the-host"),
+        pytest.param(half(5, HTOD, 3, bytes=63), (0, None, None), id="other-size"),
+        pytest.param(half(-5, HTOD, 3), (0, None, None), id="wrong-order"),
+    ],
+)
+def test_two_halves_through_the_host_are_one_staged_peer_copy(tmp_path, second, expected):
+    path = write(tmp_path / "x.sqlite", {MEMCPY: [half(0, DTOH, 0), second]})
+
+    sql = "SELECT src_device_id, dst_device_id, path FROM memcpys WHERE start_ns = 0"
+    assert [tuple(r.values()) for r in read_profile(path).query(sql).to_pylist()] == [expected]
+
+
+def test_processes_that_number_their_calls_alike_keep_their_pairs_apart(tmp_path):
+    other = {"globalPid": pid(8)}
+    rows = [
+        half(0, DTOH, 0),
+        half(1, HTOD, 3),
+        half(2, DTOH, 5, **other),
+        half(3, HTOD, 6, **other),
+    ]
+
+    assert ends(read_profile(write(tmp_path / "x.sqlite", {MEMCPY: rows}))) == [
+        (0, 3, "staged"),
+        (0, 3, "staged"),
+        (5, 6, "staged"),
+        (5, 6, "staged"),
+    ]
+
+
+def test_arrays_lie_on_the_device(tmp_path):
+    htoa, atoh, atod = 3, 4, 6
+    rows = [memcpy(t, t + 1, kind, deviceId=2) for t, kind in enumerate((htoa, atoh, atod))]
+
+    assert ends(read_profile(write(tmp_path / "x.sqlite", {MEMCPY: rows}))) == [
+        (None, 2, None),
+        (2, None, None),
+        (2, 2, None),
+    ]
+
+
+def test_a_staged_copy_in_chunks_is_staged_in_every_row(tmp_path):
+    rows = [
+        half(t, kind, device) for t, kind, device in [(0, 2, 0), (5, 1, 3), (6, 2, 0), (9, 1, 3)]
+    ]
+
+    assert (
+        ends(read_profile(write(tmp_path / "x.sqlite", {MEMCPY: rows}))) == [(0, 3, "staged")] * 4
+    )
+
+
+def test_rows_without_times_are_left_out(tmp_path):
+    tables = {KERNEL: [kernel(0, 0), kernel(0, 3), kernel(4, 4), kernel(5, None), kernel(9, 6)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert column(profile, "SELECT end_ns FROM kernels ORDER BY 1") == [3, 4]
+    assert profile.origin.warnings == (
+        "3 records without times were left out: when they ran could not be collected",
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("'soon'", "'soon'"), ("1.5", "1.5"), ("X'00FF'", r"b'\x00\xff'")]
+)
+def test_a_column_that_holds_something_else_is_named(tmp_path, value, shown):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(1, 2), kernel(3, 4)]})
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f'UPDATE {KERNEL} SET "end" = {value} WHERE start = 3')
+        database.commit()
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path).table("kernels")
+
+    assert caught.value.message == f"{path}, table {KERNEL}: column end holds {shown} in row 2"
+
+
+def test_a_process_that_is_declared_as_text_is_refused(tmp_path):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(1, 2, globalPid="nine")]})
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path).table("kernels")
+
+    message = f"{path}, table {KERNEL}: column globalPid holds 'nine' in row 1"
+    assert caught.value.message == message
+
+
+def test_api_calls_are_told_apart_by_name_and_lose_their_version(tmp_path):
+    names = ["cudaLaunchKernel_v7000", "cuMemcpyDtoDAsync_v2", "cudaMemcpy_ptsz"]
+    strings = [{"id": n, "value": name} for n, name in enumerate(names)]
+    call = {"start": 0, "end": 9, "globalTid": pid(9) | 12, "correlationId": 1}
+    tables = {STRINGS: strings, RUNTIME: [call | {"nameId": n, "start": n} for n in range(3)]}
+
+    table = read_profile(write(tmp_path / "x.sqlite", tables)).table("api_calls")
+
+    assert table.select(["api", "name", "process_id", "thread_id"]).to_pylist() == [
+        {"api": "runtime", "name": "cudaLaunchKernel", "process_id": 9, "thread_id": 12},
+        {"api": "driver", "name": "cuMemcpyDtoDAsync_v2", "process_id": 9, "thread_id": 12},
+        {"api": "runtime", "name": "cudaMemcpy_ptsz", "process_id": 9, "thread_id": 12},
+    ]
+
+
+def nvtx(start, end, kind=59, **columns):
+    given = {"text": None, "textId": None, "domainId": 0, "globalTid": pid(9) | 12}
+    return {"start": start, "end": end, "eventType": kind} | given | columns
+
+
+def test_ranges_have_their_text_wherever_it_is_kept(tmp_path):
+    events = [
+        nvtx(0, None, 75, text="NCCL", domainId=2),
+        nvtx(0, None, 75, text="other process", domainId=2, globalTid=pid(8)),
+        nvtx(1, 9, text="epoch 0"),
+        nvtx(2, 3, textId=1, domainId=2),
+        nvtx(4, 5, 60, text="copy"),
+        nvtx(6, None, 59, text="still open"),
+        nvtx(7, 7, 34, text="a mark"),
+    ]
+    path = tmp_path / "x.sqlite"
+    write(path, {"NVTX_EVENTS": [nvtx(0, 0, 0, text="", textId=0), *events]})
+
+    table = read_profile(path).table("nvtx_ranges")
+
+    assert table.select(["start_ns", "text", "domain", "range_kind"]).to_pylist() == [
+        {"start_ns": 1, "text": "epoch 0", "domain": "", "range_kind": "push_pop"},
+        {"start_ns": 2, "text": "saxpy(float*)", "domain": "NCCL", "range_kind": "push_pop"},
+        {"start_ns": 4, "text": "copy", "domain": "", "range_kind": "start_end"},
+    ]
+
+
+def test_graphs_recorded_as_a_whole_are_told(tmp_path):
+    tables = {GRAPH_TRACE: [kernel(0, 9, graphId=4)], MEMSET: [kernel(1, 2, bytes=8, memKind=2)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert column(profile, "SELECT graph_id FROM graph_launches") == [4]
+    assert column(profile, "SELECT memory_kind FROM memsets") == ["device"]
+    assert profile.origin.warnings == (
+        (
+            "CUDA graphs were recorded as a whole: their kernels and copies are missing here. "
+            "Record with nsys --cuda-graph-trace=node."
+        ),
+    )
+
+
+def test_what_nsys_doubts_is_told_and_nothing_else(tmp_path):
+    events = [
+        {"text": "Not all CUDA events might have been collected.", "severity": 2},
+        {"text": "Number of CUDA events collected: 4", "severity": 1},
+        {"text": "No NVTX events collected. Does the process use NVTX?", "severity": 2},
+        {"text": "Not all CUDA events might have been collected.\nMore.", "severity": 3},
+    ]
+    tables = {"DIAGNOSTIC_EVENT": events, KERNEL: [kernel(0, 9)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert profile.origin.warnings == (
+        'nsys reported: "Not all CUDA events might have been collected."',
+    )
+
+
+TRACED = [
+    {"name": "PROCESS_0:COLLECT_CUDA_TRACE", "value": "true"},
+    {"name": "PROCESS_0:COLLECT_NVTX_TRACE", "value": "true"},
+]
+NOT_COLLECTED = [
+    "CUDA injection initialization failed.",
+    (
+        "Installed CUDA driver version (12.6) is not supported by this build of Nsight Systems. "
+        "CUDA trace will be collected using libraries for driver version 12.4"
+    ),
+    "CUDA profiling might have not been started correctly.",
+    "CUDA profiling stopped unexpectedly: the application has crashed.",
+    "Could not load the CUPTI library. Please make sure the installed CUDA version is supported.",
+    "Installed CUDA driver version (11.2) is not supported.",
+    "CUDA trace collection disabled due to Confidential Compute mode.",
+    "CUDA tracing is not supported on NVIDIA Crypto Mining Processors (CMP).",
+    "A client is already subscribed to CUPTI. CUPTI does not support multiple subscriber.",
+    "Not all CUDA events might have been collected.",
+]
+COLLECTED = [
+    "No CUDA events collected. Does the process use CUDA?",
+    "Zero CUDA events were collected. Does the application use CUDA?",
+    "CUDA device 0: Unified Memory trace is not supported on this device.",
+    (
+        "CUDA hardware tracing is not supported on this system. A legacy (software instrumented) "
+        "trace was collected instead."
+    ),
+    "Not all NVTX events might have been collected.",
+]
+
+
+def diagnosed(tmp_path, text, tables):
+    found = {"META_DATA_CAPTURE": TRACED, "DIAGNOSTIC_EVENT": [{"text": text, "severity": 3}]}
+    return read_profile(write(tmp_path / "x.sqlite", found | tables))
+
+
+@pytest.mark.parametrize("text", NOT_COLLECTED)
+def test_what_nsys_could_not_collect_is_unknown_and_not_zero(tmp_path, text):
+    calls = {RUNTIME: [call(0, 9, 1)]}
+
+    profile = diagnosed(tmp_path, text, calls)
+
+    assert profile.table("api_calls").num_rows == 1
+    assert not any(map(profile.has, ("kernels", "memcpys", "memsets", "graph_launches")))
+    rows = {row["activity_group"]: row for row in totals(profile).to_pylist()}
+    assert (rows["kernels"]["calls"], rows["gpu_activities"]["total_ns"]) == (None, None)
+    assert profile.origin.warnings == (
+        f'nsys reported: "{text}"',
+        f'What GPUs did is unknown: nsys could not collect it ("{text}")',
+    )
+
+
+@pytest.mark.parametrize("text", COLLECTED)
+def test_what_nsys_says_of_other_things_leaves_no_work_none(tmp_path, text):
+    profile = diagnosed(tmp_path, text, {RUNTIME: [call(0, 9, 1)]})
+
+    assert profile.table("kernels").num_rows == 0
+    assert profile.origin.warnings[-1] == "CUDA calls were recorded, but no GPU work was recorded"
+
+
+def test_gpu_work_that_is_there_was_collected(tmp_path):
+    profile = diagnosed(tmp_path, NOT_COLLECTED[0], {KERNEL: [kernel(0, 9)]})
+
+    assert profile.table("kernels").num_rows == 1
+    assert profile.table("memcpys").num_rows == 0
+
+
+def test_a_comparison_with_what_nsys_could_not_collect_finds_no_gain(tmp_path):
+    work = write(tmp_path / "work.sqlite", {KERNEL: [kernel(0, 9)]})
+    diagnosed(tmp_path, NOT_COLLECTED[0], {RUNTIME: [call(0, 9, 1)]})
+
+    found = compare([("work", work), ("failed", tmp_path / "x.sqlite")])
+
+    assert pd.isna(found.loc["failed", "gpu_activity_ns"])
+    assert "have no figure in common" in found.attrs["verdict"]
+
+
+def test_a_recording_of_which_cuda_alone_was_asked_and_not_collected_is_refused(tmp_path):
+    path = tmp_path / "x.sqlite"
+    tables = {
+        "META_DATA_CAPTURE": TRACED[:1],
+        "DIAGNOSTIC_EVENT": [{"text": NOT_COLLECTED[0], "severity": 2}],
+    }
+
+    with pytest.raises(EmptyRecordingError) as caught:
+        read_profile(write(path, tables))
+
+    assert caught.value.message == (
+        f"{path}: nothing to report, what GPUs did is unknown: nsys could not collect it "
+        f'("{NOT_COLLECTED[0]}")'
+    )
+    assert caught.value.hint == "See `gpuprof doctor`, then record again."
+
+
+@pytest.mark.parametrize(
+    ("name", "returned", "is_known"),
+    [
+        pytest.param("cudaLaunchKernel_v7000", 0, False, id="launched"),
+        pytest.param("cudaLaunchKernel_v7000", 700, True, id="failed"),
+        pytest.param("cudaMalloc_v3020", 0, True, id="starts-no-work"),
+    ],
+)
+def test_work_that_calls_started_and_nsys_did_not_record_is_unknown(
+    tmp_path, name, returned, is_known
+):
+    tables = {
+        STRINGS: [{"id": 1, "value": name}],
+        RUNTIME: [call(0, 9, 1, returnValue=returned)],
+    }
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert profile.has("kernels") == is_known
+    assert profile.origin.warnings == (
+        (
+            "CUDA calls were recorded, but no GPU work was recorded"
+            if is_known
+            else "What GPUs did is unknown: cudaLaunchKernel was called, and nsys recorded no "
+            "work that calls started"
+        ),
+    )
+
+
+def test_what_held_up_the_program_is_told_with_who_did(tmp_path):
+    held = {"start": 1, "end": 4, "globalTid": pid(9) | 12, "nameId": 1}
+    tables = {
+        "PROFILER_OVERHEAD": [held],
+        "CUPTI_ACTIVITY_KIND_OVERHEAD": [held | {"start": 2, "nameId": None}],
+        KERNEL: [kernel(0, 9)],
+    }
+
+    overheads = read_profile(write(tmp_path / "x.sqlite", tables)).table("overheads")
+
+    assert [tuple(row.values()) for row in overheads.to_pylist()] == [
+        (1, 4, "profiler", "saxpy(float*)", 9, 12),
+        (2, 4, "cuda", None, 9, 12),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("folder", "exporter", "recorder"),
+    [
+        pytest.param(
+            "/opt/nvidia/nsight-systems/2024.5.1/target-linux-x64",
+            "2024.5.1.113",
+            "2024.5.1.113",
+            id="exported-by-the-same",
+        ),
+        pytest.param(
+            "/usr/local/cuda-11.4/NsightSystems-cli-2021.3.2/target-linux-x64",
+            "2023.4.4.54",
+            "2021.3.2",
+            id="exported-by-a-newer-one",
+        ),
+        pytest.param(
+            "/opt/nvidia/nsight-systems-cli/2024.5.1/target", "2024.5.11.2", "2024.5.1", id="close"
+        ),
+        pytest.param(
+            "/opt/nvidia/hpc_sdk/Linux_x86_64/23.9/profilers/Nsight_Systems/target-linux-x64",
+            "2023.3.1.92",
+            None,
+            id="in-the-hpc-sdk",
+        ),
+        pytest.param(None, "2024.5.1.113", None, id="no-folder"),
+    ],
+)
+def test_the_version_that_recorded_is_not_the_one_that_exported(
+    tmp_path, folder, exporter, recorder
+):
+    system = [
+        {"name": "DeviceEnvironment", "value": "TOKEN=/nsight-systems/2019.1.1/secret"},
+        *([] if folder is None else [{"name": "TargetInstallDir", "value": folder}]),
+    ]
+    tables = {
+        KERNEL: [kernel(0, 9)],
+        "TARGET_INFO_SYSTEM_ENV": system,
+        "META_DATA_EXPORT": [{"name": "EXPORT_PRODUCT_VERSION", "value": exporter}],
+    }
+
+    origin = read_profile(write(tmp_path / "x.sqlite", tables)).origin
+
+    assert (origin.tool_version, origin.exporter_version) == (recorder, exporter)
+    assert origin.recorder == (f"nsys {recorder}" if recorder else f"nsys (exported by {exporter})")
+
+
+def test_the_command_is_told_without_its_environment(tmp_path):
+    capture = {
+        "PROCESS_0:COMMAND": "bash",
+        "PROCESS_0:ARGUMENT_1": "API_TOKEN=hunter2 python train.py",
+        "PROCESS_0:ARGUMENT_0": "-c",
+        "PROCESS_0:ENVIRONMENT_0": "SECRET=1",
+    }
+    rows = [{"name": name, "value": value} for name, value in capture.items()]
+    tables = {"META_DATA_CAPTURE": rows, KERNEL: [kernel(0, 9)]}
+
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    assert profile.origin.command == "bash -c API_TOKEN=... python train.py"
+
+
+def test_devices_are_numbered_as_the_process_numbers_them(tmp_path):
+    gpus = [{"id": 5, "name": "A100", "totalMemory": 4_000_000, "computeMajor": 8}]
+    gpus[0] |= {"computeMinor": 0, "busLocation": "0000:01:00.0", "memoryBandwidth": 1_000}
+    mapped = [{"gpuId": 5, "cudaId": 0, "pid": 9}]
+    tables = {"TARGET_INFO_GPU": gpus, "TARGET_INFO_CUDA_DEVICE": mapped, KERNEL: [kernel(0, 9)]}
+
+    table = read_profile(write(tmp_path / "x.sqlite", tables)).table("devices")
+
+    assert table.to_pylist() == [
+        {
+            "device_id": 0,
+            "process_id": 9,
+            "name": "A100",
+            "total_memory_bytes": 4_000_000,
+            "memory_bandwidth_bytes_per_s": 1_000,
+            "compute_capability": "8.0",
+            "clock_hz": None,
+            "bus_id": "0000:01:00.0",
+            "rank": None,
+        }
+    ]
+
+
+def test_processes_of_one_file_are_its_runs(tmp_path):
+    tables = {
+        KERNEL: [kernel(0, 9, globalPid=pid(9)), kernel(1, 2, globalPid=pid(4))],
+        "PROCESSES": [{"pid": 4, "name": "python3"}],
+    }
+
+    table = read_profile(write(tmp_path / "x.sqlite", tables)).table("runs")
+
+    assert table.select(["run_id", "process_id", "command"]).to_pylist() == [
+        {"run_id": 0, "process_id": 4, "command": "python3"},
+        {"run_id": 1, "process_id": 9, "command": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT count(*) FROM kernels", [3]),
+        ("SELECT count(*) FROM kernels WHERE device_id = 1", [2]),
+        ("SELECT start_ns FROM kernels WHERE stream_id IN (7, 8) AND device_id = 1", [5]),
+        ("SELECT max(end_ns) FROM kernels GROUP BY device_id HAVING sum(stream_id) > 8", [9]),
+        ("SELECT k.start_ns FROM kernels k JOIN memcpys m USING (correlation_id)", [7]),
+        ("SELECT start_ns FROM kernels ORDER BY stream_id DESC, device_id LIMIT 1", [7]),
+    ],
+)
+def test_a_query_reads_every_column_that_it_names(tmp_path, sql, expected):
+    kernels = [
+        kernel(1, 4, streamId=8),
+        kernel(5, 6, deviceId=1),
+        kernel(7, 9, deviceId=1, streamId=9, correlationId=4),
+    ]
+    tables = {KERNEL: kernels, MEMCPY: [memcpy(0, 1, HTOD, correlationId=4)]}
+
+    assert column(read_profile(write(tmp_path / "x.sqlite", tables)), sql) == expected
+
+
+def test_an_environment_among_the_names_disturbs_no_analysis(tmp_path):
+    names = ["ncclDevKernel_AllReduce_Sum_f32", "PATH=/opt/nccl\0SHELL=/bin/sh"]
+    strings = [{"id": number, "value": name} for number, name in enumerate(names, 1)]
+    path = write(tmp_path / "x.sqlite", {STRINGS: strings, KERNEL: [kernel(0, 9)]})
+
+    (row,) = report(read_profile(path)).tables["collectives"].to_pylist()
+
+    assert (row["collective"], row["total_ns"]) == ("AllReduce", 9)
+
+
+@pytest.mark.parametrize("missing", ["start", "end"])
+def test_a_table_without_its_columns_is_named(tmp_path, missing):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]}, drop={missing})
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    assert caught.value.message == f"{path}: table {KERNEL} has no column {missing}"
+
+
+def many(path):
+    return write(path, {KERNEL: [kernel(t, t + 1, gridX=t) for t in range(1, 20_000)]})
+
+
+def test_a_file_cut_short_says_where(tmp_path):
+    path = many(tmp_path / "x.sqlite")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:50_000])
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+
+    assert caught.value.message == (
+        f"{path} is cut short: it ends after 50,000 of {len(whole):,} bytes"
+    )
+
+
+def test_a_corrupt_page_names_the_table(tmp_path):
+    path = many(tmp_path / "x.sqlite")
+    damaged = bytearray(path.read_bytes())
+    damaged[40_960:49_152] = b"\xff" * 8_192
+    path.write_bytes(damaged)
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path).table("kernels")
+
+    assert caught.value.message.startswith(f"{path}, table {KERNEL}: the database is damaged")
+
+
+def test_a_locked_database_is_told(tmp_path, monkeypatch):
+    path = many(tmp_path / "x.sqlite")
+    monkeypatch.setattr(sqlite_source, "_LOCK_WAIT_S", 0.01)
+    code = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN EXCLUSIVE'); "
+        "print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        holder.stdout.readline()
+        with pytest.raises(InputError) as caught:
+            read_profile(path)
+        holder.communicate()
+
+    assert caught.value.message == f"{path} is locked by another program"
+
+
+def test_a_name_that_is_not_utf_8_is_a_name_still(tmp_path):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE StringIds SET value = CAST(X'6bc3a9726efc' AS TEXT)")
+        database.commit()
+
+    assert read_profile(path).table("kernels").column("name").to_pylist() == [r"k\xC3\xA9rn\xFC"]
+
+
+@pytest.mark.parametrize(
+    "wal", ["no -wal", "an empty -wal", "an empty -wal of no use", "a -wal with a row in it"]
+)
+def test_nothing_is_written_beside_the_users_file(tmp_path, wal):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
+    code = (
+        "import sqlite3, sys, os; c = sqlite3.connect(sys.argv[1]); "
+        "c.execute('PRAGMA journal_mode = wal'); "
+        f"c.execute('INSERT INTO {KERNEL} SELECT * FROM {KERNEL}'); c.commit(); os._exit(0)"
+    )
+    if wal == "a -wal with a row in it":
+        subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    elif wal != "an empty -wal of no use":
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("PRAGMA journal_mode = wal")
+    if wal.startswith("an empty -wal"):
+        (tmp_path / "x.sqlite-wal").touch()
+    (tmp_path / "x.sqlite-shm").unlink(missing_ok=True)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    rows = read_profile(path).table("kernels").num_rows
+
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert rows == (2 if wal == "a -wal with a row in it" else 1)
+
+
+def test_a_database_whose_marks_lie_deep_in_it_is_recognised(tmp_path):
+    path = tmp_path / "x.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("BEGIN")
+        for number in range(40):
+            columns = ", ".join(f"column_{n} INTEGER" for n in range(150))
+            database.execute(f"CREATE TABLE EVENTS_{number} ({columns})")
+        database.commit()
+    write(path, {KERNEL: [kernel(0, 9)]})
+
+    assert b"StringIds" not in path.read_bytes()[:65_536]
+    assert find_reader(path) is nsys_sqlite.READER
+
+
+@pytest.mark.parametrize("sums", [kernel_summary, activity_summary, activity_sums])
+def test_two_numbers_of_one_name_are_one_kernel(tmp_path, sums):
+    names = [{"id": 1, "value": "a"}, {"id": 2, "value": "a"}, {"id": 3, "value": "b"}]
+    times = [(0, 4, 1), (5, 6, 2), (7, 9, 1), (10, 15, 3), (20, 21, 8), (22, 23, 9)]
+    path = write(tmp_path / "x.sqlite", {STRINGS: names, KERNEL: [kernel(*t) for t in times]})
+
+    found = sums(read_profile(path)).select(["name", "calls", "total_ns", "min_ns", "max_ns"])
+
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        ("a", 3, 7, 1, 4),
+        ("b", 1, 5, 5, 5),
+        ("unknown", 2, 2, 1, 1),
+    ]
+
+
+def test_a_report_on_a_database_imports_nothing_that_it_does_not_need(tmp_path):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
+    code = (
+        "import atexit, sys; from gpuprof.cli import main; "
+        "idle = {'pandas', 'pyarrow.compute', 'matplotlib', 'msgspec',"
+        " 'gpuprof.readers.kineto.reader', 'gpuprof.comparisons',"
+        " 'gpuprof.render.charts', 'gpuprof.render.page'}; "
+        "atexit.register(lambda: print(sorted(idle & sys.modules.keys()))); "
+        "main(['report', sys.argv[1]])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
+
+    # Rows of Python objects, which other ways hand over, Arrow imports pandas for.
+    if native.library() is not None:
+        assert done.stdout.endswith(b"\n[]\n")
+
+
+def test_two_readings_give_equal_tables(tmp_path):
+    path = many(tmp_path / "x.sqlite")
+
+    assert read_profile(path).table("kernels") == read_profile(path).table("kernels")

@@ -1,0 +1,491 @@
+"""Traces that nvprof prints, as text and as CSV."""
+
+from pathlib import Path
+
+import pytest
+
+import gpuprof
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
+from gpuprof.readers import find_reader
+from gpuprof.readers.nvprof import log as nvprof_log
+from gpuprof.readers.nvprof import trace as nvprof_trace
+from gpuprof.readers.nvprof import trace_bulk as nvprof_trace_bulk
+
+HERE = Path(__file__).parents[1]
+BROKEN = HERE / "broken"
+CORPUS = HERE.parent.parent.parent / "shared/corpus/nvprof-trace"
+needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is absent")
+
+RESULT = (
+    "==4711== NVPROF is profiling process 4711, command: ./stencil 10\n"
+    "==4711== Profiling application: ./stencil 10\n"
+    "==4711== Profiling result:\n"
+)
+TEXT_HEAD = (
+    "   Start  Duration            Grid Size      Block Size     Regs*    SSMem*    DSMem*"
+    "      Size  Throughput  SrcMemType  DstMemType           Device   Context    Stream  Name\n"
+)
+TEXT_KERNEL = (
+    "999.63ms  1.6782ms          (32768 2 1)      (1024 4 5)        14  8.0000KB        0B"
+    "         -           -           -           -     TITAN Xp (0)         1         7"
+    "  void f<float, int=2>(float*,  int) [128]\n"
+)
+TEXT_COPY = (
+    "1.00016s  11.008us                    -               -         -         -         -"
+    "  64.000KB  5.5446GB/s    Pageable      Device     TITAN Xp (0)         1        14"
+    "  [CUDA memcpy HtoD]\n"
+)
+TEXT_LEGEND = "\nRegs: Number of registers used per CUDA thread.\nSSMem: Static shared memory.\n"
+CSV_COLUMNS = (
+    '"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z",'
+    '"Registers Per Thread","Static SMem","Dynamic SMem","Size","Throughput","SrcMemType",'
+    '"DstMemType","Device","Context","Stream","Src Dev","Src Ctx","Dst Dev","Dst Ctx",'
+    '"Unified Memory","Virtual Address","Name","Correlation_ID"\n'
+)
+CSV_UNITS = "s,us,,,,,,,,B,B,KB,GB/s,,,,,,,,,,B,,,\n"
+CSV_KERNEL = (
+    '0.999630,1678.200000,32768,2,1,1024,4,5,14,8192,0,,,,,"TITAN Xp (0)","1","7",,,,,,,'
+    '"void f<float, int=2>(float*,  int)",128\n'
+)
+CSV_COPY = (
+    '1.000160,11.008000,,,,,,,,,,64.000000,5.544600,"Pageable","Device","TITAN Xp (0)","1","14"'
+    ',,,,,,,"[CUDA memcpy HtoD]",\n'
+)
+TEXT = RESULT + TEXT_HEAD + TEXT_KERNEL + TEXT_COPY + TEXT_LEGEND
+CSV = RESULT + CSV_COLUMNS + CSV_UNITS + CSV_KERNEL + CSV_COPY
+
+
+def _read(tmp_path, text):
+    path = tmp_path / "trace.txt"
+    path.write_text(text, encoding="utf-8", newline="")
+    assert find_reader(path) is nvprof_trace.READER
+    return gpuprof.read_profile(path)
+
+
+def _rows(profile, table, *columns):
+    rows = profile.table(table).select(list(columns)).to_pylist()
+    return [tuple(row.values()) for row in rows]
+
+
+def _csv_row(name, **cells):
+    """A row of one copy or memset; ``more`` is from Src Dev to Virtual Address."""
+    defaults = {"start": "1.0", "size": "", "kinds": ",", "place": '"V100 (0)","1","7"'}
+    cell = defaults | {"more": ",,,,,"} | cells
+    place = f"{cell['kinds']},{cell['place']},{cell['more']}"
+    return f'{cell["start"]},2.0,,,,,,,,,,{cell["size"]},,{place},"{name}",9\n'
+
+
+SECOND = {"4711": "12", "./stencil 10": "./stencil 20", "[128]": "[999]"}
+
+
+def _other(text):
+    for old, new in SECOND.items():
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param(TEXT + _other(TEXT), ("4711", "./stencil 20"), id="text"),
+        pytest.param(CSV + _other(CSV), ("4711", "./stencil 20"), id="csv"),
+        pytest.param(TEXT + TEXT, (1, 2), id="one-process-id"),
+        pytest.param(TEXT_HEAD + TEXT_KERNEL + TEXT_HEAD + TEXT_KERNEL, (1, 2), id="no-process"),
+    ],
+)
+def test_traces_of_several_runs_share_no_clock_and_are_not_put_together(tmp_path, text, names):
+    path = tmp_path / "trace.txt"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(InputError) as caught:
+        gpuprof.read_profile(path)
+    assert caught.value.message == f"{path} holds 2 recordings, which are not added up"
+    with pytest.raises(UsageError) as caught:
+        gpuprof.read_profile(path, section="all")
+    assert caught.value.message == f"{path} holds 2 traces, which share no clock"
+    for name in names:
+        profile = gpuprof.read_profile(path, section=name)
+        assert profile.table("kernels").num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(TEXT, id="text"),
+        pytest.param(CSV, id="csv"),
+        pytest.param(TEXT.replace("\n", "\r\n"), id="text-windows-line-ends"),
+        pytest.param(CSV.replace("\n", "\r\n"), id="csv-windows-line-ends"),
+        pytest.param("epoch 1\n" + TEXT + "done, 3.2s\n", id="text-in-program-output"),
+        pytest.param("epoch 1, 2\n" + CSV + "done, 3.2s\n", id="csv-in-program-output"),
+        pytest.param(TEXT_HEAD + TEXT_COPY + TEXT_KERNEL, id="rows-out-of-order-no-process"),
+    ],
+)
+def test_text_and_csv_give_the_same_rows(tmp_path, text):
+    profile = _read(tmp_path, text)
+
+    (kernel,) = profile.table("kernels").to_pylist()
+    (memcpy,) = profile.table("memcpys").to_pylist()
+    process_id = 4711 if "4711" in text else None
+    assert kernel == {
+        "start_ns": 999_630_000,
+        "end_ns": 1_001_308_200,
+        "device_id": 0,
+        "context_id": 1,
+        "stream_id": 7,
+        "process_id": process_id,
+        "correlation_id": 128,
+        "name": "void f<float, int=2>(float*,  int)",
+        "grid_x": 32768,
+        "grid_y": 2,
+        "grid_z": 1,
+        "block_x": 1024,
+        "block_y": 4,
+        "block_z": 5,
+        "registers_per_thread": 14,
+        "static_shared_memory_bytes": 8192,
+        "dynamic_shared_memory_bytes": 0,
+        "graph_node_id": None,
+    }
+    assert memcpy == {
+        "start_ns": 1_000_160_000,
+        "end_ns": 1_000_171_008,
+        "device_id": 0,
+        "context_id": 1,
+        "stream_id": 14,
+        "process_id": process_id,
+        "correlation_id": None,
+        "memcpy_kind": "HtoD",
+        "src_memory_kind": "pageable",
+        "dst_memory_kind": "device",
+        "bytes": 65536,
+        "src_device_id": None,
+        "dst_device_id": 0,
+        "path": None,
+        "graph_node_id": None,
+    }
+    assert profile.table("memsets").num_rows == 0
+    assert not profile.has("api_calls")
+    assert _rows(profile, "devices", "device_id", "name") == [(0, "TITAN Xp")]
+
+
+def test_resolution_of_starts_is_that_of_the_last_printed_digit(tmp_path):
+    assert _read(tmp_path, TEXT).origin.start_resolution_ns == 10_000
+    assert _read(tmp_path, CSV).origin.start_resolution_ns == 1_000
+
+
+def test_kilobytes_are_1024_bytes(tmp_path):
+    row = _csv_row("[CUDA memcpy HtoD]", size="39.062500")
+
+    profile = _read(tmp_path, CSV_COLUMNS + CSV_UNITS + row)
+
+    assert _rows(profile, "memcpys", "bytes") == [(40_000,)]
+
+
+def test_peer_copies_have_source_and_target_and_not_the_device_they_ran_on(tmp_path):
+    ends = '"V100 (1)","2","V100 (0)","1",,'
+    row = _csv_row("[CUDA memcpy PtoP]", place='"V100 (0)","1","7"', more=ends)
+
+    profile = _read(tmp_path, CSV_COLUMNS + CSV_UNITS + row)
+
+    assert _rows(profile, "memcpys", "memcpy_kind", "src_device_id", "dst_device_id", "path") == [
+        ("PtoP", 1, 0, "direct")
+    ]
+
+
+def test_device_of_a_copy_is_where_its_memory_lies(tmp_path):
+    kinds = {"HtoD": (None, 0), "DtoH": (0, None), "DtoD": (0, 0), "HtoA": (None, 0)}
+    rows = "".join(
+        _csv_row(f"[CUDA memcpy {kind}]", start=f"{n}.0") for n, kind in enumerate(kinds)
+    )
+
+    profile = _read(tmp_path, CSV_COLUMNS + CSV_UNITS + rows)
+
+    assert _rows(profile, "memcpys", "src_device_id", "dst_device_id") == list(kinds.values())
+
+
+def test_migrations_are_copies_and_faults_are_not(tmp_path):
+    rows = (
+        '1.0,2.0,,,,,,,,,,,,,,"V100 (0)",,,,,,,65536.000000,"0x7f",'
+        '"[Unified Memory Memcpy HtoD]",\n'
+        '2.0,,,,,,,,,,,,,,,,,,,,,,"PC 0x5e","0x7f","[Unified Memory CPU page faults]",\n'
+    )
+
+    profile = _read(tmp_path, CSV_COLUMNS + CSV_UNITS + rows)
+
+    assert _rows(profile, "memcpys", "memcpy_kind", "bytes", "dst_device_id") == [
+        ("UVM_HtoD", 65536, 0)
+    ]
+    assert profile.table("kernels").num_rows == 0
+
+
+def test_memory_kinds_that_are_not_known_are_kept_as_unknown(tmp_path):
+    rows = _csv_row("[CUDA memset]", size="1", kinds='"Managed",') + _csv_row(
+        "[CUDA memcpy HtoD]", kinds='"Pinned","Moonlight"'
+    )
+
+    profile = _read(tmp_path, CSV_COLUMNS + CSV_UNITS + rows)
+
+    assert _rows(profile, "memsets", "bytes", "memory_kind") == [(1024, "managed")]
+    assert _rows(profile, "memcpys", "src_memory_kind", "dst_memory_kind") == [
+        ("pinned", "unknown")
+    ]
+
+
+def test_devices_whose_numbers_were_cut_off_stay_unknown_and_are_told(tmp_path):
+    text = TEXT.replace("   TITAN Xp (0)", "GeForce GTX 106")
+
+    profile = _read(tmp_path, text)
+
+    assert _rows(profile, "kernels", "device_id", "context_id") == [(None, 1)]
+    assert _rows(profile, "memcpys", "dst_device_id") == [(None,)]
+    assert not profile.has("devices")
+    assert profile.origin.warnings == (
+        (
+            "nvprof cut off the devices' numbers: which device a kernel or copy ran on is unknown."
+            " Add --csv to record it."
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            RESULT + "   Start  Duration  Name\n110.25ms  1.2000us  cudaMalloc [5]\n"
+            "110.30ms     800ns  cuInit\n",
+            id="text",
+        ),
+        pytest.param(
+            RESULT + '"Start","Duration","Name","Correlation_ID"\nms,us,,\n'
+            '110.250000,1.200000,"cudaMalloc",5\n110.300000,0.800000,"cuInit",\n',
+            id="csv",
+        ),
+    ],
+)
+def test_trace_of_api_calls_has_calls_only(tmp_path, text):
+    profile = _read(tmp_path, text)
+
+    assert _rows(profile, "api_calls", "start_ns", "end_ns", "api", "name", "correlation_id") == [
+        (110_250_000, 110_251_200, "runtime", "cudaMalloc", 5),
+        (110_300_000, 110_300_800, "driver", "cuInit", None),
+    ]
+    assert not profile.has("kernels")
+    assert not profile.has("memcpys")
+
+
+def test_calls_in_a_trace_of_the_gpu_are_no_kernels(tmp_path):
+    call = "999.00ms  1.2000us" + "  -" * 12 + "  cudaMalloc [5]\n"
+
+    profile = _read(tmp_path, TEXT_HEAD + call + TEXT_KERNEL)
+
+    assert profile.table("kernels").num_rows == 1
+    assert _rows(profile, "api_calls", "name", "correlation_id") == [("cudaMalloc", 5)]
+
+
+def test_numbers_beyond_64_bits_are_refused(tmp_path):
+    text = TEXT_HEAD + TEXT_KERNEL.replace("1.6782ms", "1" * 19 + "s") + TEXT_COPY
+
+    with pytest.raises(CorruptFileError, match="line 2: expected numbers and units"):
+        _read(tmp_path, text)
+
+
+def test_doubts_of_nvprof_become_notes(tmp_path):
+    doubt = "==4711== Warning: 2 records have invalid timestamps.\n"
+
+    assert _read(tmp_path, doubt + TEXT).origin.warnings == (
+        'nvprof reported: "2 records have invalid timestamps."',
+    )
+
+
+def test_trace_cut_off_in_a_row_says_so():
+    profile = gpuprof.read_profile(BROKEN / "nvprof-trace-cut-in-row.csv")
+
+    assert profile.table("memcpys").num_rows == 1
+    assert profile.origin.warnings == ("The log is cut off in its last row, which is left out.",)
+
+
+CELLS = "expected 20 cells from Start to Correlation_ID, found"
+NUMBERS = "expected numbers and units as nvprof prints them, found"
+ROW = "1.763745,6.208000,,,,,,,,,,"
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "message"),
+    [
+        (
+            "units-row-missing.csv",
+            CorruptFileError,
+            'FILE, line 5: expected a row of units, found "1.763745"',
+        ),
+        ("ragged-row.csv", CorruptFileError, f'FILE, line 6: {CELLS} "{ROW}39.062500"'),
+        (
+            "decimal-comma.csv",
+            CorruptFileError,
+            f'FILE, line 6: {CELLS} "{ROW}39,06,6.000790,"Pageable","Dev..."',
+        ),
+        (
+            "size-is-text.csv",
+            CorruptFileError,
+            f'FILE, line 6: {NUMBERS} "{ROW}many,6.000790,"Pageable","Devi..."',
+        ),
+        (
+            "grid-of-two.txt",
+            CorruptFileError,
+            (
+                f'FILE, line 5: {NUMBERS} "326.63ms  1.6782ms          '
+                '(32768 1)      (1024 1 1)    ..."'
+            ),
+        ),
+        (
+            "decimal-comma.txt",
+            CorruptFileError,
+            (
+                f'FILE, line 5: {NUMBERS} "326.63ms  1,6782ms          '
+                '(32768 1 1)      (1024 1 1)  ..."'
+            ),
+        ),
+        (
+            "no-rows.csv",
+            EmptyRecordingError,
+            "FILE: nvprof recorded no kernels and no copies",
+        ),
+    ],
+)
+def test_fault_is_refused_in_one_line(fault, error, message):
+    path = BROKEN / f"nvprof-trace-{fault}"
+
+    with pytest.raises(error) as caught:
+        gpuprof.read_profile(path)
+
+    assert caught.value.message == message.replace("FILE", str(path))
+    assert caught.value.hint
+
+
+# File: kernels and their ns; copies as kind, calls, bytes, ns; memsets; resolution; notes.
+EXPECTED = {
+    "nanzifan_babelstream_gpu_trace.txt": (
+        *(501, 741_914_000, {("DtoH", 103, 805_511_168, 223_830_602)}),
+        *(0, 10_000, 0),
+    ),
+    "nanzifan_bfs_gpu_trace_uvm.txt": (
+        *(0, 0, {("UVM_HtoD", 29, 917_504, 114_560), ("UVM_DtoH", 25, 520_192, 68_928)}),
+        *(0, 10_000, 1),
+    ),
+    "nanzifan_cfd_gpu_trace.csv": (
+        14_003,
+        402_140_420,
+        {
+            ("HtoD", 5, 68, 3_776),
+            ("DtoD", 2_000, 3_886_080_000, 19_552_077),
+            ("UVM_HtoD", 160, 6_610_944, 717_920),
+        },
+        *(1, 1_000, 0),
+    ),
+    "stego_gpu_trace_1024.txt": (
+        *(4, 257_918, {("HtoD", 4, 4_194_304, 720_940), ("DtoH", 2, 2_097_152, 347_880)}),
+        *(0, 10_000, 1),
+    ),
+    "stego_gpu_trace_256.txt": (
+        *(4, 22_561, {("HtoD", 4, 262_139, 38_241), ("DtoH", 2, 131_070, 22_368)}),
+        *(0, 10_000, 1),
+    ),
+    "stego_gpu_trace_512.txt": (
+        *(4, 68_928, {("HtoD", 4, 1_048_576, 180_514), ("DtoH", 2, 524_288, 86_753)}),
+        *(0, 10_000, 1),
+    ),
+    "yichez_ptop_gpu_trace.csv": (
+        *(0, 0),
+        {
+            ("HtoD", 2, 80_000, 12_224),
+            ("PtoP", 100, 4_000_000, 313_695),
+            ("DtoH", 2, 80_000, 10_816),
+        },
+        *(0, 1_000, 0),
+    ),
+}
+
+
+@needs_corpus
+def test_every_real_trace_has_an_expectation():
+    assert EXPECTED.keys() == {path.name for path in CORPUS.iterdir()}
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", EXPECTED)
+def test_real_trace_is_read_as_expected(name):
+    profile = gpuprof.read_profile(CORPUS / name)
+
+    copies = {}
+    for start, end, kind, size in _rows(
+        profile, "memcpys", "start_ns", "end_ns", "memcpy_kind", "bytes"
+    ):
+        calls, total_bytes, total_ns = copies.get(kind, (0, 0, 0))
+        copies[kind] = calls + 1, total_bytes + size, total_ns + end - start
+    kernels = _rows(profile, "kernels", "start_ns", "end_ns")
+    assert (
+        len(kernels),
+        sum(end - start for start, end in kernels),
+        {(kind, *sums) for kind, sums in copies.items()},
+        profile.table("memsets").num_rows,
+        profile.origin.start_resolution_ns,
+        len(profile.origin.warnings),
+    ) == EXPECTED[name]
+
+
+@needs_corpus
+def test_sizes_and_times_of_real_copies_give_the_printed_throughput():
+    profile = gpuprof.read_profile(CORPUS / "yichez_ptop_gpu_trace.csv")
+
+    rates = [
+        (line.split(",")[12], line.split(",")[0])
+        for line in (CORPUS / "yichez_ptop_gpu_trace.csv").read_text("utf-8").splitlines()[5:]
+    ]
+
+    copies = _rows(profile, "memcpys", "start_ns", "end_ns", "bytes")
+    assert len(copies) == len(rates)
+    for (start, end, size), (rate, _) in zip(copies, rates, strict=True):
+        assert size / (end - start) * 1e9 / 2**30 == pytest.approx(float(rate), rel=1e-6)
+
+
+def _many(head, rows, between):
+    """Rows of which each starts later than the one before, with other lines here and there."""
+    text = head
+    for number in range(400):
+        row = rows[number % len(rows)].replace("128", str(number))
+        text += row.replace("999.63", "999.6").replace("1.00016", f"1.{number:03d}16")
+        text += between if number in (200, 399) else ""
+    return text
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        pytest.param((RESULT + TEXT_HEAD, (TEXT_KERNEL, TEXT_COPY)), id="text"),
+        pytest.param((RESULT + CSV_COLUMNS + CSV_UNITS, (CSV_KERNEL, CSV_COPY)), id="csv"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("between", "line_end"),
+    [("", "\n"), ("", "\r\n"), ("step 3: loss 0.1\n", "\n"), ("\x1b[1mdone\x1b[0m\n", "\r\n")],
+)
+def test_rows_read_in_bulk_are_those_read_line_by_line(
+    tmp_path, monkeypatch, trace, between, line_end
+):
+    text = _many(*trace, between).replace("\n", line_end)
+    singly = _read(tmp_path, text)
+    taken_apart, found = nvprof_trace_bulk.rows, []
+
+    def seen(layout, block):
+        found.append(taken_apart(layout, block))
+        return found[-1]
+
+    # So that the head is in another piece.
+    monkeypatch.setattr(nvprof_log, "_BLOCK_BYTES", 1 << 13)
+    monkeypatch.setattr(nvprof_trace_bulk, "rows", seen)
+    in_bulk = _read(tmp_path, text)
+
+    for name in ("kernels", "memcpys"):
+        assert in_bulk.table(name) == singly.table(name)
+        assert in_bulk.table(name).num_rows == 200
+    assert in_bulk.origin == singly.origin
+    assert any(rows is not None for rows in found)

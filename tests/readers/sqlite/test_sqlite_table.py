@@ -1,0 +1,291 @@
+"""Columns of SQLite tables are equal from the pages, through ADBC and row by row."""
+
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from contract import CORPUS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof import native
+from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.native import pages
+from gpuprof.readers.nsys import tables as nsys_tables
+from gpuprof.readers.nvprof import tables as nvprof_tables
+from gpuprof.readers.sqlite import table as sqlite_table
+from gpuprof.readers.sqlite.source import is_sqlite, open_sqlite
+
+PAGE_SIZES = [512, 1024, 4096, 65_536]
+compiled = pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")
+
+INTEGERS = st.integers(1 - 2**63, 2**63 - 1) | st.integers(-300, 300) | st.sampled_from([0, 1])
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+LONG_TEXTS = st.builds(lambda text, count: text * count, TEXTS, st.integers(1, 400))
+VALUES = {"INTEGER": INTEGERS, "TEXT": TEXTS | LONG_TEXTS, "INT PRIMARY KEY": None}
+
+
+@st.composite
+def databases(draw):
+    """The statements that make a table ``t``, its columns' names and types, and its rows."""
+    kinds = draw(st.lists(st.sampled_from(["INTEGER", "TEXT"]), min_size=1, max_size=5))
+    columns = {f"column {place}": kind for place, kind in enumerate(kinds)}
+    row = st.tuples(*(VALUES[kind] | st.none() for kind in kinds))
+    rows = draw(st.lists(row, max_size=40)) * draw(st.sampled_from([1, 1, 1, 60]))
+    key = draw(st.sampled_from(["", "id INTEGER PRIMARY KEY, "]))
+    declared = key + ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
+    return {
+        "page_size": draw(st.sampled_from(PAGE_SIZES)),
+        "encoding": draw(st.sampled_from(["UTF-8", "UTF-8", "UTF-16le"])),
+        "table": f"CREATE TABLE t ({declared})",
+        "columns": columns | ({"id": "INTEGER"} if key else {}),
+        "insert": f"INSERT INTO t ({', '.join(map(sqlite_table.quoted, columns))})"
+        f" VALUES ({', '.join('?' * len(columns))})",
+        "rows": rows,
+        "deleted": draw(st.sampled_from(["0", "rowid % 3 = 0", "rowid > 7", "1"])),
+        "added": draw(st.booleans()),
+    }
+
+
+def write(path, drawn):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA page_size = {drawn['page_size']}")
+        connection.execute(f"PRAGMA encoding = '{drawn['encoding']}'")
+        connection.execute(drawn["table"])
+        connection.executemany(drawn["insert"], drawn["rows"])
+        connection.execute(f"DELETE FROM t WHERE {drawn['deleted']}")
+        if drawn["added"]:
+            connection.execute("ALTER TABLE t ADD COLUMN later INTEGER")
+            connection.executemany(drawn["insert"], drawn["rows"][:5])
+        connection.commit()
+    return path
+
+
+def plain(columns):
+    return {name: values.to_pylist() for name, values in columns.items()}
+
+
+def ways(file, table, kinds):
+    """What each way makes of columns, for those that read them."""
+    results = {}
+    for way in (sqlite_table._from_pages, sqlite_table._by_adbc, sqlite_table._by_rows):  # noqa: SLF001 - compared with one another
+        try:
+            results[way.__name__] = plain(way(file, table, kinds))
+        except (sqlite_table.NotReadError, pages.NotDecodedError):
+            continue
+    return results
+
+
+@given(drawn=databases())
+def test_every_way_gives_what_was_written(drawn):
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder) / "drawn.sqlite", drawn)
+        file = open_sqlite(path)
+        with closing(sqlite3.connect(path)) as connection:
+            names = [*file.columns["t"]]
+            rows = connection.execute(f"SELECT {', '.join(map(sqlite_table.quoted, names))} FROM t")
+            expected = dict(zip(names, zip(*rows, strict=True), strict=False))
+
+        results = ways(file, "t", file.columns["t"])
+
+    expected = {name: [*expected.get(name, ())] for name in names}
+    is_decoded = native.library() is not None and drawn["encoding"] == "UTF-8"
+    assert is_decoded <= ("_from_pages" in results)
+    assert all(columns == expected for columns in results.values())
+    assert "_by_rows" in results
+
+
+def numbered(path, count, page_size=512):
+    """A table of so many rows ``a``, ``b`` in pages so small that they lie several levels deep."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA page_size = {page_size}")
+        connection.execute("CREATE TABLE t (a INTEGER, b TEXT)")
+        rows = ((i, f"text {i % 1000} {'x' * (i % 200)}") for i in range(count))
+        connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
+        connection.commit()
+    return open_sqlite(path)
+
+
+@compiled
+def test_a_tree_of_several_levels_is_read_in_order_of_its_rows(tmp_path):
+    file = numbered(tmp_path / "deep.sqlite", 60_000)
+
+    columns = sqlite_table.read(file, "t", file.columns["t"])
+
+    assert columns["a"].type == pa.int32()
+    assert np.array_equal(columns["a"].to_numpy(), np.arange(60_000))
+    assert columns["b"][59_999].as_py() == f"text 999 {'x' * 199}"
+
+
+@compiled
+def test_nulls_stay_nulls_where_later_pieces_need_more_bytes(tmp_path):
+    path, count = tmp_path / "wider.sqlite", 60_000
+    numbers = [None if i % 3 else i % 100 if i < count // 2 else i * 2**33 for i in range(count)]
+    rows = [(number, None if number is None else f"text {number % 7}") for number in numbers]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA page_size = 512")
+        connection.execute("CREATE TABLE t (a INTEGER, b TEXT)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
+        connection.commit()
+    file = open_sqlite(path)
+
+    columns = sqlite_table._from_pages(file, "t", file.columns["t"])  # noqa: SLF001 - it alone
+
+    assert columns["a"].num_chunks > 1
+    assert plain(columns) == {"a": numbers, "b": [text for _, text in rows]}
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        pytest.param("CREATE TABLE t (a INTEGER)", [(1.5,), (2,)], id="real-in-integers"),
+        pytest.param("CREATE TABLE t (a INTEGER)", [("x",), (2,)], id="text-in-integers"),
+        pytest.param("CREATE TABLE t (a TEXT)", [(b"\0",), ("x",)], id="blob-in-texts"),
+        pytest.param("CREATE TABLE t (a INTEGER)", [(-(2**63),)], id="the-number-of-null"),
+        pytest.param("CREATE TABLE t (a TEXT PRIMARY KEY) WITHOUT ROWID", [("x",)], id="no-rowid"),
+    ],
+)
+def test_what_the_pages_do_not_say_for_certain_is_read_by_other_ways(tmp_path, table, rows):
+    path = tmp_path / "odd.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(table)
+        connection.executemany("INSERT INTO t VALUES (?)", rows)
+        connection.commit()
+    file = open_sqlite(path)
+
+    with pytest.raises((sqlite_table.NotReadError, pages.NotDecodedError)):
+        sqlite_table._from_pages(file, "t", file.columns["t"])  # noqa: SLF001 - to see it refuse
+
+
+@pytest.mark.parametrize("value", ["x", 1.5, b"\1", 2.0**70])
+def test_a_value_of_another_type_is_named_with_its_place(tmp_path, value):
+    path = tmp_path / "odd.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (a INTEGER)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(1,), (None,), (value,)])
+        connection.commit()
+
+    with pytest.raises(CorruptFileError) as caught:
+        sqlite_table.read(open_sqlite(path), "t", {"a": pa.int64()})
+
+    assert caught.value.message == f"{path}, table t: column a holds {value!r} in row 3"
+
+
+def test_a_default_of_a_column_that_was_added_later_is_read(tmp_path):
+    path = tmp_path / "later.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (a INTEGER)")
+        connection.execute("INSERT INTO t VALUES (1)")
+        connection.execute("ALTER TABLE t ADD COLUMN b INTEGER DEFAULT 7")
+        connection.commit()
+
+    columns = sqlite_table.read(open_sqlite(path), "t", {"a": pa.int64(), "b": pa.int64()})
+
+    assert plain(columns) == {"a": [1], "b": [7]}
+
+
+@compiled
+def test_a_file_that_another_program_changes_meanwhile_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "changing.sqlite"
+    file = numbered(path, 10)
+    decode = pages.decode
+
+    def decoded(*given):
+        columns = decode(*given)
+        with path.open("ab") as another:
+            another.write(b"more")
+        return columns
+
+    monkeypatch.setattr(pages, "decode", decoded)
+
+    with pytest.raises(InputError, match="changed while it was read"):
+        sqlite_table.read(file, "t", file.columns["t"])
+
+
+@compiled
+def test_a_table_that_memory_does_not_suffice_for_is_no_damage(tmp_path, monkeypatch):
+    file = numbered(tmp_path / "large.sqlite", 10)
+
+    def decode(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(pages, "decode", decode)
+
+    with pytest.raises(InputError, match="needs more memory than there is"):
+        sqlite_table.read(file, "t", file.columns["t"])
+
+
+def test_the_search_for_damage_ends_where_a_view_does_not(tmp_path):
+    path = tmp_path / "endless.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("""
+            CREATE TABLE t (a INTEGER);
+            CREATE VIEW endless AS WITH RECURSIVE n(i) AS
+                (SELECT 0 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0;
+        """)
+
+    with pytest.raises(CorruptFileError, match="may never end"):
+        open_sqlite(path).rows("SELECT * FROM endless")
+    assert "table endless" in open_sqlite(path)._damage().message  # noqa: SLF001 - it ends
+
+
+def test_a_file_that_another_program_holds_is_refused(tmp_path):
+    path = tmp_path / "held.sqlite"
+    file = numbered(path, 10)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InputError, match="is locked by another program"):
+            sqlite_table.read(file, "t", file.columns["t"])
+
+
+@compiled
+@pytest.mark.parametrize("count", [0, 100, 1000])
+def test_a_header_that_claims_a_billion_pages_is_no_reason_to_take_memory(tmp_path, count):
+    path = tmp_path / "claims.sqlite"
+    numbered(path, count)
+    content = bytearray(path.read_bytes())
+    content[28:32] = (2**30).to_bytes(4, "big")
+    content[24:28] = bytes(3) + b"\x09"  # as if another program had not kept the length up
+    path.write_bytes(content)
+
+    columns = sqlite_table.read(open_sqlite(path), "t", {"a": pa.int64()})
+
+    assert len(columns["a"]) == count
+
+
+FILES = sorted(CORPUS.rglob("*")) if CORPUS.is_dir() else []
+DATABASES = [path for path in FILES if path.is_file() and is_sqlite(path)]
+real_files = [
+    pytest.mark.skipif(not DATABASES, reason="the corpus of real files is not here"),
+    pytest.mark.parametrize("path", DATABASES, ids=lambda path: path.name),
+]
+
+
+@real_files[0]
+@real_files[1]
+def test_every_way_reads_real_files_alike(path):
+    file = open_sqlite(path)
+
+    for table, kinds in file.columns.items():
+        results = [*ways(file, table, kinds).values()]
+        assert results
+        assert all(columns == results[-1] for columns in results), table
+
+
+@compiled
+@real_files[0]
+@real_files[1]
+def test_the_pages_of_every_tools_database_are_known(path):
+    is_nsys = nsys_tables.STRINGS in open_sqlite(path).columns
+    file = open_sqlite(path, nsys_tables.KINDS if is_nsys else nvprof_tables.KINDS)
+
+    for table in (nsys_tables.KINDS if is_nsys else nvprof_tables.KINDS).keys() & file.columns:
+        kinds = file.columns[table].items()
+        integers = {name: kind for name, kind in kinds if pa.types.is_int64(kind)}
+        columns = sqlite_table._from_pages(file, table, integers)  # noqa: SLF001 - it alone is tested
+        assert columns.keys() == integers.keys()
