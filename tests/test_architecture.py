@@ -19,7 +19,7 @@ LAYERS = (
     ("schema",),
     ("intervals",),
     ("engine",),
-    ("borders",),
+    ("borders", "columns"),
     ("profile",),
     ("window",),
     ("readers",),

@@ -5,13 +5,12 @@ says, and stay in memory for all later queries; rows of small queries come throu
 sqlite3.
 """
 
-import json
 import os
 import shutil
 import sqlite3
 import tempfile
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof import engine, json_input
+from gpuprof import engine
+from gpuprof.columns import Columns, Shown
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.readers.sqlite import table as sqlite_table
-from gpuprof.readers.sqlite.table import Columns, NotReadError, quoted, readable
+from gpuprof.readers.sqlite.table import NotReadError, quoted, readable
 
 if TYPE_CHECKING:
     import duckdb
@@ -60,7 +60,6 @@ _BREAKS: Final = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
 _Kinds = Mapping[str, Mapping[str, pa.DataType]]
 _ANY: Final[_Kinds] = {}
-_SQL_TYPES: Final = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
 
 
 @dataclass(frozen=True)
@@ -99,15 +98,24 @@ class SqliteFile:
         last = [f"SELECT max(rowid) FROM {quoted(t)}" for t in tables if t in numbered]
         return sum(self.rows(sql)[0][0] or 0 for sql in last)
 
-    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> "_Shown":
+    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> Shown:
         """What makes tables visible to DuckDB as ``raw.NAME``, and reads what queries name."""
         names = [name for name in self.columns if name in self.known]
-        tables = {name: self._loaded.get(name) or _Loaded(self, name) for name in names}
+        tables = {name: self._loaded.get(name) or self._table(name) for name in names}
         self._loaded.update(tables)
-        return _Shown(tables, connection)
+        return Shown(tables, connection)
+
+    def _table(self, name: str) -> Columns:
+        count = f"SELECT count(*) FROM {quoted(name)}"
+        return Columns(
+            name,
+            self.columns[name],
+            lambda kinds: sqlite_table.read(self, name, kinds),
+            lambda: int(self.rows(count)[0][0]),
+        )
 
     @cached_property
-    def _loaded(self) -> "weakref.WeakValueDictionary[str, _Loaded]":
+    def _loaded(self) -> "weakref.WeakValueDictionary[str, Columns]":
         """What has been read, as long as any connection shows it."""
         return weakref.WeakValueDictionary()
 
@@ -381,92 +389,3 @@ class _Steps:
     def are_used_up(self) -> bool:
         """Whether there are none left."""
         return self._left < 0
-
-
-class _Loaded:
-    """The columns of a table that queries have named so far; DuckDB sees the others as null.
-
-    A column is read once, for all queries of all connections.
-    """
-
-    def __init__(self, file: SqliteFile, table: str) -> None:
-        self._file, self._table = file, table
-        self.kinds = file.columns[table]
-        # In a query's plan these name the column and its table.
-        self.labels = {name: f"{table}.{name}." for name in self.kinds}
-        self.columns: Columns = {}
-
-    def load(self, names: Collection[str]) -> None:
-        """Read the columns that are not there yet, in one pass."""
-        missing = {name: self.kinds[name] for name in self.kinds if name in names}
-        missing = {name: kind for name, kind in missing.items() if name not in self.columns}
-        if missing:
-            self.columns = self.columns | sqlite_table.read(self._file, self._table, missing)
-
-    def __arrow_c_schema__(self) -> object:
-        return self._schema().__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        columns = [self.columns.get(name) for name in self.kinds]
-        count = next((len(values) for values in columns if values is not None), None)
-        if count is None:
-            count = self._file.rows(f"SELECT count(*) FROM {quoted(self._table)}")[0][0]
-        arrays = [pa.nulls(count) if values is None else values for values in columns]
-        schema = self._schema()
-        batches = pa.Table.from_arrays(arrays, schema=schema).to_batches(max_chunksize=_BATCH_ROWS)
-        return pa.RecordBatchReader.from_batches(schema, batches).__arrow_c_stream__(
-            requested_schema
-        )
-
-    def _schema(self) -> pa.Schema:
-        return pa.schema([
-            (label, self.columns[name].type if name in self.columns else pa.null())
-            for name, label in self.labels.items()
-        ])  # fmt: skip
-
-
-class _Shown:
-    """The tables of a file as one connection sees them: as views ``raw.NAME``."""
-
-    def __init__(
-        self, tables: Mapping[str, _Loaded], connection: "duckdb.DuckDBPyConnection"
-    ) -> None:
-        self._tables, self._connection = tables, connection
-        self._columns: dict[str, int] = {}
-        connection.execute("CREATE SCHEMA raw")
-
-    def show(self, sql: str) -> None:
-        """Make the tables visible that a view names."""
-        for name in self._tables.keys() - self._columns.keys():
-            if f"raw.{name}" in sql:
-                self._show(name)
-
-    def load(self, sql: str) -> None:
-        """Read the columns that a query reads which is about to run."""
-        (plan,) = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
-        scans = "\n".join(_arrow_scans(json_input.loads(plan[1])))
-        for name, shown in [*self._columns.items()]:
-            table = self._tables[name]
-            table.load([column for column, label in table.labels.items() if label in scans])
-            if len(table.columns) != shown:
-                self._show(name)
-
-    def _show(self, name: str) -> None:
-        table, stream = self._tables[name], f"columns of {name}"
-        self._columns[name] = len(table.columns)
-        self._connection.register(stream, table)
-        columns = ", ".join(
-            f"CAST({quoted(label)} AS {_SQL_TYPES[table.kinds[column]]}) AS {quoted(column)}"
-            for column, label in table.labels.items()
-        )
-        self._connection.execute(
-            f"CREATE OR REPLACE VIEW raw.{quoted(name)} AS SELECT {columns} FROM {quoted(stream)}"
-        )
-
-
-def _arrow_scans(plan: list[dict[str, Any]]) -> Iterator[str]:
-    """What a query's plan reads from tables, node by node."""
-    for node in plan:
-        if "ARROW" in node["name"]:
-            yield json.dumps(node["extra_info"], ensure_ascii=False)
-        yield from _arrow_scans(node["children"])
