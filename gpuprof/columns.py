@@ -4,18 +4,20 @@ A reader that can read single columns describes each of its tables as `Columns`;
 them visible to DuckDB as ``raw.NAME``, for a reader's views to select from.
 """
 
-import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from gpuprof import json_input
+from gpuprof.engine import quoted
 
 if TYPE_CHECKING:
     import duckdb
 
 _BATCH_ROWS: Final = 65_536
+_RAW: Final = re.compile(r'\braw\."?(\w+)')
+_WORD: Final = re.compile(r"\w+")
 _SQL_TYPES: Final = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
 
 Kinds = Mapping[str, pa.DataType]
@@ -27,24 +29,26 @@ class Columns:
     """The columns of a table that queries have named so far; DuckDB sees the others as null.
 
     Args:
-        table: Its name, unique within the file.
         kinds: Every column, with the type that queries see: int64, float64 or string.
         read: Reads some columns, all of the same length.
         count: How many rows there are, for queries that name no column.
     """
 
-    def __init__(self, table: str, kinds: Kinds, read: Read, count: Callable[[], int]) -> None:
+    def __init__(self, kinds: Kinds, read: Read, count: Callable[[], int]) -> None:
         self.kinds, self._read, self._count = kinds, read, count
-        # In a query's plan these name the column and its table.
-        self.labels = {name: f"{table}.{name}." for name in kinds}
         self.columns: Mapping[str, pa.Array | pa.ChunkedArray] = {}
+        self._expected: set[str] = set()
+
+    def expect(self, names: Collection[str]) -> None:
+        """Note columns that are read together with the first that is needed."""
+        self._expected.update(names)
 
     def load(self, names: Collection[str]) -> None:
-        """Read the columns that are not there yet, in one pass."""
-        missing = {name: kind for name, kind in self.kinds.items() if name in names}
-        missing = {name: kind for name, kind in missing.items() if name not in self.columns}
-        if missing:
-            self.columns = {**self.columns, **self._read(missing)}
+        """Read the columns that are not there yet, in one pass with those that are expected."""
+        if any(name in names and name not in self.columns for name in self.kinds):
+            wanted = self._expected.union(names).difference(self.columns)
+            kinds = {name: kind for name, kind in self.kinds.items() if name in wanted}
+            self.columns = {**self.columns, **self._read(kinds)}
 
     def __arrow_c_schema__(self) -> object:
         """As Arrow's protocol has it."""
@@ -64,8 +68,8 @@ class Columns:
 
     def _schema(self) -> pa.Schema:
         return pa.schema([
-            (label, self.columns[name].type if name in self.columns else pa.null())
-            for name, label in self.labels.items()
+            (name, self.columns[name].type if name in self.columns else pa.null())
+            for name in self.kinds
         ])  # fmt: skip
 
 
@@ -76,45 +80,36 @@ class Shown:
         self, tables: Mapping[str, Columns], connection: "duckdb.DuckDBPyConnection"
     ) -> None:
         self._tables, self._connection = tables, connection
-        self._columns: dict[str, int] = {}
+        # How many columns of each table the connection sees.
+        self._shown: dict[str, int] = {}
         connection.execute("CREATE SCHEMA raw")
 
-    def show(self, sql: str) -> None:
-        """Make the tables visible that a view names."""
-        for name in self._tables.keys() - self._columns.keys():
-            if f"raw.{name}" in sql:
+    def load(self, sql: str) -> None:
+        """Read the columns that SQL over ``raw.NAME`` names, and make them visible."""
+        for name, words in self._named(sql):
+            table = self._tables[name]
+            table.load(words)
+            if self._shown.get(name) != len(table.columns):
                 self._show(name)
 
-    def load(self, sql: str) -> None:
-        """Read the columns that a query reads which is about to run."""
-        (plan,) = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
-        scans = "\n".join(_arrow_scans(json_input.loads(plan[1])))
-        for name, shown in [*self._columns.items()]:
-            table = self._tables[name]
-            table.load([column for column, label in table.labels.items() if label in scans])
-            if len(table.columns) != shown:
-                self._show(name)
+    def expect(self, sql: str) -> None:
+        """Note the columns that SQL over ``raw.NAME`` names."""
+        for name, words in self._named(sql):
+            self._tables[name].expect(words)
+
+    def _named(self, sql: str) -> Iterator[tuple[str, frozenset[str]]]:
+        """The tables that SQL names, with all of its words, among which are their columns."""
+        words = frozenset(_WORD.findall(sql))
+        return ((name, words) for name in _RAW.findall(sql) if name in self._tables)
 
     def _show(self, name: str) -> None:
         table, stream = self._tables[name], f"columns of {name}"
-        self._columns[name] = len(table.columns)
+        self._shown[name] = len(table.columns)
         self._connection.register(stream, table)
         columns = ", ".join(
-            f"CAST({_quoted(label)} AS {_SQL_TYPES[table.kinds[column]]}) AS {_quoted(column)}"
-            for column, label in table.labels.items()
+            f"CAST({quoted(column)} AS {_SQL_TYPES[kind]}) AS {quoted(column)}"
+            for column, kind in table.kinds.items()
         )
         self._connection.execute(
-            f"CREATE OR REPLACE VIEW raw.{_quoted(name)} AS SELECT {columns} FROM {_quoted(stream)}"
+            f"CREATE OR REPLACE VIEW raw.{quoted(name)} AS SELECT {columns} FROM {quoted(stream)}"
         )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _arrow_scans(plan: list[dict[str, Any]]) -> Iterator[str]:
-    """What a query's plan reads from tables, node by node."""
-    for node in plan:
-        if "ARROW" in node["name"]:
-            yield json.dumps(node["extra_info"], ensure_ascii=False)
-        yield from _arrow_scans(node["children"])

@@ -36,6 +36,11 @@ def literal(value: object) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
+def quoted(name: str) -> str:
+    """SQL: a name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _connected() -> "duckdb.DuckDBPyConnection":
     import duckdb  # noqa: PLC0415 - 0.1 s that a summary of a text file does not need
 

@@ -197,7 +197,7 @@ def _devices(profile: Profile) -> Metrics:
 
 def _epochs(profile: Profile) -> Metrics:
     """Epochs as the script marked them; seconds are the mean over all of them."""
-    profile = profile.whole or profile
+    profile = profile.whole
     if not profile.has("epochs"):
         return {}
     epochs = profile.table("epochs").to_pylist()

@@ -10,12 +10,11 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.host_activity import clocks_agree, early_starts
 from gpuprof.analyses.facts.timeline import far_ends
 from gpuprof.analyses.placement.avoidable import not_sought
 from gpuprof.analyses.time.overheads import overheads
-from gpuprof.analyses.totals.activity_summary import activity_summary
 from gpuprof.analyses.totals.totals import totals
 from gpuprof.analyses.transfers.peer_matrix import faster_than_links
 from gpuprof.errors import UsageError, one_of
@@ -86,11 +85,9 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     chosen = ANALYSES if names is None else tuple(map(_named, _checked_names(names)))
     profile = read_profile(recording)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
-    if len(chosen) > 1:
-        profile.keep("memcpys")
-    if missing.get("activity_summary") == "":
-        profile.once(activity_summary)  # first, since other analyses take from it what they need
-    tables = {a.name: None if missing[a.name] else profile.once(a.run) for a in chosen}
+    asked = [analysis for analysis in chosen if not missing[analysis.name]]
+    profile.expect(reads(*(analysis.reads for analysis in asked)))
+    tables = {a.name: profile.once(a.run) if a in asked else None for a in chosen}
     notes = (
         *recording_notes(profile),
         *_clock_notes(profile, tables),
@@ -172,7 +169,7 @@ def _excerpt_notes(profile: Profile) -> list[str]:
 
 def _clock_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
     """Why what the host did is n/a although its calls were recorded."""
-    whole = profile.whole or profile
+    whole = profile.whole
     asked = [name for name in _OF_THE_HOST if tables.get(name) is not None]
     if not asked or not whole.has("api_calls") or clocks_agree(whole):
         return []

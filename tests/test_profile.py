@@ -1,3 +1,4 @@
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,8 +8,11 @@ from hypothesis import strategies as st
 from recordings import kernel, trace
 
 from gpuprof import schema
+from gpuprof.columns import Columns, Shown
 from gpuprof.errors import MissingTableError
-from gpuprof.profile import Origin, Part, Profile, View
+from gpuprof.profile import Origin, Profile
+from gpuprof.selection import Selection
+from gpuprof.views import Select, View
 
 ORIGIN = Origin(source=Path("train.txt"), reader="nvprof-text", tool="nvprof")
 TWO_KERNELS = schema.KERNELS.table(
@@ -17,6 +21,11 @@ TWO_KERNELS = schema.KERNELS.table(
         {"start_ns": 0, "end_ns": 5, "name": "a", "device_id": 0},
     ]
 )
+
+
+def rows(names=None, *, is_costly=False, **columns):
+    """A view of a table that is called raw."""
+    return View((Select(columns, "FROM raw"),), names, is_costly)
 
 
 def test_missing_table_is_not_an_empty_table():
@@ -46,31 +55,11 @@ def test_a_query_finds_tables_however_it_spells_them_and_can_list_them():
     assert {*listed.column("view_name").to_pylist()} == {*sources}
 
 
-def test_what_is_read_ahead_is_handed_out_once_and_read_anew_after():
-    reads = []
-
-    def prepare(connection):
-        connection.execute("CREATE TABLE raw AS SELECT unnest([0, 5, 7]) AS s")
-        connection.create_function("seen", lambda n: reads.append(n) or n, ["BIGINT"], "BIGINT")
-
-    source = View("SELECT seen(s) AS start_ns, s + 1 AS end_ns, 'a' AS name FROM raw")
-    profile = Profile(ORIGIN, {"kernels": source}, prepare)
-    starts, ends = (f"SELECT {column} FROM kernels" for column in ("start_ns", "end_ns"))
-
-    profile.read_ahead(starts, ends)
-    reads.clear()
-    ahead = [profile.side_by_side(starts), [[*profile.batches(ends)]]]
-    assert reads == []
-
-    assert [profile.side_by_side(starts), [[*profile.batches(ends)]]] == ahead
-    assert reads
-
-
 def test_a_view_gets_the_columns_of_the_schema_and_is_sorted_by_start():
     def prepare(connection):
         connection.register("raw", pa.table({"s": [7, 3], "e": [9, 4], "n": ["late", "early"]}))
 
-    view = View("SELECT s AS start_ns, e AS end_ns, n AS name FROM raw")
+    view = rows(start_ns="s", end_ns="e", name="n")
     profile = Profile(ORIGIN, {"kernels": view}, prepare)
 
     table = profile.table("kernels")
@@ -111,15 +100,17 @@ def test_what_several_analyses_need_is_computed_once():
     assert asked == [profile]
 
 
-NAMED = View(
-    "SELECT s AS start_ns, e AS end_ns, number AS name_id, name FROM raw JOIN words USING (number)",
-    names="SELECT number AS name_id, name FROM words",
+NAMED = rows(
+    names=Select({"name_id": "number", "name": "name"}, "FROM words"),
+    start_ns="s",
+    end_ns="e",
+    name_id="number",
 )
 
 
 def numbered(connection):
     connection.register("raw", pa.table({"s": [0, 5, 7], "e": [4, 9, 8], "number": [2, 1, 2]}))
-    connection.register("words", pa.table({"number": [1, 2, 3], "name": ["a", "b", "c"]}))
+    connection.register("words", pa.table({"number": [1, 2, 3], "name": ["a", "nccl_kernel", "c"]}))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +124,11 @@ def numbered(connection):
                     "kernels": schema.KERNELS.table(
                         [
                             {"start_ns": s, "end_ns": s + 1, "name": name}
-                            for s, name in ((0, "b"), (5, "a"), (7, "b"))
+                            for s, name in (
+                                (0, "nccl_kernel"),
+                                (5, "a"),
+                                (7, "nccl_kernel"),
+                            )
                         ]
                     )
                 },
@@ -142,12 +137,14 @@ def numbered(connection):
         ),
     ],
 )
-def test_a_tag_of_the_name_comes_with_every_row(profile):
-    tagged = profile.tagged("kernels", "name = 'b'", "is_b")
+def test_a_fact_of_the_name_comes_with_every_row(profile):
+    found = profile.query(
+        "SELECT start_ns, is_communication FROM kernels ORDER BY start_ns"
+    ).to_pylist()
 
-    found = profile.query(f"SELECT start_ns, is_b FROM {tagged} ORDER BY start_ns").to_pylist()
-
-    assert [(row["start_ns"], row["is_b"]) for row in found] == [(0, True), (5, False), (7, True)]
+    assert [(row["start_ns"], row["is_communication"]) for row in found] == [
+        (0, True), (5, False), (7, True)
+    ]  # fmt: skip
     assert profile.table("kernels").schema == schema.KERNELS.arrow
 
 
@@ -187,7 +184,7 @@ def _starts(profile, table="kernels"):
     ],
 )
 def test_activities_belong_to_the_window_they_start_in(windows, expected):
-    assert _starts(WHOLE.restricted(Part(windows))) == expected
+    assert _starts(WHOLE.restricted(Selection(windows))) == expected
 
 
 @given(borders=st.sets(st.integers(-20, 200), max_size=60), starts=st.lists(st.integers(-30, 210)))
@@ -196,82 +193,57 @@ def test_activities_of_many_windows_are_those_that_start_in_one(borders, starts)
     windows = tuple(zip(ordered[::2], ordered[1::2], strict=False))
     profile = trace(kernels=[kernel("k", start, start + 1) for start in starts])
 
-    part = profile.restricted(Part(windows)).table("kernels")["start_ns"].to_pylist()
+    part = profile.restricted(Selection(windows)).table("kernels")["start_ns"].to_pylist()
 
     assert part == sorted(t for t in starts if any(s <= t < e for s, e in windows))
 
 
 def test_a_copy_belongs_to_the_devices_at_both_ends():
-    of_1 = WHOLE.restricted(Part(device_id=1))
+    of_1 = WHOLE.restricted(Selection(device_id=1))
 
     assert _starts(of_1) == [5, 15]
     assert _starts(of_1, "memcpys") == [0]
 
 
 def test_a_window_has_no_summary_of_the_whole_recording():
-    part = WHOLE.restricted(Part(((0, 5),)))
+    part = WHOLE.restricted(Selection(((0, 5),)))
 
     assert not part.has("activity_summary")
     assert part.table("devices").num_rows == 2
     assert part.whole is WHOLE
-    assert part.restricted(Part()).whole is WHOLE
+    assert part.restricted(Selection()).whole is WHOLE
 
 
 def test_a_part_can_look_back_at_the_whole():
-    part = WHOLE.restricted(Part(((5, 15),)))
+    part = WHOLE.restricted(Selection(((5, 15),)))
 
     counts = "SELECT (SELECT count(*) FROM kernels), (SELECT count(*) FROM whole.kernels)"
     assert list(part.query(counts).to_pylist()[0].values()) == [2, 4]
-
-
-def test_a_part_is_read_where_the_whole_is_opened():
-    opened = []
-
-    def prepare(connection):
-        opened.append(connection)
-        connection.execute("CREATE TABLE raw AS SELECT unnest([0, 5, 7]) AS s")
-
-    source = View("SELECT s AS start_ns, s + 1 AS end_ns, 'a' AS name FROM raw")
-    whole = Profile(ORIGIN, {"kernels": source}, prepare)
-    early, late = (whole.restricted(Part(windows=(w,))) for w in ((0, 6), (6, 9)))
-    count = "SELECT count(*) AS n FROM kernels"
-    both = "SELECT (SELECT count(*) FROM kernels) AS n, (SELECT count(*) FROM whole.kernels)"
-
-    def counted(profile):
-        (beside,) = profile.side_by_side(count)
-        told = [profile.query(both).to_pylist()[0].values(), beside[0].to_pylist()[0].values()]
-        return [number for values in told for number in values]
-
-    assert [*map(counted, (early, whole, late))] == [[2, 3, 2], [3, 3, 3], [1, 3, 1]]
-    early.keep("kernels")
-    whole.keep("kernels")
-    assert [*map(counted, (early, whole, late))] == [[2, 3, 2], [3, 3, 3], [1, 3, 1]]
-    assert len(opened) == 1
 
 
 def test_a_part_may_be_asked_in_the_middle_of_a_result_of_the_whole():
     def prepare(connection):
         connection.execute("CREATE TABLE raw AS SELECT unnest(range(1000000)) AS s")
 
-    source = View("SELECT s AS start_ns, s + 1 AS end_ns, 'a' AS name FROM raw")
+    source = rows(start_ns="s", end_ns="s + 1", name="'a'")
     whole = Profile(ORIGIN, {"kernels": source, "memsets": source}, prepare)
-    part = whole.restricted(Part(windows=((0, 6),)))
+    part = whole.restricted(Selection(windows=((0, 6),)))
 
-    rows = 0
+    count = 0
     for piece in whole.batches("SELECT start_ns FROM kernels"):
         assert part.query("SELECT count(*) AS n FROM memsets").to_pylist() == [{"n": 6}]
-        rows += len(piece)
+        count += len(piece)
 
-    assert rows == 1_000_000
+    assert count == 1_000_000
 
 
 def test_a_part_with_a_table_of_its_own_does_not_change_the_whole():
     def prepare(connection):
         connection.execute("CREATE TABLE raw AS SELECT unnest([0, 5, 7]) AS s")
 
-    source = View("SELECT s AS start_ns, s + 1 AS end_ns, 'a' AS name FROM raw")
+    source = rows(start_ns="s", end_ns="s + 1", name="'a'")
     whole = Profile(ORIGIN, {"kernels": source}, prepare)
-    part = whole.restricted(Part(windows=((0, 6),))).with_table("kernels", TWO_KERNELS)
+    part = whole.restricted(Selection(windows=((0, 6),))).with_table("kernels", TWO_KERNELS)
 
     assert part.query("SELECT count(*) AS n FROM whole.kernels").to_pylist() == [{"n": 2}]
     assert whole.table("kernels").num_rows == 3
@@ -285,21 +257,98 @@ def test_a_long_query_draws_no_progress_bar_among_the_results():
     assert settings.column("bar").to_pylist() == [False]
 
 
-def test_a_table_that_is_kept_is_read_once():
-    reads = []
+def test_a_costly_table_is_made_once():
+    made = []
 
     def prepare(connection):
         numbered(connection)
-        connection.create_function("seen", lambda n: reads.append(n) or n, ["BIGINT"], "BIGINT")
+        connection.create_function("seen", lambda n: made.append(n) or n, ["BIGINT"], "BIGINT")
 
-    source = View("SELECT seen(s) AS start_ns, e AS end_ns, 'a' AS name FROM raw")
+    source = rows(is_costly=True, start_ns="seen(s)", end_ns="e", name="'a'")
     profile = Profile(ORIGIN, {"kernels": source}, prepare)
-    before = profile.table("kernels")
-    reads.clear()
 
-    profile.keep("kernels")
-    profile.keep("kernels")
-    read_once = len(reads)
+    ends = profile.query("SELECT end_ns FROM kernels").column(0).to_pylist()
+    of_few = len(made)
+    table = profile.table("kernels")
 
-    assert [profile.table("kernels"), profile.table("kernels")] == [before, before]
-    assert len(reads) == read_once == 3
+    assert (ends, table.column("start_ns").to_pylist()) == ([4, 9, 8], [0, 5, 7])
+    assert len(made) == of_few == 3
+
+
+class _Read:
+    """Notes which of a file's columns are read, and when."""
+
+    def __init__(self):
+        self.passes = []
+        values = {"s": [0, 5, 7], "e": [4, 9, 8], "number": [2, 1, 2], "g": [1, 1, 1]}
+        kinds = dict.fromkeys(values, pa.int64())
+
+        def read(columns):
+            self.passes.append(sorted(columns))
+            return {name: pa.array(values[name]) for name in columns}
+
+        self.columns = {"file": Columns(kinds, read, lambda: 3)}
+
+    def profile(self, **columns):
+        view = View((Select(columns, "FROM raw.file t"),))
+        return Profile(ORIGIN, {"kernels": view}, partial(Shown, self.columns))
+
+
+OF_FILE = {
+    "start_ns": "t.s", "end_ns": "t.e", "name": "'k' || t.number", "grid_x": "t.g"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns"),
+    [
+        pytest.param("SELECT count(*) FROM kernels", [], id="none"),
+        pytest.param("SELECT max(start_ns) FROM kernels", ["s"], id="bare"),
+        pytest.param("SELECT max(end_ns) FROM kernels", ["e", "s"], id="and-its-bound"),
+        pytest.param('SELECT "Grid_X" FROM Kernels', ["g"], id="spelt-otherwise"),
+        pytest.param("SELECT k.name FROM kernels k", ["number"], id="aliased"),
+        pytest.param("SELECT is_communication FROM kernels", ["number"], id="derived"),
+        pytest.param("SELECT * FROM kernels", ["e", "g", "number", "s"], id="all"),
+        pytest.param("FROM kernels", ["e", "g", "number", "s"], id="all-unsaid"),
+        pytest.param("SELECT k.* FROM kernels k", ["e", "g", "number", "s"], id="all-of-alias"),
+        pytest.param("DESCRIBE kernels", ["e", "g", "number", "s"], id="described"),
+        pytest.param(
+            "SELECT n FROM (SELECT max(grid_x) AS n FROM kernels)", ["g"], id="all-of-some"
+        ),
+    ],
+)
+def test_a_query_reads_the_columns_that_it_names(sql, columns):
+    read = _Read()
+
+    read.profile(**OF_FILE).query(sql)
+
+    assert read.passes == ([columns] if columns else [])
+
+
+def test_what_is_announced_is_read_in_one_pass():
+    read = _Read()
+    profile = read.profile(**OF_FILE)
+
+    profile.expect({"kernels": ("start_ns", "grid_x"), "memcpys": ("bytes",)})
+    assert read.passes == []
+    for column in ("grid_x", "start_ns", "end_ns"):
+        profile.query(f"SELECT {column} FROM kernels")
+
+    assert read.passes == [["g", "s"], ["e"]]
+
+
+@pytest.mark.parametrize("column", ["start_ns", "grid_x"])
+def test_a_selection_reads_what_it_selects_by(column):
+    read = _Read()
+    part = read.profile(**OF_FILE).restricted(Selection(windows=((5, 9),)))
+
+    assert part.query(f"SELECT {column} FROM kernels").num_rows == 2
+    assert part.query(f"SELECT {column} FROM whole.kernels").num_rows == 3
+
+
+def test_columns_that_are_named_in_no_known_way_are_read_all_the_same():
+    profile = _Read().profile(**OF_FILE)
+
+    found = profile.query("SELECT struct_extract(k, 'grid' || '_x') FROM kernels k")
+
+    assert found.column(0).to_pylist() == [1, 1, 1]

@@ -1,12 +1,27 @@
 """What an analysis is: a pure function from a recording to one table, and what it needs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from gpuprof.profile import Profile
 from gpuprof.schema import Schema
+
+# Table -> names of columns, among them those of `gpuprof.facts`.
+Reads = Mapping[str, frozenset[str]]
+
+
+def reads(*others: Reads, **columns: str) -> Reads:
+    """What is read of a recording: all that others read, and columns by table.
+
+    Args:
+        others: What the facts read that an analysis takes.
+        columns: By table, names with spaces between them.
+    """
+    every = (*others, {table: frozenset(names.split()) for table, names in columns.items()})
+    tables = dict.fromkeys(table for read in every for table in read)
+    return {table: frozenset().union(*(read.get(table, ()) for read in every)) for table in tables}
 
 
 @dataclass(frozen=True)
@@ -18,6 +33,8 @@ class Analysis:
         schema: The answer's columns; its name is the analysis' name, as in ``--table``.
         needs: Tables without which it cannot be answered.
         run: Answers it; rows conform to the schema. Called only where the needs are met.
+        reads: The columns that it may ask for, of these and other tables, so that all that
+            answers take from one table of a file is read in one pass.
         needs_any_of: Tables of which one is enough, beside the needs; empty for none.
     """
 
@@ -25,6 +42,7 @@ class Analysis:
     schema: Schema
     needs: tuple[str, ...]
     run: Callable[[Profile], pa.Table]
+    reads: Reads
     needs_any_of: tuple[str, ...] = ()
 
     @property

@@ -6,15 +6,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import EACH_TRANSFER, UNKNOWN, known_end
+from gpuprof.analyses.facts.host_activity import HOST_READS
 from gpuprof.analyses.facts.launches import launches
-from gpuprof.analyses.facts.timeline import DeviceTimeline, far_ends, timelines
+from gpuprof.analyses.facts.step_windows import STEP_READS
+from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, far_ends, timelines
 from gpuprof.analyses.placement.avoidable import Avoidable, avoidable, not_sought
 from gpuprof.analyses.time.breakdown import breakdown
 from gpuprof.analyses.time.utilisation import ENOUGH, utilisation
 from gpuprof.analyses.transfers.peer_matrix import peer_matrix
-from gpuprof.analyses.transfers.transfers import transfers
+from gpuprof.analyses.transfers.transfers import TRANSFER_READS, transfers
 from gpuprof.engine import literal
 from gpuprof.intervals import union
 from gpuprof.profile import Profile
@@ -140,7 +142,7 @@ def _causes(profile: Profile) -> dict[int | None, _Cause]:
 
     What threads of several processes do may concern other devices.
     """
-    whole = profile.whole or profile
+    whole = profile.whole
     if not_sought(profile) or not whole.has("api_calls"):
         return {}
     if len({process for process, _ in launches(whole).bounds}) != 1:
@@ -287,4 +289,10 @@ def _pageable(calls: int, kind: str) -> str:
     )
 
 
-ANALYSIS: Final = Analysis("What costs most", FINDINGS, ("kernels", "memcpys"), findings)
+ANALYSIS: Final = Analysis(
+    "What costs most",
+    FINDINGS,
+    ("kernels", "memcpys"),
+    findings,
+    reads(TRANSFER_READS, STEP_READS, HOST_READS, TIMELINE_READS),
+)

@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from gpuprof import schema
 from gpuprof.errors import InputError
-from gpuprof.profile import Origin, Profile, View
+from gpuprof.profile import Origin, Profile
 from gpuprof.readers.common.narrow import narrow_column
+from gpuprof.views import Select, View
 
 if TYPE_CHECKING:
     import duckdb
@@ -269,21 +270,21 @@ def _together(
     first_runs = [0, *accumulate(part.tables[_RUNS].num_rows for part in parts)]
     told = tuple(dict.fromkeys(text for p in profiles for text in p.origin.warnings))
     origin = replace(profiles[0].origin, epoch_ns=earliest, warnings=(*notes, *told))
-    rows: dict[str, dict[str, tuple[pa.Table, str]]] = {}
+    rows: dict[str, dict[str, tuple[pa.Table, Select]]] = {}
     for part, first_run in zip(parts, first_runs, strict=False):
         shift_ns = 0 if earliest is None or part.origin_ns is None else part.origin_ns - earliest
         offsets = {"start_ns": shift_ns, "end_ns": shift_ns, "run_id": first_run}
         for name, table in part.tables.items():
             seen = f"file {len(rows.setdefault(name, {}))} of {name}"
-            rows[name][seen] = table, f'SELECT {_columns(part, name, offsets)} FROM "{seen}"'
+            rows[name][seen] = table, Select(_columns(part, name, offsets), f'FROM "{seen}"')
     return _over(origin, rows)
 
 
-def _columns(part: _Part, name: str, offsets: Mapping[str, int]) -> str:
-    """SQL: the columns of a table, with numbers and times as they are among all files."""
+def _columns(part: _Part, name: str, offsets: Mapping[str, int]) -> dict[str, str]:
+    """SQL by column: the columns of a table, with numbers and times as they are among all files."""
     table = part.tables[name]
     held = {column: f'"{column}"' for column in table.column_names}
-    columns = []
+    columns = {}
     for column in schema.BY_NAME[name].columns:
         value = held.get(column, "NULL")
         if column in part.new:
@@ -291,8 +292,8 @@ def _columns(part: _Part, name: str, offsets: Mapping[str, int]) -> str:
         if column in offsets and column in held:
             value = f"coalesce({value}, 0)" if column == "run_id" else value
             value = f"CAST({value} AS BIGINT) + {offsets[column]}"
-        columns.append(f"{value} AS {column}")
-    return ", ".join(columns)
+        columns[column] = value
+    return columns
 
 
 def _renamed(value: str, numbers: _Numbers) -> str:
@@ -301,15 +302,15 @@ def _renamed(value: str, numbers: _Numbers) -> str:
     return f"CASE {value} {cases} ELSE {other} END" if cases else f"{other}"
 
 
-def _over(origin: Origin, rows: Mapping[str, Mapping[str, tuple[pa.Table, str]]]) -> Profile:
+def _over(origin: Origin, rows: Mapping[str, Mapping[str, tuple[pa.Table, Select]]]) -> Profile:
     """A recording over the tables of all files, of which a query reads the columns it names."""
     sources: dict[str, pa.Table | View] = {}
     for name, files in rows.items():
-        selects = [sql for table, sql in files.values() if table.num_rows]
+        selects = tuple(select for table, select in files.values() if table.num_rows)
         if name in _NAMED_ANEW:
             sources[name] = _different(table for table, _ in files.values())
         elif selects:
-            sources[name] = View(" UNION ALL ".join(selects))
+            sources[name] = View(selects)
         else:
             sources[name] = schema.BY_NAME[name].empty()
 

@@ -6,9 +6,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.movement import IS_STAGED, IS_TRANSFER
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
+
+COPY_READS: Final = reads(
+    memcpys="memcpy_kind src_memory_kind dst_memory_kind path src_device_id dst_device_id start_ns"
+    " end_ns bytes device_id process_id correlation_id"
+)
 
 # Stands for the host where a device id is expected; null means that the end is unknown.
 HOST: Final = -1
@@ -42,7 +48,8 @@ EACH_TRANSFER: Final = f"""(
         any_value(process_id) AS process_id, any_value(correlation_id) AS correlation_id,
         bool_or(to_host) AS is_counted
     FROM (
-        SELECT *, row_number() OVER (
+        SELECT memcpy_kind, src_memory_kind, dst_memory_kind, path, src, dst, start_ns, end_ns,
+            duration_ns, bytes, device_id, process_id, correlation_id, to_host, row_number() OVER (
             PARTITION BY process_id, correlation_id, to_host ORDER BY start_ns) AS nth
         FROM (
             SELECT 'PtoP' AS memcpy_kind, 'device' AS src_memory_kind,

@@ -5,13 +5,16 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof import cuda
-from gpuprof.analyses.facts.launches import launches, read_columns
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.launches import LAUNCH_READS, launches, read_columns
 from gpuprof.intervals import Int64s, Intervals, union
 from gpuprof.profile import Profile
 
 # Activities that start before the call that launched them, beyond which clocks disagree.
 _TOLERATED: Final = 0.01
+
+
+HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns is_waiting")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,19 +49,13 @@ def host_calls(profile: Profile) -> HostCalls:
 
 
 def _host_calls(profile: Profile) -> HostCalls:
-    tagged = profile.tagged("api_calls", is_waiting("name"), "is_waiting")
     start, end, waits = read_columns(
         profile,
-        f"SELECT start_ns, end_ns, coalesce(is_waiting, false)::TINYINT FROM {tagged}",
+        "SELECT start_ns, end_ns, coalesce(is_waiting, false)::TINYINT FROM api_calls",
         3,
     )
     order = np.argsort(start, kind="stable")
     return HostCalls(start[order], end[order], waits[order])
-
-
-def is_waiting(name: str) -> str:
-    """SQL: whether the call of this name returns when work on a device has ended."""
-    return f"regexp_matches({name}, '{cuda.WAITING_CALLS}')"
 
 
 def clocks_agree(profile: Profile) -> bool:
@@ -77,7 +74,7 @@ def _clocks_agree(profile: Profile) -> bool:
 
 def early_starts(profile: Profile) -> tuple[int, int, int]:
     """Activities whose call is known, those that start before it, and by how much in the median."""
-    found = launches(profile.whole or profile)
+    found = launches(profile.whole)
     ahead = found.launch_ns - found.of(found.activities.start_ns)
     ahead_early = ahead[ahead > 0]
     median = int(np.median(ahead_early)) if len(ahead_early) else 0

@@ -12,12 +12,14 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.facts.copies import DST, SRC
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.copies import COPY_READS, DST, SRC
 from gpuprof.analyses.facts.groups import Numbers, groups, numbered
 from gpuprof.analyses.facts.movement import IS_COUNTED, IS_PEER, IS_STAGED, IS_TRANSFER
 from gpuprof.analyses.facts.timeline import COMPUTE, LOCAL_COPY, TRANSFER
 from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile, View
+from gpuprof.profile import Profile
+from gpuprof.views import View
 
 UNKNOWN: Final = -2
 NOT_FOUND: Final = -1
@@ -26,6 +28,15 @@ _DENSE: Final = 16
 
 # Ten million activities fit into a third of a gigabyte where small numbers take little room.
 # Processes of several files that bear one number have longer ones: see `_process_type`.
+_PLACED: Final = "start_ns end_ns device_id process_id correlation_id"
+LAUNCH_READS: Final = reads(
+    COPY_READS,
+    kernels=_PLACED,
+    graph_launches=_PLACED,
+    memsets=_PLACED,
+    api_calls="start_ns process_id thread_id correlation_id",
+)
+
 _KEY: Final = (
     f"coalesce(process_id, {UNKNOWN})::{{process_type}} AS process,"
     f" coalesce(correlation_id, {UNKNOWN}) AS correlation"
@@ -129,19 +140,13 @@ class Launches:
 def activities(profile: Profile) -> Activities:
     """Every kernel, copy, memset and whole graph."""
     # Read once, together with the calls.
-    is_called = (profile.whole or profile).has("api_calls")
+    is_called = profile.whole.has("api_calls")
     return launches(profile).activities if is_called else profile.once(_read)[0]
 
 
 def launches(profile: Profile) -> Launches:
     """Every activity with the call that launched it; those without one are left out."""
     return profile.once(_launches)
-
-
-def read_launches_and(profile: Profile, sql: str) -> None:
-    """Read what `launches` needs together with what a query will be asked for soon."""
-    if not profile.has_done(_launches):
-        profile.read_ahead(*_queries(profile).values(), sql)
 
 
 def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
@@ -160,7 +165,7 @@ def _columns(batches: list[pa.RecordBatch], columns: int) -> list[Any]:
 
 def _queries(profile: Profile) -> dict[str, str]:
     """SQL of the activities by table, and of the calls."""
-    whole = profile.whole or profile
+    whole = profile.whole
     given = {t: f"SELECT {_SAME} FROM {t}" for t in _LAYERS if profile.has(t)}
     given |= {"memcpys": _COPIES} if profile.has("memcpys") else {}
     given |= {"calls": _CALLS} if whole.has("api_calls") else {}
@@ -177,7 +182,7 @@ def _process_type(whole: Profile, tables: Iterable[str]) -> str:
 def _read(profile: Profile) -> tuple[Activities, list[Any]]:
     """All activities, and the columns of all calls."""
     given = _queries(profile)
-    found = dict(zip(given, profile.side_by_side(*given.values()), strict=True))
+    found = {table: [*profile.batches(sql)] for table, sql in given.items()}
     calls = _columns(found.pop("calls", []), 4)
     copies = _columns(found.get("memcpys", []), 11)
     found = {"memcpys": found.pop("memcpys", []), **found}

@@ -51,7 +51,7 @@ def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | N
         return None
     known = links(profile)
     own = known.get((src, dst))
-    if own is not None or HOST in {src, dst} or not (profile.whole or profile).has("links"):
+    if own is not None or HOST in {src, dst} or not profile.whole.has("links"):
         return own
     ways = [known[end, HOST] for end in (src, dst) if (end, HOST) in known]
     if len(ways) < len((src, dst)) or not all(way.name.startswith("PCIe") for way in ways):
@@ -60,7 +60,7 @@ def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | N
 
 
 def _links(profile: Profile) -> Links:
-    whole = profile.whole or profile
+    whole = profile.whole
     if not whole.has("links"):
         return _named(whole)
     found: Links = {}

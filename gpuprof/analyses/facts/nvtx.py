@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.launches import (
+    LAUNCH_READS,
     UNKNOWN,
     Launches,
     launches,
     launching_call,
-    read_launches_and,
 )
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
@@ -35,6 +36,10 @@ NO_RANGE: Final = -1
 # PyTorch's own mark of a step is around everything: it tells when, not what.
 _STEP_MARK: Final = re.compile(r"ProfilerStep#\d+")
 
+RANGE_READS: Final = reads(
+    LAUNCH_READS,
+    nvtx_ranges="start_ns end_ns text domain range_kind process_id thread_id",
+)
 _RANGES: Final = f"""
     SELECT start_ns, end_ns, coalesce(process_id, {UNKNOWN}) AS process,
         CASE WHEN range_kind = 'start_end' THEN {ALL_THREADS}
@@ -113,7 +118,6 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
 
 def _ranges_of(profile: Profile) -> Ranges:
     # Whoever asks for ranges asks for launches next.
-    read_launches_and(profile, _RANGES)
     numbers: dict[tuple[str, str, str], int] = {}
     pieces = [_read(batch, numbers) for batch in profile.batches(_RANGES)]
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]

@@ -1,4 +1,4 @@
-"""Which part of a recording to look at: from words of a user to a `Part`."""
+"""Which part of a recording to look at: from words of a user to a `Selection`."""
 
 from dataclasses import replace
 from typing import Final
@@ -9,7 +9,8 @@ from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.nvtx import families, launches_within, ranges_like
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.intervals import Intervals, intersection, union
-from gpuprof.profile import Part, Profile
+from gpuprof.profile import Profile
+from gpuprof.selection import Selection
 from gpuprof.window import Window, extent, origin_of_part, timed_tables
 
 _ALWAYS = Intervals(np.array([-(2**62)]), np.array([2**62]))
@@ -64,7 +65,7 @@ def part_of(
     if pairs is not None:
         _check_windows(profile, pairs, words)
     origin = origin_of_part(profile, f"{words}.{'' if pairs is None else f' {_CUT}'}")
-    return replace(profile.restricted(Part(pairs, device_id)), origin=origin)
+    return replace(profile.restricted(Selection(pairs, device_id)), origin=origin)
 
 
 def _words(

@@ -8,13 +8,22 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.launches import UNKNOWN, Launches, launches, read_columns
 from gpuprof.analyses.facts.nesting import without_nested
-from gpuprof.analyses.facts.nvtx import Ranges, families, launches_within, named_parts, ranges_like
+from gpuprof.analyses.facts.nvtx import (
+    RANGE_READS,
+    Ranges,
+    families,
+    launches_within,
+    named_parts,
+    ranges_like,
+)
 from gpuprof.errors import UsageError
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
+STEP_READS: Final = reads(RANGE_READS, kernels="start_ns end_ns device_id name name_hash")
 FROM_RANGES: Final = "ranges"
 DETECTED: Final = "detected"
 
@@ -62,7 +71,7 @@ def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
 
 
 def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
-    whole = profile.whole or profile
+    whole = profile.whole
     named = (
         tuple(_named(named_parts(whole), launches(whole)))
         if whole.has("nvtx_ranges", "api_calls")
@@ -147,11 +156,10 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
     """For each device, the kernel that opens a pattern of launches that repeats."""
     if not profile.has("kernels"):
         return
-    tagged = profile.tagged("kernels", "(hash(name) >> 1)::BIGINT", "name_hash")
     device, start, end, name = read_columns(
         profile,
         f"SELECT coalesce(device_id, {UNKNOWN})::SMALLINT, start_ns, end_ns,"
-        f" coalesce(name_hash, 0) FROM {tagged}",
+        " coalesce(name_hash, 0) FROM kernels",
         4,
     )
     for one in np.unique(device).tolist():
@@ -166,8 +174,7 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
 
 
 def _kernel_name(profile: Profile, name_hash: int) -> str:
-    tagged = profile.tagged("kernels", "(hash(name) >> 1)::BIGINT", "name_hash")
-    found = profile.query(f"SELECT name FROM {tagged} WHERE name_hash = {name_hash} LIMIT 1")
+    found = profile.query(f"SELECT name FROM kernels WHERE name_hash = {name_hash} LIMIT 1")
     return str(found.column(0)[0].as_py()) if found.num_rows else ""
 
 

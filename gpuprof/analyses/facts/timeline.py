@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.groups import Numbers
-from gpuprof.analyses.facts.kernel_sums import NUMBER_OF_NAME, KernelSums
 from gpuprof.analyses.facts.movement import IS_STAGED, IS_TRANSFER
-from gpuprof.cuda import COMMUNICATION_PATTERN
 from gpuprof.intervals import (
     NOTHING,
     Int64s,
@@ -30,13 +30,20 @@ from gpuprof.intervals import (
     union,
     unions_by_key,
 )
-from gpuprof.profile import Part, Profile
+from gpuprof.profile import Profile
 
 # In the order in which they claim an instant: the first that runs has it.
 COMPUTE, COMMUNICATION, TRANSFER, LOCAL_COPY = LAYERS = range(4)
 
 # Stands for "no device is named" while grouping.
 UNKNOWN_DEVICE: Final = -1
+
+TIMELINE_READS: Final = reads(
+    COPY_READS,
+    kernels="start_ns end_ns device_id is_communication",
+    graph_launches="start_ns end_ns device_id",
+    memsets="start_ns end_ns device_id",
+)
 
 _DEVICE: Final = f"coalesce(device_id, {UNKNOWN_DEVICE})"
 _ENDS: Final = "[device_id, src_device_id, dst_device_id]"
@@ -49,8 +56,8 @@ DEVICES_OF_COPY: Final = (
 _SOURCES: Final = {
     "kernels": f"""
         SELECT start_ns, end_ns, {_DEVICE} AS device,
-            coalesce(is_communication, false)::TINYINT AS layer{{number}}
-        FROM {{kernels}}""",
+            coalesce(is_communication, false)::TINYINT AS layer
+        FROM kernels""",
     "graph_launches": f"""
         SELECT start_ns, end_ns, {_DEVICE} AS device, {COMPUTE}::TINYINT AS layer
         FROM graph_launches""",
@@ -127,11 +134,11 @@ def timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:
     Those of a part of a recording are cut at its borders, so that what they cover in adjacent
     windows adds up to what they cover in both.
     """
-    return profile.once(_read)[0] if profile.whole is None else profile.once(_parts)
+    return profile.once(_read if profile.whole is profile else _parts)
 
 
 def _parts(profile: Profile) -> tuple[DeviceTimeline, ...]:
-    part, whole = profile.part or Part(), timelines(profile.whole or profile)
+    part, whole = profile.selection, timelines(profile.whole)
     chosen = [one for one in whole if part.device_id in {None, one.device_id}]
     if part.windows is None:
         return tuple(chosen)
@@ -151,7 +158,7 @@ def far_ends(profile: Profile) -> tuple[int, ...]:
     Where each process of a job is recorded by itself, such a device works for another one: that
     it idles cannot be told.
     """
-    return (profile.whole or profile).once(_far_ends)
+    return profile.whole.once(_far_ends)
 
 
 def _far_ends(profile: Profile) -> tuple[int, ...]:
@@ -186,35 +193,15 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
     return np.unique([first + (last - first) * i // slices for i in range(slices + 1)])
 
 
-def kernel_sums(profile: Profile) -> KernelSums | None:
-    """Sums of the kernels by name where `timelines` has read them; None where it has not."""
-    return profile.once(_read)[1] if profile.has_done(_read) else None
-
-
-def _read(profile: Profile) -> tuple[tuple[DeviceTimeline, ...], KernelSums | None]:
-    """The timelines, and the sums of the kernels where the file numbers their names."""
+def _read(profile: Profile) -> tuple[DeviceTimeline, ...]:
     gathered: dict[int, _Gathered] = {}
-    kernels, sums = kernels_told_apart(profile), KernelSums()
-    is_numbered = profile.has("kernels") and profile.numbers("kernels")
-    number = f", {NUMBER_OF_NAME}" if is_numbered else ""
     for table, sql in _SOURCES.items():
         if profile.has(table):
-            for batch in profile.batches(sql.format(kernels=kernels, number=number)):
+            for batch in profile.batches(sql):
                 columns: list[Any] = [np.from_dlpack(column) for column in batch.columns]
-                _gather(gathered, *columns[:4])
-                for numbers in columns[4:]:
-                    sums.add(numbers, columns[1] - columns[0])
-    made = [found.finished(device) for device, found in gathered.items()]
-    ordered = tuple(sorted(made, key=lambda one: (one.device_id is None, one.device_id)))
-    return ordered, sums if is_numbered and sums.is_known else None
-
-
-def kernels_told_apart(profile: Profile) -> str:
-    """SQL for the kernels with a flag ``is_communication``."""
-    if not profile.has("kernels"):
-        return "kernels"
-    pattern = f"regexp_matches(name, '{COMMUNICATION_PATTERN}', 'i')"
-    return profile.tagged("kernels", pattern, "is_communication")
+                _gather(gathered, *columns)
+    made = [timeline.finished(device) for device, timeline in gathered.items()]
+    return tuple(sorted(made, key=lambda made: (made.device_id is None, made.device_id)))
 
 
 def _gather(

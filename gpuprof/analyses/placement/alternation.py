@@ -5,11 +5,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import HOST, end_name
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.moves import Moves, followers, moves, works_between
-from gpuprof.analyses.facts.nvtx import NO_RANGE
+from gpuprof.analyses.facts.nvtx import NO_RANGE, RANGE_READS
+from gpuprof.analyses.facts.timeline import TIMELINE_READS
 from gpuprof.analyses.transfers.tensor_transfers import scope_of
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema
@@ -70,7 +71,7 @@ def turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
 
     None where calls or ranges were not recorded; the costliest first.
     """
-    is_known = (profile.whole or profile).has("nvtx_ranges", "api_calls")
+    is_known = profile.whole.has("nvtx_ranges", "api_calls")
     return profile.once(_turns) if is_known else []
 
 
@@ -157,5 +158,6 @@ ANALYSIS: Final = Analysis(
     ALTERNATION,
     (),
     alternation,
+    reads(RANGE_READS, TIMELINE_READS),
     needs_any_of=("memcpys", "tensor_copies"),
 )

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.copies import HOST, transfer_times
+from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.copies import COPY_READS, HOST, transfer_times
 from gpuprof.analyses.facts.links import links
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema
@@ -137,5 +137,10 @@ def _peers(profile: Profile) -> dict[tuple[int | None, str], set[int]]:
 
 
 ANALYSIS: Final = Analysis(
-    "Devices and processes", DEVICE_MAP, (), device_map, needs_any_of=("devices", *_USED)
+    "Devices and processes",
+    DEVICE_MAP,
+    (),
+    device_map,
+    reads(COPY_READS, kernels="device_id process_id"),
+    needs_any_of=("devices", *_USED),
 )

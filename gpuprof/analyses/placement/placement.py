@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.transfers.tensor_transfers import step_executions
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
@@ -192,11 +192,12 @@ def _edge(source: Part, target: Part, copies: list[Row], steps: int) -> Row:
 
 
 ANALYSIS: Final = Analysis(
-    "Where the parts of the model run", PLACEMENT, ("operations", "functions"), placement
+    "Where the parts of the model run", PLACEMENT, ("operations", "functions"), placement, reads()
 )
 EDGES_ANALYSIS: Final = Analysis(
     "What the parts of the model copy to each other",
     EDGES,
     ("tensor_copies", "operations", "functions"),
     placement_edges,
+    reads(),
 )

@@ -5,11 +5,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import HOST, transfer_times
 from gpuprof.analyses.facts.launches import UNKNOWN
-from gpuprof.analyses.facts.step_windows import StepWindows, step_windows
-from gpuprof.analyses.facts.timeline import DeviceTimeline, timelines
+from gpuprof.analyses.facts.step_windows import STEP_READS, StepWindows, step_windows
+from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.analyses.time.steps import in_part
 from gpuprof.intervals import Int64s, Intervals, covered_within, difference, together, union
 from gpuprof.profile import Profile
@@ -70,10 +70,10 @@ def placement_bound(profile: Profile) -> pa.Table:
         One row per step, columns as in `PLACEMENT_BOUND`; one row for the whole recording
         where no steps are found; no rows where no device did anything.
     """
-    every = timelines(profile.whole or profile)
-    if profile.part is not None and profile.part.device_id is not None:
-        every = tuple(one for one in every if one.device_id == profile.part.device_id)
-    peer = {one.device_id: _peer_copies(profile.whole or profile, one) for one in every}
+    every = timelines(profile.whole)
+    if profile.selection.device_id is not None:
+        every = tuple(one for one in every if one.device_id == profile.selection.device_id)
+    peer = {one.device_id: _peer_copies(profile.whole, one) for one in every}
     rows = [
         row
         for series in step_windows(profile)
@@ -174,4 +174,5 @@ ANALYSIS: Final = Analysis(
     PLACEMENT_BOUND,
     ("kernels", "memcpys"),
     placement_bound,
+    reads(STEP_READS, TIMELINE_READS),
 )

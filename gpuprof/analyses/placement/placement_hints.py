@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.placement.placement import placement, placement_edges
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
@@ -113,4 +113,5 @@ ANALYSIS: Final = Analysis(
     HINTS,
     ("tensor_copies", "operations", "functions"),
     placement_hints,
+    reads(),
 )

@@ -9,6 +9,7 @@ from gpuprof.analyses.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
     LOCAL_COPY,
+    TIMELINE_READS,
     TRANSFER,
     DeviceTimeline,
     timelines,
@@ -92,5 +93,5 @@ def _row(device: DeviceTimeline) -> dict[str, Any]:
 
 
 ANALYSIS: Final = Analysis(
-    "Where each device's time goes", BREAKDOWN, ("kernels", "memcpys"), breakdown
+    "Where each device's time goes", BREAKDOWN, ("kernels", "memcpys"), breakdown, TIMELINE_READS
 )

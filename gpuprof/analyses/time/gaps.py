@@ -5,9 +5,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.host_activity import clocks_agree
-from gpuprof.analyses.facts.timeline import DeviceTimeline, timelines
+from gpuprof.analyses.facts.nvtx import RANGE_READS
+from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema
 
@@ -58,7 +59,8 @@ _ENDERS: Final = {
     "memsets": ("'[CUDA memset]'", _ON_DEVICE),
 }
 _LAUNCHED: Final = """
-    SELECT e.*, c.start_ns AS launch_ns, c.thread_id FROM enders e
+    SELECT e.number, e.end_ns, e.ended_by, e.process_id, c.start_ns AS launch_ns, c.thread_id
+    FROM enders e
     LEFT JOIN (
         SELECT process_id, correlation_id, min(start_ns) AS start_ns,
             arg_min(thread_id, start_ns) AS thread_id
@@ -69,7 +71,8 @@ _HOST_CALLS: Final = """
     SELECT number, name, CAST(sum(greatest(until_ns - greatest(from_ns, reach_ns), 0)) AS BIGINT)
         AS overlap_ns
     FROM (
-        SELECT *, max(until_ns) OVER (PARTITION BY number, name ORDER BY from_ns
+        SELECT number, name, from_ns, until_ns, max(until_ns) OVER (
+            PARTITION BY number, name ORDER BY from_ns
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reach_ns
         FROM (
             SELECT number, name, greatest(c.start_ns, e.start_ns) AS from_ns,
@@ -82,7 +85,8 @@ _RANGES: Final = f"""
     SELECT number,
         arg_max(r.text, (r.start_ns, -r.end_ns)) FILTER (NOT is_operation) AS text,
         arg_min(r.text, (r.start_ns, -r.end_ns)) FILTER (is_operation) AS operation
-    FROM (SELECT *, range_kind IS NOT DISTINCT FROM '{OPERATION}' AS is_operation
+    FROM (SELECT start_ns, end_ns, text, process_id, thread_id,
+                range_kind IS NOT DISTINCT FROM '{OPERATION}' AS is_operation
             FROM whole.nvtx_ranges) r
         JOIN launched l ON r.start_ns <= l.launch_ns AND r.end_ns > l.launch_ns
         AND r.process_id IS NOT DISTINCT FROM l.process_id
@@ -112,7 +116,7 @@ def gaps(profile: Profile) -> pa.Table:
     """
     found = [gap for one in timelines(profile) for gap in _longest(one)]
     found.sort(key=lambda gap: (-gap["gap_ns"], gap["start_ns"], gap["device_id"] or 0))
-    return GAPS.table(_with_context(profile.whole or profile, found[:_ROWS]))
+    return GAPS.table(_with_context(profile.whole, found[:_ROWS]))
 
 
 def _longest(device: DeviceTimeline) -> list[dict[str, Any]]:
@@ -132,8 +136,8 @@ def _with_context(profile: Profile, found: list[dict[str, Any]]) -> list[dict[st
     if not found:
         return []
     parts = [
-        f"SELECT g.*, {rank} AS rank, {name} AS ended_by, process_id, correlation_id"
-        f" FROM gaps g JOIN whole.{table} a ON {where}"
+        f"SELECT g.number, g.start_ns, g.end_ns, {rank} AS rank, {name} AS ended_by,"
+        f" process_id, correlation_id FROM gaps g JOIN whole.{table} a ON {where}"
         for rank, (table, (name, where)) in enumerate(_ENDERS.items())
         if profile.has(table)
     ]
@@ -176,4 +180,10 @@ def _host(profile: Profile) -> str:
             LEFT JOIN filling f ON f.number = l.number"""
 
 
-ANALYSIS: Final = Analysis("Longest pauses", GAPS, ("kernels", "memcpys"), gaps)
+ANALYSIS: Final = Analysis(
+    "Longest pauses",
+    GAPS,
+    ("kernels", "memcpys"),
+    gaps,
+    reads(RANGE_READS, TIMELINE_READS, kernels="name", api_calls="end_ns name"),
+)

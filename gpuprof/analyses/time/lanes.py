@@ -14,6 +14,7 @@ from gpuprof.analyses.facts.timeline import (
     COMPUTE,
     DEVICES_OF_COPY,
     LOCAL_COPY,
+    TIMELINE_READS,
     TRANSFER,
     UNKNOWN_DEVICE,
     DeviceTimeline,
@@ -156,7 +157,7 @@ def _place(lane: _Lane, rows: int) -> dict[str, Any]:
 
 
 def _lanes(profile: Profile) -> tuple[_Lane, ...]:
-    kinds = (profile.whole or profile).once(_transfers)
+    kinds = profile.whole.once(_transfers)
     every = (lane for one in timelines(profile) for lane in _of_device(one, kinds))
     return tuple(lane for lane in every if len(lane.exposed) or len(lane.hidden))
 
@@ -219,5 +220,7 @@ def _table(lane: _Lane, times: Intervals, shift: int, *, is_exposed: bool) -> pa
 
 
 _NEEDS: Final = ("kernels", "memcpys")
-ANALYSIS: Final = Analysis("What ran when, lane by lane", LANES, _NEEDS, lanes)
-OVER_TIME_ANALYSIS: Final = Analysis("Lanes over time", LANES_OVER_TIME, _NEEDS, lanes_over_time)
+ANALYSIS: Final = Analysis("What ran when, lane by lane", LANES, _NEEDS, lanes, TIMELINE_READS)
+OVER_TIME_ANALYSIS: Final = Analysis(
+    "Lanes over time", LANES_OVER_TIME, _NEEDS, lanes_over_time, TIMELINE_READS
+)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.host_activity import clocks_agree
-from gpuprof.analyses.facts.launches import UNKNOWN, launches
+from gpuprof.analyses.facts.launches import LAUNCH_READS, UNKNOWN, launches
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -81,5 +81,5 @@ def _figures(waited_ns: Numbers, *, is_known: bool) -> dict[str, Any]:
 
 
 ANALYSIS: Final = Analysis(
-    "Launch latency", LAUNCH_LATENCY, ("api_calls", "kernels"), launch_latency
+    "Launch latency", LAUNCH_LATENCY, ("api_calls", "kernels"), launch_latency, LAUNCH_READS
 )

@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -40,4 +40,4 @@ def marked_epochs(profile: Profile) -> pa.Table:
     return MARKED_EPOCHS.conform(profile.query(_QUERY))
 
 
-ANALYSIS: Final = Analysis("Marked epochs", MARKED_EPOCHS, ("epochs",), marked_epochs)
+ANALYSIS: Final = Analysis("Marked epochs", MARKED_EPOCHS, ("epochs",), marked_epochs, reads())

@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, Column, Schema
 
@@ -62,4 +62,4 @@ def monitoring(profile: Profile) -> pa.Table:
     return MONITORING.conform(rows)
 
 
-ANALYSIS: Final = Analysis("Monitor", MONITORING, ("monitor",), monitoring)
+ANALYSIS: Final = Analysis("Monitor", MONITORING, ("monitor",), monitoring, reads())

@@ -19,6 +19,7 @@ from gpuprof.analyses.facts.nesting import merged_by_label
 from gpuprof.analyses.facts.nvtx import (
     ALL_THREADS,
     NO_RANGE,
+    RANGE_READS,
     Ranges,
     families,
     innermost,
@@ -111,11 +112,11 @@ def _row(label: tuple[str, str, str], totals: Mapping[str, int]) -> dict[str, An
 
 def _in_part(profile: Profile, family: Ranges, ordered: Launches) -> Ranges:
     """Of a part of a recording, the ranges that start in it or launched work of it."""
-    if profile.part is None or profile.part.windows is None:
+    if profile.selection.windows is None:
         return family
     spans = launches_within(family, ordered)
     is_in_part = spans.last > spans.first
-    for start, end in profile.part.windows:
+    for start, end in profile.selection.windows:
         is_in_part |= (family.start_ns >= start) & (family.start_ns < end)
     return family.take(np.flatnonzero(is_in_part))
 
@@ -207,7 +208,7 @@ def _exposed_ns(profile: Profile, work: Activities) -> Int64s:
 
 def _kernels(profile: Profile) -> dict[int, Intervals]:
     """When kernels of the whole recording ran, by device."""
-    work = activities(profile.whole or profile)
+    work = activities(profile.whole)
     kernels = np.flatnonzero(work.layer == COMPUTE)
     return {
         int(work.device[places[0]]): union(work.start_ns[places], work.end_ns[places])
@@ -220,4 +221,5 @@ ANALYSIS: Final = Analysis(
     RANGES,
     ("nvtx_ranges", "api_calls", "kernels", "memcpys"),
     ranges,
+    RANGE_READS,
 )

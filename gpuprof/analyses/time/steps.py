@@ -5,10 +5,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.launches import UNKNOWN
-from gpuprof.analyses.facts.step_windows import StepWindows, step_windows
-from gpuprof.analyses.facts.timeline import DeviceTimeline, timelines
+from gpuprof.analyses.facts.step_windows import STEP_READS, StepWindows, step_windows
+from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.analyses.time.breakdown import BREAKDOWN, LAYER_NAMES
 from gpuprof.intervals import Int64s, covered_within
 from gpuprof.profile import Profile
@@ -61,7 +61,7 @@ def steps(profile: Profile) -> pa.Table:
         `BREAKDOWN`; no rows where no steps are found. Of a part of a recording, the steps that
         start in it.
     """
-    every = {one.device_id: one for one in timelines(profile.whole or profile)}
+    every = {one.device_id: one for one in timelines(profile.whole)}
     rows = [
         row
         for series in step_windows(profile)
@@ -74,7 +74,7 @@ def steps(profile: Profile) -> pa.Table:
 
 def in_part(series: StepWindows, profile: Profile) -> Int64s:
     """Indices of the steps that start in the part of the recording that is looked at."""
-    windows = None if profile.part is None else profile.part.windows
+    windows = profile.selection.windows
     if windows is None:
         return np.arange(len(series.start_ns))
     chosen = np.zeros(len(series.start_ns), bool)
@@ -84,7 +84,7 @@ def in_part(series: StepWindows, profile: Profile) -> Int64s:
 
 
 def _rows(series: StepWindows, device: DeviceTimeline, profile: Profile) -> list[dict[str, Any]]:
-    if profile.part is not None and profile.part.device_id not in {None, device.device_id}:
+    if profile.selection.device_id not in {None, device.device_id}:
         return []
     start, end = series.start_ns, series.end_ns
     parts = {
@@ -113,4 +113,10 @@ def _rows(series: StepWindows, device: DeviceTimeline, profile: Profile) -> list
     return rows
 
 
-ANALYSIS: Final = Analysis("Time of each training step", STEPS, ("kernels", "memcpys"), steps)
+ANALYSIS: Final = Analysis(
+    "Time of each training step",
+    STEPS,
+    ("kernels", "memcpys"),
+    steps,
+    reads(STEP_READS, TIMELINE_READS),
+)

@@ -4,8 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.host_activity import is_waiting
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -33,17 +32,20 @@ def synchronising_calls(profile: Profile) -> pa.Table:
         One row per function and process, the longest total first, columns as in
         `SYNCHRONISING_CALLS`. It is host time, not to be added to the time of devices.
     """
-    tagged = profile.tagged("api_calls", is_waiting("name"), "is_waiting")
     return SYNCHRONISING_CALLS.conform(
-        profile.query(f"""
+        profile.query("""
         SELECT name, process_id, count(*) AS calls,
             CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns,
             avg(end_ns - start_ns) AS mean_ns, max(end_ns - start_ns) AS max_ns
-        FROM {tagged} WHERE is_waiting GROUP BY name, process_id
+        FROM api_calls WHERE is_waiting GROUP BY name, process_id
         ORDER BY total_ns DESC, name, process_id""")
     )
 
 
 ANALYSIS: Final = Analysis(
-    "Calls that wait for a device", SYNCHRONISING_CALLS, ("api_calls",), synchronising_calls
+    "Calls that wait for a device",
+    SYNCHRONISING_CALLS,
+    ("api_calls",),
+    synchronising_calls,
+    reads(api_calls="start_ns end_ns name process_id is_waiting"),
 )

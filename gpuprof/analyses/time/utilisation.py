@@ -4,9 +4,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.host_activity import clocks_agree, host_calls
-from gpuprof.analyses.facts.timeline import LOCAL_COPY, TRANSFER, DeviceTimeline, timelines
+from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.host_activity import HOST_READS, clocks_agree, host_calls
+from gpuprof.analyses.facts.timeline import (
+    LOCAL_COPY,
+    TIMELINE_READS,
+    TRANSFER,
+    DeviceTimeline,
+    timelines,
+)
 from gpuprof.intervals import Intervals, difference, intersection
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
@@ -66,7 +72,7 @@ def utilisation(profile: Profile) -> pa.Table:
 
 
 def _host(profile: Profile) -> tuple[Intervals, Intervals] | None:
-    whole = profile.whole or profile
+    whole = profile.whole
     if not whole.has("api_calls") or not clocks_agree(whole):
         return None
     calls = host_calls(whole)
@@ -112,4 +118,10 @@ def _idle(idle: Intervals, waiting: Intervals, calling: Intervals) -> dict[str, 
     }
 
 
-ANALYSIS: Final = Analysis("Utilisation", UTILISATION, ("kernels", "memcpys"), utilisation)
+ANALYSIS: Final = Analysis(
+    "Utilisation",
+    UTILISATION,
+    ("kernels", "memcpys"),
+    utilisation,
+    reads(TIMELINE_READS, HOST_READS),
+)

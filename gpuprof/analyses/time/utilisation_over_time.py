@@ -5,7 +5,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.timeline import TRANSFER, slice_borders, timelines
+from gpuprof.analyses.facts.timeline import TIMELINE_READS, TRANSFER, slice_borders, timelines
 from gpuprof.intervals import covered_within
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, Column, Schema
@@ -63,4 +63,5 @@ ANALYSIS: Final = Analysis(
     UTILISATION_OVER_TIME,
     ("kernels", "memcpys"),
     utilisation_over_time,
+    TIMELINE_READS,
 )

@@ -5,10 +5,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.timeline import kernel_sums
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY
+from gpuprof.views import names_of
 
 # Table -> activity kind, SQL of a row's name, and of its bytes.
 SOURCES: Final = {
@@ -17,18 +17,28 @@ SOURCES: Final = {
     "memsets": ("memset", "'memset'", "bytes"),
     "api_calls": ("api", "name", "NULL"),
 }
+SUM_READS: Final = reads(
+    kernels="start_ns end_ns name name_id",
+    memcpys="start_ns end_ns memcpy_kind bytes",
+    memsets="start_ns end_ns bytes",
+    api_calls="start_ns end_ns name name_id",
+)
 TABLES: Final = ("activity_summary", *SOURCES)
 _Sources = Mapping[str, tuple[str, str, str]]
 
 _GROUPED: Final = "GROUP BY ALL HAVING count(*) > 0"
-_SUMS: Final = (
-    "count(*) AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,"
-    " min(duration_ns) AS min_ns, max(duration_ns) AS max_ns, avg(duration_ns) AS mean_ns"
-)
-_FIGURES: Final = (
-    f"{_SUMS}, CAST(median(duration_ns) AS DOUBLE) AS median_ns,"
-    " stddev_samp(duration_ns) AS stddev_ns"
-)
+_DURATION: Final = "(end_ns - start_ns)"
+_SUMS: Final = {
+    "calls": "count(*)",
+    "total_ns": f"CAST(sum({_DURATION}) AS BIGINT)",
+    "min_ns": f"min({_DURATION})",
+    "max_ns": f"max({_DURATION})",
+    "mean_ns": f"avg({_DURATION})",
+}
+_FIGURES: Final = _SUMS | {
+    "median_ns": f"CAST(median({_DURATION}) AS DOUBLE)",
+    "stddev_ns": f"stddev_samp({_DURATION})",
+}
 
 
 def activity_summary(profile: Profile) -> pa.Table:
@@ -54,18 +64,15 @@ def activity_sums(profile: Profile) -> pa.Table:
 
     Totals and ranks need no more, and millions of API calls are read in half the time.
     """
-    if profile.has("activity_summary") or profile.has_done(activity_summary):
-        return profile.once(activity_summary)
+    if profile.has("activity_summary"):
+        return profile.table("activity_summary")
     sources = SOURCES | {"api_calls": ("api", "''", "NULL")}
-    kernels = kernel_sums(profile)
-    if kernels is None:
-        return ACTIVITY_SUMMARY.conform(summed_up(profile, sources, _SUMS))
-    rest = {t: source for t, source in sources.items() if t != "kernels" and profile.has(t)}
-    others = summed_up(profile, rest, _SUMS).to_pylist() if rest else []
-    return ACTIVITY_SUMMARY.table([*kernels.by_name(profile), *others])
+    return ACTIVITY_SUMMARY.conform(summed_up(profile, sources, _SUMS))
 
 
-def summed_up(profile: Profile, sources: _Sources, figures: str = _FIGURES) -> pa.Table:
+def summed_up(
+    profile: Profile, sources: _Sources, figures: Mapping[str, str] = _FIGURES
+) -> pa.Table:
     """The activities of trace tables that were recorded, each table's summed up by name.
 
     Numbers of names are grouped faster than names. Where two of them mean one name, which is
@@ -74,14 +81,13 @@ def summed_up(profile: Profile, sources: _Sources, figures: str = _FIGURES) -> p
     Args:
         profile: The recording.
         sources: Table -> activity kind, SQL of a row's name, and of its bytes.
-        figures: SQL of what is told of each name, over ``duration_ns``.
+        figures: Column -> SQL over the activities of one name.
     """
     recorded = {table: source for table, source in sources.items() if profile.has(table)}
-    numbered = {table: source for table, source in recorded.items() if source[1] == "name"}
-    names = {table: found for table in numbered if (found := profile.numbered(table))}
-    for known in (names, {}):
+    numbered = {t for t, source in recorded.items() if source[1] == "name" and profile.numbers(t)}
+    for by_number in (numbered, set[str]()):
         parts = [
-            _summed_up(table, source, figures, known.get(table))
+            _summed_up(table, source, figures, is_numbered=table in by_number)
             for table, source in recorded.items()
         ]
         every = f"SELECT * FROM ({' UNION ALL '.join(parts)}) ORDER BY part, total_ns DESC, name"
@@ -93,24 +99,20 @@ def summed_up(profile: Profile, sources: _Sources, figures: str = _FIGURES) -> p
 
 
 def _summed_up(
-    table: str, source: tuple[str, str, str], figures: str, numbered: tuple[str, str] | None
+    table: str, source: tuple[str, str, str], figures: Mapping[str, str], *, is_numbered: bool
 ) -> str:
     activity_kind, name, size = source
     head = (
         f"SELECT {[*SOURCES].index(table)} AS part, '{activity_kind}' AS activity_kind,"
         f" '{activity_kind}' AS section"
     )
-    figures += f", {size if size == 'NULL' else known_sum(size)} AS bytes"
-    if numbered is None:
-        return f"{head}, {name} AS name, {figures} FROM {_timed(table)} {_GROUPED}"
-    rows, names = numbered
-    return f"""{head}, coalesce(n.name, 'unknown') AS name, s.* EXCLUDE (name_id)
-        FROM (SELECT name_id, {figures} FROM {_timed(rows)} {_GROUPED}) s
-        LEFT JOIN {names} n USING (name_id)"""
-
-
-def _timed(source: str) -> str:
-    return f"(SELECT *, end_ns - start_ns AS duration_ns FROM {source})"
+    columns = {**figures, "bytes": size if size == "NULL" else known_sum(size)}
+    summed = ", ".join(f"{sql} AS {column}" for column, sql in columns.items())
+    if not is_numbered:
+        return f"{head}, {name} AS name, {summed} FROM {table} {_GROUPED}"
+    return f"""{head}, coalesce(n.name, 'unknown') AS name, {", ".join(columns)}
+        FROM (SELECT name_id, {summed} FROM {table} {_GROUPED}) s
+        LEFT JOIN whole.{names_of(table)} n USING (name_id)"""
 
 
 def known_sum(column: str) -> str:
@@ -119,5 +121,5 @@ def known_sum(column: str) -> str:
 
 
 ANALYSIS: Final = Analysis(
-    "All activities", ACTIVITY_SUMMARY, (), activity_summary, needs_any_of=TABLES
+    "All activities", ACTIVITY_SUMMARY, (), activity_summary, SUM_READS, needs_any_of=TABLES
 )

@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.totals.activity_summary import SOURCES, summed_up
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
@@ -30,4 +30,10 @@ def kernel_summary(profile: Profile) -> pa.Table:
     return KERNEL_SUMMARY.conform(summed_up(profile, {"kernels": SOURCES["kernels"]}))
 
 
-ANALYSIS: Final = Analysis("Kernels by name", KERNEL_SUMMARY, ("kernels",), kernel_summary)
+ANALYSIS: Final = Analysis(
+    "Kernels by name",
+    KERNEL_SUMMARY,
+    ("kernels",),
+    kernel_summary,
+    reads(kernels="start_ns end_ns name name_id"),
+)

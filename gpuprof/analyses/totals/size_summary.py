@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.totals.activity_summary import known_sum
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
@@ -51,5 +51,10 @@ def _sql(table: str, name: str) -> str:
 
 
 ANALYSIS: Final = Analysis(
-    "Sizes of memory operations", SIZE_SUMMARY, (), size_summary, needs_any_of=tuple(_NAMES)
+    "Sizes of memory operations",
+    SIZE_SUMMARY,
+    (),
+    size_summary,
+    reads(memcpys="memcpy_kind bytes", memsets="bytes"),
+    needs_any_of=tuple(_NAMES),
 )

@@ -4,9 +4,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.excerpts import GPU_KINDS
-from gpuprof.analyses.totals.activity_summary import TABLES, activity_sums
+from gpuprof.analyses.totals.activity_summary import SUM_READS, TABLES, activity_sums
 from gpuprof.analyses.totals.totals import totals
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
@@ -95,5 +96,10 @@ def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 
 ANALYSIS: Final = Analysis(
-    "Costliest activities", TOP_ACTIVITIES, (), top_activities, needs_any_of=TABLES
+    "Costliest activities",
+    TOP_ACTIVITIES,
+    (),
+    top_activities,
+    reads(SUM_READS, COPY_READS),
+    needs_any_of=TABLES,
 )

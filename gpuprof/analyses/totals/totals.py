@@ -11,10 +11,11 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof import cuda
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts import movement
+from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.excerpts import GPU_KINDS, Row, Section, sections
-from gpuprof.analyses.totals.activity_summary import TABLES, activity_sums, known_sum
+from gpuprof.analyses.totals.activity_summary import SUM_READS, TABLES, activity_sums, known_sum
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -246,4 +247,6 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
-ANALYSIS: Final = Analysis("Totals", TOTALS, (), totals, needs_any_of=TABLES)
+ANALYSIS: Final = Analysis(
+    "Totals", TOTALS, (), totals, reads(SUM_READS, COPY_READS), needs_any_of=TABLES
+)

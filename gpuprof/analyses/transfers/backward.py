@@ -30,7 +30,7 @@ def backward_peer_share(profile: Profile) -> float | None:
         0 to 1, of the part that is looked at; None where no range that names gradients or the
         backward pass launched anything, or nothing was copied between devices.
     """
-    whole = profile.whole or profile
+    whole = profile.whole
     if not whole.has("nvtx_ranges", "api_calls", "memcpys"):
         return None
     held = ranges_of(whole)
@@ -40,7 +40,7 @@ def backward_peer_share(profile: Profile) -> float | None:
 
 
 def _share(profile: Profile, backward: Ranges) -> float | None:
-    found = launches(profile.whole or profile)
+    found = launches(profile.whole)
     every = found.activities
     is_launched = np.zeros(len(every), bool)
     for family, ordered in families(backward, found):
@@ -57,9 +57,9 @@ def _share(profile: Profile, backward: Ranges) -> float | None:
 
 def _is_seen(profile: Profile, start_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Which starts lie in the part that is looked at."""
-    if profile.part is None or profile.part.windows is None:
+    if profile.selection.windows is None:
         return np.ones(len(start_ns), bool)
     seen = np.zeros(len(start_ns), bool)
-    for start, end in profile.part.windows:
+    for start, end in profile.selection.windows:
         seen |= (start_ns >= start) & (start_ns < end)
     return seen

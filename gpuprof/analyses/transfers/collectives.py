@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.launches import UNKNOWN, read_columns
-from gpuprof.analyses.facts.timeline import COMPUTE, timelines
+from gpuprof.analyses.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.cuda import COMMUNICATION_PATTERN
 from gpuprof.intervals import Int64s, difference, union
 from gpuprof.profile import Profile
@@ -96,7 +96,8 @@ _UNTOLD: Final = -1
 _KERNELS: Final = f"""
     SELECT k.start_ns, k.end_ns, coalesce(k.device_id, {UNKNOWN})::SMALLINT AS device,
         k.kind::INTEGER AS kind, {{message}} AS message
-    FROM {{tagged}} k {{join}} WHERE k.kind IS NOT NULL"""
+    FROM (SELECT start_ns, end_ns, device_id, process_id, CASE name {{cases}} END AS kind
+        FROM kernels WHERE is_communication) k {{join}}"""
 # Sizes of one collective and group, numbered alike in both queries.
 _SAME_MESSAGE: Final = "collective, data_type, message_bytes, group_size, process_group"
 _MESSAGES: Final = f"""
@@ -149,9 +150,9 @@ def _grouped(profile: Profile, kernels: list[str]) -> list[tuple[_Group, list[In
         f"WHEN '{name.replace(chr(39), chr(39) * 2)}' THEN {number[kind]}"
         for name, kind in zip(kernels, kinds, strict=True)
     )
-    is_told = (profile.whole or profile).has("collectives")
+    is_told = profile.whole.has("collectives")
     sql = _KERNELS.format(
-        tagged=profile.tagged("kernels", f"CASE name {cases} END", "kind"),
+        cases=cases,
         message=f"coalesce(m.message, {_UNTOLD})" if is_told else _UNTOLD,
         join=_JOIN if is_told else "",
     )
@@ -183,7 +184,7 @@ def _described(by_name: _Group, told: _Group | None) -> _Group:
 def _rows(profile: Profile, group: _Group, times: list[Int64s]) -> list[dict[str, Any]]:
     start, end, device = times
     rows = []
-    for one in timelines(profile.whole or profile):
+    for one in timelines(profile.whole):
         here = device == (UNKNOWN if one.device_id is None else one.device_id)
         if here.any():
             running = union(start[here], end[here])
@@ -221,4 +222,10 @@ def bus_factor(collective: str, group_size: int | None) -> float | None:
     return None if ways is None or not group_size else ways * (group_size - 1) / group_size
 
 
-ANALYSIS: Final = Analysis("Collectives", COLLECTIVES, ("kernels",), collectives)
+ANALYSIS: Final = Analysis(
+    "Collectives",
+    COLLECTIVES,
+    ("kernels",),
+    collectives,
+    reads(TIMELINE_READS, kernels="name process_id"),
+)

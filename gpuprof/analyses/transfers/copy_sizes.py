@@ -5,6 +5,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.transfers.copy_speeds import Link, fit, link_kind, sizes_by_link
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
@@ -84,4 +85,4 @@ def _row(place: tuple[Any, ...], row: dict[str, Any]) -> dict[str, Any]:
     return dict(zip(_PLACE, place, strict=True)) | row | derived
 
 
-ANALYSIS: Final = Analysis("Sizes of copies", COPY_SIZES, ("memcpys",), copy_sizes)
+ANALYSIS: Final = Analysis("Sizes of copies", COPY_SIZES, ("memcpys",), copy_sizes, COPY_READS)

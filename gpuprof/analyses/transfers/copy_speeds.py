@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.copies import EACH_TRANSFER, HOST, end_name
+from gpuprof.analyses.facts.copies import COPY_READS, EACH_TRANSFER, HOST, end_name
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -205,5 +205,5 @@ def link_kind(link: Link) -> str:
 
 
 ANALYSIS: Final = Analysis(
-    "Latency and bandwidth of copies", COPY_SPEEDS, ("memcpys",), copy_speeds
+    "Latency and bandwidth of copies", COPY_SPEEDS, ("memcpys",), copy_speeds, COPY_READS
 )

@@ -17,7 +17,7 @@ from gpuprof.analyses.facts.copies import (
     transfer_times,
 )
 from gpuprof.analyses.facts.links import link_between
-from gpuprof.analyses.facts.timeline import timeline_of
+from gpuprof.analyses.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.analyses.transfers.transfers import bytes_per_s
 from gpuprof.intervals import Intervals, difference, union
 from gpuprof.profile import Profile
@@ -142,9 +142,9 @@ def _running_on(times: Times, device: int, route: Route) -> Intervals:
 
 def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
     # A copy that starts in a window may end behind it, where kernels hide it too.
-    return difference(running, timeline_of(profile.whole or profile, device).kernels).length
+    return difference(running, timeline_of(profile.whole, device).kernels).length
 
 
 ANALYSIS: Final = Analysis(
-    "Transfers by device pair", PEER_MATRIX, ("memcpys", "kernels"), peer_matrix
+    "Transfers by device pair", PEER_MATRIX, ("memcpys", "kernels"), peer_matrix, TIMELINE_READS
 )

@@ -11,7 +11,7 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.copies import HOST, end_name
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.moves import Moves, followers, moves
-from gpuprof.analyses.facts.nvtx import usual
+from gpuprof.analyses.facts.nvtx import RANGE_READS, usual
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
@@ -130,7 +130,7 @@ def _row(found: Pairs) -> dict[str, Any]:
 
 def _ranges(profile: Profile, found: Pairs) -> dict[str, str | None]:
     """What launched most of a row's copies there, and back."""
-    if not (profile.whole or profile).has("nvtx_ranges", "api_calls"):
+    if not profile.whole.has("nvtx_ranges", "api_calls"):
         return {}
     return {
         f"{way}_range": usual(*some.origins(profile))
@@ -147,4 +147,4 @@ def suggestion(src: int, dst: int) -> str:
     return f"run what works on it on {end_name(dst)} where its input lives: {end_name(src)}"
 
 
-ANALYSIS: Final = Analysis("Copies there and back", PING_PONG, ("memcpys",), ping_pong)
+ANALYSIS: Final = Analysis("Copies there and back", PING_PONG, ("memcpys",), ping_pong, RANGE_READS)

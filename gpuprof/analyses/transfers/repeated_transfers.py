@@ -6,12 +6,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import HOST, end_name
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.moves import Moves, moves
-from gpuprof.analyses.facts.step_windows import StepWindows, step_windows
-from gpuprof.analyses.facts.timeline import timeline_of
+from gpuprof.analyses.facts.step_windows import STEP_READS, StepWindows, step_windows
+from gpuprof.analyses.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.analyses.time.steps import in_part
 from gpuprof.intervals import Int64s, covered_within
 from gpuprof.profile import Profile
@@ -140,7 +140,7 @@ def _places(
 
     Ranges that differ in digits alone are one place: they often number the step.
     """
-    if not (profile.whole or profile).has("nvtx_ranges", "api_calls"):
+    if not profile.whole.has("nvtx_ranges", "api_calls"):
         return np.zeros(len(copies), np.int64), [None]
     number, texts = copies.origins(profile)
     alike = [_DIGITS.sub("#", text) for text in texts]
@@ -152,7 +152,7 @@ def _places(
 
 def _row(profile: Profile, series: StepWindows, copies: Moves, steps: int) -> Row:
     src, dst, size = int(copies.src[0]), int(copies.dst[0]), int(copies.bytes[0])
-    kernels = timeline_of(profile.whole or profile, dst).kernels
+    kernels = timeline_of(profile.whole, dst).kernels
     hidden = covered_within(kernels, copies.start_ns, copies.end_ns)
     calls = len(copies.src)
     return {
@@ -225,5 +225,6 @@ ANALYSIS: Final = Analysis(
     REPEATED_TRANSFERS,
     (),
     repeated_transfers,
+    reads(STEP_READS, TIMELINE_READS),
     needs_any_of=("memcpys", "tensor_copies"),
 )

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
 
@@ -165,10 +165,12 @@ ANALYSIS: Final = Analysis(
     TENSOR_TRANSFERS,
     ("tensor_copies", "functions"),
     tensor_transfers,
+    reads(),
 )
 PER_STEP_ANALYSIS: Final = Analysis(
     "Copies between devices per training step",
     PER_STEP,
     ("tensor_copies", "functions"),
     per_step,
+    reads(),
 )

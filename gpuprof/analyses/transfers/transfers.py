@@ -4,8 +4,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.copies import COUNTED_BYTES, COUNTED_CALLS, EACH_TRANSFER, HOST
+from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.copies import (
+    COPY_READS,
+    COUNTED_BYTES,
+    COUNTED_CALLS,
+    EACH_TRANSFER,
+    HOST,
+)
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -43,11 +49,15 @@ TRANSFERS: Final = Schema(
 _SOME_PAGEABLE: Final = """
     SELECT 1 FROM memcpys WHERE 'pageable' IN (src_memory_kind, dst_memory_kind) LIMIT 1"""
 _CALLS: Final = """(
-    SELECT DISTINCT process_id, correlation_id, true AS is_async FROM {calls} c
+    SELECT DISTINCT process_id, correlation_id, true AS is_async FROM api_calls c
     WHERE is_async AND EXISTS (
         SELECT 1 FROM memcpys m WHERE m.correlation_id = c.correlation_id
             AND m.process_id IS NOT DISTINCT FROM c.process_id
             AND 'pageable' IN (m.src_memory_kind, m.dst_memory_kind)))"""
+# The times of calls stand here since the query names those of copies.
+TRANSFER_READS: Final = reads(
+    COPY_READS, api_calls="start_ns end_ns process_id correlation_id is_async"
+)
 _UNKNOWN_CALLS: Final = (
     "(SELECT NULL::BIGINT AS process_id, NULL::BIGINT AS correlation_id, NULL AS is_async LIMIT 0)"
 )
@@ -70,7 +80,6 @@ def transfers(profile: Profile) -> pa.Table:
     knows_calls = profile.has("api_calls")
     # Millions of calls need not be read where no copy is of pageable memory.
     is_asked = knows_calls and bool(profile.query(_SOME_PAGEABLE).num_rows)
-    calls = profile.tagged("api_calls", "name LIKE '%Async%'", "is_async") if is_asked else ""
     return TRANSFERS.conform(
         profile.query(f"""
         SELECT memcpy_kind, path, src_memory_kind, dst_memory_kind,
@@ -85,7 +94,7 @@ def transfers(profile: Profile) -> pa.Table:
             {bytes_per_s(COUNTED_BYTES, "duration_ns")} AS bytes_per_s,
             {"count(is_async)" if knows_calls else "NULL"} AS pageable_async_calls
         FROM {EACH_TRANSFER} t
-            LEFT JOIN {_CALLS.format(calls=calls) if is_asked else _UNKNOWN_CALLS} a
+            LEFT JOIN {_CALLS if is_asked else _UNKNOWN_CALLS} a
             ON 'pageable' IN (t.src_memory_kind, t.dst_memory_kind)
             AND t.process_id IS NOT DISTINCT FROM a.process_id
             AND t.correlation_id = a.correlation_id
@@ -102,4 +111,4 @@ def bytes_per_s(size: str, duration_ns: str) -> str:
     )
 
 
-ANALYSIS: Final = Analysis("Transfers by kind", TRANSFERS, ("memcpys",), transfers)
+ANALYSIS: Final = Analysis("Transfers by kind", TRANSFERS, ("memcpys",), transfers, TRANSFER_READS)

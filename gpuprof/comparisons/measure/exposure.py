@@ -27,7 +27,7 @@ from gpuprof.analyses.facts.timeline import (
     DeviceTimeline,
     timelines,
 )
-from gpuprof.comparisons.measure.matching import SHAPED_KEY, hashed_kernels
+from gpuprof.comparisons.measure.matching import SHAPED_KEY
 from gpuprof.comparisons.measure.work import Work
 from gpuprof.intervals import (
     NOTHING,
@@ -102,7 +102,7 @@ def _length(steps: StepWindows) -> int:
 
 def busiest_device(work: Work) -> Device | None:
     """The device that is busy longest, per step where steps are compared; None for no device."""
-    whole = work.profile.whole or work.profile
+    whole = work.profile.whole
     if not whole.has("kernels", "memcpys"):
         return None
     found = [Device(one, _steps_of(one, work.series)) for one in timelines(whole)]
@@ -131,7 +131,7 @@ def exposed_times(
         device: One of its devices.
         unmatched: Kernels that the other side lacks, as `SHAPED_KEY` numbers them.
     """
-    whole = work.profile.whole or work.profile
+    whole = work.profile.whole
     layers = {COMMUNICATING: device.timeline.busy[COMMUNICATION]}
     layers |= whole.once(_copy_layers).get(device.timeline.device_id, {})
     layers |= _kernel_layers(whole, device.timeline, unmatched)
@@ -150,12 +150,11 @@ def _kernel_layers(
     number = UNKNOWN_DEVICE if device.device_id is None else device.device_id
     here = f"coalesce(device_id, {UNKNOWN_DEVICE}) = {number}"
     chosen = ", ".join(map(str, sorted(unmatched))) or "NULL"
-    tagged = f"(SELECT *, {SHAPED_KEY} AS key FROM {hashed_kernels(whole)})"
-    is_unmatched = f"coalesce(key IN ({chosen}), false)"
+    is_unmatched = f"coalesce({SHAPED_KEY} IN ({chosen}), false)"
     named = _unions(
         whole,
-        f"SELECT start_ns, end_ns, 0, {is_unmatched}::TINYINT FROM {tagged}"
-        f" WHERE {here} AND name_hash NOT IN ({_communicating(whole)})",
+        f"SELECT start_ns, end_ns, 0, {is_unmatched}::TINYINT FROM kernels"
+        f" WHERE {here} AND NOT is_communication",
     ).get(0, {})
     graphs: dict[int, Intervals] = {}
     if has_graphs:
@@ -163,12 +162,6 @@ def _kernel_layers(
         graphs = _unions(whole, sql).get(0, {})
     found = {COMMON: named.get(0), UNMATCHED: named.get(1), GRAPHS: graphs.get(0)}
     return {part: times for part, times in found.items() if times is not None}
-
-
-def _communicating(whole: Profile) -> str:
-    """SQL: the name hashes of communication kernels."""
-    pattern = f"regexp_matches(name, '{cuda.COMMUNICATION_PATTERN}', 'i')"
-    return f"SELECT (hash(name) >> 1)::BIGINT FROM {whole.names('kernels')} WHERE {pattern}"
 
 
 def _copy_layers(whole: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gpuprof import cuda
+from gpuprof.facts import OF_NAMES
 from gpuprof.profile import Profile
 from gpuprof.readers.common.demangle import demangled
 
 SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
-_NAME_HASH: Final = "(hash(name) >> 1)::BIGINT"
+_NAME_HASH: Final = OF_NAMES["kernels"]["name_hash"].sql
 # SQL over a table of kernels with a column ``name_hash``: a number per name and launch shape.
 SHAPED_KEY: Final = f"(hash(name_hash, {', '.join(SHAPE)}) >> 1)::BIGINT"
 
@@ -60,11 +61,6 @@ class Kernel(NamedTuple):
 
 
 Kernels = Mapping[Key, Kernel]
-
-
-def hashed_kernels(profile: Profile) -> str:
-    """SQL for the kernels with a column ``name_hash``, as `SHAPED_KEY` needs it."""
-    return profile.tagged("kernels", _NAME_HASH, "name_hash")
 
 
 def matched(profiles: Sequence[Profile]) -> list[Kernels]:
@@ -157,7 +153,7 @@ def _grouped(profile: Profile) -> list[_Group]:
         SELECT n.name, {grid} AS grid, {block} AS block, key, calls, total_ns FROM (
             SELECT name_hash, {", ".join(SHAPE)}, {SHAPED_KEY} AS key, count(*) AS calls,
                 CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns
-            FROM {hashed_kernels(profile)} GROUP BY ALL) s
+            FROM kernels GROUP BY ALL) s
         JOIN (SELECT DISTINCT {_NAME_HASH} AS name_hash, name FROM {profile.names("kernels")}) n
         USING (name_hash) ORDER BY total_ns DESC, name, key""")
     return [_Group(*row) for row in zip(*(c.to_pylist() for c in found.columns), strict=True)]

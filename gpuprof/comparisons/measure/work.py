@@ -10,7 +10,8 @@ from gpuprof.analyses.facts.step_windows import DETECTED, FROM_RANGES, StepWindo
 from gpuprof.analyses.facts.step_windows import windows_of_range as steps_of_range
 from gpuprof.errors import UsageError
 from gpuprof.intervals import union
-from gpuprof.profile import Part, Profile
+from gpuprof.profile import Profile
+from gpuprof.selection import Selection
 from gpuprof.units import counted
 
 FROM_EPOCHS: Final = "epochs"
@@ -81,7 +82,7 @@ def is_sampled(profile: Profile) -> bool:
 
 def marked_steps(profile: Profile) -> int | None:
     """Steps that the script marked in all of its epochs; None where it did not."""
-    recording = profile.whole or profile
+    recording = profile.whole
     if not recording.has("epochs"):
         return None
     steps = recording.table("epochs").column("steps").to_pylist()
@@ -148,7 +149,7 @@ def _kept(label: str, work: Work, skip_steps: int) -> Work:
         np.concatenate([one.end_ns for one in series]),
     )
     windows = tuple(zip(covered.start.tolist(), covered.end.tolist(), strict=True))
-    return Work(work.profile.restricted(Part(windows)), steps, series, work.source)
+    return Work(work.profile.restricted(Selection(windows)), steps, series, work.source)
 
 
 def _without_first(series: StepWindows, count: int) -> StepWindows:

@@ -60,7 +60,7 @@ def _epochs(variants: Mapping[str, Variant]) -> list[str]:
     said = []
     for label, variant in variants.items():
         profile = variant.median.work.profile
-        whole = profile.whole or profile
+        whole = profile.whole
         seconds = whole.table("epochs").column("seconds").to_pylist() if whole.has("epochs") else []
         bad = seconds.count(None)
         if bad:

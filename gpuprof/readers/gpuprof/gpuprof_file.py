@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from gpuprof import borders, json_input, schema
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
-from gpuprof.profile import Origin, Profile, View
+from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
+from gpuprof.views import Select, View
 
 if TYPE_CHECKING:
     import duckdb
@@ -69,7 +70,7 @@ def read(path: Path) -> Profile:
         for name, rows in stored.items():
             connection.register(_stored(name), rows)
 
-    views = {name: View(f'SELECT * FROM "{_stored(name)}"') for name in stored}
+    views = {name: _view(name, rows) for name, rows in stored.items()}
     return Profile(origin, views, prepare, partial(_failure, path))
 
 
@@ -83,6 +84,11 @@ def _failure(path: Path, error: Exception) -> GpuprofError | None:
     if not isinstance(error, pa.ArrowException | OSError) and not is_of_stream:
         return None
     return CorruptFileError(f"{path}: one of its tables is damaged", _HINT)
+
+
+def _view(name: str, rows: Any) -> View:  # noqa: ANN401 - pyarrow has no types
+    columns = {column: f'"{column}"' for column in rows.schema.names}
+    return View((Select(columns, f'FROM "{_stored(name)}"'),))
 
 
 def _stored(table: str) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from gpuprof.profile import View
 from gpuprof.schema import BY_NAME
+from gpuprof.views import View
 
 # Process and ordinal -> the GPU's number in the machine.
 Numbers = Mapping[tuple[int, int], int]
@@ -56,16 +56,22 @@ def _renumbered(name: str, view: View, numbers: Numbers) -> View:
     columns = [column for column in _COLUMNS if column in BY_NAME[name].columns]
     if not columns:
         return view
-    given = ", ".join(f"{_case(column, numbers)} AS {column}" for column in columns)
-    return replace(view, sql=f"SELECT * REPLACE ({given}) FROM ({view.sql})")
+    selects = (
+        select._replace(
+            columns=select.columns
+            | {name: _case(select.columns, name, numbers) for name in columns}
+        )
+        for select in view.selects
+    )
+    return replace(view, selects=tuple(selects))
 
 
-def _case(column: str, numbers: Numbers) -> str:
+def _case(columns: Mapping[str, str], name: str, numbers: Numbers) -> str:
     cases = " ".join(
-        f"WHEN process_id = {process} AND {column} = {ordinal} THEN {gpu}"
+        f"WHEN {columns['process_id']} = {process} AND {columns[name]} = {ordinal} THEN {gpu}"
         for (process, ordinal), gpu in sorted(numbers.items())
     )
-    return f"CASE {cases} ELSE {column} END"
+    return f"CASE {cases} ELSE {columns[name]} END"
 
 
 def shared(contexts: Iterable[tuple[int, int]]) -> str | None:

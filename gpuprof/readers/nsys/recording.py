@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from gpuprof import borders, schema
 from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
+from gpuprof.database import Loader
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
-from gpuprof.profile import Loader, Origin, Profile, View
+from gpuprof.profile import Origin, Profile
 from gpuprof.readers.nsys import devices, diagnostics
 from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nsys.tables import Tables
 from gpuprof.secrets import masked_words
+from gpuprof.views import View
 
 if TYPE_CHECKING:
     import duckdb

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS
-from gpuprof.profile import View
+from gpuprof.views import Select, View
 
 KERNEL: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -87,10 +87,17 @@ _LOW_24_BITS: Final = 0xFFFFFF
 # Tables that number their names, and the name of a number. Names of API calls end in the version
 # that introduced the call (cudaLaunchKernel_v7000), which nsys itself leaves out.
 _NUMBERED: Final = {
-    "kernels": "value AS name",
-    "api_calls": "regexp_replace(value, '_v[0-9]{4}$', '') AS name,"
-    " CASE WHEN value LIKE 'cuda%' THEN 'runtime' WHEN value LIKE 'cu%' THEN 'driver' END AS api",
+    "kernels": {"name": "value"},
+    "api_calls": {
+        "name": "regexp_replace(value, '_v[0-9]{4}$', '')",
+        "api": (
+            "CASE WHEN value LIKE 'cuda%' THEN 'runtime' WHEN value LIKE 'cu%' THEN 'driver' END"
+        ),
+    },
 }
+# To find the halves of copies that went through the host takes a join.
+_COSTLY: Final = ("memcpys",)
+_TIMES: Final = {"start_ns": "t.start", "end_ns": 't."end"'}
 # CUPTI writes both times as 0 where they could not be collected; a null is of no use either.
 _NO_TIME: Final = '(t.start IS NULL OR t."end" IS NULL OR (t.start = 0 AND t."end" = 0))'
 # An end before the start would be taken off totals.
@@ -140,15 +147,15 @@ def views(tables: Tables) -> dict[str, View]:
         "graph_launches": (GRAPH_TRACE, _graph_launches),
     }
     found = {
-        name: View(make(tables), _names(tables, name))
+        name: View((make(tables),), _names(tables, name), is_costly=name in _COSTLY)
         for name, (raw, make) in made.items()
         if raw in tables.columns
     }
     more = {"overheads": _overheads(tables), "devices": _devices(tables), "runs": _runs(tables)}
-    return found | {name: View(sql) for name, sql in more.items() if sql}
+    return found | {name: View(selects) for name, selects in more.items() if selects}
 
 
-def _kernels(tables: Tables) -> str:
+def _kernels(tables: Tables) -> Select:
     def pick(*names: str) -> str:
         return tables.pick(KERNEL, *names)
 
@@ -156,27 +163,34 @@ def _kernels(tables: Tables) -> str:
     number = f"coalesce({', '.join(given)})"
     if "demangledName" in tables.filled.get(KERNEL, ()):
         number = given[0]
-    has_names = STRINGS in tables.columns
-    return f"""
-        SELECT {_place(tables, KERNEL)}, {number if has_names else "'unknown'"}
-                AS {"name_id" if has_names else "name"},
-            {pick("gridX")} AS grid_x, {pick("gridY")} AS grid_y, {pick("gridZ")} AS grid_z,
-            {pick("blockX")} AS block_x, {pick("blockY")} AS block_y, {pick("blockZ")} AS block_z,
-            {pick("registersPerThread")} AS registers_per_thread,
-            {pick("staticSharedMemory")} AS static_shared_memory_bytes,
-            {pick("dynamicSharedMemory")} AS dynamic_shared_memory_bytes,
-            {_graph_node(tables, KERNEL)} AS graph_node_id
-        FROM raw.{KERNEL} t WHERE {tables.timed(KERNEL)}"""
+    name = {"name_id": number} if STRINGS in tables.columns else {"name": "'unknown'"}
+    columns = {
+        "grid_x": pick("gridX"),
+        "grid_y": pick("gridY"),
+        "grid_z": pick("gridZ"),
+        "block_x": pick("blockX"),
+        "block_y": pick("blockY"),
+        "block_z": pick("blockZ"),
+        "registers_per_thread": pick("registersPerThread"),
+        "static_shared_memory_bytes": pick("staticSharedMemory"),
+        "dynamic_shared_memory_bytes": pick("dynamicSharedMemory"),
+        "graph_node_id": _graph_node(tables, KERNEL),
+    }
+    return Select(_place(tables, KERNEL) | name | columns, _timed(tables, KERNEL))
 
 
-def _names(tables: Tables, table: str) -> str | None:
+def _timed(tables: Tables, table: str, join: str = "") -> str:
+    return f"FROM raw.{table} t {join} WHERE {tables.timed(table)}"
+
+
+def _names(tables: Tables, table: str) -> Select | None:
     """Every name by its number, of the tables that give the number beside the name."""
     if STRINGS not in tables.columns or table not in _NUMBERED:
         return None
-    return f"SELECT id AS name_id, {_NUMBERED[table]} FROM raw.{STRINGS}"
+    return Select({"name_id": "id"} | _NUMBERED[table], f"FROM raw.{STRINGS}")
 
 
-def _memcpys(tables: Tables) -> str:
+def _memcpys(tables: Tables) -> Select:
     def pick(*names: str) -> str:
         return tables.pick(MEMCPY, *names)
 
@@ -184,17 +198,18 @@ def _memcpys(tables: Tables) -> str:
     src, dst = pick("srcDeviceId"), pick("dstDeviceId")
     pairs = staged(tables)
     staged_src, staged_dst, staged_join = pairs or ("NULL", "NULL", "")
-    return f"""
-        SELECT {_place(tables, MEMCPY)}, {kind} AS memcpy_kind, t.bytes AS bytes,
-            {words(pick("srcKind"), tables.memory_kinds)} AS src_memory_kind,
-            {words(pick("dstKind"), tables.memory_kinds)} AS dst_memory_kind,
-            {_end(tables, src, staged_src, 0)} AS src_device_id,
-            {_end(tables, dst, staged_dst, -1)} AS dst_device_id,
-            CASE WHEN {staged_src} IS NOT NULL THEN 'staged'
-                 WHEN {kind} = 'PtoP' OR ({kind} = 'DtoD' AND {src} <> {dst}) THEN 'direct'
-            END AS path,
-            {_graph_node(tables, MEMCPY)} AS graph_node_id
-        FROM raw.{MEMCPY} t {staged_join} WHERE {tables.timed(MEMCPY)}"""
+    columns = {
+        "memcpy_kind": kind,
+        "bytes": "t.bytes",
+        "src_memory_kind": words(pick("srcKind"), tables.memory_kinds),
+        "dst_memory_kind": words(pick("dstKind"), tables.memory_kinds),
+        "src_device_id": _end(tables, src, staged_src, 0),
+        "dst_device_id": _end(tables, dst, staged_dst, -1),
+        "path": f"CASE WHEN {staged_src} IS NOT NULL THEN 'staged'"
+        f" WHEN {kind} = 'PtoP' OR ({kind} = 'DtoD' AND {src} <> {dst}) THEN 'direct' END",
+        "graph_node_id": _graph_node(tables, MEMCPY),
+    }
+    return Select(_place(tables, MEMCPY) | columns, _timed(tables, MEMCPY, staged_join))
 
 
 def _end(tables: Tables, recorded: str, staged: str, letter: int) -> str:
@@ -249,25 +264,26 @@ def staged(tables: Tables) -> tuple[str, str, str] | None:
     return "pair.src", "pair.dst", join
 
 
-def _memsets(tables: Tables) -> str:
-    kind = words(tables.pick(MEMSET, "memKind"), tables.memory_kinds)
-    return f"""
-        SELECT {_place(tables, MEMSET)}, {tables.pick(MEMSET, "bytes")} AS bytes,
-            {kind} AS memory_kind
-        FROM raw.{MEMSET} t WHERE {tables.timed(MEMSET)}"""
+def _memsets(tables: Tables) -> Select:
+    columns = {
+        "bytes": tables.pick(MEMSET, "bytes"),
+        "memory_kind": words(tables.pick(MEMSET, "memKind"), tables.memory_kinds),
+    }
+    return Select(_place(tables, MEMSET) | columns, _timed(tables, MEMSET))
 
 
-def _api_calls(tables: Tables) -> str:
-    name = "t.nameId AS name_id" if STRINGS in tables.columns else "'unknown' AS name"
+def _api_calls(tables: Tables) -> Select:
+    name = {"name_id": "t.nameId"} if STRINGS in tables.columns else {"name": "'unknown'"}
     event_class = f"try_cast({tables.pick(RUNTIME, 'eventClass')} AS BIGINT)"
-    return f"""
-        SELECT {_times()}, {name}, {_thread(tables, RUNTIME)},
-            {tables.pick(RUNTIME, "correlationId")} AS correlation_id
-        FROM raw.{RUNTIME} t WHERE {tables.timed(RUNTIME)}
-            AND {event_class} IS DISTINCT FROM {tables.backtrace_class}"""
+    is_call = f"{event_class} IS DISTINCT FROM {tables.backtrace_class}"
+    correlation = {"correlation_id": tables.pick(RUNTIME, "correlationId")}
+    return Select(
+        _TIMES | name | _thread(tables, RUNTIME) | correlation,
+        f"{_timed(tables, RUNTIME)} AND {is_call}",
+    )
 
 
-def _nvtx_ranges(tables: Tables) -> str:
+def _nvtx_ranges(tables: Tables) -> Select:
     def text(alias: str, strings: str) -> tuple[str, str]:
         literal = tables.pick(NVTX, "text", alias=alias)
         number = tables.pick(NVTX, "textId", alias=alias)
@@ -286,74 +302,77 @@ def _nvtx_ranges(tables: Tables) -> str:
             FROM raw.{NVTX} d {domain_join} WHERE d.eventType = {_DOMAIN_CREATED} GROUP BY ALL
         ) created ON created.number = {number}
             AND created.process IS NOT DISTINCT FROM {process}"""
-    return f"""
-        SELECT {_times()}, {message} AS text, coalesce(created.name, '') AS domain,
-            {words("t.eventType", _RANGE_KINDS)} AS range_kind, {_thread(tables, NVTX)}
-        FROM raw.{NVTX} t {join} {domains}
-        WHERE t.eventType IN ({_list(_RANGE_KINDS)}) AND {tables.timed(NVTX)}"""
+    columns = {
+        "text": message,
+        "domain": "coalesce(created.name, '')",
+        "range_kind": words("t.eventType", _RANGE_KINDS),
+    }
+    return Select(
+        _TIMES | columns | _thread(tables, NVTX),
+        f"{_timed(tables, NVTX, join + domains)} AND t.eventType IN ({_list(_RANGE_KINDS)})",
+    )
 
 
-def _synchronizations(tables: Tables) -> str:
+def _synchronizations(tables: Tables) -> Select:
     kind = words(tables.pick(SYNCHRONIZATION, "syncType"), _SYNC_KINDS)
-    return f"""
-        SELECT {_place(tables, SYNCHRONIZATION)}, {kind} AS sync_kind
-        FROM raw.{SYNCHRONIZATION} t WHERE {tables.timed(SYNCHRONIZATION)}"""
+    columns = _place(tables, SYNCHRONIZATION) | {"sync_kind": kind}
+    return Select(columns, _timed(tables, SYNCHRONIZATION))
 
 
-def _graph_launches(tables: Tables) -> str:
-    return f"""
-        SELECT {_place(tables, GRAPH_TRACE)},
-            {tables.pick(GRAPH_TRACE, "graphId", "graphExecId")} AS graph_id
-        FROM raw.{GRAPH_TRACE} t WHERE {tables.timed(GRAPH_TRACE)}"""
+def _graph_launches(tables: Tables) -> Select:
+    graph = {"graph_id": tables.pick(GRAPH_TRACE, "graphId", "graphExecId")}
+    return Select(_place(tables, GRAPH_TRACE) | graph, _timed(tables, GRAPH_TRACE))
 
 
-def _overheads(tables: Tables) -> str | None:
-    parts = []
+def _overheads(tables: Tables) -> tuple[Select, ...]:
+    selects = []
     for table, source in OVERHEADS.items():
         if {"start", "end"} <= tables.columns.get(table, frozenset()):
             name, join = _string(tables, tables.pick(table, "nameId"))
-            parts.append(f"""
-        SELECT {_times()}, '{source}' AS source, {name} AS name, {_thread(tables, table)}
-        FROM raw.{table} t {join} WHERE {tables.timed(table)}""")
-    return " UNION ALL ".join(parts) or None
+            columns = {"source": f"'{source}'", "name": name} | _thread(tables, table)
+            selects.append(Select(_TIMES | columns, _timed(tables, table, join)))
+    return tuple(selects)
 
 
-def _devices(tables: Tables) -> str | None:
+def _devices(tables: Tables) -> tuple[Select, ...]:
     mapped, old, gpu = GPUS
     if {mapped, gpu} <= tables.columns.keys():
         # Each process may number the devices in its own way (CUDA_VISIBLE_DEVICES).
-        return _device_rows(tables, gpu, ("d.cudaId", "d.pid")) + (
-            f" JOIN raw.{mapped} d ON d.gpuId = t.id"
-        )
+        join = f"JOIN raw.{mapped} d ON d.gpuId = t.id"
+        return (_device_rows(tables, gpu, ("d.cudaId", "d.pid"), join),)
     if old in tables.columns:
         number, process = tables.pick(old, "deviceId"), tables.pick(old, "pid")
-        return _device_rows(tables, old, (number, process))
+        return (_device_rows(tables, old, (number, process)),)
     if gpu in tables.columns:
-        return _device_rows(tables, gpu, (tables.pick(gpu, "id", "deviceId"), "NULL"))
-    return None
+        return (_device_rows(tables, gpu, (tables.pick(gpu, "id", "deviceId"), "NULL")),)
+    return ()
 
 
-def _device_rows(tables: Tables, table: str, place: tuple[str, str]) -> str:
+def _device_rows(tables: Tables, table: str, place: tuple[str, str], join: str = "") -> Select:
     def pick(*names: str) -> str:
         return tables.pick(table, *names)
 
     memory = pick("totalMemory", "globalMemorySize")
     major = pick("computeMajor", "smMajor", "computeCapabilityMajor")
     minor = pick("computeMinor", "smMinor", "computeCapabilityMinor")
-    # nsys 2020.3 gives the memory in MiB and no bandwidth; later versions give bytes.
-    return f"""
-        SELECT {place[0]} AS device_id, {place[1]} AS process_id, {pick("name")} AS name,
-            CASE WHEN {memory} < 1048576 THEN {memory} * 1048576 ELSE {memory} END
-                AS total_memory_bytes,
-            nullif({pick("memoryBandwidth", "globalMemoryBandwidth")}, 0)
-                AS memory_bandwidth_bytes_per_s,
-            {major} || '.' || {minor} AS compute_capability,
-            nullif({pick("clockRate")}, 0) AS clock_hz,
-            nullif({pick("busLocation", "pciBusId")}, '') AS bus_id
-        FROM raw.{table} t"""
+    columns = {
+        "device_id": place[0],
+        "process_id": place[1],
+        "name": pick("name"),
+        # nsys 2020.3 gives the memory in MiB and no bandwidth; later versions give bytes.
+        "total_memory_bytes": f"CASE WHEN {memory} < 1048576 THEN {memory} * 1048576"
+        f" ELSE {memory} END",
+        "memory_bandwidth_bytes_per_s": (
+            f"nullif({pick('memoryBandwidth', 'globalMemoryBandwidth')}, 0)"
+        ),
+        "compute_capability": f"{major} || '.' || {minor}",
+        "clock_hz": f"nullif({pick('clockRate')}, 0)",
+        "bus_id": f"nullif({pick('busLocation', 'pciBusId')}, '')",
+    }
+    return Select(columns, f"FROM raw.{table} t {join}")
 
 
-def _runs(tables: Tables) -> str | None:
+def _runs(tables: Tables) -> tuple[Select, ...]:
     given = [t for t in PROCESSES if "processId" in tables.columns.get(t, ())]
     active = [t for t in (RUNTIME, KERNEL) if "NULL" not in _owner(tables, t)]
     if given:
@@ -361,37 +380,37 @@ def _runs(tables: Tables) -> str | None:
     elif active:
         source = f"SELECT {_owner(tables, active[0])} AS process_id FROM raw.{active[0]} t"
     else:
-        return None
-    named = {"pid", "name"} <= tables.columns.get("PROCESSES", frozenset())
-    join = (
-        "LEFT JOIN (SELECT pid, any_value(name) AS name FROM raw.PROCESSES GROUP BY pid) p"
-        " ON p.pid = r.process_id"
-        if named
-        else ""
-    )
-    return f"""
-        SELECT row_number() OVER (ORDER BY r.process_id) - 1 AS run_id, r.process_id,
-            {"p.name" if named else "NULL"} AS command
-        FROM (SELECT DISTINCT process_id FROM ({source})) r {join}"""
+        return ()
+    columns = {
+        "run_id": "row_number() OVER (ORDER BY r.process_id) - 1",
+        "process_id": "r.process_id",
+        "command": "NULL",
+    }
+    join = ""
+    if {"pid", "name"} <= tables.columns.get("PROCESSES", frozenset()):
+        columns["command"] = "p.name"
+        join = (
+            "LEFT JOIN (SELECT pid, any_value(name) AS name FROM raw.PROCESSES GROUP BY pid) p"
+            " ON p.pid = r.process_id"
+        )
+    return (Select(columns, f"FROM (SELECT DISTINCT process_id FROM ({source})) r {join}"),)
 
 
 def _owner(tables: Tables, table: str) -> str:
     return _process(tables.pick(table, "globalPid", "globalTid"))
 
 
-def _place(tables: Tables, table: str) -> str:
+def _place(tables: Tables, table: str) -> dict[str, str]:
     def pick(*names: str) -> str:
         return tables.pick(table, *names)
 
-    return (
-        f"{_times()}, {pick('deviceId')} AS device_id, {pick('contextId')} AS context_id, "
-        f"{pick('streamId')} AS stream_id, {_process(pick('globalPid'))} AS process_id, "
-        f"{pick('correlationId')} AS correlation_id"
-    )
-
-
-def _times() -> str:
-    return 't.start AS start_ns, t."end" AS end_ns'
+    return _TIMES | {
+        "device_id": pick("deviceId"),
+        "context_id": pick("contextId"),
+        "stream_id": pick("streamId"),
+        "process_id": _process(pick("globalPid")),
+        "correlation_id": pick("correlationId"),
+    }
 
 
 def _process(global_id: str) -> str:
@@ -399,10 +418,10 @@ def _process(global_id: str) -> str:
     return f"(({global_id} >> 24) & {_LOW_24_BITS})" if global_id != "NULL" else "NULL"
 
 
-def _thread(tables: Tables, table: str) -> str:
+def _thread(tables: Tables, table: str) -> dict[str, str]:
     global_id = tables.pick(table, "globalTid")
     thread = f"({global_id} & {_LOW_24_BITS})" if global_id != "NULL" else "NULL"
-    return f"{_process(global_id)} AS process_id, {thread} AS thread_id"
+    return {"process_id": _process(global_id), "thread_id": thread}
 
 
 def _graph_node(tables: Tables, table: str) -> str:

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from gpuprof import borders, schema
 from gpuprof.cuda import CUPTI_MEMORY_KINDS
+from gpuprof.database import Loader
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.profile import Loader, Origin, Profile, View
+from gpuprof.profile import Origin, Profile
 from gpuprof.readers.common.demangle import demangled, is_mangled
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.tables import Tables
@@ -36,6 +37,7 @@ from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sql
 from gpuprof.readers.sqlite.table import mismatch
 from gpuprof.secrets import masked_text
 from gpuprof.units import NS_PER_S
+from gpuprof.views import View
 
 if TYPE_CHECKING:
     import duckdb

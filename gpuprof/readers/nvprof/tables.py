@@ -12,8 +12,8 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
-from gpuprof.profile import View
 from gpuprof.readers.nsys import tables as nsys_tables
+from gpuprof.views import Select, View
 
 PREFIX: Final = "CUPTI_ACTIVITY_KIND_"
 MEMCPY: Final = f"{PREFIX}MEMCPY"
@@ -100,18 +100,19 @@ class Database:
         """The process as SQL."""
         return "NULL" if self.process_id is None else str(self.process_id)
 
-    def times(self) -> str:
+    def times(self) -> dict[str, str]:
         """Start and end since the origin."""
-        return f't.start - {self.origin_ns} AS start_ns, t."end" - {self.origin_ns} AS end_ns'
+        return {"start_ns": f"t.start - {self.origin_ns}", "end_ns": f't."end" - {self.origin_ns}'}
 
-    def place(self, table: str) -> str:
+    def place(self, table: str) -> dict[str, str]:
         """When and where an activity of the GPU ran."""
-        return (
-            f"{self.times()}, {self.pick(table, 'deviceId')} AS device_id, "
-            f"{self.pick(table, 'contextId')} AS context_id, "
-            f"{self.pick(table, 'streamId')} AS stream_id, {self.process} AS process_id, "
-            f"{self.pick(table, 'correlationId')} AS correlation_id"
-        )
+        return self.times() | {
+            "device_id": self.pick(table, "deviceId"),
+            "context_id": self.pick(table, "contextId"),
+            "stream_id": self.pick(table, "streamId"),
+            "process_id": self.process,
+            "correlation_id": self.pick(table, "correlationId"),
+        }
 
 
 def views(database: Database) -> dict[str, View]:
@@ -130,25 +131,40 @@ def views(database: Database) -> dict[str, View]:
         "synchronizations": [_synchronizations(database)] if database.has(SYNCHRONIZATION) else [],
         "devices": [_devices(database)] if database.has(DEVICE) else [],
     }
-    return {name: View(" UNION ALL BY NAME ".join(sql)) for name, sql in parts.items() if sql}
+    return {
+        name: View(tuple(selects), is_costly=name == "memcpys")
+        for name, selects in parts.items()
+        if selects
+    }
 
 
-def _kernels(database: Database, table: str) -> str:
+def _kernels(database: Database, table: str) -> Select:
     def pick(*names: str) -> str:
         return database.pick(table, *names)
 
-    return f"""
-        SELECT {database.place(table)}, coalesce(n.value, 'unknown') AS name,
-            {pick("gridX")} AS grid_x, {pick("gridY")} AS grid_y, {pick("gridZ")} AS grid_z,
-            {pick("blockX")} AS block_x, {pick("blockY")} AS block_y, {pick("blockZ")} AS block_z,
-            {pick("registersPerThread")} AS registers_per_thread,
-            {pick("staticSharedMemory")} AS static_shared_memory_bytes,
-            {pick("dynamicSharedMemory")} AS dynamic_shared_memory_bytes,
-            nullif({pick("graphNodeId")}, 0) AS graph_node_id
-        FROM raw.{table} t LEFT JOIN {NAMES} n ON n.id = t.name WHERE {TIMED}"""
+    columns = {
+        "name": "coalesce(n.value, 'unknown')",
+        "grid_x": pick("gridX"),
+        "grid_y": pick("gridY"),
+        "grid_z": pick("gridZ"),
+        "block_x": pick("blockX"),
+        "block_y": pick("blockY"),
+        "block_z": pick("blockZ"),
+        "registers_per_thread": pick("registersPerThread"),
+        "static_shared_memory_bytes": pick("staticSharedMemory"),
+        "dynamic_shared_memory_bytes": pick("dynamicSharedMemory"),
+        "graph_node_id": f"nullif({pick('graphNodeId')}, 0)",
+    }
+    return Select(
+        database.place(table) | columns, _timed(table, f"LEFT JOIN {NAMES} n ON n.id = t.name")
+    )
 
 
-def _memcpys(database: Database) -> str:
+def _timed(table: str, join: str = "") -> str:
+    return f"FROM raw.{table} t {join} WHERE {TIMED}"
+
+
+def _memcpys(database: Database) -> Select:
     """Copies between host and device, on one device, and staged halves of peer copies."""
     tables, device = database.tables, database.pick(MEMCPY, "deviceId")
     staged = nsys_tables.staged(tables)
@@ -158,93 +174,100 @@ def _memcpys(database: Database) -> str:
         own = [n for n, word in MEMCPY_KINDS.items() if word.isalpha() and word[letter] in "DA"]
         return f"coalesce({recorded}, CASE WHEN t.copyKind IN {tuple(own)} THEN {device} END)"
 
-    return f"""
-        SELECT {database.place(MEMCPY)}, {_copy(database, MEMCPY)},
-            {end(src, 0)} AS src_device_id, {end(dst, -1)} AS dst_device_id,
-            CASE WHEN {src} IS NOT NULL THEN 'staged' END AS path
-        FROM raw.{MEMCPY} t {join} WHERE {TIMED}"""
+    columns = {
+        "src_device_id": end(src, 0),
+        "dst_device_id": end(dst, -1),
+        "path": f"CASE WHEN {src} IS NOT NULL THEN 'staged' END",
+    }
+    return Select(_copy(database, MEMCPY) | columns, _timed(MEMCPY, join))
 
 
-def _peer_copies(database: Database) -> str:
-    return f"""
-        SELECT {database.place(PEER)}, {_copy(database, PEER)},
-            t.srcDeviceId AS src_device_id, t.dstDeviceId AS dst_device_id,
-            CASE WHEN t.srcDeviceId <> t.dstDeviceId THEN 'direct' END AS path
-        FROM raw.{PEER} t WHERE {TIMED}"""
+def _peer_copies(database: Database) -> Select:
+    columns = {
+        "src_device_id": "t.srcDeviceId",
+        "dst_device_id": "t.dstDeviceId",
+        "path": "CASE WHEN t.srcDeviceId <> t.dstDeviceId THEN 'direct' END",
+    }
+    return Select(_copy(database, PEER) | columns, _timed(PEER))
 
 
-def _copy(database: Database, table: str) -> str:
+def _copy(database: Database, table: str) -> dict[str, str]:
     kind = nsys_tables.words("t.copyKind", MEMCPY_KINDS)
-    src = nsys_tables.words(database.pick(table, "srcKind"), CUPTI_MEMORY_KINDS)
-    dst = nsys_tables.words(database.pick(table, "dstKind"), CUPTI_MEMORY_KINDS)
-    return (
-        f"coalesce({kind}, 'unknown') AS memcpy_kind, t.bytes AS bytes, "
-        f"{src} AS src_memory_kind, {dst} AS dst_memory_kind, "
-        f"nullif({database.pick(table, 'graphNodeId')}, 0) AS graph_node_id"
-    )
+    return database.place(table) | {
+        "memcpy_kind": f"coalesce({kind}, 'unknown')",
+        "bytes": "t.bytes",
+        "src_memory_kind": nsys_tables.words(database.pick(table, "srcKind"), CUPTI_MEMORY_KINDS),
+        "dst_memory_kind": nsys_tables.words(database.pick(table, "dstKind"), CUPTI_MEMORY_KINDS),
+        "graph_node_id": f"nullif({database.pick(table, 'graphNodeId')}, 0)",
+    }
 
 
-def _migrations(database: Database) -> str:
+def _migrations(database: Database) -> Select:
     """Pages of unified memory that moved; the device is the one that is not the host."""
-    kind = nsys_tables.words("t.counterKind", MIGRATION_KINDS)
     src, dst = database.pick(MIGRATION, "srcId"), database.pick(MIGRATION, "dstId")
-    process = database.pick(MIGRATION, "processId")
-    return f"""
-        SELECT {database.times()}, {kind} AS memcpy_kind, t.value AS bytes,
-            CASE WHEN t.counterKind = 2 THEN {src} ELSE {dst} END AS device_id,
-            CASE WHEN t.counterKind <> 1 THEN {src} END AS src_device_id,
-            CASE WHEN t.counterKind <> 2 THEN {dst} END AS dst_device_id,
-            coalesce({process}, {database.process}) AS process_id
-        FROM raw.{MIGRATION} t WHERE {TIMED} AND t.counterKind IN {tuple(MIGRATION_KINDS)}"""
+    columns = {
+        "memcpy_kind": nsys_tables.words("t.counterKind", MIGRATION_KINDS),
+        "bytes": "t.value",
+        "device_id": f"CASE WHEN t.counterKind = 2 THEN {src} ELSE {dst} END",
+        "src_device_id": f"CASE WHEN t.counterKind <> 1 THEN {src} END",
+        "dst_device_id": f"CASE WHEN t.counterKind <> 2 THEN {dst} END",
+        "process_id": f"coalesce({database.pick(MIGRATION, 'processId')}, {database.process})",
+    }
+    moves = f"t.counterKind IN {tuple(MIGRATION_KINDS)}"
+    return Select(database.times() | columns, f"{_timed(MIGRATION)} AND {moves}")
 
 
-def _memsets(database: Database) -> str:
+def _memsets(database: Database) -> Select:
     kind = nsys_tables.words(database.pick(MEMSET, "memoryKind"), CUPTI_MEMORY_KINDS)
-    return f"""
-        SELECT {database.place(MEMSET)}, t.bytes AS bytes, {kind} AS memory_kind
-        FROM raw.{MEMSET} t WHERE {TIMED}"""
+    columns = database.place(MEMSET) | {"bytes": "t.bytes", "memory_kind": kind}
+    return Select(columns, _timed(MEMSET))
 
 
-def _calls(database: Database, api: str, table: str) -> str:
-    return f"""
-        SELECT {database.times()}, '{api}' AS api,
-            coalesce(c.name, '{api} call ' || t.cbid) AS name,
-            {database.pick(table, "processId")} AS process_id,
-            {database.pick(table, "threadId")} AS thread_id,
-            {database.pick(table, "correlationId")} AS correlation_id
-        FROM raw.{table} t LEFT JOIN {CALL_NAMES} c ON c.api = '{api}' AND c.id = t.cbid
-        WHERE {TIMED}"""
+def _calls(database: Database, api: str, table: str) -> Select:
+    columns = {
+        "api": f"'{api}'",
+        "name": f"coalesce(c.name, '{api} call ' || t.cbid)",
+        "process_id": database.pick(table, "processId"),
+        "thread_id": database.pick(table, "threadId"),
+        "correlation_id": database.pick(table, "correlationId"),
+    }
+    join = f"LEFT JOIN {CALL_NAMES} c ON c.api = '{api}' AND c.id = t.cbid"
+    return Select(database.times() | columns, _timed(table, join))
 
 
-def _synchronizations(database: Database) -> str:
+def _synchronizations(database: Database) -> Select:
     context = database.pick(SYNCHRONIZATION, "contextId")
     stream = database.pick(SYNCHRONIZATION, "streamId")
     of_contexts = database.tables.columns.get(CONTEXT, frozenset())
     has_devices = {"contextId", "deviceId"} <= of_contexts and context != "NULL"
     join = f"LEFT JOIN raw.{CONTEXT} c ON c.contextId = {context}" if has_devices else ""
-    return f"""
-        SELECT {database.times()}, {"c.deviceId" if has_devices else "NULL"} AS device_id,
-            {context} AS context_id,
-            CASE WHEN {stream} NOT IN (-1, 4294967295) THEN {stream} END AS stream_id,
-            {database.process} AS process_id,
-            {database.pick(SYNCHRONIZATION, "correlationId")} AS correlation_id,
-            {nsys_tables.words("t.type", _SYNC_KINDS)} AS sync_kind
-        FROM raw.{SYNCHRONIZATION} t {join} WHERE {TIMED}"""
+    columns = {
+        "device_id": "c.deviceId" if has_devices else "NULL",
+        "context_id": context,
+        "stream_id": f"CASE WHEN {stream} NOT IN (-1, 4294967295) THEN {stream} END",
+        "process_id": database.process,
+        "correlation_id": database.pick(SYNCHRONIZATION, "correlationId"),
+        "sync_kind": nsys_tables.words("t.type", _SYNC_KINDS),
+    }
+    return Select(database.times() | columns, _timed(SYNCHRONIZATION, join))
 
 
-def _devices(database: Database) -> str:
+def _devices(database: Database) -> Select:
     def pick(*names: str) -> str:
         return database.pick(DEVICE, *names)
 
     visible = pick("isCudaVisible")
     name = "n.value" if pick("name") != "NULL" else "NULL"
     join = f"LEFT JOIN {NAMES} n ON n.id = t.name" if name != "NULL" else ""
-    return f"""
-        SELECT {pick("id")} AS device_id, {name} AS name,
-            {pick("globalMemorySize")} AS total_memory_bytes,
-            nullif({pick("globalMemoryBandwidth")}, 0) * {_BYTES_PER_KB}
-                AS memory_bandwidth_bytes_per_s,
-            {pick("computeCapabilityMajor")} || '.' || {pick("computeCapabilityMinor")}
-                AS compute_capability,
-            nullif({pick("coreClockRate")}, 0) * {_HZ_PER_KHZ} AS clock_hz
-        FROM raw.{DEVICE} t {join} WHERE coalesce({visible}, 1) <> 0"""
+    major, minor = pick("computeCapabilityMajor"), pick("computeCapabilityMinor")
+    columns = {
+        "device_id": pick("id"),
+        "name": name,
+        "total_memory_bytes": pick("globalMemorySize"),
+        "memory_bandwidth_bytes_per_s": (
+            f"nullif({pick('globalMemoryBandwidth')}, 0) * {_BYTES_PER_KB}"
+        ),
+        "compute_capability": f"{major} || '.' || {minor}",
+        "clock_hz": f"nullif({pick('coreClockRate')}, 0) * {_HZ_PER_KHZ}",
+    }
+    return Select(columns, f"FROM raw.{DEVICE} t {join} WHERE coalesce({visible}, 1) <> 0")

@@ -21,9 +21,10 @@ import pyarrow as pa
 
 from gpuprof import engine
 from gpuprof.columns import Columns, Shown
+from gpuprof.engine import quoted
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.readers.sqlite import table as sqlite_table
-from gpuprof.readers.sqlite.table import NotReadError, quoted, readable
+from gpuprof.readers.sqlite.table import NotReadError, readable
 
 if TYPE_CHECKING:
     import duckdb
@@ -108,7 +109,6 @@ class SqliteFile:
     def _table(self, name: str) -> Columns:
         count = f"SELECT count(*) FROM {quoted(name)}"
         return Columns(
-            name,
             self.columns[name],
             lambda kinds: sqlite_table.read(self, name, kinds),
             lambda: int(self.rows(count)[0][0]),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.engine import literal
+from gpuprof.engine import literal, quoted
 from gpuprof.errors import ROOM, CorruptFileError, InputError
 from gpuprof.native import pages
 from gpuprof.readers.common.narrow import Flags, Integers, arrow, arrow_texts, narrowed
@@ -247,8 +247,3 @@ def readable(text: bytes) -> str:
         return text.decode()
     except UnicodeDecodeError:
         return "".join(chr(b) if b in _PLAIN else f"\\x{b:02X}" for b in text)
-
-
-def quoted(name: str) -> str:
-    """SQL: a name."""
-    return '"' + name.replace('"', '""') + '"'

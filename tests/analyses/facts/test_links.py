@@ -5,8 +5,8 @@ from drawing import draw
 
 from gpuprof.analyses.placement.device_map import device_map
 from gpuprof.analyses.transfers.peer_matrix import peer_matrix
-from gpuprof.profile import Part
 from gpuprof.reports import report
+from gpuprof.selection import Selection
 
 NVLINK = {
     "device_id": 1,
@@ -120,7 +120,7 @@ def test_few_names_tell_the_link_to_the_host(name, capability, link, peak):
 
 
 def test_a_part_of_a_recording_keeps_its_links():
-    profile = draw(memcpys=[copy(0, 1)], links=[NVLINK]).restricted(Part(((0, 5),), 0))
+    profile = draw(memcpys=[copy(0, 1)], links=[NVLINK]).restricted(Selection(((0, 5),), 0))
 
     assert peaks(profile)[0][2] == "NVLink 2 x1"
 

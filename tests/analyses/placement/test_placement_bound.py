@@ -8,7 +8,7 @@ from strategies import rows as rows_of
 
 from gpuprof.analyses.facts.step_windows import step_windows
 from gpuprof.analyses.placement.placement_bound import PLACEMENT_BOUND, placement_bound
-from gpuprof.profile import Part
+from gpuprof.selection import Selection
 
 PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}
 ON_1 = {"device_id": 1}
@@ -36,7 +36,7 @@ def test_the_bounds_of_one_device_are_its_own():
     # As above: of device 0, whose kernel hides the copy until 60.
     profile = draw(kernels=[(0, 60), (0, 40, ON_1), (80, 100, ON_1)], memcpys=[(50, 80, PUSHED)])
 
-    assert rows(profile.restricted(Part(device_id=0)), "device_id", *NAMES) == [
+    assert rows(profile.restricted(Selection(device_id=0)), "device_id", *NAMES) == [
         (0, 80, 30, 20, 60, 60)
     ]
 
@@ -123,7 +123,7 @@ def test_bounds_of_a_recording_are_those_of_its_instants(kernels, memcpys, windo
     # No name occurs often enough to be taken for a step.
     named = [(s, e, k | {"name": f"kernel {n}"}) for n, (s, e, k) in enumerate(kernels)]
     profile = draw(kernels=named, memcpys=memcpys)
-    seen = profile if window is None else profile.restricted(Part((window,)))
+    seen = profile if window is None else profile.restricted(Selection((window,)))
     within = set(range(100)) if window is None else set(range(*window))
     spans = {}
     for device in (0, 1):

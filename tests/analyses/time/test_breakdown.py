@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpuprof.analyses.facts.timeline import timelines
 from gpuprof.analyses.time.breakdown import ANALYSIS, BREAKDOWN, breakdown
 from gpuprof.cuda import TRANSFER_MEMCPY_KINDS, is_communication
-from gpuprof.profile import Part
+from gpuprof.selection import Selection
 
 PARTS = (
     "span_ns",
@@ -216,7 +216,7 @@ def test_parts_of_adjacent_windows_add_up_to_the_whole(kernels, memcpys, cuts):
     borders = [-10, *sorted(cuts), 100]
     added = {}
     for window in itertools.pairwise(borders):
-        for device, part in split(profile.restricted(Part((window,)))).items():
+        for device, part in split(profile.restricted(Selection((window,)))).items():
             before = added.get(device, (0,) * len(part))
             added[device] = tuple(a + b for a, b in zip(before, part, strict=True))
 
@@ -226,8 +226,8 @@ def test_parts_of_adjacent_windows_add_up_to_the_whole(kernels, memcpys, cuts):
 def test_a_part_may_be_one_device_in_some_windows():
     profile = draw(kernels=[(0, 10), (0, 10, {"device_id": 1})], memcpys=[(8, 30)])
 
-    assert split(profile.restricted(Part(device_id=1))) == {1: (10, 10, 0, 0, 0, 0)}
-    assert split(profile.restricted(Part(((5, 9), (20, 99)), device_id=0))) == {
+    assert split(profile.restricted(Selection(device_id=1))) == {1: (10, 10, 0, 0, 0, 0)}
+    assert split(profile.restricted(Selection(((5, 9), (20, 99)), device_id=0))) == {
         0: (14, 4, 0, 10, 0, 0)
     }
 

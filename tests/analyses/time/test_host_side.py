@@ -8,7 +8,7 @@ from gpuprof.analyses.time.launch_latency import launch_latency
 from gpuprof.analyses.time.synchronising_calls import synchronising_calls
 from gpuprof.analyses.time.utilisation import utilisation
 from gpuprof.analyses.time.utilisation_over_time import utilisation_over_time
-from gpuprof.profile import Part
+from gpuprof.selection import Selection
 
 ON_1 = {"device_id": 1}
 
@@ -228,7 +228,7 @@ def test_the_range_of_a_pause_is_of_the_thread_that_launched_what_ended_it():
 def test_pauses_of_a_window_are_cut_at_its_borders():
     profile = draw(kernels=[(0, 10), (50, 60)])
 
-    found = gaps(profile.restricted(Part(((20, 55),)))).to_pylist()
+    found = gaps(profile.restricted(Selection(((20, 55),)))).to_pylist()
     assert [(row["start_ns"], row["gap_ns"], row["ended_by"]) for row in found] == [
         (20, 30, "matmul")
     ]

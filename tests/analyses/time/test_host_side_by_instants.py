@@ -15,7 +15,7 @@ from gpuprof.analyses.time.launch_latency import launch_latency
 from gpuprof.analyses.time.synchronising_calls import synchronising_calls
 from gpuprof.analyses.time.utilisation import utilisation
 from gpuprof.analyses.time.utilisation_over_time import utilisation_over_time
-from gpuprof.profile import Part
+from gpuprof.selection import Selection
 
 DEVICES = st.sampled_from([0, 1])
 WAITING = ("cudaDeviceSynchronize", "cudaMemcpy", "cudaFree")
@@ -78,7 +78,7 @@ FIGURES = (
 @given(KERNELS, COPIES, MEMSETS, CALLS, st.sampled_from([None, (10, 50), (30, 33)]))
 def test_utilisation_is_that_of_the_instants(kernels, memcpys, memsets, calls, window):
     profile = draw(kernels=kernels, memcpys=memcpys, memsets=memsets, api_calls=calls)
-    seen = profile if window is None else profile.restricted(Part((window,)))
+    seen = profile if window is None else profile.restricted(Selection((window,)))
     within = set(range(-1, 100)) if window is None else set(range(*window))
     found = {row["device_id"]: row for row in utilisation(seen).to_pylist()}
 

@@ -4,7 +4,7 @@ from drawing import draw
 
 from gpuprof.analyses.facts.timeline import timelines
 from gpuprof.analyses.time.lanes import lanes, lanes_over_time
-from gpuprof.profile import Part
+from gpuprof.selection import Selection
 
 _ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0}
 
@@ -66,7 +66,7 @@ def test_many_intervals_share_rows_and_lose_no_time():
 def test_a_part_is_cut_at_its_borders(part, expected):
     profile = draw(kernels=[(0, 10), (20, 30)], memcpys=[(0, 30)])
 
-    rows = _rows(profile.restricted(Part(windows=(part,))))
+    rows = _rows(profile.restricted(Selection(windows=(part,))))
 
     assert sum(row[5] for row in rows if row[1] == "compute") == expected
     assert sum(row[5] for row in rows if row[1] == "HtoD") == part[1] - part[0]

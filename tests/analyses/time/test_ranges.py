@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.analyses.time.ranges import RANGES, ranges
-from gpuprof.profile import Part
+from gpuprof.selection import Selection
 
 PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}
 
@@ -246,7 +246,7 @@ def test_work_of_a_window_keeps_the_call_that_came_before_it():
         kernels=[work(20, 23, 1), work(51, 60, 2), work(61, 63, 3)],
     )
 
-    assert by_text(profile.restricted(Part(((50, 100),))), "kernel_ns") == {
+    assert by_text(profile.restricted(Selection(((50, 100),))), "kernel_ns") == {
         "early": (9,),
         "late": (2,),
     }
@@ -369,7 +369,7 @@ def test_a_range_of_the_part_that_lies_within_one_outside_of_it_keeps_its_own_ti
         kernels=[work(6, 9, 1), work(62, 65, 2)],
     )
 
-    assert by_text(profile.restricted(Part(((50, 80),))), "instances", "host_ns") == {
+    assert by_text(profile.restricted(Selection(((50, 80),))), "instances", "host_ns") == {
         "train": (1, 10)
     }
 

@@ -10,7 +10,7 @@ from drawing import draw
 
 from gpuprof.analyses.facts.step_windows import opening_kernels
 from gpuprof.analyses.time.steps import STEPS, steps
-from gpuprof.profile import Part
+from gpuprof.selection import Selection
 
 PARTS = ("compute_ns", "exposed_transfer_ns", "idle_ns")
 
@@ -181,14 +181,14 @@ def test_steps_of_processes_are_their_own():
 def test_steps_of_a_window_are_those_that_start_in_it():
     profile = draw(**loop(["step 0", "step 1", "step 2"]))
 
-    assert rows(profile.restricted(Part(((100, 200),))), "step", "span_ns") == [(1, 100)]
+    assert rows(profile.restricted(Selection(((100, 200),))), "step", "span_ns") == [(1, 100)]
 
 
 def test_a_step_that_starts_at_a_windows_end_is_not_in_it():
     profile = draw(**loop(["step 0", "step 1", "step 2"]))
 
     # They start at 60, 160 and 260 on the device.
-    assert rows(profile.restricted(Part(((60, 160),))), "step", "start_ns") == [(0, 60)]
+    assert rows(profile.restricted(Selection(((60, 160),))), "step", "start_ns") == [(0, 60)]
 
 
 LAYERS = ("compute", "communication", "transfer", "local_copy")

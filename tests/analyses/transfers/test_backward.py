@@ -2,8 +2,8 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.transfers.backward import backward_peer_share
-from gpuprof.profile import Part
 from gpuprof.schema import NVTX_RANGES
+from gpuprof.selection import Selection
 
 _PEER = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1}
 
@@ -53,7 +53,7 @@ def test_a_range_that_launched_nothing_tells_nothing():
 
 
 def test_only_the_part_that_is_looked_at_counts():
-    profile = _recording("forward", "backward", "forward").restricted(Part(((100, 300),)))
+    profile = _recording("forward", "backward", "forward").restricted(Selection(((100, 300),)))
 
     assert backward_peer_share(profile) == 0.75
 

@@ -5,7 +5,7 @@ from drawing import draw
 
 from gpuprof.analyses.transfers.peer_matrix import PEER_MATRIX, peer_matrix
 from gpuprof.analyses.transfers.transfers import transfers
-from gpuprof.profile import Part
+from gpuprof.selection import Selection
 
 PUSHED = {
     "memcpy_kind": "PtoP",
@@ -107,7 +107,7 @@ def test_unknown_ends_are_not_the_host():
 def test_kernels_behind_a_window_hide_a_copy_that_started_in_it():
     profile = draw(kernels=[(0, 20)], memcpys=[(5, 15, PUSHED), (12, 18, PUSHED)])
 
-    assert exposed(profile.restricted(Part(((0, 10),)))) == [("device 0", "device 1", 0, 10)]
+    assert exposed(profile.restricted(Selection(((0, 10),)))) == [("device 0", "device 1", 0, 10)]
 
 
 def test_a_staged_copy_across_a_border_counts_in_the_window_where_it_starts():
@@ -118,7 +118,7 @@ def test_a_staged_copy_across_a_border_counts_in_the_window_where_it_starts():
             (6, 11, half | ON_1 | {"memcpy_kind": "HtoD"}),
         ]
     )
-    before, behind = (profile.restricted(Part((window,))) for window in ((0, 5), (5, 20)))
+    before, behind = (profile.restricted(Selection((window,))) for window in ((0, 5), (5, 20)))
 
     assert rows(before, "calls", "total_ns", "bytes") == [(1, 4, 8)]
     assert rows(behind, "calls", "total_ns", "bytes", "bytes_per_s") == [(0, 5, 0, 0.0)]

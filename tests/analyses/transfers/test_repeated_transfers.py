@@ -8,7 +8,7 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.transfers.repeated_transfers import REPEATED_TRANSFERS, repeated_transfers
-from gpuprof.profile import Part
+from gpuprof.selection import Selection
 
 STEP = 100
 
@@ -162,7 +162,7 @@ def test_a_window_counts_its_own_steps():
     profile = launched(6, [(n, 10, {}, None) for n in range(2, 6)])
 
     assert rows(profile, "steps") == []
-    assert rows(profile.restricted(Part(((200, 600),))), "steps") == [(4,)]
+    assert rows(profile.restricted(Selection(((200, 600),))), "steps") == [(4,)]
 
 
 def test_constants_and_variables_of_tensorflow_are_named():

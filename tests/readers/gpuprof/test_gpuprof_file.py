@@ -75,14 +75,6 @@ def assert_equal_tables(one, other):
         assert one.table(name).sort_by(order).equals(other.table(name).sort_by(order)), name
 
 
-def test_queries_side_by_side_read_the_file(tmp_path):
-    profile = read_profile(written(tmp_path))
-
-    kernels, copies = profile.side_by_side(*(f"SELECT * FROM {n}" for n in ("kernels", "memcpys")))
-
-    assert [sum(batch.num_rows for batch in found) for found in (kernels, copies)] == [5000, 1]
-
-
 def test_every_table_comes_back_as_it_was(tmp_path):
     path = written(tmp_path)
 

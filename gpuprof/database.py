@@ -1,0 +1,255 @@
+"""SQL over the tables of one recording, whose columns are read as queries name them.
+
+A table is visible under its name, restricted to the recording's selection, and without that as
+``whole.NAME``; the names of kernels and API calls also by their numbers, as ``kernels_names``.
+"""
+
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from uuid import uuid4
+
+import pyarrow as pa
+
+from gpuprof import borders, engine, schema
+from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
+from gpuprof.interruption import ended_by_ctrl_c
+from gpuprof.selection import Selection
+from gpuprof.views import EVERY_COLUMN, Select, Table, View, names_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+Source: TypeAlias = pa.Table | View
+
+_BATCH_ROWS: Final = 128 * 1024
+# What DuckDB says where it cannot write what does not fit into memory.
+_FULL: Final = "No space left"
+# What DuckDB says where Ctrl-C ended a query, or what hands over its rows.
+_INTERRUPTED: Final = ("Query interrupted", "INTERRUPT Error", "KeyboardInterrupt")
+_WORD: Final = re.compile(r"\w+")
+_TEXT: Final = re.compile(r"'(?:[^']|'')*'")
+# SQL that takes columns without naming them.
+_UNNAMED: Final = re.compile(
+    r"(?:\bselect|\bdistinct|\ball|,|\.)\s*\*(?!\s*from\s*\()|\bcolumns\s*\(|\bnatural\b|\bunion\s+(?:all\s+)?by\s+name\b"
+    r"|(?:^|\()\s*from\b|^\s*(?!select\b|with\b|\()\w",
+    re.IGNORECASE,
+)
+
+
+class Loader(Protocol):
+    """What reads the columns of a reader's file before a query runs."""
+
+    def load(self, sql: str) -> None:
+        """Read the columns that SQL over ``raw.NAME`` names, and what was expected with them."""
+
+    def expect(self, sql: str) -> None:
+        """Note columns that will be asked for: whatever is read of their table reads them, too."""
+
+
+class Failure(NamedTuple):
+    """What is said about a query that failed.
+
+    Args:
+        source: The reader's file, for messages.
+        of_file: What an exception says about the file; None where the file is not at fault.
+    """
+
+    source: Path
+    of_file: Callable[[Exception], GpuprofError | None]
+
+
+class Database:
+    """The tables of one recording, or of a selection of it, for queries.
+
+    Args:
+        sources: Table name -> Arrow data or `View`.
+        selection: What of them the bare names show.
+        prepare: Makes the reader's file visible to views on a fresh connection; returns what
+            reads its columns, or None where DuckDB reads them by itself.
+        failure: What to say of a query that failed.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        selection: Selection,
+        prepare: "Callable[[duckdb.DuckDBPyConnection], Loader | None]",
+        failure: Failure,
+    ) -> None:
+        self._sources, self._selection, self._failure = sources, selection, failure
+        self._connection = engine.connect()
+        # DuckDB would spill into the folder that the user is in; it makes this one when it
+        # spills, and removes it where it is closed in order.
+        spill = Path(tempfile.gettempdir()) / f"gpuprof-{uuid4().hex}"
+        weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
+        self._connection.execute(f"SET temp_directory = {engine.literal(spill)}")
+        self._loader = prepare(self._connection)
+        self._connection.execute("CREATE SCHEMA whole")
+        self._views = {name: self._view(name, source) for name, source in sources.items()}
+        # What DuckDB knows by now: SQL by the name of a view, types by table and column.
+        self._created: dict[str, str] = {}
+        self._types: dict[str, dict[str, str]] = {}
+        self._kept: set[str] = set()
+
+    def query(self, sql: str) -> pa.Table:
+        """The result of a SQL query.
+
+        Raises:
+            GpuprofError: The reader's file breaks its format's rules where the query reads it.
+        """
+        with self._file_errors():
+            return self._relation(sql).to_arrow_table()
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The result of a SQL query piece by piece; the next query ends it."""
+        with self._file_errors():
+            yield from self._relation(sql).to_arrow_reader(_BATCH_ROWS)
+
+    def expect(self, reads: Mapping[str, Collection[str]]) -> None:
+        """Announce columns by table, so that each table of the file is read in one pass."""
+        if self._loader is None:
+            return
+        for name in reads.keys() & self._views.keys():
+            for sql in Table(name, self._views[name], {*reads[name]}).reads:
+                self._loader.expect(sql)
+
+    def _view(self, name: str, source: Source) -> View:
+        if isinstance(source, View):
+            return source
+        # DuckDB imports pandas to register a table: not for one that is empty.
+        if not source.num_rows:
+            return View((Select({}, "WHERE false"),))
+        self._connection.register(f"rows of {name}", source)
+        columns = {column: f'"{column}"' for column in source.column_names}
+        return View((Select(columns, f'FROM "rows of {name}"'),))
+
+    def _relation(self, sql: str) -> "duckdb.DuckDBPyRelation":
+        import duckdb  # noqa: PLC0415 - loaded by now
+
+        code = _TEXT.sub("''", sql)
+        words = {*_WORD.findall(code.lower())}
+        self._show(words | EVERY_COLUMN if _UNNAMED.search(code) else words)
+        try:
+            return self._connection.sql(sql)
+        except duckdb.BinderException:
+            # Columns may be named in a way that is not seen here.
+            self._show(words | EVERY_COLUMN)
+            return self._connection.sql(sql)
+
+    def _show(self, words: AbstractSet[str]) -> None:
+        """Make visible what a query names; one that names no table may list them all."""
+        named = [name for name in self._views if {name, names_of(name)} & words]
+        for name in named or self._views:
+            spec = schema.BY_NAME[name].columns
+            table = Table(name, self._views[name], words | self._selection.columns(spec))
+            self._load(table)
+            if names_of(name) in words:
+                self._create(f'whole."{names_of(name)}"', table.names)
+            self._create(f'whole."{name}"', table.sql(self._rows(table)))
+            condition = self._selection.condition(spec)
+            self._create(f'main."{name}"', f'SELECT * FROM whole."{name}"{condition}')
+
+    def _load(self, table: Table) -> None:
+        if self._loader is not None and table.name not in self._kept:
+            for sql in table.reads:
+                self._loader.load(sql)
+
+    def _rows(self, table: Table) -> str:
+        """SQL: the rows of a table, of a costly one from a copy that is made once."""
+        if table.name in self._kept:
+            return f'SELECT * FROM whole."rows of {table.name}"'
+        if table.name not in self._types:
+            every = f"SELECT * FROM ({table.view.sql(table.view.columns)}) LIMIT 0"
+            empty = self._connection.sql(every)
+            self._types[table.name] = dict(zip(empty.columns, map(str, empty.types), strict=True))
+        rows = table.rows(self._types[table.name])
+        if not table.view.is_costly:
+            return rows
+        self._connection.execute(f'CREATE TABLE whole."rows of {table.name}" AS {rows}')
+        self._kept.add(table.name)
+        return self._rows(table)
+
+    def _create(self, view: str, sql: str) -> None:
+        if self._created.get(view) == sql:
+            return
+        self._connection.execute(f"CREATE OR REPLACE VIEW {view} AS {sql}")
+        # A view fails whose own views have other columns than when it was made.
+        self._created = {n: s for n, s in self._created.items() if view not in s} | {view: sql}
+
+    @contextmanager
+    def _file_errors(self) -> Iterator[None]:
+        """Say of a query that failed what it says about the reader's file."""
+        try:
+            with ended_by_ctrl_c(self._connection.interrupt):
+                yield
+        except GpuprofError:
+            raise
+        except Exception as error:  # DuckDB raises what its extensions raise
+            if any(sign in str(error) for sign in _INTERRUPTED):
+                raise KeyboardInterrupt from error
+            fault = self._refusal(error) or self._failure.of_file(error) or self._excess(error)
+            if fault is None:
+                raise
+            raise fault from error
+
+    def _refusal(self, error: Exception) -> GpuprofError | None:
+        """Which value ended a query, where the bounds of a table did.
+
+        Raises:
+            CorruptFileError: Another value of the table cannot be read at all.
+        """
+        name = borders.refused_by(error)
+        if name is None:
+            return None
+        source = self._sources[name]
+        if isinstance(source, pa.Table):
+            fault = schema.BY_NAME[name].fault(source)
+        else:
+            with self._file_errors():
+                fault = self._fault(name, source)
+        return corrupt(
+            self._failure.source, f"table {name}: {fault or 'its values are impossible'}"
+        )
+
+    def _fault(self, name: str, view: View) -> str | None:
+        """The first value of a file's table that no recording holds, found by reading it all.
+
+        Raises:
+            CorruptFileError: A value is of another type.
+        """
+        spec = schema.BY_NAME[name]
+        sql = view.sql(column for column in spec.columns if column in view.columns)
+        if self._loader is not None:
+            self._loader.load(sql)
+        where, before = f"{self._failure.source}, table {name}", 0
+        for batch in self._connection.sql(sql).to_arrow_reader(_BATCH_ROWS):
+            rows = borders.cast(where, pa.Table.from_batches([batch]), spec.kinds, before)
+            if (fault := spec.fault(rows, before)) is not None:
+                return fault
+            before += batch.num_rows
+        return None
+
+    def _excess(self, error: Exception) -> GpuprofError | None:
+        """What a query says that failed at a value, or at the machine, and not at its words."""
+        import duckdb  # noqa: PLC0415 - a query has run, so that it is loaded
+
+        first = str(error).split("\n")[0]
+        if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or _FULL in first:
+            msg = f"{self._failure.source} needs more memory, or room beside it ({first})"
+            return InputError(msg, ROOM)
+        of_values = (duckdb.ConversionException, duckdb.OutOfRangeException)
+        if not isinstance(error, of_values):
+            return None
+        return corrupt(self._failure.source, f"a number is too large, or none ({first})")
+
+
+def corrupt(source: Path, fault: str) -> CorruptFileError:
+    """The error of a file that holds what no recording can."""
+    return CorruptFileError(f"{source}, {fault}", borders.HINT)

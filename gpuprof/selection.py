@@ -1,0 +1,59 @@
+"""Which activities of a recording are looked at: those of windows of time, and of a device."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+# A copy belongs to each of its ends.
+_ENDS: Final = ("device_id", "src_device_id", "dst_device_id")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Some of a recording's activities.
+
+    Args:
+        windows: Sorted, disjoint windows ``[start, end)`` in ns; an activity belongs to the one
+            in which it starts. None for all times.
+        device_id: The one device; a copy belongs to each of its ends. None for all devices.
+    """
+
+    windows: tuple[tuple[int, int], ...] | None = None
+    device_id: int | None = None
+
+    def columns(self, columns: Collection[str]) -> frozenset[str]:
+        """Those of a table's columns by which its rows are chosen."""
+        timed = {"start_ns"} if self.windows is not None else set()
+        placed = {*_ENDS} if self.device_id is not None and "device_id" in columns else set()
+        return frozenset((timed | placed) & {*columns})
+
+    def condition(self, columns: Collection[str]) -> str:
+        """SQL, from ``WHERE`` on: which rows of a table with these columns are chosen."""
+        conditions = []
+        if self.windows is not None and "start_ns" in columns:
+            conditions.append(_starts_within(self.windows))
+        if self.device_id is not None and "device_id" in columns:
+            ends = ", ".join(end for end in _ENDS if end in columns)
+            conditions.append(f"{self.device_id} IN ({ends})")
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+EVERYTHING: Final = Selection()
+
+
+def _starts_within(windows: Sequence[tuple[int, int]]) -> str:
+    """SQL: whether an activity starts in one of many sorted windows."""
+    if not windows:
+        return "false"
+    # A file in parts that are sorted by time is read from the first to the last.
+    bounds = f"start_ns >= {windows[0][0]} AND start_ns < {windows[-1][1]}"
+    return bounds if len(windows) == 1 else f"{bounds} AND {_halved(windows)}"
+
+
+def _halved(windows: Sequence[tuple[int, int]]) -> str:
+    """SQL: the same as a search by halves; one comparison after another takes minutes."""
+    if len(windows) == 1:
+        return f"(start_ns >= {windows[0][0]} AND start_ns < {windows[0][1]})"
+    middle = len(windows) // 2
+    sides = _halved(windows[:middle]), _halved(windows[middle:])
+    return f"CASE WHEN start_ns < {windows[middle][0]} THEN {sides[0]} ELSE {sides[1]} END"

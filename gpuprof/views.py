@@ -1,0 +1,154 @@
+"""Tables of a reader's file as SQL in the words of the data model, column by column.
+
+A query is given the columns that it names: a reader reads no others, and names are joined, and
+patterns matched, only where they are asked for.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from gpuprof import borders, facts, schema
+
+# What a column's bounds are checked against.
+_CHECKED_WITH: Final = {"end_ns": ("start_ns",), "bytes": ("start_ns", "end_ns")}
+EVERY_COLUMN: Final = frozenset(
+    column for spec in schema.BY_NAME.values() for column in spec.columns
+)
+
+
+class Select(NamedTuple):
+    """Rows of a reader's file in the words of the data model.
+
+    Args:
+        columns: Column -> SQL over what stands in ``source``; absent ones are null.
+        source: What comes after the columns, from ``FROM`` on.
+    """
+
+    columns: dict[str, str]
+    source: str
+
+    def sql(self, names: Iterable[str]) -> str:
+        """SQL: the rows with some of the columns, those that are here."""
+        chosen = [f'{self.columns[name]} AS "{name}"' for name in names if name in self.columns]
+        return f"SELECT {', '.join(chosen) or 'NULL AS none'} {self.source}"
+
+
+@dataclass(frozen=True)
+class View:
+    """A table as SELECTs over what the reader's ``prepare`` made visible, one below the other.
+
+    Args:
+        selects: Its rows.
+        names: Where the file numbers its names: ``name_id``, ``name`` and what else depends on
+            the name alone, one row per number. Two numbers may mean one name, and a number none.
+            ``selects`` then have a column ``name_id`` in place of these.
+        is_costly: Whether its rows are better made once than for each query.
+    """
+
+    selects: tuple[Select, ...]
+    names: Select | None = None
+    is_costly: bool = False
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """All columns of the rows."""
+        return frozenset(name for select in self.selects for name in select.columns)
+
+    def sql(self, names: Iterable[str]) -> str:
+        """SQL: the rows with some of the columns."""
+        wanted = [*names]
+        return " UNION ALL BY NAME ".join(select.sql(wanted) for select in self.selects)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a query sees of one table.
+
+    Args:
+        name: Name of the table in the data model.
+        view: Its rows.
+        wanted: Names of columns, among others that it may not have.
+    """
+
+    name: str
+    view: View
+    wanted: AbstractSet[str]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the rows that are needed, in the order of the schema."""
+        view, wanted = self.view, {*self._wanted}
+        for column in tuple(wanted):
+            wanted.update(_CHECKED_WITH.get(column, ()))
+        every = (*schema.BY_NAME[self.name].columns, "name_id")
+        return [column for column in every if column in wanted & view.columns]
+
+    @property
+    def reads(self) -> list[str]:
+        """SQL over the reader's tables: what must be read of them."""
+        needs_names = self._of_name or names_of(self.name) in self.wanted
+        return [self.view.sql(self.columns), *([self.names] if self.names and needs_names else [])]
+
+    def rows(self, types: Mapping[str, str]) -> str:
+        """SQL: the rows as the data model has them, without what depends on names.
+
+        A query that reads a value beyond a column's bounds fails; see `borders.checked`.
+
+        Args:
+            types: DuckDB's types of the view's columns.
+        """
+        spec, columns = schema.BY_NAME[self.name].columns, self.columns
+        typed = [
+            borders.checked(self.name, column, spec[column], types[column])
+            if column in spec
+            else column
+            for column in columns
+        ]
+        absent = (self._wanted & spec.keys()) - self.view.columns - {*self._of_name}
+        typed += [
+            f"CAST(NULL AS {borders.SQL_TYPES[spec[column].dtype]}) AS {column}"
+            for column in spec
+            if column in absent
+        ]
+        return f"SELECT {', '.join(typed) or 'NULL AS none'} FROM ({self.view.sql(columns)})"
+
+    def sql(self, rows: str) -> str:
+        """SQL: all that is wanted, from the rows and the names."""
+        if not self._of_name:
+            return rows
+        made = facts.OF_NAMES.get(self.name, {})
+        named = [f"{made[c].sql} AS {c}" if c in made else c for c in self._of_name]
+        if self.view.names is None:
+            return f"SELECT *, {', '.join(named)} FROM ({rows})"
+        unnamed = " REPLACE (coalesce(name, 'unknown') AS name)" if "name" in self._of_name else ""
+        return (
+            f"SELECT *{unnamed} FROM ({rows}) LEFT JOIN"
+            f" (SELECT name_id, {', '.join(named)} FROM ({self.names})) USING (name_id)"
+        )
+
+    @property
+    def names(self) -> str:
+        """SQL: every name by its number, where the file numbers them; else empty."""
+        names = self.view.names
+        return "" if names is None else names.sql(names.columns)
+
+    @property
+    def _wanted(self) -> AbstractSet[str]:
+        """The columns that the rows have: of a costly table all."""
+        spec = schema.BY_NAME[self.name].columns
+        by = {"name" if self.view.names is None else "name_id"} if self._of_name else set()
+        return {*spec, "name_id"} if self.view.is_costly else {*self.wanted, *by}
+
+    @property
+    def _of_name(self) -> list[str]:
+        """The wanted columns that depend on the name alone and do not stand in the rows."""
+        names = self.view.names.columns if self.view.names is not None else {}
+        made = (*names, *facts.OF_NAMES.get(self.name, {}))
+        return [column for column in made if column in self.wanted and column != "name_id"]
+
+
+def names_of(table: str) -> str:
+    """What the view is called that has every name of a table by its number."""
+    return f"{table}_names"
