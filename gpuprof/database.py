@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from gpuprof import borders, engine, schema
+from gpuprof import borders, engine, facts, schema
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.interruption import ended_by_ctrl_c
 from gpuprof.selection import Selection
@@ -145,6 +145,8 @@ class Database:
 
     def _show(self, words: AbstractSet[str]) -> None:
         """Make visible what a query names; one that names no table may list them all."""
+        relations = {name: facts.RELATIONS[name] for name in facts.RELATIONS.keys() & words}
+        words = frozenset(words).union(*(relation.words for relation in relations.values()))
         named = [name for name in self._views if {name, names_of(name)} & words]
         for name in named or self._views:
             spec = schema.BY_NAME[name].columns
@@ -155,6 +157,9 @@ class Database:
             self._create(f'whole."{name}"', table.sql(self._rows(table)))
             condition = self._selection.condition(spec)
             self._create(f'main."{name}"', f'SELECT * FROM whole."{name}"{condition}')
+        for name, relation in relations.items():
+            if relation.of in self._views:
+                self._create(f'main."{name}"', relation.sql)
 
     def _load(self, table: Table) -> None:
         if self._loader is not None and table.name not in self._kept:

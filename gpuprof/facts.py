@@ -1,27 +1,91 @@
 """What is derived from the data model and asked for again and again, each fact declared once.
 
-Queries, also those of users, name these columns as if they were recorded.
+Queries, also those of users, name these columns and tables as if they were recorded.
+
+A transfer is a copy between the memories of two devices, the host being one. A peer transfer
+is one between two GPUs: PtoP, a device copy whose source and destination differ, and a copy
+that was staged through the host. The two halves of a staged copy (DtoH on the source device,
+HtoD on the destination) are two rows of ``memcpys``: their times add up, the copy and its bytes
+count once. All other copies between the same device's memories, or within the host's, are local
+copies.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gpuprof.cuda import COMMUNICATION_PATTERN, WAITING_CALLS
+from gpuprof.cuda import (
+    COMMUNICATION_PATTERN,
+    HOST_MEMCPY_KINDS,
+    LOCAL_MEMCPY_KINDS,
+    PEER_MEMCPY_KINDS,
+    WAITING_CALLS,
+)
+
+# Stands for the host where a device id is expected; null means that the end is unknown.
+HOST: Final = -1
+# Stands for an unknown device where a number is needed.
+UNKNOWN: Final = -2
+PEER_STAGED: Final = "PtoP_staged"
+PEER_DEVICE_COPY: Final = "DtoD_peer"
+PEER_MOVEMENTS: Final = PEER_MEMCPY_KINDS | {PEER_STAGED, PEER_DEVICE_COPY}
+TRANSFER_MOVEMENTS: Final = PEER_MOVEMENTS | HOST_MEMCPY_KINDS
+_WORD: Final = re.compile(r"\w+")
 
 
 class Fact(NamedTuple):
-    """A column that depends on the name of a kernel or API call alone.
+    """A column that is made of others.
 
     Args:
-        sql: SQL over ``name``; matched once per name where a file numbers its names.
+        sql: SQL over columns of the same row.
         doc: What it says.
     """
 
     sql: str
     doc: str
 
+    @property
+    def words(self) -> frozenset[str]:
+        """Names of the columns that it is made of, among other words."""
+        return frozenset(_WORD.findall(self.sql))
 
-# Table -> column -> fact; null where the name is unknown.
+
+class Relation(NamedTuple):
+    """A table that is made of another.
+
+    Args:
+        of: That table.
+        columns: Column -> what it says.
+        sql: A SELECT from that table, by its bare name.
+    """
+
+    of: str
+    columns: Mapping[str, str]
+    sql: str
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Names of the columns that it is made of, among other words."""
+        return frozenset(_WORD.findall(self.sql))
+
+
+def _sql_list(words: frozenset[str]) -> str:
+    return "(" + ", ".join(f"'{word}'" for word in sorted(words)) + ")"
+
+
+_IS_STAGED: Final = "(path IS NOT DISTINCT FROM 'staged')"
+_CROSSES: Final = "((src_device_id <> dst_device_id) IS TRUE)"
+_IS_DEVICE_COPY: Final = f"(memcpy_kind IN {_sql_list(LOCAL_MEMCPY_KINDS - {'HtoH'})})"
+_IS_PEER: Final = (
+    f"({_IS_STAGED} OR memcpy_kind IN {_sql_list(PEER_MEMCPY_KINDS)}"
+    f" OR ({_IS_DEVICE_COPY} AND {_CROSSES}))"
+)
+_FROM_HOST: Final = "memcpy_kind IN ('HtoD', 'HtoA', 'UVM_HtoD')"
+_TO_HOST: Final = "memcpy_kind IN ('DtoH', 'AtoH', 'UVM_DtoH')"
+_ENDS: Final = "list_distinct([device_id, src_device_id, dst_device_id])"
+
+# Table -> column -> what depends on the name alone, null where the name is unknown. It is worked
+# out once per name where a file numbers its names.
 OF_NAMES: Final[Mapping[str, Mapping[str, Fact]]] = {
     "kernels": {
         "is_communication": Fact(
@@ -37,4 +101,90 @@ OF_NAMES: Final[Mapping[str, Mapping[str, Fact]]] = {
         ),
         "is_async": Fact("name LIKE '%Async%'", "Whether the call says that it does not wait."),
     },
+}
+# Table -> column -> what depends on the row.
+OF_ROWS: Final[Mapping[str, Mapping[str, Fact]]] = {
+    "memcpys": {
+        "is_staged": Fact(_IS_STAGED, "Whether it is half of a peer copy through the host."),
+        "is_peer": Fact(_IS_PEER, "Whether it moves data between two GPUs."),
+        "is_transfer": Fact(
+            f"({_IS_PEER} OR memcpy_kind IN {_sql_list(HOST_MEMCPY_KINDS)})",
+            "Whether it moves data between the memories of two devices, the host being one.",
+        ),
+        "is_counted": Fact(
+            f"(NOT ({_IS_STAGED} AND memcpy_kind = 'HtoD'))",
+            "False for the second half of a staged copy: neither another call nor more bytes.",
+        ),
+        "movement": Fact(
+            f"CASE WHEN {_IS_STAGED} THEN '{PEER_STAGED}'"
+            f" WHEN {_IS_DEVICE_COPY} AND {_CROSSES} THEN '{PEER_DEVICE_COPY}'"
+            " ELSE memcpy_kind END",
+            "The memcpy kind, with peer transfers told apart that do not bear the name PtoP.",
+        ),
+        "route": Fact(
+            f"CASE WHEN {_IS_STAGED} THEN 'staged'"
+            " WHEN starts_with(memcpy_kind, 'UVM') THEN 'uvm' ELSE 'direct' END",
+            "How it went: direct, staged or uvm.",
+        ),
+        # A peer copy runs on its source when pushed and on its destination when pulled, so that
+        # only the recorded ends tell; of all other copies, the device they run on is the one end.
+        "src": Fact(
+            f"CASE WHEN {_IS_STAGED} THEN src_device_id WHEN {_FROM_HOST} THEN {HOST}"
+            f" WHEN {_TO_HOST} THEN coalesce(src_device_id, device_id) ELSE src_device_id END",
+            f"Device whose memory is read; {HOST} for the host, null where unknown.",
+        ),
+        "dst": Fact(
+            f"CASE WHEN {_IS_STAGED} THEN dst_device_id WHEN {_TO_HOST} THEN {HOST}"
+            f" WHEN {_FROM_HOST} THEN coalesce(dst_device_id, device_id) ELSE dst_device_id END",
+            f"Device whose memory is written; {HOST} for the host, null where unknown.",
+        ),
+        "busy_devices": Fact(
+            f"CASE WHEN {_IS_STAGED} THEN [coalesce(device_id, {UNKNOWN})]"
+            f" WHEN len({_ENDS}) = 0 THEN [{UNKNOWN}] ELSE {_ENDS} END",
+            f"Devices on which it takes time, a list; [{UNKNOWN}] where none is known.",
+        ),
+    },
+}
+RELATIONS: Final[Mapping[str, Relation]] = {
+    # The k-th half to the host and the k-th half from the host of one launch are one copy, which
+    # takes the time of both.
+    "copies": Relation(
+        "memcpys",
+        {
+            "memcpy_kind": "Kind; PtoP for staged copies.",
+            "src_memory_kind": "Kind of memory that is read; device for staged copies.",
+            "dst_memory_kind": "Kind of memory that is written; device for staged copies.",
+            "path": "direct, staged or uvm.",
+            "src": f"Device whose memory is read; {HOST} for the host, null where unknown.",
+            "dst": f"Device whose memory is written; {HOST} for the host, null where unknown.",
+            "start_ns": "Start, of a staged copy that of its first half.",
+            "end_ns": "End, of a staged copy that of its second half.",
+            "duration_ns": "Time that it takes; of a staged copy both halves together.",
+            "bytes": "Bytes; null where unknown.",
+            "device_id": "Device that it runs on; of a staged copy one of both.",
+            "process_id": "Process.",
+            "correlation_id": "Correlation id of the call that launched it.",
+            "is_counted": "False where a window holds the second half of a staged copy alone: the"
+            " window before counts the copy and its bytes.",
+        },
+        """
+        SELECT 'PtoP' AS memcpy_kind, 'device' AS src_memory_kind, 'device' AS dst_memory_kind,
+            'staged' AS path, any_value(src) AS src, any_value(dst) AS dst,
+            min(start_ns) AS start_ns, max(end_ns) AS end_ns,
+            CAST(sum(end_ns - start_ns) AS BIGINT) AS duration_ns, max(bytes) AS bytes,
+            any_value(device_id) AS device_id, process_id, correlation_id,
+            bool_or(is_counted) AS is_counted
+        FROM (
+            SELECT src, dst, start_ns, end_ns, bytes, device_id, process_id, correlation_id,
+                is_counted, row_number() OVER (
+                    PARTITION BY process_id, correlation_id, is_counted ORDER BY start_ns) AS nth
+            FROM memcpys WHERE is_staged
+        )
+        GROUP BY process_id, correlation_id, nth
+        UNION ALL
+        SELECT memcpy_kind, src_memory_kind, dst_memory_kind, route AS path, src, dst, start_ns,
+            end_ns, end_ns - start_ns AS duration_ns, bytes, device_id, process_id, correlation_id,
+            true AS is_counted
+        FROM memcpys WHERE is_transfer AND NOT is_staged""",
+    ),
 }

@@ -116,6 +116,10 @@ class Table:
 
     def sql(self, rows: str) -> str:
         """SQL: all that is wanted, from the rows and the names."""
+        if self._of_row:
+            made = facts.OF_ROWS[self.name]
+            derived = ", ".join(f"{made[column].sql} AS {column}" for column in self._of_row)
+            rows = f"SELECT *, {derived} FROM ({rows})"
         if not self._of_name:
             return rows
         made = facts.OF_NAMES.get(self.name, {})
@@ -139,7 +143,13 @@ class Table:
         """The columns that the rows have: of a costly table all."""
         spec = schema.BY_NAME[self.name].columns
         by = {"name" if self.view.names is None else "name_id"} if self._of_name else set()
+        by |= {word for c in self._of_row for word in facts.OF_ROWS[self.name][c].words}
         return {*spec, "name_id"} if self.view.is_costly else {*self.wanted, *by}
+
+    @property
+    def _of_row(self) -> list[str]:
+        """The wanted columns that are made of others of the row."""
+        return [column for column in facts.OF_ROWS.get(self.name, {}) if column in self.wanted]
 
     @property
     def _of_name(self) -> list[str]:

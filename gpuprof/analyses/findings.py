@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.copies import EACH_TRANSFER, UNKNOWN, known_end
+from gpuprof.analyses.facts.copies import known_end
 from gpuprof.analyses.facts.host_activity import HOST_READS
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.step_windows import STEP_READS
@@ -18,6 +18,7 @@ from gpuprof.analyses.time.utilisation import ENOUGH, utilisation
 from gpuprof.analyses.transfers.peer_matrix import peer_matrix
 from gpuprof.analyses.transfers.transfers import TRANSFER_READS, transfers
 from gpuprof.engine import literal
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import union
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
@@ -273,7 +274,7 @@ def _busy_with(profile: Profile, row: Row) -> dict[int | None, int]:
         for name in _ALIKE
     )
     copies = profile.query(f"""
-        SELECT coalesce(device_id, {UNKNOWN}) AS device, start_ns, end_ns FROM {EACH_TRANSFER}
+        SELECT coalesce(device_id, {UNKNOWN}) AS device, start_ns, end_ns FROM copies
         WHERE {alike}""")
     device, start_ns, end_ns = (copies[name].to_numpy() for name in copies.column_names)
     return {

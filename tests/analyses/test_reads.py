@@ -71,7 +71,8 @@ def _asked_of(path, analysis, monkeypatch):
     load = Database._load  # noqa: SLF001 - every query passes there
 
     def noted(database, table):
-        known = table.view.columns | facts.OF_NAMES.get(table.name, {}).keys() | {"name"}
+        names = table.view.names.columns.keys() if table.view.names else set()
+        known = table.view.columns | names | facts.OF_NAMES.get(table.name, {}).keys()
         asked.setdefault(table.name, set()).update(table.wanted & known)
         load(database, table)
 

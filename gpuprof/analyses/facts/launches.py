@@ -13,15 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.copies import COPY_READS, DST, SRC
+from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.groups import Numbers, groups, numbered
-from gpuprof.analyses.facts.movement import IS_COUNTED, IS_PEER, IS_STAGED, IS_TRANSFER
 from gpuprof.analyses.facts.timeline import COMPUTE, LOCAL_COPY, TRANSFER
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.views import View
 
-UNKNOWN: Final = -2
 NOT_FOUND: Final = -1
 # Below this many numbers per call, an array by number is smaller and faster than sorting.
 _DENSE: Final = 16
@@ -46,11 +45,11 @@ _SAME: Final = f"start_ns, end_ns, coalesce(device_id, {UNKNOWN})::SMALLINT AS d
 _LAYERS: Final = {"kernels": COMPUTE, "graph_launches": COMPUTE, "memsets": LOCAL_COPY}
 _COPIES: Final = f"""
     SELECT {_SAME},
-        (CASE WHEN {IS_TRANSFER} THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT AS layer,
-        CASE WHEN {IS_COUNTED} THEN coalesce(bytes, 0) ELSE 0 END AS bytes,
-        coalesce(CASE WHEN {IS_STAGED} THEN device_id ELSE {SRC} END, {UNKNOWN})::SMALLINT,
-        coalesce(CASE WHEN {IS_STAGED} THEN device_id ELSE {DST} END, {UNKNOWN})::SMALLINT,
-        {IS_COUNTED}::TINYINT AS counted, {IS_PEER}::TINYINT AS peer
+        (CASE WHEN is_transfer THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT AS layer,
+        CASE WHEN is_counted THEN coalesce(bytes, 0) ELSE 0 END AS bytes,
+        coalesce(CASE WHEN is_staged THEN device_id ELSE src END, {UNKNOWN})::SMALLINT,
+        coalesce(CASE WHEN is_staged THEN device_id ELSE dst END, {UNKNOWN})::SMALLINT,
+        is_counted::TINYINT AS counted, is_peer::TINYINT AS peer
     FROM memcpys"""
 _CALLS: Final = f"SELECT {_KEY}, start_ns, coalesce(thread_id, {UNKNOWN}) FROM whole.api_calls"
 

@@ -16,8 +16,8 @@ lead to which other device depends on the machine.
 import re
 from typing import Final, NamedTuple
 
-from gpuprof.analyses.facts.copies import HOST
 from gpuprof.cuda import pcie_bytes_per_s
+from gpuprof.facts import HOST
 from gpuprof.profile import Profile
 
 # First compute capability of an architecture -> the generation of PCIe that it came with.

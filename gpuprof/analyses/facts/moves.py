@@ -6,11 +6,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.analyses.facts.copies import EACH_TRANSFER
 from gpuprof.analyses.facts.groups import Numbers, groups
-from gpuprof.analyses.facts.launches import UNKNOWN, read_columns
+from gpuprof.analyses.facts.launches import read_columns
 from gpuprof.analyses.facts.nvtx import origins, parts_around
 from gpuprof.analyses.facts.timeline import timeline_of
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, covered_within
 from gpuprof.profile import Profile
 
@@ -18,7 +18,7 @@ _MOVES: Final = f"""
     SELECT src::SMALLINT, dst::SMALLINT, coalesce(bytes, {UNKNOWN}), start_ns, end_ns, duration_ns,
         coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}),
         (path = 'uvm')::TINYINT
-    FROM {EACH_TRANSFER} WHERE src <> dst ORDER BY start_ns, end_ns"""
+    FROM copies WHERE src <> dst ORDER BY start_ns, end_ns"""
 
 
 @dataclass(frozen=True, eq=False)

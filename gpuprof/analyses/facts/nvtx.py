@@ -18,13 +18,8 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.groups import Numbers, groups
-from gpuprof.analyses.facts.launches import (
-    LAUNCH_READS,
-    UNKNOWN,
-    Launches,
-    launches,
-    launching_call,
-)
+from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches, launching_call
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import OPERATION

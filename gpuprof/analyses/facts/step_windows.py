@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.launches import UNKNOWN, Launches, launches, read_columns
+from gpuprof.analyses.facts.launches import Launches, launches, read_columns
 from gpuprof.analyses.facts.nesting import without_nested
 from gpuprof.analyses.facts.nvtx import (
     RANGE_READS,
@@ -20,6 +20,7 @@ from gpuprof.analyses.facts.nvtx import (
     ranges_like,
 )
 from gpuprof.errors import UsageError
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 

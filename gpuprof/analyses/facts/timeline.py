@@ -17,7 +17,7 @@ import numpy as np
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.groups import Numbers
-from gpuprof.analyses.facts.movement import IS_STAGED, IS_TRANSFER
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import (
     NOTHING,
     Int64s,
@@ -35,8 +35,6 @@ from gpuprof.profile import Profile
 # In the order in which they claim an instant: the first that runs has it.
 COMPUTE, COMMUNICATION, TRANSFER, LOCAL_COPY = LAYERS = range(4)
 
-# Stands for "no device is named" while grouping.
-UNKNOWN_DEVICE: Final = -1
 
 TIMELINE_READS: Final = reads(
     COPY_READS,
@@ -45,14 +43,7 @@ TIMELINE_READS: Final = reads(
     memsets="start_ns end_ns device_id",
 )
 
-_DEVICE: Final = f"coalesce(device_id, {UNKNOWN_DEVICE})"
-_ENDS: Final = "[device_id, src_device_id, dst_device_id]"
-# SQL: the devices on whose timelines a copy is.
-DEVICES_OF_COPY: Final = (
-    f"CASE WHEN {IS_STAGED} THEN [{_DEVICE}]"
-    f" WHEN len(list_distinct({_ENDS})) = 0 THEN [{UNKNOWN_DEVICE}]"
-    f" ELSE list_distinct({_ENDS}) END"
-)
+_DEVICE: Final = f"coalesce(device_id, {UNKNOWN})"
 _SOURCES: Final = {
     "kernels": f"""
         SELECT start_ns, end_ns, {_DEVICE} AS device,
@@ -63,8 +54,8 @@ _SOURCES: Final = {
         FROM graph_launches""",
     "memcpys": f"""
         SELECT start_ns, end_ns,
-            unnest({DEVICES_OF_COPY}) AS device,
-            (CASE WHEN {IS_TRANSFER} THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT AS layer
+            unnest(busy_devices) AS device,
+            (CASE WHEN is_transfer THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT AS layer
         FROM memcpys""",
     "memsets": f"""
         SELECT start_ns, end_ns, {_DEVICE} AS device, {LOCAL_COPY}::TINYINT AS layer
@@ -124,7 +115,7 @@ class _Gathered:
 
     def finished(self, device: int) -> DeviceTimeline:
         busy = tuple(together(self.layers.get(layer, [NOTHING])) for layer in LAYERS)
-        device_id = None if device == UNKNOWN_DEVICE else device
+        device_id = None if device == UNKNOWN else device
         return DeviceTimeline(device_id, single(self.start_ns, self.end_ns), busy)
 
 
@@ -207,11 +198,11 @@ def _read(profile: Profile) -> tuple[DeviceTimeline, ...]:
 def _gather(
     gathered: dict[int, _Gathered], start: Int64s, end: Int64s, device: Numbers, layer: Numbers
 ) -> None:
-    """Add activities, of devices from `UNKNOWN_DEVICE` on."""
-    key = (device.astype(np.int32) - UNKNOWN_DEVICE) * len(LAYERS) + layer
+    """Add activities, of devices from `UNKNOWN` on."""
+    key = (device.astype(np.int32) - UNKNOWN) * len(LAYERS) + layer
     for place, covered in unions_by_key(start, end, key):
         number, of_layer = divmod(place, len(LAYERS))
-        timeline = _reaching(gathered, number + UNKNOWN_DEVICE, covered.start, covered.end)
+        timeline = _reaching(gathered, number + UNKNOWN, covered.start, covered.end)
         timeline.layers[of_layer].append(covered)
     # What takes no time covers nothing, and yet a device may begin or end with it.
     instants = np.flatnonzero(start == end)

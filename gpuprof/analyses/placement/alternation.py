@@ -6,12 +6,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.copies import HOST, end_name
+from gpuprof.analyses.facts.copies import end_name
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.moves import Moves, followers, moves, works_between
 from gpuprof.analyses.facts.nvtx import NO_RANGE, RANGE_READS
 from gpuprof.analyses.facts.timeline import TIMELINE_READS
 from gpuprof.analyses.transfers.tensor_transfers import scope_of
+from gpuprof.facts import HOST
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema
 

@@ -5,13 +5,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.analyses.facts.copies import HOST, end_name
+from gpuprof.analyses.facts.copies import end_name
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.moves import Moves, works_between
 from gpuprof.analyses.facts.timeline import TRANSFER, DeviceTimeline
 from gpuprof.analyses.placement.alternation import turns
 from gpuprof.analyses.transfers.ping_pong import repeated_pairs, suggestion
 from gpuprof.analyses.transfers.repeated_transfers import copied_again
+from gpuprof.facts import HOST
 from gpuprof.intervals import intersection, union
 from gpuprof.profile import Profile
 from gpuprof.units import counted, format_bytes

@@ -7,8 +7,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.copies import COPY_READS, HOST, transfer_times
+from gpuprof.analyses.facts.copies import COPY_READS, transfer_times
 from gpuprof.analyses.facts.links import links
+from gpuprof.facts import HOST
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema
 

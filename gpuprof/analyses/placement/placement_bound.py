@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.copies import HOST, transfer_times
-from gpuprof.analyses.facts.launches import UNKNOWN
+from gpuprof.analyses.facts.copies import transfer_times
 from gpuprof.analyses.facts.step_windows import STEP_READS, StepWindows, step_windows
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.analyses.time.steps import in_part
+from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, covered_within, difference, together, union
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema

@@ -8,19 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.movement import IS_TRANSFER, MOVEMENT
 from gpuprof.analyses.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
-    DEVICES_OF_COPY,
     LOCAL_COPY,
     TIMELINE_READS,
     TRANSFER,
-    UNKNOWN_DEVICE,
     DeviceTimeline,
     slice_borders,
     timelines,
 )
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import (
     Int64s,
     Intervals,
@@ -79,10 +77,10 @@ LANES_OVER_TIME: Final = Schema(
 _SLICES: Final = 1_000
 # Rows of all lanes together: more than a screen has columns, few enough to draw at once.
 _MOST_ROWS: Final = 120_000
-_TRANSFERS: Final = f"""
+_TRANSFERS: Final = """
     SELECT device, kind, start_ns, end_ns FROM (
-        SELECT unnest({DEVICES_OF_COPY}) AS device, {MOVEMENT} AS kind, start_ns, end_ns
-        FROM memcpys WHERE {IS_TRANSFER})"""
+        SELECT unnest(busy_devices) AS device, movement AS kind, start_ns, end_ns
+        FROM memcpys WHERE is_transfer)"""
 
 
 class _Lane(NamedTuple):
@@ -175,7 +173,7 @@ def _transfers(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
                 pieces[number, name].append(union(start[here], end[here]))
     found: dict[int | None, dict[str, Intervals]] = defaultdict(dict)
     for (number, name), sets in sorted(pieces.items()):
-        found[None if number == UNKNOWN_DEVICE else number][name] = together(sets)
+        found[None if number == UNKNOWN else number][name] = together(sets)
     return found
 
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.host_activity import clocks_agree
-from gpuprof.analyses.facts.launches import LAUNCH_READS, UNKNOWN, launches
+from gpuprof.analyses.facts.launches import LAUNCH_READS, launches
+from gpuprof.facts import UNKNOWN
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 

@@ -8,13 +8,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.groups import Numbers, groups
-from gpuprof.analyses.facts.launches import (
-    UNKNOWN,
-    Activities,
-    Launches,
-    activities,
-    launches,
-)
+from gpuprof.analyses.facts.launches import Activities, Launches, activities, launches
 from gpuprof.analyses.facts.nesting import merged_by_label
 from gpuprof.analyses.facts.nvtx import (
     ALL_THREADS,
@@ -27,6 +21,7 @@ from gpuprof.analyses.facts.nvtx import (
     ranges_of,
 )
 from gpuprof.analyses.facts.timeline import COMPUTE, TRANSFER
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, union
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.launches import UNKNOWN
 from gpuprof.analyses.facts.step_windows import STEP_READS, StepWindows, step_windows
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.analyses.time.breakdown import BREAKDOWN, LAYER_NAMES
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, covered_within
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema

@@ -10,9 +10,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof import cuda
+from gpuprof import cuda, facts
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts import movement
 from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.excerpts import GPU_KINDS, Row, Section, sections
 from gpuprof.analyses.totals.activity_summary import SUM_READS, TABLES, activity_sums, known_sum
@@ -150,10 +149,10 @@ def _copies(profile: Profile, rows: list[Row]) -> dict[str, _Sum]:
         }
         return {name: _Sum.of(found) for name, found in listed.items()}
     found = profile.query(
-        f"SELECT {movement.MOVEMENT} AS name,"
-        f" count(*) FILTER (WHERE {movement.IS_COUNTED}) AS calls,"
+        f"SELECT movement AS name,"
+        f" count(*) FILTER (WHERE is_counted) AS calls,"
         " CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns,"
-        f" {known_sum(f'CASE WHEN {movement.IS_COUNTED} THEN bytes ELSE 0 END')} AS bytes"
+        f" {known_sum('CASE WHEN is_counted THEN bytes ELSE 0 END')} AS bytes"
         " FROM memcpys GROUP BY 1 ORDER BY total_ns DESC, name"
     )
     return {row["name"]: _Sum.of([row]) for row in found.to_pylist()}
@@ -172,7 +171,7 @@ def _kernel_groups(rows: list[Row], known: _Coverage) -> list[Row]:
 
 def _transfer_groups(copies: Mapping[str, _Sum], known: _Coverage) -> list[Row]:
     host = dict.fromkeys(("HtoD", "DtoH", *(n for n in copies if n in cuda.HOST_MEMCPY_KINDS)))
-    peer = [name for name in copies if name in movement.PEER_MOVEMENTS]
+    peer = [name for name in copies if name in facts.PEER_MOVEMENTS]
     is_known = known.is_whole("memcpy")
     # An excerpt that lists PtoP tells all of it: one row holds all its calls.
     peer_known = known.lists("memcpy", "PtoP")
@@ -189,7 +188,7 @@ def _transfer_groups(copies: Mapping[str, _Sum], known: _Coverage) -> list[Row]:
 
 def _local_groups(copies: Mapping[str, _Sum], known: _Coverage) -> list[Row]:
     local = [name for name in copies if name in cuda.LOCAL_MEMCPY_KINDS]
-    rest = copies.keys() - set(local) - movement.TRANSFER_MOVEMENTS
+    rest = copies.keys() - set(local) - facts.TRANSFER_MOVEMENTS
     is_known = known.is_whole("memcpy")
     groups = [
         _joined("local_copies", "gpu_activities", copies, local, is_known=is_known),

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.launches import UNKNOWN, read_columns
+from gpuprof.analyses.facts.launches import read_columns
 from gpuprof.analyses.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.cuda import COMMUNICATION_PATTERN
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, difference, union
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema

@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.copies import COPY_READS, EACH_TRANSFER, HOST, end_name
+from gpuprof.analyses.facts.copies import COPY_READS, end_name
+from gpuprof.facts import HOST
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -50,10 +51,10 @@ _LEAST_SIZES: Final = 3
 _LEAST_SPAN: Final = 2
 # A slope below this many standard errors tells no bandwidth.
 _SURE: Final = 2
-_BY_SIZE: Final = f"""
+_BY_SIZE: Final = """
     SELECT src, dst, path, src_memory_kind, dst_memory_kind, bytes, count(*) AS calls,
         CAST(sum(duration_ns) AS BIGINT) AS total_ns, coalesce(var_pop(duration_ns), 0) AS spread
-    FROM {EACH_TRANSFER} WHERE bytes IS NOT NULL GROUP BY ALL ORDER BY ALL"""
+    FROM copies WHERE bytes IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 
 
 class Link(NamedTuple):

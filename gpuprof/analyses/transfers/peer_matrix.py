@@ -9,8 +9,6 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.copies import (
     COUNTED_BYTES,
     COUNTED_CALLS,
-    EACH_TRANSFER,
-    HOST,
     Route,
     Times,
     end_name,
@@ -19,6 +17,7 @@ from gpuprof.analyses.facts.copies import (
 from gpuprof.analyses.facts.links import link_between
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.analyses.transfers.transfers import bytes_per_s
+from gpuprof.facts import HOST
 from gpuprof.intervals import Intervals, difference, union
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
@@ -65,7 +64,7 @@ _SUMS: Final = f"""
     SELECT src, dst, path, {COUNTED_CALLS} AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,
         CASE WHEN count(bytes) = count(*) THEN CAST(sum({COUNTED_BYTES}) AS BIGINT) END AS bytes,
         {bytes_per_s(COUNTED_BYTES, "duration_ns")} AS bytes_per_s
-    FROM {EACH_TRANSFER} GROUP BY src, dst, path
+    FROM copies GROUP BY src, dst, path
     ORDER BY total_ns DESC, src, dst, path"""
 
 

@@ -8,10 +8,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.copies import HOST, end_name
+from gpuprof.analyses.facts.copies import end_name
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.moves import Moves, followers, moves
 from gpuprof.analyses.facts.nvtx import RANGE_READS, usual
+from gpuprof.facts import HOST
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema

@@ -7,12 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.copies import HOST, end_name
+from gpuprof.analyses.facts.copies import end_name
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.moves import Moves, moves
 from gpuprof.analyses.facts.step_windows import STEP_READS, StepWindows, step_windows
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.analyses.time.steps import in_part
+from gpuprof.facts import HOST
 from gpuprof.intervals import Int64s, covered_within
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema

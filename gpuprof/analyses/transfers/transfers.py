@@ -5,13 +5,8 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.copies import (
-    COPY_READS,
-    COUNTED_BYTES,
-    COUNTED_CALLS,
-    EACH_TRANSFER,
-    HOST,
-)
+from gpuprof.analyses.facts.copies import COPY_READS, COUNTED_BYTES, COUNTED_CALLS
+from gpuprof.facts import HOST
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -93,7 +88,7 @@ def transfers(profile: Profile) -> pa.Table:
                 AS bytes,
             {bytes_per_s(COUNTED_BYTES, "duration_ns")} AS bytes_per_s,
             {"count(is_async)" if knows_calls else "NULL"} AS pageable_async_calls
-        FROM {EACH_TRANSFER} t
+        FROM copies t
             LEFT JOIN {_CALLS if is_asked else _UNKNOWN_CALLS} a
             ON 'pageable' IN (t.src_memory_kind, t.dst_memory_kind)
             AND t.process_id IS NOT DISTINCT FROM a.process_id

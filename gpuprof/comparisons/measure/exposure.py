@@ -12,23 +12,11 @@ from typing import Final
 import numpy as np
 
 from gpuprof import cuda
-from gpuprof.analyses.facts.launches import UNKNOWN
-from gpuprof.analyses.facts.movement import (
-    MOVEMENT,
-    PEER_DEVICE_COPY,
-    PEER_STAGED,
-)
 from gpuprof.analyses.facts.step_windows import StepWindows
-from gpuprof.analyses.facts.timeline import (
-    COMMUNICATION,
-    COMPUTE,
-    DEVICES_OF_COPY,
-    UNKNOWN_DEVICE,
-    DeviceTimeline,
-    timelines,
-)
+from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
 from gpuprof.comparisons.measure.matching import SHAPED_KEY
 from gpuprof.comparisons.measure.work import Work
+from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED, UNKNOWN
 from gpuprof.intervals import (
     NOTHING,
     Intervals,
@@ -147,8 +135,8 @@ def _kernel_layers(
     has_graphs = whole.has("graph_launches") and whole.table("graph_launches").num_rows
     if not unmatched and not has_graphs:
         return {COMMON: device.busy[COMPUTE]}
-    number = UNKNOWN_DEVICE if device.device_id is None else device.device_id
-    here = f"coalesce(device_id, {UNKNOWN_DEVICE}) = {number}"
+    number = UNKNOWN if device.device_id is None else device.device_id
+    here = f"coalesce(device_id, {UNKNOWN}) = {number}"
     chosen = ", ".join(map(str, sorted(unmatched))) or "NULL"
     is_unmatched = f"coalesce({SHAPED_KEY} IN ({chosen}), false)"
     named = _unions(
@@ -174,14 +162,14 @@ def _copy_layers(whole: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
     )
     sql = f"""
         SELECT start_ns, end_ns, device, {kind} FROM (
-            SELECT start_ns, end_ns, unnest({DEVICES_OF_COPY}) AS device, {MOVEMENT} AS movement
+            SELECT start_ns, end_ns, unnest(busy_devices) AS device, movement
             FROM memcpys)"""
     if whole.has("memsets"):
         sql += f""" UNION ALL
-        SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN_DEVICE}), {names.index(MEMSETS)}
+        SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}), {names.index(MEMSETS)}
         FROM memsets"""
     return {
-        None if device == UNKNOWN_DEVICE else device: {
+        None if device == UNKNOWN else device: {
             names[layer]: times for layer, times in layers.items()
         }
         for device, layers in _unions(whole, sql).items()

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gpuprof.analyses.facts.movement import IS_STAGED
 from gpuprof.analyses.facts.step_windows import DETECTED
 from gpuprof.comparisons.measure.matching import has_shapes
 from gpuprof.comparisons.measure.runs import Variant
@@ -106,7 +105,7 @@ def _staged(variants: Mapping[str, Variant]) -> list[str]:
 
 
 def _has_staged(profile: Profile) -> bool:
-    sql = f"SELECT 1 AS found FROM memcpys WHERE {IS_STAGED} LIMIT 1"
+    sql = "SELECT 1 AS found FROM memcpys WHERE is_staged LIMIT 1"
     return profile.has("memcpys") and bool(profile.query(sql).num_rows)
 
 

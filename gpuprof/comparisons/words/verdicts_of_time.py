@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from gpuprof.analyses.facts.movement import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.comparisons.measure.causes import (
     COMPUTE,
     Part,
@@ -29,6 +28,7 @@ from gpuprof.comparisons.words.cases import (
     relative,
     signed_interval,
 )
+from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.units import MANYFOLD, capital, say_growth, say_ns, say_share, say_signed_ns
 
 WORDS: Final = {

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpuprof.analyses.facts.movement import PEER_DEVICE_COPY, PEER_STAGED
+from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results

@@ -20,8 +20,7 @@ from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.analyses.facts.copies import DST, SRC, end_name
-from gpuprof.analyses.facts.movement import IS_STAGED, IS_TRANSFER, MOVEMENT
+from gpuprof.analyses.facts.copies import end_name
 from gpuprof.errors import MissingToolError
 from gpuprof.profile import Profile
 from gpuprof.render.cells import clean
@@ -38,8 +37,8 @@ _TABLES: Final = {
     "memsets": f"SELECT {_STREAM}, 'memset' AS name FROM memsets",
     "graph_launches": f"SELECT {_STREAM}, 'CUDA graph' AS name FROM graph_launches",
     "memcpys": f"""
-        SELECT {_STREAM}, {MOVEMENT} AS name, bytes, {IS_TRANSFER} AS is_transfer, {SRC} AS src,
-            {DST} AS dst, {IS_STAGED} AS is_staged, process_id, correlation_id
+        SELECT {_STREAM}, movement AS name, bytes, is_transfer, src,
+            dst, is_staged, process_id, correlation_id
         FROM memcpys""",
 }
 
