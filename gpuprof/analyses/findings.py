@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.copies import known_end
+from gpuprof.analyses.facts.busy import busy_by_device
 from gpuprof.analyses.facts.host_activity import HOST_READS
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.step_windows import STEP_READS
@@ -19,7 +18,7 @@ from gpuprof.analyses.transfers.peer_matrix import peer_matrix
 from gpuprof.analyses.transfers.transfers import TRANSFER_READS, transfers
 from gpuprof.engine import literal
 from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import union
+from gpuprof.intervals import NOTHING
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import counted, say_ns, say_rate, say_share
@@ -273,14 +272,9 @@ def _busy_with(profile: Profile, row: Row) -> dict[int | None, int]:
         f"{name} IS NOT DISTINCT FROM {'NULL' if row[name] is None else literal(row[name])}"
         for name in _ALIKE
     )
-    copies = profile.query(f"""
-        SELECT coalesce(device_id, {UNKNOWN}) AS device, start_ns, end_ns FROM copies
-        WHERE {alike}""")
-    device, start_ns, end_ns = (copies[name].to_numpy() for name in copies.column_names)
-    return {
-        known_end(number): union(start_ns[device == number], end_ns[device == number]).length
-        for number in np.unique(device).tolist()
-    }
+    sql = f"SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}), 0 FROM copies WHERE {alike}"
+    every = busy_by_device(profile, [sql], 1)
+    return {device: busy.kinds.get(0, NOTHING).length for device, busy in every.items()}
 
 
 def _pageable(calls: int, kind: str) -> str:

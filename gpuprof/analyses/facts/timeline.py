@@ -6,17 +6,16 @@ each on the timeline of the device that they run on. CUDA graphs that were recor
 count as compute: what they contain is unknown.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.busy import Busy, busy_by_device
 from gpuprof.analyses.facts.copies import COPY_READS
-from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import (
     NOTHING,
@@ -28,7 +27,6 @@ from gpuprof.intervals import (
     single,
     together,
     union,
-    unions_by_key,
 )
 from gpuprof.profile import Profile
 
@@ -105,20 +103,6 @@ class DeviceTimeline:
         )
 
 
-@dataclass
-class _Gathered:
-    """The activities of one device as they come in, each piece already a union."""
-
-    start_ns: int
-    end_ns: int
-    layers: dict[int, list[Intervals]]
-
-    def finished(self, device: int) -> DeviceTimeline:
-        busy = tuple(together(self.layers.get(layer, [NOTHING])) for layer in LAYERS)
-        device_id = None if device == UNKNOWN else device
-        return DeviceTimeline(device_id, single(self.start_ns, self.end_ns), busy)
-
-
 def timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:
     """The timeline of every device that did anything, by device id; an unknown one comes last.
 
@@ -185,36 +169,12 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
 
 
 def _read(profile: Profile) -> tuple[DeviceTimeline, ...]:
-    gathered: dict[int, _Gathered] = {}
-    for table, sql in _SOURCES.items():
-        if profile.has(table):
-            for batch in profile.batches(sql):
-                columns: list[Any] = [np.from_dlpack(column) for column in batch.columns]
-                _gather(gathered, *columns)
-    made = [timeline.finished(device) for device, timeline in gathered.items()]
-    return tuple(sorted(made, key=lambda made: (made.device_id is None, made.device_id)))
+    queries = [sql for table, sql in _SOURCES.items() if profile.has(table)]
+    every = busy_by_device(profile, queries, len(LAYERS))
+    ordered = sorted(every.items(), key=lambda item: (item[0] is None, item[0]))
+    return tuple(_timeline(device_id, busy) for device_id, busy in ordered)
 
 
-def _gather(
-    gathered: dict[int, _Gathered], start: Int64s, end: Int64s, device: Numbers, layer: Numbers
-) -> None:
-    """Add activities, of devices from `UNKNOWN` on."""
-    key = (device.astype(np.int32) - UNKNOWN) * len(LAYERS) + layer
-    for place, covered in unions_by_key(start, end, key):
-        number, of_layer = divmod(place, len(LAYERS))
-        timeline = _reaching(gathered, number + UNKNOWN, covered.start, covered.end)
-        timeline.layers[of_layer].append(covered)
-    # What takes no time covers nothing, and yet a device may begin or end with it.
-    instants = np.flatnonzero(start == end)
-    for number in np.unique(device[instants]).tolist():
-        rows = instants[device[instants] == number]
-        _reaching(gathered, number, start[rows], end[rows])
-
-
-def _reaching(gathered: dict[int, _Gathered], device: int, start: Int64s, end: Int64s) -> _Gathered:
-    """What is gathered of a device, which reaches from its first start to its last end."""
-    first, last = int(start.min()), int(end.max())
-    timeline = gathered.setdefault(device, _Gathered(first, last, defaultdict(list)))
-    timeline.start_ns = min(timeline.start_ns, first)
-    timeline.end_ns = max(timeline.end_ns, last)
-    return timeline
+def _timeline(device_id: int | None, busy: Busy) -> DeviceTimeline:
+    kinds, span = busy.kinds, single(busy.start_ns, busy.end_ns)
+    return DeviceTimeline(device_id, span, tuple(kinds.get(layer, NOTHING) for layer in LAYERS))

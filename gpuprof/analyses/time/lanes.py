@@ -1,13 +1,14 @@
 """What ran when on each device, lane by lane, with as many rows as a picture can show."""
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from gpuprof import facts
 from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.busy import busy_by_device
 from gpuprof.analyses.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
@@ -18,15 +19,12 @@ from gpuprof.analyses.facts.timeline import (
     slice_borders,
     timelines,
 )
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import (
     Int64s,
     Intervals,
     covered_within,
     difference,
     intersection,
-    together,
-    union,
 )
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, INT, TEXT, Column, Schema
@@ -77,10 +75,6 @@ LANES_OVER_TIME: Final = Schema(
 _SLICES: Final = 1_000
 # Rows of all lanes together: more than a screen has columns, few enough to draw at once.
 _MOST_ROWS: Final = 120_000
-_TRANSFERS: Final = """
-    SELECT device, kind, start_ns, end_ns FROM (
-        SELECT unnest(busy_devices) AS device, movement AS kind, start_ns, end_ns
-        FROM memcpys WHERE is_transfer)"""
 
 
 class _Lane(NamedTuple):
@@ -160,25 +154,21 @@ def _lanes(profile: Profile) -> tuple[_Lane, ...]:
     return tuple(lane for lane in every if len(lane.exposed) or len(lane.hidden))
 
 
-def _transfers(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
+def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When the transfers of each kind ran on each device, by device and kind."""
-    pieces: dict[tuple[int, str], list[Intervals]] = defaultdict(list)
-    for batch in profile.batches(_TRANSFERS):
-        device, start, end = (batch.column(i).to_numpy() for i in (0, 2, 3))
-        kind = batch.column(1).dictionary_encode()
-        code = kind.indices.to_numpy()
-        for number in np.unique(device).tolist():
-            for index, name in enumerate(kind.dictionary.to_pylist()):
-                here = (device == number) & (code == index)
-                pieces[number, name].append(union(start[here], end[here]))
-    found: dict[int | None, dict[str, Intervals]] = defaultdict(dict)
-    for (number, name), sets in sorted(pieces.items()):
-        found[None if number == UNKNOWN else number][name] = together(sets)
-    return found
+    movements = sorted(facts.TRANSFER_MOVEMENTS)
+    sql = f"""
+        SELECT start_ns, end_ns, unnest(busy_devices), list_position({movements}, movement) - 1
+        FROM memcpys WHERE is_transfer"""
+    every = busy_by_device(profile, [sql], len(movements))
+    return {
+        device: {movements[kind]: busy.kinds[kind] for kind in sorted(busy.pieces)}
+        for device, busy in every.items()
+    }
 
 
 def _of_device(
-    device: DeviceTimeline, transfers: dict[int | None, dict[str, Intervals]]
+    device: DeviceTimeline, transfers: Mapping[int | None, Mapping[str, Intervals]]
 ) -> Iterator[_Lane]:
     def lane(name: str, busy: Intervals, layer: int) -> _Lane:
         exposed = intersection(busy, device.exposed[layer])

@@ -4,14 +4,12 @@ Of several devices the one that is busy longest stands for the run: it is the on
 others wait for. Spans of devices are never added up, since they run at the same time.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from gpuprof import cuda
+from gpuprof.analyses.facts.busy import busy_by_device
 from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
 from gpuprof.comparisons.measure.matching import SHAPED_KEY
@@ -23,7 +21,6 @@ from gpuprof.intervals import (
     attribute,
     covered_within,
     together,
-    union,
 )
 from gpuprof.profile import Profile
 
@@ -139,17 +136,14 @@ def _kernel_layers(
     here = f"coalesce(device_id, {UNKNOWN}) = {number}"
     chosen = ", ".join(map(str, sorted(unmatched))) or "NULL"
     is_unmatched = f"coalesce({SHAPED_KEY} IN ({chosen}), false)"
-    named = _unions(
-        whole,
-        f"SELECT start_ns, end_ns, 0, {is_unmatched}::TINYINT FROM kernels"
-        f" WHERE {here} AND NOT is_communication",
-    ).get(0, {})
-    graphs: dict[int, Intervals] = {}
+    is_compute = f"{here} AND NOT coalesce(is_communication, false)"
+    matched = f"SELECT start_ns, end_ns, {number}, {is_unmatched}::TINYINT FROM kernels"
+    queries = [f"{matched} WHERE {is_compute}"]
     if has_graphs:
-        sql = f"SELECT start_ns, end_ns, 0, 0 FROM graph_launches WHERE {here}"
-        graphs = _unions(whole, sql).get(0, {})
-    found = {COMMON: named.get(0), UNMATCHED: named.get(1), GRAPHS: graphs.get(0)}
-    return {part: times for part, times in found.items() if times is not None}
+        queries.append(f"SELECT start_ns, end_ns, {number}, 2 FROM graph_launches WHERE {here}")
+    busy = busy_by_device(whole, queries, 3).get(device.device_id)
+    parts = (COMMON, UNMATCHED, GRAPHS)
+    return {} if busy is None else {parts[kind]: times for kind, times in busy.kinds.items()}
 
 
 def _copy_layers(whole: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
@@ -169,27 +163,8 @@ def _copy_layers(whole: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
         SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}), {names.index(MEMSETS)}
         FROM memsets"""
     return {
-        None if device == UNKNOWN else device: {
-            names[layer]: times for layer, times in layers.items()
-        }
-        for device, layers in _unions(whole, sql).items()
-    }
-
-
-def _unions(profile: Profile, sql: str) -> dict[int, dict[int, Intervals]]:
-    """The union of intervals by device and layer, from rows of start, end, device, layer."""
-    pieces: dict[int, dict[int, list[Intervals]]] = defaultdict(lambda: defaultdict(list))
-    for batch in profile.batches(sql):
-        start, end, device, layer = (
-            np.from_dlpack(column).astype(np.int64, copy=False) for column in batch.columns
-        )
-        places, member = np.unique(np.stack([device, layer]), axis=1, return_inverse=True)
-        for index, (where, what) in enumerate(places.T.tolist()):
-            chosen = member == index
-            pieces[where][what].append(union(start[chosen], end[chosen]))
-    return {
-        device: {layer: together(found) for layer, found in layers.items()}
-        for device, layers in pieces.items()
+        device: {names[kind]: covered for kind, covered in busy.kinds.items()}
+        for device, busy in busy_by_device(whole, [sql], len(names)).items()
     }
 
 
