@@ -2,6 +2,8 @@
 
 import click
 
+from gpuprof.cli.options import format_option
+
 
 @click.command(name="cache")
 @click.argument("action", type=click.Choice(["list", "clear"]), default="list")
@@ -13,14 +15,7 @@ import click
     metavar="DAYS",
     help="Only what was not used for so many days.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terminal", "json"]),
-    default="terminal",
-    show_default=True,
-    help="How the result is written; json is in bytes.",
-)
+@format_option("How the result is written; json is in bytes.", "terminal", "json")
 def command(*, action: str, days: float, form: str) -> None:
     """List or clear the exports and pages that gpuprof keeps.
 

@@ -9,14 +9,14 @@ import click
 from gpuprof.cli.further_outputs import further_outputs
 from gpuprof.cli.options import (
     chart_options,
-    format_option,
     named,
     output_options,
     page_option,
-    page_options,
     part_options,
     reader_option,
+    room,
     section_option,
+    tables_format_option,
 )
 from gpuprof.cli.progress import watched
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command(name="report", no_args_is_help=True)
 @click.argument("files", nargs=-1, metavar="FILE...")  # not needed for --list
-@format_option
+@tables_format_option
 @output_options
 @reader_option
 @section_option
@@ -80,7 +80,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.analyses.facts.parts import part_of  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
-    from gpuprof.render.contract import RECORDING, Page  # noqa: PLC0415
+    from gpuprof.render.contract import RECORDING  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
     from gpuprof.reports import OVERVIEW, report  # noqa: PLC0415
 
@@ -99,12 +99,12 @@ def command(  # noqa: PLR0913 - one parameter per option
     write_more = further_outputs(
         charts, data_format, page, RECORDING, force=force, inputs=files, others=(target,)
     )
-    room = Page(**page_options(output, is_wide=wide), tables=chosen or None)
+    page_room = room(output, is_wide=wide, tables=chosen or None)
     # People see an overview first; programs get everything.
     shown = None if form == "json" else OVERVIEW
     with watched(f"Reading {named(files)}", files) as progress:
         profile = part_of(progress.of(read_profile(files, reader, section)), **part)
-        text = renderer_named(form).report(report(profile, chosen or shown), room)
+        text = renderer_named(form).report(report(profile, chosen or shown), page_room)
         write_more(partial(_results, profile), partial(_page, profile, chosen))
     target.write_text(text)
 

@@ -171,7 +171,10 @@ def test_measured_epochs_are_set_beside():
             [SINGLE, DUAL, "--epoch-seconds", "dual=nan"], 2, "nan is no time", id="nan-seconds"
         ),
         pytest.param(
-            [SINGLE, DUAL, "--epoch-seconds", "dual=fast"], 2, "'fast' is no number", id="no-number"
+            [SINGLE, DUAL, "--epoch-seconds", "dual=fast"],
+            2,
+            "'fast' is not a valid float",
+            id="no-number",
         ),
         pytest.param([SINGLE, DUAL, "--chart", "a.gif"], 2, "a.gif does not end in", id="gif"),
         pytest.param([SINGLE, DUAL, "--nonsense"], 2, "No such option", id="unknown-option"),
