@@ -14,7 +14,8 @@ PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
     ("native",),
-    ("units", "drafts", "cuda", "xspace", "secrets", "json_input", "json_values", "manifest"),
+    ("units", "drafts", "cuda", "nsight", "signals"),
+    ("xspace", "secrets", "json_input", "json_values", "manifest"),
     ("sweep_cells",),
     ("schema",),
     ("intervals",),
@@ -55,10 +56,11 @@ APART = {
         "json_input",
         "json_values",
         "manifest",
+        "nsight",
         "launch",
         "annotate",
     },
-    "doctor": {"native", "units", "launch", "doctor"},
+    "doctor": {"native", "units", "nsight", "launch", "doctor"},
     "annotate": {"errors", "manifest", "launch", "annotate"},
     "towers": {"errors", "towers"},
 }
