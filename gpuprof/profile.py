@@ -6,9 +6,7 @@ file only the columns it needs, and never knows which format it reads.
 """
 
 import shutil
-import signal
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,13 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
 
-from gpuprof import borders, engine, schema
+from gpuprof import borders, engine, schema, signals
 from gpuprof.errors import (
     ROOM,
     CorruptFileError,
@@ -390,7 +387,7 @@ class Profile:
     def _file_errors(self, *cursors: "duckdb.DuckDBPyConnection") -> Iterator[None]:
         """Say of a query that failed what it says about the reader's file."""
         try:
-            with _ended_by_ctrl_c(self._opened[0], *cursors):
+            with signals.interrupting(self._opened[0], *cursors):
                 yield
         except GpuprofError:
             raise
@@ -631,27 +628,6 @@ def _read_aside(cursor: "duckdb.DuckDBPyConnection", sql: str) -> list[pa.Record
     """The result of a query on a connection of its own."""
     with cursor:
         return [*cursor.sql(sql).to_arrow_reader(_BATCH_ROWS)]
-
-
-@contextmanager
-def _ended_by_ctrl_c(*connections: "duckdb.DuckDBPyConnection") -> Iterator[None]:
-    """Let Ctrl-C end what DuckDB's threads do: by itself it waits until they are through."""
-    before = signal.getsignal(signal.SIGINT)
-    is_ours = threading.current_thread() is threading.main_thread()
-    if not is_ours or before is not signal.default_int_handler:
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        for connection in connections:
-            connection.interrupt()
-        signal.default_int_handler(number, frame)
-
-    signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _corrupt(source: Path, fault: str) -> CorruptFileError:

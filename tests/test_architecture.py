@@ -57,6 +57,7 @@ APART = {
         "json_values",
         "manifest",
         "nsight",
+        "signals",
         "launch",
         "annotate",
     },

@@ -25,7 +25,6 @@ from gpuprof.launch.run.monitor import INTERVAL_NS, monitoring
 from gpuprof.launch.run.output import Output
 from gpuprof.launch.run.process import Wrapping, run_program
 from gpuprof.launch.run.program import environment_of
-from gpuprof.launch.run.signals import handling
 from gpuprof.launch.run.window import WHOLE, Window, check_window
 from gpuprof.manifest import (
     PROGRAM_LOG,
@@ -36,6 +35,7 @@ from gpuprof.manifest import (
     finish_manifest,
 )
 from gpuprof.secrets import allowed_variables, masked_words
+from gpuprof.signals import handling
 from gpuprof.units import NS_PER_S
 
 _ATTEMPTS: Final = 2

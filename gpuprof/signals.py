@@ -1,8 +1,8 @@
-"""Ctrl-C ends long work at once, even where a library's threads would go on or wait.
+"""Ctrl-C and other signals that end a program: who takes them, and for how long.
 
 Python hears of Ctrl-C only between two steps of the main thread, which may wait for a library
-that never comes back. Here a thread hears of it, gives the orderly end a moment, and else ends
-the process, after what was registered with ``atexit`` has been removed.
+that never comes back. In `braked` work a thread hears of it, gives the orderly end a moment, and
+else ends the process, after what was registered with ``atexit`` has been removed.
 """
 
 import atexit
@@ -10,17 +10,63 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, NoReturn
+from types import FrameType
+from typing import TYPE_CHECKING, Final, NoReturn
+
+if TYPE_CHECKING:
+    import duckdb
 
 STATUS: Final = 130
 # The orderly end gets this, then what must be removed: both together are half a second.
 _ORDERLY_S: Final = 0.3
 _REMOVAL_S: Final = 0.2
 
+# Windows has no SIGHUP.
+ENDING: Final = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+
 _pressed = threading.Event()
 _ending = threading.Lock()
+
+
+@contextmanager
+def handling(
+    handle: Callable[[int, FrameType | None], object], numbers: Sequence[int] = ENDING
+) -> Iterator[None]:
+    """Take signals for a while; the former handlers come back.
+
+    Only a process's main thread can; elsewhere the caller's handlers stay. What is ignored stays
+    so: nohup has SIGHUP ignored, and the program is to go on then.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    taken = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    former = {number: signal.signal(number, handle) for number in taken}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def interrupting(*connections: "duckdb.DuckDBPyConnection") -> Iterator[None]:
+    """Let Ctrl-C end what DuckDB's threads do: by itself it waits until they are through.
+
+    A handler of the caller's own is left alone.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for connection in connections:
+            connection.interrupt()
+        signal.default_int_handler(number, frame)
+
+    with handling(stop, [signal.SIGINT] if _is_default() else []):
+        yield
 
 
 @contextmanager
@@ -32,8 +78,7 @@ def braked(before_message: Callable[[], object]) -> Iterator[None]:
     Args:
         before_message: Clears what was drawn on the terminal.
     """
-    is_ours = threading.current_thread() is threading.main_thread()
-    if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if threading.current_thread() is not threading.main_thread() or not _is_default():
         yield
         return
     heard, told = os.pipe()
@@ -73,6 +118,10 @@ def say_stopped() -> None:
     """Say on stderr why the program ends."""
     sys.stderr.write("Error: stopped by Ctrl-C\n")
     sys.stderr.flush()
+
+
+def _is_default() -> bool:
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _wait(heard: int, done: threading.Event, before_message: Callable[[], object]) -> None:
