@@ -12,7 +12,7 @@ from typing import Final
 from gpuprof.errors import RecordError
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.recorders import embedded
-from gpuprof.xspace import WireError, planes
+from gpuprof.xspace import WireError, space
 
 NAME: Final = "jax"
 _GPU_PLANE: Final = "/device:GPU"
@@ -43,7 +43,7 @@ def _brought_home(folder: Path) -> Iterator[Path]:
 
 def _has_gpu_work(path: Path) -> bool:
     try:
-        found = planes(path.read_bytes())
+        found = space(path.read_bytes()).planes
     except (OSError, WireError):
         return False
     return any(plane.name.startswith(_GPU_PLANE) and list(plane.lines) for plane in found)

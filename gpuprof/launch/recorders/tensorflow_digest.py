@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple
 from gpuprof import json_input
 from gpuprof.launch.recorders.tensorflow_events import Execution, Sent, Window, read_window
 from gpuprof.secrets import masked_words
-from gpuprof.xspace import WireError, planes
+from gpuprof.xspace import WireError, space
 
 FORMAT: Final = "gpuprof-tensorflow"
 FORMAT_VERSION: Final = 1
@@ -145,7 +145,7 @@ def _window(folder: Path) -> Window | None:
     window = Window()
     for path in files:
         try:
-            window = read_window(planes(path.read_bytes()))
+            window = read_window(space(path.read_bytes()).planes)
         except (WireError, OSError):
             return None
     return window if files else None
