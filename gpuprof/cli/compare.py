@@ -1,13 +1,11 @@
 """``gpuprof compare``: variants of one program side by side."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.further_outputs import further_outputs
 from gpuprof.cli.options import (
     chart_options,
     output_options,
@@ -21,7 +19,6 @@ from gpuprof.cli.progress import watched
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
     from gpuprof.comparisons.judge.gate import Condition
-    from gpuprof.render.charts.contract import Results
     from gpuprof.render.output import Output
 
 
@@ -139,6 +136,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.comparisons.judge.gate import parse  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.contract import COMPARISON  # noqa: PLC0415
+    from gpuprof.render.further_outputs import further_outputs  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     if junit is not None and not conditions:
@@ -148,32 +146,22 @@ def command(  # noqa: PLR0913 - one parameter per option
     given = (*files, *(file for _, file in labels))
     target = prepare(output, is_forced=force, inputs=given)
     tests = None if junit is None else prepare(junit, is_forced=force, inputs=given)
-    write_more = further_outputs(
+    further = further_outputs(
         charts, data_format, page, COMPARISON, force=force, inputs=given, others=(target, tests)
     )
     recordings = _recordings(files, labels)
     page_room = room(output, is_wide=wide, tables=("kernels",) if is_kernels else None)
+    # Of the label or file before it, or of all.
+    section_of = {label: name for label, _, name in (text.rpartition("=") for text in sections)}
     with watched(f"Reading {len(recordings)} recordings", files):
-        variants = labelled(recordings, baseline, dict(map(_section, sections)))
+        variants = labelled(recordings, baseline, section_of)
         result = comparison(
             variants, baseline, epoch_seconds, range_text=range_text, skip_steps=skip_steps
         )
         text = renderer_named(form).comparison(result, page_room)
-        write_more(lambda _: _results(result), partial(_page, result))
+        further.write_comparison(result)
     target.write_text(text)
     _pass_gate(result, gates, tests)
-
-
-def _results(result: "Comparison") -> "Results":
-    from gpuprof.render.charts.results import of_comparison  # noqa: PLC0415 - start-up time
-
-    return of_comparison(result)
-
-
-def _page(result: "Comparison") -> str:
-    from gpuprof.render.page.comparison import comparison_page  # noqa: PLC0415 - start-up time
-
-    return comparison_page(result)
 
 
 def _pass_gate(
@@ -189,12 +177,6 @@ def _pass_gate(
     failed = failure(found)
     if failed is not None:
         raise failed
-
-
-def _section(text: str) -> tuple[str, str]:
-    """Of which label or file, and which section; the empty text for all of them."""
-    name, equals, section = text.rpartition("=")
-    return name if equals else "", section
 
 
 def _recordings(

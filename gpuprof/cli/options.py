@@ -49,12 +49,16 @@ def time_option(
 
 
 def pairs(
-    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
+    _context: click.Context,
+    _option: click.Parameter,
+    texts: tuple[str, ...],
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[tuple[str, str], ...]:
-    """Each ``NAME=VALUE`` as a name and a value, which may be empty."""
+    """Each ``NAME=VALUE`` as a name and a value."""
     parts = [text.partition("=") for text in texts]
-    for text, (name, equals, _) in zip(texts, parts, strict=True):
-        if not (name and equals):
+    for text, (name, equals, value) in zip(texts, parts, strict=True):
+        if not (name and equals and (value or may_be_empty)):
             msg = f"{text} is not of the form NAME=VALUE"
             raise click.BadParameter(msg)
     return tuple((name, value) for name, _, value in parts)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuprof.sweeps.results import Results
 
 _Pairs = tuple[tuple[str, str], ...]
+_pairs: Final = partial(pairs, may_be_empty=True)
 _say: Final = partial(click.echo, err=True)
 
 
@@ -23,13 +24,13 @@ _say: Final = partial(click.echo, err=True)
 @click.option(
     "--grid",
     multiple=True,
-    callback=pairs,
+    callback=_pairs,
     metavar="NAME=A,B",
     help="An axis and its values; repeat for more.",
 )
-@click.option("--baseline", multiple=True, callback=pairs, metavar="NAME=A",
+@click.option("--baseline", multiple=True, callback=_pairs, metavar="NAME=A",
               help="What speed-ups are relative to; repeat for more axes.")  # fmt: skip
-@click.option("--figure", "figures", multiple=True, callback=pairs, metavar="NAME=PATTERN",
+@click.option("--figure", "figures", multiple=True, callback=_pairs, metavar="NAME=PATTERN",
               help="A figure that the program prints, in the pattern's group.")  # fmt: skip
 @click.option("--repeat", type=int, metavar="N", help="Runs of each cell; 1 by default.")
 @click.option("--warmup", type=int, metavar="N", help="Runs before them that do not count.")

@@ -163,7 +163,8 @@ def test_measured_epochs_are_set_beside():
         pytest.param(
             ["--label", f"a={SINGLE}", "--label", f"a={SINGLE}"], 2, "label a is given", id="twice"
         ),
-        pytest.param([SINGLE, DUAL, "--label", "a"], 2, "NAME=VALUE", id="label-without-file"),
+        pytest.param([SINGLE, DUAL, "--label", "a"], 2, "NAME=VALUE", id="label-alone"),
+        pytest.param([SINGLE, "--label", "a="], 2, "NAME=VALUE", id="label-without-file"),
         pytest.param(
             [SINGLE, DUAL, "--epoch-seconds", "x=1"], 2, "no label", id="seconds-of-no-variant"
         ),

@@ -98,7 +98,8 @@ def digest(folder: Path) -> Row:
     for number, window in enumerate(windows):
         _add(total, number, _window(folder / str(window["folder"])), graphs)
     seen = list(_whole(total))
-    steps = _steps(seen)
+    # They compute gradients and update variables.
+    steps = {one.function for one in seen if one.graph and one.graph["is_training"]}
     names = _labels(seen, steps)
     return {
         "format": FORMAT,
@@ -235,11 +236,6 @@ def label(function: str) -> str:
 def short(device: str) -> str:
     """``CPU:0`` for a device of this process; a job's full name for one of another."""
     return device.removeprefix(_LOCAL)
-
-
-def _steps(seen: list[_Seen]) -> set[str]:
-    """The functions that train: they compute gradients and update variables."""
-    return {one.function for one in seen if one.graph and one.graph["is_training"]}
 
 
 def _labels(seen: Iterable[_Seen], steps: set[str]) -> dict[str, str]:

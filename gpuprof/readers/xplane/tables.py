@@ -90,7 +90,8 @@ def recorded(gpus: Sequence[Plane], hosts: Sequence[Plane]) -> Recorded:
         WireError: An event breaks off.
     """
     is_rocm = xplane_rocm.is_rocm(gpus, hosts)
-    return Recorded(Activities(gpus), _api_calls(hosts), _steps(hosts), _devices(gpus), is_rocm)
+    devices = schema.DEVICES.table([_device(plane) for plane in gpus])
+    return Recorded(Activities(gpus), _api_calls(hosts), _steps(hosts), devices, is_rocm)
 
 
 def _api_calls(hosts: Iterable[Plane]) -> pa.Table:
@@ -158,10 +159,6 @@ def _step(host: Plane, line: Line, event: Event) -> dict[str, Any]:
         "range_kind": "annotation",
         "thread_id": line.line_id,
     }
-
-
-def _devices(gpus: Iterable[Plane]) -> pa.Table:
-    return schema.DEVICES.table([_device(plane) for plane in gpus])
 
 
 def _amount(value: object) -> int | None:
