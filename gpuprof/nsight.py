@@ -21,7 +21,7 @@ def printed(tool: str, *words: str) -> str:
 @cache
 def _printed(*words: str) -> str:
     try:
-        done = subprocess.run(  # noqa: S603 - a tool of the user's own PATH, words of ours
+        process = subprocess.run(  # noqa: S603 - a tool of the user's own PATH, words of ours
             words,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -32,7 +32,7 @@ def _printed(*words: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return f"{done.stdout}\n{done.stderr}"
+    return f"{process.stdout}\n{process.stderr}"
 
 
 def version(tool: str) -> str | None:

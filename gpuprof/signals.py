@@ -81,20 +81,20 @@ def braked(before_message: Callable[[], object]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not _is_default():
         yield
         return
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    done = threading.Event()
-    waiting = threading.Thread(target=_wait, args=(heard, done, before_message), daemon=True)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    ended = threading.Event()
+    waiting = threading.Thread(target=_wait, args=(reading, ended, before_message), daemon=True)
     waiting.start()
-    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
         yield
     finally:
-        done.set()
+        ended.set()
         signal.set_wakeup_fd(before)
-        os.close(told)
+        os.close(writing)
         waiting.join()
-        os.close(heard)
+        os.close(reading)
 
 
 def was_pressed() -> bool:
@@ -124,11 +124,11 @@ def _is_default() -> bool:
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def _wait(heard: int, done: threading.Event, before_message: Callable[[], object]) -> None:
-    while number := os.read(heard, 1):
+def _wait(reading: int, ended: threading.Event, before_message: Callable[[], object]) -> None:
+    while number := os.read(reading, 1):
         if number[0] == signal.SIGINT:
             _pressed.set()
-            if not done.wait(_ORDERLY_S):
+            if not ended.wait(_ORDERLY_S):
                 end(before_message)
             return
 

@@ -32,11 +32,11 @@ def command(*, action: str, days: float, form: str) -> None:
     from gpuprof.render.listing import cache_json, cache_text, cleared_text  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
 
-    found = export_cache.entries(unused_days=days)
+    entries = export_cache.entries(unused_days=days)
     if action == "list":
-        write_stdout(cache_json(listed=found) if form == "json" else cache_text(found))
+        write_stdout(cache_json(listed=entries) if form == "json" else cache_text(entries))
         return
-    removed, kept = export_cache.clear(found)
+    removed, kept = export_cache.clear(entries)
     write_stdout(
         cache_json(removed=removed, kept=kept) if form == "json" else cleared_text(removed, kept)
     )

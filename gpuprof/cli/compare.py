@@ -143,11 +143,11 @@ def command(  # noqa: PLR0913 - one parameter per option
         msg = "--junit needs conditions: give at least one by --fail-if."
         raise click.UsageError(msg)
     gates = [parse(condition) for condition in conditions]
-    given = (*files, *(file for _, file in labels))
-    target = prepare(output, is_forced=force, inputs=given)
-    tests = None if junit is None else prepare(junit, is_forced=force, inputs=given)
+    inputs = (*files, *(file for _, file in labels))
+    target = prepare(output, is_forced=force, inputs=inputs)
+    tests = None if junit is None else prepare(junit, is_forced=force, inputs=inputs)
     further = further_outputs(
-        charts, data_format, page, COMPARISON, force=force, inputs=given, others=(target, tests)
+        charts, data_format, page, COMPARISON, force=force, inputs=inputs, others=(target, tests)
     )
     recordings = _recordings(files, labels)
     page_room = room(output, is_wide=wide, tables=("kernels",) if is_kernels else None)
@@ -171,10 +171,10 @@ def _pass_gate(
     from gpuprof.comparisons.judge.gate import checks, failure  # noqa: PLC0415 - start-up time
     from gpuprof.render.junit import junit  # noqa: PLC0415
 
-    found = checks(result, conditions)
+    outcomes = checks(result, conditions)
     if tests is not None:
-        tests.write_text(junit(result, found))
-    failed = failure(found)
+        tests.write_text(junit(result, outcomes))
+    failed = failure(outcomes)
     if failed is not None:
         raise failed
 
@@ -184,5 +184,7 @@ def _recordings(
 ) -> list[str | Path | tuple[str, str]]:
     """Files in their order, under their labels where they have one; then files only labelled."""
     named = {file: name for name, file in reversed(labels)}
-    rest = [(name, file) for name, file in labels if file not in files or named[file] != name]
-    return [*((named[file], file) if file in named else file for file in files), *rest]
+    only_labelled = [
+        (name, file) for name, file in labels if file not in files or named[file] != name
+    ]
+    return [*((named[file], file) if file in named else file for file in files), *only_labelled]

@@ -27,7 +27,7 @@ def command(*, form: str) -> int:
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
 
     machine = this_machine()
-    found = findings(machine)
+    checked = findings(machine)
     is_json = form == "json"
-    write_stdout(as_json(machine, found) if is_json else as_text(found, room("-").width))
-    return int(any(finding.state == "problem" for finding in found))
+    write_stdout(as_json(machine, checked) if is_json else as_text(checked, room("-").width))
+    return int(any(finding.state == "problem" for finding in checked))

@@ -103,10 +103,10 @@ def _check_recorder(name: str) -> None:
     from gpuprof.launch.choice import AUTO  # noqa: PLC0415
     from gpuprof.sweeps.plan import near  # noqa: PLC0415
 
-    known = [AUTO, *(recorder.name for recorder in RECORDERS)]
-    if name not in known:
+    recorders = [AUTO, *(recorder.name for recorder in RECORDERS)]
+    if name not in recorders:
         msg = f"there is no recorder {name}"
-        raise UsageError(msg, near(name, known))
+        raise UsageError(msg, near(name, recorders))
 
 
 def _show_commands(lines: list[str], *, has_seed: bool) -> None:

@@ -22,8 +22,8 @@ def planned(words: tuple[str, ...], grid: Sequence[tuple[str, str]], **options: 
         GpuprofError: The file cannot be read, or the words do not fit together.
     """
     plan = _of_file(words[0], grid) if _is_file(words) else _of_grid(words, grid)
-    given = {name: value for name, value in options.items() if value not in (None, {})}
-    return replace(plan, **given)
+    changes = {name: value for name, value in options.items() if value not in (None, {})}
+    return replace(plan, **changes)
 
 
 def _is_file(words: tuple[str, ...]) -> bool:
