@@ -10,8 +10,10 @@ def run() -> None:
 
         main()
     except KeyboardInterrupt:
-        sys.stderr.write("Error: stopped by Ctrl-C\n")
-        sys.exit(130)
+        from gpuprof import signals  # noqa: PLC0415 - as above
+
+        signals.say_stopped()
+        sys.exit(signals.STATUS)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from gpuprof import borders, engine, facts, schema
+from gpuprof import borders, engine, facts, schema, signals
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
-from gpuprof.interruption import ended_by_ctrl_c
 from gpuprof.selection import Selection
 from gpuprof.views import EVERY_COLUMN, Select, Table, View, names_of
 
@@ -192,7 +191,7 @@ class Database:
     def _file_errors(self) -> Iterator[None]:
         """Say of a query that failed what it says about the reader's file."""
         try:
-            with ended_by_ctrl_c(self._connection.interrupt):
+            with signals.interrupting(self._connection):
                 yield
         except GpuprofError:
             raise

@@ -20,19 +20,20 @@ Octets = bytes | memoryview
 Field = tuple[int, int | Octets]
 Stat = int | float | str | bytes
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_KINDS: Final = frozenset({_VARINT, _FIXED64, _BYTES, _FIXED32})
+# How the wire has a value.
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+KINDS: Final = frozenset({VARINT, FIXED64, BYTES, FIXED32})
 
 # Field numbers of xplane.proto's messages; a map's entry has its key and its value.
 _SPACE_PLANES, _SPACE_ERRORS, _SPACE_WARNINGS, _SPACE_HOSTS = 1, 2, 3, 4
 _PLANE_NAME, _PLANE_LINES, _PLANE_EVENTS, _PLANE_STATS, _PLANE_OWN_STATS = 2, 3, 4, 5, 6
 _LINE_ID, _LINE_NAME, _LINE_START_NS, _LINE_EVENTS, _LINE_DISPLAY_NAME = 1, 2, 3, 4, 11
-_EVENT_METADATA, _EVENT_OFFSET_PS, _EVENT_DURATION_PS, _EVENT_STATS = 1, 2, 3, 4
+EVENT_METADATA, EVENT_OFFSET_PS, EVENT_DURATION_PS, EVENT_STATS = 1, 2, 3, 4
 _METADATA_NAME, _METADATA_DISPLAY_NAME, _METADATA_STATS = 2, 4, 5
-_STAT_METADATA, _STAT_DOUBLE, _STAT_INT64, _STAT_TEXT, _STAT_REFERENCE = 1, 2, 4, 5, 7
+STAT_METADATA, STAT_DOUBLE, STAT_UINT64, STAT_INT64, STAT_TEXT, STAT_REFERENCE = 1, 2, 3, 4, 5, 7
 _KEY, _VALUE = 1, 2
 
-_EVENT_TAG = _LINE_EVENTS << 3 | _BYTES
+_EVENT_TAG = _LINE_EVENTS << 3 | BYTES
 _TOP_BIT, _LONGEST_SHIFT = 0x80, 63
 _LARGEST: Final = (1 << 31) - 1
 _DOUBLE_BYTES: Final = 8
@@ -184,13 +185,13 @@ class Plane:
         metadata_id = offset_ps = duration_ps = 0
         stats = []
         for number, value in fields(raw):
-            if number == _EVENT_METADATA:
+            if number == EVENT_METADATA:
                 metadata_id = _int(value)
-            elif number == _EVENT_OFFSET_PS:
+            elif number == EVENT_OFFSET_PS:
                 offset_ps = signed(_int(value))
-            elif number == _EVENT_DURATION_PS:
+            elif number == EVENT_DURATION_PS:
                 duration_ps = signed(_int(value))
-            elif number == _EVENT_STATS:
+            elif number == EVENT_STATS:
                 stats.append(_bytes(value))
         metadata = self.event_metadata.get(metadata_id, _UNKNOWN)
         return Event(
@@ -208,16 +209,6 @@ class Space:
     planes: tuple[Plane, ...]
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
-
-
-def planes(data: bytes) -> list[Plane]:
-    """The planes of an XSpace file.
-
-    Raises:
-        WireError: The bytes break off or are no protocol buffer.
-    """
-    parts = fields(memoryview(data))
-    return [_plane(_bytes(value)) for number, value in parts if number == _SPACE_PLANES]
 
 
 def space(data: bytes) -> Space:
@@ -254,19 +245,22 @@ def fields(data: Octets) -> Iterator[Field]:
     while position < end:
         tag = data[position]
         # Most numbers are of one byte, and calls are what costs here.
-        position, tag = (position + 1, tag) if tag < _TOP_BIT else _long(data, position)
+        if tag < _TOP_BIT:
+            position += 1
+        else:
+            tag, position = varint(data, position)
         kind = tag & 7
-        if kind not in _KINDS:
+        if kind not in KINDS:
             msg = f"byte {position}: {kind} is no kind of field"
             raise WireError(msg)
-        if kind in (_FIXED64, _FIXED32):
-            number = 8 if kind == _FIXED64 else 4
+        if kind in (FIXED64, FIXED32):
+            number = 8 if kind == FIXED64 else 4
         elif position < end and data[position] < _TOP_BIT:
             number = data[position]
             position += 1
         else:
-            position, number = _long(data, position)
-        if kind == _VARINT:
+            number, position = varint(data, position)
+        if kind == VARINT:
             yield tag >> 3, number
             continue
         if position + number > end:
@@ -274,11 +268,6 @@ def fields(data: Octets) -> Iterator[Field]:
             raise WireError(msg)
         yield tag >> 3, data[position : position + number]
         position += number
-
-
-def _long(data: Octets, position: int) -> tuple[int, int]:
-    number, after = varint(data, position)
-    return after, number
 
 
 def varint(data: Octets, position: int) -> tuple[int, int]:
@@ -373,10 +362,10 @@ def _other(data: Octets, position: int, numbers: dict[int, int], texts: dict[int
     """Keep a field of a line that is no event, and say where the next begins."""
     tag, position = varint(data, position)
     number, after = varint(data, position)
-    if tag & 7 == _VARINT:
+    if tag & 7 == VARINT:
         numbers[tag >> 3] = number
         return after
-    if tag & 7 != _BYTES or after + number > len(data):
+    if tag & 7 != BYTES or after + number > len(data):
         msg = f"byte {position}: a line breaks off"
         raise WireError(msg)
     texts[tag >> 3] = data[after : after + number]
@@ -419,22 +408,22 @@ def _stat(raw: Octets, names: Mapping[int, str]) -> tuple[str, Stat]:
     name = ""
     value: Stat = b""
     for number, part in fields(raw):
-        if number == _STAT_METADATA:
+        if number == STAT_METADATA:
             name = names.get(_int(part), "")
         elif not isinstance(part, int):
             value = _stat_bytes(number, part)
-        elif number == _STAT_REFERENCE:  # the value is the name of another stat
+        elif number == STAT_REFERENCE:  # the value is the name of another stat
             value = names.get(part, "")
         else:
-            value = signed(part) if number == _STAT_INT64 else part
+            value = signed(part) if number == STAT_INT64 else part
     return name, value
 
 
 def _stat_bytes(number: int, part: Octets) -> Stat:
-    if number == _STAT_DOUBLE and len(part) == _DOUBLE_BYTES:
+    if number == STAT_DOUBLE and len(part) == _DOUBLE_BYTES:
         double: float = unpack_from("<d", part)[0]
         return double
-    return _text(part) if number == _STAT_TEXT else bytes(part)
+    return _text(part) if number == STAT_TEXT else bytes(part)
 
 
 def _int(value: int | Octets) -> int:

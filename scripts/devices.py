@@ -74,7 +74,7 @@ def describe(count: int, kind: str) -> str:
 
 def _machine() -> dict[str, Any]:
     """What `gpuprof doctor` knows of this machine."""
-    command = [sys.executable, "-m", "gpuprof", "doctor", "--json"]
+    command = [sys.executable, "-m", "gpuprof", "doctor", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this interpreter
     if not done.stdout:
         sys.exit(f"gpuprof doctor failed: {done.stderr.strip()}")

@@ -121,9 +121,10 @@ def data_parallel() -> Experiment:
         " that another device reads?",
         (
             Step(PYTHON, ("scripts/data_parallel.py", "--variant", "list", *size)),
-            gpuprof("sweep", *grid, "--baseline", "variant=one", "--no-record", "--repeat", "2",
-                    "--skipped-epochs", "1", "--figure", r"checksum=^checksum (\S+)",
-                    "--format", "markdown", "-o", sweep, "--", *words),
+            gpuprof("sweep", *grid, "--baseline", "variant=one", "--recorder", "none",
+                    "--repeat", "2", "--skipped-epochs", "1",
+                    "--figure", r"checksum=^checksum (\S+)", "--format", "markdown",
+                    "-o", sweep, "--", *words),
             gpuprof(*record, "--variant", "far-variable", "-o", far, *words[:2], "far-variable",
                     *words[3:], is_shown=False),
             gpuprof(*record, "--variant", "near-variable", "-o", near, *words[:2],

@@ -188,7 +188,7 @@ def test_links_are_read_as_nvidia_smi_draws_them():
 
 @pytest.fixture(scope="module")
 def here():
-    done = gpuprof("doctor", "--json")
+    done = gpuprof("doctor", "--format", "json")
     document = json.loads(done.stdout)
     problems = [f for f in document["findings"] if f["state"] == "problem"]
     assert (done.returncode, done.stderr) == (int(bool(problems)), "")

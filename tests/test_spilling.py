@@ -18,11 +18,11 @@ SORTED = "SELECT i, 2 * i AS j FROM range(5_000_000) t(i) ORDER BY hash(i)"
 STOPPED = """
 import os, tempfile
 from tests.test_spilling import SORTED, spilling
-from gpuprof.cli import brake
+from gpuprof import signals
 rows = spilling().batches(SORTED)
 next(rows)
 print(*os.listdir(tempfile.gettempdir()), flush=True)
-brake.end()
+signals.end()
 """
 
 

@@ -12,8 +12,7 @@ from typing import Final, NoReturn
 
 import click
 
-from gpuprof import __version__, engine
-from gpuprof.cli import brake
+from gpuprof import __version__, engine, signals
 from gpuprof.errors import GpuprofError
 
 # Command name -> "module:function"; imported when the command runs, so that --help stays fast.
@@ -104,10 +103,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         status = _say(error.format_message(), _hint(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        if brake.was_pressed():
-            brake.end()
-        brake.say_stopped()
-        status = brake.STATUS
+        if signals.was_pressed():
+            signals.end()
+        signals.say_stopped()
+        status = signals.STATUS
     except BrokenPipeError:
         # The reader of a pipe (`| head`) has left; a second flush at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

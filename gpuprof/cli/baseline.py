@@ -62,8 +62,8 @@ def save(  # noqa: PLR0913 - one parameter per option
         check_repeats(f"baseline {name}", profiles)
         saved = save_baseline(name, profiles, place, write, is_forced=force)
     size = format_bytes(saved.bytes)
-    held = counted(len(saved.runs), "run", "runs")
-    click.echo(f"Saved {name}: {held}, {size}, in {saved.folder}", err=True)
+    runs_saved = counted(len(saved.runs), "run", "runs")
+    click.echo(f"Saved {name}: {runs_saved}, {size}, in {saved.folder}", err=True)
 
 
 @command.command(name="list")
@@ -77,12 +77,13 @@ def list_all() -> None:
     from gpuprof.comparisons.measure.baselines import baselines  # noqa: PLC0415 - start-up time
     from gpuprof.units import counted, format_bytes  # noqa: PLC0415
 
-    found = baselines()
-    if not found:
+    saved = baselines()
+    if not saved:
         click.echo("No baselines. Save one with `gpuprof baseline save NAME RUN`.", err=True)
-    for one in found:
-        held = counted(len(one.runs), "run", "runs")
-        click.echo(f"{one.name}: {held}, {format_bytes(one.bytes)}, {one.folder}")
+    for baseline in saved:
+        runs = counted(len(baseline.runs), "run", "runs")
+        size = format_bytes(baseline.bytes)
+        click.echo(f"{baseline.name}: {runs}, {size}, {baseline.folder}")
 
 
 @command.command(name="show")
@@ -100,7 +101,7 @@ def show(*, name: str) -> None:
 
     for run in saved_baseline(name).runs:
         origin = read_profile(run).origin
-        told = {
+        facts = {
             "tool": origin.recorder,
             "read as": origin.reader,
             "variant": origin.variant,
@@ -108,7 +109,7 @@ def show(*, name: str) -> None:
             "recorded": origin.recorded_at,
         }
         click.echo(f"{run}")
-        for word, text in told.items():
+        for word, text in facts.items():
             click.echo(f"  {word}: {'n/a' if text is None else clean(text)}")
 
 

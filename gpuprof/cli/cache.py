@@ -2,6 +2,8 @@
 
 import click
 
+from gpuprof.cli.options import format_option
+
 
 @click.command(name="cache")
 @click.argument("action", type=click.Choice(["list", "clear"]), default="list")
@@ -13,14 +15,7 @@ import click
     metavar="DAYS",
     help="Only what was not used for so many days.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terminal", "json"]),
-    default="terminal",
-    show_default=True,
-    help="How the result is written; json is in bytes.",
-)
+@format_option("How the result is written; json is in bytes.", "terminal", "json")
 def command(*, action: str, days: float, form: str) -> None:
     """List or clear the exports and pages that gpuprof keeps.
 
@@ -37,11 +32,11 @@ def command(*, action: str, days: float, form: str) -> None:
     from gpuprof.render.listing import cache_json, cache_text, cleared_text  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
 
-    found = export_cache.entries(unused_days=days)
+    entries = export_cache.entries(unused_days=days)
     if action == "list":
-        write_stdout(cache_json(listed=found) if form == "json" else cache_text(found))
+        write_stdout(cache_json(listed=entries) if form == "json" else cache_text(entries))
         return
-    removed, kept = export_cache.clear(found)
+    removed, kept = export_cache.clear(entries)
     write_stdout(
         cache_json(removed=removed, kept=kept) if form == "json" else cleared_text(removed, kept)
     )

@@ -1,37 +1,43 @@
 """``gpuprof compare``: variants of one program side by side."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.further_outputs import further_outputs
 from gpuprof.cli.options import (
     chart_options,
-    format_option,
     output_options,
     page_option,
-    page_options,
+    pairs,
+    room,
+    tables_format_option,
 )
 from gpuprof.cli.progress import watched
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
     from gpuprof.comparisons.judge.gate import Condition
-    from gpuprof.render.charts.contract import Results
     from gpuprof.render.output import Output
+
+
+def _seconds(
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, float]:
+    named = pairs(context, option, texts)
+    return {label: click.FLOAT(text, option, context) for label, text in named}
 
 
 @click.command(name="compare", no_args_is_help=True)
 @click.argument("files", nargs=-1, type=click.Path())
-@format_option
+@tables_format_option
 @output_options
 @click.option(
     "--label",
     "labels",
     multiple=True,
+    callback=pairs,
     metavar="NAME=FILE",
     help="A recording with a name of its own; several under one name are its runs, which tell "
     "how much of a difference is chance.",
@@ -53,6 +59,7 @@ if TYPE_CHECKING:
 @click.option(
     "--epoch-seconds",
     multiple=True,
+    callback=_seconds,
     metavar="LABEL=S",
     help="Measured seconds per epoch of a variant; repeat for more.",
 )
@@ -99,10 +106,10 @@ def command(  # noqa: PLR0913 - one parameter per option
     output: str,
     force: bool,
     wide: bool,
-    labels: tuple[str, ...],
+    labels: tuple[tuple[str, str], ...],
     sections: tuple[str, ...],
     baseline: str | None,
-    epoch_seconds: tuple[str, ...],
+    epoch_seconds: dict[str, float],
     range_text: str | None,
     skip_steps: int,
     is_kernels: bool,
@@ -128,44 +135,33 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415 - start-up time
     from gpuprof.comparisons.judge.gate import parse  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
-    from gpuprof.render.contract import COMPARISON, Page  # noqa: PLC0415
+    from gpuprof.render.contract import COMPARISON  # noqa: PLC0415
+    from gpuprof.render.further_outputs import further_outputs  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     if junit is not None and not conditions:
         msg = "--junit needs conditions: give at least one by --fail-if."
         raise click.UsageError(msg)
     gates = [parse(condition) for condition in conditions]
-    seconds = {label: _seconds(label, text) for label, text in map(_pair, epoch_seconds)}
-    given = (*files, *(file for _, file in map(_pair, labels)))
-    target = prepare(output, is_forced=force, inputs=given)
-    tests = None if junit is None else prepare(junit, is_forced=force, inputs=given)
-    write_more = further_outputs(
-        charts, data_format, page, COMPARISON, force=force, inputs=given, others=(target, tests)
+    inputs = (*files, *(file for _, file in labels))
+    target = prepare(output, is_forced=force, inputs=inputs)
+    tests = None if junit is None else prepare(junit, is_forced=force, inputs=inputs)
+    further = further_outputs(
+        charts, data_format, page, COMPARISON, force=force, inputs=inputs, others=(target, tests)
     )
-    recordings = _recordings(files, [_pair(label) for label in labels])
-    tables = ("kernels",) if is_kernels else None
-    room = Page(**page_options(output, is_wide=wide), tables=tables)
+    recordings = _recordings(files, labels)
+    page_room = room(output, is_wide=wide, tables=("kernels",) if is_kernels else None)
+    # Of the label or file before it, or of all.
+    section_of = {label: name for label, _, name in (text.rpartition("=") for text in sections)}
     with watched(f"Reading {len(recordings)} recordings", files):
-        variants = labelled(recordings, baseline, dict(map(_section, sections)))
+        variants = labelled(recordings, baseline, section_of)
         result = comparison(
-            variants, baseline, seconds, range_text=range_text, skip_steps=skip_steps
+            variants, baseline, epoch_seconds, range_text=range_text, skip_steps=skip_steps
         )
-        text = renderer_named(form).comparison(result, room)
-        write_more(lambda _: _results(result), partial(_page, result))
+        text = renderer_named(form).comparison(result, page_room)
+        further.write_comparison(result)
     target.write_text(text)
     _pass_gate(result, gates, tests)
-
-
-def _results(result: "Comparison") -> "Results":
-    from gpuprof.render.charts.results import of_comparison  # noqa: PLC0415 - start-up time
-
-    return of_comparison(result)
-
-
-def _page(result: "Comparison") -> str:
-    from gpuprof.render.page.comparison import comparison_page  # noqa: PLC0415 - start-up time
-
-    return comparison_page(result)
 
 
 def _pass_gate(
@@ -175,40 +171,20 @@ def _pass_gate(
     from gpuprof.comparisons.judge.gate import checks, failure  # noqa: PLC0415 - start-up time
     from gpuprof.render.junit import junit  # noqa: PLC0415
 
-    found = checks(result, conditions)
+    outcomes = checks(result, conditions)
     if tests is not None:
-        tests.write_text(junit(result, found))
-    failed = failure(found)
+        tests.write_text(junit(result, outcomes))
+    failed = failure(outcomes)
     if failed is not None:
         raise failed
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (equals and name and value):
-        msg = f"'{text}' is not of the form NAME=VALUE."
-        raise click.UsageError(msg)
-    return name, value
-
-
-def _section(text: str) -> tuple[str, str]:
-    """Of which label or file, and which section; the empty text for all of them."""
-    name, equals, section = text.rpartition("=")
-    return name if equals else "", section
-
-
-def _seconds(label: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        msg = f"--epoch-seconds {label}={text}: '{text}' is no number of seconds."
-        raise click.UsageError(msg) from None
-
-
 def _recordings(
-    files: tuple[str, ...], labels: list[tuple[str, str]]
+    files: tuple[str, ...], labels: tuple[tuple[str, str], ...]
 ) -> list[str | Path | tuple[str, str]]:
     """Files in their order, under their labels where they have one; then files only labelled."""
     named = {file: name for name, file in reversed(labels)}
-    rest = [(name, file) for name, file in labels if file not in files or named[file] != name]
-    return [*((named[file], file) if file in named else file for file in files), *rest]
+    only_labelled = [
+        (name, file) for name, file in labels if file not in files or named[file] != name
+    ]
+    return [*((named[file], file) if file in named else file for file in files), *only_labelled]

@@ -2,10 +2,14 @@
 
 import click
 
+from gpuprof.cli.options import format_option, room
+
 
 @click.command(name="doctor")
-@click.option("--json", "is_json", is_flag=True, help="For programs: findings and facts.")
-def command(*, is_json: bool) -> int:
+@format_option(
+    "How the result is written; json holds the facts beside the findings.", "terminal", "json"
+)
+def command(*, form: str) -> int:
     """Say what can be recorded here, what cannot, and how to mend it.
 
     Looks at GPUs, driver and links, at nsys, nvprof, ncu and CUPTI and whether they suit them,
@@ -15,16 +19,15 @@ def command(*, is_json: bool) -> int:
     \b
     Example:
       gpuprof doctor
-      gpuprof doctor --json
+      gpuprof doctor --format json
     """  # noqa: D301 - click reads the escape
-    from gpuprof.cli.options import page_options  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.doctor import findings  # noqa: PLC0415
+    from gpuprof.doctor import findings  # noqa: PLC0415 - start-up time of --help
     from gpuprof.doctor.here import this_machine  # noqa: PLC0415
     from gpuprof.doctor.text import as_json, as_text  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
 
     machine = this_machine()
-    found = findings(machine)
-    width = page_options("-", is_wide=False)["width"]
-    write_stdout(as_json(machine, found) if is_json else as_text(found, width))
-    return int(any(finding.state == "problem" for finding in found))
+    checked = findings(machine)
+    is_json = form == "json"
+    write_stdout(as_json(machine, checked) if is_json else as_text(checked, room("-").width))
+    return int(any(finding.state == "problem" for finding in checked))

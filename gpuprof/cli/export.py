@@ -2,27 +2,33 @@
 
 import click
 
-from gpuprof.cli.options import named, reader_option, recording_argument, section_option
+from gpuprof.cli.options import (
+    force_option,
+    named,
+    reader_option,
+    recording_argument,
+    section_option,
+)
 from gpuprof.cli.progress import watched
 
 
 @click.command(name="export", no_args_is_help=True)
 @recording_argument
 @click.option(
-    "--to",
-    "target_name",
+    "--format",
+    "form",
     type=click.Choice(("perfetto",)),
     required=True,
     help="What is to read it: perfetto, for https://ui.perfetto.dev and trace_processor.",
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
-@click.option("--force", is_flag=True, help="Replace the output if it exists already.")
+@force_option
 @reader_option
 @section_option
 def command(  # noqa: PLR0913 - one parameter per option
     *,
     files: tuple[str, ...],
-    target_name: str,
+    form: str,
     output: str,
     force: bool,
     reader: str | None,
@@ -36,7 +42,7 @@ def command(  # noqa: PLR0913 - one parameter per option
 
     \b
     Example:
-      gpuprof export train.sqlite --to perfetto -o train.pftrace
+      gpuprof export train.sqlite --format perfetto -o train.pftrace
     """  # noqa: D301 - click reads the escape
     from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
     from gpuprof.render.exporters import export, exporter_named  # noqa: PLC0415
@@ -44,6 +50,4 @@ def command(  # noqa: PLR0913 - one parameter per option
 
     target = prepare(output, is_forced=force, inputs=files)
     with watched(f"Reading {named(files)}", files) as progress:
-        export(
-            progress.of(read_profile(files, reader, section)), exporter_named(target_name), target
-        )
+        export(progress.of(read_profile(files, reader, section)), exporter_named(form), target)

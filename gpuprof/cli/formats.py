@@ -2,11 +2,13 @@
 
 import click
 
+from gpuprof.cli.options import format_option
+
 
 @click.command(name="formats")
-@click.option("--markdown", "is_markdown", is_flag=True, help="As a table, as in the README.")
+@format_option("How the formats are written; markdown as in the README.", "terminal", "markdown")
 @click.option("--schema", "is_schema", is_flag=True, help="The columns of every table instead.")
-def command(*, is_markdown: bool, is_schema: bool) -> None:
+def command(*, form: str, is_schema: bool) -> None:
     """List the input formats, and what each of them cannot tell.
 
     \b
@@ -22,4 +24,4 @@ def command(*, is_markdown: bool, is_schema: bool) -> None:
     if is_schema:
         write_stdout(schemas_text(list(SCHEMAS.values())))
     else:
-        write_stdout((formats_table if is_markdown else formats_text)(all_readers()))
+        write_stdout((formats_table if form == "markdown" else formats_text)(all_readers()))

@@ -4,124 +4,24 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gpuprof.units import duration_ns
 
-FORMATS: Final = ("terminal", "markdown", "csv", "json")
+if TYPE_CHECKING:
+    from gpuprof.render.contract import Page
 
 _Command = Callable[..., Any]
+_Decorator = Callable[[_Command], _Command]
 
 
-def recording_argument(command: _Command) -> _Command:
-    """``FILE...``: one recording; several files are those of its processes."""
-    return click.argument("files", nargs=-1, required=True, metavar="FILE...")(command)
-
-
-def format_option(command: _Command) -> _Command:
-    """``--format``."""
-    return click.option(
-        "--format",
-        "form",
-        type=click.Choice(FORMATS),
-        default="terminal",
-        show_default=True,
-        help="How the result is written; csv and json are in base units (ns, bytes).",
-    )(command)
-
-
-def output_options(command: _Command) -> _Command:
-    """``-o``, ``--force`` and ``--wide``."""
-    for option in (
-        click.option("--wide", is_flag=True, help="Names in full, however wide that gets."),
-        click.option("--force", is_flag=True, help="Replace outputs that exist already."),
-        click.option(
-            "-o",
-            "--output",
-            default="-",
-            metavar="FILE",
-            help="Where to write the result; - is standard output, the default.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def recording_output_options(command: _Command) -> _Command:
-    """``-o`` and ``--force`` of commands that write gpuprof's own file."""
-    force = click.option("--force", is_flag=True, help="Replace the output if it exists already.")
-    output = click.option(
-        "-o",
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="The file to write; its name should end in .gpuprof.",
-    )
-    return output(force(command))
-
-
-def folder_option(described: str) -> Callable[[_Command], _Command]:
-    """``-o`` of commands that make a folder."""
-    return click.option(
-        "-o",
-        "--output",
-        "folder",
-        metavar="DIR",
-        type=click.Path(path_type=Path),
-        help=described,
-    )
-
-
-def reader_option(command: _Command) -> _Command:
-    """``--reader``."""
-    return click.option(
-        "--reader",
-        metavar="NAME",
-        help="Format of the input where it cannot be recognised; see `gpuprof formats`.",
-    )(command)
-
-
-def section_option(command: _Command) -> _Command:
-    """``--section`` of commands that take one recording."""
-    return click.option(
-        "--section",
-        metavar="N",
-        help="Which recording of a file that holds several, such as a log of several runs: its "
-        "number, its process, a part of its name, or all to add them up.",
-    )(command)
-
-
-def part_options(command: _Command) -> _Command:
-    """``--from``, ``--to``, ``--range`` and ``--device``."""
-    for option in (
-        click.option("--device", "device_id", type=int, metavar="N", help="Only this device."),
-        click.option(
-            "--range",
-            "range_text",
-            metavar="NAME",
-            help="Only while the work that NVTX ranges or operations of this text launched runs; "
-            "* is anything.",
-        ),
-        click.option(
-            "--to",
-            "to_ns",
-            callback=time_in_ns,
-            metavar="TIME",
-            help="Only before this time; it is not part of it.",
-        ),
-        click.option(
-            "--from",
-            "from_ns",
-            callback=time_in_ns,
-            metavar="TIME",
-            help="Only from this time since the recording's origin, as 1.5s, 20ms or 300us.",
-        ),
-    ):
-        command = option(command)
-    return command
+def in_order(*options: _Decorator) -> _Decorator:
+    """Several options as one decorator, in the order in which --help lists them."""
+    return lambda command: reduce(lambda inner, option: option(inner), options[::-1], command)
 
 
 def time_in_ns(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
@@ -133,51 +33,164 @@ def time_in_ns(_context: click.Context, _option: click.Parameter, text: str | No
         raise click.BadParameter(msg) from error
 
 
-def page_options(output: str, *, is_wide: bool) -> dict[str, Any]:
-    """Width and colour of what is written to: those of the terminal, else 80 and none."""
-    is_terminal = output == "-" and sys.stdout.isatty()
-    return {
-        "width": shutil.get_terminal_size().columns
-        if is_terminal or "COLUMNS" in os.environ
-        else 80,
-        "is_colour": is_terminal and not os.environ.get("NO_COLOR"),
-        "is_wide": is_wide,
-    }
+def time_option(
+    name: str, parameter: str, described: str, default: str | None = None
+) -> _Decorator:
+    """An option that takes a time with its unit; the command gets nanoseconds."""
+    return click.option(
+        name,
+        parameter,
+        metavar="TIME",
+        callback=time_in_ns,
+        default=default,
+        show_default=default is not None,
+        help=described,
+    )
 
 
-def named(files: Sequence[str]) -> str:
-    """How a message names the files of a recording."""
-    return files[0] if len(files) == 1 else f"{len(files)} files"
+def pairs(
+    _context: click.Context,
+    _option: click.Parameter,
+    texts: tuple[str, ...],
+    *,
+    may_be_empty: bool = False,
+) -> tuple[tuple[str, str], ...]:
+    """Each ``NAME=VALUE`` as a name and a value."""
+    parts = [text.partition("=") for text in texts]
+    for text, (name, equals, value) in zip(texts, parts, strict=True):
+        if not (name and equals and (value or may_be_empty)):
+            msg = f"{text} is not of the form NAME=VALUE"
+            raise click.BadParameter(msg)
+    return tuple((name, value) for name, _, value in parts)
 
 
-def chart_options(command: _Command) -> _Command:
-    """``--chart`` and ``--chart-data`` of commands that draw what they say."""
-    chart = click.option(
+def format_option(described: str, *formats: str) -> _Decorator:
+    """``--format``: the first of the formats is the default."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help=described,
+    )
+
+
+def folder_option(described: str) -> _Decorator:
+    """``-o`` of commands that make a folder."""
+    return click.option(
+        "-o",
+        "--output",
+        "folder",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help=described,
+    )
+
+
+# One recording; several files are those of its processes.
+recording_argument: Final = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+tables_format_option: Final = format_option(
+    "How the result is written; csv and json are in base units (ns, bytes).",
+    *("terminal", "markdown", "csv", "json"),
+)
+wide_option: Final = click.option(
+    "--wide", is_flag=True, help="Names in full, however wide that gets."
+)
+force_option: Final = click.option(
+    "--force", is_flag=True, help="Replace outputs that exist already."
+)
+output_options: Final = in_order(
+    click.option(
+        "-o",
+        "--output",
+        default="-",
+        metavar="FILE",
+        help="Where to write the result; - is standard output, the default.",
+    ),
+    force_option,
+    wide_option,
+)
+recording_output_options: Final = in_order(
+    click.option(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="The file to write; its name should end in .gpuprof.",
+    ),
+    force_option,
+)
+reader_option: Final = click.option(
+    "--reader",
+    metavar="NAME",
+    help="Format of the input where it cannot be recognised; see `gpuprof formats`.",
+)
+section_option: Final = click.option(
+    "--section",
+    metavar="N",
+    help="Which recording of a file that holds several, such as a log of several runs: its "
+    "number, its process, a part of its name, or all to add them up.",
+)
+time_options: Final = in_order(
+    time_option(
+        *("--from", "from_ns"),
+        "Only from this time since the recording's origin, as 1.5s, 20ms or 300us.",
+    ),
+    time_option("--to", "to_ns", "Only before this time; it is not part of it."),
+)
+part_options: Final = in_order(
+    time_options,
+    click.option(
+        "--range",
+        "range_text",
+        metavar="NAME",
+        help="Only while the work that NVTX ranges or operations of this text launched runs; "
+        "* is anything.",
+    ),
+    click.option("--device", "device_id", type=int, metavar="N", help="Only this device."),
+)
+chart_data_option: Final = click.option(
+    "--chart-data",
+    "data_format",
+    type=click.Choice(("csv", "json")),
+    help="Write what is drawn beside each picture, in base units.",
+)
+chart_options: Final = in_order(
+    click.option(
         "--chart",
         "charts",
         multiple=True,
         metavar="[NAME=]FILE",
         help="Draw a chart into a .png, .svg or .pdf file; repeat for more. "
         "`gpuprof plot --list` names them.",
-    )
-    return chart(chart_data_option(command))
+    ),
+    chart_data_option,
+)
+page_option: Final = click.option(
+    "--html",
+    "page",
+    metavar="FILE",
+    help="Write all of it as a page for a browser, too: one file that needs no other.",
+)
 
 
-def chart_data_option(command: _Command) -> _Command:
-    """``--chart-data``."""
-    return click.option(
-        "--chart-data",
-        "data_format",
-        type=click.Choice(("csv", "json")),
-        help="Write what is drawn beside each picture, in base units.",
-    )(command)
+def room(output: str, *, is_wide: bool = False, tables: tuple[str, ...] | None = None) -> "Page":
+    """How much room there is: width and colour of the terminal, else 80 columns and none.
+
+    Args:
+        output: Where the result goes; ``-`` is standard output.
+        is_wide: Whether names are shown in full.
+        tables: Names of the tables to show whole; None for the overview.
+    """
+    from gpuprof.render.contract import Page  # noqa: PLC0415 - start-up time of --help
+
+    is_terminal = output == "-" and sys.stdout.isatty()
+    has_width = is_terminal or "COLUMNS" in os.environ
+    width = shutil.get_terminal_size().columns if has_width else 80
+    return Page(width, is_terminal and not os.environ.get("NO_COLOR"), is_wide, tables)
 
 
-def page_option(command: _Command) -> _Command:
-    """``--html``."""
-    return click.option(
-        "--html",
-        "page",
-        metavar="FILE",
-        help="Write all of it as a page for a browser, too: one file that needs no other.",
-    )(command)
+def named(files: Sequence[str]) -> str:
+    """How a message names the files of a recording."""
+    return files[0] if len(files) == 1 else f"{len(files)} files"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from gpuprof.cli.options import folder_option
+from gpuprof.cli.options import folder_option, force_option
 from gpuprof.cli.progress import watched
 
 
@@ -13,7 +13,7 @@ from gpuprof.cli.progress import watched
 @click.option(
     "-o", "--output", metavar="FILE", help="The file to write; by default the run's name and .zip."
 )
-@click.option("--force", is_flag=True, help="Replace the output if it exists already.")
+@force_option
 @click.option(
     "--with-original",
     is_flag=True,

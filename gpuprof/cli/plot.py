@@ -7,6 +7,7 @@ import click
 
 from gpuprof.cli.options import (
     chart_data_option,
+    force_option,
     part_options,
     reader_option,
     section_option,
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="CHART", required=False)
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("-o", "--output", metavar="FILE", help="The picture: .png, .svg or .pdf.")
-@click.option(
-    "--placement",
-    metavar="FILE",
-    help="Draw the chart placement of the recording named first: plot RUN --placement FILE.",
-)
-@click.option("--force", is_flag=True, help="Replace outputs that exist already.")
+@force_option
 @chart_data_option
 @reader_option
 @section_option
@@ -37,7 +33,6 @@ def command(
     name: str | None,
     files: tuple[str, ...],
     output: str | None,
-    placement: str | None,
     is_list: bool,
     **choices: Any,  # noqa: ANN401 - those of the options above
 ) -> None:
@@ -52,7 +47,7 @@ def command(
     Example:
       gpuprof plot --list
       gpuprof plot matrix train.sqlite -o matrix.png
-      gpuprof plot runs/dual --placement placement.svg
+      gpuprof plot placement runs/dual -o placement.svg
       gpuprof plot scaling times.csv -o scaling.svg
       gpuprof plot batch gpuprof-sweeps/train -o batch.svg
       gpuprof plot timeline train.sqlite --from 1.2s --to 1.4s -o timeline.svg
@@ -65,8 +60,6 @@ def command(
     if is_list:
         write_stdout(charts_text(CHARTS))
         return
-    if placement is not None and name is not None:
-        name, files, output = "placement", (name, *files), placement
     if not (name and files and output):
         msg = "plot needs a CHART, a FILE and -o PICTURE."
         raise click.UsageError(msg)

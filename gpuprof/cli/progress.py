@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpuprof.cli.brake import braked
+from gpuprof.signals import braked
 from gpuprof.units import format_bytes, format_count
 
 if TYPE_CHECKING:

@@ -2,11 +2,13 @@
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any, Final
 
 import click
 
-from gpuprof.cli.options import folder_option, time_in_ns
+from gpuprof.cli.options import folder_option, time_option
 from gpuprof.cli.window import window_options
 from gpuprof.launch import RECORDERS
 from gpuprof.launch.choice import AUTO
@@ -18,6 +20,9 @@ from gpuprof.launch.run.program import executable, module, script
 from gpuprof.launch.run.window import Window
 from gpuprof.manifest import UNRECORDED, Manifest
 from gpuprof.units import counted
+
+# It flushes, too: the program's own output follows.
+_say: Final = partial(click.echo, err=True)
 
 
 class _Command(click.Command):
@@ -48,12 +53,9 @@ class _Command(click.Command):
 @click.option("--variant", metavar="NAME", help="Label of the run in comparisons.")
 @folder_option("Folder for the run; by default a new one under gpuprof-runs.")
 @click.option("--force", is_flag=True, help="Replace the run that is in the folder already.")
-@click.option(
-    "--timeout",
-    "timeout_ns",
-    metavar="TIME",
-    callback=time_in_ns,
-    help="Stop a program that runs longer, as 2h or 90s: as Ctrl-C does, then harder.",
+@time_option(
+    *("--timeout", "timeout_ns"),
+    "Stop a program that runs longer, as 2h or 90s: as Ctrl-C does, then harder.",
 )
 @click.option(
     "--repeat",
@@ -68,14 +70,10 @@ class _Command(click.Command):
     metavar="K",
     help="With --repeat: K runs before these, of which nothing is kept.",
 )
-@click.option(
-    "--monitor",
-    "monitor_ns",
-    metavar="TIME",
+@time_option(
+    *("--monitor", "monitor_ns"),
+    "Between two samples of what GPUs and host do meanwhile; 0s for none.",
     default="1s",
-    show_default=True,
-    callback=time_in_ns,
-    help="Between two samples of what GPUs and host do meanwhile; 0s for none.",
 )
 @window_options
 @click.option(
@@ -99,10 +97,10 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     repeat: int | None,
     warmup: int,
     monitor_ns: int,
-    window: Window,
     as_module: bool,
     as_executable: bool,
     words: tuple[str, ...],
+    **part: Any,  # noqa: ANN401 - those of window_options
 ) -> int:
     """Run a program and record what its devices do.
 
@@ -121,23 +119,19 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
         gpuprof record --epochs 2:4 train.py
         gpuprof record -- python3 train.py
     """  # noqa: D301 - click reads the escape: keep these lines as they are
+    window = Window(**part)
     if is_printed:
         first = () if as_executable else (sys.executable, *(["-m"] if as_module else []))
         elsewhere = Program((*first, *words))
         click.echo(printed_command(recorder, elsewhere, folder, window, RECORDERS))
         return 0
-    program = _program(words, as_module=as_module, as_executable=as_executable)
+    program_of = module if as_module else executable if as_executable else script
+    program = program_of(words[0], words[1:])
     options = Options(recorder, variant, folder, force, timeout_ns, window, monitor_ns or None)
     if repeat is None and not warmup:
         return _tell(record(program, options, _say))
     outcome = record_repeatedly(program, options, Repeats(repeat or 1, warmup), _say)
     return _tell(outcome, f"{RECORDED}-1")
-
-
-def _program(words: tuple[str, ...], *, as_module: bool, as_executable: bool) -> Program:
-    if as_module:
-        return module(words[0], words[1:])
-    return (executable if as_executable else script)(words[0], words[1:])
 
 
 def _tell(outcome: Outcome, first: str = "") -> int:
@@ -167,8 +161,3 @@ def _times(manifest: Manifest) -> str:
     named = counted(epochs, "marked epoch", "marked epochs")
     marked = f"; {named} of {manifest.seconds_per_epoch:.3f} s" if epochs else ""
     return f"It ran for {seconds:.3f} s{marked}"
-
-
-def _say(line: str) -> None:
-    click.echo(f"{line}", err=True)
-    sys.stderr.flush()

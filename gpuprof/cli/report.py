@@ -1,33 +1,26 @@
 """``gpuprof report``: what one recording says."""
 
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from gpuprof.cli.further_outputs import further_outputs
 from gpuprof.cli.options import (
     chart_options,
-    format_option,
     named,
     output_options,
     page_option,
-    page_options,
     part_options,
     reader_option,
+    room,
     section_option,
+    tables_format_option,
 )
 from gpuprof.cli.progress import watched
-
-if TYPE_CHECKING:
-    from gpuprof.profile import Profile
-    from gpuprof.render.charts.contract import Chart, Results
 
 
 @click.command(name="report", no_args_is_help=True)
 @click.argument("files", nargs=-1, metavar="FILE...")  # not needed for --list
-@format_option
+@tables_format_option
 @output_options
 @reader_option
 @section_option
@@ -80,7 +73,8 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.analyses.facts.parts import part_of  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
-    from gpuprof.render.contract import RECORDING, Page  # noqa: PLC0415
+    from gpuprof.render.contract import RECORDING  # noqa: PLC0415
+    from gpuprof.render.further_outputs import further_outputs  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
     from gpuprof.reports import OVERVIEW, report  # noqa: PLC0415
 
@@ -96,26 +90,14 @@ def command(  # noqa: PLR0913 - one parameter per option
     chosen = (*tables, *(("steps",) if is_per_step else ()))
     if is_all:
         chosen = tuple(analysis.name for analysis in ANALYSES)
-    write_more = further_outputs(
+    further = further_outputs(
         charts, data_format, page, RECORDING, force=force, inputs=files, others=(target,)
     )
-    room = Page(**page_options(output, is_wide=wide), tables=chosen or None)
+    page_room = room(output, is_wide=wide, tables=chosen or None)
     # People see an overview first; programs get everything.
     shown = None if form == "json" else OVERVIEW
     with watched(f"Reading {named(files)}", files) as progress:
         profile = part_of(progress.of(read_profile(files, reader, section)), **part)
-        text = renderer_named(form).report(report(profile, chosen or shown), room)
-        write_more(partial(_results, profile), partial(_page, profile, chosen))
+        text = renderer_named(form).report(report(profile, chosen or shown), page_room)
+        further.write_recording(profile, chosen)
     target.write_text(text)
-
-
-def _results(profile: "Profile", chart: "Chart") -> "Results":
-    from gpuprof.render.charts.results import of_recording  # noqa: PLC0415 - start-up time
-
-    return of_recording(profile, chart)
-
-
-def _page(profile: "Profile", chosen: Sequence[str]) -> str:
-    from gpuprof.render.page.recording import recording_page  # noqa: PLC0415 - start-up time
-
-    return recording_page(profile, chosen)

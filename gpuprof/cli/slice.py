@@ -8,27 +8,14 @@ from gpuprof.cli.options import (
     recording_argument,
     recording_output_options,
     section_option,
-    time_in_ns,
+    time_options,
 )
 from gpuprof.cli.progress import watched
 
 
 @click.command(name="slice", no_args_is_help=True)
 @recording_argument
-@click.option(
-    "--from",
-    "from_ns",
-    callback=time_in_ns,
-    metavar="TIME",
-    help="Start, as 1.5s, 20ms or 300us.",
-)
-@click.option(
-    "--to",
-    "to_ns",
-    callback=time_in_ns,
-    metavar="TIME",
-    help="End, which is not part of it.",
-)
+@time_options
 @click.option("--range", "text", metavar="NAME", help="NVTX range, annotation or operation.")
 @click.option(
     "--occurrence",

@@ -1,56 +1,55 @@
 """``gpuprof sweep``: one program over a grid of options."""
 
 import shlex
-import sys
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from gpuprof.cli.options import folder_option, format_option, page_options
+from gpuprof.cli.options import folder_option, pairs, room, tables_format_option, wide_option
 from gpuprof.errors import UsageError
 from gpuprof.manifest import UNRECORDED
 from gpuprof.units import counted
 
 if TYPE_CHECKING:
-    from gpuprof.sweeps.plan import Plan
     from gpuprof.sweeps.results import Results
+
+_Pairs = tuple[tuple[str, str], ...]
+_pairs: Final = partial(pairs, may_be_empty=True)
+_say: Final = partial(click.echo, err=True)
 
 
 @click.command(name="sweep", no_args_is_help=True)
 @click.option(
     "--grid",
-    "axes",
     multiple=True,
+    callback=_pairs,
     metavar="NAME=A,B",
     help="An axis and its values; repeat for more.",
 )
-@click.option("--baseline", "baseline", multiple=True, metavar="NAME=A",
+@click.option("--baseline", multiple=True, callback=_pairs, metavar="NAME=A",
               help="What speed-ups are relative to; repeat for more axes.")  # fmt: skip
-@click.option("--figure", "figures", multiple=True, metavar="NAME=PATTERN",
+@click.option("--figure", "figures", multiple=True, callback=_pairs, metavar="NAME=PATTERN",
               help="A figure that the program prints, in the pattern's group.")  # fmt: skip
 @click.option("--repeat", type=int, metavar="N", help="Runs of each cell; 1 by default.")
 @click.option("--warmup", type=int, metavar="N", help="Runs before them that do not count.")
 @click.option("--skipped-epochs", type=int, metavar="N", help="Each run's first epochs to skip.")
 @click.option("--seed", type=int, metavar="N", help="Of the order of runs; else drawn, and kept.")
-@click.option("--recorder", metavar="NAME", help="As in `gpuprof record`.")
-@click.option("--no-record", is_flag=True, help="Only time the program.")
+@click.option("--recorder", metavar="NAME", help="As in `gpuprof record`; none only times.")
 @folder_option("The sweep's folder; by default one under gpuprof-sweeps.")
 @click.option("--force", is_flag=True, help="Remove the sweep that is in the folder first.")
 @click.option("--retry-failed", is_flag=True, help="Run cells that failed once more.")
 @click.option("--dry-run", is_flag=True, help="Only show the commands, in their order.")
-@click.option("--wide", is_flag=True, help="Names in full, however wide that gets.")
-@format_option
+@wide_option
+@tables_format_option
 @click.argument("words", nargs=-1, metavar="SWEEP.TOML | -- SCRIPT [ARGS]...",
                 type=click.UNPROCESSED)  # fmt: skip
 def command(  # noqa: PLR0913 - one per option
     *,
-    axes: tuple[str, ...],
-    baseline: tuple[str, ...],
-    figures: tuple[str, ...],
-    recorder: str | None,
-    no_record: bool,
+    grid: _Pairs,
+    baseline: _Pairs,
+    figures: _Pairs,
     folder: Path | None,
     force: bool,
     retry_failed: bool,
@@ -58,7 +57,7 @@ def command(  # noqa: PLR0913 - one per option
     wide: bool,
     form: str,
     words: tuple[str, ...],
-    **numbers: int | None,
+    **options: str | int | None,
 ) -> None:
     """Run a program over a grid of options.
 
@@ -74,20 +73,15 @@ def command(  # noqa: PLR0913 - one per option
         --baseline placement=single -- \\
         train.py --placement {placement} --batch {batch}
     """  # noqa: D301 - click reads the escape
-    from gpuprof.sweeps.execution import commands, execute  # noqa: PLC0415 - start-up time
+    from gpuprof.render.output import write_stdout  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.render.sweep import sweep_text  # noqa: PLC0415
+    from gpuprof.sweeps.command_line import planned  # noqa: PLC0415
+    from gpuprof.sweeps.execution import commands, execute  # noqa: PLC0415
     from gpuprof.sweeps.execution import retry_failed as retry  # noqa: PLC0415
     from gpuprof.sweeps.folder import DEFAULT_PARENT, open_sweep, remove_sweep  # noqa: PLC0415
     from gpuprof.sweeps.results import results  # noqa: PLC0415
 
-    plan = _changed(
-        _plan(axes, words),
-        {
-            **numbers,
-            "recorder": UNRECORDED if no_record else recorder,
-            "baseline": dict(map(_pair, baseline)) or None,
-            "figures": dict(map(_pair, figures)) or None,
-        },
-    )
+    plan = planned(words, grid, baseline=dict(baseline), figures=dict(figures), **options)
     _check_recorder(plan.recorder)
     target = folder or Path(DEFAULT_PARENT) / plan.name
     if dry_run:
@@ -99,44 +93,9 @@ def command(  # noqa: PLR0913 - one per option
     if retry_failed:
         retry(plan, target)
     execute(plan, target, seed, _say)
-    found = results(plan, target)
-    _save(found, target)
-    _show(found, form, is_wide=wide)
-
-
-def _plan(axes: tuple[str, ...], words: tuple[str, ...]) -> "Plan":
-    from gpuprof.sweeps.plan import Plan  # noqa: PLC0415
-    from gpuprof.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
-
-    if len(words) == 1 and words[0].endswith(".toml"):
-        if axes:
-            msg = f"--grid and {words[0]} exclude each other"
-            raise UsageError(msg, "Put the axis into the file's [grid].")
-        return read_sweep_file(Path(words[0]))
-    if not axes:
-        msg = "there is no grid"
-        raise UsageError(msg, "Give a sweep.toml, or axes: --grid batch=64,128 -- train.py {batch}")
-    found = [_pair(axis) for axis in axes]
-    twice = next((name for name, _ in found if [n for n, _ in found].count(name) > 1), None)
-    if twice is not None:
-        msg = f"--grid {twice} is given twice"
-        raise UsageError(msg, f"Give all its values at once: --grid {twice}=1,2")
-    grid = {name: tuple(values.split(",")) if values else () for name, values in found}
-    name = Path(next((word for word in words if word.endswith(".py")), *words[:1] or ["sweep"]))
-    return Plan(words, grid, name=name.stem)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        msg = f"{text} is not of the form NAME=VALUE"
-        raise UsageError(msg)
-    return name, value
-
-
-def _changed(plan: "Plan", options: dict[str, Any]) -> "Plan":
-    """The plan with what the options say beside or against the file."""
-    return replace(plan, **{name: value for name, value in options.items() if value is not None})
+    outcome = results(plan, target)
+    _save(outcome, target)
+    write_stdout(sweep_text(outcome, form, room("-", is_wide=wide)))
 
 
 def _check_recorder(name: str) -> None:
@@ -144,10 +103,10 @@ def _check_recorder(name: str) -> None:
     from gpuprof.launch.choice import AUTO  # noqa: PLC0415
     from gpuprof.sweeps.plan import near  # noqa: PLC0415
 
-    known = [AUTO, *(recorder.name for recorder in RECORDERS)]
-    if name not in known:
+    recorders = [AUTO, *(recorder.name for recorder in RECORDERS)]
+    if name not in recorders:
         msg = f"there is no recorder {name}"
-        raise UsageError(msg, near(name, known))
+        raise UsageError(msg, near(name, recorders))
 
 
 def _show_commands(lines: list[str], *, has_seed: bool) -> None:
@@ -174,16 +133,3 @@ def _save(found: "Results", folder: Path) -> None:
     cells = sum(row["runs"] > 0 for row in found.cells.to_pylist())
     if found.plan.recorder != UNRECORDED and cells > 1:
         _say("Next: " + shlex.join(["gpuprof", "compare", str(folder)]))
-
-
-def _show(found: "Results", form: str, *, is_wide: bool) -> None:
-    from gpuprof.render.contract import Page  # noqa: PLC0415
-    from gpuprof.render.output import write_stdout  # noqa: PLC0415
-    from gpuprof.render.sweep import sweep_text  # noqa: PLC0415
-
-    write_stdout(sweep_text(found, form, Page(**page_options("-", is_wide=is_wide))))
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)
-    sys.stderr.flush()

@@ -4,18 +4,16 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from gpuprof import native
+from gpuprof import native, nsight
 from gpuprof.doctor.machine import INJECTIONS, PACKAGES, VISIBLE, Machine
 from gpuprof.launch import RECORDERS
 from gpuprof.launch.contract import Program
-from gpuprof.launch.recorders.nsys_fit import newest_cuda
 from gpuprof.launch.run.gpus import driver_cuda, driver_version, gpus, has_driver, peers
 
 _PARAMETERS: Final = Path("/proc/driver/nvidia/params")
@@ -24,7 +22,6 @@ _PARANOID: Final = Path("/proc/sys/kernel/perf_event_paranoid")
 # Bits of CAP_SYS_ADMIN and CAP_PERFMON in linux/capability.h.
 _CAPABILITIES: Final = (1 << 21) | (1 << 38)
 _TOOLS: Final = ("nsys", "nvprof", "ncu")
-_PATIENCE_SECONDS: Final = 20
 
 
 def this_machine() -> Machine:
@@ -36,9 +33,9 @@ def this_machine() -> Machine:
         driver_cuda=driver_cuda(),
         gpus=gpus(),
         peers=peers(),
-        links=links(_output(["nvidia-smi", "topo", "-m"])),
-        tools=_tool_versions(),
-        nsys_cuda=newest_cuda(),
+        links=links(nsight.printed("nvidia-smi", "topo", "-m")),
+        tools={t: nsight.version(t) or "of unknown version" for t in _TOOLS if shutil.which(t)},
+        nsys_cuda=nsight.newest_cuda(),
         packages=_packages(),
         is_compiled=native.library() is not None,
         foreign=_version("gpuprof"),
@@ -64,14 +61,6 @@ def links(table: str) -> dict[tuple[int, int], str]:
         for number, row in enumerate(rows)
         for other, way in enumerate(row)
         if way != "X"
-    }
-
-
-def _tool_versions() -> dict[str, str]:
-    texts = {t: _output([t, "--version"]) for t in _TOOLS if shutil.which(t)}
-    return {
-        tool: _first(r"(\d+\.\d+(?:\.\d+)*)", text) or "of unknown version"
-        for tool, text in texts.items()
     }
 
 
@@ -115,18 +104,6 @@ def _obstacles() -> dict[str, str | None]:
     python = Program((sys.executable,))
     found = ((r.name, r.obstacle(python)) for r in RECORDERS)
     return {name: None if obstacle is None else obstacle.message for name, obstacle in found}
-
-
-def _output(words: list[str]) -> str:
-    if shutil.which(words[0]) is None:
-        return ""
-    try:
-        done = subprocess.run(  # noqa: S603 - tools on the user's PATH, words of ours
-            words, capture_output=True, text=True, check=False, timeout=_PATIENCE_SECONDS
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout
 
 
 def _text(path: Path) -> str:

@@ -70,18 +70,6 @@ class Recorded:
     devices: tuple[Mapping[str, Any], ...] = ()
 
 
-def _no_variables(_: Run) -> dict[str, str]:
-    return {}
-
-
-def _never(_run: Run, _ended: Ended) -> bool:
-    return False
-
-
-def _no_doubt() -> str | None:
-    return None
-
-
 @dataclass(frozen=True)
 class Recorder:
     """One way to record a program.
@@ -108,8 +96,8 @@ class Recorder:
     obstacle: Callable[[Program], RecordError | None]
     finish: Callable[[Run, Ended], Recorded]
     command: Callable[[Run, tuple[str, ...]], list[str]] | None = None
-    environment: Callable[[Run], Mapping[str, str]] = _no_variables
+    environment: Callable[[Run], Mapping[str, str]] = lambda _: {}
     versions: Callable[[], Mapping[str, str]] = field(default=dict)
-    retry: Callable[[Run, Ended], bool] = _never
-    doubt: Callable[[], str | None] = _no_doubt
+    retry: Callable[[Run, Ended], bool] = lambda *_: False
+    doubt: Callable[[], str | None] = lambda: None
     windows: frozenset[str] = frozenset()

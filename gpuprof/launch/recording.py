@@ -25,7 +25,6 @@ from gpuprof.launch.run.monitor import INTERVAL_NS, monitoring
 from gpuprof.launch.run.output import Output
 from gpuprof.launch.run.process import Wrapping, run_program
 from gpuprof.launch.run.program import environment_of
-from gpuprof.launch.run.signals import handling
 from gpuprof.launch.run.window import WHOLE, Window, check_window
 from gpuprof.manifest import (
     PROGRAM_LOG,
@@ -36,6 +35,7 @@ from gpuprof.manifest import (
     finish_manifest,
 )
 from gpuprof.secrets import allowed_variables, masked_words
+from gpuprof.signals import handling
 from gpuprof.units import NS_PER_S
 
 _ATTEMPTS: Final = 2
@@ -201,16 +201,14 @@ def _first_manifest(recorder: Recorder, program: Program, variant: str) -> Manif
     )
 
 
-def _part(window: Window) -> tuple[str, ...]:
-    return (f"Only a part of the run was recorded: {window.described()}.",) if window.given else ()
-
-
 def _last_manifest(manifest: Manifest, run: Run, ended: Ended, recorded: Recorded) -> Manifest:
     epochs, processes, doubts = marked(run.folder)
     status = ended.exit_status if recorded.exit_status is None else recorded.exit_status
-    late = (
-        ("The program was stopped: it ran for longer than --timeout.",) if ended.timed_out else ()
-    )
+    warnings = [*recorded.warnings, *doubts]
+    if run.window.given:
+        warnings.insert(0, f"Only a part of the run was recorded: {run.window.described()}.")
+    if ended.timed_out:
+        warnings.insert(0, "The program was stopped: it ran for longer than --timeout.")
     return replace(
         manifest,
         wall_seconds=round(ended.wall_seconds, 3),
@@ -222,5 +220,5 @@ def _last_manifest(manifest: Manifest, run: Run, ended: Ended, recorded: Recorde
         processes=processes,
         seconds_per_epoch=mean_seconds(epochs),
         seconds_per_step=seconds_per_step(epochs),
-        warnings=(*late, *_part(run.window), *recorded.warnings, *doubts),
+        warnings=tuple(warnings),
     )

@@ -100,7 +100,8 @@ def _one(
     if kind == RECORDED:
         return record(program, options, say, recorders)
     plain = replace(options, recorder=UNRECORDED, window=WHOLE)
-    return record(program, plain, _nothing, (unrecorded.RECORDER,))
+    # A run without a recorder is announced already.
+    return record(program, plain, lambda _: None, (unrecorded.RECORDER,))
 
 
 def _warm_up(program: Program, options: Options, say: Callable[[str], None]) -> Outcome:
@@ -109,10 +110,6 @@ def _warm_up(program: Program, options: Options, say: Callable[[str], None]) -> 
         return _one(program, replace(options, folder=Path(parent) / PLAIN), PLAIN, say, ())
     finally:
         shutil.rmtree(parent, ignore_errors=True)
-
-
-def _nothing(_: str) -> None:
-    """Say nothing: a run without a recorder is announced already."""
 
 
 def _with_overhead(folder: Path) -> Manifest | None:

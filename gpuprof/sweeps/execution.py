@@ -7,10 +7,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
+from gpuprof.signals import handling
 from gpuprof.sweeps.folder import (
     Failure,
     failure,
@@ -46,7 +46,11 @@ def execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
         OutputError: Another sweep works in the folder.
         KeyboardInterrupt: It was stopped; the run that went on is dropped.
     """
-    with working_in(folder, say) as lock, _stoppable():
+    # SIGTERM stops a sweep as Ctrl-C does.
+    with (
+        working_in(folder, say) as lock,
+        handling(signal.default_int_handler, [signal.SIGTERM]),
+    ):
         runs = list(ordered_runs(plan, seed))
         waiting = [run for run in runs if not has_ended(folder, run)]
         if len(waiting) < len(runs):
@@ -123,16 +127,6 @@ def _why(said: str, status: int) -> str:
     if errors:
         return errors[-1].removeprefix("Error: ")
     return f"gpuprof record ended with exit status {status}"
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let SIGTERM stop a sweep as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class _Progress:

@@ -163,7 +163,8 @@ def test_measured_epochs_are_set_beside():
         pytest.param(
             ["--label", f"a={SINGLE}", "--label", f"a={SINGLE}"], 2, "label a is given", id="twice"
         ),
-        pytest.param([SINGLE, DUAL, "--label", "a"], 2, "NAME=VALUE", id="label-without-file"),
+        pytest.param([SINGLE, DUAL, "--label", "a"], 2, "NAME=VALUE", id="label-alone"),
+        pytest.param([SINGLE, "--label", "a="], 2, "NAME=VALUE", id="label-without-file"),
         pytest.param(
             [SINGLE, DUAL, "--epoch-seconds", "x=1"], 2, "no label", id="seconds-of-no-variant"
         ),
@@ -171,7 +172,10 @@ def test_measured_epochs_are_set_beside():
             [SINGLE, DUAL, "--epoch-seconds", "dual=nan"], 2, "nan is no time", id="nan-seconds"
         ),
         pytest.param(
-            [SINGLE, DUAL, "--epoch-seconds", "dual=fast"], 2, "'fast' is no number", id="no-number"
+            [SINGLE, DUAL, "--epoch-seconds", "dual=fast"],
+            2,
+            "'fast' is not a valid float",
+            id="no-number",
         ),
         pytest.param([SINGLE, DUAL, "--chart", "a.gif"], 2, "a.gif does not end in", id="gif"),
         pytest.param([SINGLE, DUAL, "--nonsense"], 2, "No such option", id="unknown-option"),

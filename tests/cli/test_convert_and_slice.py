@@ -173,7 +173,9 @@ def test_recording_that_is_read_is_never_replaced(folder, command, given):
             ("plot", "timeline", "trace.json", "-o", "trace.svg", "--chart-data", "json"),
             id="data-of-a-plot",
         ),
-        pytest.param(("export", "trace.json", "--to", "perfetto", "-o", "trace.json"), id="export"),
+        pytest.param(
+            ("export", "trace.json", "--format", "perfetto", "-o", "trace.json"), id="export"
+        ),
     ],
 )
 def test_recording_that_is_read_is_not_replaced_by_what_is_written_beside(folder, words):

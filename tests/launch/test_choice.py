@@ -18,7 +18,6 @@ from gpuprof.launch import RECORDERS, choice
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorded, Recorder
 from gpuprof.launch.printed import printed_command
-from gpuprof.launch.recorders import nsys
 from gpuprof.launch.run import gpus
 from gpuprof.launch.run.gpus import Gpu
 from gpuprof.launch.run.window import Window
@@ -197,11 +196,8 @@ class TestPrintedCommand:
 
     def test_nsys_is_printed_for_a_machine_that_has_it(self, monkeypatch):
         monkeypatch.setenv("PATH", "/nowhere")
-        nsys._help_text.cache_clear()
-
         line = self.printed("auto", None, "train.py", "--name", "a b")
 
-        nsys._help_text.cache_clear()
         assert line == (
             "nsys profile --output=nsys.nsys-rep --force-overwrite=true "
             "--trace=cuda,nvtx,cublas,cudnn --sample=none --cpuctxsw=none "

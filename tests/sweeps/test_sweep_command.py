@@ -40,7 +40,7 @@ def here(tmp_path):
 
 
 def sweep(here, *options, words=WORDS):
-    return gpuprof("sweep", "--no-record", "-o", "out", *options, *words, cwd=here)
+    return gpuprof("sweep", "--recorder", "none", "-o", "out", *options, *words, cwd=here)
 
 
 def rows(here, name="results"):
@@ -219,8 +219,8 @@ def test_a_sweep_file_runs_by_its_name(here):
         ),
         pytest.param(
             ("--grid", "batch", "--", "a.py"),
-            "batch is not of the form NAME=VALUE",
-            None,
+            "Invalid value for '--grid': batch is not of the form NAME=VALUE",
+            "See `gpuprof sweep --help`.",
             id="axis",
         ),
         pytest.param(
@@ -252,7 +252,7 @@ def test_bad_words_are_refused_in_a_line_before_anything_is_made(tmp_path, words
 
 
 def _started(here, *before, **environment):
-    words = ("sweep", "--no-record", "-o", "out", "--seed", "1", *GRID, *WORDS)
+    words = ("sweep", "--recorder", "none", "-o", "out", "--seed", "1", *GRID, *WORDS)
     return subprocess.Popen(
         [*before, sys.executable, "-m", "gpuprof", *words],
         cwd=here,

@@ -34,7 +34,7 @@ with open(os.path.join(os.environ[RUN_DIR_VARIABLE], MARKS), "a") as file:
 def _sweep(folder, *options):
     (folder / "train.py").write_text(PROGRAM)
     return gpuprof(
-        *("sweep", "--no-record", "--repeat", "2", "-o", "swept", *options),
+        *("sweep", "--recorder", "none", "--repeat", "2", "-o", "swept", *options),
         *("--grid", "placement=single,dual", "--grid", "n_gpus=1,2", "--grid", "batch=32,128"),
         *("--baseline", "placement=single", "--baseline", "n_gpus=1"),
         *("--", "train.py", "{placement}", "{n_gpus}", "{batch}"),

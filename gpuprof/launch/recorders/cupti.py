@@ -26,7 +26,7 @@ _GPU_TABLES: Final = ("kernels", "memcpys", "peer_memcpys", "memsets")
 def _obstacle(program: Program) -> RecordError | None:
     if driver_cuda() is None:
         return RecordError("CUPTI needs NVIDIA's driver, and there is none here")
-    return embedded.obstacle(program, NAME, "cupti", "cupti-python")
+    return embedded.obstacle(program, NAME, "cupti-python")
 
 
 def _doubt() -> str | None:

@@ -33,13 +33,12 @@ NOT_LOADED: Final = (
 )
 
 
-def obstacle(program: Program, recorder: str, package: str, title: str) -> RecordError | None:
+def obstacle(program: Program, recorder: str, title: str) -> RecordError | None:
     """Why a framework's own profiler cannot record a program.
 
     Args:
         program: What is to be recorded.
-        recorder: Name of the recorder, and of the extra that installs the framework.
-        package: What a script imports.
+        recorder: Name of the recorder, of the package that it needs, and of the extra for that.
         title: The framework's name for people.
     """
     interpreter = Path(program.arguments[0])
@@ -47,7 +46,7 @@ def obstacle(program: Program, recorder: str, package: str, title: str) -> Recor
         msg = f"{interpreter.name} is no Python program, and only those can be recorded from inside"
         return RecordError(msg, "Record it with --recorder nsys.")
     # Another interpreter has packages of its own, which only running it would show.
-    if str(interpreter) == sys.executable and find_spec(package) is None:
+    if str(interpreter) == sys.executable and find_spec(recorder) is None:
         msg = f"{title} is not installed here"
         return MissingToolError(msg, f"pip install 'gpuprof-toolkit[{recorder}]'")
     return None

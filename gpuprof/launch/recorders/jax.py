@@ -9,22 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import RecordError
-from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.contract import Ended, Recorded, Recorder, Run
 from gpuprof.launch.recorders import embedded
-from gpuprof.xspace import WireError, planes
+from gpuprof.xspace import WireError, space
 
 NAME: Final = "jax"
 _GPU_PLANE: Final = "/device:GPU"
-
-
-def _obstacle(program: Program) -> RecordError | None:
-    return embedded.obstacle(program, NAME, "jax", "JAX")
-
-
-def _environment(run: Run) -> dict[str, str]:
-    # Else it reports each start and stop on stderr.
-    return embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1")
 
 
 def _finish(run: Run, _: Ended) -> Recorded:
@@ -43,7 +33,7 @@ def _brought_home(folder: Path) -> Iterator[Path]:
 
 def _has_gpu_work(path: Path) -> bool:
     try:
-        found = planes(path.read_bytes())
+        found = space(path.read_bytes()).planes
     except (OSError, WireError):
         return False
     return any(plane.name.startswith(_GPU_PLANE) and list(plane.lines) for plane in found)
@@ -52,9 +42,10 @@ def _has_gpu_work(path: Path) -> bool:
 RECORDER: Final = Recorder(
     name=NAME,
     title="JAX's own profiler: kernels and copies of the GPUs that JAX uses",
-    obstacle=_obstacle,
+    obstacle=lambda program: embedded.obstacle(program, NAME, "JAX"),
     finish=_finish,
-    environment=_environment,
+    # Else it reports each start and stop on stderr.
+    environment=lambda run: embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1"),
     versions=lambda: embedded.versions("jax"),
     windows=embedded.WINDOWS,
 )

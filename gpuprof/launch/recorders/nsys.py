@@ -10,13 +10,13 @@ import shutil
 import signal
 import subprocess
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Final
 
+from gpuprof import nsight
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
-from gpuprof.launch.recorders.nsys_fit import misfit, newest_cuda
+from gpuprof.launch.recorders.nsys_fit import misfit
 from gpuprof.launch.recorders.nsys_scrub import scrub
 from gpuprof.launch.run.gpus import (
     described_gpus,
@@ -59,12 +59,12 @@ def obstacle(_: Program) -> RecordError | None:
 
 def doubt() -> str | None:
     """Why it would record nothing here."""
-    return misfit(gpus(), driver_version(), driver_cuda(), newest_cuda())
+    return misfit(gpus(), driver_version(), driver_cuda(), nsight.newest_cuda())
 
 
 def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
     """``nsys profile`` before the program, with the options that this version has."""
-    options = _help_text()
+    options = nsight.printed("nsys", "profile", "--help")
     words = ["nsys", "profile", f"--output={run.folder / REPORT}", "--force-overwrite=true"]
     words.append(f"--trace={','.join(_traceable(options))}")
     # Without CPU samples the report takes a second to write, not many.
@@ -125,21 +125,13 @@ def finish(run: Run, ended: Ended) -> Recorded:
 
 def versions() -> dict[str, str]:
     """Nsys's own version."""
-    text = _output(["nsys", "--version"])
-    found = re.search(r"\d+(?:\.\d+)+", text)
-    return {"nsys": found[0] if found else text.strip()}
+    return {"nsys": nsight.version("nsys") or "unknown"}
 
 
 def failed_to_start(run: Run, ended: Ended) -> bool:
     """Nsys sometimes loses its own agent before the program runs, and says so."""
     lost = "Connection to Agent lost" in _log(run)
     return lost and not ended.output_bytes and not (run.folder / REPORT).exists()
-
-
-@cache
-def _help_text() -> str:
-    """Empty where nsys is not installed, for a command that is to run elsewhere."""
-    return _output(["nsys", "profile", "--help"]) if shutil.which("nsys") else ""
 
 
 def _traceable(options: str) -> list[str]:
@@ -151,24 +143,15 @@ def _traceable(options: str) -> list[str]:
 
 def _import(folder: Path) -> bool:
     """Whether a report could be made of what nsys left raw: its own import sometimes fails."""
-    raw, importer = folder / RAW, _importer()
+    raw, importer = folder / RAW, nsight.importer()
     if not raw.is_file() or importer is None:
         return False
-    words = [str(importer), f"--input-file={raw}", f"--output-file={folder / REPORT}"]
+    words = [importer, f"--input-file={raw}", f"--output-file={folder / REPORT}"]
     subprocess.run(words, capture_output=True, start_new_session=True, check=False)  # noqa: S603
     if not (folder / REPORT).is_file():
         return False
     raw.unlink()
     return True
-
-
-def _importer() -> Path | None:
-    """The importer of nsys, which lies in its host folder; the help names a file there."""
-    named = re.search(r"'(/\S+/host-[\w-]+)/", _help_text())
-    beside = Path(shutil.which("nsys") or "").resolve().parent.parent
-    folders = ([Path(named[1])] if named else []) + sorted(beside.glob("host-*"))
-    found = (folder / "QdstrmImporter" for folder in folders)
-    return next((path for path in found if path.is_file()), None)
 
 
 def _export(folder: Path) -> bool:
@@ -255,11 +238,6 @@ def _failure(what: str, run: Run) -> str:
 def _log(run: Run) -> str:
     path = run.folder / RECORDER_LOG
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-
-
-def _output(words: list[str]) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - ours
-    return done.stdout
 
 
 RECORDER: Final = Recorder(

@@ -4,17 +4,13 @@ Sources: "GPU architectures starting with Pascal" and "any driver from 450 on" o
 Systems Installation Guide; an older nsys brings no tracer for a newer CUDA (``libcupti.so.*``).
 """
 
-import re
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from gpuprof.launch.run.gpus import Gpu
 
 _OLDEST_CAPABILITY: Final = (6, 0)
 _OLDEST_DRIVER: Final = 450
-_SCRIPT_BYTES: Final = 4096
 
 
 def misfit(
@@ -33,21 +29,3 @@ def misfit(
     if old:
         return f"nsys records GPUs from Pascal on, and {old[0].name} is older"
     return None
-
-
-def newest_cuda() -> tuple[int, int] | None:
-    """The newest CUDA that the nsys on PATH brings a tracer for; None where that is unknown."""
-    path = shutil.which("nsys")
-    if path is None:
-        return None
-    program = Path(path).resolve()
-    try:
-        # Some packages start it by a script that names it.
-        with program.open("rb") as file:
-            named = re.search(rb"(/\S+/target-[\w-]+)/nsys", file.read(_SCRIPT_BYTES))
-    except OSError:
-        return None
-    folder = Path(named[1].decode()) if named else program.parent
-    names = (p.name for p in folder.glob("libcupti.so.*"))
-    found = [re.fullmatch(r"libcupti\.so\.(\d+)\.(\d+)", name) for name in names]
-    return max(((int(m[1]), int(m[2])) for m in found if m), default=None)

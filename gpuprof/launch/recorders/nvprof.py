@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from gpuprof import nsight
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.run.gpus import described_gpus, gpus, why_no_gpu
@@ -69,14 +70,7 @@ def finish(run: Run, ended: Ended) -> Recorded:
 
 def versions() -> dict[str, str]:
     """Nvprof's own version."""
-    done = subprocess.run(
-        ["nvprof", "--version"],  # noqa: S607 - found on PATH, as the user finds it
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found = re.search(r"Release version (\S+)", done.stdout)
-    return {"nvprof": found[1] if found else "unknown"}
+    return {"nvprof": nsight.version("nvprof") or "unknown"}
 
 
 def _said(folder: Path) -> str:

@@ -10,21 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprof.errors import RecordError
-from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.contract import Ended, Recorded, Recorder, Run
 from gpuprof.launch.recorders import embedded, tensorflow_digest
 
 NAME: Final = "tensorflow"
-
-
-def _obstacle(program: Program) -> RecordError | None:
-    """Why TensorFlow's profiler cannot record a program."""
-    return embedded.obstacle(program, NAME, "tensorflow", "TensorFlow")
-
-
-def _environment(run: Run) -> dict[str, str]:
-    # At level 0 TensorFlow reports each start and stop of its profiler on stderr.
-    return embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1")
 
 
 def _finish(run: Run, _: Ended) -> Recorded:
@@ -74,9 +63,10 @@ def _condensed(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 RECORDER: Final = Recorder(
     name=NAME,
     title="TensorFlow's own profiler: operations and copies between its devices, no GPU needed",
-    obstacle=_obstacle,
+    obstacle=lambda program: embedded.obstacle(program, NAME, "TensorFlow"),
     finish=_finish,
-    environment=_environment,
+    # Else it reports each start and stop on stderr.
+    environment=lambda run: embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1"),
     versions=lambda: embedded.versions("tensorflow", "tensorflow-cpu"),
     windows=embedded.WINDOWS,
 )

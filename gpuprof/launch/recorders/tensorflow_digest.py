@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple
 from gpuprof import json_input
 from gpuprof.launch.recorders.tensorflow_events import Execution, Sent, Window, read_window
 from gpuprof.secrets import masked_words
-from gpuprof.xspace import WireError, planes
+from gpuprof.xspace import WireError, space
 
 FORMAT: Final = "gpuprof-tensorflow"
 FORMAT_VERSION: Final = 1
@@ -98,7 +98,8 @@ def digest(folder: Path) -> Row:
     for number, window in enumerate(windows):
         _add(total, number, _window(folder / str(window["folder"])), graphs)
     seen = list(_whole(total))
-    steps = _steps(seen)
+    # They compute gradients and update variables.
+    steps = {one.function for one in seen if one.graph and one.graph["is_training"]}
     names = _labels(seen, steps)
     return {
         "format": FORMAT,
@@ -145,7 +146,7 @@ def _window(folder: Path) -> Window | None:
     window = Window()
     for path in files:
         try:
-            window = read_window(planes(path.read_bytes()))
+            window = read_window(space(path.read_bytes()).planes)
         except (WireError, OSError):
             return None
     return window if files else None
@@ -235,11 +236,6 @@ def label(function: str) -> str:
 def short(device: str) -> str:
     """``CPU:0`` for a device of this process; a job's full name for one of another."""
     return device.removeprefix(_LOCAL)
-
-
-def _steps(seen: list[_Seen]) -> set[str]:
-    """The functions that train: they compute gradients and update variables."""
-    return {one.function for one in seen if one.graph and one.graph["is_training"]}
 
 
 def _labels(seen: Iterable[_Seen], steps: set[str]) -> dict[str, str]:

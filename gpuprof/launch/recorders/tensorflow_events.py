@@ -13,7 +13,7 @@ always traced, and names its execution: what is received is counted.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -85,7 +85,7 @@ class Window:
         return execution
 
 
-def read_window(planes: list[Plane]) -> Window:
+def read_window(planes: Iterable[Plane]) -> Window:
     """What one profiler window shows of TensorFlow's executors on the host."""
     window = Window()
     for plane in planes:

@@ -6,20 +6,10 @@
 
 from typing import Final
 
-from gpuprof.errors import RecordError
-from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.contract import Ended, Recorded, Recorder, Run
 from gpuprof.launch.recorders import embedded
 
 NAME: Final = "torch"
-
-
-def _obstacle(program: Program) -> RecordError | None:
-    return embedded.obstacle(program, NAME, "torch", "PyTorch")
-
-
-def _environment(run: Run) -> dict[str, str]:
-    # Else it reports each start and stop on stderr.
-    return embedded.environment(run, NAME, KINETO_LOG_LEVEL="7")
 
 
 def _finish(run: Run, _: Ended) -> Recorded:
@@ -35,9 +25,10 @@ def _finish(run: Run, _: Ended) -> Recorded:
 RECORDER: Final = Recorder(
     name=NAME,
     title="PyTorch's own profiler: kernels and copies of the GPUs that PyTorch uses",
-    obstacle=_obstacle,
+    obstacle=lambda program: embedded.obstacle(program, NAME, "PyTorch"),
     finish=_finish,
-    environment=_environment,
+    # Else it reports each start and stop on stderr.
+    environment=lambda run: embedded.environment(run, NAME, KINETO_LOG_LEVEL="7"),
     versions=lambda: embedded.versions("torch"),
     windows=embedded.WINDOWS,
 )

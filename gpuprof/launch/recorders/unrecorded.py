@@ -2,23 +2,14 @@
 
 from typing import Final
 
-from gpuprof.errors import RecordError
-from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.contract import Recorded, Recorder
 from gpuprof.manifest import UNRECORDED
-
-
-def _obstacle(_: Program) -> RecordError | None:
-    """Nothing can be in the way of no profiler."""
-    return None
-
-
-def _finish(_run: Run, _ended: Ended) -> Recorded:
-    return Recorded(nothing_recorded="it was only timed, as asked for with --recorder none")
-
 
 RECORDER: Final = Recorder(
     name=UNRECORDED,
     title="No profiler: only the program's time and the epochs that it marks",
-    obstacle=_obstacle,
-    finish=_finish,
+    obstacle=lambda _: None,
+    finish=lambda *_: Recorded(
+        nothing_recorded="it was only timed, as asked for with --recorder none"
+    ),
 )

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +36,13 @@ def sample(of: list[Source]) -> list[Sample]:
     """One sample of every device now: ``unix_ns``, ``device_id`` (null for the host), values."""
     now = time.time_ns()
     return [{"unix_ns": now, **values} for source in of for values in source()]
+
+
+def samples(of: list[Source], interval_ns: int, count: int | None) -> Iterator[list[Sample]]:
+    """So many samples, without end for None; shares of time are counted from the start."""
+    for _ in repeat(None) if count is None else repeat(None, count):
+        time.sleep(interval_ns / NS_PER_S)
+        yield sample(of)
 
 
 @contextmanager

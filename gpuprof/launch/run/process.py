@@ -19,7 +19,8 @@ from typing import IO, Final
 from gpuprof.errors import RecordError
 from gpuprof.launch.contract import Ended
 from gpuprof.launch.run.output import STDERR, STDOUT, Output
-from gpuprof.launch.run.signals import Signals, handling
+from gpuprof.launch.run.signals import Signals
+from gpuprof.signals import handling
 
 # Signals are reported as shells do.
 _SIGNAL_BASE: Final = 128

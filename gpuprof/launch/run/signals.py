@@ -2,13 +2,8 @@
 
 import os
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-
-_PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Signals:
@@ -52,26 +47,6 @@ class Signals:
         elif times > 1:
             for root in (self._leader, self._program):
                 _kill_tree(root)
-
-
-@contextmanager
-def handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Take the signals that end a program for a while; the former handlers come back.
-
-    Only a process's main thread can; elsewhere the caller's handlers stay.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
-    # nohup has SIGHUP ignored, and the program is to go on then.
-    taken = [n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN]
-    former = {number: signal.signal(number, handle) for number in taken}
-    try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
 
 
 def signal_program(program: int, number: int) -> None:

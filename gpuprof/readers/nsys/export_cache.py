@@ -131,7 +131,9 @@ def entries(unused_days: float = 0.0) -> list[Entry]:
     try:
         found = [_entry(folder) for folder in _folders(location())]
     except OSError as error:
-        raise _unreadable(error) from error
+        msg = f"{location()} cannot be read: {error.strerror}"
+        hint = "Name another folder in the environment variable GPUPROF_CACHE."
+        raise InputError(msg, hint) from error
     latest = time.time() - unused_days * _DAY_S
     old = [entry for entry in found if entry.used_at <= latest or not unused_days]
     return sorted(old, key=lambda entry: (-entry.used_at, entry.folder.name))
@@ -148,11 +150,6 @@ def clear(chosen: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
     for entry in chosen:
         (removed if _remove(entry.folder) else kept).append(entry)
     return removed, kept
-
-
-def _unreadable(error: OSError) -> InputError:
-    msg = f"{location()} cannot be read: {error.strerror}"
-    return InputError(msg, "Name another folder in the environment variable GPUPROF_CACHE.")
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -12,12 +12,12 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
+from gpuprof import nsight
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
 from gpuprof.profile import Profile
 from gpuprof.readers.contract import Reader
@@ -47,7 +47,7 @@ _NEWER: Final = re.compile(
     r"your current version \((?P<installed>[\d.]+)",
     re.DOTALL,
 )
-_VERSION: Final = re.compile(r"version ([\d.]+)")
+_ELSEWHERE: Final = "export the report where it was recorded: nsys export --type sqlite FILE."
 _SQLITE: Final = "report.sqlite"
 # Changes with what is exported, so that an older cache is not taken for complete.
 _LAYOUT: Final = "2"
@@ -63,10 +63,11 @@ def read(path: Path) -> Profile:
         CorruptFileError: nsys cannot open it.
         EmptyRecordingError: Neither CUDA nor NVTX was recorded.
     """
-    nsys = _nsys(path)
-    folder = cached(
-        path, f"{NAME}-{_LAYOUT}-{_version(nsys)}", lambda into: _export(nsys, path, into)
-    )
+    if shutil.which("nsys") is None:
+        msg = f"{path} can only be opened by nsys, which is not installed"
+        raise MissingToolError(msg, f"Install Nsight Systems, or {_ELSEWHERE}")
+    key = f"{NAME}-{_LAYOUT}-{nsight.version('nsys') or 'unknown'}"
+    folder = cached(path, key, lambda into: _export(path, into))
     if (folder / _SQLITE).exists():
         export = database.export_of(folder / _SQLITE, path, NAME)
     else:
@@ -84,36 +85,24 @@ def _recorder_version(path: Path) -> str | None:
     return version["version"].decode() if version and version["version"] else None
 
 
-def _nsys(path: Path) -> str:
-    nsys = shutil.which("nsys")
-    if nsys is None:
-        msg = f"{path} can only be opened by nsys, which is not installed"
-        raise MissingToolError(
-            msg,
-            "Install Nsight Systems, or export the report where it was recorded: "
-            "nsys export --type sqlite FILE.",
-        )
-    return nsys
-
-
-def _export(nsys: str, path: Path, into: Path) -> None:
+def _export(path: Path, into: Path) -> None:
     """Export what is read into a folder, in the fastest type that this nsys offers."""
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as scratch:
-        report = _imported(nsys, path, Path(scratch)) if _is_stream(path) else path
-        offered = _offered(nsys)
+        report = _imported(path, Path(scratch)) if _is_stream(path) else path
+        offered = nsight.printed("nsys", "export", "--help")
         patterns = ",".join(f"^{table}$" for table in nsys_tables.USED)
         tables = [f"--tables={patterns}"] if "--tables" in offered else []
         if "parquetdir" not in offered:
-            _run([nsys, "export", "--type=sqlite", *tables], report, into / _SQLITE, path)
+            _run(["nsys", "export", "--type=sqlite", *tables], report, into / _SQLITE, path)
             return
-        _run([nsys, "export", "--type=parquetdir", *tables], report, into, path)
+        _run(["nsys", "export", "--type=parquetdir", *tables], report, into, path)
         settings = Path(scratch) / "settings.sqlite"
         only = ["--tables=META_DATA_CAPTURE"]
-        _run([nsys, "export", "--type=sqlite", *only], report, settings, path)
+        _run(["nsys", "export", "--type=sqlite", *only], report, settings, path)
         _add_settings(settings, into)
         if _lacks_diagnostics(report, into):
             events = Path(scratch) / "events.json"
-            _run([nsys, "export", "--type=json"], report, events, path)
+            _run(["nsys", "export", "--type=json"], report, events, path)
             _add_diagnostics(events, into)
 
 
@@ -152,9 +141,9 @@ def _add_table(
     parquet.write_table(content, into / f"{table}.parquet")
 
 
-def _imported(nsys: str, path: Path, scratch: Path) -> Path:
+def _imported(path: Path, scratch: Path) -> Path:
     """A stream as a report; of a copy, since the importer writes into what it reads."""
-    importer = shutil.which("QdstrmImporter") or _importer(nsys)
+    importer = nsight.importer()
     if importer is None:
         msg = f"{path} is a stream, and nsys' QdstrmImporter is not installed"
         hint = "Install all of Nsight Systems, or import it where it was recorded."
@@ -164,8 +153,8 @@ def _imported(nsys: str, path: Path, scratch: Path) -> Path:
     try:
         _run([importer, "-i"], stream, report, path)
     except CorruptFileError as error:
-        recorder, installed = _recorder_version(path), _version(nsys)
-        if recorder is None or not _is_newer(recorder, installed):
+        recorder, installed = _recorder_version(path), nsight.version("nsys")
+        if recorder is None or installed is None or not _is_newer(recorder, installed):
             raise
         versions = f"nsys {recorder} recorded it, and the installed nsys {installed} is older"
         hint = "Install that nsys or a newer one, or import it where it was recorded."
@@ -179,19 +168,17 @@ def _is_newer(version: str, than: str) -> bool:
     return all(numbers) and numbers[0] > numbers[1]
 
 
-def _importer(nsys: str) -> str | None:
-    """The importer, which lies in the folder for the host; the help of nsys names a file there."""
-    named = re.search(r"'(/\S+/host-[\w-]+)/", _output([nsys, "profile", "--help"]))
-    beside = sorted(Path(nsys).resolve().parent.parent.glob("host-*"))
-    folders = [Path(named[1]), *beside] if named else beside
-    found = (shutil.which("QdstrmImporter", path=folder) for folder in folders)
-    return next(filter(None, found), None)
-
-
 def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
     force = ["-q", "true", "--force-overwrite=true"] if "export" in command else []
     words = [*command, str(report.absolute()), *force, "-o", str(output)]
-    done = _done(words)
+    done = subprocess.run(  # noqa: S603 - nsys of the user's own PATH
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
     is_made = any(output.iterdir()) if output.is_dir() else _is_filled(output)
     if not is_made and shutil.disk_usage(output.parent).free < _LEAST_FREE_BYTES:
         msg = f"{path} cannot be exported to {output.parent}: {os.strerror(errno.ENOSPC)}"
@@ -212,39 +199,11 @@ def _refusal(path: Path, output_text: str, reason: str) -> GpuprofError:
         return InputError(
             f"{path}: nsys {newer['report']} recorded it, and the installed nsys "
             f"{newer['installed']} is older",
-            "Install that nsys or a newer one, or export the report where it was recorded: "
-            "nsys export --type sqlite FILE.",
+            f"Install that nsys or a newer one, or {_ELSEWHERE}",
         )
     return CorruptFileError(
         f"{path}: nsys cannot open it ({reason})", "Copy it again from where it was recorded."
     )
-
-
-@cache
-def _version(nsys: str) -> str:
-    found = _VERSION.search(_output([nsys, "--version"]))
-    return found[1] if found else "unknown"
-
-
-@cache
-def _offered(nsys: str) -> str:
-    return _output([nsys, "export", "--help"])
-
-
-def _done(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - nsys of the user's own PATH
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-
-
-def _output(command: list[str]) -> str:
-    done = _done(command)
-    return f"{done.stdout}\n{done.stderr}"
 
 
 def _is_stream(path: Path) -> bool:

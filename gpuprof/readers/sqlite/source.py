@@ -213,9 +213,7 @@ class SqliteFile:
             with closing(self._connect(steps)) as connection:
                 yield connection
         except _BREAKS as error:
-            # Ctrl-C in the midst of a query reaches Python while it counts steps.
-            if _STOPPED in str(error) and not steps.are_used_up:
-                raise KeyboardInterrupt from error
+            steps.pass_on_ctrl_c(error)
             raise self.failure(error) or self._damage() from error
 
     def _allowed_steps(self) -> "_Steps":
@@ -240,11 +238,13 @@ class SqliteFile:
         """The first table that cannot be read to its end."""
         where, why = f"{self.path}", "it cannot be opened"
         for table in self.columns:
+            steps = self._allowed_steps()
             try:
-                with closing(self._connect(self._allowed_steps())) as connection:
+                with closing(self._connect(steps)) as connection:
                     for _ in connection.execute(f"SELECT * FROM {quoted(table)}"):
                         pass
             except _BREAKS as error:
+                steps.pass_on_ctrl_c(error)
                 where, why = f"{self.path}, table {table}", str(error) or "a size beyond all memory"
                 break
         return CorruptFileError(
@@ -389,3 +389,12 @@ class _Steps:
     def are_used_up(self) -> bool:
         """Whether there are none left."""
         return self._left < 0
+
+    def pass_on_ctrl_c(self, error: BaseException) -> None:
+        """Raise Ctrl-C anew where it ended the query: it reaches Python while it counts steps.
+
+        Raises:
+            KeyboardInterrupt: The query was stopped, and not for its number of steps.
+        """
+        if _STOPPED in str(error) and not self.are_used_up:
+            raise KeyboardInterrupt from error

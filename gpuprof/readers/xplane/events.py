@@ -13,18 +13,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof import xspace
 from gpuprof.readers.common.narrow import Flags, Integers, Lexicon
 from gpuprof.xspace import PS_PER_NS, Line, Plane, WireError
 
 _Octets = npt.NDArray[np.uint8]
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_METADATA, _OFFSET_PS, _DURATION_PS, _STATS = 1, 2, 3, 4
-_STAT_METADATA, _STAT_TEXT, _STAT_REFERENCE = 1, 5, 7
-_NUMBERS: Final = (3, 4)  # uint64_value and int64_value
-_IS_KIND: Final = np.isin(np.arange(8), (_VARINT, _FIXED64, _BYTES, _FIXED32))
+_IS_KIND: Final = np.isin(np.arange(8), [*xspace.KINDS])
 # Profilers write the key of an event or value before all else.
-_KEY_TAG: Final = 1 << 3 | _VARINT
+_KEY_TAG: Final = xspace.EVENT_METADATA << 3 | xspace.VARINT
 _LONGEST: Final = 10
 _SEVEN_BITS: Final = 0x7F
 # So many zeros after the end let every field be looked at without asking whether it is there.
@@ -39,7 +36,7 @@ class _Fields:
     Args:
         message: Which message it is of.
         number: Its number.
-        kind: How its value is written, such as `_VARINT`.
+        kind: How its value is written, such as `xspace.VARINT`.
         value: A number, or where the bytes begin.
         size: How many bytes there are.
     """
@@ -50,7 +47,7 @@ class _Fields:
     value: Integers
     size: Integers
 
-    def of(self, number: int, kind: int = _VARINT) -> "_Fields":
+    def of(self, number: int, kind: int = xspace.VARINT) -> "_Fields":
         """The fields of one number; those that are written in another way are none."""
         return self.where((self.number == number) & (self.kind == kind))
 
@@ -61,7 +58,7 @@ class _Fields:
             WireError: One is not.
         """
         fields = self.where(self.number == number)
-        if (fields.kind != _VARINT).any():
+        if (fields.kind != xspace.VARINT).any():
             msg = "a time of an event is not a number"
             raise WireError(msg)
         return fields
@@ -120,16 +117,18 @@ class Batch:
     ) -> None:
         self._plane, self._text = plane, messages.text
         fields, count = _fields(messages), len(messages.begin)
-        offset_ps, duration_ps = (fields.needed(n) for n in (_OFFSET_PS, _DURATION_PS))
-        self._metadata_id = fields.of(_METADATA).spread(count)
+        offset_ps, duration_ps = (
+            fields.needed(n) for n in (xspace.EVENT_OFFSET_PS, xspace.EVENT_DURATION_PS)
+        )
+        self._metadata_id = fields.of(xspace.EVENT_METADATA).spread(count)
         self.start_ns: Integers = line.start_ns + offset_ps.spread(count) // PS_PER_NS
         self.duration_ns: Integers = duration_ps.spread(count) // PS_PER_NS
-        stats = fields.of(_STATS, _BYTES)
+        stats = fields.of(xspace.EVENT_STATS, xspace.BYTES)
         keys = [key for name in value_names for key in plane.stat_keys.get(name, ())]
         stats = stats.where(_may_have(messages.octets, stats.value, keys))
         values = replace(messages, begin=stats.value, end=stats.value + stats.size)
         self._values = _fields(values)
-        self._name = self._values.of(_STAT_METADATA).spread(len(stats.message))
+        self._name = self._values.of(xspace.STAT_METADATA).spread(len(stats.message))
         self._event = stats.message
 
     def __len__(self) -> int:
@@ -147,7 +146,7 @@ class Batch:
         """Each event's integer value of this name, and whether it has one."""
         chosen = self._of(name)
         numbers, is_known = np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
-        for number in _NUMBERS:
+        for number in (xspace.STAT_UINT64, xspace.STAT_INT64):
             fields = chosen.of(number)
             numbers[fields.message] = fields.value
             is_known[fields.message] = True
@@ -158,7 +157,7 @@ class Batch:
         chosen = self._of(name)
         codes = np.full(len(self), -1, np.int64)
         names = self._plane.stat_names
-        referred, own = chosen.of(_STAT_REFERENCE), chosen.of(_STAT_TEXT, _BYTES)
+        referred, own = chosen.of(xspace.STAT_REFERENCE), chosen.of(xspace.STAT_TEXT, xspace.BYTES)
         codes[referred.message] = lexicon.codes_of_keys(
             referred.value, lambda key: names.get(key, "")
         )
@@ -171,7 +170,7 @@ class Batch:
         """The fields of the values of this name, with the event as their message."""
         names = self._name[self._values.message]
         is_named = np.isin(names, self._plane.stat_keys.get(name, ()))
-        fields = self._values.where(is_named & (self._values.number != _STAT_METADATA))
+        fields = self._values.where(is_named & (self._values.number != xspace.STAT_METADATA))
         return replace(fields, message=self._event[fields.message])
 
 
@@ -230,7 +229,7 @@ def _fields(messages: _Messages) -> _Fields:
         begin, size = _extent(kind, number, at, after)
         is_beyond = (size < 0) | (size > stop - begin)
         _refuse(base + at, is_beyond, "a field of an event goes beyond its end")
-        value = np.where(kind == _VARINT, number, begin)
+        value = np.where(kind == xspace.VARINT, number, begin)
         rounds.append((message, tag >> 3, kind.astype(np.int8), value, size))
         at = begin + size
     columns = zip(*rounds, strict=True) if rounds else [[np.zeros(0, np.int64)]] * 5
@@ -241,11 +240,11 @@ def _extent(
     kind: Integers, number: Integers, at: Integers, after: Integers
 ) -> tuple[Integers, Integers]:
     """Where the values of fields begin, and how long they are; 0 for numbers."""
-    is_fixed = (kind == _FIXED64) | (kind == _FIXED32)
-    size = np.where(kind == _VARINT, 0, number)
+    is_fixed = (kind == xspace.FIXED64) | (kind == xspace.FIXED32)
+    size = np.where(kind == xspace.VARINT, 0, number)
     if not is_fixed.any():
         return after, size
-    fixed = np.where(kind == _FIXED64, 8, 4)
+    fixed = np.where(kind == xspace.FIXED64, 8, 4)
     return np.where(is_fixed, at, after), np.where(is_fixed, fixed, size)
 
 

@@ -90,7 +90,8 @@ def recorded(gpus: Sequence[Plane], hosts: Sequence[Plane]) -> Recorded:
         WireError: An event breaks off.
     """
     is_rocm = xplane_rocm.is_rocm(gpus, hosts)
-    return Recorded(Activities(gpus), _api_calls(hosts), _steps(hosts), _devices(gpus), is_rocm)
+    devices = schema.DEVICES.table([_device(plane) for plane in gpus])
+    return Recorded(Activities(gpus), _api_calls(hosts), _steps(hosts), devices, is_rocm)
 
 
 def _api_calls(hosts: Iterable[Plane]) -> pa.Table:
@@ -137,15 +138,16 @@ def _names_of_hip(batch: Batch, names: Lexicon) -> Integers:
 
 def _steps(hosts: Iterable[Plane]) -> pa.Table:
     """The script's steps, which have a number: ``train#5``."""
-    steps = [_step(host, line, event) for host in hosts for line, event in _step_events(host)]
+    steps = [
+        _step(host, line, event)
+        for host in hosts
+        for line in host.lines
+        for event in host.events_with(line, _STEP)
+    ]
     if any(step["start_ns"] not in _TIMES or step["end_ns"] not in _TIMES for step in steps):
         msg = "the time of a step is too large"
         raise OverflowError(msg)
     return schema.NVTX_RANGES.table(sorted(steps, key=lambda row: row["start_ns"]))
-
-
-def _step_events(host: Plane) -> Iterator[tuple[Line, Event]]:
-    return ((line, event) for line in host.lines for event in host.events_with(line, _STEP))
 
 
 def _step(host: Plane, line: Line, event: Event) -> dict[str, Any]:
@@ -157,10 +159,6 @@ def _step(host: Plane, line: Line, event: Event) -> dict[str, Any]:
         "range_kind": "annotation",
         "thread_id": line.line_id,
     }
-
-
-def _devices(gpus: Iterable[Plane]) -> pa.Table:
-    return schema.DEVICES.table([_device(plane) for plane in gpus])
 
 
 def _amount(value: object) -> int | None:

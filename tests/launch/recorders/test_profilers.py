@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof import read_profile
+from gpuprof import nsight, read_profile
 from gpuprof.errors import EmptyRecordingError
 from gpuprof.launch.contract import Ended, Program, Run
 from gpuprof.launch.recorders import nsys, nvprof
@@ -45,7 +45,7 @@ HELP_2023 = """
     ids=["2023", "unknown"],
 )
 def test_nsys_traces_what_the_version_offers(run, monkeypatch, help_text, trace, graphs):
-    monkeypatch.setattr(nsys, "_help_text", lambda: help_text)
+    monkeypatch.setattr(nsight, "printed", lambda *_: help_text)
     words = nsys.command(run, ("python", "train.py"))
 
     assert f"--trace={trace}" in words
@@ -85,7 +85,7 @@ def test_nsys_imports_again_what_it_left_raw(run, monkeypatch):
     importer = run.folder / "QdstrmImporter"
     importer.write_text('#!/bin/sh\ncp "${1#--input-file=}" "${2#--output-file=}"\n')
     importer.chmod(0o755)
-    monkeypatch.setattr(nsys, "_help_text", lambda: f"See '{run.folder}/host-linux-x64/x.json'")
+    monkeypatch.setattr(nsight, "printed", lambda *_: f"See '{run.folder}/host-linux-x64/x.json'")
     (run.folder / "host-linux-x64").mkdir()
     importer.rename(run.folder / "host-linux-x64/QdstrmImporter")
     (run.folder / nsys.RAW).write_text("raw")

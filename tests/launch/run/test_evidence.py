@@ -99,7 +99,7 @@ def test_no_planted_secret_is_in_anything_that_gpuprof_writes(recorder, code):
         gpuprof("convert", "run", "-o", "run.gpuprof"),
         gpuprof("pack", "run", "-o", "run.zip"),
     ]
-    said += [gpuprof("doctor", "--json")]
+    said += [gpuprof("doctor", "--format", "json")]
 
     for done in said:
         assert planted_in(done.stdout + done.stderr) == []

@@ -89,7 +89,7 @@ def test_without_either_package_nothing_is_sampled_and_the_command_says_so(tmp_p
 @needs_psutil
 def test_the_command_shows_the_host_to_people_and_programs():
     shown = gpuprof("monitor", "--count", "1", "--interval", "100ms")
-    told = gpuprof("monitor", "--count", "2", "--interval", "100ms", "--json")
+    told = gpuprof("monitor", "--count", "2", "--interval", "100ms", "--format", "json")
 
     assert shown.returncode == 0
     assert shown.stdout.splitlines()[0].split() == [
@@ -107,7 +107,7 @@ def test_the_command_shows_the_host_to_people_and_programs():
 @needs_psutil
 def test_ctrl_c_ends_the_command_without_a_complaint():
     child = subprocess.Popen(
-        [sys.executable, "-m", "gpuprof", "monitor", "--json", "--interval", "100ms"],
+        [sys.executable, "-m", "gpuprof", "monitor", "--format", "json", "--interval", "100ms"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

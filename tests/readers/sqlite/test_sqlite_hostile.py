@@ -178,3 +178,20 @@ def test_triggers_of_a_database_do_nothing(tmp_path):
 
     assert read_profile(path).table("kernels").num_rows == 2
     assert path.read_bytes() == before
+
+
+def test_ctrl_c_while_damage_is_looked_for_is_no_damage(tmp_path, monkeypatch):
+    path = tmp_path / "long.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE NUMBERS (i INTEGER)")
+        rows = ((number,) for number in range(200_000))
+        database.executemany("INSERT INTO NUMBERS VALUES (?)", rows)
+        database.commit()
+    file = sqlite_source.open_sqlite(path)
+
+    def pressed(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sqlite_source._Steps, "taken", pressed)  # noqa: SLF001 - Ctrl-C comes there
+    with pytest.raises(KeyboardInterrupt):
+        file.failure(sqlite3.DatabaseError("database disk image is malformed"))

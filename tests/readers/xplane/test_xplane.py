@@ -327,7 +327,7 @@ def test_the_excerpt_for_a_browser_names_the_file_beside_it(tmp_path):
 @needs_corpus
 def test_a_real_profile_reads_as_a_slower_decoder_counts_it():
     calls, total, size = Counter(), Counter(), Counter()
-    for plane in xspace.planes(REAL.read_bytes()):
+    for plane in xspace.space(REAL.read_bytes()).planes:
         for line in plane.lines if plane.name.startswith("/device:GPU") else ():
             for event in plane.events(line) if line.name.startswith("Stream #") else ():
                 key = plane.name[-1], line.name.split("(")[0], event.metadata.name

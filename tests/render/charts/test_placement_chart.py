@@ -124,14 +124,12 @@ def test_four_devices_stand_around_the_one_that_copies_most():
     ]
 
 
-def test_the_picture_is_drawn_from_a_recording_by_its_option(tmp_path):
-    done = gpuprof(
-        "plot", SAMPLES / "deepconn-dual.json", "--placement", tmp_path / "placement.svg"
-    )
+def test_the_picture_is_drawn_from_a_recording(tmp_path):
+    picture = tmp_path / "placement.svg"
+    done = gpuprof("plot", "placement", SAMPLES / "deepconn-dual.json", "-o", picture)
 
     assert done.returncode == 0, done.stderr
-    text = (tmp_path / "placement.svg").read_text()
-    assert text.startswith("<?xml")
+    assert picture.read_text().startswith("<?xml")
 
 
 def test_a_recording_without_tensorflow_says_that_it_cannot_tell(tmp_path):

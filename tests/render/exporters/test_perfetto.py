@@ -169,7 +169,7 @@ def test_a_report_with_times_before_its_start_is_exported(tmp_path):
 
 
 def test_a_recording_is_exported(tmp_path):
-    done = gpuprof("export", TRACE, "--to", "perfetto", "-o", tmp_path / "a.pftrace")
+    done = gpuprof("export", TRACE, "--format", "perfetto", "-o", tmp_path / "a.pftrace")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (tmp_path / "a.pftrace").stat().st_size > 1_000
@@ -178,9 +178,9 @@ def test_a_recording_is_exported(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        pytest.param([DUAL, "--to", "perfetto", "-o", "a"], 1, "has no kernels", id="summary"),
-        pytest.param([TRACE, "--to", "perfetto", "-o", "-"], 1, "standard output", id="stdout"),
-        pytest.param([TRACE, "--to", "chrome", "-o", "a"], 2, "'chrome' is not", id="target"),
+        pytest.param([DUAL, "--format", "perfetto", "-o", "a"], 1, "has no kernels", id="summary"),
+        pytest.param([TRACE, "--format", "perfetto", "-o", "-"], 1, "standard output", id="stdout"),
+        pytest.param([TRACE, "--format", "chrome", "-o", "a"], 2, "'chrome' is not", id="target"),
     ],
 )
 def test_what_cannot_be_exported_is_said(tmp_path, arguments, status, message):

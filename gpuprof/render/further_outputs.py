@@ -1,0 +1,95 @@
+"""Charts and the page beside what a command prints: checked before its work, written after it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuprof.render.output import Output, check_apart, prepare
+
+if TYPE_CHECKING:
+    from gpuprof.comparisons import Comparison
+    from gpuprof.profile import Profile
+    from gpuprof.render.charts.drawing import Drawing
+
+
+@dataclass(frozen=True)
+class FurtherOutputs:
+    """Files that were found writable.
+
+    Args:
+        drawings: The charts.
+        page: The page; None for none.
+    """
+
+    drawings: "Sequence[Drawing]"
+    page: Output | None
+
+    def write_recording(self, profile: "Profile", tables: Sequence[str]) -> None:
+        """Draw the charts of a recording, and write its page with some tables whole.
+
+        Raises:
+            GpuprofError: There is nothing to draw, or a file cannot be written.
+        """
+        if self.drawings:
+            from gpuprof.render.charts.results import of_recording  # noqa: PLC0415 - start-up time
+
+            for drawing in self.drawings:
+                drawing.draw(of_recording(profile, drawing.chart))
+        if self.page is not None:
+            from gpuprof.render.page.recording import recording_page  # noqa: PLC0415 - as above
+
+            self.page.write_text(recording_page(profile, tables))
+
+    def write_comparison(self, comparison: "Comparison") -> None:
+        """Draw the charts of a comparison, and write its page.
+
+        Raises:
+            GpuprofError: There is nothing to draw, or a file cannot be written.
+        """
+        if self.drawings:
+            from gpuprof.render.charts.results import of_comparison  # noqa: PLC0415 - start-up time
+
+            for drawing in self.drawings:
+                drawing.draw(of_comparison(comparison))
+        if self.page is not None:
+            from gpuprof.render.page.comparison import comparison_page  # noqa: PLC0415 - as above
+
+            self.page.write_text(comparison_page(comparison))
+
+
+def further_outputs(  # noqa: PLR0913 - one per option
+    charts: Sequence[str],
+    data_format: str | None,
+    page: str | None,
+    subject: str,
+    *,
+    force: bool,
+    inputs: Sequence[str],
+    others: Sequence[Output | None] = (),
+) -> FurtherOutputs:
+    """Find the outputs of ``--chart``, ``--chart-data`` and ``--html`` writable.
+
+    Args:
+        charts: Values of ``--chart``.
+        data_format: That of ``--chart-data``.
+        page: That of ``--html``.
+        subject: What the charts are about.
+        force: Whether files that exist may be replaced.
+        inputs: What is read, which is never replaced.
+        others: What the command writes beside these, to files of their own.
+
+    Raises:
+        GpuprofError: One cannot be written, or two are one file.
+    """
+    drawings = []
+    if charts:
+        from gpuprof.render.charts.drawing import drawing, named_chart  # noqa: PLC0415 - as above
+
+        drawings = [
+            drawing(*named_chart(chart, subject), data_format, is_forced=force, inputs=inputs)
+            for chart in charts
+        ]
+    target = prepare(page, is_forced=force, inputs=inputs) if page else None
+    drawn = (output for drawing in drawings for output in (drawing.picture, drawing.data))
+    check_apart((*others, *drawn, target))
+    return FurtherOutputs(drawings, target)

@@ -1,0 +1,51 @@
+"""The plan that the words of ``gpuprof sweep`` ask for."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpuprof.errors import UsageError
+from gpuprof.sweeps.plan import Plan
+from gpuprof.sweeps.sweep_file import read_sweep_file
+
+
+def planned(words: tuple[str, ...], grid: Sequence[tuple[str, str]], **options: Any) -> Plan:  # noqa: ANN401 - fields of Plan
+    """The plan of a sweep file, or of a command and its grid.
+
+    Args:
+        words: The name of a file in TOML, or a command with placeholders.
+        grid: Each axis and its values, with commas between them.
+        options: Fields of the plan in place of the file's; None or empty for those not given.
+
+    Raises:
+        GpuprofError: The file cannot be read, or the words do not fit together.
+    """
+    plan = _of_file(words[0], grid) if _is_file(words) else _of_grid(words, grid)
+    changes = {name: value for name, value in options.items() if value not in (None, {})}
+    return replace(plan, **changes)
+
+
+def _is_file(words: tuple[str, ...]) -> bool:
+    return len(words) == 1 and words[0].endswith(".toml")
+
+
+def _of_file(path: str, grid: Sequence[tuple[str, str]]) -> Plan:
+    if grid:
+        msg = f"--grid and {path} exclude each other"
+        raise UsageError(msg, "Put the axis into the file's [grid].")
+    return read_sweep_file(Path(path))
+
+
+def _of_grid(words: tuple[str, ...], grid: Sequence[tuple[str, str]]) -> Plan:
+    if not grid:
+        msg = "there is no grid"
+        raise UsageError(msg, "Give a sweep.toml, or axes: --grid batch=64,128 -- train.py {batch}")
+    names = [name for name, _ in grid]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        msg = f"--grid {repeated} is given twice"
+        raise UsageError(msg, f"Give all its values at once: --grid {repeated}=1,2")
+    axes = {name: tuple(values.split(",")) if values else () for name, values in grid}
+    program = next((word for word in words if word.endswith(".py")), *words[:1] or ["sweep"])
+    return Plan(words, axes, name=Path(program).stem)
