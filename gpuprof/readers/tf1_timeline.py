@@ -17,7 +17,6 @@ import msgspec
 
 from gpuprof import cuda, schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.json_input import LimitError
 from gpuprof.json_values import Scalar, integer, text
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.common import gunzip, json_events
@@ -73,12 +72,8 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short, or breaks the format's rules.
         EmptyRecordingError: No stream of a GPU is in it.
     """
-    try:
+    with json_events.within_limits(path):
         return _profile(path)
-    except LimitError as error:
-        raise json_events.beyond(path, str(error)) from error
-    except OverflowError as error:
-        raise json_events.too_large(path, error) from error
 
 
 def _profile(path: Path) -> Profile:
@@ -93,7 +88,9 @@ def _profile(path: Path) -> Profile:
     tables: dict[str, list[Row]] = {"kernels": [], "memcpys": [], "memsets": []}
     for activity in sorted(ran, key=lambda activity: activity.start_us):
         table, row = _row(activity, is_copy=copies[activity.identity] > 0)
-        tables[table].append(row | _times(activity, origin_us))
+        start_ns = (activity.start_us - origin_us) * NS_PER_US
+        end_ns = start_ns + activity.duration_us * NS_PER_US
+        tables[table].append(row | {"start_ns": start_ns, "end_ns": end_ns})
     origin = Origin(
         path,
         READER.name,
@@ -146,12 +143,6 @@ def _row(activity: _Activity, *, is_copy: bool) -> tuple[str, Row]:
         return "kernels", place | {"name": activity.name}
     kind = match[1] if match and match[1] in cuda.MEMCPY_KINDS.values() else cuda.UNKNOWN
     return "memcpys", place | {"memcpy_kind": kind}
-
-
-def _times(activity: _Activity, origin_us: int) -> Row:
-    start_us = activity.start_us - origin_us
-    end_us = start_us + activity.duration_us
-    return {"start_ns": start_us * NS_PER_US, "end_ns": end_us * NS_PER_US}
 
 
 def _recognises(head: bytes) -> bool:

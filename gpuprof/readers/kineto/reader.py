@@ -14,9 +14,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.json_values import Scalar, integer, text
 from gpuprof.profile import Origin, Profile
@@ -102,17 +100,17 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short, or breaks the format's rules.
         EmptyRecordingError: No GPU was traced.
     """
-    try:
+    with json_events.within_limits(path):
         return _profile(path)
-    except json_input.LimitError as error:
-        raise json_events.beyond(path, str(error)) from error
-    except OverflowError as error:
-        raise json_events.too_large(path, error) from error
 
 
 def _profile(path: Path) -> Profile:
     trace, timed = _trace(path)
-    sound = {kind: group.rows(_is_sound(group)) for kind, group in timed.items()}
+    # A time of 0 means that CUPTI could not tell it; some versions print negative durations.
+    sound = {
+        kind: group.rows((group.start_ns > 0) & (group.duration_ns >= 0))
+        for kind, group in timed.items()
+    }
     origin_ns = _origin_ns(path, sound)
     epoch_ns = (integer(trace.baseTimeNanoseconds) or 0) + origin_ns
     lost = sum(len(timed[kind].codes) - len(sound[kind].codes) for kind in timed)
@@ -206,11 +204,6 @@ def _window(path: Path, events: Sequence[Span], alike: Alike) -> Timed:
         np.fromiter((event.correlation for event in events), np.int64, len(events)),
         json_events.has_fractions(starts),
     )
-
-
-def _is_sound(group: Timed) -> npt.NDArray[np.bool_]:
-    """A time of 0 means that CUPTI could not tell it; some versions print negative durations."""
-    return (group.start_ns > 0) & (group.duration_ns >= 0)
 
 
 def _origin_ns(path: Path, groups: Mapping[str, Timed]) -> int:

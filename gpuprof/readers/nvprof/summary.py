@@ -9,7 +9,7 @@ from typing import Any, Final
 from gpuprof import cuda, schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
 from gpuprof.profile import Origin, Profile, Section
-from gpuprof.readers.nvprof.log import Frame, Job
+from gpuprof.readers.nvprof.log import Frame, Job, Line
 
 LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
 # For rows without a label or heading: CUDA's own functions are calls, the rest is GPU work.
@@ -29,6 +29,8 @@ GIVES: Final = ("activity_summary", "runs", "devices")
 CANNOT: Final = "When anything ran: no overlap, no split by device, no source and target of copies."
 # A century of nanoseconds, and some exabytes.
 LARGEST: Final = 1 << 62
+_HINT: Final = "Was the file edited, or written by two programs at once?"
+NO_UNITS: Final = "nvprof writes one under the head with --csv: was the file edited?"
 _NOT_READ: Final = {
     table: f"The file holds {title}, too, which is not read: name --reader nvprof-{table} for it."
     for table, title in (
@@ -240,6 +242,16 @@ class Summary:
             return EmptyRecordingError(msg, _RERECORD)
         return self._unfinished()
 
+    def fault(
+        self, line: Line, expected: str, found: str | None = None, hint: str = _HINT
+    ) -> CorruptFileError:
+        """That a line, or what is found in it, is not what is expected there."""
+        shown = line.text.strip() if found is None else found
+        # What fits into a line of a terminal.
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."  # noqa: PLR2004
+        msg = f'{self.path}, line {line.number}: expected {expected}, found "{shown}"'
+        return CorruptFileError(msg, hint)
+
     def _unfinished(self) -> GpuprofError:
         if self.frame.result_file is not None:
             msg = f"{self.path}: nvprof wrote its result into {self.frame.result_file}, not here"
@@ -278,8 +290,3 @@ def check_size(numbers: Iterable[float | None]) -> None:
 
 def _plus(known: int | None, more: int | None) -> int | None:
     return None if known is None or more is None else known + more
-
-
-def shortened(text: str) -> str:
-    """Text that fits into a line of an error."""
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - a line of a terminal

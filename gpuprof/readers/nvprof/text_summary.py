@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from gpuprof import units
-from gpuprof.errors import CorruptFileError, GpuprofError
+from gpuprof.errors import CorruptFileError
 from gpuprof.profile import Profile
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.nvprof import log
-from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, Summary, shortened
+from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, Summary
 
 _ANCHORS: Final = (
     log.MESSAGE,
@@ -38,6 +38,7 @@ _ROW_START: Final = re.compile(
 _ROW: Final = re.compile(
     rf"^([0-9.]+)%\s+{_TIME}\s+([0-9]+)\s+{_TIME}\s+{_TIME}\s+{_TIME}\s+(\S.*)$"
 )
+_EXPECTED: Final = "Time(%), Time, Calls, Avg, Min, Max and Name as nvprof prints them"
 _LABEL: Final = re.compile(r"([A-Z][A-Za-z ()]*):\s*$")
 _MIGRATION: Final = re.compile(
     r"^\s*([0-9]+)\s+\S+\s+\S+\s+\S+\s+(\S+)\s+(\S+)\s+((?:Host|Device) To (?:Host|Device))\s*$"
@@ -85,7 +86,7 @@ def _row(summary: Summary, line: log.Line, lead: str) -> None:
         return
     match = _ROW.match(line.text[len(lead) :])
     if match is None or not _is_share(match[1]):
-        summary.broken = _broken(summary.path, line)
+        summary.broken = summary.fault(line, _EXPECTED)
         return
     share, total, total_unit, calls, mean, mean_unit, least, least_unit, most, most_unit, name = (
         match.groups()
@@ -101,19 +102,11 @@ def _row(summary: Summary, line: log.Line, lead: str) -> None:
             printed_share=float(Decimal(share) / 100),
         )
     except ValueError:
-        summary.broken = _broken(summary.path, line)
+        summary.broken = summary.fault(line, _EXPECTED)
 
 
 def _is_share(text: str) -> bool:
     return text.count(".") <= 1 and text != "." and float(text) <= 100.01  # noqa: PLR2004 - percent
-
-
-def _broken(path: Path, line: log.Line) -> GpuprofError:
-    msg = (
-        f"{path}, line {line.number}: expected Time(%), Time, Calls, Avg, Min, Max and "
-        f'Name as nvprof prints them, found "{shortened(line.text.strip())}"'
-    )
-    return CorruptFileError(msg, "Was the log edited, or written by two programs at once?")
 
 
 def _migration(summary: Summary, match: re.Match[str], line: log.Line) -> None:
@@ -136,10 +129,6 @@ def _recognises(head: bytes) -> bool:
     return table == "text" or (table is None and len(head) < HEAD_BYTES and log.is_log(head))
 
 
-def _searches(path: Path) -> bool:
-    return log.table_in(path) in {"text", "none"}
-
-
 READER: Final = Reader(
     name="nvprof-text",
     title="nvprof's printed summary, or rows of it",
@@ -148,5 +137,5 @@ READER: Final = Reader(
     cannot=CANNOT,
     read=read,
     recognises=_recognises,
-    searches=_searches,
+    searches=lambda path: log.table_in(path) in {"text", "none"},
 )

@@ -13,12 +13,11 @@ from typing import Final
 import numpy as np
 
 from gpuprof import cuda, schema
-from gpuprof.errors import CorruptFileError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.common.narrow import Rows
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nvprof import log, trace_bulk, trace_rows
-from gpuprof.readers.nvprof.summary import LARGEST, SKIPPED, Summary, check_size, shortened
+from gpuprof.readers.nvprof.summary import LARGEST, NO_UNITS, SKIPPED, Summary, check_size
 
 _TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls")
 _CUT: Final = (
@@ -27,7 +26,6 @@ _CUT: Final = (
 )
 # Fewer lines than this are read one by one as soon.
 _SMALL_BYTES: Final = 1 << 13
-_HINT: Final = "Was the file edited, or written by two programs at once?"
 
 
 @dataclass
@@ -116,12 +114,14 @@ class _Trace:
             return  # A legend, or what the program printed.
         width = len(layout.columns)
         if len(values) != width:
-            self._break(line, f"{width} cells from Start to {layout.columns[-1]}")
+            expected = f"{width} cells from Start to {layout.columns[-1]}"
+            self.summary.broken = self.summary.fault(line, expected)
             return
         try:
             table, row = self._parsed(layout, values)
         except ValueError:
-            self._break(line, "numbers and units as nvprof prints them")
+            expected = "numbers and units as nvprof prints them"
+            self.summary.broken = self.summary.fault(line, expected)
             return
         if table is not None:
             self.tables[table].add(row)
@@ -129,19 +129,8 @@ class _Trace:
     def _units(self, layout: trace_rows.Layout, line: log.Line) -> None:
         marks = line.text.split(",")
         if marks[0] not in trace_rows.TIME_UNITS or len(marks) != len(layout.columns):
-            msg = (
-                f"{self.summary.path}, line {line.number}: expected a row of units, "
-                f'found "{shortened(marks[0])}"'
-            )
-            hint = "nvprof writes one under the head with --csv: was the file edited?"
-            raise CorruptFileError(msg, hint)
+            raise self.summary.fault(line, "a row of units", marks[0], NO_UNITS)
         self.layout = trace_rows.Layout(layout.columns, is_csv=True, units=tuple(marks))
-
-    def _break(self, line: log.Line, expected: str) -> None:
-        """Note a row that breaks the format: an error, unless the file was cut off in it."""
-        found = shortened(line.text.strip())
-        msg = f'{self.summary.path}, line {line.number}: expected {expected}, found "{found}"'
-        self.summary.broken = CorruptFileError(msg, _HINT)
 
     def _parsed(
         self, layout: trace_rows.Layout, values: list[str] | None
@@ -159,10 +148,11 @@ class _Trace:
         kind = cuda.memcpy_kind(name)
         if kind is None and name.startswith("[Unified Memory"):
             return None, {}  # A page fault, a throttle or a mapping moves no bytes.
+        summary, run_id = self.summary, self.summary.run_id
         common = {
             **trace_rows.place(cells),
             "correlation_id": correlation_id,
-            "process_id": self._process(),
+            "process_id": None if run_id is None else summary.frame.runs[run_id]["process_id"],
         }
         self.resolution_ns = max(self.resolution_ns, cells.resolution_ns())
         number, label = cells.device("Device")
@@ -187,11 +177,6 @@ class _Trace:
             api = "runtime" if name.startswith("cuda") else "driver"
             return "api_calls", {"name": name, "api": api}
         return "kernels", {"name": name, **trace_rows.kernel(cells)}
-
-    def _process(self) -> int | None:
-        runs, run_id = self.summary.frame.runs, self.summary.run_id
-        process_id: int | None = runs[run_id]["process_id"] if run_id is not None else None
-        return process_id
 
     def profile(self) -> Profile:
         """The recording.
@@ -244,14 +229,6 @@ def read(path: Path) -> Profile:
     return trace.profile()
 
 
-def _recognises(head: bytes) -> bool:
-    return log.first_table(head) == "trace"
-
-
-def _searches(path: Path) -> bool:
-    return log.table_in(path) == "trace"
-
-
 READER: Final = Reader(
     name="nvprof-trace",
     title="nvprof's printed trace of the GPU or of API calls, text or CSV",
@@ -263,6 +240,6 @@ READER: Final = Reader(
         "is long."
     ),
     read=read,
-    recognises=_recognises,
-    searches=_searches,
+    recognises=lambda head: log.first_table(head) == "trace",
+    searches=lambda path: log.table_in(path) == "trace",
 )
