@@ -145,10 +145,6 @@ def _row(activity: _Activity, *, is_copy: bool) -> tuple[str, Row]:
     return "memcpys", place | {"memcpy_kind": kind}
 
 
-def _recognises(head: bytes) -> bool:
-    return b'"traceEvents"' in head[:256] and _MARK.search(head) is not None
-
-
 READER: Final = Reader(
     name="tf1-timeline",
     title="TensorFlow 1 timelines (timeline.json)",
@@ -156,5 +152,5 @@ READER: Final = Reader(
     gives=("kernels", "memcpys", "memsets"),
     cannot="names of kernels (operations stand for them), bytes, or most copies' kinds and ends",
     read=read,
-    recognises=_recognises,
+    recognises=lambda head: b'"traceEvents"' in head[:256] and bool(_MARK.search(head)),
 )

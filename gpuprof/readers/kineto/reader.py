@@ -250,10 +250,6 @@ _MARKS: Final = re.compile(
 )
 
 
-def _recognises(head: bytes) -> bool:
-    return head.lstrip()[:1] in (b"{", b"[") and _MARKS.search(head) is not None
-
-
 READER: Final = Reader(
     name="kineto",
     title="PyTorch profiler traces (.json, .json.gz), operations as ranges",
@@ -274,5 +270,5 @@ READER: Final = Reader(
         "on ROCm whether a copy was between two devices"
     ),
     read=read,
-    recognises=_recognises,
+    recognises=lambda head: head.lstrip()[:1] in (b"{", b"[") and bool(_MARKS.search(head)),
 )

@@ -9,7 +9,6 @@ import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -17,12 +16,20 @@ from gpuprof import units
 from gpuprof.profile import Profile
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nvprof import log
-from gpuprof.readers.nvprof.summary import CANNOT, GIVES, LABELS, NO_UNITS, SKIPPED, Summary
+from gpuprof.readers.nvprof.summary import (
+    CANNOT,
+    GIVES,
+    LABELS,
+    NO_UNITS,
+    SHARE,
+    SKIPPED,
+    Summary,
+    share,
+)
 from gpuprof.readers.nvprof.trace_rows import TIME_UNITS
 
 _TIMES: Final = {"Time": "total_ns", "Avg": "mean_ns", "Min": "min_ns", "Max": "max_ns"}
 _NUMBER: Final = re.compile(r"^[0-9]{1,20}(?:\.[0-9]{1,20})?$")
-_SHARE: Final = re.compile(r"^[0-9.]{1,20}%?$")
 _LABELLED: Final = tuple([label] for label in LABELS)
 _HEAD: Final = re.compile(
     r'Time\(%\)"?,.*Name|"Invocations","(?:Metric|Event) Name"|"Device","Count","Avg Size"'
@@ -116,7 +123,7 @@ class _Table:
 
     def _row(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
         summary, width = self._summary, len(layout.columns)
-        if not _SHARE.match(layout.cell(cells, "Time(%)")) and cells[:1] not in _LABELLED:
+        if not SHARE.match(layout.cell(cells, "Time(%)")) and cells[:1] not in _LABELLED:
             return  # The program printed into the table.
         if "Type" in layout.columns and (label := layout.cell(cells, "Type")):
             summary.label(label)
@@ -129,7 +136,7 @@ class _Table:
                 column: layout.ns(cells, name) for name, column in _TIMES.items()
             }
             columns["calls"] = units.parse_count(layout.cell(cells, "Calls"))
-            columns["printed_share"] = _share(layout.cell(cells, "Time(%)"))
+            columns["printed_share"] = share(layout.cell(cells, "Time(%)"))
             summary.add(_name(layout.cell(cells, "Name")), **columns)
         except (ValueError, ArithmeticError):
             summary.broken = summary.fault(line, layout.expected)
@@ -164,14 +171,6 @@ def _name(text: str) -> str:
         msg = "a row without a name"
         raise ValueError(msg)
     return text
-
-
-def _share(text: str) -> float:
-    share = Decimal(text.rstrip("%")) / 100 if _SHARE.match(text) else Decimal(-1)
-    if not 0 <= share <= Decimal("1.001"):
-        msg = f'"{text}" is no share'
-        raise ValueError(msg)
-    return float(share)
 
 
 def read(path: Path) -> Profile:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from gpuprof.readers.nvprof.log import Frame, Job, Line
 LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
 # For rows without a label or heading: CUDA's own functions are calls, the rest is GPU work.
 _API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z][A-Za-z0-9]*(?:_v[0-9]+|_ptsz|_ptds)*$")
+SHARE: Final = re.compile(r"^[0-9.]{1,20}%?$")
 _MIGRATION: Final = re.compile(r"^(Host|Device) To (Host|Device)$")
 _DEVICE: Final = re.compile(r"^(.+) \(([0-9]{1,6})\)$")
 # Warnings that explain why nothing was recorded.
@@ -286,6 +288,20 @@ def check_size(numbers: Iterable[float | None]) -> None:
         if number is not None and number > LARGEST:
             msg = f"no recording counts as far as {number:,.0f}"
             raise ValueError(msg)
+
+
+def share(text: str) -> float:
+    """A printed percentage as a fraction of 0 to 1.
+
+    Raises:
+        ArithmeticError: It is no number.
+        ValueError: It is more than all.
+    """
+    fraction = Decimal(text.rstrip("%")) / 100 if SHARE.match(text) else Decimal(-1)
+    if not 0 <= fraction <= Decimal("1.001"):
+        msg = f'"{text}" is no share'
+        raise ValueError(msg)
+    return float(fraction)
 
 
 def _plus(known: int | None, more: int | None) -> int | None:

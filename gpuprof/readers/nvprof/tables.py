@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gpuprof.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
 from gpuprof.profile import View
-from gpuprof.readers.nsys import tables as nsys_tables
+from gpuprof.readers.nsys.tables import Tables, staged, words
 
 PREFIX: Final = "CUPTI_ACTIVITY_KIND_"
 MEMCPY: Final = f"{PREFIX}MEMCPY"
@@ -83,7 +83,7 @@ class Database:
         process_id: The process, where the database names one.
     """
 
-    tables: nsys_tables.Tables
+    tables: Tables
     origin_ns: int
     process_id: int | None
 
@@ -150,9 +150,8 @@ def _kernels(database: Database, table: str) -> str:
 
 def _memcpys(database: Database) -> str:
     """Copies between host and device, on one device, and staged halves of peer copies."""
-    tables, device = database.tables, database.pick(MEMCPY, "deviceId")
-    staged = nsys_tables.staged(tables)
-    src, dst, join = staged or ("NULL", "NULL", "")
+    device = database.pick(MEMCPY, "deviceId")
+    src, dst, join = staged(database.tables) or ("NULL", "NULL", "")
 
     def end(recorded: str, letter: int) -> str:
         own = [n for n, word in MEMCPY_KINDS.items() if word.isalpha() and word[letter] in "DA"]
@@ -174,9 +173,9 @@ def _peer_copies(database: Database) -> str:
 
 
 def _copy(database: Database, table: str) -> str:
-    kind = nsys_tables.words("t.copyKind", MEMCPY_KINDS)
-    src = nsys_tables.words(database.pick(table, "srcKind"), CUPTI_MEMORY_KINDS)
-    dst = nsys_tables.words(database.pick(table, "dstKind"), CUPTI_MEMORY_KINDS)
+    kind = words("t.copyKind", MEMCPY_KINDS)
+    src = words(database.pick(table, "srcKind"), CUPTI_MEMORY_KINDS)
+    dst = words(database.pick(table, "dstKind"), CUPTI_MEMORY_KINDS)
     return (
         f"coalesce({kind}, 'unknown') AS memcpy_kind, t.bytes AS bytes, "
         f"{src} AS src_memory_kind, {dst} AS dst_memory_kind, "
@@ -186,7 +185,7 @@ def _copy(database: Database, table: str) -> str:
 
 def _migrations(database: Database) -> str:
     """Pages of unified memory that moved; the device is the one that is not the host."""
-    kind = nsys_tables.words("t.counterKind", MIGRATION_KINDS)
+    kind = words("t.counterKind", MIGRATION_KINDS)
     src, dst = database.pick(MIGRATION, "srcId"), database.pick(MIGRATION, "dstId")
     process = database.pick(MIGRATION, "processId")
     return f"""
@@ -199,7 +198,7 @@ def _migrations(database: Database) -> str:
 
 
 def _memsets(database: Database) -> str:
-    kind = nsys_tables.words(database.pick(MEMSET, "memoryKind"), CUPTI_MEMORY_KINDS)
+    kind = words(database.pick(MEMSET, "memoryKind"), CUPTI_MEMORY_KINDS)
     return f"""
         SELECT {database.place(MEMSET)}, t.bytes AS bytes, {kind} AS memory_kind
         FROM raw.{MEMSET} t WHERE {TIMED}"""
@@ -228,7 +227,7 @@ def _synchronizations(database: Database) -> str:
             CASE WHEN {stream} NOT IN (-1, 4294967295) THEN {stream} END AS stream_id,
             {database.process} AS process_id,
             {database.pick(SYNCHRONIZATION, "correlationId")} AS correlation_id,
-            {nsys_tables.words("t.type", _SYNC_KINDS)} AS sync_kind
+            {words("t.type", _SYNC_KINDS)} AS sync_kind
         FROM raw.{SYNCHRONIZATION} t {join} WHERE {TIMED}"""
 
 

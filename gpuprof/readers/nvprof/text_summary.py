@@ -6,7 +6,6 @@ Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "Summary Mode".
 """
 
 import re
-from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,7 @@ from gpuprof.errors import CorruptFileError
 from gpuprof.profile import Profile
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.nvprof import log
-from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, Summary
+from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, Summary, share
 
 _ANCHORS: Final = (
     log.MESSAGE,
@@ -85,10 +84,10 @@ def _row(summary: Summary, line: log.Line, lead: str) -> None:
     if summary.section in SKIPPED:
         return
     match = _ROW.match(line.text[len(lead) :])
-    if match is None or not _is_share(match[1]):
+    if match is None:
         summary.broken = summary.fault(line, _EXPECTED)
         return
-    share, total, total_unit, calls, mean, mean_unit, least, least_unit, most, most_unit, name = (
+    percent, total, total_unit, calls, mean, mean_unit, least, least_unit, most, most_unit, name = (
         match.groups()
     )
     try:
@@ -99,14 +98,10 @@ def _row(summary: Summary, line: log.Line, lead: str) -> None:
             mean_ns=float(units.to_ns(mean, mean_unit)),
             min_ns=units.to_ns(least, least_unit),
             max_ns=units.to_ns(most, most_unit),
-            printed_share=float(Decimal(share) / 100),
+            printed_share=share(percent),
         )
-    except ValueError:
+    except (ValueError, ArithmeticError):
         summary.broken = summary.fault(line, _EXPECTED)
-
-
-def _is_share(text: str) -> bool:
-    return text.count(".") <= 1 and text != "." and float(text) <= 100.01  # noqa: PLR2004 - percent
 
 
 def _migration(summary: Summary, match: re.Match[str], line: log.Line) -> None:

@@ -174,8 +174,7 @@ class _Trace:
             return "memsets", trace_rows.memset(cells)
         # With both traces in one table, a call is a row without a device.
         if layout.is_api_trace or "Device" not in cells.found:
-            api = "runtime" if name.startswith("cuda") else "driver"
-            return "api_calls", {"name": name, "api": api}
+            return "api_calls", {"name": name, "api": cuda.api(name)}
         return "kernels", {"name": name, **trace_rows.kernel(cells)}
 
     def profile(self) -> Profile:

@@ -18,7 +18,6 @@ _DIMENSIONS: Final = {"Grid Size": "Grid", "Block Size": "Block"}
 _TIME: Final = re.compile(r"^[0-9]{1,20}(?:\.([0-9]{1,20}))?\s*(ns|us|ms|s)$")
 _CORRELATION: Final = re.compile(r"^(.*\S)\s+\[([0-9]+)\]$")
 _DEVICE: Final = re.compile(r"^(.*\S) \(([0-9]{1,6})\)$")
-_MEMORY_KINDS: Final = frozenset(cuda.CUPTI_MEMORY_KINDS.values())
 TIME_UNITS: Final = frozenset({"ns", "us", "ms", "s"})
 
 Row = dict[str, Any]
@@ -97,10 +96,7 @@ class Cells:
 
     def memory_kind(self, name: str) -> str | None:
         """A cell's kind of memory."""
-        if name not in self.found:
-            return None
-        kind = self.found[name].lower().replace(" ", "_")
-        return kind if kind in _MEMORY_KINDS else cuda.UNKNOWN
+        return cuda.memory_kind(self.found.get(name))
 
     def device(self, name: str) -> tuple[int | None, str | None]:
         """A cell's device number and name; text traces cut both from long names."""
