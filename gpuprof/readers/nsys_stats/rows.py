@@ -61,18 +61,15 @@ def _rows(part: Part) -> Iterator[Row]:
         "stddev_ns": with_faults(mean_times, "StdDev"),
     }
     categories = block.texts("Category")
+    # What the printed shares are shares of.
+    section: Row = {"section": part.kind.removesuffix("_by_grid")}
+    if part.kind == "api_gpu":
+        section = {"printed_share": None}
     for number, name in enumerate(block.texts("Name")):
         values = {column: cells[number] for column, cells in columns.items()}
         category = _CATEGORIES.get(categories[number] or "", part.kind.removesuffix("_by_grid"))
         if name is not None and (category != "api" or API_NAME.match(name)):
-            yield {**values, **_named(name, category), "category": category, **_section(part)}
-
-
-def _section(part: Part) -> Row:
-    """What the printed shares are shares of."""
-    if part.kind == "api_gpu":
-        return {"printed_share": None}
-    return {"section": part.kind.removesuffix("_by_grid")}
+            yield {**values, **_named(name, category), "category": category, **section}
 
 
 def _named(name: str, category: str) -> Row:
