@@ -5,7 +5,6 @@ head; also tables that people made of its text, with units and percent signs ins
 Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "CSV".
 """
 
-import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,7 +88,7 @@ class _Table:
         if self._summary.broken is not None:
             raise self._summary.broken
         is_head = _HEAD.search(line.text) is not None
-        cells = _cells(line.text) if is_head or self._layout is not None else []
+        cells = log.csv_cells(line.text) if is_head or self._layout is not None else []
         if is_head:
             self._head(cells, line)
         elif self._layout is None:
@@ -137,7 +136,7 @@ class _Table:
             }
             columns["calls"] = units.parse_count(layout.cell(cells, "Calls"))
             columns["printed_share"] = share(layout.cell(cells, "Time(%)"))
-            summary.add(_name(layout.cell(cells, "Name")), **columns)
+            summary.add(layout.cell(cells, "Name"), **columns)
         except (ValueError, ArithmeticError):
             summary.broken = summary.fault(line, layout.expected)
 
@@ -157,20 +156,6 @@ class _Table:
             )
         except ValueError as error:
             raise summary.fault(line, layout.expected) from error
-
-
-def _cells(text: str) -> list[str]:
-    try:
-        return next(csv.reader([text]), [])
-    except csv.Error:
-        return []  # A line of the program's, too long for a cell.
-
-
-def _name(text: str) -> str:
-    if not text.strip():
-        msg = "a row without a name"
-        raise ValueError(msg)
-    return text
 
 
 def read(path: Path) -> Profile:

@@ -4,6 +4,7 @@ nvprof of CUDA 5.5 to 12 writes ``==4711== text``, or ``======== text`` where it
 process, between lines that the profiled program prints.
 """
 
+import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -129,6 +130,14 @@ def clean(raw: bytes) -> str:
     """Text of bytes that may hold colours, Windows line ends and a name in any encoding."""
     text = raw.decode("utf-8", errors="replace")
     return (_ANSI.sub("", text) if "\x1b" in text else text).rstrip("\r\n")
+
+
+def csv_cells(text: str) -> list[str]:
+    """The cells of a line; none where it is a program's, too long for a cell."""
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:
+        return []
 
 
 def first_table(text: bytes) -> str | None:

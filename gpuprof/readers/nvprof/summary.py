@@ -127,8 +127,11 @@ class Summary:
         """Add a row of the current section.
 
         Raises:
-            ValueError: A number is larger than any that nvprof could print.
+            ValueError: It has no name, or a number is larger than any that nvprof could print.
         """
+        if not name.strip():
+            msg = "a row without a name"
+            raise ValueError(msg)
         check_size(columns.values())
         self._rows.append(
             {"run_id": self.run_id, **_kind_and_name(name.rstrip(), self.section), **columns}

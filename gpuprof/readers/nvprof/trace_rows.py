@@ -1,12 +1,12 @@
 """Rows of nvprof's traces, text or CSV, in base units and the words of the data model."""
 
-import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gpuprof import cuda, units
+from gpuprof.readers.nvprof import log
 
 # Names of text traces (with units in the cells) and of CSV (with a row of units).
 _ALIASES: Final = {
@@ -39,10 +39,7 @@ class Layout:
     def split(self, text: str) -> list[str] | None:
         """The cells of a line; None where the line is no row of a table."""
         if self.is_csv:
-            try:
-                cells = next(csv.reader([text]), [])
-            except csv.Error:
-                return None
+            cells = log.csv_cells(text)
             return cells if cells and cells[0][:1].isdigit() and len(cells) > 1 else None
         # Cells hold single blanks, and the name may hold any.
         cells = re.split(r"\s{2,}", text.strip(), maxsplit=len(self.columns) - 1)
@@ -66,7 +63,7 @@ class Layout:
 def layout(text: str) -> Layout | None:
     """The head of a trace that a line holds, if it holds one."""
     is_csv = "," in text
-    columns = next(csv.reader([text])) if is_csv else re.split(r"\s{2,}", text.strip())
+    columns = log.csv_cells(text) if is_csv else re.split(r"\s{2,}", text.strip())
     if columns[:2] != ["Start", "Duration"] or "Name" not in columns:
         return None
     return Layout(tuple(columns), is_csv)
