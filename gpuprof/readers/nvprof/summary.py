@@ -1,11 +1,13 @@
 """What nvprof's summaries share, printed as text or as CSV: sections, rows, and refusals."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
+
+import pyarrow as pa
 
 from gpuprof import cuda, schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
@@ -17,7 +19,8 @@ LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
 _API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z][A-Za-z0-9]*(?:_v[0-9]+|_ptsz|_ptds)*$")
 SHARE: Final = re.compile(r"^[0-9.]{1,20}%?$")
 _MIGRATION: Final = re.compile(r"^(Host|Device) To (Host|Device)$")
-_DEVICE: Final = re.compile(r"^(.+) \(([0-9]{1,6})\)$")
+# A device's label, "Tesla K80 (0)".
+DEVICE: Final = re.compile(r"^(.*\S) \(([0-9]{1,6})\)$")
 # Warnings that explain why nothing was recorded.
 _TELLING: Final = re.compile(
     r"cuda driver|permission|invalid records|not recorded|received signal|non-zero code|No profile"
@@ -167,7 +170,7 @@ class Summary:
 
     def device(self, label: str) -> None:
         """Take in a device's label, ``Tesla K80 (0)``."""
-        if (match := _DEVICE.match(label)) is not None:
+        if (match := DEVICE.match(label)) is not None:
             number = int(match[2])
             self._devices.setdefault(number, {"device_id": number, "name": match[1]})
 
@@ -196,7 +199,15 @@ class Summary:
     def _recording(self, reader: str, rows: Iterable[dict[str, Any]], run_ids: Job) -> Profile:
         """What ran in some of the runs."""
         rows = [row for row in rows if row["run_id"] in run_ids]
-        tables = {"activity_summary": schema.ACTIVITY_SUMMARY.table(rows)}
+        return self.recording(
+            reader, run_ids, {"activity_summary": schema.ACTIVITY_SUMMARY.table(rows)}
+        )
+
+    def recording(
+        self, reader: str, run_ids: Job, activities: Mapping[str, pa.Table], resolution_ns: int = 1
+    ) -> Profile:
+        """A recording of some of the runs, with what the log says of them and of the devices."""
+        tables = dict(activities)
         if runs := self.frame.listed(run_ids):
             tables["runs"] = schema.RUNS.table(runs)
         if self._devices:
@@ -207,7 +218,8 @@ class Summary:
             reader=reader,
             tool="nvprof",
             command=self.frame.command(run_ids),
-            warnings=(*self.frame.job_notes(run_ids), *self.warnings()),
+            start_resolution_ns=resolution_ns,
+            warnings=(*self.frame.job_notes(run_ids), *self._warnings()),
         )
         return Profile(origin, tables)
 
@@ -218,7 +230,7 @@ class Summary:
         name = next(filter(None, (profile.origin.command, *comments)), "")
         return Section(name, process_ids[0] if len(process_ids) == 1 else None, profile)
 
-    def warnings(self) -> tuple[str, ...]:
+    def _warnings(self) -> tuple[str, ...]:
         """What nvprof says of the recording's quality, and what is missing of the log."""
         notes = list(self.frame.notes.values())
         runs = len(self.frame.runs)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from gpuprof import cuda, schema
-from gpuprof.profile import Origin, Profile
+from gpuprof.profile import Profile
 from gpuprof.readers.common.narrow import Rows
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nvprof import log, trace_bulk, trace_rows
@@ -36,9 +36,7 @@ class _Trace:
     layout: trace_rows.Layout | None = None
     is_first: bool = False
     resolution_ns: int = 1
-    is_device_cut: bool = False
     by_run: dict[int | None, dict[str, Rows]] = field(default_factory=dict)
-    devices: dict[int, str] = field(default_factory=dict)
     # Each run's tables: True for one of API calls.
     _heads: set[tuple[int | None, bool]] = field(default_factory=set)
 
@@ -155,10 +153,10 @@ class _Trace:
             "process_id": None if run_id is None else summary.frame.runs[run_id]["process_id"],
         }
         self.resolution_ns = max(self.resolution_ns, cells.resolution_ns())
-        number, label = cells.device("Device")
-        if number is not None and label is not None:
-            self.devices.setdefault(number, label)
-        self.is_device_cut = self.is_device_cut or (number is None and "Device" in cells.found)
+        if (label := cells.found.get("Device")) is not None:
+            summary.device(label)
+            if common["device_id"] is None:
+                summary.frame.notes.setdefault("device", _CUT)
         table, own = self._own(layout, cells, name, kind)
         row = common | own
         check_size(value for value in row.values() if isinstance(value, int))
@@ -197,25 +195,11 @@ class _Trace:
 
     def _recording(self, run_id: int | None) -> Profile:
         """What ran in one of the runs, each of which has a clock of its own."""
-        summary, rows_of = self.summary, self.by_run[run_id]
+        rows_of = self.by_run[run_id]
         has_gpu = (run_id, False) in self._heads
         recorded = [t for t in _TABLES if len(rows_of[t]) or (has_gpu and t != "api_calls")]
         tables = {name: rows_of[name].table(schema.BY_NAME[name]) for name in recorded}
-        if runs := summary.frame.listed((run_id,)):
-            tables["runs"] = schema.RUNS.table(runs)
-        if self.devices:
-            tables["devices"] = schema.DEVICES.table(
-                [{"device_id": n, "name": self.devices[n]} for n in sorted(self.devices)]
-            )
-        origin = Origin(
-            source=summary.path,
-            reader=READER.name,
-            tool="nvprof",
-            command=summary.frame.command((run_id,)),
-            start_resolution_ns=self.resolution_ns,
-            warnings=(*summary.warnings(), *([_CUT] if self.is_device_cut else [])),
-        )
-        return Profile(origin, tables)
+        return self.summary.recording(READER.name, (run_id,), tables, self.resolution_ns)
 
 
 def read(path: Path) -> Profile:

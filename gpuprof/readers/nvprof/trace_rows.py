@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gpuprof import cuda, units
 from gpuprof.readers.nvprof import log
+from gpuprof.readers.nvprof.summary import DEVICE
 
 # Names of text traces (with units in the cells) and of CSV (with a row of units).
 _ALIASES: Final = {
@@ -17,7 +18,6 @@ _ALIASES: Final = {
 _DIMENSIONS: Final = {"Grid Size": "Grid", "Block Size": "Block"}
 _TIME: Final = re.compile(r"^[0-9]{1,20}(?:\.([0-9]{1,20}))?\s*(ns|us|ms|s)$")
 _CORRELATION: Final = re.compile(r"^(.*\S)\s+\[([0-9]+)\]$")
-_DEVICE: Final = re.compile(r"^(.*\S) \(([0-9]{1,6})\)$")
 TIME_UNITS: Final = frozenset({"ns", "us", "ms", "s"})
 
 Row = dict[str, Any]
@@ -95,11 +95,10 @@ class Cells:
         """A cell's kind of memory."""
         return cuda.memory_kind(self.found.get(name))
 
-    def device(self, name: str) -> tuple[int | None, str | None]:
-        """A cell's device number and name; text traces cut both from long names."""
-        label = self.found.get(name)
-        match = _DEVICE.match(label) if label else None
-        return (int(match[2]), match[1]) if match else (None, None)
+    def device(self, name: str) -> int | None:
+        """A cell's device number; text traces cut it from long names."""
+        match = DEVICE.match(self.found.get(name, ""))
+        return int(match[2]) if match else None
 
     def name(self) -> tuple[str, int | None]:
         """The row's name and its correlation id, a column of CSV and part of text's name."""
@@ -126,7 +125,7 @@ def place(cells: Cells) -> Row:
     return {
         "start_ns": start,
         "end_ns": start + cells.time("Duration"),
-        "device_id": cells.device("Device")[0],
+        "device_id": cells.device("Device"),
         "context_id": cells.number("Context"),
         "stream_id": cells.number("Stream"),
     }
@@ -145,10 +144,8 @@ def kernel(cells: Cells) -> Row:
 
 def memcpy(cells: Cells, kind: str) -> Row:
     """Columns of a copy; of a migration, whose size stands in a column of its own."""
-    device = cells.device("Device")[0]
     ends = kind.removeprefix("UVM_")
-    src = cells.device("Src Dev")[0]
-    dst = cells.device("Dst Dev")[0]
+    device, src, dst = map(cells.device, ("Device", "Src Dev", "Dst Dev"))
     is_peer = kind == "PtoP" or (src is not None and dst is not None and src != dst)
     return {
         "memcpy_kind": kind,
