@@ -108,8 +108,3 @@ def _exact_ns(text: bytes, count: int) -> Integers:
         raise json_input.ShapeError(msg)
     exact = json_input.decode(text, list[Decimal])
     return np.fromiter((round(number * NS_PER_US) for number in exact), np.int64, count)
-
-
-def has_fractions(microseconds: Sequence[Any]) -> bool:
-    """Whether any of these raw JSON numbers has decimals."""
-    return b"." in b",".join(microseconds)

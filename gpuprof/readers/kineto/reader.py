@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -172,12 +172,8 @@ def _no_gpu(path: Path, categories: Iterable[str]) -> EmptyRecordingError:
 
 
 def _events(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> list[Span]:
-    text = json_events.joined(raw)
-    events: Sequence[Span] = (
-        json_events.decode(path, text, list[Span])
-        if kind in _SPANS
-        else json_events.decode(path, text, list[Event])
-    )
+    fields: type[list[Any]] = list[Span] if kind in _SPANS else list[Event]
+    events = json_events.decode(path, json_events.joined(raw), fields)
     return [event for event in events if event.ph == "X"]
 
 
@@ -202,7 +198,7 @@ def _window(path: Path, events: Sequence[Span], alike: Alike) -> Timed:
         json_events.exact_ns(path, starts),
         json_events.exact_ns(path, [event.dur for event in events]),
         np.fromiter((event.correlation for event in events), np.int64, len(events)),
-        json_events.has_fractions(starts),
+        b"." in b",".join(starts),
     )
 
 

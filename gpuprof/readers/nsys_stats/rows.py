@@ -185,14 +185,8 @@ class Numbers:
             values = read(Column(column.unit, cells.dictionary), self._style)
             return pa.DictionaryArray.from_arrays(cells.indices, values)
         except ValueError as error:
-            row = _first_row(cells, error.row) if isinstance(error, NumberError) else -1
+            row = error.row if isinstance(error, NumberError) else -1
+            if row >= 0 and isinstance(cells, pa.DictionaryArray):
+                row = cells.indices.to_pylist().index(row)
             lines = row + 1 if self._block.has_lines else 0
             raise FaultError(self._block.offset, f"{error} under {name}", lines) from error
-
-
-def _first_row(cells: pa.Array, place: int) -> int:
-    """The row of a cell; of one of the different cells of a column, its first row."""
-    if not isinstance(cells, pa.DictionaryArray):
-        return place
-    codes: list[int | None] = cells.indices.to_pylist()
-    return codes.index(place)

@@ -110,15 +110,12 @@ class _Trace:
         values = layout.split(line.text)
         if values is None:
             return  # A legend, or what the program printed.
-        width = len(layout.columns)
-        if len(values) != width:
-            expected = f"{width} cells from Start to {layout.columns[-1]}"
-            self.summary.broken = self.summary.fault(line, expected)
-            return
         try:
             table, row = self._parsed(layout, values)
         except ValueError:
             expected = "numbers and units as nvprof prints them"
+            if len(values) != len(layout.columns):
+                expected = f"{len(layout.columns)} cells from Start to {layout.columns[-1]}"
             self.summary.broken = self.summary.fault(line, expected)
             return
         if table is not None:
