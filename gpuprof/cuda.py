@@ -52,6 +52,7 @@ CUPTI_MEMORY_KINDS: Final = {
     6: "device_static",
     7: "managed_static",
 }
+_MEMORY_KINDS: Final = frozenset(CUPTI_MEMORY_KINDS.values())
 
 # On one device these stay inside its memory; between two devices DtoD is peer traffic.
 LOCAL_MEMCPY_KINDS: Final = frozenset({"DtoD", "DtoA", "AtoD", "AtoA", "HtoH"})
@@ -120,6 +121,14 @@ def memcpy_kind(label: str) -> str | None:
 def is_memset(label: str) -> bool:
     """Whether a label of nvprof or Nsight Systems names a memset."""
     return _MEMSET_LABEL.match(label) is not None
+
+
+def memory_kind(words: str | None) -> str | None:
+    """``Device Static``, in any case, as the data model's ``device_static``."""
+    if words is None:
+        return None
+    kind = words.lower().replace(" ", "_")
+    return kind if kind in _MEMORY_KINDS else UNKNOWN
 
 
 def hip_memcpy_kind(name: str) -> str | None:

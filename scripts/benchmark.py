@@ -1,57 +1,24 @@
-"""Time gpuprof beside other ways to the same figures, in one run: ``benchmark.py analyses``.
+"""Time gpuprof beside other ways to the same figures: ``benchmark.py core run.sqlite``.
 
-Every contender is a process of its own, from its start to its printed answer; contenders take
-turns, and the middle of their times counts. They must print the same answer.
+Every contender is a process of its own, from its start to its printed answer, on two processors;
+contenders take turns, and the medians count. They must print the same answer.
 """
 
 import argparse
 import gzip
 import os
-import re
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark_targets import (
-    Cost,
-    Target,
-    aimed,
-    cpu_seconds,
-    faster,
-    gigabytes,
-    lighter,
-    seconds,
-    within,
-)
+from benchmark_core import COMPILED, no_answer, printed, table
+from benchmark_runs import Contender, Cost, Target, Timing, answers, cost, measure, python
 
-HERE = Path(__file__).resolve().parent
-# Compiled once, as an installed package is, also where modules are not kept compiled otherwise.
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(HERE.parent), "PYTHONDONTWRITEBYTECODE": ""}
-
-
-@dataclass(frozen=True)
-class Contender:
-    """One way to the answer.
-
-    Args:
-        name: For the table.
-        command: Prints the answer; `has_answer` is False where it cannot.
-        reports: How many tables of nsys its output must hold, each with rows, since nsys may
-            fail and say so with status 0.
-        targets: What ours is to reach beside this one.
-    """
-
-    name: str
-    command: tuple[str, ...]
-    has_answer: bool = True
-    reports: int = 0
-    targets: tuple[Target, ...] = ()
+# On which targets are set.
+PROCESSORS = 2
 
 
 @dataclass(frozen=True)
@@ -59,96 +26,36 @@ class Section:
     """One question that contenders answer about one file.
 
     Args:
-        name: As on the command line.
         title: For the table.
         contenders: Makes the input in a folder and says who takes part; the first is ours.
     """
 
-    name: str
     title: str
     contenders: Callable[[argparse.Namespace, Path], list[Contender]]
 
 
-@dataclass(frozen=True)
-class Timing:
-    """What one run of a contender took."""
-
-    seconds: float
-    cpu_seconds: float
-    peak_bytes: int
-    answer: str
-    is_done: bool = True
-
-
-# The head of a table of nsys with its first row.
-_NSYS_TABLE = re.compile(r"^(?:Time|Total) \([^\n]*\n[\d.]", re.MULTILINE)
-
-
-def run(contender: Contender) -> Timing:
-    """Run a contender once."""
-    start = time.perf_counter()
-    with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(contender.command, stdout=out, env=ENVIRONMENT)  # noqa: S603
-        _, status, usage = os.wait4(process.pid, 0)
-        elapsed = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        needs_output = contender.has_answer or contender.reports
-        output = out.read().decode(errors="replace").strip() if needs_output else ""
-    if process.returncode and not contender.reports:
-        sys.exit(f"{contender.name} failed with status {process.returncode}")
-    is_done = not process.returncode and len(_NSYS_TABLE.findall(output)) >= contender.reports
-    answer = output if contender.has_answer else ""
-    cpu = usage.ru_utime + usage.ru_stime
-    return Timing(elapsed, cpu, usage.ru_maxrss * 1024, answer, is_done)
-
-
-def measure(contenders: list[Contender], repeats: int) -> dict[str, list[Timing]]:
-    """Let all contenders take turns, so that a slow moment of the machine meets all."""
-    timings: dict[str, list[Timing]] = {contender.name: [] for contender in contenders}
-    for _ in range(repeats):
-        for contender in contenders:
-            timings[contender.name].append(run(contender))
-    return timings
-
-
-def cost(times: list[Timing]) -> Cost:
-    """The middle of several runs."""
-    return Cost(
-        statistics.median(t.seconds for t in times),
-        statistics.median(t.cpu_seconds for t in times),
-        max(t.peak_bytes for t in times),
-    )
-
-
 def show(section: Section, contenders: list[Contender], timings: dict[str, list[Timing]]) -> None:
     """Print one row per contender, and stop where answers differ."""
-    print(f"\n{section.title}")
+    print(section.title)
     print(f"{'contender':<36} {'median s':>9} {'CPU s':>7} {'ratio':>7} {'peak MB':>9}  target")
     ours = cost(timings[contenders[0].name])
     for contender in contenders:
-        times = timings[contender.name]
-        if not all(t.is_done for t in times):
-            print(f"{contender.name:<36} failed: its output lacks tables with rows")
-            continue
-        print(f"{contender.name:<36} {row(contender, ours, cost(times))}".rstrip())
-    answers = {t.answer for times in timings.values() for t in times} - {""}
-    if len(answers) > 1:
-        sys.exit(f"The answers differ: {sorted(answers)}")
+        print(
+            f"{contender.name:<36} {row(contender, ours, cost(timings[contender.name]))}".rstrip()
+        )
+    if len(different := answers(timings)) > 1:
+        sys.exit(f"The answers differ: {sorted(different)}")
 
 
-def row(contender: Contender, ours: Cost, theirs: Cost) -> str:
-    """The figures of a contender, and which targets are reached beside it."""
-    verdicts = "; ".join(target.verdict(ours, theirs) for target in contender.targets)
+def row(contender: Contender, ours: Cost | None, theirs: Cost | None) -> str:
+    """The figures of a contender, and whether the target beside it is reached."""
+    if ours is None or theirs is None:
+        return "failed"
+    target = f"{contender.target} {contender.target.verdict(ours, theirs)}"
     return (
         f"{theirs.seconds:9.3f} {theirs.cpu_seconds:7.2f} {theirs.seconds / ours.seconds:7.2f}"
-        f" {theirs.peak_bytes / 1e6:9.1f}  {verdicts}"
+        f" {theirs.peak_bytes / 1e6:9.1f}  {target}"
     )
-
-
-def python(code: str, *arguments: str) -> tuple[str, ...]:
-    """A command that runs Python code."""
-    return (sys.executable, "-c", code, *arguments)
 
 
 LOG_OURS = """
@@ -196,68 +103,8 @@ def log_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]
     return [
         Contender("gpuprof", python(LOG_OURS, str(path))),
         Contender("a regular expression for each line", python(LOG_NAIVE, str(path))),
-        Contender("cat FILE", ("cat", str(path)), has_answer=False),
+        Contender("cat FILE", ("cat", str(path)), no_answer),
     ]
-
-
-READERS_OURS = """
-import dataclasses, sys, gpuprof
-from gpuprof.analyses.totals.activity_summary import activity_summary
-whole = gpuprof.read_profile(sys.argv[1])
-names = ("kernels", "memcpys", "memsets")
-profile = dataclasses.replace(whole, sources={n: whole.sources[n] for n in names})
-rows = activity_summary(profile).to_pylist()
-print(len(rows), sum(r["total_ns"] for r in rows), sum(r["bytes"] or 0 for r in rows))
-"""
-READERS_PANDAS = """
-import sqlite3, sys, pandas
-database = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
-tables = {r[0] for r in database.execute("SELECT name FROM sqlite_master")}
-queries = {
-    "KERNEL": "SELECT value AS name, end - start AS ns, 0 AS bytes FROM {} JOIN StringIds"
-    " ON id = demangledName",
-    "MEMCPY": "SELECT copyKind AS name, end - start AS ns, bytes FROM {}",
-    "MEMSET": "SELECT 'memset' AS name, end - start AS ns, bytes FROM {}",
-}
-rows = ns = size = 0
-for kind, query in queries.items():
-    table = "CUPTI_ACTIVITY_KIND_" + kind
-    if table in tables:
-        calls = pandas.read_sql(query.format(table), database).groupby("name")
-        times = calls["ns"].agg(["count", "sum", "mean", "median", "min", "max", "std"])
-        rows, ns = rows + len(times), ns + times["sum"].sum()
-        size += calls["bytes"].sum().sum()
-print(rows, ns, size)
-"""
-LARGEST_FOR_PANDAS = 500_000_000
-NSYS_REPORTS = "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum"
-
-
-def readers_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
-    """Kernels and copies of a SQLite export, summed up by name with medians and deviations."""
-    path = str(trace_of(options, folder))
-    found = [Contender("gpuprof", python(READERS_OURS, path))]
-    if shutil.which("nsys"):
-        # Its own copy, since nsys may write to the file that it is given.
-        copy = shutil.copy(path, folder / "copy.sqlite")
-        command = ("nsys", "stats", "-q", "--format=csv", "--report", NSYS_REPORTS, str(copy))
-        targets = aimed(Path(path), faster(40, 10_000_000), lighter(1 / 4, 10_000_000))
-        found.append(
-            Contender(
-                "nsys stats, three reports",
-                command,
-                has_answer=False,
-                reports=NSYS_REPORTS.count(",") + 1,
-                targets=targets,
-            )
-        )
-    else:
-        say_absent("nsys", "put it on PATH")
-    if Path(path).stat().st_size <= LARGEST_FOR_PANDAS:
-        found.append(Contender("pandas.read_sql", python(READERS_PANDAS, path)))
-    else:
-        print("pandas is left out: it would push a file of this size out of memory.")
-    return [*found, Contender("cat FILE", ("cat", path), has_answer=False)]
 
 
 def say_absent(name: str, how: str) -> None:
@@ -315,7 +162,7 @@ def kineto_contenders(options: argparse.Namespace, folder: Path) -> list[Contend
     if options.hta_python:
         command = (options.hta_python, "-c", KINETO_HTA, str(path))
         name = "HolisticTraceAnalysis, its parser"
-        peers.append(Contender(name, command, targets=(faster(5),)))
+        peers.append(Contender(name, command, target=Target(times=5)))
     else:
         say_absent("HolisticTraceAnalysis", "name a Python that has it with --hta-python")
     return [Contender("gpuprof", python(KINETO_OURS, str(path))), *peers]
@@ -367,7 +214,7 @@ def xplane_contenders(options: argparse.Namespace, folder: Path) -> list[Contend
         return [ours]
     command = (options.xprof_python, "-c", XPLANE_XPROF, str(path))
     name = "xprof, its kernel statistics"
-    return [ours, Contender(name, command, has_answer=False, targets=(faster(1),))]
+    return [ours, Contender(name, command, no_answer, Target(times=1))]
 
 
 def field(number: int, value: int | bytes) -> bytes:
@@ -386,156 +233,57 @@ def varint(number: int) -> bytes:
     return bytes([*octets, number])
 
 
-ANALYSIS_OURS = """
-import sys, gpuprof
-tables = gpuprof.report(gpuprof.read_profile(sys.argv[1]), sys.argv[2].split(",")).tables
-first = next(iter(tables.values()))
-print(sum(first.column(sys.argv[3]).to_pylist()))
-"""
-KERNELS_PLAIN = """
-import sqlite3, sys
-rows = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True).execute(
-    "SELECT value, count(*), sum(end - start), avg(end - start), min(end - start),"
-    " max(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = demangledName"
-    " GROUP BY demangledName").fetchall()
-print(sum(row[2] for row in rows))
-"""
-MAKE_TRACE = HERE.parent.parent / "shared" / "tools" / "make_trace.py"
+SECTIONS = {
+    "log": Section("Summary in a log full of program output", log_contenders),
+    "kineto": Section("Kernels of a PyTorch trace", kineto_contenders),
+    "xplane": Section("Kernels of a TensorFlow or JAX profile", xplane_contenders),
+}
 
 
-def trace_of(options: argparse.Namespace, folder: Path) -> Path:
-    """The export to read: the one that was given, or one with as many GPU events, made once."""
-    if options.file:
-        return Path(options.file)
-    path = folder / f"{options.events}.sqlite"
-    if not path.exists():
-        print(f"Making a trace of {options.events:,} GPU events ...", file=sys.stderr)
-        command = [sys.executable, str(MAKE_TRACE), str(path), str(options.events), "-q"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
-    return path
-
-
-def ours(path: Path, tables: str, column: str) -> tuple[str, ...]:
-    """A command that runs analyses of gpuprof and prints the sum of a column of the first."""
-    return python(ANALYSIS_OURS, str(path), tables, column)
-
-
-def nsys_stats(report: str, path: Path, *targets: Target) -> list[Contender]:
-    """A report of the real nsys, where it is installed."""
-    if shutil.which("nsys") is None:
-        print(f"Skipped: nsys stats {report}, since nsys is not installed.", file=sys.stderr)
-        return []
-    command = ("nsys", "stats", "-q", "-r", report, "--format", "csv", str(path))
-    return [
-        Contender(
-            f"nsys stats {report}",
-            command,
-            has_answer=False,
-            reports=1,
-            targets=aimed(path, *targets),
-        )
-    ]
-
-
-def kernel_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
-    """Kernels by name with medians; plain SQL cannot give the medians."""
-    path = trace_of(options, folder)
-    return [
-        Contender(
-            "gpuprof kernel_summary",
-            ours(path, "kernel_summary", "total_ns"),
-            targets=aimed(path, gigabytes(1.5, 50_000_000)),
-        ),
-        Contender("sqlite3 GROUP BY, no median", python(KERNELS_PLAIN, str(path))),
-        *nsys_stats(
-            "cuda_gpu_kern_sum",
-            path,
-            faster(60, 10_000_000),
-            lighter(1 / 4, 10_000_000),
-            faster(100, 50_000_000),
-        ),
-        Contender(
-            "cat FILE",
-            ("cat", str(path)),
-            has_answer=False,
-            targets=aimed(path, within(6, 10_000_000)),
-        ),
-    ]
-
-
-def breakdown_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
-    """The breakdown, beside the kernel summary that it is measured by."""
-    path = trace_of(options, folder)
-    summary = ours(path, "kernel_summary", "total_ns")
-    return [
-        Contender("gpuprof breakdown", ours(path, "breakdown", "span_ns")),
-        Contender(
-            "gpuprof kernel_summary",
-            summary,
-            has_answer=False,
-            targets=aimed(path, within(4, 10_000_000)),
-        ),
-    ]
-
-
-def range_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
-    """Kernels and copies by NVTX range."""
-    path = trace_of(options, folder)
-    return [
-        Contender("gpuprof ranges", ours(path, "ranges", "kernel_ns")),
-        *nsys_stats("cuda_gpu_kern_sum:nvtx-name", path, faster(20, 1_000_000)),
-    ]
-
-
-def report_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
-    """What `gpuprof report` shows people first."""
-    path = trace_of(options, folder)
-    targets = aimed(
-        path,
-        seconds(0.6, 34_000),
-        cpu_seconds(8, 10_000_000),
-        gigabytes(2, 10_000_000),
-        gigabytes(4, 50_000_000),
-    )
-    command = (sys.executable, "-m", "gpuprof", "report", str(path))
-    return [Contender("gpuprof report", command, targets=targets)]
-
-
-SECTIONS = (
-    Section("log", "Summary in a log full of program output", log_contenders),
-    Section("readers", "Kernels and copies of an nsys SQLite export", readers_contenders),
-    Section("readers", "Kernels of a PyTorch trace", kineto_contenders),
-    Section("readers", "Kernels of a TensorFlow or JAX profile", xplane_contenders),
-    Section("analyses", "Kernels by name with medians", kernel_contenders),
-    Section("analyses", "Breakdown with exposed times", breakdown_contenders),
-    Section("analyses", "GPU work by NVTX range", range_contenders),
-    Section("analyses", "The whole report", report_contenders),
-)
+def arguments() -> argparse.ArgumentParser:
+    """What the command line holds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="section", required=True)
+    core = commands.add_parser("core", help="the questions of most people, beside nsys stats")
+    core.add_argument("files", nargs="+", type=Path, metavar="FILE", help="best SQLite of nsys")
+    core.add_argument("--without-nsys", action="store_true", help="which takes minutes")
+    sections = {name: commands.add_parser(name, help=s.title) for name, s in SECTIONS.items()}
+    sections["log"].add_argument("--megabytes", type=float, default=100, help="size of the log")
+    for name, tool in (("kineto", "hta"), ("xplane", "xprof")):
+        sections[name].add_argument("--kernels", type=int, default=100_000, help="in the trace")
+        sections[name].add_argument(f"--{tool}-python", metavar="FILE", help="one that has it")
+    for command in (core, *sections.values()):
+        command.add_argument("--times", type=int, default=5, help="runs of each contender")
+    return parser
 
 
 def main() -> None:
-    """Run the sections that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help="all unless named")
-    parser.add_argument("--megabytes", type=float, default=100, help="size of the log")
-    parser.add_argument("--file", help="a SQLite export of nsys for readers and analyses")
-    parser.add_argument("--kernels", type=int, default=100_000, help="in the frameworks' traces")
-    parser.add_argument("--hta-python", metavar="FILE", help="a Python with HolisticTraceAnalysis")
-    parser.add_argument("--xprof-python", metavar="FILE", help="a Python with xprof")
-    parser.add_argument(
-        "--events", type=int, default=1_000_000, help="of the trace that is made without --file"
-    )
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each contender")
+    """Run the section that the command line names."""
+    parser = arguments()
     options = parser.parse_args()
-    names = list(dict.fromkeys(section.name for section in SECTIONS))
-    if unknown := set(options.sections) - set(names):
-        parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    files = getattr(options, "files", [])
+    if absent := [str(file) for file in files if not file.is_file()]:
+        parser.error(f"no such file: {', '.join(absent)}")
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
     with tempfile.TemporaryDirectory() as folder:
-        for section in SECTIONS:
-            if section.name in (options.sections or names):
-                contenders = section.contenders(options, Path(folder))
-                if contenders:
-                    show(section, contenders, measure(contenders, options.repeats))
+        if options.section in SECTIONS:
+            section = SECTIONS[options.section]
+            contenders = section.contenders(options, Path(folder))
+            show(section, contenders, measure(contenders, options.times))
+            return
+        with_nsys = not options.without_nsys and has_nsys()
+        print(f"Compiled functions: {printed(COMPILED)}.")
+        for line in table(files, Path(folder), options.times, with_nsys=with_nsys):
+            print(line, flush=True)
+
+
+def has_nsys() -> bool:
+    """Whether nsys is installed; says so where it is not."""
+    if shutil.which("nsys") is None:
+        say_absent("nsys stats", "put nsys on PATH")
+        return False
+    return True
 
 
 if __name__ == "__main__":

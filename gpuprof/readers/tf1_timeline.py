@@ -17,7 +17,6 @@ import msgspec
 
 from gpuprof import cuda, schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.json_input import LimitError
 from gpuprof.json_values import Scalar, integer, text
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.common import gunzip, json_events
@@ -73,12 +72,8 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short, or breaks the format's rules.
         EmptyRecordingError: No stream of a GPU is in it.
     """
-    try:
+    with json_events.within_limits(path):
         return _profile(path)
-    except LimitError as error:
-        raise json_events.beyond(path, str(error)) from error
-    except OverflowError as error:
-        raise json_events.too_large(path, error) from error
 
 
 def _profile(path: Path) -> Profile:
@@ -93,7 +88,9 @@ def _profile(path: Path) -> Profile:
     tables: dict[str, list[Row]] = {"kernels": [], "memcpys": [], "memsets": []}
     for activity in sorted(ran, key=lambda activity: activity.start_us):
         table, row = _row(activity, is_copy=copies[activity.identity] > 0)
-        tables[table].append(row | _times(activity, origin_us))
+        start_ns = (activity.start_us - origin_us) * NS_PER_US
+        end_ns = start_ns + activity.duration_us * NS_PER_US
+        tables[table].append(row | {"start_ns": start_ns, "end_ns": end_ns})
     origin = Origin(
         path,
         READER.name,
@@ -148,16 +145,6 @@ def _row(activity: _Activity, *, is_copy: bool) -> tuple[str, Row]:
     return "memcpys", place | {"memcpy_kind": kind}
 
 
-def _times(activity: _Activity, origin_us: int) -> Row:
-    start_us = activity.start_us - origin_us
-    end_us = start_us + activity.duration_us
-    return {"start_ns": start_us * NS_PER_US, "end_ns": end_us * NS_PER_US}
-
-
-def _recognises(head: bytes) -> bool:
-    return b'"traceEvents"' in head[:256] and _MARK.search(head) is not None
-
-
 READER: Final = Reader(
     name="tf1-timeline",
     title="TensorFlow 1 timelines (timeline.json)",
@@ -165,5 +152,5 @@ READER: Final = Reader(
     gives=("kernels", "memcpys", "memsets"),
     cannot="names of kernels (operations stand for them), bytes, or most copies' kinds and ends",
     read=read,
-    recognises=_recognises,
+    recognises=lambda head: b'"traceEvents"' in head[:256] and bool(_MARK.search(head)),
 )

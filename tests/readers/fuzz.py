@@ -20,7 +20,8 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path[:0] = [str(folder) for folder in Path(__file__).parents[:3]]
+FOLDERS = (*Path(__file__).parents[:3], *Path(__file__).parent.glob("*/"))
+sys.path[:0] = [str(folder) for folder in FOLDERS]
 
 import pandas  # noqa: E402, F401, ICN001 - what it takes is no input's time
 from contract import ROOT, TOOL_NEEDED, corpus_files, sample_recordings  # noqa: E402 - the path is set above

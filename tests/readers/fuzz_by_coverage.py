@@ -15,7 +15,8 @@ from pathlib import Path
 
 import atheris
 
-sys.path[:0] = [str(folder) for folder in Path(__file__).parents[:3]]
+FOLDERS = (*Path(__file__).parents[:3], *Path(__file__).parent.glob("*/"))
+sys.path[:0] = [str(folder) for folder in FOLDERS]
 
 with atheris.instrument_imports(include=["gpuprof"]):
     import fuzz

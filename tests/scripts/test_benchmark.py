@@ -1,72 +1,134 @@
 """The benchmark: says which targets are reached, and believes no tool that did nothing."""
 
 import sys
+from pathlib import Path
 
 import benchmark
-import benchmark_targets
+import benchmark_core
+import benchmark_runs
 import pytest
-from benchmark import Contender, Section
-from benchmark_targets import Cost
+from benchmark_core import Question
+from benchmark_runs import Contender, Cost, Target, Timing
 
-TABLE = "Time (%),Total Time (ns),Name\\n17.8,218654661,gemm\\n"
+SAMPLES = Path(__file__).parents[2] / "sample_logs"
+TRACE = SAMPLES / "nsys/2023.4.4/synthetic-two-gpus-trace.csv"
+
+NSYS = "\nTime (%),Total Time (ns),Instances,Name\n90.0,70,2,a/gemm\n10.0,5,1,axpy\n"
 OURS, THEIRS = Cost(2.0, 3.0, 100_000_000), Cost(110.0, 100.0, 800_000_000)
+EMPTY_NSYS = (
+    "",
+    "Time (%),Total Time (ns),Instances,Name\n",
+    "SKIPPED: it does not contain CUDA kernel data.",
+)
 
 
-def shown(capsys, output, *, status=0, reports=1):
-    ours = Contender("gpuprof", (sys.executable, "-c", "print(7)"))
-    code = f"import sys; print('{output}'); sys.exit({status})"
-    command = (sys.executable, "-c", code)
-    target = benchmark_targets.faster(0)
-    nsys = Contender("nsys stats", command, has_answer=False, reports=reports, targets=(target,))
-    section = Section("readers", "Kernels", lambda _, __: [ours, nsys])
-
-    benchmark.show(section, [ours, nsys], benchmark.measure([ours, nsys], 1))
-
-    return capsys.readouterr().out.splitlines()[-1]
+def printing(name, output, *, status=0):
+    code = f"import sys; print({output!r}); sys.exit({status})"
+    return Contender(name, (sys.executable, "-c", code), benchmark_core.kernel_totals)
 
 
-def test_a_run_of_nsys_whose_tables_have_rows_counts(capsys):
-    assert "0x: reached (" in shown(capsys, TABLE * 3, reports=3)
+@pytest.mark.parametrize(("output", "status"), [*((output, 0) for output in EMPTY_NSYS), (NSYS, 1)])
+def test_a_run_of_nsys_that_did_not_do_its_work_is_told_and_not_compared(capsys, output, status):
+    contenders = [
+        printing("gpuprof", "calls,total_ns\n3,75"),
+        printing("nsys stats", output, status=status),
+    ]
+    timings = benchmark_runs.measure(contenders, 2)
+    question = Question("gpuprof", "", {}, nsys="cuda_gpu_kern_sum")
+
+    benchmark.show(benchmark.Section("Kernels", lambda *_: contenders), contenders, timings)
+
+    assert len(timings["nsys stats"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].split(maxsplit=2)[2] == "failed"
+    assert benchmark_core.row(question, 3, timings).endswith(" failed")
+
+
+def test_different_answers_end_the_comparison():
+    contenders = [printing("gpuprof", "calls,total_ns\n3,76"), printing("nsys stats", NSYS)]
+    timings = benchmark_runs.measure(contenders, 1)
+
+    with pytest.raises(SystemExit, match=r"^The answers differ: \['3 75', '3 76'\]$"):
+        benchmark.show(benchmark.Section("Kernels", lambda *_: contenders), contenders, timings)
 
 
 @pytest.mark.parametrize(
-    ("output", "status", "reports"),
+    ("answer", "ours", "expected"),
     [
-        ("", 0, 1),
-        ("Time (%),Total Time (ns),Name\\n", 0, 1),
-        ("SKIPPED: it does not contain CUDA kernel data.", 0, 1),
-        (TABLE, 0, 3),
-        (TABLE, 1, 1),
+        (benchmark_core.kernel_totals, "calls,total_ns,name\n2,70,gemm\n1,5,axpy\n", "3 75"),
+        (benchmark_core.range_totals, "text,self_kernel_ns\na,70\nb,\n", "70"),
     ],
 )
-def test_a_run_of_nsys_that_did_not_do_its_work_is_told_and_not_compared(
-    capsys, output, status, reports
-):
-    last = shown(capsys, output, status=status, reports=reports)
-
-    assert last.split(maxsplit=2)[2] == "failed: its output lacks tables with rows"
+def test_tables_of_ours_and_of_nsys_give_the_same_answer(answer, ours, expected):
+    assert answer(ours) == answer(NSYS) == expected
+    assert [answer(output) for output in EMPTY_NSYS] == [None] * len(EMPTY_NSYS)
 
 
 @pytest.mark.parametrize(
-    ("target", "verdict"),
+    ("target", "text", "verdict"),
     [
-        (benchmark_targets.faster(50), "50x: reached (55x)"),
-        (benchmark_targets.faster(60), "60x: missed (55x)"),
-        (benchmark_targets.within(6), "within 6x: reached (0.0182x)"),
-        (benchmark_targets.lighter(1 / 4), "0.25 of its memory: reached (0.125)"),
-        (benchmark_targets.seconds(0.6, 34_000), "0.6 s: missed (2 s)"),
-        (benchmark_targets.cpu_seconds(8, 10_000_000), "8 s CPU: reached (3 s)"),
-        (benchmark_targets.gigabytes(0.05, 50_000_000), "0.05 GB: missed (0.1 GB)"),
+        (Target(50, 2, 100), "50x, 2 s, 100 MB", "yes"),
+        (Target(60), "60x", "no: 60x"),
+        (Target(50, 1.5, 99), "50x, 1.5 s, 99 MB", "no: 1.5 s, 99 MB"),
+        (Target(), "", ""),
     ],
 )
-def test_a_target_says_whether_it_is_reached(target, verdict):
-    assert target.verdict(OURS, THEIRS) == verdict
+def test_a_target_says_whether_it_is_reached(target, text, verdict):
+    assert (str(target), target.verdict(OURS, THEIRS)) == (text, verdict)
 
 
-def test_a_target_holds_for_exports_of_its_size(tmp_path):
-    export = tmp_path / "one.sqlite"
-    with export.open("wb") as file:
-        file.truncate(benchmark_targets.BYTES_PER_EVENT * 1_000_000)
-    small, large = benchmark_targets.faster(20, 1_000_000), benchmark_targets.faster(60, 10_000_000)
+def test_without_nsys_a_target_beside_it_is_unknown():
+    assert Target(50, 2).verdict(OURS, None) == "n/a: 50x"
+    assert Target(50, 1).verdict(OURS, None) == "no: 1 s"
+    assert Target(seconds=2).verdict(OURS, None) == "yes"
 
-    assert benchmark_targets.aimed(export, small, large) == (small,)
+
+def test_a_row_shows_both_sides_and_the_target_of_files_of_that_size():
+    took = {
+        "kernels": [Timing(s, s, 2 * 10**8, "3 75") for s in (1.0, 9.0, 2.0)],
+        "nsys stats": [Timing(110.0, 99.0, 8 * 10**8, "3 75")],
+    }
+    question = Question("kernels", "", {1_000_000: Target(50), 10_000_000: Target(60, 3)})
+
+    rows = [benchmark_core.row(question, n, took).split() for n in (8_000_000, 900_000, 100)]
+
+    assert " ".join(rows[0]) == "kernels 8,000,000 2.00 200 110.00 800 55.0 60x, 3 s no: 60x"
+    assert rows[1][-2:] == ["50x", "yes"]
+    assert rows[2][-1] == "55.0"
+
+
+def test_core_asks_its_questions_of_a_file(tmp_path, monkeypatch):
+    names = ("kernel summary", "ranges", "compare of two", "convert", "kernel summary of .gpuprof")
+    questions = [q for q in benchmark_core.QUESTIONS if q.name.startswith(names)]
+    monkeypatch.setattr(benchmark_core, "QUESTIONS", questions)
+
+    _, *lines = benchmark_core.table([TRACE], tmp_path, 1, with_nsys=True)
+
+    assert [line.split("  ")[0] for line in lines] == ["--help", *(q.name for q in questions)]
+    assert [line.split()[-1] for line in lines if " failed" in line] == ["n/a"]
+    assert next(line for line in lines if " failed" in line).startswith("ranges")
+
+
+def test_every_question_is_a_command(tmp_path):
+    inputs = benchmark_core.paths(TRACE, tmp_path / "0")
+
+    commands = [benchmark_core.ours(q, inputs).command for q in benchmark_core.QUESTIONS]
+
+    assert {command[3] for command in commands} == {"report", "compare", "convert"}
+    assert not [word for command in commands for word in command if "{" in word]
+    assert len(list((tmp_path / "0" / "many").iterdir())) == 64
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmark.py", "core", str(tmp_path / "absent.sqlite")])
+
+    with pytest.raises(SystemExit, match="2"):
+        benchmark.main()
+
+    assert "no such file: " in capsys.readouterr().err
+
+
+def test_that_nsys_is_not_installed_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert not benchmark.has_nsys()
+    assert capsys.readouterr().out.startswith("nsys stats is left out, since it is not installed")

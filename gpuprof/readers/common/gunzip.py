@@ -3,8 +3,10 @@
 import gzip
 import io
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, cast
 
 from gpuprof.errors import CorruptFileError, InputError
 from gpuprof.json_input import LARGEST_TRACE_BYTES
@@ -18,20 +20,19 @@ _CHUNK_BYTES: Final = 1 << 22
 _LESS: Final = "Record less of the program, such as a few steps."
 
 
-def content(path: Path) -> bytes:
-    """A file's bytes, gunzipped where it is a gzip file.
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file open for reading, gunzipped where it is a gzip file.
 
     Raises:
-        InputError: It cannot be read.
-        CorruptFileError: It is larger than is read, or the gzip file is cut short or damaged,
-            or unpacks to too many times its size.
+        InputError: It cannot be opened or read.
+        CorruptFileError: It is a gzip file that is cut short or damaged.
     """
     try:
-        with path.open("rb") as file:
-            is_packed = file.read(len(MAGIC)) == MAGIC
-            size = file.seek(0, io.SEEK_END)
-            file.seek(0)
-            return _gunzipped(path, file, size) if is_packed else _plain(path, file, size)
+        with path.open("rb") as raw:
+            is_packed = raw.read(len(MAGIC)) == MAGIC
+            raw.seek(0)
+            yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if is_packed else raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         msg = f"{path}: the gzip file is cut short or damaged ({error})"
         raise CorruptFileError(msg, "Copy it again from where it was recorded.") from error
@@ -40,29 +41,30 @@ def content(path: Path) -> bytes:
         raise InputError(msg) from error
 
 
-def _plain(path: Path, file: IO[bytes], size: int) -> bytes:
-    if size > LARGEST_TRACE_BYTES:
-        msg = (
-            f"{path} has {size:,} bytes; the largest text that is read has {LARGEST_TRACE_BYTES:,}"
-        )
-        raise CorruptFileError(msg, _LESS)
-    return file.read()
+def content(path: Path) -> bytes:
+    """A file's bytes, gunzipped where it is a gzip file.
 
-
-def _gunzipped(path: Path, file: IO[bytes], size: int) -> bytes:
-    text = io.BytesIO()
-    with gzip.GzipFile(fileobj=file) as unpacked:
-        while chunk := unpacked.read(_CHUNK_BYTES):
+    Raises:
+        InputError: It cannot be read.
+        CorruptFileError: It is larger than is read, or the gzip file is cut short or damaged,
+            or unpacks to too many times its size.
+    """
+    most = f"{LARGEST_TRACE_BYTES:,}"
+    with opened(path) as file:
+        size = path.stat().st_size
+        if not isinstance(file, gzip.GzipFile):
+            if size > LARGEST_TRACE_BYTES:
+                msg = f"{path} has {size:,} bytes; the largest text that is read has {most}"
+                raise CorruptFileError(msg, _LESS)
+            return file.read()
+        text = io.BytesIO()
+        while chunk := file.read(_CHUNK_BYTES):
             text.write(chunk)
-            _check(path, text.tell(), size)
-    return text.getvalue()
-
-
-def _check(path: Path, unpacked: int, size: int) -> None:
-    if unpacked > LARGEST_TRACE_BYTES:
-        msg = f"{path} unpacks to more than {LARGEST_TRACE_BYTES:,} bytes, the most that is read"
-        raise CorruptFileError(msg, _LESS)
-    check_times(path, unpacked, size)
+            if text.tell() > LARGEST_TRACE_BYTES:
+                msg = f"{path} unpacks to more than {most} bytes, the most that is read"
+                raise CorruptFileError(msg, _LESS)
+            check_times(path, text.tell(), size)
+        return text.getvalue()
 
 
 def check_times(path: Path, unpacked: int, size: int) -> None:

@@ -7,7 +7,8 @@ Trace Event Format).
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -44,7 +45,8 @@ def decode(path: Path, data: bytes, expected: type[Decoded]) -> Decoded:
         msg = f"{path}: {error}"
         raise CorruptFileError(msg, EDITED) from error
     except json_input.LimitError as error:
-        raise beyond(path, f"the JSON is {error}") from error
+        msg = f"{path}: the JSON is {error}"
+        raise CorruptFileError(msg, _LIMIT) from error
     except json_input.JsonError as error:
         msg = f"{path}: the JSON is {error}"
         raise CorruptFileError(msg, "Did the program end before the trace was written?") from error
@@ -61,9 +63,21 @@ def check_length(name: str) -> None:
         raise json_input.LimitError(msg)
 
 
-def beyond(path: Path, excess: str) -> CorruptFileError:
-    """What a limit that a trace exceeds says about the file."""
-    return CorruptFileError(f"{path}: {excess}", _LIMIT)
+@contextmanager
+def within_limits(path: Path) -> Iterator[None]:
+    """Read a trace that holds nothing larger than a profiler writes.
+
+    Raises:
+        CorruptFileError: A limit is exceeded, or a number is too large.
+    """
+    try:
+        yield
+    except json_input.LimitError as error:
+        msg = f"{path}: {error}"
+        raise CorruptFileError(msg, _LIMIT) from error
+    except OverflowError as error:
+        msg = f"{path}: a number is too large ({error})"
+        raise CorruptFileError(msg, EDITED) from error
 
 
 def joined(values: Sequence[Any]) -> bytes:
@@ -94,14 +108,3 @@ def _exact_ns(text: bytes, count: int) -> Integers:
         raise json_input.ShapeError(msg)
     exact = json_input.decode(text, list[Decimal])
     return np.fromiter((round(number * NS_PER_US) for number in exact), np.int64, count)
-
-
-def too_large(path: Path, error: Exception) -> CorruptFileError:
-    """What a number that no tool writes says about the file."""
-    msg = f"{path}: a number is too large ({error})"
-    return CorruptFileError(msg, EDITED)
-
-
-def has_fractions(microseconds: Sequence[Any]) -> bool:
-    """Whether any of these raw JSON numbers has decimals."""
-    return b"." in b",".join(microseconds)

@@ -9,15 +9,11 @@ from gpuprof.json_values import integer, number, text
 Row = dict[str, Any]
 
 
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
 _READ: Final[Mapping[str, Callable[[object], Any]]] = {
     schema.INT: integer,
     schema.FLOAT: number,
     schema.TEXT: text,
-    schema.FLAG: _flag,
+    schema.FLAG: lambda value: value if isinstance(value, bool) else None,
 }
 
 

@@ -10,13 +10,11 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.json_values import Scalar, integer, text
 from gpuprof.profile import Origin, Profile
@@ -102,17 +100,17 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short, or breaks the format's rules.
         EmptyRecordingError: No GPU was traced.
     """
-    try:
+    with json_events.within_limits(path):
         return _profile(path)
-    except json_input.LimitError as error:
-        raise json_events.beyond(path, str(error)) from error
-    except OverflowError as error:
-        raise json_events.too_large(path, error) from error
 
 
 def _profile(path: Path) -> Profile:
     trace, timed = _trace(path)
-    sound = {kind: group.rows(_is_sound(group)) for kind, group in timed.items()}
+    # A time of 0 means that CUPTI could not tell it; some versions print negative durations.
+    sound = {
+        kind: group.rows((group.start_ns > 0) & (group.duration_ns >= 0))
+        for kind, group in timed.items()
+    }
     origin_ns = _origin_ns(path, sound)
     epoch_ns = (integer(trace.baseTimeNanoseconds) or 0) + origin_ns
     lost = sum(len(timed[kind].codes) - len(sound[kind].codes) for kind in timed)
@@ -174,12 +172,8 @@ def _no_gpu(path: Path, categories: Iterable[str]) -> EmptyRecordingError:
 
 
 def _events(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> list[Span]:
-    text = json_events.joined(raw)
-    events: Sequence[Span] = (
-        json_events.decode(path, text, list[Span])
-        if kind in _SPANS
-        else json_events.decode(path, text, list[Event])
-    )
+    fields: type[list[Any]] = list[Span] if kind in _SPANS else list[Event]
+    events = json_events.decode(path, json_events.joined(raw), fields)
     return [event for event in events if event.ph == "X"]
 
 
@@ -204,13 +198,8 @@ def _window(path: Path, events: Sequence[Span], alike: Alike) -> Timed:
         json_events.exact_ns(path, starts),
         json_events.exact_ns(path, [event.dur for event in events]),
         np.fromiter((event.correlation for event in events), np.int64, len(events)),
-        json_events.has_fractions(starts),
+        b"." in b",".join(starts),
     )
-
-
-def _is_sound(group: Timed) -> npt.NDArray[np.bool_]:
-    """A time of 0 means that CUPTI could not tell it; some versions print negative durations."""
-    return (group.start_ns > 0) & (group.duration_ns >= 0)
 
 
 def _origin_ns(path: Path, groups: Mapping[str, Timed]) -> int:
@@ -257,10 +246,6 @@ _MARKS: Final = re.compile(
 )
 
 
-def _recognises(head: bytes) -> bool:
-    return head.lstrip()[:1] in (b"{", b"[") and _MARKS.search(head) is not None
-
-
 READER: Final = Reader(
     name="kineto",
     title="PyTorch profiler traces (.json, .json.gz), operations as ranges",
@@ -281,5 +266,5 @@ READER: Final = Reader(
         "on ROCm whether a copy was between two devices"
     ),
     read=read,
-    recognises=_recognises,
+    recognises=lambda head: head.lstrip()[:1] in (b"{", b"[") and bool(_MARKS.search(head)),
 )

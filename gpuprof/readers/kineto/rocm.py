@@ -71,8 +71,9 @@ def regrouped(groups: Groups) -> dict[str, Timed]:
     if MEMCPYS in regrouped:
         requests = _requests(regrouped.get(RUNTIME, NOTHING))
         copies = _as_requested(regrouped[MEMCPYS], requests)
-        is_one_device = len(_devices(regrouped)) <= 1
-        regrouped[MEMCPYS] = copies if is_one_device else _without_ends(copies)
+        if len(_devices(regrouped)) > 1:  # between two of which a local copy may be
+            copies = replace(copies, events=[*map(_without_end, copies.events)])
+        regrouped[MEMCPYS] = copies
     return regrouped
 
 
@@ -144,11 +145,6 @@ def _completed(copy: Event, request: _Request) -> Event:
     if integer(arguments.bytes) is None and request.bytes is not None:
         copy = changed(copy, args=changed(arguments, bytes=request.bytes))
     return copy
-
-
-def _without_ends(copies: Timed) -> Timed:
-    """Local copies of several devices, which may be between two of them."""
-    return replace(copies, events=[_without_end(event) for event in copies.events])
 
 
 def _without_end(copy: Event) -> Event:

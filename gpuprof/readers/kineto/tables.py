@@ -50,7 +50,6 @@ _MEMSET: Final = re.compile(r"^Memset \((.+)\)$")
 # Before annotations had a category of their own, they were operators, too: ProfilerStep#3,
 # "## forward ##", nccl:all_reduce. Operations bear the names of functions and classes.
 _OPERATION: Final = re.compile(r"(?:autograd::engine::evaluate_function: )?\w+(?:::\w+)*")
-_MEMORY_KINDS: Final = frozenset(cuda.CUPTI_MEMORY_KINDS.values())
 _INVALID: Final = 2**32 - 1
 
 
@@ -201,20 +200,12 @@ def _memcpy_parts(name: str) -> tuple[str, str | None, str | None]:
     if match is None:
         return cuda.hip_memcpy_kind(name) or cuda.UNKNOWN, None, None
     kind = match[1] if match[1] in cuda.MEMCPY_KINDS.values() else cuda.UNKNOWN
-    return kind, _memory_kind(match[2]), _memory_kind(match[3])
+    return kind, cuda.memory_kind(match[2]), cuda.memory_kind(match[3])
 
 
 def memcpy_kind(name: str) -> str:
     """The kind of a copy by its event's name."""
     return _memcpy_parts(name)[0]
-
-
-def _memory_kind(words: str | None) -> str | None:
-    """``Device Static`` as the data model's ``device_static``."""
-    if words is None:
-        return None
-    kind = words.lower().replace(" ", "_")
-    return kind if kind in _MEMORY_KINDS else cuda.UNKNOWN
 
 
 def _device_ends(a: Arguments, kind: str, device: int | None) -> tuple[int | None, int | None]:
@@ -237,7 +228,7 @@ def _memsets(group: Timed, process_id: int | None) -> pa.Table:
     columns = {
         **_place(group, process_id),
         "bytes": [integer(event.args.bytes) for event in group.events],
-        "memory_kind": [_memory_kind(match[1] if match else None) for match in kinds],
+        "memory_kind": [cuda.memory_kind(match[1]) if match else None for match in kinds],
     }
     return _narrow(schema.MEMSETS, group, columns)
 
@@ -269,16 +260,15 @@ def _ranges(groups: Mapping[str, Timed]) -> pa.Table:
         "range_kind": [
             *["annotation"] * len(annotations),
             *[schema.OPERATION] * len(operations),
-            *(_kind_of_operator(event.label) for event in operators),
+            *(
+                schema.OPERATION if _OPERATION.fullmatch(event.label) else "annotation"
+                for event in operators
+            ),
         ],
         "process_id": [integer(event.pid) for event in events],
         "thread_id": [integer(event.tid) for event in events],
     }
     return _narrow(schema.NVTX_RANGES, group, columns)
-
-
-def _kind_of_operator(name: str) -> str:
-    return schema.OPERATION if _OPERATION.fullmatch(name) else "annotation"
 
 
 def _synchronizations(group: Timed, process_id: int | None) -> pa.Table:

@@ -85,17 +85,9 @@ class Block:
         """Rows, without the heading."""
         return len(next(iter(self.columns.values())).cells)
 
-    def different(self, name: str) -> list[str | None]:
-        """The different cells of a column."""
-        cells = self.column(name).cells
-        found: list[str | None] = getattr(cells, "dictionary", cells).to_pylist()
-        return found
-
     def texts(self, name: str) -> list[str | None]:
         """Cells of a column; all None where there is no such column."""
-        if name not in self.columns:
-            return [None] * self.num_rows
-        return listed(self.columns[name].cells)
+        return listed(self.column(name).cells)
 
     def column(self, name: str) -> Column:
         """A column; all null where there is no such one."""

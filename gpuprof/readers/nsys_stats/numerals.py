@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpuprof import units
 from gpuprof.readers.nsys_stats.blocks import Block, Column
@@ -52,8 +53,6 @@ class Style:
         Raises:
             NumberError: A cell is no number.
         """
-        import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
-
         is_cut = pc.ends_with(cells, "…")
         cells = pc.if_else(is_cut, pa.scalar(None, pa.string()), cells)
         if self.group:
@@ -118,8 +117,6 @@ def _integers(block: Block) -> tuple[str, ...]:
 
 def _separated(block: Block, names: tuple[str, ...], separators: str) -> Iterable[str]:
     """Cells of these columns that hold separators."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
-
     for name in names:
         column = block.columns.get(name)
         if column is None or (names is not _FRACTIONS and column.unit not in ("ns", None)):
@@ -135,8 +132,6 @@ def integers(column: Column, style: Style, factor: int) -> pa.Array:
     Raises:
         NumberError: A cell is no number.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
-
     plain = style.plain(column.cells)
     if factor == 1 and not pc.any(pc.match_substring_regex(plain, r"[.eE]")).as_py():
         return _cast(plain, pa.int64(), plain)
@@ -151,13 +146,8 @@ def floats(column: Column, style: Style, factor: int) -> pa.Array:
     Raises:
         NumberError: A cell is no number.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
-
-    return pc.multiply(_floats(style.plain(column.cells)), float(factor))
-
-
-def _floats(plain: pa.Array) -> pa.Array:
-    return _cast(plain, pa.float64(), plain)
+    plain = style.plain(column.cells)
+    return pc.multiply(_cast(plain, pa.float64(), plain), float(factor))
 
 
 def _cast(cells: pa.Array, kind: pa.DataType, printed: pa.Array) -> pa.Array:
@@ -187,8 +177,6 @@ def durations(column: Column, style: Style) -> pa.Array:
     Raises:
         NumberError: A cell is no time, or below 0.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
-
     found = times(column, style)
     row = pc.index(pc.less(found, 0), pa.scalar(value=True)).as_py()
     if row >= 0:
@@ -234,8 +222,6 @@ def sizes(column: Column, style: Style) -> pa.Array:
     Raises:
         NumberError: A cell is no number.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
-
     unit = column.unit or "KiB"
     found = integers(column, style, units.to_decimal_bytes("1", unit))
     if unit == "B":
@@ -249,7 +235,5 @@ def shares(column: Column, style: Style) -> pa.Array:
     Raises:
         NumberError: A cell is no percentage.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
-
     bare = Column(None, pc.utf8_rtrim(column.cells, "% "))
     return pc.divide(floats(bare, style, 1), 100.0)

@@ -7,34 +7,21 @@ scripts' own ``--help-reports ALL``.
 """
 
 import codecs
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-
-from gpuprof import schema
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.profile import Origin, Profile, Section
+from gpuprof.errors import CorruptFileError
+from gpuprof.profile import Profile
 from gpuprof.readers.common import gunzip
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys_stats import scan
 from gpuprof.readers.nsys_stats.blocks import FaultError
-from gpuprof.readers.nsys_stats.numerals import styles
-from gpuprof.readers.nsys_stats.rows import Row, summary_rows
-from gpuprof.readers.nsys_stats.runs import Part, Run, jobs, kind
-from gpuprof.readers.nsys_stats.trace import api_calls, gpu_tables, has_no_clock, sums
-from gpuprof.units import counted
 
 _BOMS: Final = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_RECORD: Final = "Record with `gpuprof record`, or with `nsys profile --trace=cuda`."
 _MIXED: Final = (
     "Output of several processes may be mixed, or the file edited; "
     "print the reports again with `nsys stats --format csv`."
 )
-_OF_CUDA: Final = ("CUDA trace data", "CUDA kernel data", "GPU memory data", "GPU trace data")
-_GPU_KINDS: Final = ("kernel", "memcpy", "memset")
 
 
 def read(path: Path) -> Profile:
@@ -45,129 +32,15 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: nsys found nothing of CUDA to print.
         CorruptFileError: A table breaks the rules of its format.
     """
+    from gpuprof.readers.nsys_stats import recording  # noqa: PLC0415 - 0.1 s to import
+
     try:
         # The text is no longer in memory when the tables are made of its cells.
-        return _profile(path, scan.scan(_as_utf8(path, gunzip.content(path))))
+        return recording.profile(path, scan.scan(_as_utf8(path, gunzip.content(path))))
     except FaultError as error:
         before = _as_utf8(path, gunzip.content(path)).count(b"\n", 0, error.offset)
         msg = f"{path}, line {before + 1 + error.lines}: {error}"
         raise CorruptFileError(msg, _MIXED) from error
-
-
-def _profile(path: Path, found: scan.Scan) -> Profile:
-    parts = [
-        Part(name, block, style)
-        for block, style in zip(found.blocks, styles(found.blocks), strict=True)
-        if (name := kind(block)) is not None and block.num_rows
-    ]
-    if not parts:
-        raise _nothing(path, found)
-    found_jobs = jobs(parts)
-    recordings = [_recording(path, found, job, _job_notes(job)) for job in found_jobs]
-    every = [*zip(found_jobs, recordings, strict=True)]
-    chosen = [(job, recording) for job, recording in every if _has_gpu_work(recording)] or every
-    if len(chosen) == 1:
-        return chosen[0][1]
-    together = _recording(path, found, [run for job, _ in chosen for run in job])
-    sections = tuple(Section(_source(job), None, recording) for job, recording in chosen)
-    return replace(together, sections=sections)
-
-
-def _recording(
-    path: Path, found: scan.Scan, recorded: Sequence[Run], notes: Sequence[str] = ()
-) -> Profile:
-    """The recording of some runs of a file."""
-    tables, warnings = _traces(recorded)
-    rows = _summary(recorded, tables)
-    if rows:
-        tables["activity_summary"] = schema.ACTIVITY_SUMMARY.table(rows)
-    if len(recorded) > 1:
-        tables["runs"] = schema.RUNS.table([{"run_id": n} for n in range(len(recorded))])
-    origin = Origin(
-        source=path,
-        reader="nsys-stats",
-        tool="nsys",
-        warnings=(*found.doubts, *warnings, *notes, *_notes(found, rows)),
-        exporter_version=found.version,
-    )
-    return Profile(origin, tables)
-
-
-def _has_gpu_work(profile: Profile) -> bool:
-    if not profile.has("activity_summary"):
-        return profile.has("kernels")
-    kinds = profile.table("activity_summary")["activity_kind"].to_pylist()
-    return any(kind in _GPU_KINDS for kind in kinds)
-
-
-def _source(job: Sequence[Run]) -> str:
-    """The file that the reports of a job sum up, where they say."""
-    sources = {part.block.report.source for run in job for parts in run.values() for part in parts}
-    return next((source for source in sources if source), "")
-
-
-def _traces(recorded: Sequence[Run]) -> tuple[dict[str, pa.Table], list[str]]:
-    """The trace tables of a file of one recording, and why they are left out of another's."""
-    tables: dict[str, pa.Table] = {}
-    warnings = []
-    gpu = [part for run in recorded for part in run.get("gpu_trace", ())]
-    api = [part for run in recorded for part in run.get("api_trace", ())]
-    if len(gpu) > 1 or len(api) > 1:
-        return {}, ["Traces of several recordings share no clock; only their sums are read."]
-    if gpu:
-        tables = gpu_tables(gpu[0])
-    if has_no_clock(tables):
-        tables = {}
-        warnings.append("The trace has starts in whole seconds only; only its sums are read.")
-    if api:
-        tables["api_calls"] = api_calls(api[0])
-    return tables, warnings
-
-
-def _summary(recorded: Sequence[Run], tables: dict[str, pa.Table]) -> list[Row]:
-    """All sums, where not every one of them follows from the traces."""
-    rows = []
-    for number, run in enumerate(recorded):
-        found = summary_rows(run)
-        missing = not any(row["activity_kind"] in _GPU_KINDS for row in found)
-        if run.get("gpu_trace") and missing and (found or not tables):
-            found += sums(gpu_tables(run["gpu_trace"][0]))
-        run_id = number if len(recorded) > 1 else None
-        rows += [{**row, "run_id": run_id} for row in found]
-    return rows
-
-
-def _job_notes(job: Sequence[Run]) -> list[str]:
-    if len(job) == 1:
-        return []
-    note = (
-        f"Sums are over {len(job)} processes of one job; which of their reports, that stand "
-        "without a label, belong together is taken from their order."
-    )
-    return [note]
-
-
-def _notes(found: scan.Scan, rows: Sequence[Row]) -> list[str]:
-    notes = []
-    if any(block.is_cut for block in found.blocks):
-        notes.append("The file ends in the middle of a row, which is left out.")
-    cut = sum(row["name"].endswith("…") for row in rows)
-    if cut:
-        names = counted(cut, "name was", "names were")
-        notes.append(f"{names} cut to the width of the table; two may be of one kernel.")
-    return notes
-
-
-def _nothing(path: Path, found: scan.Scan) -> Exception:
-    if found.skipped:
-        of_cuda = [what for what in found.skipped if what in _OF_CUDA]
-        what = ", ".join(dict.fromkeys(of_cuda or found.skipped))
-        return EmptyRecordingError(f"{path}: nsys found no {what}", _RECORD)
-    if any(kind(block) for block in found.blocks):
-        return EmptyRecordingError(f"{path}: the report of nsys has no rows", _RECORD)
-    if found.blocks or found.report.name:
-        return EmptyRecordingError(f"{path}: has no report on CUDA", _RECORD)
-    return CorruptFileError(f"{path}: no report of nsys is in it", "See `gpuprof formats`.")
 
 
 def _as_utf8(path: Path, data: bytes) -> bytes:
@@ -188,10 +61,6 @@ def _recognises(head: bytes) -> bool:
     return scan.recognises(head.replace(b"\r\n", b"\n"))
 
 
-def _searches(path: Path) -> bool:
-    return scan.recognises(_as_utf8(path, gunzip.content(path)))
-
-
 READER: Final = Reader(
     name="nsys-stats",
     title="Reports of `nsys stats` and `nsys profile --stats=true`",
@@ -203,5 +72,5 @@ READER: Final = Reader(
     ),
     read=read,
     recognises=_recognises,
-    searches=_searches,
+    searches=lambda path: scan.recognises(_as_utf8(path, gunzip.content(path))),
 )

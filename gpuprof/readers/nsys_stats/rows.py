@@ -61,18 +61,15 @@ def _rows(part: Part) -> Iterator[Row]:
         "stddev_ns": with_faults(mean_times, "StdDev"),
     }
     categories = block.texts("Category")
+    # What the printed shares are shares of.
+    section: Row = {"section": part.kind.removesuffix("_by_grid")}
+    if part.kind == "api_gpu":
+        section = {"printed_share": None}
     for number, name in enumerate(block.texts("Name")):
         values = {column: cells[number] for column, cells in columns.items()}
         category = _CATEGORIES.get(categories[number] or "", part.kind.removesuffix("_by_grid"))
         if name is not None and (category != "api" or API_NAME.match(name)):
-            yield {**values, **_named(name, category), "category": category, **_section(part)}
-
-
-def _section(part: Part) -> Row:
-    """What the printed shares are shares of."""
-    if part.kind == "api_gpu":
-        return {"printed_share": None}
-    return {"section": part.kind.removesuffix("_by_grid")}
+            yield {**values, **_named(name, category), "category": category, **section}
 
 
 def _named(name: str, category: str) -> Row:
@@ -188,14 +185,8 @@ class Numbers:
             values = read(Column(column.unit, cells.dictionary), self._style)
             return pa.DictionaryArray.from_arrays(cells.indices, values)
         except ValueError as error:
-            row = _first_row(cells, error.row) if isinstance(error, NumberError) else -1
+            row = error.row if isinstance(error, NumberError) else -1
+            if row >= 0 and isinstance(cells, pa.DictionaryArray):
+                row = cells.indices.to_pylist().index(row)
             lines = row + 1 if self._block.has_lines else 0
             raise FaultError(self._block.offset, f"{error} under {name}", lines) from error
-
-
-def _first_row(cells: pa.Array, place: int) -> int:
-    """The row of a cell; of one of the different cells of a column, its first row."""
-    if not isinstance(cells, pa.DictionaryArray):
-        return place
-    codes: list[int | None] = cells.indices.to_pylist()
-    return codes.index(place)

@@ -49,15 +49,11 @@ def _sum_kind(block: Block) -> str | None:
     names = [name for name in block.texts("Name") if name is not None]
     if "GridXYZ" in block.columns:
         return "kernel_by_grid"
-    if any(map(_is_memory, names)):
+    if any(cuda.memcpy_kind(name) is not None or cuda.is_memset(name) for name in names):
         return "memory"
     if any(map(API_NAME.match, names)):
         return "api"
     return "kernel" if "Instances" in block.headings else None
-
-
-def _is_memory(name: str) -> bool:
-    return cuda.memcpy_kind(name) is not None or cuda.is_memset(name)
 
 
 def jobs(parts: Iterable[Part]) -> list[list[Run]]:

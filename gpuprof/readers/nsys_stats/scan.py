@@ -22,7 +22,6 @@ class Scan:
     blocks: list[Block] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
     version: str | None = None
     report: Report = field(default_factory=Report)
 

@@ -33,7 +33,8 @@ def column_block(data: bytes, start: int) -> tuple[Block | None, int]:
     """
     end_of_dashes = line_end(data, start)
     spans = [match.span() for match in _DASHES.finditer(text(data[start:end_of_dashes]))]
-    above = _line_before(data, start)
+    before = max(start - 1, 0)
+    above = text(data[data.rfind(b"\n", 0, before) + 1 : before])
     headings = [above[a:b] for a, b in spans]
     if not is_heading(headings):
         return None, end_of_dashes
@@ -51,7 +52,9 @@ def column_block(data: bytes, start: int) -> tuple[Block | None, int]:
         if len(rows) < len(lines):
             break
     rest = text(data[at : line_end(data, at)]) if at < end else ""
-    is_row = bool(rest) and _is_row(rest, layout)
+    row = layout.row(rest)
+    # A row that was damaged, and not output that follows the table.
+    is_row = _ROW.match(rest) is not None or (row is not None and not is_heading(row))
     is_cut = is_row and line_end(data, at) >= end and not data[end:].strip()
     if is_row and not is_cut:
         message = f'a row does not fit its table: "{rest.strip()[:60]}"'
@@ -98,12 +101,6 @@ def _rows(lines: Sequence[str], layout: _Layout) -> list[tuple[str, ...]]:
             break
         rows.append(row)
     return rows
-
-
-def _is_row(line: str, layout: _Layout) -> bool:
-    """Whether a line must be a row that was damaged, and not output that follows the table."""
-    row = layout.row(line)
-    return _ROW.match(line) is not None or (row is not None and not is_heading(row))
 
 
 def box_block(data: bytes, start: int) -> tuple[Block | None, int]:
@@ -186,8 +183,3 @@ def line_end(data: bytes, start: int) -> int:
     """The byte of the line's end, or of the file's."""
     end = data.find(b"\n", start)
     return len(data) if end < 0 else end
-
-
-def _line_before(data: bytes, start: int) -> str:
-    end = max(start - 1, 0)
-    return text(data[data.rfind(b"\n", 0, end) + 1 : end])

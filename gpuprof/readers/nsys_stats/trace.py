@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpuprof import cuda, schema
 from gpuprof.readers.nsys_stats.blocks import Column, FaultError
@@ -14,7 +15,6 @@ from gpuprof.readers.nsys_stats.rows import Numbers, Row, counted
 from gpuprof.readers.nsys_stats.runs import Part
 from gpuprof.units import NS_PER_S
 
-_MEMORY_KINDS: Final = {kind.replace("_", " "): kind for kind in cuda.NSYS_MEMORY_KINDS.values()}
 _DEVICE: Final = re.compile(r"\(([0-9]{1,18})\)$")
 _COUNTS: Final = {
     "correlation_id": "CorrId",
@@ -43,8 +43,6 @@ def gpu_tables(part: Part) -> dict[str, pa.Table]:
     Raises:
         FaultError: A cell that must hold a number does not.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
-
     names = part.block.column("Name").cells
     kinds = _each(names, cuda.memcpy_kind, pa.string())
     is_memset = _each(names, cuda.is_memset, pa.bool_()).dictionary_decode()
@@ -61,7 +59,10 @@ def gpu_tables(part: Part) -> dict[str, pa.Table]:
 def _activities(part: Part) -> pa.Table:
     block, numbers = part.block, Numbers(part.block, part.style)
     start, end = _span(part, numbers)
-    sources = _memory_kinds(block.column("SrcMemKd"))
+    sources, targets = (
+        _each(block.column(side).cells, cuda.memory_kind, pa.string())
+        for side in ("SrcMemKd", "DstMemKd")
+    )
     return pa.table(
         {
             "start_ns": start,
@@ -69,7 +70,7 @@ def _activities(part: Part) -> pa.Table:
             "name": block.column("Name").cells,
             "device_id": _each(block.column("Device").cells, _device_id, pa.int64()),
             "src_memory_kind": sources,
-            "dst_memory_kind": _memory_kinds(block.column("DstMemKd")),
+            "dst_memory_kind": targets,
             "memory_kind": sources,
             **{name: numbers.array(counted, printed) for name, printed in _COUNTS.items()},
             **{name: numbers.array(_in_bytes, printed) for name, printed in _SIZES.items()},
@@ -83,8 +84,6 @@ def _device_id(label: str) -> int | None:
 
 
 def _span(part: Part, numbers: Numbers) -> tuple[pa.Array, pa.Array]:
-    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
-
     start, duration = numbers.array(times, "Start"), numbers.array(durations, "Duration")
     try:
         return start, pc.add_checked(start, duration)
@@ -95,12 +94,6 @@ def _span(part: Part, numbers: Numbers) -> tuple[pa.Array, pa.Array]:
 def _in_bytes(column: Column, style: Style) -> pa.Array:
     # Before 2022 the heading has no unit, and the trace is in bytes.
     return sizes(Column(column.unit or "B", column.cells), style)
-
-
-def _memory_kinds(column: Column) -> pa.Array:
-    return _each(
-        column.cells, lambda word: _MEMORY_KINDS.get(word.lower(), cuda.UNKNOWN), pa.string()
-    )
 
 
 def _each(cells: pa.Array, meaning: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
@@ -116,8 +109,6 @@ def _with_path(found: pa.Table) -> pa.Table:
     A copy between host and device has the host's memory on one side; where both sides are
     device memory, it is one half of a peer copy that was staged through the host.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
-
     is_device = [
         pc.equal(found.column(side), "device") for side in ("src_memory_kind", "dst_memory_kind")
     ]
@@ -130,8 +121,6 @@ def _with_path(found: pa.Table) -> pa.Table:
 
 
 def _narrow(spec: schema.Schema, found: pa.Table, chosen: pa.ChunkedArray) -> pa.Table:
-    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
-
     # A row without a time, such as one that was never finished, is no activity.
     whole = pc.and_(pc.is_valid(found.column("end_ns")), pc.is_valid(found.column("name")))
     rows = spec.narrow(found.filter(pc.and_(chosen, whole)))
@@ -141,8 +130,6 @@ def _narrow(spec: schema.Schema, found: pa.Table, chosen: pa.ChunkedArray) -> pa
 
 def has_no_clock(tables: dict[str, pa.Table]) -> bool:
     """Whether starts were printed in whole seconds, as some locales make of ``0.512345``."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
-
     starts = [table.column("start_ns") for table in tables.values() if table.num_rows]
     several = sum(len(column) for column in starts) > 1
     return several and all(
@@ -157,17 +144,14 @@ def api_calls(part: Part) -> pa.Table:
     Raises:
         FaultError: A cell that must hold a number does not.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
-
     block, numbers = part.block, Numbers(part.block, part.style)
     (start, end), names = _span(part, numbers), block.column("Name").cells
-    api = _each(names, lambda n: "runtime" if n.startswith("cuda") else "driver", pa.string())
     found = pa.table(
         {
             "start_ns": start,
             "end_ns": end,
             "name": names,
-            "api": api,
+            "api": _each(names, cuda.api, pa.string()),
             "correlation_id": numbers.array(counted, "CorrId"),
             "process_id": numbers.array(counted, "Pid"),
             "thread_id": numbers.array(counted, "Tid"),
@@ -178,8 +162,6 @@ def api_calls(part: Part) -> pa.Table:
 
 def _are_calls(found: pa.Table) -> pa.Array:
     """Which rows are calls: a longer one of the same ids and name repeats a call for its stack."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
-
     keys = [found.column(name) for name in ("correlation_id", "process_id", "thread_id")]
     keys += [found.column("name").cast(pa.string()).dictionary_encode().combine_chunks().indices]
     lengths = pc.subtract(found.column("end_ns"), found.column("start_ns"))
@@ -202,8 +184,6 @@ def sums(tables: dict[str, pa.Table]) -> list[Row]:
 
 
 def _sums(activity_kind: str, table: pa.Table, name: str) -> list[Row]:
-    import pyarrow.compute as pc  # noqa: PLC0415 - recognising a file does not need it
-
     has_bytes = "bytes" in table.column_names
     label = [activity_kind] * table.num_rows
     if activity_kind != "memset":

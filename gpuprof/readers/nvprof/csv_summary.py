@@ -5,24 +5,30 @@ head; also tables that people made of its text, with units and percent signs ins
 Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "CSV".
 """
 
-import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
 from gpuprof import units
-from gpuprof.errors import CorruptFileError, GpuprofError
 from gpuprof.profile import Profile
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nvprof import log
-from gpuprof.readers.nvprof.summary import CANNOT, GIVES, LABELS, SKIPPED, Summary, shortened
+from gpuprof.readers.nvprof.summary import (
+    CANNOT,
+    GIVES,
+    LABELS,
+    NO_UNITS,
+    SHARE,
+    SKIPPED,
+    Summary,
+    share,
+)
+from gpuprof.readers.nvprof.trace_rows import TIME_UNITS
 
 _TIMES: Final = {"Time": "total_ns", "Avg": "mean_ns", "Min": "min_ns", "Max": "max_ns"}
 _NUMBER: Final = re.compile(r"^[0-9]{1,20}(?:\.[0-9]{1,20})?$")
-_SHARE: Final = re.compile(r"^[0-9.]{1,20}%?$")
 _LABELLED: Final = tuple([label] for label in LABELS)
 _HEAD: Final = re.compile(
     r'Time\(%\)"?,.*Name|"Invocations","(?:Metric|Event) Name"|"Device","Count","Avg Size"'
@@ -32,8 +38,6 @@ _HEADS: Final = (
     frozenset({"Count", "Total Size", "Total Time"}),
     frozenset({"Invocations"}),
 )
-_HINT: Final = "Was the file edited, or written by two programs at once?"
-_UNITS: Final = frozenset({"ns", "us", "ms", "s"})
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,11 @@ class _Layout:
 
     columns: tuple[str, ...]
     units: tuple[str, ...] | None = None
+
+    @property
+    def expected(self) -> str:
+        """The cells of a row, for people."""
+        return ", ".join(filter(None, self.columns))
 
     def cell(self, cells: Sequence[str], name: str) -> str:
         """A cell's text; empty where the row is too short, or the head has no such column."""
@@ -79,7 +88,7 @@ class _Table:
         if self._summary.broken is not None:
             raise self._summary.broken
         is_head = _HEAD.search(line.text) is not None
-        cells = _cells(line.text) if is_head or self._layout is not None else []
+        cells = log.csv_cells(line.text) if is_head or self._layout is not None else []
         if is_head:
             self._head(cells, line)
         elif self._layout is None:
@@ -95,11 +104,7 @@ class _Table:
     def _head(self, cells: list[str], line: log.Line) -> None:
         self._layout = _Layout(tuple(cells))
         if not any(head <= set(cells) for head in _HEADS):
-            msg = (
-                f"{self._summary.path}, line {line.number}: expected the head of one of nvprof's"
-                f' tables, found "{shortened(line.text)}"'
-            )
-            raise CorruptFileError(msg, _HINT)
+            raise self._summary.fault(line, "the head of one of nvprof's tables")
         self._is_first = "Time(%)" in cells
         if self._is_first:
             self._summary.head(is_labelled="Type" in cells)
@@ -107,22 +112,17 @@ class _Table:
     def _units(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
         """Take in the row under the head: units, or a first row with units in its cells."""
         time = layout.cell(cells, "Time")
-        if time in _UNITS and len(cells) == len(layout.columns):
+        if time in TIME_UNITS and len(cells) == len(layout.columns):
             self._layout = _Layout(layout.columns, tuple(cells))
         elif time[:1].isdigit() and time.endswith("s"):
             self._row(layout, cells, line)
         else:
             found = time if len(cells) >= len(layout.columns) else line.text
-            msg = (
-                f"{self._summary.path}, line {line.number}: expected a row of units, "
-                f'found "{shortened(found)}"'
-            )
-            hint = "nvprof writes one under the head with --csv: was the file edited?"
-            raise CorruptFileError(msg, hint)
+            raise self._summary.fault(line, "a row of units", found, NO_UNITS)
 
     def _row(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
         summary, width = self._summary, len(layout.columns)
-        if not _SHARE.match(layout.cell(cells, "Time(%)")) and cells[:1] not in _LABELLED:
+        if not SHARE.match(layout.cell(cells, "Time(%)")) and cells[:1] not in _LABELLED:
             return  # The program printed into the table.
         if "Type" in layout.columns and (label := layout.cell(cells, "Type")):
             summary.label(label)
@@ -135,10 +135,10 @@ class _Table:
                 column: layout.ns(cells, name) for name, column in _TIMES.items()
             }
             columns["calls"] = units.parse_count(layout.cell(cells, "Calls"))
-            columns["printed_share"] = _share(layout.cell(cells, "Time(%)"))
-            summary.add(_name(layout.cell(cells, "Name")), **columns)
+            columns["printed_share"] = share(layout.cell(cells, "Time(%)"))
+            summary.add(layout.cell(cells, "Name"), **columns)
         except (ValueError, ArithmeticError):
-            summary.broken = _broken(summary.path, layout, line)
+            summary.broken = summary.fault(line, layout.expected)
 
     def _migration(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
         """Take in a row of unified memory; its time has no unit and is 0 in real files."""
@@ -155,37 +155,7 @@ class _Table:
                 None if _NUMBER.match(time) else units.parse_ns(time),
             )
         except ValueError as error:
-            raise _broken(summary.path, layout, line) from error
-
-
-def _cells(text: str) -> list[str]:
-    try:
-        return next(csv.reader([text]), [])
-    except csv.Error:
-        return []  # A line of the program's, too long for a cell.
-
-
-def _name(text: str) -> str:
-    if not text.strip():
-        msg = "a row without a name"
-        raise ValueError(msg)
-    return text
-
-
-def _share(text: str) -> float:
-    share = Decimal(text.rstrip("%")) / 100 if _SHARE.match(text) else Decimal(-1)
-    if not 0 <= share <= Decimal("1.001"):
-        msg = f'"{text}" is no share'
-        raise ValueError(msg)
-    return float(share)
-
-
-def _broken(path: Path, layout: _Layout, line: log.Line) -> GpuprofError:
-    msg = (
-        f"{path}, line {line.number}: expected {', '.join(c for c in layout.columns if c)}, "
-        f'found "{shortened(line.text)}"'
-    )
-    return CorruptFileError(msg, _HINT)
+            raise summary.fault(line, layout.expected) from error
 
 
 def read(path: Path) -> Profile:
@@ -197,14 +167,6 @@ def read(path: Path) -> Profile:
     return summary.profile(READER.name)
 
 
-def _recognises(head: bytes) -> bool:
-    return log.first_table(head) == "csv"
-
-
-def _searches(path: Path) -> bool:
-    return log.table_in(path) == "csv"
-
-
 READER: Final = Reader(
     name="nvprof-csv",
     title="nvprof's summary as CSV (--csv)",
@@ -212,6 +174,6 @@ READER: Final = Reader(
     gives=GIVES,
     cannot=CANNOT,
     read=read,
-    recognises=_recognises,
-    searches=_searches,
+    recognises=lambda head: log.first_table(head) == "csv",
+    searches=lambda path: log.table_in(path) == "csv",
 )

@@ -21,17 +21,21 @@ from gpuprof.profile import Origin, Profile
 from gpuprof.readers.common.demangle import demangled, is_mangled
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.tables import Tables
-from gpuprof.readers.nvprof import links as nvprof_links
-from gpuprof.readers.nvprof import tables as nvprof_tables
+from gpuprof.readers.nvprof.links import links
 from gpuprof.readers.nvprof.tables import (
+    CALL_NAMES,
+    CALLS,
     CONTEXT,
     GPU_WORK,
+    KINDS,
     MARKER,
+    NAMES,
     NEEDED,
     PREFIX,
     STRINGS,
     TIMED,
     Database,
+    views,
 )
 from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite
 from gpuprof.readers.sqlite.table import mismatch
@@ -69,7 +73,7 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: No GPU work and no NVTX range is in it.
         InputError: It cannot be opened.
     """
-    file = open_sqlite(path, nvprof_tables.KINDS)
+    file = open_sqlite(path, KINDS)
     _check_columns(file)
     counts = {
         table: _count(file, table)
@@ -97,18 +101,18 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
     command = None if command is None else masked_text(command)
     database = Database(Tables(columns, memory_kinds=CUPTI_MEMORY_KINDS), origin_ns, process_id)
     names = _names(file)
-    sources: dict[str, pa.Table | View] = dict(nvprof_tables.views(database))
+    sources: dict[str, pa.Table | View] = dict(views(database))
     if MARKER in file.columns:
         sources["nvtx_ranges"] = _ranges(file, origin_ns)
-    if (links := nvprof_links.links(file)) is not None:
-        sources["links"] = links
+    if (rows := links(file)) is not None:
+        sources["links"] = rows
     if process_id is not None:
         run = {"run_id": 0, "process_id": process_id, "command": command}
         sources["runs"] = schema.RUNS.table([run])
 
     def prepare(connection: "duckdb.DuckDBPyConnection") -> Loader:
-        connection.register(nvprof_tables.NAMES, names)
-        connection.register(nvprof_tables.CALL_NAMES, _call_names())
+        connection.register(NAMES, names)
+        connection.register(CALL_NAMES, _call_names())
         return file.prepare(connection)
 
     epoch_ns = origin_ns if origin_ns > _SOME_UNIX_TIME_NS else None
@@ -183,7 +187,7 @@ def _process(file: SqliteFile) -> tuple[int | None, str | None]:
 def _calling_process(file: SqliteFile) -> int | None:
     processes = {
         process
-        for table in nvprof_tables.CALLS.values()
+        for table in CALLS.values()
         if "processId" in file.columns.get(table, {})
         for (process,) in borders.rows_of(file.rows(f"SELECT DISTINCT processId FROM {table}"), int)
     }

@@ -4,16 +4,13 @@ nvprof of CUDA 5.5 to 12 writes ``==4711== text``, or ``======== text`` where it
 process, between lines that the profiled program prints.
 """
 
-import gzip
+import csv
 import re
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import Any, Final
 
-from gpuprof.errors import CorruptFileError, InputError
 from gpuprof.readers.common import gunzip
 from gpuprof.secrets import masked_text
 
@@ -64,32 +61,11 @@ class Line:
     comment: str | None = None
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A log open for reading, gunzipped where it is a gzip file.
-
-    Raises:
-        InputError: It cannot be opened or read.
-        CorruptFileError: It is a gzip file that is cut short or damaged.
-    """
-    try:
-        with path.open("rb") as raw:
-            is_packed = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if is_packed else raw
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        msg = f"{path}: the gzip file is damaged or cut short"
-        raise CorruptFileError(msg, "Copy the file again, or give it unpacked.") from error
-    except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise InputError(msg) from error
-
-
 def blocks(path: Path) -> Iterator[bytes]:
     """A log in pieces of some hundred kilobytes that end where a line ends."""
     rest = b""
     unpacked = 0
-    with opened(path) as file:
+    with gunzip.opened(path) as file:
         size = path.stat().st_size
         while piece := file.read(_BLOCK_BYTES):
             unpacked += len(piece)
@@ -154,6 +130,14 @@ def clean(raw: bytes) -> str:
     """Text of bytes that may hold colours, Windows line ends and a name in any encoding."""
     text = raw.decode("utf-8", errors="replace")
     return (_ANSI.sub("", text) if "\x1b" in text else text).rstrip("\r\n")
+
+
+def csv_cells(text: str) -> list[str]:
+    """The cells of a line; none where it is a program's, too long for a cell."""
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:
+        return []
 
 
 def first_table(text: bytes) -> str | None:

@@ -1,21 +1,26 @@
 """What nvprof's summaries share, printed as text or as CSV: sections, rows, and refusals."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
+
+import pyarrow as pa
 
 from gpuprof import cuda, schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
 from gpuprof.profile import Origin, Profile, Section
-from gpuprof.readers.nvprof.log import Frame, Job
+from gpuprof.readers.nvprof.log import Frame, Job, Line
 
 LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
 # For rows without a label or heading: CUDA's own functions are calls, the rest is GPU work.
 _API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z][A-Za-z0-9]*(?:_v[0-9]+|_ptsz|_ptds)*$")
+SHARE: Final = re.compile(r"^[0-9.]{1,20}%?$")
 _MIGRATION: Final = re.compile(r"^(Host|Device) To (Host|Device)$")
-_DEVICE: Final = re.compile(r"^(.+) \(([0-9]{1,6})\)$")
+# A device's label, "Tesla K80 (0)".
+DEVICE: Final = re.compile(r"^(.*\S) \(([0-9]{1,6})\)$")
 # Warnings that explain why nothing was recorded.
 _TELLING: Final = re.compile(
     r"cuda driver|permission|invalid records|not recorded|received signal|non-zero code|No profile"
@@ -29,6 +34,8 @@ GIVES: Final = ("activity_summary", "runs", "devices")
 CANNOT: Final = "When anything ran: no overlap, no split by device, no source and target of copies."
 # A century of nanoseconds, and some exabytes.
 LARGEST: Final = 1 << 62
+_HINT: Final = "Was the file edited, or written by two programs at once?"
+NO_UNITS: Final = "nvprof writes one under the head with --csv: was the file edited?"
 _NOT_READ: Final = {
     table: f"The file holds {title}, too, which is not read: name --reader nvprof-{table} for it."
     for table, title in (
@@ -123,8 +130,11 @@ class Summary:
         """Add a row of the current section.
 
         Raises:
-            ValueError: A number is larger than any that nvprof could print.
+            ValueError: It has no name, or a number is larger than any that nvprof could print.
         """
+        if not name.strip():
+            msg = "a row without a name"
+            raise ValueError(msg)
         check_size(columns.values())
         self._rows.append(
             {"run_id": self.run_id, **_kind_and_name(name.rstrip(), self.section), **columns}
@@ -160,7 +170,7 @@ class Summary:
 
     def device(self, label: str) -> None:
         """Take in a device's label, ``Tesla K80 (0)``."""
-        if (match := _DEVICE.match(label)) is not None:
+        if (match := DEVICE.match(label)) is not None:
             number = int(match[2])
             self._devices.setdefault(number, {"device_id": number, "name": match[1]})
 
@@ -189,7 +199,15 @@ class Summary:
     def _recording(self, reader: str, rows: Iterable[dict[str, Any]], run_ids: Job) -> Profile:
         """What ran in some of the runs."""
         rows = [row for row in rows if row["run_id"] in run_ids]
-        tables = {"activity_summary": schema.ACTIVITY_SUMMARY.table(rows)}
+        return self.recording(
+            reader, run_ids, {"activity_summary": schema.ACTIVITY_SUMMARY.table(rows)}
+        )
+
+    def recording(
+        self, reader: str, run_ids: Job, activities: Mapping[str, pa.Table], resolution_ns: int = 1
+    ) -> Profile:
+        """A recording of some of the runs, with what the log says of them and of the devices."""
+        tables = dict(activities)
         if runs := self.frame.listed(run_ids):
             tables["runs"] = schema.RUNS.table(runs)
         if self._devices:
@@ -200,7 +218,8 @@ class Summary:
             reader=reader,
             tool="nvprof",
             command=self.frame.command(run_ids),
-            warnings=(*self.frame.job_notes(run_ids), *self.warnings()),
+            start_resolution_ns=resolution_ns,
+            warnings=(*self.frame.job_notes(run_ids), *self._warnings()),
         )
         return Profile(origin, tables)
 
@@ -211,7 +230,7 @@ class Summary:
         name = next(filter(None, (profile.origin.command, *comments)), "")
         return Section(name, process_ids[0] if len(process_ids) == 1 else None, profile)
 
-    def warnings(self) -> tuple[str, ...]:
+    def _warnings(self) -> tuple[str, ...]:
         """What nvprof says of the recording's quality, and what is missing of the log."""
         notes = list(self.frame.notes.values())
         runs = len(self.frame.runs)
@@ -239,6 +258,16 @@ class Summary:
             msg = f"{self.path} holds {only or 'API calls'} only, no times of kernels or copies"
             return EmptyRecordingError(msg, _RERECORD)
         return self._unfinished()
+
+    def fault(
+        self, line: Line, expected: str, found: str | None = None, hint: str = _HINT
+    ) -> CorruptFileError:
+        """That a line, or what is found in it, is not what is expected there."""
+        shown = line.text.strip() if found is None else found
+        # What fits into a line of a terminal.
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."  # noqa: PLR2004
+        msg = f'{self.path}, line {line.number}: expected {expected}, found "{shown}"'
+        return CorruptFileError(msg, hint)
 
     def _unfinished(self) -> GpuprofError:
         if self.frame.result_file is not None:
@@ -276,10 +305,19 @@ def check_size(numbers: Iterable[float | None]) -> None:
             raise ValueError(msg)
 
 
+def share(text: str) -> float:
+    """A printed percentage as a fraction of 0 to 1.
+
+    Raises:
+        ArithmeticError: It is no number.
+        ValueError: It is more than all.
+    """
+    fraction = Decimal(text.rstrip("%")) / 100 if SHARE.match(text) else Decimal(-1)
+    if not 0 <= fraction <= Decimal("1.001"):
+        msg = f'"{text}" is no share'
+        raise ValueError(msg)
+    return float(fraction)
+
+
 def _plus(known: int | None, more: int | None) -> int | None:
     return None if known is None or more is None else known + more
-
-
-def shortened(text: str) -> str:
-    """Text that fits into a line of an error."""
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - a line of a terminal

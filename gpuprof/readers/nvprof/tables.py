@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
-from gpuprof.readers.nsys import tables as nsys_tables
+from gpuprof.readers.nsys.tables import Tables, staged, words
 from gpuprof.views import Select, View
 
 PREFIX: Final = "CUPTI_ACTIVITY_KIND_"
@@ -83,7 +83,7 @@ class Database:
         process_id: The process, where the database names one.
     """
 
-    tables: nsys_tables.Tables
+    tables: Tables
     origin_ns: int
     process_id: int | None
 
@@ -166,9 +166,8 @@ def _timed(table: str, join: str = "") -> str:
 
 def _memcpys(database: Database) -> Select:
     """Copies between host and device, on one device, and staged halves of peer copies."""
-    tables, device = database.tables, database.pick(MEMCPY, "deviceId")
-    staged = nsys_tables.staged(tables)
-    src, dst, join = staged or ("NULL", "NULL", "")
+    device = database.pick(MEMCPY, "deviceId")
+    src, dst, join = staged(database.tables) or ("NULL", "NULL", "")
 
     def end(recorded: str, letter: int) -> str:
         own = [n for n, word in MEMCPY_KINDS.items() if word.isalpha() and word[letter] in "DA"]
@@ -192,12 +191,12 @@ def _peer_copies(database: Database) -> Select:
 
 
 def _copy(database: Database, table: str) -> dict[str, str]:
-    kind = nsys_tables.words("t.copyKind", MEMCPY_KINDS)
+    kind = words("t.copyKind", MEMCPY_KINDS)
     return database.place(table) | {
         "memcpy_kind": f"coalesce({kind}, 'unknown')",
         "bytes": "t.bytes",
-        "src_memory_kind": nsys_tables.words(database.pick(table, "srcKind"), CUPTI_MEMORY_KINDS),
-        "dst_memory_kind": nsys_tables.words(database.pick(table, "dstKind"), CUPTI_MEMORY_KINDS),
+        "src_memory_kind": words(database.pick(table, "srcKind"), CUPTI_MEMORY_KINDS),
+        "dst_memory_kind": words(database.pick(table, "dstKind"), CUPTI_MEMORY_KINDS),
         "graph_node_id": f"nullif({database.pick(table, 'graphNodeId')}, 0)",
     }
 
@@ -206,7 +205,7 @@ def _migrations(database: Database) -> Select:
     """Pages of unified memory that moved; the device is the one that is not the host."""
     src, dst = database.pick(MIGRATION, "srcId"), database.pick(MIGRATION, "dstId")
     columns = {
-        "memcpy_kind": nsys_tables.words("t.counterKind", MIGRATION_KINDS),
+        "memcpy_kind": words("t.counterKind", MIGRATION_KINDS),
         "bytes": "t.value",
         "device_id": f"CASE WHEN t.counterKind = 2 THEN {src} ELSE {dst} END",
         "src_device_id": f"CASE WHEN t.counterKind <> 1 THEN {src} END",
@@ -218,7 +217,7 @@ def _migrations(database: Database) -> Select:
 
 
 def _memsets(database: Database) -> Select:
-    kind = nsys_tables.words(database.pick(MEMSET, "memoryKind"), CUPTI_MEMORY_KINDS)
+    kind = words(database.pick(MEMSET, "memoryKind"), CUPTI_MEMORY_KINDS)
     columns = database.place(MEMSET) | {"bytes": "t.bytes", "memory_kind": kind}
     return Select(columns, _timed(MEMSET))
 
@@ -247,7 +246,7 @@ def _synchronizations(database: Database) -> Select:
         "stream_id": f"CASE WHEN {stream} NOT IN (-1, 4294967295) THEN {stream} END",
         "process_id": database.process,
         "correlation_id": database.pick(SYNCHRONIZATION, "correlationId"),
-        "sync_kind": nsys_tables.words("t.type", _SYNC_KINDS),
+        "sync_kind": words("t.type", _SYNC_KINDS),
     }
     return Select(database.times() | columns, _timed(SYNCHRONIZATION, join))
 

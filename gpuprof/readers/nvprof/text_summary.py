@@ -6,16 +6,15 @@ Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "Summary Mode".
 """
 
 import re
-from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
 from gpuprof import units
-from gpuprof.errors import CorruptFileError, GpuprofError
+from gpuprof.errors import CorruptFileError
 from gpuprof.profile import Profile
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.nvprof import log
-from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, Summary, shortened
+from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, Summary, share
 
 _ANCHORS: Final = (
     log.MESSAGE,
@@ -38,6 +37,7 @@ _ROW_START: Final = re.compile(
 _ROW: Final = re.compile(
     rf"^([0-9.]+)%\s+{_TIME}\s+([0-9]+)\s+{_TIME}\s+{_TIME}\s+{_TIME}\s+(\S.*)$"
 )
+_EXPECTED: Final = "Time(%), Time, Calls, Avg, Min, Max and Name as nvprof prints them"
 _LABEL: Final = re.compile(r"([A-Z][A-Za-z ()]*):\s*$")
 _MIGRATION: Final = re.compile(
     r"^\s*([0-9]+)\s+\S+\s+\S+\s+\S+\s+(\S+)\s+(\S+)\s+((?:Host|Device) To (?:Host|Device))\s*$"
@@ -84,10 +84,10 @@ def _row(summary: Summary, line: log.Line, lead: str) -> None:
     if summary.section in SKIPPED:
         return
     match = _ROW.match(line.text[len(lead) :])
-    if match is None or not _is_share(match[1]):
-        summary.broken = _broken(summary.path, line)
+    if match is None:
+        summary.broken = summary.fault(line, _EXPECTED)
         return
-    share, total, total_unit, calls, mean, mean_unit, least, least_unit, most, most_unit, name = (
+    percent, total, total_unit, calls, mean, mean_unit, least, least_unit, most, most_unit, name = (
         match.groups()
     )
     try:
@@ -98,22 +98,10 @@ def _row(summary: Summary, line: log.Line, lead: str) -> None:
             mean_ns=float(units.to_ns(mean, mean_unit)),
             min_ns=units.to_ns(least, least_unit),
             max_ns=units.to_ns(most, most_unit),
-            printed_share=float(Decimal(share) / 100),
+            printed_share=share(percent),
         )
-    except ValueError:
-        summary.broken = _broken(summary.path, line)
-
-
-def _is_share(text: str) -> bool:
-    return text.count(".") <= 1 and text != "." and float(text) <= 100.01  # noqa: PLR2004 - percent
-
-
-def _broken(path: Path, line: log.Line) -> GpuprofError:
-    msg = (
-        f"{path}, line {line.number}: expected Time(%), Time, Calls, Avg, Min, Max and "
-        f'Name as nvprof prints them, found "{shortened(line.text.strip())}"'
-    )
-    return CorruptFileError(msg, "Was the log edited, or written by two programs at once?")
+    except (ValueError, ArithmeticError):
+        summary.broken = summary.fault(line, _EXPECTED)
 
 
 def _migration(summary: Summary, match: re.Match[str], line: log.Line) -> None:
@@ -136,10 +124,6 @@ def _recognises(head: bytes) -> bool:
     return table == "text" or (table is None and len(head) < HEAD_BYTES and log.is_log(head))
 
 
-def _searches(path: Path) -> bool:
-    return log.table_in(path) in {"text", "none"}
-
-
 READER: Final = Reader(
     name="nvprof-text",
     title="nvprof's printed summary, or rows of it",
@@ -148,5 +132,5 @@ READER: Final = Reader(
     cannot=CANNOT,
     read=read,
     recognises=_recognises,
-    searches=_searches,
+    searches=lambda path: log.table_in(path) in {"text", "none"},
 )

@@ -13,12 +13,11 @@ from typing import Final
 import numpy as np
 
 from gpuprof import cuda, schema
-from gpuprof.errors import CorruptFileError
-from gpuprof.profile import Origin, Profile
+from gpuprof.profile import Profile
 from gpuprof.readers.common.narrow import Rows
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nvprof import log, trace_bulk, trace_rows
-from gpuprof.readers.nvprof.summary import LARGEST, SKIPPED, Summary, check_size, shortened
+from gpuprof.readers.nvprof.summary import LARGEST, NO_UNITS, SKIPPED, Summary, check_size
 
 _TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls")
 _CUT: Final = (
@@ -27,7 +26,6 @@ _CUT: Final = (
 )
 # Fewer lines than this are read one by one as soon.
 _SMALL_BYTES: Final = 1 << 13
-_HINT: Final = "Was the file edited, or written by two programs at once?"
 
 
 @dataclass
@@ -38,9 +36,7 @@ class _Trace:
     layout: trace_rows.Layout | None = None
     is_first: bool = False
     resolution_ns: int = 1
-    is_device_cut: bool = False
     by_run: dict[int | None, dict[str, Rows]] = field(default_factory=dict)
-    devices: dict[int, str] = field(default_factory=dict)
     # Each run's tables: True for one of API calls.
     _heads: set[tuple[int | None, bool]] = field(default_factory=set)
 
@@ -114,14 +110,13 @@ class _Trace:
         values = layout.split(line.text)
         if values is None:
             return  # A legend, or what the program printed.
-        width = len(layout.columns)
-        if len(values) != width:
-            self._break(line, f"{width} cells from Start to {layout.columns[-1]}")
-            return
         try:
             table, row = self._parsed(layout, values)
         except ValueError:
-            self._break(line, "numbers and units as nvprof prints them")
+            expected = "numbers and units as nvprof prints them"
+            if len(values) != len(layout.columns):
+                expected = f"{len(layout.columns)} cells from Start to {layout.columns[-1]}"
+            self.summary.broken = self.summary.fault(line, expected)
             return
         if table is not None:
             self.tables[table].add(row)
@@ -129,19 +124,8 @@ class _Trace:
     def _units(self, layout: trace_rows.Layout, line: log.Line) -> None:
         marks = line.text.split(",")
         if marks[0] not in trace_rows.TIME_UNITS or len(marks) != len(layout.columns):
-            msg = (
-                f"{self.summary.path}, line {line.number}: expected a row of units, "
-                f'found "{shortened(marks[0])}"'
-            )
-            hint = "nvprof writes one under the head with --csv: was the file edited?"
-            raise CorruptFileError(msg, hint)
+            raise self.summary.fault(line, "a row of units", marks[0], NO_UNITS)
         self.layout = trace_rows.Layout(layout.columns, is_csv=True, units=tuple(marks))
-
-    def _break(self, line: log.Line, expected: str) -> None:
-        """Note a row that breaks the format: an error, unless the file was cut off in it."""
-        found = shortened(line.text.strip())
-        msg = f'{self.summary.path}, line {line.number}: expected {expected}, found "{found}"'
-        self.summary.broken = CorruptFileError(msg, _HINT)
 
     def _parsed(
         self, layout: trace_rows.Layout, values: list[str] | None
@@ -159,16 +143,17 @@ class _Trace:
         kind = cuda.memcpy_kind(name)
         if kind is None and name.startswith("[Unified Memory"):
             return None, {}  # A page fault, a throttle or a mapping moves no bytes.
+        summary, run_id = self.summary, self.summary.run_id
         common = {
             **trace_rows.place(cells),
             "correlation_id": correlation_id,
-            "process_id": self._process(),
+            "process_id": None if run_id is None else summary.frame.runs[run_id]["process_id"],
         }
         self.resolution_ns = max(self.resolution_ns, cells.resolution_ns())
-        number, label = cells.device("Device")
-        if number is not None and label is not None:
-            self.devices.setdefault(number, label)
-        self.is_device_cut = self.is_device_cut or (number is None and "Device" in cells.found)
+        if (label := cells.found.get("Device")) is not None:
+            summary.device(label)
+            if common["device_id"] is None:
+                summary.frame.notes.setdefault("device", _CUT)
         table, own = self._own(layout, cells, name, kind)
         row = common | own
         check_size(value for value in row.values() if isinstance(value, int))
@@ -184,14 +169,8 @@ class _Trace:
             return "memsets", trace_rows.memset(cells)
         # With both traces in one table, a call is a row without a device.
         if layout.is_api_trace or "Device" not in cells.found:
-            api = "runtime" if name.startswith("cuda") else "driver"
-            return "api_calls", {"name": name, "api": api}
+            return "api_calls", {"name": name, "api": cuda.api(name)}
         return "kernels", {"name": name, **trace_rows.kernel(cells)}
-
-    def _process(self) -> int | None:
-        runs, run_id = self.summary.frame.runs, self.summary.run_id
-        process_id: int | None = runs[run_id]["process_id"] if run_id is not None else None
-        return process_id
 
     def profile(self) -> Profile:
         """The recording.
@@ -213,25 +192,11 @@ class _Trace:
 
     def _recording(self, run_id: int | None) -> Profile:
         """What ran in one of the runs, each of which has a clock of its own."""
-        summary, rows_of = self.summary, self.by_run[run_id]
+        rows_of = self.by_run[run_id]
         has_gpu = (run_id, False) in self._heads
         recorded = [t for t in _TABLES if len(rows_of[t]) or (has_gpu and t != "api_calls")]
         tables = {name: rows_of[name].table(schema.BY_NAME[name]) for name in recorded}
-        if runs := summary.frame.listed((run_id,)):
-            tables["runs"] = schema.RUNS.table(runs)
-        if self.devices:
-            tables["devices"] = schema.DEVICES.table(
-                [{"device_id": n, "name": self.devices[n]} for n in sorted(self.devices)]
-            )
-        origin = Origin(
-            source=summary.path,
-            reader=READER.name,
-            tool="nvprof",
-            command=summary.frame.command((run_id,)),
-            start_resolution_ns=self.resolution_ns,
-            warnings=(*summary.warnings(), *([_CUT] if self.is_device_cut else [])),
-        )
-        return Profile(origin, tables)
+        return self.summary.recording(READER.name, (run_id,), tables, self.resolution_ns)
 
 
 def read(path: Path) -> Profile:
@@ -242,14 +207,6 @@ def read(path: Path) -> Profile:
         trace.take_block(block, number)
         number += block.count(b"\n")
     return trace.profile()
-
-
-def _recognises(head: bytes) -> bool:
-    return log.first_table(head) == "trace"
-
-
-def _searches(path: Path) -> bool:
-    return log.table_in(path) == "trace"
 
 
 READER: Final = Reader(
@@ -263,6 +220,6 @@ READER: Final = Reader(
         "is long."
     ),
     read=read,
-    recognises=_recognises,
-    searches=_searches,
+    recognises=lambda head: log.first_table(head) == "trace",
+    searches=lambda path: log.table_in(path) == "trace",
 )

@@ -6,10 +6,10 @@ by line, which also finds what is wrong in it and where.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -62,12 +62,14 @@ def rows(layout: Layout, block: bytes) -> Rows | None:
     start_ns, duration_ns = (_ns(cells[name], marks[name]) for name in marks)
     rest = cells["rest"].dictionary_encode()
     alike = rest.indices.to_numpy()
+    shown = pc.binary_join_element_wise(cells["start"], marks["start"], "")
+    ids = pc.if_else(pc.equal(cells["id"], ""), pa.scalar(None, pa.string()), cells["id"])
     _, first = np.unique(alike, return_index=True)
     return Rows(
-        Timed(start_ns, start_ns + duration_ns, _ids(cells["id"])),
+        Timed(start_ns, start_ns + duration_ns, pc.fill_null(ids.cast(pa.int64()), -1).to_numpy()),
         alike,
         lines.take(first).to_pylist(),
-        [*_precisions(cells["start"], marks["start"])],
+        pc.unique(pc.replace_substring_regex(shown, "[0-9]", "0")).to_pylist(),
     )
 
 
@@ -105,18 +107,3 @@ def _ns(numbers: pa.Array, marks: pa.Array) -> Integers:
     exact = pc.multiply(numbers.cast(pa.decimal128(18, 9)), factor)
     found: Integers = pc.round(exact, 0, "half_to_even").cast(pa.int64()).to_numpy()
     return found
-
-
-def _ids(cells: pa.Array) -> Integers:
-    import pyarrow.compute as pc  # noqa: PLC0415 - as above
-
-    told = pc.if_else(pc.equal(cells, ""), pa.scalar(None, pa.string()), cells)
-    found: Integers = pc.fill_null(told.cast(pa.int64()), -1).to_numpy()
-    return found
-
-
-def _precisions(starts: pa.Array, marks: pa.Array) -> Iterator[Any]:
-    import pyarrow.compute as pc  # noqa: PLC0415 - as above
-
-    shown = pc.binary_join_element_wise(starts, marks, "")
-    yield from pc.unique(pc.replace_substring_regex(shown, "[0-9]", "0")).to_pylist()

@@ -1,12 +1,13 @@
 """Rows of nvprof's traces, text or CSV, in base units and the words of the data model."""
 
-import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gpuprof import cuda, units
+from gpuprof.readers.nvprof import log
+from gpuprof.readers.nvprof.summary import DEVICE
 
 # Names of text traces (with units in the cells) and of CSV (with a row of units).
 _ALIASES: Final = {
@@ -17,8 +18,6 @@ _ALIASES: Final = {
 _DIMENSIONS: Final = {"Grid Size": "Grid", "Block Size": "Block"}
 _TIME: Final = re.compile(r"^[0-9]{1,20}(?:\.([0-9]{1,20}))?\s*(ns|us|ms|s)$")
 _CORRELATION: Final = re.compile(r"^(.*\S)\s+\[([0-9]+)\]$")
-_DEVICE: Final = re.compile(r"^(.*\S) \(([0-9]{1,6})\)$")
-_MEMORY_KINDS: Final = frozenset(cuda.CUPTI_MEMORY_KINDS.values())
 TIME_UNITS: Final = frozenset({"ns", "us", "ms", "s"})
 
 Row = dict[str, Any]
@@ -40,10 +39,7 @@ class Layout:
     def split(self, text: str) -> list[str] | None:
         """The cells of a line; None where the line is no row of a table."""
         if self.is_csv:
-            try:
-                cells = next(csv.reader([text]), [])
-            except csv.Error:
-                return None
+            cells = log.csv_cells(text)
             return cells if cells and cells[0][:1].isdigit() and len(cells) > 1 else None
         # Cells hold single blanks, and the name may hold any.
         cells = re.split(r"\s{2,}", text.strip(), maxsplit=len(self.columns) - 1)
@@ -67,7 +63,7 @@ class Layout:
 def layout(text: str) -> Layout | None:
     """The head of a trace that a line holds, if it holds one."""
     is_csv = "," in text
-    columns = next(csv.reader([text])) if is_csv else re.split(r"\s{2,}", text.strip())
+    columns = log.csv_cells(text) if is_csv else re.split(r"\s{2,}", text.strip())
     if columns[:2] != ["Start", "Duration"] or "Name" not in columns:
         return None
     return Layout(tuple(columns), is_csv)
@@ -97,16 +93,12 @@ class Cells:
 
     def memory_kind(self, name: str) -> str | None:
         """A cell's kind of memory."""
-        if name not in self.found:
-            return None
-        kind = self.found[name].lower().replace(" ", "_")
-        return kind if kind in _MEMORY_KINDS else cuda.UNKNOWN
+        return cuda.memory_kind(self.found.get(name))
 
-    def device(self, name: str) -> tuple[int | None, str | None]:
-        """A cell's device number and name; text traces cut both from long names."""
-        label = self.found.get(name)
-        match = _DEVICE.match(label) if label else None
-        return (int(match[2]), match[1]) if match else (None, None)
+    def device(self, name: str) -> int | None:
+        """A cell's device number; text traces cut it from long names."""
+        match = DEVICE.match(self.found.get(name, ""))
+        return int(match[2]) if match else None
 
     def name(self) -> tuple[str, int | None]:
         """The row's name and its correlation id, a column of CSV and part of text's name."""
@@ -133,7 +125,7 @@ def place(cells: Cells) -> Row:
     return {
         "start_ns": start,
         "end_ns": start + cells.time("Duration"),
-        "device_id": cells.device("Device")[0],
+        "device_id": cells.device("Device"),
         "context_id": cells.number("Context"),
         "stream_id": cells.number("Stream"),
     }
@@ -152,10 +144,8 @@ def kernel(cells: Cells) -> Row:
 
 def memcpy(cells: Cells, kind: str) -> Row:
     """Columns of a copy; of a migration, whose size stands in a column of its own."""
-    device = cells.device("Device")[0]
     ends = kind.removeprefix("UVM_")
-    src = cells.device("Src Dev")[0]
-    dst = cells.device("Dst Dev")[0]
+    device, src, dst = map(cells.device, ("Device", "Src Dev", "Dst Dev"))
     is_peer = kind == "PtoP" or (src is not None and dst is not None and src != dst)
     return {
         "memcpy_kind": kind,

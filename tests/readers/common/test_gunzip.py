@@ -9,12 +9,12 @@ import test_nsys_stats
 
 from gpuprof.errors import CorruptFileError, InputError
 from gpuprof.readers import read_profile
-from gpuprof.readers.common import gunzip as packed
+from gpuprof.readers.common import gunzip
 
 MIB = 1 << 20
 
 
-def bomb(folder, head=b"", size=packed.FREE_BYTES + 300 * MIB):
+def bomb(folder, head=b"", size=gunzip.FREE_BYTES + 300 * MIB):
     """A gzip file of a text that repeats one character."""
     path = folder / "bomb.json.gz"
     with gzip.open(path, "wb", compresslevel=9) as file:
@@ -31,14 +31,14 @@ def test_a_plain_and_a_packed_file_have_the_same_content(tmp_path):
     (tmp_path / "members").write_bytes(gzip.compress(text[:7]) + gzip.compress(text[7:]))
 
     for name in ("plain", "packed", "members"):
-        assert packed.content(tmp_path / name) == text
+        assert gunzip.content(tmp_path / name) == text
 
 
 def test_a_file_that_unpacks_to_hundreds_of_times_its_size_is_refused(tmp_path):
     path = bomb(tmp_path)
 
     with pytest.raises(CorruptFileError) as caught:
-        packed.content(path)
+        gunzip.content(path)
 
     assert caught.value.message == (
         f"{path} unpacks to more than 200 times its size, as no recording does"
@@ -74,7 +74,7 @@ def test_a_trace_of_one_event_again_and_again_is_no_such_file(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_a_text_above_the_limit_is_refused_unread(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(packed, "LARGEST_TRACE_BYTES", 1000)
+    monkeypatch.setattr(gunzip, "LARGEST_TRACE_BYTES", 1000)
     path = tmp_path / f"large.txt{suffix}"
     text = test_nsys_stats.YEAR_2024.encode() * 10
     path.write_bytes(gzip.compress(text) if suffix else text)
@@ -90,9 +90,9 @@ def test_a_damaged_gzip_file_is_refused(tmp_path):
     for content in (whole[:-4], whole[:20] + b"\0\0\0" + whole[23:], whole[:5]):
         path.write_bytes(content)
         with pytest.raises(CorruptFileError, match="cut short or damaged"):
-            packed.content(path)
+            gunzip.content(path)
 
 
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="cannot be read: No such file"):
-        packed.content(tmp_path / "missing")
+        gunzip.content(tmp_path / "missing")
