@@ -12,6 +12,7 @@ from gpuprof.comparisons.words.cases import GONE, NEW
 from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import cell, clean, percent, signed_ns
 from gpuprof.render.overview import Grid
+from gpuprof.schema import Kind
 
 Row = dict[str, Any]
 
@@ -131,13 +132,12 @@ class _Figures:
 
     def text(self, label: str, metric: str) -> str:
         """A figure for people; ``n/a`` where unknown."""
-        return cell(metric, VARIANTS.columns[metric], self.medians.get((label, metric)))
+        return cell(VARIANTS.columns[metric], self.medians.get((label, metric)))
 
     def change(self, label: str, metric: str) -> str:
         """Its change in percent, marked where it is within noise; a dash where none is told."""
-        is_share = VARIANTS.columns[metric].unit == "1" and "calls" not in metric
         row = self.changes.get((label, metric))
-        if is_share or row is None:
+        if row is None or VARIANTS.columns[metric].kind in {Kind.SHARE, Kind.RATIO}:
             return _UNTOLD
         if not row["baseline"]:
             return NEW if row["candidate"] else _UNTOLD

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.render import csv, markdown, terminal
-from gpuprof.render.cells import cell, clean, heading
+from gpuprof.render.cells import cell, clean
 from gpuprof.render.contract import Page
 from gpuprof.render.output import Output
 from gpuprof.render.overview import Grid
 from gpuprof.sweeps.break_even import break_evens
-from gpuprof.sweeps.results import RECORDED, Results
+from gpuprof.sweeps.results import FIGURE, RECORDED, Results
 
 FORMAT_VERSION: Final = 1
 _RECORDED_SHOWN: Final = {
@@ -24,7 +24,6 @@ _RECORDED_SHOWN: Final = {
     "peer_transfer_ns": "PtoP",
     "exposed_transfer_ns": "Exposed transfers",
 }
-_DIGITS: Final = 4
 
 Row = dict[str, Any]
 
@@ -109,7 +108,7 @@ def _cells_grid(found: Results) -> Grid:
         **_when(bool(found.plan.baseline), _SPEED_UP),
         **_when(has_repeats and bool(found.plan.baseline), _RANGE),
         "Runs": lambda row: str(row["runs"]),
-        **{heading(name): partial(_figure, name) for name in found.plan.figures},
+        **{FIGURE.heading(name): partial(_figure, name) for name in found.plan.figures},
         **{
             title: partial(_recorded, name)
             for name, title in _RECORDED_SHOWN.items()
@@ -135,15 +134,11 @@ def _value(axis: str, row: Row) -> str:
 
 
 def _recorded(name: str, row: Row) -> str:
-    return cell(name, RECORDED[name], row[name])
+    return cell(RECORDED[name], row[name])
 
 
 def _figure(name: str, row: Row) -> str:
-    """A figure of the program, whose unit is the program's matter."""
-    value = row[name]
-    if value is None:
-        return "n/a"
-    return f"{value:,.{_DIGITS}g}" if value % 1 else f"{value:,.0f}"
+    return cell(FIGURE, row[name])
 
 
 def _range(row: Row) -> str:

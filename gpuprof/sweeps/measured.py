@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.sweeps.break_even import crossing
 from gpuprof.sweeps.times import TIMES
 from gpuprof.units import counted
@@ -27,6 +27,7 @@ SCALING: Final = Schema(
             "1",
             "Seconds of the series' fewest devices / seconds, times these.",
             required=True,
+            kind=Kind.RATIO,
         ),
         "efficiency": Column(FLOAT, "1", "speed_up / devices.", required=True),
     },
@@ -42,10 +43,17 @@ BATCH_SPEED_UPS: Final = Schema(
         "batch_size": Column(INT, "1", "Examples in a step.", required=True),
         "seconds_per_epoch": Column(FLOAT, "s", "Median of the measurements.", required=True),
         "speed_up": Column(
-            FLOAT, "1", "Seconds of the first series with this batch size / seconds.", required=True
+            FLOAT,
+            "1",
+            "Seconds of the first series with this batch size / seconds.",
+            required=True,
+            kind=Kind.RATIO,
         ),
         "break_even_batch_size": Column(
-            FLOAT, "1", "From where on the series is faster than the first; null for nowhere."
+            FLOAT,
+            "1",
+            "From where on the series is faster than the first; null for nowhere.",
+            kind=Kind.COUNT,
         ),
     },
 )

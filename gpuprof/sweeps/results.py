@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -13,7 +14,7 @@ from gpuprof.errors import EmptyRecordingError, GpuprofError
 from gpuprof.manifest import PROGRAM_LOG, UNRECORDED, Manifest, read_manifest
 from gpuprof.metrics import VARIANTS, metrics
 from gpuprof.readers import read_profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.sweep_cells import RUNS as SWEPT
 from gpuprof.sweeps.folder import failure, has_ended
 from gpuprof.sweeps.grid import Cell, Run, cells, runs_of
@@ -24,6 +25,7 @@ FAILED: Final = "failed"
 NOT_RUN: Final = "not run"
 UNREADABLE: Final = "unreadable"
 
+_ratio = partial(Column, FLOAT, "1", kind=Kind.RATIO)
 RUNS: Final[Mapping[str, Column]] = {
     "run": Column(INT, "1", "Number of the run of its cell, from 1.", required=True),
     "status": Column(TEXT, "", "ok, failed, unreadable or not run.", required=True),
@@ -42,9 +44,9 @@ CELLS: Final[Mapping[str, Column]] = {
     "seconds_min": Column(FLOAT, "s", "Least of them."),
     "seconds_max": Column(FLOAT, "s", "Greatest of them."),
     "spread": Column(FLOAT, "1", "(seconds_max - seconds_min) / seconds; null for one run."),
-    "speed_up": Column(FLOAT, "1", "Seconds of the baseline with the same other values / seconds."),
-    "speed_up_min": Column(FLOAT, "1", "seconds_min of the baseline / seconds_max."),
-    "speed_up_max": Column(FLOAT, "1", "seconds_max of the baseline / seconds_min."),
+    "speed_up": _ratio("Seconds of the baseline with the same other values / seconds."),
+    "speed_up_min": _ratio("seconds_min of the baseline / seconds_max."),
+    "speed_up_max": _ratio("seconds_max of the baseline / seconds_min."),
 }
 # Of a recording's figures, those that a row has room for.
 RECORDED: Final[Mapping[str, Column]] = {
@@ -60,6 +62,9 @@ RECORDED: Final[Mapping[str, Column]] = {
         "gradient_bytes_per_step",
     )
 }
+
+# A figure of the program, whose unit is the program's matter.
+FIGURE: Final = Column(FLOAT, "", "Figure of the program.")
 
 Row = dict[str, Any]
 
@@ -114,7 +119,7 @@ def results(plan: Plan, folder: Path) -> Results:
 
 def _schema(plan: Plan, name: str, columns: Mapping[str, Column]) -> Schema:
     axes = {axis: axis_column(values) for axis, values in plan.axes.items()}
-    figures = {figure: Column(FLOAT, "", "Figure of the program.") for figure in plan.figures}
+    figures = dict.fromkeys(plan.figures, FIGURE)
     recorded = {} if plan.recorder == UNRECORDED else RECORDED
     return Schema(name, f"one of the {name} of a sweep", {**axes, **columns, **figures, **recorded})
 

@@ -22,6 +22,7 @@ from gpuprof.comparisons.measure.runs import METRICS
 from gpuprof.comparisons.result import Comparison
 from gpuprof.errors import GateError, UsageError
 from gpuprof.metrics import VARIANTS
+from gpuprof.schema import Kind
 from gpuprof.units import BASE_UNITS, format_base, format_share
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -146,8 +147,8 @@ def _check(
 
 
 def _shown(metric: str, value: float) -> str:
-    is_share = metric.endswith("_share")
-    return format_share(value) if is_share else format_base(value, VARIANTS.columns[metric].unit)
+    column = VARIANTS.columns[metric]
+    return format_share(value) if column.kind == Kind.SHARE else format_base(value, column.unit)
 
 
 def failure(found: Sequence[Check]) -> GateError | None:
