@@ -33,7 +33,7 @@ def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """
     groups: dict[str, list[Case]] = {}
     for case in cases:
-        groups.setdefault(case.outcome["basis"], []).append(case)
+        groups.setdefault(case.outcome.basis, []).append(case)
     known = [basis for basis in _SAY if basis in groups]
     return " ".join(_SAY[basis](baseline, groups[basis], unit) for basis in known)
 
@@ -41,22 +41,22 @@ def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
 def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """The verdict's core in one short line: the candidate that differs most, and why."""
     for bases in ((EXPOSED,), (SUMS,), (KERNELS,), (IMPLIED,)):
-        timed = [case for case in cases if case.outcome["basis"] in bases]
+        timed = [case for case in cases if case.outcome.basis in bases]
         if timed:
             (case,) = largest(timed, 1)
             if bases == (IMPLIED,):
                 said = f"{case.label} takes {change(case)} GPU time than {baseline}"
                 return f"{said}, as printed shares imply"
             return headline_of(baseline, case, unit)
-    counted = [case for case in cases if case.outcome["basis"] == COPIES]
+    counted = [case for case in cases if case.outcome.basis == COPIES]
     if counted:
         (case,) = largest(counted, 1)
         return f"In each step {_step_copies(case.label, case.found)} between devices"
-    measured = [case for case in cases if case.outcome["basis"] == EPOCHS]
+    measured = [case for case in cases if case.outcome.basis == EPOCHS]
     if measured:
         (case,) = largest(measured, 1)
         return f"{case.label} takes {change(case)} per epoch than {baseline}"
-    different = [case.label for case in cases if case.outcome["basis"] != SAME]
+    different = [case.label for case in cases if case.outcome.basis != SAME]
     return f"{baseline} and {listed(different or [case.label for case in cases])}"
 
 
@@ -96,13 +96,13 @@ def _implied(baseline: str, cases: Sequence[Case], _: str) -> str:
     named = largest(cases)
     more = [
         f"{case.label} takes {of_epoch(case)}{change(case)} GPU time"
-        f" ({say_ns(case.outcome['candidate'])})"
+        f" ({say_ns(case.outcome.candidate)})"
         for case in named
     ]
     figures = {baseline: named[0].base} | {case.label: case.found for case in named}
     said = (
         f"By the totals that the printed shares imply, against {baseline}"
-        f" ({say_ns(named[0].outcome['baseline'])}) {listed(more)}{others(cases, named)}"
+        f" ({say_ns(named[0].baseline)}) {listed(more)}{others(cases, named)}"
         f"{noise(named)}. {_listed_peers(figures)}"
     )
     return said.rstrip()

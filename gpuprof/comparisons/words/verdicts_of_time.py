@@ -6,8 +6,8 @@ from typing import Final
 from gpuprof.analyses.facts.movement import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.comparisons.measure.causes import (
     COMPUTE,
-    Part,
     Parts,
+    Sides,
     difference_of,
     largest_part,
     parts_of,
@@ -77,12 +77,12 @@ def _reasons(case: Case) -> str:
     parts = parts_of(case.parts)
     # Where next to nothing is left, parts that grew may hide behind others that shrank.
     is_small = abs(case.growth) < NOTHING
-    least = NOTHING * case.outcome["baseline"] if is_small else _WORTH_NAMING * abs(case.difference)
+    least = NOTHING * case.baseline if is_small else _WORTH_NAMING * abs(case.difference)
     large = [name for name in _by_size(parts) if abs(parts[name].difference_ns) >= least]
     if not large:
         return ""
     shown = [name for name in large if name != COMPUTE][:_PARTS]
-    compute = parts.get(COMPUTE, Part(0, 0))
+    compute = parts.get(COMPUTE, Sides(0, 0))
     is_same = COMPUTE not in large and abs(_growth(compute)) <= SAME
     named = _by_size({name: parts.get(name, compute) for name in (COMPUTE, *shown)})
     said = [_moved(name, parts.get(name, compute)) for name in named]
@@ -98,7 +98,7 @@ def _by_size(parts: Parts) -> list[str]:
     return sorted(parts, key=lambda name: -abs(parts[name].difference_ns))
 
 
-def _growth(part: Part) -> float:
+def _growth(part: Sides) -> float:
     """The difference as a share of the baseline; all of it where the baseline is 0."""
     if not part.baseline_ns:
         return float(bool(part.difference_ns))
@@ -113,7 +113,7 @@ def _backward(case: Case, grown: Sequence[str]) -> str:
     return f" ({say_share(share)} of the time of copies between devices is of the backward pass)"
 
 
-def _moved(name: str, part: Part) -> str:
+def _moved(name: str, part: Sides) -> str:
     """``exposed PtoP grew by 2.000 ms``; with a share of compute, and where it is new or gone."""
     word = _COMPUTE.get(name, name)
     exposed = "" if name in {COMPUTE, "idle"} else "exposed "
@@ -142,7 +142,7 @@ def _of_sums(baseline: str, cases: Sequence[Case], unit: str) -> str:
 
 
 def _of_sum(case: Case, unit: str) -> str:
-    what = _TIMES[case.outcome["basis"]] + (" a step" if unit == STEP else "")
+    what = _TIMES[case.outcome.basis] + (" a step" if unit == STEP else "")
     if case.is_noise:
         return f"{case.label} takes the same {what} within noise ({_noise(case)})"
     return f"{case.label} takes {of_epoch(case)}{change(case)} {what}"
@@ -166,7 +166,7 @@ def _knows_communication(case: Case) -> bool:
 def _has_cause(case: Case) -> bool:
     """Whether the difference, or one of its parts that others cancel, is worth naming."""
     differences = [part.difference_ns for part in parts_of(case.parts).values()]
-    is_large = max(map(abs, differences), default=0) > NOTHING * case.outcome["baseline"]
+    is_large = max(map(abs, differences), default=0) > NOTHING * case.baseline
     return bool(case.difference and abs(case.growth) >= NOTHING) or is_large
 
 
@@ -196,11 +196,11 @@ def _kernels(cases: Sequence[Case]) -> str:
     return f"Kernel time {listed(said)}"
 
 
-def _kernel_time(case: Case) -> Part:
-    return Part(case.base["kernel_ns"], case.found["kernel_ns"])
+def _kernel_time(case: Case) -> Sides:
+    return Sides(case.base["kernel_ns"], case.found["kernel_ns"])
 
 
-def _kernel_change(kernels: Part) -> str:
+def _kernel_change(kernels: Sides) -> str:
     if not kernels.baseline_ns and kernels.candidate_ns:
         return f"is {NEW}"
     if kernels.baseline_ns and not kernels.candidate_ns:
@@ -244,7 +244,7 @@ def _cause_words(case: Case) -> str | None:
 
 
 def _words(case: Case) -> Mapping[str, str]:
-    return WORDS if case.outcome["basis"] == SUMS else _COMPUTE
+    return WORDS if case.outcome.basis == SUMS else _COMPUTE
 
 
 def _amount(case: Case, say: Callable[[int], str]) -> str:
@@ -253,9 +253,9 @@ def _amount(case: Case, say: Callable[[int], str]) -> str:
     name, difference = largest_part(parts), difference_of(parts)
     part = 0 if name is None else parts[name].difference_ns
     of = f" of {say(difference)}" if abs(part) <= abs(difference) else ""
-    transfers = [row for row in case.parts if row["part_group"] == "transfers"]
-    moved = sum(row["difference_ns"] for row in transfers)
-    is_besides = moved * difference > 0 and name not in {row["part"] for row in transfers}
+    transfers = [row for row in case.parts if row.part_group == "transfers"]
+    moved = sum(row.difference_ns for row in transfers)
+    is_besides = moved * difference > 0 and name not in {row.part for row in transfers}
     return f"{say(part)}{of}{f' (transfers: {say(moved)})' if is_besides else ''}"
 
 
@@ -281,7 +281,7 @@ def _worth_showing(parts: Parts) -> list[str]:
 
 def headline_of(baseline: str, case: Case, unit: str) -> str:
     """``dual takes 10.84 s (27.5 %) more GPU time than single: most is PtoP``."""
-    basis = case.outcome["basis"]
+    basis = case.outcome.basis
     what = f" {_TIMES[basis]}" if basis in _TIMES else ""
     per = " per step" if unit == STEP else ""
     first = f"{case.label} takes {change(case)}{what}{per} than {baseline}"
