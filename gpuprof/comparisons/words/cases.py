@@ -1,6 +1,6 @@
 """One candidate against the baseline, with what its sentence is made of; and common phrases."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -142,6 +142,3 @@ def noise(cases: Sequence[Case]) -> str:
 def listed(words: Sequence[str]) -> str:
     """``a, b and c``."""
     return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
-
-
-Say = Callable[[str, Sequence[Case], str], str]
