@@ -200,23 +200,18 @@ def _devices(profile: Profile) -> Metrics:
 
 
 def _epochs(profile: Profile) -> Metrics:
-    """Epochs as the script marked them; seconds are the mean over all of them."""
+    """Epochs as the script marked them; their mean time where all of them have one."""
     profile = profile.whole or profile
     if not profile.has("epochs"):
         return {}
     epochs = profile.table("epochs").to_pylist()
-    steps = [epoch["steps"] for epoch in epochs]
+    seconds, steps = ([epoch[name] for epoch in epochs] for name in ("seconds", "steps"))
+    mean = sum(seconds) / len(seconds) if seconds and None not in seconds else None
     return {
         "epochs": len(epochs),
-        "seconds_per_epoch": _mean_seconds(epochs),
-        "steps": sum(steps) if epochs and None not in steps else None,
+        "seconds_per_epoch": mean,
+        "steps": sum(steps) if steps and None not in steps else None,
     }
-
-
-def _mean_seconds(epochs: list[dict[str, Any]]) -> float | None:
-    """The mean; None where there are none or one has no time."""
-    seconds = [epoch["seconds"] for epoch in epochs]
-    return sum(seconds) / len(seconds) if seconds and None not in seconds else None
 
 
 def _steps(profile: Profile) -> Metrics:

@@ -78,7 +78,7 @@ class Column:
 
     Args:
         dtype: Type of its values.
-        unit: Unit of its values: "1" of counts and shares, "" of what is no quantity.
+        unit: Unit of its values: "1" of counts and shares, "" of ids, texts and flags.
         meaning: What they say, in a sentence.
         required: Whether it holds no null.
         least: The smallest value that a recording can hold; None where any can be.

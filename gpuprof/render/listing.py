@@ -11,7 +11,7 @@ from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.export_cache import LIMIT_BYTES, Entry, location
 from gpuprof.render.charts.contract import Chart
 from gpuprof.schema import Column, Kind, Schema
-from gpuprof.units import format_bytes
+from gpuprof.units import counted, format_bytes
 
 
 def formats_text(readers: Sequence[Reader]) -> str:
@@ -107,18 +107,15 @@ def cache_text(entries: Sequence[Entry]) -> str:
     head = [f"{'Size':>10}  {'Last used (UTC)':16}  Of"] if lines else []
     total = sum(entry.size_bytes for entry in entries)
     room = f"{format_bytes(total)} of at most {format_bytes(LIMIT_BYTES)}"
-    return "\n".join([*head, *lines, f"{_counted(entries)} in {location()}, {room}", ""])
+    count = counted(len(entries), "entry", "entries")
+    return "\n".join([*head, *lines, f"{count} in {location()}, {room}", ""])
 
 
 def cleared_text(removed: Sequence[Entry], kept: Sequence[Entry]) -> str:
     """What was removed from the cache, and what is in use."""
     total = format_bytes(sum(entry.size_bytes for entry in removed))
-    text = f"Removed {_counted(removed)}, {total}.\n"
+    text = f"Removed {counted(len(removed), 'entry', 'entries')}, {total}.\n"
     return text + (f"Kept {len(kept)} that a running gpuprof reads.\n" if kept else "")
-
-
-def _counted(entries: Sequence[Entry]) -> str:
-    return f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
 
 
 def cache_json(**groups: Sequence[Entry]) -> str:

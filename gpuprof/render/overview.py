@@ -89,16 +89,12 @@ def totals_grid(table: pa.Table) -> Grid:
     kept = [n for n in names if n in names[:4] or any(row[n] for row in shown)]
     cells = [
         (
-            "  " * depth[row["activity_group"]] + _group_name(row["activity_group"]),
+            "  " * depth[group := row["activity_group"]] + _GROUP_NAMES.get(group, group),
             *(cell(columns[n], row[n]) for n in kept),
         )
         for row in shown
     ]
     return Grid("Totals, summed over devices", ("", *headings(columns, kept)), tuple(cells))
-
-
-def _group_name(group: str) -> str:
-    return _GROUP_NAMES.get(group, group)
 
 
 def _depths(rows: Sequence[Row]) -> dict[str, int]:
@@ -233,17 +229,14 @@ def findings_lines(result: Report) -> list[str]:
     counts = Counter(row["table"] for row in findings)
     worst = {row["table"]: row for row in reversed(findings)}
     rows = sorted(worst.values(), key=findings.index)[:_FINDINGS]
+    more = [f"; {n - 1} more like this" * (n > 1) for n in (counts[row["table"]] for row in rows)]
     lines = [
-        f"{number}. {capital(clean(row['finding']))}{_more_like_it(counts[row['table']] - 1)}"
-        for number, row in enumerate(rows, start=1)
+        f"{number}. {capital(clean(row['finding']))}{like_it}"
+        for number, (row, like_it) in enumerate(zip(rows, more, strict=True), start=1)
     ]
     if rows:
         lines[0] += f". {capital(rows[0]['suggestion'])}"
     return [f"{line} (--table {row['table']})." for line, row in zip(lines, rows, strict=True)]
-
-
-def _more_like_it(count: int) -> str:
-    return f"; {count} more like this" if count else ""
 
 
 def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:

@@ -107,7 +107,11 @@ def results(plan: Plan, folder: Path) -> Results:
     timed = [row for row in runs if row["wall_seconds"] is not None]
     per_epoch = bool(timed) and all(row["seconds_per_epoch"] is not None for row in timed)
     time = "seconds_per_epoch" if per_epoch else "wall_seconds"
-    found = [_cell_row(plan, cell, _of(cell, runs), time) for cell in cells(plan)]
+    found = [
+        _cell_row(plan, cell, [row for row in runs if row["folder"].startswith(prefix)], time)
+        for cell in cells(plan)
+        for prefix in [f"{SWEPT}/{cell.folder_name}/"]
+    ]
     rows = [row | _speed_up(row, _baseline_of(plan, row, found)) for row in found]
     return Results(
         plan,
@@ -183,20 +187,16 @@ def _recorded(where: Path, plan: Plan) -> Row:
     return {name: found.get(name) for name in RECORDED}
 
 
-def _of(cell: Cell, runs: Sequence[Row]) -> list[Row]:
-    prefix = f"{SWEPT}/{cell.folder_name}/"
-    return [row for row in runs if row["folder"].startswith(prefix)]
-
-
 def _cell_row(plan: Plan, cell: Cell, runs: list[Row], time: str) -> Row:
     good = [row for row in runs if row["status"] in {OK, UNREADABLE}]
     seconds = [row[time] for row in good if row[time] is not None]
+    statuses = {row["status"] for row in runs}
     reasons = dict.fromkeys(row["reason"] for row in runs if row["reason"])
     figures = (*plan.figures, *RECORDED)
     return {
         **axis_values(plan, cell.values),
         "cell": cell.name,
-        "status": OK if good else _worst(runs),
+        "status": OK if good else FAILED if FAILED in statuses else NOT_RUN,
         "reason": "; ".join(reasons) or None,
         "runs": len(good),
         "seconds": median(seconds) if seconds else None,
@@ -205,10 +205,6 @@ def _cell_row(plan: Plan, cell: Cell, runs: list[Row], time: str) -> Row:
         "spread": ((max(seconds) - min(seconds)) / median(seconds) if len(seconds) > 1 else None),
         **{name: _median(row.get(name) for row in good) for name in figures},
     }
-
-
-def _worst(runs: list[Row]) -> str:
-    return FAILED if any(row["status"] == FAILED for row in runs) else NOT_RUN
 
 
 def _median(values: Iterable[float | None]) -> float | None:

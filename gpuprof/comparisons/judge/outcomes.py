@@ -70,7 +70,9 @@ def _change(before: int, after: int) -> dict[str, Any]:
 
 
 def _judged(basis: str, row: Difference) -> Outcome:
-    low, high = (e if e is None or not row.baseline else 100 * e / row.baseline for e in row[6:8])
+    ends = row.low, row.high
+    if row.baseline:
+        ends = row.low and 100 * row.low / row.baseline, row.high and 100 * row.high / row.baseline
     figures = row.baseline, row.candidate, row.difference, row.percent
     certainty = {None: UNKNOWN, False: WITHIN, True: BEYOND}[row.is_beyond_noise]
-    return Outcome(row.variant, basis, row.metric, *figures, low, high, certainty)
+    return Outcome(row.variant, basis, row.metric, *figures, *ends, certainty)

@@ -86,11 +86,6 @@ def _steps(variant: Variant) -> str | None:
     return None if steps is None else str(steps)
 
 
-def _gpu(variant: Variant) -> str | None:
-    names: str | None = variant.median.found.get("device_names")
-    return names
-
-
 def _clock(variant: Variant) -> str | None:
     """The highest clock that the GPUs may run at, where the tool tells it."""
     profile = _profile(variant)
@@ -112,16 +107,12 @@ def _is_same_tool(before: str, after: str) -> bool:
     return all(one == other for one, other in parts)
 
 
-def _text(variant: Variant) -> str | None:
-    return variant.median.work.text
-
-
 ASPECTS: Final = (
     Aspect("script", "the scripts", script),
     Aspect("batch", "the batch sizes", batch),
     Aspect("steps", "the numbers of steps", _steps),
-    Aspect("work", "what is taken for a step", _text, "differs"),
-    Aspect("gpu", "the GPU models", _gpu),
+    Aspect("work", "what is taken for a step", lambda variant: variant.median.work.text, "differs"),
+    Aspect("gpu", "the GPU models", lambda variant: variant.median.found.get("device_names")),
     Aspect("clock", "the highest clocks", _clock),
     Aspect("tool", "the tools", _tool, is_same=_is_same_tool),
 )

@@ -1,13 +1,13 @@
 """Every metric of a candidate against the baseline's, with what repeats say of chance."""
 
 from collections.abc import Collection, Mapping, Sequence
+from statistics import median
 from typing import Any, Final
 
 from gpuprof.comparisons.rows import Difference
 from gpuprof.statistics import (
     difference_interval,
     is_beyond_noise,
-    median,
     median_interval,
     rank_test,
 )
@@ -30,16 +30,20 @@ Known = Mapping[str, Mapping[str, Sequence[float]]]
 def figure_rows(known: Known) -> list[Row]:
     """Each variant's metrics over its runs, as rows of `FIGURES`."""
     return [
-        {"variant": label, "metric": metric, "runs": len(values)} | _spread(values)
+        {
+            "variant": label,
+            "metric": metric,
+            "runs": len(values),
+            "median": median(values),
+            "min": min(values),
+            "max": max(values),
+            "low": low,
+            "high": high,
+        }
         for label, figures in known.items()
         for metric, values in figures.items()
+        for low, high in [median_interval(values) or (None, None)]
     ]
-
-
-def _spread(values: Sequence[float]) -> Row:
-    low, high = median_interval(values) or (None, None)
-    ends = {"min": min(values), "max": max(values), "low": low, "high": high}
-    return {"median": median(values)} | ends
 
 
 def difference_rows(baseline: str, known: Known, sampled: Collection[str] = ()) -> list[Difference]:
@@ -57,12 +61,9 @@ def difference_rows(baseline: str, known: Known, sampled: Collection[str] = ()) 
         for label, figures in known.items()
         for metric in base
         if label != baseline and metric in figures
-        if not ({label, baseline} & {*sampled} and _is_of_sample(metric, known, (baseline, label)))
+        if not (metric in _COUNTED and {label, baseline} & {*sampled})
+        or not (any(base[metric]) and any(figures[metric]))
     ]
-
-
-def _is_of_sample(metric: str, known: Known, labels: Sequence[str]) -> bool:
-    return metric in _COUNTED and all(any(known[label][metric]) for label in labels)
 
 
 def _difference(

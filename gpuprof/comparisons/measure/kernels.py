@@ -111,23 +111,13 @@ def _pair(
     calls, time = base.figures.get(key, base.absent)
     other_calls, other_time = candidate.figures.get(key, candidate.absent)
     difference = None if time is None or other_time is None else other_time - time
+    contribution = difference / whole if whole and difference is not None else None
     kernel = found[0] or found[1]
     assert kernel is not None  # noqa: S101 - the key is of one of the sides
-    return KernelPair(
-        candidate.variant.label,
-        kernel.name,
-        key.grid,
-        key.block,
-        _status(found, time, other_time),
-        kernel.is_communication,
-        is_named and None in found,
-        calls,
-        other_calls,
-        time,
-        other_time,
-        difference,
-        difference / whole if whole and difference is not None else None,
-    )
+    status = _status(found, time, other_time)
+    flags = kernel.is_communication, is_named and None in found
+    named = candidate.variant.label, kernel.name, key.grid, key.block, status, *flags
+    return KernelPair(*named, calls, other_calls, time, other_time, difference, contribution)
 
 
 def _status(
@@ -151,12 +141,16 @@ def _p_values(
     import numpy as np  # noqa: PLC0415 - start-up time
 
     tables = [
-        np.array([[_time(own.get(key), run) for run, own in side.pairs] for key in keys])
+        np.array(
+            [
+                [
+                    (own[key].total_ns or 0) / (run.work.steps or 1) if key in own else 0.0
+                    for run, own in side.pairs
+                ]
+                for key in keys
+            ]
+        )
         for side in sides
     ]
     p_values = rank_tests(*tables)
     return p_values.tolist(), adjusted(p_values).tolist()
-
-
-def _time(kernel: Kernel | None, run: Run) -> float:
-    return 0.0 if kernel is None else (kernel.total_ns or 0) / (run.work.steps or 1)

@@ -154,20 +154,13 @@ _TIMES: Final[Mapping[str, Callable[[Run, Kernels, Kernels], Times | None]]] = {
 def _parts(named: tuple[str, str], base: Sequence[Times], candidate: Sequence[Times]) -> list[Part]:
     """Parts that neither side has are left out, but for those that say what did not change."""
     sides = {p: [[times.get(p, 0) for times in runs] for runs in (base, candidate)] for p in ORDER}
-    differences = {part: after[0] - before[0] for part, (before, after) in sides.items()}
+    more = {part: after[0] - before[0] for part, (before, after) in sides.items()}
     # What cancels out has no shares. 0.0 makes -0.0 a plain 0.
-    total = 0 if cancel([*differences.values()]) else sum(differences.values())
+    total = 0 if cancel([*more.values()]) else sum(more.values())
+    shares = {part: ns / total + 0.0 if total else None for part, ns in more.items()}
     return [
-        Part(
-            *named,
-            part,
-            _GROUPS[part],
-            before[0],
-            after[0],
-            differences[part],
-            differences[part] / total + 0.0 if total else None,
-            *(difference_interval(before, after) or (None, None)),
-        )
+        Part(*named, part, _GROUPS[part], before[0], after[0], more[part], shares[part], low, high)
         for part, (before, after) in sides.items()
         if before[0] or after[0] or part == COMMON
+        for low, high in [difference_interval(before, after) or (None, None)]
     ]

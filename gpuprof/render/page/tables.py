@@ -1,6 +1,6 @@
 """Result tables as tables of a page: cells for people, with what they sort by."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -95,13 +95,9 @@ def grid_table(name: str, grid: Grid, title: str) -> PageTable:
             Head(label or "Figure", "", place not in names)
             for place, label in enumerate(grid.header)
         ),
-        tuple(_texts(row) for row in grid.rows),
+        tuple(tuple(map(Cell, row)) for row in grid.rows),
         is_open=True,
     )
-
-
-def _texts(row: Iterable[str]) -> tuple[Cell, ...]:
-    return tuple(Cell(text) for text in row)
 
 
 def _meaning(column: Column) -> str:
