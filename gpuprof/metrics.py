@@ -1,6 +1,7 @@
 """The figures of one variant that comparisons set side by side."""
 
 from collections import Counter
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,10 +12,12 @@ from gpuprof.analyses.totals.totals import totals
 from gpuprof.analyses.transfers import tensor_transfers
 from gpuprof.analyses.transfers.backward import backward_peer_share
 from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
 _GPU: Final = "summed over devices; null where not recorded or where rows may be missing"
 _BUSIEST: Final = "on the device that is busy longest; null for summaries"
+
+_time = partial(Column, INT, "ns")
 
 VARIANTS: Final = Schema(
     "variants",
@@ -26,30 +29,32 @@ VARIANTS: Final = Schema(
         "runs": Column(INT, "1", "Its runs; the figures are those of the median one."),
         "devices": Column(INT, "1", "Devices that did any work; null for summaries."),
         "device_names": Column(TEXT, "", "Their models; null where not recorded."),
-        "gpu_activity_ns": Column(INT, "ns", f"All kernels, copies and memsets, {_GPU}."),
-        "implied_gpu_activity_ns": Column(
-            INT, "ns", "What an excerpt's printed shares imply for it; null for whole tables."
+        "gpu_activity_ns": _time(f"All kernels, copies and memsets, {_GPU}.", label="GPU activity"),
+        "implied_gpu_activity_ns": _time(
+            "What an excerpt's printed shares imply for it; null for whole tables.",
+            label="Implied GPU activity",
         ),
-        "unlisted_gpu_activity_ns": Column(
-            INT, "ns", "The implied total less what an excerpt tells; null for whole tables."
+        "unlisted_gpu_activity_ns": _time(
+            "The implied total less what an excerpt tells; null for whole tables.",
+            label="Unlisted GPU activity",
         ),
-        "kernel_ns": Column(INT, "ns", f"Kernels, {_GPU}."),
+        "kernel_ns": _time(f"Kernels, {_GPU}."),
         "kernel_calls": Column(INT, "1", "Kernels."),
-        "communication_kernel_ns": Column(INT, "ns", "Kernels of NCCL and its kin among them."),
-        "transfer_ns": Column(INT, "ns", f"Copies between two memories, {_GPU}."),
+        "communication_kernel_ns": _time("Kernels of NCCL and its kin among them."),
+        "transfer_ns": _time(f"Copies between two memories, {_GPU}."),
         "transfer_calls": Column(INT, "1", "Copies between two memories."),
         "transfer_bytes": Column(INT, "B", "Bytes of them; null where one is unknown."),
-        "peer_transfer_ns": Column(INT, "ns", "Copies between two devices, staged ones too."),
+        "peer_transfer_ns": _time("Copies between two devices, staged ones too."),
         "peer_transfer_calls": Column(INT, "1", "Copies between two devices; a staged one once."),
         "peer_transfer_bytes": Column(INT, "B", "Bytes of them; null where one is unknown."),
         "peer_transfer_mean_ns": Column(FLOAT, "ns", "peer_transfer_ns / peer_transfer_calls."),
-        "htod_ns": Column(INT, "ns", "Copies from host to device, halves of staged ones not."),
-        "dtoh_ns": Column(INT, "ns", "Copies from device to host, halves of staged ones not."),
-        "managed_transfer_ns": Column(INT, "ns", "Migrations of managed memory from and to host."),
-        "local_copy_ns": Column(INT, "ns", "Copies within one memory."),
-        "unknown_copy_ns": Column(INT, "ns", "Copies of kinds that no table of CUDA names."),
-        "memset_ns": Column(INT, "ns", "Memsets."),
-        "api_call_ns": Column(INT, "ns", "CUDA API calls on the host; not part of GPU time."),
+        "htod_ns": _time("Copies from host to device, halves of staged ones not.", label="HtoD"),
+        "dtoh_ns": _time("Copies from device to host, halves of staged ones not.", label="DtoH"),
+        "managed_transfer_ns": _time("Migrations of managed memory from and to host."),
+        "local_copy_ns": _time("Copies within one memory."),
+        "unknown_copy_ns": _time("Copies of kinds that no table of CUDA names."),
+        "memset_ns": _time("Memsets."),
+        "api_call_ns": _time("CUDA API calls on the host; not part of GPU time.", label="API call"),
         "peer_share": Column(
             FLOAT, "1", "peer_transfer_ns / gpu_activity_ns, or / the implied total."
         ),
@@ -60,29 +65,30 @@ VARIANTS: Final = Schema(
             " null where none did.",
         ),
         "transfer_share": Column(FLOAT, "1", "transfer_ns / gpu_activity_ns."),
-        "transfer_to_kernel_ratio": Column(FLOAT, "1", "transfer_ns / kernel_ns."),
-        "exposed_transfer_ns": Column(
-            INT,
-            "ns",
-            "Transfers while no kernel runs, on the device that waits longest; null for summaries.",
+        "transfer_to_kernel_ratio": Column(FLOAT, "1", "transfer_ns / kernel_ns.", kind=Kind.RATIO),
+        "exposed_transfer_ns": _time(
+            "Transfers while no kernel runs, on the device that waits longest; null for summaries."
         ),
         "exposed_transfer_share": Column(
             FLOAT, "1", "The same as a share of that device's span; null for summaries."
         ),
-        "span_ns": Column(
-            INT, "ns", f"Time of the compared steps, or from first start to last end, {_BUSIEST}."
+        "span_ns": _time(
+            f"Time of the compared steps, or from first start to last end, {_BUSIEST}."
         ),
         "step_ns": Column(FLOAT, "ns", "span_ns / steps; null where steps are not compared."),
-        "compute_ns": Column(INT, "ns", f"A compute kernel runs, {_BUSIEST}."),
-        "exposed_communication_ns": Column(
-            INT, "ns", f"A communication kernel runs, and no compute kernel, {_BUSIEST}."
+        "compute_ns": _time(f"A compute kernel runs, {_BUSIEST}."),
+        "exposed_communication_ns": _time(
+            f"A communication kernel runs, and no compute kernel, {_BUSIEST}."
         ),
-        "idle_ns": Column(INT, "ns", f"Nothing runs, {_BUSIEST}."),
+        "idle_ns": _time(f"Nothing runs, {_BUSIEST}."),
         "seconds_per_epoch": Column(FLOAT, "s", "Mean wall time of an epoch, as marked or given."),
         "epochs": Column(INT, "1", "Epochs that the script marked."),
         "steps": Column(INT, "1", "Training steps that were recorded, or those compared."),
         "peer_transfer_calls_per_step": Column(
-            FLOAT, "1", "Copies between devices in a step; null where collectives ran."
+            FLOAT,
+            "1",
+            "Copies between devices in a step; null where collectives ran.",
+            kind=Kind.MEAN,
         ),
         "peer_transfer_bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where unknown."),
         "gradient_bytes_per_step": Column(FLOAT, "B", "Those that only gradients need."),
@@ -106,12 +112,10 @@ COMPONENTS: Final = (
     "memset_ns",
     "unknown_copy_ns",
 )
-# What grows with the number of steps; everything else is a share, a mean, or of one step.
+# What grows with the number of steps; all else is counted apart, a share, a mean, or of a step.
 EXTENSIVE: Final = frozenset(
-    name
-    for name, column in VARIANTS.columns.items()
-    if name.endswith(("_ns", "_bytes", "_calls")) and column.dtype == INT
-)
+    name for name, column in VARIANTS.columns.items() if column.dtype == INT
+) - {"runs", "devices", "epochs", "steps"}
 
 # Metric -> activity group of `totals` and its column.
 _FROM_TOTALS: Final = {
@@ -196,23 +200,18 @@ def _devices(profile: Profile) -> Metrics:
 
 
 def _epochs(profile: Profile) -> Metrics:
-    """Epochs as the script marked them; seconds are the mean over all of them."""
+    """Epochs as the script marked them; their mean time where all of them have one."""
     profile = profile.whole
     if not profile.has("epochs"):
         return {}
     epochs = profile.table("epochs").to_pylist()
-    steps = [epoch["steps"] for epoch in epochs]
+    seconds, steps = ([epoch[name] for epoch in epochs] for name in ("seconds", "steps"))
+    mean = sum(seconds) / len(seconds) if seconds and None not in seconds else None
     return {
         "epochs": len(epochs),
-        "seconds_per_epoch": _mean_seconds(epochs),
-        "steps": sum(steps) if epochs and None not in steps else None,
+        "seconds_per_epoch": mean,
+        "steps": sum(steps) if steps and None not in steps else None,
     }
-
-
-def _mean_seconds(epochs: list[dict[str, Any]]) -> float | None:
-    """The mean; None where there are none or one has no time."""
-    seconds = [epoch["seconds"] for epoch in epochs]
-    return sum(seconds) / len(seconds) if seconds and None not in seconds else None
 
 
 def _steps(profile: Profile) -> Metrics:

@@ -7,6 +7,7 @@ are fractions of 0 to 1; a missing value is null, never 0.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
@@ -31,18 +32,60 @@ CLOCK_NS: Final = 10_000
 _LONGEST_SHOWN: Final = 40
 
 
+class Kind(StrEnum):
+    """What the values of a column are: people see each kind in its own way."""
+
+    TEXT = "text"
+    FLAG = "flag"
+    ID = "id"
+    PROCESS = "process id"
+    COUNT = "count"
+    MEAN = "mean count"
+    SHARE = "share"
+    RATIO = "ratio"
+    CHANGE = "change"
+    INSTANT = "instant"
+    DURATION = "duration"
+    SECONDS = "seconds"
+    BYTES = "bytes"
+    RATE = "rate"
+    CLOCK = "clock"
+    NUMBER = "number"
+
+
+_OF_UNIT: Final = {
+    "ns": Kind.DURATION,
+    "s": Kind.SECONDS,
+    "B": Kind.BYTES,
+    "B/s": Kind.RATE,
+    "Hz": Kind.CLOCK,
+    "%": Kind.CHANGE,
+}
+_OF_TYPE: Final = {
+    (TEXT, ""): Kind.TEXT,
+    (FLAG, ""): Kind.FLAG,
+    (INT, ""): Kind.ID,
+    (INT, "1"): Kind.COUNT,
+    (FLOAT, "1"): Kind.SHARE,
+}
+# What the name of a column ends with for programs, and people see in its cells.
+_ENDINGS: Final = {"ns": "_ns", "B/s": "_bytes_per_s", "Hz": "_hz", "W": "_w", "C": "_c"}
+
+
 @dataclass(frozen=True)
 class Column:
     """A column's type, unit and meaning.
 
     Args:
         dtype: Type of its values.
-        unit: Unit of its values.
+        unit: Unit of its values: "1" of counts and shares, "" of ids, texts and flags.
         meaning: What they say, in a sentence.
         required: Whether it holds no null.
         least: The smallest value that a recording can hold; None where any can be.
         most: The largest one.
         words: The texts that it can hold; None where any can be.
+        kind: What its values are; the unit and type tell where it is not given.
+        label: Its heading for people, where its name in words is none.
     """
 
     dtype: str
@@ -52,6 +95,19 @@ class Column:
     least: float | None = None
     most: float | None = None
     words: frozenset[str] | None = None
+    kind: Kind = Kind.NUMBER
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        """Derive the kind that is not given."""
+        if self.kind == Kind.NUMBER:
+            of_type = _OF_TYPE.get((self.dtype, self.unit), Kind.NUMBER)
+            object.__setattr__(self, "kind", _OF_UNIT.get(self.unit, of_type))
+
+    def heading(self, name: str) -> str:
+        """What people see above the column of this name: the unit is in its cells."""
+        words = name.removesuffix(_ENDINGS.get(self.unit, "")).replace("_", " ")
+        return self.label or words[:1].upper() + words[1:]
 
 
 @dataclass(frozen=True)
@@ -241,8 +297,10 @@ _amount = partial(Column, least=0, most=LARGEST)
 _size = partial(_amount, INT, "B", most=MOST_BYTES)
 _share = partial(Column, FLOAT, "1", least=0, most=1)
 # Queries hold the numbers of devices in 16 bits.
-_device = partial(Column, INT, "1", least=-(1 << 15), most=(1 << 15) - 1)
-_time = partial(Column, INT, "ns", required=True, least=-LARGEST, most=LARGEST)
+_device = partial(Column, INT, "", least=-(1 << 15), most=(1 << 15) - 1)
+process_column = partial(Column, INT, "", kind=Kind.PROCESS)
+instant_column = partial(Column, INT, "ns", kind=Kind.INSTANT)
+_time = partial(instant_column, required=True, least=-LARGEST, most=LARGEST)
 
 _TIMES: Final = {
     "start_ns": _time("Start, since the recording's origin."),
@@ -253,10 +311,10 @@ _TIMES: Final = {
 PROCESS_BITS: Final = 32
 _PLACE: Final = {
     "device_id": _device("CUDA device ordinal."),
-    "context_id": Column(INT, "1", "CUDA context."),
-    "stream_id": Column(INT, "1", "Stream within the context."),
-    "process_id": Column(INT, "1", "Operating-system process; null where the format lacks it."),
-    "correlation_id": Column(INT, "1", "Launching API call; unique only with process_id."),
+    "context_id": Column(INT, "", "CUDA context."),
+    "stream_id": Column(INT, "", "Stream within the context."),
+    "process_id": process_column("Operating-system process; null where the format lacks it."),
+    "correlation_id": Column(INT, "", "Launching API call; unique only with process_id."),
 }
 
 KERNELS: Final = Schema(
@@ -275,7 +333,7 @@ KERNELS: Final = Schema(
         "registers_per_thread": _amount(INT, "1", "Registers of one thread."),
         "static_shared_memory_bytes": _amount(INT, "B", "Per block."),
         "dynamic_shared_memory_bytes": _amount(INT, "B", "Per block."),
-        "graph_node_id": Column(INT, "1", "Node of a CUDA graph; null outside graphs."),
+        "graph_node_id": Column(INT, "", "Node of a CUDA graph; null outside graphs."),
     },
 )
 MEMCPYS: Final = Schema(
@@ -291,7 +349,7 @@ MEMCPYS: Final = Schema(
         "src_device_id": _device("Device copied from; null for the host's side."),
         "dst_device_id": _device("Device copied to; null for the host's side."),
         "path": Column(TEXT, "", "direct, or staged through the host."),
-        "graph_node_id": Column(INT, "1", "Node of a CUDA graph; null outside graphs."),
+        "graph_node_id": Column(INT, "", "Node of a CUDA graph; null outside graphs."),
     },
 )
 MEMSETS: Final = Schema(
@@ -311,9 +369,9 @@ API_CALLS: Final = Schema(
         **_TIMES,
         "api": Column(TEXT, "", "runtime or driver."),
         "name": Column(TEXT, "", "cudaMemcpyAsync and friends.", required=True),
-        "process_id": Column(INT, "1", "Operating-system process."),
-        "thread_id": Column(INT, "1", "Operating-system thread."),
-        "correlation_id": Column(INT, "1", "Links to activities; unique only with process_id."),
+        "process_id": process_column("Operating-system process."),
+        "thread_id": Column(INT, "", "Operating-system thread."),
+        "correlation_id": Column(INT, "", "Links to activities; unique only with process_id."),
     },
 )
 # What a framework says of itself, of everything that it runs; all other kinds are what people
@@ -327,8 +385,8 @@ NVTX_RANGES: Final = Schema(
         "text": Column(TEXT, "", "Message."),
         "domain": Column(TEXT, "", "Domain; empty for the default one."),
         "range_kind": Column(TEXT, "", "push_pop, start_end, annotation or operation."),
-        "process_id": Column(INT, "1", "Operating-system process."),
-        "thread_id": Column(INT, "1", "Operating-system thread."),
+        "process_id": process_column("Operating-system process."),
+        "thread_id": Column(INT, "", "Operating-system thread."),
     },
 )
 SYNCHRONIZATIONS: Final = Schema(
@@ -343,7 +401,7 @@ SYNCHRONIZATIONS: Final = Schema(
 GRAPH_LAUNCHES: Final = Schema(
     "graph_launches",
     "one CUDA graph recorded as a whole: its kernels and copies are not in their tables",
-    {**_TIMES, **_PLACE, "graph_id": Column(INT, "1", "The graph.")},
+    {**_TIMES, **_PLACE, "graph_id": Column(INT, "", "The graph.")},
 )
 OVERHEADS: Final = Schema(
     "overheads",
@@ -352,8 +410,8 @@ OVERHEADS: Final = Schema(
         **_TIMES,
         "source": Column(TEXT, "", "profiler, or cuda.", required=True),
         "name": Column(TEXT, "", "CUPTI Buffer flush, Command Buffer Full, ..."),
-        "process_id": Column(INT, "1", "Operating-system process."),
-        "thread_id": Column(INT, "1", "Operating-system thread."),
+        "process_id": process_column("Operating-system process."),
+        "thread_id": Column(INT, "", "Operating-system thread."),
     },
 )
 COLLECTIVES: Final = Schema(
@@ -376,7 +434,7 @@ DEVICES: Final = Schema(
     "one device",
     {
         "device_id": _device("CUDA device ordinal.", required=True),
-        "process_id": Column(INT, "1", "Process that numbers it so; null where all do."),
+        "process_id": process_column("Process that numbers it so; null where all do."),
         "name": Column(TEXT, "", "Marketing name."),
         "total_memory_bytes": _amount(INT, "B", "Memory."),
         "memory_bandwidth_bytes_per_s": _amount(INT, "B/s", "Peak of its memory."),
@@ -401,8 +459,8 @@ RUNS: Final = Schema(
     "runs",
     "one profiled process, in the order of the file",
     {
-        "run_id": _amount(INT, "1", "0 for the first in the file.", required=True),
-        "process_id": Column(INT, "1", "Operating-system process."),
+        "run_id": _amount(INT, "", "0 for the first in the file.", required=True),
+        "process_id": process_column("Operating-system process."),
         "command": Column(TEXT, "", "As the tool printed it; secrets masked."),
         "rank": Column(INT, "1", "Rank in the job, where known."),
     },
@@ -411,7 +469,7 @@ ACTIVITY_SUMMARY: Final = Schema(
     "activity_summary",
     "all calls of one kernel, memcpy kind, memset or API function",
     {
-        "run_id": _amount(INT, "1", "Process of the file, as in runs; null where one."),
+        "run_id": _amount(INT, "", "Process of the file, as in runs; null where one."),
         "activity_kind": Column(
             TEXT,
             "",
@@ -453,7 +511,7 @@ MONITOR: Final = Schema(
     {
         "time_ns": _time("Since the recording's origin."),
         "epoch": Column(INT, "1", "Marked epoch that it falls into; null outside."),
-        "device_id": Column(INT, "1", "As NVML numbers GPUs; null for the host."),
+        "device_id": Column(INT, "", "As NVML numbers GPUs; null for the host."),
         "gpu_utilisation": _share("Share of the last moments with a kernel."),
         "memory_utilisation": _share("Share of them with memory read or written."),
         "cpu_utilisation": _share("Of all cores since the last sample."),

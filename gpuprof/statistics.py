@@ -5,7 +5,6 @@ SciPy is imported when it is needed: most comparisons are of single runs.
 
 from collections.abc import Sequence
 from math import comb
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -19,20 +18,6 @@ _ROUNDING: Final = 1e-9
 _SEED: Final = 20180418  # The same runs give the same interval.
 
 Interval = tuple[float, float]
-
-__all__ = [
-    "LEAST_RUNS",
-    "LEVEL",
-    "Interval",
-    "adjusted",
-    "coverage",
-    "difference_interval",
-    "is_beyond_noise",
-    "median",
-    "median_interval",
-    "rank_test",
-    "rank_tests",
-]
 
 
 def coverage(runs: int) -> float:

@@ -171,3 +171,17 @@ def test_every_column_says_its_unit_and_meaning(table):
         for suffix, expected in unit.items():
             if name.endswith(suffix):
                 assert column.unit == expected, name
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "heading"),
+    [
+        ("total_ns", schema.Column(schema.INT, "ns", "Any."), "Total"),
+        ("bus_bytes_per_s", schema.Column(schema.FLOAT, "B/s", "Any."), "Bus"),
+        ("power_w", schema.Column(schema.FLOAT, "W", "Any."), "Power"),
+        ("latency_ns", schema.Column(schema.FLOAT, "", "In no unit."), "Latency ns"),
+        ("htod_ns", schema.Column(schema.INT, "ns", "Any.", label="HtoD"), "HtoD"),
+    ],
+)
+def test_a_heading_is_the_label_or_the_name_without_the_unit_of_its_cells(name, column, heading):
+    assert column.heading(name) == heading

@@ -61,7 +61,7 @@ FINDINGS: Final = Schema(
     "one thing that costs time",
     {
         "rank": Column(INT, "1", "1 for the worst.", required=True),
-        "device_id": Column(INT, "1", "Device whose time it costs; null where unknown."),
+        "device_id": Column(INT, "", "Device whose time it costs; null where unknown."),
         "cost_ns": Column(INT, "ns", "Time at stake on that device.", required=True),
         "cost_share": Column(FLOAT, "1", "cost_ns / the device's span.", required=True),
         "finding": Column(TEXT, "", "What it is.", required=True),

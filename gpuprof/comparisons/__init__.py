@@ -9,9 +9,9 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuprof.comparisons.judge.outcomes import SAME_RECORDING, outcome
+from gpuprof.comparisons.judge.outcomes import EXACT, SAME, outcome
 from gpuprof.comparisons.measure.baselines import baselines
-from gpuprof.comparisons.measure.comparability import comparability_notes, comparability_rows
+from gpuprof.comparisons.measure.comparability import comparability_notes, mismatches
 from gpuprof.comparisons.measure.differences import difference_rows, figure_rows
 from gpuprof.comparisons.measure.kernels import Side, kernel_rows
 from gpuprof.comparisons.measure.matching import matched
@@ -27,6 +27,7 @@ from gpuprof.comparisons.measure.splitting import split
 from gpuprof.comparisons.measure.variants import Recording, is_same, labelled
 from gpuprof.comparisons.measure.work import is_sampled, unit_of, works
 from gpuprof.comparisons.result import Comparison
+from gpuprof.comparisons.rows import Difference, KernelPair, Outcome, Part, table_of
 from gpuprof.comparisons.tables import (
     COMPARABILITY,
     DIFFERENCES,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Comparison", "Recording", "compare", "comparison", "labelled"]
-
-Row = dict[str, Any]
 
 
 def compare(
@@ -125,7 +124,7 @@ def comparison(
     checked = [
         row
         for one, pair in zip(candidates, pairs, strict=True)
-        for row in comparability_rows(base, one, pair.kernels)
+        for row in mismatches(base, one, pair.kernels)
     ]
     return Comparison(
         chosen,
@@ -133,11 +132,11 @@ def comparison(
         VARIANTS.table([variant_row(one) for one in found.values()]),
         RUNS.table([row for one in found.values() for row in run_rows(one)]),
         FIGURES.table(figure_rows(figures)),
-        DIFFERENCES.table(differences),
-        SPLIT.table([row for pair in pairs for row in pair.split]),
-        KERNELS.table([row for pair in pairs for row in pair.kernels]),
-        COMPARABILITY.table(checked),
-        OUTCOMES.table([pair.outcome for pair in pairs]),
+        table_of(DIFFERENCES, differences),
+        table_of(SPLIT, [row for pair in pairs for row in pair.split]),
+        table_of(KERNELS, [row for pair in pairs for row in pair.kernels]),
+        table_of(COMPARABILITY, checked),
+        table_of(OUTCOMES, [case.outcome for case in cases]),
         verdict(chosen, cases, unit),
         headline(chosen, cases, unit),
         (*comparability_notes(checked, chosen, unit), *notes(found, unit)),
@@ -147,26 +146,24 @@ def comparison(
 class _Pair(NamedTuple):
     """The rows of one candidate against the baseline, and what its sentence is made of."""
 
-    split: list[Row]
-    kernels: list[Row]
-    outcome: Row
+    split: list[Part]
+    kernels: list[KernelPair]
     case: Case
 
 
-def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Row]) -> _Pair:
-    sides = _sides(base, candidate)
+def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Difference]) -> _Pair:
+    label, sides = candidate.label, _sides(base, candidate)
     parts = split(*sides)
-    own = {row["metric"]: row for row in differences if row["variant"] == candidate.label}
+    by_metric = {row.metric: row for row in differences if row.variant == label}
     figures = told(base), told(candidate)
-    judged = SAME_RECORDING
+    judged = Outcome(label, SAME, certainty=EXACT)
     if not is_same(base.median, candidate.median):
-        judged = outcome(own, parts, (figures[0]["gpu_ns"], figures[1]["gpu_ns"]), unit)
-    name = {"variant": candidate.label}
+        gpu_ns = figures[0]["gpu_ns"], figures[1]["gpu_ns"]
+        judged = outcome(label, by_metric, parts, gpu_ns, unit)
     return _Pair(
-        [name | row for of_basis in parts.values() for row in of_basis],
+        [row for of_basis in parts.values() for row in of_basis],
         kernel_rows(*sides),
-        name | judged,
-        Case(candidate.label, judged, parts.get(judged["basis"], ()), *figures),
+        Case(label, judged, parts.get(judged.basis, ()), *figures),
     )
 
 

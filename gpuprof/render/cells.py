@@ -1,9 +1,9 @@
-"""How a figure is shown to people: by its column's unit, names shortened in the middle."""
+"""How a figure is shown to people: by its column's kind, names shortened in the middle."""
 
 import re
 import textwrap
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count, groupby, pairwise
 from typing import Any, Final
 
@@ -12,45 +12,28 @@ import pyarrow as pa
 from gpuprof import units
 from gpuprof.analyses import ANALYSES, LONG
 from gpuprof.metrics import VARIANTS
-from gpuprof.schema import PROCESS_BITS, TABLES, Column
+from gpuprof.schema import PROCESS_BITS, TABLES, TEXT, Column, Kind
 
 SCHEMAS: Final = {
     schema.name: schema for schema in (*TABLES, *(a.schema for a in (*ANALYSES, *LONG)), VARIANTS)
 }
-_FORMATS: Final = {
-    "ns": units.format_ns,
-    "B": units.format_bytes,
-    "B/s": units.format_rate,
-    "s": units.format_seconds,
-    "Hz": units.format_clock,
-    "%": units.format_change,
-}
-_RATIO: Final = re.compile(r"(_ratio|_per_step|p_value)$")
-_INSTANT: Final = re.compile(r"^(\w+_)?(start|end|launch)_ns$")
 _PIECES: Final = re.compile(r"[^-_/. ]*(?:\.\.|[-_/. ])?")
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 _WORD: Final = re.compile(r"\w+$")
 _ROUNDS: Final = 2  # What differs may read the same as that of another template's variants.
 _TYPE: Final = "void "  # Of every kernel template, in front of what tells them apart.
-_UNIT_SUFFIX: Final = re.compile(r"_(ns|bytes_per_s)$")
 
 
-def cell(column: str, spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
+def cell(spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
     """A value as people read it; ``n/a`` where unknown."""
-    if spec.dtype == "string":
+    if spec.kind == Kind.TEXT:
         return "" if value is None else clean(value)
-    if spec.dtype == "bool":
-        return {None: "n/a", True: "yes", False: "no"}[value]
-    show = units.format_instant if _INSTANT.search(column) else _FORMATS.get(spec.unit)
-    if show is not None:
-        return show(value)
-    if _RATIO.search(column):
-        return units.format_ratio(value)
-    if spec.dtype == "float64" and "calls" not in column:
-        return units.format_share(value)
-    identity = _process if column == "process_id" else str
-    return identity(value) if column.endswith("_id") and value is not None else _count(value)
+    if value is None:
+        return "n/a"
+    return (
+        _SHOW[spec.kind](value) if spec.kind in _SHOW else f"{_number(value)} {spec.unit}".strip()
+    )
 
 
 def _process(number: int) -> str:
@@ -59,10 +42,36 @@ def _process(number: int) -> str:
     return f"{own} #{file}" if file else f"{own}"
 
 
-def _count(value: float | None) -> str:
+def _count(value: float) -> str:
     """A count; of a step it may be a part of one."""
-    is_part = value is not None and value != int(value)
-    return (units.format_ratio if is_part else units.format_count)(value)
+    return (units.format_ratio if value % 1 else units.format_count)(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
+
+
+_SHOW: Final[Mapping[Kind, Callable[[Any], str]]] = {
+    Kind.FLAG: {True: "yes", False: "no"}.__getitem__,
+    Kind.ID: str,
+    Kind.PROCESS: _process,
+    Kind.COUNT: _count,
+    Kind.MEAN: units.format_ratio,
+    Kind.SHARE: units.format_share,
+    Kind.RATIO: units.format_ratio,
+    Kind.CHANGE: units.format_change,
+    Kind.INSTANT: units.format_instant,
+    Kind.DURATION: units.format_ns,
+    Kind.SECONDS: units.format_seconds,
+    Kind.BYTES: units.format_bytes,
+    Kind.RATE: units.format_rate,
+    Kind.CLOCK: units.format_clock,
+}
+
+
+def headings(columns: Mapping[str, Column], names: Sequence[str]) -> tuple[str, ...]:
+    """What people see above some of a table's columns."""
+    return tuple(columns[name].heading(name) for name in names)
 
 
 def signed_ns(value: float | None) -> str:
@@ -79,12 +88,6 @@ def percent(share: float | None) -> str:
 def clean(text: str) -> str:
     """Text from a recording without what would steer a terminal or turn the text around it."""
     return CONTROL.sub(" ", text)
-
-
-def heading(column: str) -> str:
-    """A column's name for people: ``total_ns`` is shown with units in its cells, as Total."""
-    words = _UNIT_SUFFIX.sub("", column).replace("_", " ")
-    return words[:1].upper() + words[1:]
 
 
 def shortened(text: str, width: int) -> str:
@@ -166,4 +169,4 @@ def folded(text: str, width: int) -> str:
 def schema_columns(name: str, table: pa.Table) -> Mapping[str, Column]:
     """The documented columns of a table, or plain text ones where it is not declared."""
     declared = SCHEMAS[name].columns if name in SCHEMAS else {}
-    return {column: declared.get(column, Column("string", "", "")) for column in table.column_names}
+    return {column: declared.get(column, Column(TEXT, "", "")) for column in table.column_names}

@@ -12,6 +12,7 @@ from gpuprof.comparisons.words.cases import GONE, NEW
 from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import cell, clean, percent, signed_ns
 from gpuprof.render.overview import Grid
+from gpuprof.schema import Kind
 
 Row = dict[str, Any]
 
@@ -47,13 +48,7 @@ _METRIC_NAMES: Final = {
 }
 _GPU_TIMES: Final = ("gpu_activity_ns", "implied_gpu_activity_ns", "kernel_ns")
 _PEERS: Final = ("peer_transfer_ns", "peer_transfer_calls")
-_ALWAYS: Final = (
-    "gpu_activity_ns",
-    "kernel_ns",
-    "transfer_ns",
-    "peer_transfer_ns",
-    "peer_transfer_calls",
-)
+_ALWAYS: Final = ("gpu_activity_ns", "kernel_ns", "transfer_ns", *_PEERS)
 # Where there are more variants than fit beside each other, each is a row of these.
 _SHORT_METRICS: Final = (
     "seconds_per_epoch",
@@ -95,7 +90,6 @@ _PART_NAMES: Final = {
     "memsets": "Memsets",
     "idle": "Idle",
 }
-_SIDES: Final = ("baseline", "candidate", "difference")
 _BASES: Final = {
     "exposed": "time of the busiest device",
     "sums": "GPU time, summed over devices",
@@ -131,13 +125,12 @@ class _Figures:
 
     def text(self, label: str, metric: str) -> str:
         """A figure for people; ``n/a`` where unknown."""
-        return cell(metric, VARIANTS.columns[metric], self.medians.get((label, metric)))
+        return cell(VARIANTS.columns[metric], self.medians.get((label, metric)))
 
     def change(self, label: str, metric: str) -> str:
         """Its change in percent, marked where it is within noise; a dash where none is told."""
-        is_share = VARIANTS.columns[metric].unit == "1" and "calls" not in metric
         row = self.changes.get((label, metric))
-        if is_share or row is None:
+        if row is None or VARIANTS.columns[metric].kind in {Kind.SHARE, Kind.RATIO}:
             return _UNTOLD
         if not row["baseline"]:
             return NEW if row["candidate"] else _UNTOLD
@@ -235,24 +228,18 @@ def split_grids(result: Comparison) -> list[Grid]:
     """Where each candidate's difference lies, on the basis that its verdict is of."""
     outcomes = {row["variant"]: row for row in result.outcomes.to_pylist()}
     rows = [r for r in result.split.to_pylist() if r["basis"] == outcomes[r["variant"]]["basis"]]
+    unit = " of one step" if result.unit == "step" else ""
+    median_runs = ", of the median runs" * (result.runs.num_rows > len(result.variants))
     grids = []
     for basis in dict.fromkeys(row["basis"] for row in rows):
         mine = [row for row in rows if row["basis"] == basis]
         labels = list(dict.fromkeys(row["variant"] for row in mine))
-        one = (
-            _split_of_one(result.baseline, labels[0], mine)
-            if len(labels) == 1
-            else _split_of_many(labels, mine)
-        )
-        title = f"Where the difference lies: {_BASES[basis]}{_of_what(result)}"
-        grids.append(replace(one, title=title))
+        grid = _split_of_many(labels, mine)
+        if len(labels) == 1:
+            grid = _split_of_one(result.baseline, labels[0], mine)
+        title = f"Where the difference lies: {_BASES[basis]}{unit}{median_runs}"
+        grids.append(replace(grid, title=title))
     return grids
-
-
-def _of_what(result: Comparison) -> str:
-    """`` of one step``, and that runs stand for their variants where there are several."""
-    unit = " of one step" if result.unit == "step" else ""
-    return unit + (", of the median runs" if result.runs.num_rows > len(result.variants) else "")
 
 
 def _split_of_one(baseline: str, label: str, rows: Sequence[Row]) -> Grid:
@@ -261,7 +248,7 @@ def _split_of_one(baseline: str, label: str, rows: Sequence[Row]) -> Grid:
     has_shares = any(row["share"] is not None for row in rows)
     cells = [
         (
-            _part(row["part"]),
+            _PART_NAMES.get(row["part"], row["part"]),
             units.format_ns(row["baseline_ns"]),
             units.format_ns(row["candidate_ns"]),
             signed_ns(row["difference_ns"]),
@@ -270,9 +257,15 @@ def _split_of_one(baseline: str, label: str, rows: Sequence[Row]) -> Grid:
         )
         for row in rows
     ]
-    before, after, more = (sum(row[f"{n}_ns"] for row in rows) for n in _SIDES)
+    before, after = (sum(row[f"{side}_ns"] for row in rows) for side in ("baseline", "candidate"))
     blank = ("",) * (2 * has_ends + has_shares)
-    total = ("Together", units.format_ns(before), units.format_ns(after), signed_ns(more), *blank)
+    total = (
+        "Together",
+        units.format_ns(before),
+        units.format_ns(after),
+        signed_ns(after - before),
+        *blank,
+    )
     ends = ("at least", "at most") if has_ends else ()
     shares = ("Share",) if has_shares else ()
     header = ("", clean(baseline), clean(label), "Difference", *ends, *shares)
@@ -283,13 +276,9 @@ def _split_of_many(labels: Sequence[str], rows: Sequence[Row]) -> Grid:
     found = {(row["part"], row["variant"]): row["difference_ns"] for row in rows}
     parts = [part for part in ORDER if any((part, label) in found for label in labels)]
     cells = [
-        (_part(part), *(signed_ns(found.get((part, label), 0)) for label in labels))
+        (_PART_NAMES.get(part, part), *(signed_ns(found.get((part, label), 0)) for label in labels))
         for part in parts
     ]
     sums = {x: sum(row["difference_ns"] for row in rows if row["variant"] == x) for x in labels}
     total = ("Together", *(signed_ns(sums[label]) for label in labels))
     return Grid("", ("", *map(clean, labels)), (*cells, total))
-
-
-def _part(part: str) -> str:
-    return _PART_NAMES.get(part, part)

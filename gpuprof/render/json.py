@@ -78,11 +78,7 @@ def _by_metric(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _whole(metric: str, name: str, value: float | None) -> float | None:
-    is_whole = VARIANTS.columns[metric].dtype == INT and name not in {
-        "percent",
-        "p_value",
-        "is_beyond_noise",
-    }
+    is_whole = VARIANTS.columns[metric].dtype == INT and name not in _NEVER_WHOLE
     return int(value) if value is not None and is_whole and value == int(value) else value
 
 

@@ -10,8 +10,8 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.export_cache import LIMIT_BYTES, Entry, location
 from gpuprof.render.charts.contract import Chart
-from gpuprof.schema import Schema
-from gpuprof.units import format_bytes
+from gpuprof.schema import Column, Kind, Schema
+from gpuprof.units import counted, format_bytes
 
 
 def formats_text(readers: Sequence[Reader]) -> str:
@@ -41,19 +41,22 @@ def schemas_text(schemas: Sequence[Schema]) -> str:
 def _schema_text(schema: Schema) -> str:
     width = max(map(len, schema.columns)) + 2
     columns = "".join(
-        _entry(
-            f"  {name}",
-            width + 2,
-            [f"[{column.unit}] {column.meaning}" if column.unit else column.meaning],
-        )
-        for name, column in schema.columns.items()
+        _entry(f"  {name}", width + 2, [f"[{unit}] {c.meaning}" if unit else c.meaning])
+        for name, c in schema.columns.items()
+        for unit in [_unit(c)]
     )
     return f"{schema.name}: {schema.row}\n{columns}"
 
 
+def _unit(column: Column) -> str:
+    """The unit of a quantity, and of other numbers what they are: counts, shares, ids, ..."""
+    is_quantity = column.unit != "1" and column.kind not in {Kind.ID, Kind.PROCESS}
+    return column.unit if is_quantity else column.kind
+
+
 def columns_table(schema: Schema) -> str:
     """A table's columns as a markdown table, as the README shows it."""
-    rows = [f"| `{n}` | {c.unit} | {c.meaning} |" for n, c in schema.columns.items()]
+    rows = [f"| `{n}` | {_unit(c)} | {c.meaning} |" for n, c in schema.columns.items()]
     return "\n".join(["| key | unit | meaning |", "|---|---|---|", *rows, ""])
 
 
@@ -65,7 +68,7 @@ def keys_table(tables: Mapping[str, Schema], known: Schema) -> str:
         known: A table whose columns are documented already.
     """
     rows = [
-        f"| `{key}` | `{name}` | {column.unit} | {column.meaning} |"
+        f"| `{key}` | `{name}` | {_unit(column)} | {column.meaning} |"
         for key, schema in tables.items()
         for name, column in schema.columns.items()
         if known.columns.get(name) != column
@@ -104,18 +107,15 @@ def cache_text(entries: Sequence[Entry]) -> str:
     head = [f"{'Size':>10}  {'Last used (UTC)':16}  Of"] if lines else []
     total = sum(entry.size_bytes for entry in entries)
     room = f"{format_bytes(total)} of at most {format_bytes(LIMIT_BYTES)}"
-    return "\n".join([*head, *lines, f"{_counted(entries)} in {location()}, {room}", ""])
+    count = counted(len(entries), "entry", "entries")
+    return "\n".join([*head, *lines, f"{count} in {location()}, {room}", ""])
 
 
 def cleared_text(removed: Sequence[Entry], kept: Sequence[Entry]) -> str:
     """What was removed from the cache, and what is in use."""
     total = format_bytes(sum(entry.size_bytes for entry in removed))
-    text = f"Removed {_counted(removed)}, {total}.\n"
+    text = f"Removed {counted(len(removed), 'entry', 'entries')}, {total}.\n"
     return text + (f"Kept {len(kept)} that a running gpuprof reads.\n" if kept else "")
-
-
-def _counted(entries: Sequence[Entry]) -> str:
-    return f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
 
 
 def cache_json(**groups: Sequence[Entry]) -> str:

@@ -34,7 +34,9 @@ def report(result: Report, page: Page) -> str:
 def comparison(result: "Comparison", _: Page) -> str:
     """For a pull request: verdict, warnings and a short table; all else folds away."""
     from gpuprof.render.compared import comparison_grids, short_grid  # noqa: PLC0415 - start-up
+    from gpuprof.render.compared_kernels import kernel_grids  # noqa: PLC0415 - start-up time
 
+    kernels = [grid for grid in kernel_grids(result, _KERNELS) if grid.rows]
     differ = [row["warning"] for row in result.comparability.to_pylist() if row["is_known"]]
     notes = [note for note in result.notes if note not in differ]
     figures, *split = comparison_grids(result)
@@ -43,17 +45,11 @@ def comparison(result: "Comparison", _: Page) -> str:
         *(f"> **Warning:** {_escaped(warning)}" for warning in differ),
         _table(short_grid(result)),
         *(_folded(grid.title, _table(replace(grid, title=""))) for grid in split),
-        *(_folded(grid.title, _table(replace(grid, title=""))) for grid in _kernels(result)),
+        *(_folded(grid.title, _table(replace(grid, title=""))) for grid in kernels),
         _folded("All figures", _table(replace(figures, title=""))),
         *([_folded("Notes", "\n".join(f"- {_escaped(n)}" for n in notes))] if notes else []),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _kernels(result: "Comparison") -> list[Grid]:
-    from gpuprof.render.compared_kernels import kernel_grids  # noqa: PLC0415 - start-up time
-
-    return [grid for grid in kernel_grids(result, _KERNELS) if grid.rows]
 
 
 def _folded(title: str, text: str) -> str:

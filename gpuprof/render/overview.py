@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.analyses import ANALYSES, LONG
-from gpuprof.render.cells import cell, clean, heading, schema_columns
+from gpuprof.render.cells import cell, clean, headings, schema_columns
 from gpuprof.reports import Report
+from gpuprof.schema import Kind
 from gpuprof.units import capital
 
 Row = dict[str, Any]
@@ -29,6 +30,8 @@ class Grid:
         least: Rows that an overview keeps where there is no room for more; None for all.
         sentences: Positions of those names that are sentences, which need a line of their own.
         named: Positions of the rows that sentences above the table name; these are never cut.
+        keys: Positions of the columns that tell rows apart as names do.
+        rank: Position of the column that numbers the rows; None for none.
     """
 
     title: str
@@ -38,6 +41,8 @@ class Grid:
     least: int | None = None
     sentences: tuple[int, ...] = ()
     named: frozenset[int] = frozenset()
+    keys: tuple[int, ...] = ()
+    rank: int | None = None
 
     def cut(self, surplus: int) -> "Grid":
         """The table with as many rows less, but for those that it needs, and a word of it."""
@@ -63,6 +68,7 @@ _GROUP_NAMES: Final = {
     "DtoD_peer": "DtoD",
 }
 _SENTENCES: Final = {"finding", "suggestion"}
+_KEYS: Final = {"rank", "device_id"}
 _NOTHING: Final = (None, "")
 _TENSORS: Final = 10
 _FINDINGS: Final = 3
@@ -83,16 +89,12 @@ def totals_grid(table: pa.Table) -> Grid:
     kept = [n for n in names if n in names[:4] or any(row[n] for row in shown)]
     cells = [
         (
-            "  " * depth[row["activity_group"]] + _group_name(row["activity_group"]),
-            *(cell(name, columns[name], row[name]) for name in kept),
+            "  " * depth[group := row["activity_group"]] + _GROUP_NAMES.get(group, group),
+            *(cell(columns[n], row[n]) for n in kept),
         )
         for row in shown
     ]
-    return Grid("Totals, summed over devices", ("", *map(heading, kept)), tuple(cells))
-
-
-def _group_name(group: str) -> str:
-    return _GROUP_NAMES.get(group, group)
+    return Grid("Totals, summed over devices", ("", *headings(columns, kept)), tuple(cells))
 
 
 def _depths(rows: Sequence[Row]) -> dict[str, int]:
@@ -118,10 +120,10 @@ def top_grid(table: pa.Table) -> Grid:
     columns = schema_columns("top_activities", table)
     names = ("total_ns", "share", "calls", "mean_ns")
     rows = [
-        (*(cell(n, columns[n], row[n]) for n in names), activity_name(row))
+        (*(cell(columns[n], row[n]) for n in names), activity_name(row))
         for row in table.to_pylist()
     ]
-    header = (*map(heading, names), "Name")
+    header = (*headings(columns, names), "Name")
     return Grid("Costliest activities", header, tuple(rows), (len(names),), _LEAST_ACTIVITIES)
 
 
@@ -138,10 +140,13 @@ def table_grid(title: str, name: str, table: pa.Table) -> Grid:
     columns = schema_columns(name, table)
     found = table.to_pylist()
     kept = [c for c in columns if not found or any(row[c] not in _NOTHING for row in found)]
-    rows = [tuple(cell(c, columns[c], row[c]) for c in kept) for row in found]
-    names = tuple(i for i, c in enumerate(kept) if columns[c].dtype == "string")
+    rows = [tuple(cell(columns[c], row[c]) for c in kept) for row in found]
+    names = tuple(i for i, c in enumerate(kept) if columns[c].kind == Kind.TEXT)
     sentences = tuple(i for i in names if kept[i] in _SENTENCES)
-    return Grid(title, tuple(map(heading, kept)), tuple(rows), names, sentences=sentences)
+    keys = tuple(i for i, c in enumerate(kept) if c in _KEYS)
+    rank = kept.index("rank") if "rank" in kept else None
+    header = headings(columns, kept)
+    return Grid(title, header, tuple(rows), names, sentences=sentences, keys=keys, rank=rank)
 
 
 def breakdown_grid(table: pa.Table) -> Grid:
@@ -175,12 +180,12 @@ def peer_grid(table: pa.Table) -> Grid:
     rows = [
         (
             f"{row['src']} to {row['dst']}, {row['path']}",
-            *(cell(name, columns[name], row[name]) for name in kept),
+            *(cell(columns[n], row[n]) for n in kept),
         )
         for row in sorted(found, key=lambda row: (row is not found[0], row is not peer))
     ]
     title = "Transfers from where to where"
-    return Grid(title, ("", *map(heading, kept)), tuple(rows), least=_LEAST_ROUTES)
+    return Grid(title, ("", *headings(columns, kept)), tuple(rows), least=_LEAST_ROUTES)
 
 
 def epochs_grid(table: pa.Table) -> Grid:
@@ -194,7 +199,7 @@ def tensor_grid(table: pa.Table) -> Grid:
     names = ("bytes_per_step", "calls_per_step")
     rows = [
         (
-            *(cell(name, columns[name], row[name]) for name in names),
+            *(cell(columns[name], row[name]) for name in names),
             f"{row['src_device']} > {row['dst_device']}",
             "yes" if row["is_gradient"] else "",
             clean(row["dst_operation"] or row["src_operation"] or ""),
@@ -224,17 +229,14 @@ def findings_lines(result: Report) -> list[str]:
     counts = Counter(row["table"] for row in findings)
     worst = {row["table"]: row for row in reversed(findings)}
     rows = sorted(worst.values(), key=findings.index)[:_FINDINGS]
+    more = [f"; {n - 1} more like this" * (n > 1) for n in (counts[row["table"]] for row in rows)]
     lines = [
-        f"{number}. {capital(clean(row['finding']))}{_more_like_it(counts[row['table']] - 1)}"
-        for number, row in enumerate(rows, start=1)
+        f"{number}. {capital(clean(row['finding']))}{like_it}"
+        for number, (row, like_it) in enumerate(zip(rows, more, strict=True), start=1)
     ]
     if rows:
         lines[0] += f". {capital(rows[0]['suggestion'])}"
     return [f"{line} (--table {row['table']})." for line, row in zip(lines, rows, strict=True)]
-
-
-def _more_like_it(count: int) -> str:
-    return f"; {count} more like this" if count else ""
 
 
 def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:

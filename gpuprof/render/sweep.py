@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.render import csv, markdown, terminal
-from gpuprof.render.cells import cell, clean, heading
+from gpuprof.render.cells import cell, clean
 from gpuprof.render.contract import Page
 from gpuprof.render.output import Output
 from gpuprof.render.overview import Grid
+from gpuprof.schema import Column
 from gpuprof.sweeps.break_even import break_evens
-from gpuprof.sweeps.results import RECORDED, Results
+from gpuprof.sweeps.results import CELLS, FIGURE, RECORDED, Results
 
 FORMAT_VERSION: Final = 1
 _RECORDED_SHOWN: Final = {
@@ -24,7 +25,6 @@ _RECORDED_SHOWN: Final = {
     "peer_transfer_ns": "PtoP",
     "exposed_transfer_ns": "Exposed transfers",
 }
-_DIGITS: Final = 4
 
 Row = dict[str, Any]
 
@@ -105,23 +105,19 @@ def _cells_grid(found: Results) -> Grid:
     columns: dict[str, Callable[[Row], str]] = {
         **{axis: partial(_value, axis) for axis in axes},
         time: lambda row: units.format_seconds(row["seconds"]),
-        **_when(has_repeats, _SPREAD),
-        **_when(bool(found.plan.baseline), _SPEED_UP),
-        **_when(has_repeats and bool(found.plan.baseline), _RANGE),
+        **({"Spread": partial(_cell, CELLS["spread"], "spread")} if has_repeats else {}),
+        **({"Speed-up": lambda row: _times(row["speed_up"])} if found.plan.baseline else {}),
+        **({"Range": _range} if has_repeats and found.plan.baseline else {}),
         "Runs": lambda row: str(row["runs"]),
-        **{heading(name): partial(_figure, name) for name in found.plan.figures},
+        **{FIGURE.heading(name): partial(_cell, FIGURE, name) for name in found.plan.figures},
         **{
-            title: partial(_recorded, name)
+            title: partial(_cell, RECORDED[name], name)
             for name, title in _RECORDED_SHOWN.items()
             if any(row.get(name) for row in rows)
         },
     }
     shown = tuple(tuple(words(row) for words in columns.values()) for row in rows)
     return Grid("", tuple(columns), shown, tuple(range(len(axes))))
-
-
-def _when(is_there: bool, columns: Mapping[str, Callable[[Row], str]]) -> dict[str, Any]:  # noqa: FBT001 - a fact, not a switch
-    return dict(columns) if is_there else {}
 
 
 def _reasons_grid(found: Results) -> list[Grid]:
@@ -134,16 +130,8 @@ def _value(axis: str, row: Row) -> str:
     return clean(str(row[axis]))
 
 
-def _recorded(name: str, row: Row) -> str:
-    return cell(name, RECORDED[name], row[name])
-
-
-def _figure(name: str, row: Row) -> str:
-    """A figure of the program, whose unit is the program's matter."""
-    value = row[name]
-    if value is None:
-        return "n/a"
-    return f"{value:,.{_DIGITS}g}" if value % 1 else f"{value:,.0f}"
+def _cell(column: Column, name: str, row: Row) -> str:
+    return cell(column, row[name])
 
 
 def _range(row: Row) -> str:
@@ -153,11 +141,6 @@ def _range(row: Row) -> str:
 
 def _times(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.2f}x"
-
-
-_SPREAD: Final = {"Spread": lambda row: units.format_share(row["spread"])}
-_SPEED_UP: Final = {"Speed-up": lambda row: _times(row["speed_up"])}
-_RANGE: Final = {"Range": _range}
 
 
 def notes(found: Results) -> list[str]:

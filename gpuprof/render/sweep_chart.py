@@ -5,10 +5,9 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.render.charts import canvas, curves
-from gpuprof.schema import TEXT
-from gpuprof.sweeps.break_even import break_evens, crossing, lines
+from gpuprof.sweeps.break_even import break_evens, crossing, lines, numeric_axes
 from gpuprof.sweeps.plan import Number, Plan
-from gpuprof.sweeps.results import Results, axis_column
+from gpuprof.sweeps.results import Results
 from gpuprof.units import format_seconds
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def scaling_figure(found: Results) -> "Figure | None":
     ran = [row for row in found.cells.to_pylist() if row["seconds"]]
     if not ran:
         return None
-    axes = [axis for axis in _all_numeric(found.plan) if lines(found, axis, "seconds")]
+    axes = [axis for axis in numeric_axes(found.plan) if lines(found, axis, "seconds")]
     panels: list[Draw] = [lambda one, axis=axis: _seconds(one, found, axis) for axis in axes]  # type: ignore[misc]
     best = min(ran, key=lambda row: float(row["seconds"]))
     what = "an epoch" if found.per_epoch else "the program"
@@ -52,14 +51,6 @@ def scaling_figure(found: Results) -> "Figure | None":
 
 def _caution(plan: Plan) -> str:
     return " (one run each)" if plan.repeat == 1 else ""
-
-
-def _all_numeric(plan: Plan) -> list[str]:
-    return [
-        name
-        for name, values in plan.axes.items()
-        if len(values) > 1 and axis_column(values).dtype != TEXT
-    ]
 
 
 def _figure(panels: Sequence[Draw], finding: str, height: float = _HEIGHT) -> "Figure":

@@ -1,7 +1,6 @@
 """Text for a terminal: what matters first, in 80 columns, colours only where they can be shown."""
 
 import io
-import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +27,6 @@ _LEAST: Final = 12  # No name is cut shorter than this.
 _LABEL: Final = 60  # No label takes more of a sentence.
 _HEADING_LINES: Final = 6
 _GLUE: Final = "\ue000"  # Holds a figure to its unit: Rich breaks lines at any kind of space.
-_KEY: Final = re.compile("^(#|Rank|Device id)$")  # What tells rows apart as names do.
 _LONGEST_WORD: Final = 14  # Of a heading, such as communication.
 
 
@@ -188,13 +186,17 @@ def _full_width(grid: Grid) -> int:
 def _apart(grid: Grid) -> tuple[Grid, dict[str, list[int]]]:
     """A table with numbers for its sentences, and the rows that each sentence is said of."""
     # The numbers of ranked rows are their ranks.
-    kept = [c for c, h in enumerate(grid.header) if c not in grid.sentences and h != "Rank"]
+    kept = [c for c in range(len(grid.header)) if c not in {*grid.sentences, grid.rank}]
     said: dict[str, list[int]] = {}
     for number, row in enumerate(grid.rows, start=1):
         said.setdefault("; ".join(row[c] for c in grid.sentences), []).append(number)
     rows = [(str(n), *(row[c] for c in kept)) for n, row in enumerate(grid.rows, start=1)]
-    names = (0, *(place for place, c in enumerate(kept, start=1) if c in grid.name_columns))
-    return Grid(grid.title, ("#", *(grid.header[c] for c in kept)), tuple(rows), names), said
+    header = ("#", *(grid.header[c] for c in kept))
+    names, keys = (
+        tuple(place for place, c in enumerate(kept, start=1) if c in columns)
+        for columns in (grid.name_columns, grid.keys)
+    )
+    return Grid(grid.title, header, tuple(rows), (0, *names), keys=keys), said
 
 
 def _numbers(rows: Sequence[int]) -> str:
@@ -218,7 +220,7 @@ def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
         return [list(columns)]
     least = {c: min(widths[c], _LEAST) if c in grid.name_columns else widths[c] for c in columns}
     # Half of a line is for the names that every block begins with; others are shown once.
-    named = [c for c in columns if c in grid.name_columns or _KEY.search(grid.header[c])]
+    named = [c for c in columns if c in {*grid.name_columns, *grid.keys}]
     some = [named[:n] for n in range(len(named), 1, -1)]
     keys = next((k for k in some if _taken(least, k) <= page.width // 2), named[:1])
     blocks: list[list[int]] = []

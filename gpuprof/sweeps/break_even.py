@@ -1,7 +1,7 @@
 """From which batch size on a placement is faster than the baseline."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -49,8 +49,17 @@ def break_evens(found: Results) -> pa.Table:
         is best and worst is null where each cell ran once.
     """
     rows = [
-        {"axis": axis, "variant": name, **_row(points), **_extremes(found, axis, name)}
+        {
+            "axis": axis,
+            "variant": name,
+            "break_even": crossing(points),
+            "lowest": points[0][0],
+            "highest": points[-1][0],
+            "meaning": _meaning(points, crossing(points)),
+            **_extremes(found, axis, name),
+        }
         for axis in numeric_axes(found.plan)
+        if axis not in found.plan.baseline
         for name, points in lines(found, axis, "speed_up").items()
         if len(points) > 1
     ]
@@ -70,11 +79,11 @@ def _extremes(found: Results, axis: str, name: str) -> Row:
 
 
 def numeric_axes(plan: Plan) -> list[str]:
-    """Axes of two numbers or more that the baseline leaves open."""
+    """Axes of two numbers or more."""
     return [
         axis
         for axis, values in plan.axes.items()
-        if axis not in plan.baseline and len(values) > 1 and axis_column(values).dtype != TEXT
+        if len(values) > 1 and axis_column(values).dtype != TEXT
     ]
 
 
@@ -83,29 +92,18 @@ def lines(found: Results, axis: str, column: str) -> dict[str, list[tuple[Number
 
     Cells in which it is unknown are left out, and axes of one value in the lines' names.
     """
-    named = [name for name, values in found.plan.axes.items() if len(values) > 1]
+    plan = found.plan
+    baseline = axis_values(plan, plan.baseline)
+    named = [name for name, values in plan.axes.items() if len(values) > 1]
     lines: dict[str, list[tuple[Number, float]]] = {}
     for row in found.cells.to_pylist():
-        others = {name: row[name] for name in found.plan.axes if name != axis}
-        is_baseline = column.startswith("speed_up") and _is_baseline(found.plan, others)
+        others = {name: row[name] for name in plan.axes if name != axis}
+        is_speed_up = column.startswith("speed_up")
+        is_baseline = bool(is_speed_up and baseline) and baseline.items() <= others.items()
         if row[column] is not None and not is_baseline:
             name = ", ".join(f"{name}={value}" for name, value in others.items() if name in named)
             lines.setdefault(name, []).append((row[axis], row[column]))
     return {name: sorted(points) for name, points in lines.items()}
-
-
-def _is_baseline(plan: Plan, values: Row) -> bool:
-    return bool(plan.baseline) and axis_values(plan, plan.baseline).items() <= values.items()
-
-
-def _row(points: Points) -> Row:
-    place = crossing(points)
-    return {
-        "break_even": place,
-        "lowest": points[0][0],
-        "highest": points[-1][0],
-        "meaning": _meaning(points, place),
-    }
 
 
 def crossing(points: Points) -> float | None:
@@ -132,14 +130,10 @@ def _meaning(points: Points, place: float | None) -> str:
         return f"faster at all measured, from {points[0][0]} on"
     if all(speed_up < 1 for _, speed_up in points):
         return f"slower at all measured, up to {points[-1][0]}"
-    faster = ", ".join(str(value) for value in _values_above(points))
+    faster = ", ".join(str(value) for value, speed_up in points if speed_up >= 1)
     return f"slower at {points[-1][0]}, the greatest measured; faster only at {faster}"
 
 
 def said(place: float) -> str:
     """A break-even with as many digits as two points tell."""
     return f"{place:.{0 if place >= _WHOLE else 2}f}"
-
-
-def _values_above(points: Iterable[tuple[Number, float]]) -> Iterator[Number]:
-    return (value for value, speed_up in points if speed_up >= 1)

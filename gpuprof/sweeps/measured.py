@@ -1,17 +1,19 @@
 """How much faster a program is on more devices, and with larger batches than another variant."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.sweeps.break_even import crossing
 from gpuprof.sweeps.times import TIMES
 from gpuprof.units import counted
 
 _SERIES: Final = Column(TEXT, "", "Name of its line: the label, and what else tells it apart.")
+_speed_up = partial(Column, FLOAT, "1", required=True, kind=Kind.RATIO)
 SCALING: Final = Schema(
     "scaling",
     "one label with one batch size on one number of devices",
@@ -22,12 +24,7 @@ SCALING: Final = Schema(
         "devices": Column(INT, "1", "Devices.", required=True),
         "runs": Column(INT, "1", "Measurements.", required=True),
         "seconds_per_epoch": Column(FLOAT, "s", "Median of them.", required=True),
-        "speed_up": Column(
-            FLOAT,
-            "1",
-            "Seconds of the series' fewest devices / seconds, times these.",
-            required=True,
-        ),
+        "speed_up": _speed_up("Seconds of the series' fewest devices / seconds, times these."),
         "efficiency": Column(FLOAT, "1", "speed_up / devices.", required=True),
     },
 )
@@ -41,11 +38,12 @@ BATCH_SPEED_UPS: Final = Schema(
         "baseline": Column(TEXT, "", "The first series, which it is compared with."),
         "batch_size": Column(INT, "1", "Examples in a step.", required=True),
         "seconds_per_epoch": Column(FLOAT, "s", "Median of the measurements.", required=True),
-        "speed_up": Column(
-            FLOAT, "1", "Seconds of the first series with this batch size / seconds.", required=True
-        ),
+        "speed_up": _speed_up("Seconds of the first series with this batch size / seconds."),
         "break_even_batch_size": Column(
-            FLOAT, "1", "From where on the series is faster than the first; null for nowhere."
+            FLOAT,
+            "1",
+            "From where on the series is faster than the first; null for nowhere.",
+            kind=Kind.COUNT,
         ),
     },
 )
@@ -119,7 +117,10 @@ def batch_speed_ups(times: pa.Table) -> pa.Table:
     if not series:
         return BATCH_SPEED_UPS.empty()
     has_numbers = len({devices for _, devices in series}) > 1
-    seconds = {key: _by_batch(rows) for key, rows in series.items()}
+    seconds = {
+        key: {batch: _median(same_work) for batch, same_work in sorted(_by(rows, _batch).items())}
+        for key, rows in series.items()
+    }
     (base, first), *others = [
         (_name(label, counted(devices, "device", "devices") if has_numbers else ""), key)
         for key in seconds
@@ -132,10 +133,6 @@ def batch_speed_ups(times: pa.Table) -> pa.Table:
             for row in _against(seconds[first], seconds[key])
         ]
     )
-
-
-def _by_batch(rows: Sequence[Row]) -> dict[int, float]:
-    return {batch: _median(same_work) for batch, same_work in sorted(_by(rows, _batch).items())}
 
 
 def _against(baseline: dict[int, float], seconds: dict[int, float]) -> list[Row]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -13,7 +14,7 @@ from gpuprof.errors import EmptyRecordingError, GpuprofError
 from gpuprof.manifest import PROGRAM_LOG, UNRECORDED, Manifest, read_manifest
 from gpuprof.metrics import VARIANTS, metrics
 from gpuprof.readers import read_profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.sweep_cells import RUNS as SWEPT
 from gpuprof.sweeps.folder import failure, has_ended
 from gpuprof.sweeps.grid import Cell, Run, cells, runs_of
@@ -24,6 +25,7 @@ FAILED: Final = "failed"
 NOT_RUN: Final = "not run"
 UNREADABLE: Final = "unreadable"
 
+_ratio = partial(Column, FLOAT, "1", kind=Kind.RATIO)
 RUNS: Final[Mapping[str, Column]] = {
     "run": Column(INT, "1", "Number of the run of its cell, from 1.", required=True),
     "status": Column(TEXT, "", "ok, failed, unreadable or not run.", required=True),
@@ -42,9 +44,9 @@ CELLS: Final[Mapping[str, Column]] = {
     "seconds_min": Column(FLOAT, "s", "Least of them."),
     "seconds_max": Column(FLOAT, "s", "Greatest of them."),
     "spread": Column(FLOAT, "1", "(seconds_max - seconds_min) / seconds; null for one run."),
-    "speed_up": Column(FLOAT, "1", "Seconds of the baseline with the same other values / seconds."),
-    "speed_up_min": Column(FLOAT, "1", "seconds_min of the baseline / seconds_max."),
-    "speed_up_max": Column(FLOAT, "1", "seconds_max of the baseline / seconds_min."),
+    "speed_up": _ratio("Seconds of the baseline with the same other values / seconds."),
+    "speed_up_min": _ratio("seconds_min of the baseline / seconds_max."),
+    "speed_up_max": _ratio("seconds_max of the baseline / seconds_min."),
 }
 # Of a recording's figures, those that a row has room for.
 RECORDED: Final[Mapping[str, Column]] = {
@@ -60,6 +62,9 @@ RECORDED: Final[Mapping[str, Column]] = {
         "gradient_bytes_per_step",
     )
 }
+
+# A figure of the program, whose unit is the program's matter.
+FIGURE: Final = Column(FLOAT, "", "Figure of the program.")
 
 Row = dict[str, Any]
 
@@ -102,7 +107,11 @@ def results(plan: Plan, folder: Path) -> Results:
     timed = [row for row in runs if row["wall_seconds"] is not None]
     per_epoch = bool(timed) and all(row["seconds_per_epoch"] is not None for row in timed)
     time = "seconds_per_epoch" if per_epoch else "wall_seconds"
-    found = [_cell_row(plan, cell, _of(cell, runs), time) for cell in cells(plan)]
+    found = [
+        _cell_row(plan, cell, [row for row in runs if row["folder"].startswith(prefix)], time)
+        for cell in cells(plan)
+        for prefix in [f"{SWEPT}/{cell.folder_name}/"]
+    ]
     rows = [row | _speed_up(row, _baseline_of(plan, row, found)) for row in found]
     return Results(
         plan,
@@ -114,7 +123,7 @@ def results(plan: Plan, folder: Path) -> Results:
 
 def _schema(plan: Plan, name: str, columns: Mapping[str, Column]) -> Schema:
     axes = {axis: axis_column(values) for axis, values in plan.axes.items()}
-    figures = {figure: Column(FLOAT, "", "Figure of the program.") for figure in plan.figures}
+    figures = dict.fromkeys(plan.figures, FIGURE)
     recorded = {} if plan.recorder == UNRECORDED else RECORDED
     return Schema(name, f"one of the {name} of a sweep", {**axes, **columns, **figures, **recorded})
 
@@ -178,20 +187,16 @@ def _recorded(where: Path, plan: Plan) -> Row:
     return {name: found.get(name) for name in RECORDED}
 
 
-def _of(cell: Cell, runs: Sequence[Row]) -> list[Row]:
-    prefix = f"{SWEPT}/{cell.folder_name}/"
-    return [row for row in runs if row["folder"].startswith(prefix)]
-
-
 def _cell_row(plan: Plan, cell: Cell, runs: list[Row], time: str) -> Row:
     good = [row for row in runs if row["status"] in {OK, UNREADABLE}]
     seconds = [row[time] for row in good if row[time] is not None]
+    statuses = {row["status"] for row in runs}
     reasons = dict.fromkeys(row["reason"] for row in runs if row["reason"])
     figures = (*plan.figures, *RECORDED)
     return {
         **axis_values(plan, cell.values),
         "cell": cell.name,
-        "status": OK if good else _worst(runs),
+        "status": OK if good else FAILED if FAILED in statuses else NOT_RUN,
         "reason": "; ".join(reasons) or None,
         "runs": len(good),
         "seconds": median(seconds) if seconds else None,
@@ -200,10 +205,6 @@ def _cell_row(plan: Plan, cell: Cell, runs: list[Row], time: str) -> Row:
         "spread": ((max(seconds) - min(seconds)) / median(seconds) if len(seconds) > 1 else None),
         **{name: _median(row.get(name) for row in good) for name in figures},
     }
-
-
-def _worst(runs: list[Row]) -> str:
-    return FAILED if any(row["status"] == FAILED for row in runs) else NOT_RUN
 
 
 def _median(values: Iterable[float | None]) -> float | None:

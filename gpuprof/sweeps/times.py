@@ -7,7 +7,6 @@ names (`_DEVICES`, `_BATCH`); all others that vary make the label.
 """
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,7 +115,10 @@ def _of_sweep(table: pa.Table) -> pa.Table:
     others = [axis for axis in axes if axis not in {devices, batch}]
     named = [axis for axis in others if len({row[axis] for row in rows}) > 1]
     columns = {
-        "label": pa.array([_label(row, named) for row in rows], pa.string()),
+        "label": pa.array(
+            [", ".join(f"{axis}={row[axis]}" for axis in named) or None for row in rows],
+            pa.string(),
+        ),
         "devices": pa.array([devices and row[devices] for row in rows], pa.int64()),
         "batch_size": pa.array([batch and row[batch] for row in rows], pa.int64()),
         "seconds_per_epoch": pa.array([row["seconds"] for row in rows]),
@@ -128,7 +130,3 @@ def _of_sweep(table: pa.Table) -> pa.Table:
 def _is_baseline(row: Row) -> bool:
     """Whether a cell is what speed-ups are relative to: of no other is the range a point at 1."""
     return {row.get(f"speed_up{end}") for end in ("", "_min", "_max")} == {1}
-
-
-def _label(row: Row, axes: Iterable[str]) -> str | None:
-    return ", ".join(f"{axis}={row[axis]}" for axis in axes) or None

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.render.cells import cell, percent, shortened_apart
-from gpuprof.schema import RUNS
+from gpuprof.schema import FLOAT, INT, RUNS, Column, Kind
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,25 @@ def test_a_part_of_a_difference_is_no_growth_however_large():
     ("number", "shown"), [(150, "150"), (2 << 32 | 150, "150 #2"), (None, "n/a")]
 )
 def test_processes_of_several_files_that_bear_one_number_are_numbered(number, shown):
-    assert cell("process_id", RUNS.columns["process_id"], number) == shown
+    assert cell(RUNS.columns["process_id"], number) == shown
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "shown"),
+    [
+        (Column(INT, "", "Any."), 3_000_000, "3000000"),
+        (Column(INT, "1", "Any."), 3_000_000, "3,000,000"),
+        (Column(FLOAT, "1", "Any."), 0.125, "12.50 %"),
+        (Column(FLOAT, "1", "Any.", kind=Kind.RATIO), 0.125, "0.125"),
+        (Column(FLOAT, "1", "Any.", kind=Kind.COUNT), 12.0, "12"),
+        (Column(FLOAT, "1", "Any.", kind=Kind.MEAN), 12.0, "12.000"),
+        (Column(INT, "ns", "Any."), 2_075_412_000, "2.075 s"),
+        (Column(INT, "ns", "Any.", kind=Kind.INSTANT), 2_075_412_000, "2.075412 s"),
+        (Column(FLOAT, "W", "Any."), 85.26, "85.26 W"),
+        (Column(FLOAT, "C", "Any."), 71.0, "71 C"),
+        (Column(FLOAT, "", "Any."), 0.98765, "0.9877"),
+        (Column(FLOAT, "C", "Any."), None, "n/a"),
+    ],
+)
+def test_a_value_is_shown_as_what_its_column_says_that_it_is(column, value, shown):
+    assert cell(column, value) == shown

@@ -11,14 +11,14 @@ from gpuprof.analyses.facts.copies import COPY_READS, transfer_times
 from gpuprof.analyses.facts.links import links
 from gpuprof.facts import HOST
 from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema
+from gpuprof.schema import INT, TEXT, Column, Schema, process_column
 
 DEVICE_MAP: Final = Schema(
     "device_map",
     "one device, as one process numbers it",
     {
-        "device_id": Column(INT, "1", "CUDA device ordinal; null where unknown."),
-        "process_id": Column(INT, "1", "Process that used it; null where unknown or none did."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
+        "process_id": process_column("Process that used it; null where unknown or none did."),
         "rank": Column(INT, "1", "Rank of the process in its job, where known."),
         "name": Column(TEXT, "", "Marketing name."),
         "total_memory_bytes": Column(INT, "B", "Memory."),

@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.transfers.tensor_transfers import step_executions
 from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
 PLACEMENT: Final = Schema(
     "placement",
@@ -41,7 +41,7 @@ EDGES: Final = Schema(
         "dst_layer": Column(TEXT, "", "As in placement; null where unknown."),
         "dst_is_gradient": Column(FLAG, "", "Whether the destination is part of the gradients."),
         "is_gradient": Column(FLAG, "", "The forward pass alone would not make these copies."),
-        "calls_per_step": Column(FLOAT, "1", "Copies in a step.", required=True),
+        "calls_per_step": Column(FLOAT, "1", "Copies in a step.", required=True, kind=Kind.MEAN),
         "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where one is unknown."),
     },
 )

@@ -13,17 +13,17 @@ from gpuprof.analyses.time.steps import in_part
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, covered_within, difference, together, union
 from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema, process_column
 
 PLACEMENT_BOUND: Final = Schema(
     "placement_bound",
     "one training step, or the whole recording where no steps are found",
     {
-        "process_id": Column(INT, "1", "Process; null for the whole recording."),
+        "process_id": process_column("Process; null for the whole recording."),
         "step": Column(INT, "1", "0 for the first; null for the whole recording."),
         "source": Column(TEXT, "", "ranges, detected, or recording.", required=True),
         "device_id": Column(
-            INT, "1", "Device that waits longest for peer copies: the bounds are for its time."
+            INT, "", "Device that waits longest for peer copies: the bounds are for its time."
         ),
         "measured_ns": Column(INT, "ns", "What the step took.", required=True),
         "peer_busy_ns": Column(INT, "ns", "A peer copy runs on the device.", required=True),

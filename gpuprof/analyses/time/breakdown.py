@@ -28,7 +28,7 @@ BREAKDOWN: Final = Schema(
     "breakdown",
     "one device that did any work",
     {
-        "device_id": Column(INT, "1", "CUDA device ordinal; null where none was recorded."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
         "span_ns": Column(
             INT,
             "ns",

@@ -10,7 +10,7 @@ from gpuprof.analyses.facts.host_activity import clocks_agree
 from gpuprof.analyses.facts.nvtx import RANGE_READS
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.profile import Profile
-from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema
+from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema, instant_column
 
 _ROWS: Final = 20
 
@@ -18,12 +18,12 @@ GAPS: Final = Schema(
     "gaps",
     "one of the twenty longest pauses in which a device does nothing",
     {
-        "device_id": Column(INT, "1", "CUDA device ordinal; null where none was recorded."),
-        "start_ns": Column(INT, "ns", "Start of the pause.", required=True),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "start_ns": instant_column("Start of the pause.", required=True),
         "gap_ns": Column(INT, "ns", "Its length.", required=True),
         "ended_by": Column(TEXT, "", "Kernel, kind of copy, or memset that ended it."),
-        "launch_ns": Column(
-            INT, "ns", "Start of the API call that launched this; null where unknown."
+        "launch_ns": instant_column(
+            "Start of the API call that launched this; null where unknown."
         ),
         "launch_latency_ns": Column(INT, "ns", "From that call to the end of the pause."),
         "host_call": Column(

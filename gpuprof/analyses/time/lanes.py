@@ -27,13 +27,13 @@ from gpuprof.intervals import (
     intersection,
 )
 from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, INT, TEXT, Column, Schema
+from gpuprof.schema import FLAG, INT, TEXT, Column, Schema, instant_column
 
 LANES: Final = Schema(
     "lanes",
     "what one lane of one device did while exposed, or while hidden, in one slice of time",
     {
-        "device_id": Column(INT, "1", "CUDA device ordinal; null where none was recorded."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
         "lane": Column(
             TEXT,
             "",
@@ -44,8 +44,8 @@ LANES: Final = Schema(
         "is_exposed": Column(
             FLAG, "", "Whether nothing of a lane further up runs meanwhile.", required=True
         ),
-        "start_ns": Column(INT, "ns", "First start of an interval in the slice.", required=True),
-        "end_ns": Column(INT, "ns", "Last end of one that started in it.", required=True),
+        "start_ns": instant_column("First start of an interval in the slice.", required=True),
+        "end_ns": instant_column("Last end of one that started in it.", required=True),
         "busy_ns": Column(INT, "ns", "How much of this time it runs.", required=True),
         "slice_ns": Column(
             INT,
@@ -63,8 +63,8 @@ LANES_OVER_TIME: Final = Schema(
     {
         "device_id": LANES.columns["device_id"],
         "lane": LANES.columns["lane"],
-        "start_ns": Column(INT, "ns", "Start of the slice.", required=True),
-        "end_ns": Column(INT, "ns", "Its end.", required=True),
+        "start_ns": instant_column("Start of the slice.", required=True),
+        "end_ns": instant_column("Its end.", required=True),
         "exposed_ns": Column(
             INT, "ns", "It runs, and nothing of a lane further up.", required=True
         ),

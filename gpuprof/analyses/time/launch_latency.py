@@ -18,7 +18,7 @@ LAUNCH_LATENCY: Final = Schema(
     "all activities of one kind whose launching call is known",
     {
         "activity_kind": Column(TEXT, "", "kernel, memcpy or memset.", required=True),
-        "device_id": Column(INT, "1", "CUDA device ordinal; null where unknown."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
         "calls": Column(INT, "1", "How many.", required=True),
         "early_calls": Column(
             INT,

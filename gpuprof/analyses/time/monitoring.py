@@ -13,18 +13,26 @@ MONITORING: Final = Schema(
     "one device, or the host, in one epoch or the whole run",
     {
         "epoch": Column(INT, "1", "Null for the whole run."),
-        "device_id": Column(INT, "1", "As NVML numbers GPUs; null for the host."),
+        "device_id": Column(INT, "", "As NVML numbers GPUs; null for the host."),
         "samples": Column(INT, "1", "How many.", required=True),
-        "gpu_utilisation": Column(FLOAT, "1", "Mean share of time in which a kernel ran."),
-        "cpu_utilisation": Column(FLOAT, "1", "Mean over all cores of the host."),
+        "gpu_utilisation": Column(
+            FLOAT, "1", "Mean share of time in which a kernel ran.", label="GPU utilisation"
+        ),
+        "cpu_utilisation": Column(
+            FLOAT, "1", "Mean over all cores of the host.", label="CPU utilisation"
+        ),
         "memory_used_bytes": Column(INT, "B", "Most that was in use at a sample."),
         "power_w": Column(FLOAT, "W", "Mean."),
         "temperature_c": Column(FLOAT, "C", "Highest."),
-        "sm_clock_hz": Column(FLOAT, "Hz", "Mean."),
-        "pcie_received_bytes_per_s": Column(FLOAT, "B/s", "Mean."),
-        "pcie_sent_bytes_per_s": Column(FLOAT, "B/s", "Mean."),
-        "nvlink_received_bytes": Column(INT, "B", "From the first sample to the last."),
-        "nvlink_sent_bytes": Column(INT, "B", "From the first sample to the last."),
+        "sm_clock_hz": Column(FLOAT, "Hz", "Mean.", label="SM clock"),
+        "pcie_received_bytes_per_s": Column(FLOAT, "B/s", "Mean.", label="PCIe received"),
+        "pcie_sent_bytes_per_s": Column(FLOAT, "B/s", "Mean.", label="PCIe sent"),
+        "nvlink_received_bytes": Column(
+            INT, "B", "From the first sample to the last.", label="NVLink received"
+        ),
+        "nvlink_sent_bytes": Column(
+            INT, "B", "From the first sample to the last.", label="NVLink sent"
+        ),
     },
 )
 

@@ -12,7 +12,7 @@ from gpuprof.analyses.time.breakdown import BREAKDOWN, LAYER_NAMES
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, covered_within
 from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema
+from gpuprof.schema import INT, TEXT, Column, Schema, instant_column, process_column
 
 _PARTS: Final = (
     "compute_ns",
@@ -24,16 +24,16 @@ STEPS: Final = Schema(
     "steps",
     "one training step on one device",
     {
-        "process_id": Column(INT, "1", "Process; null where steps were detected by device."),
+        "process_id": process_column("Process; null where steps were detected by device."),
         "step": Column(INT, "1", "0 for the first that was recorded.", required=True),
-        "device_id": Column(INT, "1", "CUDA device ordinal; null where unknown."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
         "source": Column(
             TEXT, "", "ranges, or detected: a pattern of kernels that repeats.", required=True
         ),
         "text": Column(
             TEXT, "", "Text of the ranges with # for digits, or the kernel that opens a step."
         ),
-        "start_ns": Column(INT, "ns", "Start of the step on the devices.", required=True),
+        "start_ns": instant_column("Start of the step on the devices.", required=True),
         "span_ns": Column(INT, "ns", "Its length, idle time included.", required=True),
         **{name: BREAKDOWN.columns[name] for name in (*_PARTS, "idle_ns")},
         **{

@@ -6,14 +6,14 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema, process_column
 
 SYNCHRONISING_CALLS: Final = Schema(
     "synchronising_calls",
     "all calls of one function of the API that returns when work on a device has ended",
     {
         "name": Column(TEXT, "", "cudaStreamSynchronize, cudaMemcpy, ...", required=True),
-        "process_id": Column(INT, "1", "Operating-system process; null where unknown."),
+        "process_id": process_column("Operating-system process; null where unknown."),
         "calls": Column(INT, "1", "How often.", required=True),
         "total_ns": Column(INT, "ns", "Host time spent in it.", required=True),
         "mean_ns": Column(FLOAT, "ns", "total_ns / calls."),

@@ -24,7 +24,7 @@ UTILISATION: Final = Schema(
     "utilisation",
     "one device that did any work",
     {
-        "device_id": Column(INT, "1", "CUDA device ordinal; null where none was recorded."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
         "span_ns": Column(INT, "ns", "First start to last end.", required=True),
         "kernel_ns": Column(INT, "ns", "At least one kernel runs.", required=True),
         "kernel_share": Column(FLOAT, "1", "kernel_ns / span_ns."),

@@ -8,7 +8,7 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, TRANSFER, slice_borders, timelines
 from gpuprof.intervals import covered_within
 from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, Column, Schema
+from gpuprof.schema import FLOAT, INT, Column, Schema, instant_column
 
 _SLICES: Final = 20
 
@@ -16,9 +16,9 @@ UTILISATION_OVER_TIME: Final = Schema(
     "utilisation_over_time",
     "one device in one slice of the time from the first activity to the last",
     {
-        "device_id": Column(INT, "1", "CUDA device ordinal; null where none was recorded."),
-        "start_ns": Column(INT, "ns", "Start of the slice.", required=True),
-        "end_ns": Column(INT, "ns", "Its end.", required=True),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "start_ns": instant_column("Start of the slice.", required=True),
+        "end_ns": instant_column("Its end.", required=True),
         "kernel_ns": Column(INT, "ns", "At least one kernel runs.", required=True),
         "kernel_share": Column(FLOAT, "1", "kernel_ns / length of the slice."),
         "exposed_transfer_ns": Column(INT, "ns", "A transfer runs, and no kernel.", required=True),

@@ -23,7 +23,7 @@ COLLECTIVES: Final = Schema(
     "collectives",
     "all communication kernels of one collective, message and group on one device",
     {
-        "device_id": Column(INT, "1", "CUDA device ordinal; null where unknown."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
         "collective": Column(
             TEXT,
             "",

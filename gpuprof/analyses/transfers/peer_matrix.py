@@ -28,8 +28,8 @@ PEER_MATRIX: Final = Schema(
     {
         "src": Column(TEXT, "", "host, device N, or unknown.", required=True),
         "dst": Column(TEXT, "", "host, device N, or unknown.", required=True),
-        "src_device_id": Column(INT, "1", "Device copied from; null for host and unknown."),
-        "dst_device_id": Column(INT, "1", "Device copied to; null for host and unknown."),
+        "src_device_id": Column(INT, "", "Device copied from; null for host and unknown."),
+        "dst_device_id": Column(INT, "", "Device copied to; null for host and unknown."),
         "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
         "calls": Column(INT, "1", "How often; a staged copy counts once.", required=True),
         "total_ns": Column(INT, "ns", "Sum of durations; of staged ones, both halves."),

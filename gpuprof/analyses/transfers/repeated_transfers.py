@@ -16,14 +16,14 @@ from gpuprof.analyses.time.steps import in_part
 from gpuprof.facts import HOST
 from gpuprof.intervals import Int64s, covered_within
 from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema, process_column
 from gpuprof.units import NS_PER_S
 
 REPEATED_TRANSFERS: Final = Schema(
     "repeated_transfers",
     "all copies of one size from one memory to another that one place makes in every step",
     {
-        "process_id": Column(INT, "1", "Process; null where unknown."),
+        "process_id": process_column("Process; null where unknown."),
         "src": Column(TEXT, "", "Memory copied from: host, device N, CPU:0, ...", required=True),
         "dst": Column(TEXT, "", "Memory copied to.", required=True),
         "copy_bytes": Column(INT, "B", "Size of each copy; null where unknown."),
@@ -31,7 +31,7 @@ REPEATED_TRANSFERS: Final = Schema(
         "step_source": Column(
             TEXT, "", "What tells steps: ranges, a detected pattern, or a function.", required=True
         ),
-        "calls_per_step": Column(FLOAT, "1", "Copies per step.", required=True),
+        "calls_per_step": Column(FLOAT, "1", "Copies per step.", required=True, kind=Kind.MEAN),
         "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where unknown."),
         "total_ns": Column(INT, "ns", "Time of all of them; null where no times were recorded."),
         "exposed_ns": Column(

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
 TENSOR_TRANSFERS: Final = Schema(
     "tensor_transfers",
@@ -21,7 +21,9 @@ TENSOR_TRANSFERS: Final = Schema(
         "is_gradient": Column(FLAG, "", "The forward pass alone would not make this copy."),
         "function": Column(TEXT, "", "tf.function it is part of; null for eager copies."),
         "calls": Column(INT, "1", "How often, in the executions seen.", required=True),
-        "calls_per_step": Column(FLOAT, "1", "Per training step; null outside of steps."),
+        "calls_per_step": Column(
+            FLOAT, "1", "Per training step; null outside of steps.", kind=Kind.MEAN
+        ),
         "bytes_per_call": Column(INT, "B", "Size; null where unknown."),
         "bytes_per_step": Column(FLOAT, "B", "Per training step; null where size unknown."),
     },
@@ -37,13 +39,18 @@ PER_STEP: Final = Schema(
             required=True,
         ),
         "copies_per_step": Column(
-            FLOAT, "1", "Copies between devices; null where collective operations move data, too."
+            FLOAT,
+            "1",
+            "Copies between devices; null where collective operations move data, too.",
+            kind=Kind.MEAN,
         ),
         "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null likewise, or if one is unknown."),
         "gradient_bytes_per_step": Column(
             FLOAT, "B", "Bytes that only gradients need; null likewise."
         ),
-        "unknown_copies_per_step": Column(FLOAT, "1", "Copies of unknown size; null likewise."),
+        "unknown_copies_per_step": Column(
+            FLOAT, "1", "Copies of unknown size; null likewise.", kind=Kind.MEAN
+        ),
     },
 )
 

@@ -22,6 +22,7 @@ from gpuprof.comparisons.measure.runs import METRICS
 from gpuprof.comparisons.result import Comparison
 from gpuprof.errors import GateError, UsageError
 from gpuprof.metrics import VARIANTS
+from gpuprof.schema import Kind
 from gpuprof.units import BASE_UNITS, format_base, format_share
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -92,7 +93,9 @@ def parse(text: str) -> Condition:
         raise UsageError(msg, _EXAMPLE)
     metric, sign, number, unit = match.groups()
     if metric not in METRICS:
-        near = _near(metric)
+        # Those that have these letters in their names, then those of similar names.
+        alike = [name for name in METRICS if metric.lower() in name]
+        near = [*dict.fromkeys([*alike, *get_close_matches(metric.lower(), METRICS)])][:_NEAR]
         msg = f'"{text}" names no metric: {metric}'
         known = " or ".join(near) + "?" if near else "`gpuprof formats --schema` lists them."
         raise UsageError(msg, f"Did you mean {known}" if near else known)
@@ -103,13 +106,6 @@ def parse(text: str) -> Condition:
         msg = f'"{text}": {metric} has no unit "{unit}"'
         raise UsageError(msg, f"It may have: {', '.join([*factors, _TIMES][1:])}.")
     return Condition(text, metric, sign, float(number) * factors[unit], is_ratio=False)
-
-
-def _near(metric: str) -> list[str]:
-    """A few metrics that have these letters in their names, then those of similar names."""
-    word = metric.lower()
-    found = [name for name in METRICS if word in name]
-    return list(dict.fromkeys([*found, *get_close_matches(word, METRICS)]))[:_NEAR]
 
 
 def checks(result: Comparison, conditions: Sequence[Condition]) -> tuple[Check, ...]:
@@ -146,8 +142,8 @@ def _check(
 
 
 def _shown(metric: str, value: float) -> str:
-    is_share = metric.endswith("_share")
-    return format_share(value) if is_share else format_base(value, VARIANTS.columns[metric].unit)
+    column = VARIANTS.columns[metric]
+    return format_share(value) if column.kind == Kind.SHARE else format_base(value, column.unit)
 
 
 def failure(found: Sequence[Check]) -> GateError | None:

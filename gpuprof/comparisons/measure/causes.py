@@ -1,17 +1,17 @@
 """Which part of a difference makes most of it, and whether its parts cancel out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, NamedTuple
+
+from gpuprof.comparisons.rows import Part
 
 COMPUTE: Final = "kernels"
 # Parts that work against the difference cancel others where they add up to more of it than this.
 _CANCELLING: Final = 0.05
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of a comparison, of all kernels or of one kind of transfer, on both sides."""
+class Sides(NamedTuple):
+    """The time of all kernels, or of another part of a comparison, on both sides."""
 
     baseline_ns: int
     candidate_ns: int
@@ -22,18 +22,16 @@ class Part:
         return self.candidate_ns - self.baseline_ns
 
 
-Parts = Mapping[str, Part]
+Parts = Mapping[str, Sides]
 
 
-def parts_of(rows: Sequence[Mapping[str, Any]]) -> Parts:
+def parts_of(rows: Sequence[Part]) -> Parts:
     """The rows of a split by part, all compute kernels as one."""
-    parts: dict[str, Part] = {}
+    parts: dict[str, Sides] = {}
     for row in rows:
-        name = COMPUTE if row["part"].startswith(COMPUTE) else row["part"]
-        sums = parts.get(name, Part(0, 0))
-        parts[name] = Part(
-            sums.baseline_ns + row["baseline_ns"], sums.candidate_ns + row["candidate_ns"]
-        )
+        name = COMPUTE if row.part.startswith(COMPUTE) else row.part
+        before, after = parts.get(name, (0, 0))
+        parts[name] = Sides(before + row.baseline_ns, after + row.candidate_ns)
     return parts
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from operator import eq
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.measure.work import STEP, is_sampled, marked_steps
+from gpuprof.comparisons.rows import KernelPair, Mismatch
 from gpuprof.profile import Profile
 from gpuprof.units import capital, format_clock, say_share
 
@@ -27,8 +28,6 @@ _PROGRAMS: Final = re.compile(r"^(?:python[0-9.]*|env|torchrun|mpirun|srun|nsys|
 _SCRIPT: Final = re.compile(r"\.(?:py|ipynb|jl|sh)$")
 _NO_NAME: Final = re.compile(r"^(?:-.*|\w+=.*|[0-9.:,]+)$")
 _MUCH: Final = 0.1
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,6 @@ def _steps(variant: Variant) -> str | None:
     return None if steps is None else str(steps)
 
 
-def _gpu(variant: Variant) -> str | None:
-    names: str | None = variant.median.found.get("device_names")
-    return names
-
-
 def _clock(variant: Variant) -> str | None:
     """The highest clock that the GPUs may run at, where the tool tells it."""
     profile = _profile(variant)
@@ -113,16 +107,12 @@ def _is_same_tool(before: str, after: str) -> bool:
     return all(one == other for one, other in parts)
 
 
-def _text(variant: Variant) -> str | None:
-    return variant.median.work.text
-
-
 ASPECTS: Final = (
     Aspect("script", "the scripts", script),
     Aspect("batch", "the batch sizes", batch),
     Aspect("steps", "the numbers of steps", _steps),
-    Aspect("work", "what is taken for a step", _text, "differs"),
-    Aspect("gpu", "the GPU models", _gpu),
+    Aspect("work", "what is taken for a step", lambda variant: variant.median.work.text, "differs"),
+    Aspect("gpu", "the GPU models", lambda variant: variant.median.found.get("device_names")),
     Aspect("clock", "the highest clocks", _clock),
     Aspect("tool", "the tools", _tool, is_same=_is_same_tool),
 )
@@ -131,7 +121,9 @@ _OPTIONAL: Final = {"steps", "work", "clock"}
 _SHAPES: Final = "shapes"
 
 
-def comparability_rows(baseline: Variant, candidate: Variant, kernels: Sequence[Row]) -> list[Row]:
+def mismatches(
+    baseline: Variant, candidate: Variant, kernels: Sequence[KernelPair]
+) -> list[Mismatch]:
     """What differs, or could not be checked, as rows of `COMPARABILITY`.
 
     Args:
@@ -139,60 +131,61 @@ def comparability_rows(baseline: Variant, candidate: Variant, kernels: Sequence[
         candidate: The candidate.
         kernels: The candidate's rows of `KERNELS`.
     """
-    rows = [_row(aspect, baseline, candidate) for aspect in ASPECTS]
+    rows = [_mismatch(aspect, baseline, candidate) for aspect in ASPECTS]
     rows.append(_reshaped(baseline, candidate, kernels))
-    return [{"variant": candidate.label} | row for row in rows if row is not None]
+    return [row for row in rows if row is not None]
 
 
-def _row(aspect: Aspect, baseline: Variant, candidate: Variant) -> Row | None:
+def _mismatch(aspect: Aspect, baseline: Variant, candidate: Variant) -> Mismatch | None:
     before, after = aspect.of(baseline), aspect.of(candidate)
-    row = {"aspect": aspect.name, "baseline": before, "candidate": after}
+    row = candidate.label, aspect.name, before, after
     if before is not None and after is not None:
         sides = {baseline.label: before, candidate.label: after}
         if aspect.is_same(before, after):
             return None
-        return row | {"is_known": True, "warning": _sentence(aspect, sides)}
+        return Mismatch(*row, is_known=True, warning=_sentence(aspect, sides))
     if aspect.name in _OPTIONAL:
         return None
     silent = [v.label for v, text in ((baseline, before), (candidate, after)) if text is None]
     warning = f"Not compared: {aspect.words}, not told by {' and '.join(silent)}."
-    return row | {"is_known": False, "warning": warning}
+    return Mismatch(*row, is_known=False, warning=warning)
 
 
-def _reshaped(baseline: Variant, candidate: Variant, kernels: Sequence[Row]) -> Row | None:
+def _reshaped(
+    baseline: Variant, candidate: Variant, kernels: Sequence[KernelPair]
+) -> Mismatch | None:
     """A warning where much of the same kernels runs in other launch shapes."""
     whole = baseline.median.figure("kernel_ns")
-    gone = [row["baseline_ns"] for row in kernels if row["is_reshaped"]]
-    share = sum(ns or 0 for ns in gone) / whole if whole else 0
+    gone_ns = sum(kernel.baseline_ns or 0 for kernel in kernels if kernel.is_reshaped)
+    share = gone_ns / whole if whole else 0
     if share < _MUCH:
         return None
     said = (
         f"Kernels of {say_share(share)} of {baseline.label}'s kernel time run in other launch"
         f" shapes in {candidate.label}: another batch size, or the work is split."
     )
-    return {"aspect": _SHAPES, "is_known": True, "warning": said}
+    return Mismatch(candidate.label, _SHAPES, None, None, is_known=True, warning=said)
 
 
-def comparability_notes(rows: Sequence[Row], baseline: str, unit: str) -> list[str]:
+def comparability_notes(rows: Sequence[Mismatch], baseline: str, unit: str) -> list[str]:
     """The warnings in few sentences: each aspect that differs, then what was not checked."""
     # How many steps each has is said with what a step is.
-    differ = [row for row in rows if row["is_known"] and (row["aspect"], unit) != ("steps", STEP)]
+    differ = [row for row in rows if row.is_known and (row.aspect, unit) != ("steps", STEP)]
     aspects = {aspect.name: aspect for aspect in ASPECTS}
     notes = []
-    for name in dict.fromkeys(row["aspect"] for row in differ):
+    for name in dict.fromkeys(row.aspect for row in differ):
+        mine = [row for row in differ if row.aspect == name]
         if name == _SHAPES:
-            notes += [row["warning"] for row in differ if row["aspect"] == name]
+            notes += [row.warning for row in mine]
             continue
-        mine = [row for row in differ if row["aspect"] == name]
-        found = {baseline: mine[0]["baseline"]}
-        found |= {row["variant"]: row["candidate"] for row in mine}
-        notes.append(_sentence(aspects[name], found))
-    unknown = dict.fromkeys(aspects[row["aspect"]].words for row in rows if not row["is_known"])
+        sides = {baseline: mine[0].baseline} | {row.variant: row.candidate for row in mine}
+        notes.append(_sentence(aspects[name], sides))
+    unknown = dict.fromkeys(aspects[row.aspect].words for row in rows if not row.is_known)
     if unknown:
         notes.append(f"Not told by all recordings, so not compared: {', '.join(unknown)}.")
     return notes
 
 
-def _sentence(aspect: Aspect, found: Mapping[str, str]) -> str:
-    said = ", ".join(f"{text} in {label}" for label, text in found.items())
+def _sentence(aspect: Aspect, sides: Mapping[str, str | None]) -> str:
+    said = ", ".join(f"{text} in {label}" for label, text in sides.items())
     return f"{capital(aspect.words)} {aspect.verb}: {said}."

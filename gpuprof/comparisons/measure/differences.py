@@ -1,12 +1,13 @@
 """Every metric of a candidate against the baseline's, with what repeats say of chance."""
 
 from collections.abc import Collection, Mapping, Sequence
+from statistics import median
 from typing import Any, Final
 
+from gpuprof.comparisons.rows import Difference
 from gpuprof.statistics import (
     difference_interval,
     is_beyond_noise,
-    median,
     median_interval,
     rank_test,
 )
@@ -29,19 +30,23 @@ Known = Mapping[str, Mapping[str, Sequence[float]]]
 def figure_rows(known: Known) -> list[Row]:
     """Each variant's metrics over its runs, as rows of `FIGURES`."""
     return [
-        {"variant": label, "metric": metric, "runs": len(values)} | _spread(values)
+        {
+            "variant": label,
+            "metric": metric,
+            "runs": len(values),
+            "median": median(values),
+            "min": min(values),
+            "max": max(values),
+            "low": low,
+            "high": high,
+        }
         for label, figures in known.items()
         for metric, values in figures.items()
+        for low, high in [median_interval(values) or (None, None)]
     ]
 
 
-def _spread(values: Sequence[float]) -> Row:
-    low, high = median_interval(values) or (None, None)
-    ends = {"min": min(values), "max": max(values), "low": low, "high": high}
-    return {"median": median(values)} | ends
-
-
-def difference_rows(baseline: str, known: Known, sampled: Collection[str] = ()) -> list[Row]:
+def difference_rows(baseline: str, known: Known, sampled: Collection[str] = ()) -> list[Difference]:
     """Each candidate's metrics that the baseline knows as well, as rows of `DIFFERENCES`.
 
     Args:
@@ -52,30 +57,22 @@ def difference_rows(baseline: str, known: Known, sampled: Collection[str] = ()) 
     """
     base = known[baseline]
     return [
-        {"variant": label, "metric": metric} | _difference(base[metric], figures[metric])
+        _difference((label, metric), base[metric], figures[metric])
         for label, figures in known.items()
         for metric in base
         if label != baseline and metric in figures
-        if not ({label, baseline} & {*sampled} and _is_of_sample(metric, known, (baseline, label)))
+        if not (metric in _COUNTED and {label, baseline} & {*sampled})
+        or not (any(base[metric]) and any(figures[metric]))
     ]
 
 
-def _is_of_sample(metric: str, known: Known, labels: Sequence[str]) -> bool:
-    return metric in _COUNTED and all(any(known[label][metric]) for label in labels)
-
-
-def _difference(base: Sequence[float], candidate: Sequence[float]) -> Row:
+def _difference(
+    named: tuple[str, str], base: Sequence[float], candidate: Sequence[float]
+) -> Difference:
     before, after = median(base), median(candidate)
-    found = difference_interval(base, candidate)
-    p_value = rank_test(base, candidate)
-    runs = len(base), len(candidate)
-    return {
-        "baseline": before,
-        "candidate": after,
-        "difference": after - before,
-        "percent": 100 * (after - before) / before if before else None,
-        "low": found and found[0],
-        "high": found and found[1],
-        "p_value": p_value,
-        "is_beyond_noise": found and is_beyond_noise(found, p_value, runs),
-    }
+    percent = 100 * (after - before) / before if before else None
+    interval, p_value = difference_interval(base, candidate), rank_test(base, candidate)
+    is_beyond = interval and is_beyond_noise(interval, p_value, (len(base), len(candidate)))
+    low, high = interval or (None, None)
+    more = after - before
+    return Difference(*named, before, after, more, percent, low, high, p_value, is_beyond)

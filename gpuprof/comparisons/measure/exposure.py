@@ -72,17 +72,15 @@ class Device:
     @property
     def total_ns(self) -> int:
         """Time of all its steps, or from its first start to its last end."""
-        return self.timeline.span.length if self.steps is None else _length(self.steps)
+        if self.steps is None:
+            return self.timeline.span.length
+        return int((self.steps.end_ns - self.steps.start_ns).sum())
 
     def within(self, covered: Intervals) -> int:
         """How many ns of some instants are compared."""
         if self.steps is None:
             return covered.length
         return int(covered_within(covered, self.steps.start_ns, self.steps.end_ns).sum())
-
-
-def _length(steps: StepWindows) -> int:
-    return int((steps.end_ns - steps.start_ns).sum())
 
 
 def busiest_device(work: Work) -> Device | None:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key
 from gpuprof.comparisons.measure.runs import Run, Variant
+from gpuprof.comparisons.rows import KernelPair
 from gpuprof.statistics import LEAST_RUNS, adjusted, rank_tests
 
 SLOWER: Final = "slower"
@@ -17,7 +18,6 @@ GONE: Final = "gone"
 UNLISTED: Final = "unlisted"  # The side that lacks it lists only a part of its kernels.
 COMMON: Final = "common"  # A time is unknown, so that neither is faster.
 
-Row = dict[str, Any]
 Figures = tuple[float | None, int | None]
 
 
@@ -39,10 +39,14 @@ class Side:
         return self.variant.median
 
     @cached_property
+    def pairs(self) -> Sequence[tuple[Run, Kernels]]:
+        """Every run with its kernels."""
+        return [*zip(self.variant.runs, self.kernels, strict=True)]
+
+    @cached_property
     def median(self) -> Kernels:
-        """The kernels of that run."""
-        pairs = zip(self.variant.runs, self.kernels, strict=True)
-        return next(kernels for run, kernels in pairs if run is self.run)
+        """The kernels of the run that stands for the variant."""
+        return next(kernels for run, kernels in self.pairs if run is self.run)
 
     @cached_property
     def is_whole(self) -> bool:
@@ -67,7 +71,7 @@ class Side:
         return (0, 0) if self.is_whole else (None, None)
 
 
-def kernel_rows(base: Side, candidate: Side) -> list[Row]:
+def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
     """The outer join of two variants' kernels, the largest difference first.
 
     Returns:
@@ -77,18 +81,23 @@ def kernel_rows(base: Side, candidate: Side) -> list[Row]:
     keys = list(dict.fromkeys((*base.median, *candidate.median)))
     names = {key.name for key in base.median} & {key.name for key in candidate.median}
     whole = base.run.figure("kernel_ns")
-    rows = [_row(key, base, candidate, whole, is_named=key.name in names) for key in keys]
-    if tested := _tested(keys, base, candidate):
-        rows = [row | tested[key] for key, row in zip(keys, rows, strict=True)]
+    rows = [_pair(key, base, candidate, whole, is_named=key.name in names) for key in keys]
+    if p_values := _p_values(keys, base, candidate):
+        rows = [
+            row._replace(p_value=p, adjusted_p_value=adjusted_p)
+            for row, p, adjusted_p in zip(rows, *p_values, strict=True)
+        ]
     return sorted(rows, key=_by_difference)
 
 
-def _by_difference(row: Row) -> tuple[float, float, str]:
-    largest = max(row["baseline_ns"] or 0, row["candidate_ns"] or 0)
-    return -abs(row["difference_ns"] or 0), -largest, row["name"]
+def _by_difference(row: KernelPair) -> tuple[float, float, str]:
+    largest = max(row.baseline_ns or 0, row.candidate_ns or 0)
+    return -abs(row.difference_ns or 0), -largest, row.name
 
 
-def _row(key: Key, base: Side, candidate: Side, whole: float | None, *, is_named: bool) -> Row:
+def _pair(
+    key: Key, base: Side, candidate: Side, whole: float | None, *, is_named: bool
+) -> KernelPair:
     """One kernel of either side.
 
     Args:
@@ -102,23 +111,13 @@ def _row(key: Key, base: Side, candidate: Side, whole: float | None, *, is_named
     calls, time = base.figures.get(key, base.absent)
     other_calls, other_time = candidate.figures.get(key, candidate.absent)
     difference = None if time is None or other_time is None else other_time - time
+    contribution = difference / whole if whole and difference is not None else None
     kernel = found[0] or found[1]
     assert kernel is not None  # noqa: S101 - the key is of one of the sides
-    return {
-        "variant": candidate.variant.label,
-        "name": kernel.name,
-        "grid": key.grid,
-        "block": key.block,
-        "status": _status(found, time, other_time),
-        "is_communication": kernel.is_communication,
-        "is_reshaped": is_named and None in found,
-        "baseline_calls": calls,
-        "candidate_calls": other_calls,
-        "baseline_ns": time,
-        "candidate_ns": other_time,
-        "difference_ns": difference,
-        "contribution": difference / whole if whole and difference is not None else None,
-    }
+    status = _status(found, time, other_time)
+    flags = kernel.is_communication, is_named and None in found
+    named = candidate.variant.label, kernel.name, key.grid, key.block, status, *flags
+    return KernelPair(*named, calls, other_calls, time, other_time, difference, contribution)
 
 
 def _status(
@@ -132,27 +131,26 @@ def _status(
     return SLOWER if after > before else FASTER if after < before else SAME
 
 
-def _tested(keys: Sequence[Key], base: Side, candidate: Side) -> Mapping[Key, Row]:
-    """The rank test of every kernel over the runs, corrected for how many there are."""
+def _p_values(
+    keys: Sequence[Key], base: Side, candidate: Side
+) -> tuple[list[float], list[float]] | None:
+    """The rank test of every kernel over the runs, and corrected for how many there are."""
     sides = base, candidate
     if not keys or any(len(s.kernels) < LEAST_RUNS or not s.is_whole for s in sides):
-        return {}
+        return None
     import numpy as np  # noqa: PLC0415 - start-up time
 
     tables = [
-        np.array([[_time(run.get(key), one) for run, one in _runs(side)] for key in keys])
+        np.array(
+            [
+                [
+                    (own[key].total_ns or 0) / (run.work.steps or 1) if key in own else 0.0
+                    for run, own in side.pairs
+                ]
+                for key in keys
+            ]
+        )
         for side in sides
     ]
     p_values = rank_tests(*tables)
-    return {
-        key: {"p_value": p, "adjusted_p_value": q}
-        for key, p, q in zip(keys, p_values.tolist(), adjusted(p_values).tolist(), strict=True)
-    }
-
-
-def _runs(side: Side) -> list[tuple[Kernels, Run]]:
-    return list(zip(side.kernels, side.variant.runs, strict=True))
-
-
-def _time(kernel: Kernel | None, run: Run) -> float:
-    return 0.0 if kernel is None else (kernel.total_ns or 0) / (run.work.steps or 1)
+    return p_values.tolist(), adjusted(p_values).tolist()

@@ -163,17 +163,13 @@ def _together(found: Iterable[tuple[Key, Kernel]]) -> Kernels:
     """Kernels of one key added up."""
     made: dict[Key, Kernel] = {}
     for key, kernel in found:
-        made[key] = _sum(made[key], kernel) if key in made else kernel
+        if key in made:
+            name, calls, total_ns, keys = made[key]
+            calls, total_ns = _added(calls, kernel.calls), _added(total_ns, kernel.total_ns)
+            made[key] = Kernel(name, calls, total_ns, keys + kernel.keys)
+        else:
+            made[key] = kernel
     return made
-
-
-def _sum(first: Kernel, second: Kernel) -> Kernel:
-    return Kernel(
-        first.name,
-        _added(first.calls, second.calls),
-        _added(first.total_ns, second.total_ns),
-        first.keys + second.keys,
-    )
 
 
 def _added(first: int | None, second: int | None) -> int | None:

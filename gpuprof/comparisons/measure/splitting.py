@@ -5,7 +5,7 @@ alone, communication, transfers by kind, local copies, memsets and waiting.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from gpuprof.analyses.totals.totals import totals
 from gpuprof.comparisons.measure.causes import cancel
@@ -25,8 +25,9 @@ from gpuprof.comparisons.measure.exposure import (
 from gpuprof.comparisons.measure.kernels import Side
 from gpuprof.comparisons.measure.matching import Kernels
 from gpuprof.comparisons.measure.runs import Run
+from gpuprof.comparisons.rows import Part
 from gpuprof.metrics import COMPONENTS
-from gpuprof.statistics import Interval, difference_interval
+from gpuprof.statistics import difference_interval
 
 EXPOSED: Final = "exposed"
 SUMS: Final = "sums"
@@ -51,7 +52,7 @@ Times = Mapping[str, int]
 _TimesOfRuns = Mapping[str, Sequence[Times]]
 
 
-def split(base: Side, candidate: Side) -> dict[str, list[dict[str, Any]]]:
+def split(base: Side, candidate: Side) -> dict[str, list[Part]]:
     """The parts of the candidate's difference to the baseline, on each basis that both know.
 
     Args:
@@ -59,23 +60,23 @@ def split(base: Side, candidate: Side) -> dict[str, list[dict[str, Any]]]:
         candidate: The candidate's, matched in the same way.
 
     Returns:
-        Basis -> rows as in `SPLIT`, the variant's name not; `EXPOSED` first.
+        The candidate's rows of `SPLIT` by basis; `EXPOSED` first.
     """
     # Kernels are a part of the others.
     return _split(base, candidate, (EXPOSED, SUMS)) or _split(base, candidate, (KERNELS,))
 
 
-def _split(base: Side, candidate: Side, bases: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def _split(base: Side, candidate: Side, bases: Sequence[str]) -> dict[str, list[Part]]:
     before = _of_runs(base, candidate.median, GONE, bases)
     after = _of_runs(candidate, base.median, NEW, bases)
-    return {b: _rows(b, before[b], after[b]) for b in bases if b in before and b in after}
+    name = candidate.variant.label
+    return {b: _parts((name, b), before[b], after[b]) for b in bases if b in before and b in after}
 
 
 def _of_runs(side: Side, other: Kernels, alone: str, bases: Sequence[str]) -> _TimesOfRuns:
     """What the time of each run went to; kernels that the other side lacks are called so."""
-    runs = list(zip(side.variant.runs, side.kernels, strict=True))
     # The median run first.
-    runs.sort(key=lambda pair: pair[0] is not side.run)
+    runs = sorted(side.pairs, key=lambda pair: pair[0] is not side.run)
     found = {basis: [_TIMES[basis](run, own, other) for run, own in runs] for basis in bases}
     return {
         basis: [
@@ -150,31 +151,16 @@ _TIMES: Final[Mapping[str, Callable[[Run, Kernels, Kernels], Times | None]]] = {
 }
 
 
-def _rows(basis: str, base: Sequence[Times], candidate: Sequence[Times]) -> list[dict[str, Any]]:
+def _parts(named: tuple[str, str], base: Sequence[Times], candidate: Sequence[Times]) -> list[Part]:
     """Parts that neither side has are left out, but for those that say what did not change."""
-    sides = {part: (_part(base, part), _part(candidate, part)) for part in ORDER}
-    differences = [after[0] - before[0] for before, after in sides.values()]
-    total = sum(differences)
-    has_shares = total != 0 and not cancel(differences)
+    sides = {p: [[times.get(p, 0) for times in runs] for runs in (base, candidate)] for p in ORDER}
+    more = {part: after[0] - before[0] for part, (before, after) in sides.items()}
+    # What cancels out has no shares. 0.0 makes -0.0 a plain 0.
+    total = 0 if cancel([*more.values()]) else sum(more.values())
+    shares = {part: ns / total + 0.0 if total else None for part, ns in more.items()}
     return [
-        {
-            "basis": basis,
-            "part": part,
-            "part_group": _GROUPS[part],
-            "baseline_ns": before[0],
-            "candidate_ns": after[0],
-            "difference_ns": after[0] - before[0],
-            "share": (after[0] - before[0]) / total + 0.0 if has_shares else None,  # never -0.0
-        }
-        | _ends(difference_interval(before, after))
+        Part(*named, part, _GROUPS[part], before[0], after[0], more[part], shares[part], low, high)
         for part, (before, after) in sides.items()
         if before[0] or after[0] or part == COMMON
+        for low, high in [difference_interval(before, after) or (None, None)]
     ]
-
-
-def _part(runs: Sequence[Times], part: str) -> list[int]:
-    return [times.get(part, 0) for times in runs]
-
-
-def _ends(found: Interval | None) -> dict[str, float]:
-    return {} if found is None else {"low_ns": found[0], "high_ns": found[1]}

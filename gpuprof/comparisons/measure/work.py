@@ -138,7 +138,10 @@ def _kept(label: str, work: Work, skip_steps: int) -> Work:
             msg = f"steps cannot be skipped: {label} tells their number, not when they ran"
             raise UsageError(msg, "Record with nsys and mark steps by gpuprof.step().")
         return work
-    series = tuple(_without_first(one, skip_steps) for one in work.series)
+    series = tuple(
+        replace(one, start_ns=one.start_ns[skip_steps:], end_ns=one.end_ns[skip_steps:])
+        for one in work.series
+    )
     steps = max(len(one.start_ns) for one in series)
     if not steps:
         had = counted(max(len(s.start_ns) for s in work.series), "step", "steps")
@@ -150,7 +153,3 @@ def _kept(label: str, work: Work, skip_steps: int) -> Work:
     )
     windows = tuple(zip(covered.start.tolist(), covered.end.tolist(), strict=True))
     return Work(work.profile.restricted(Selection(windows)), steps, series, work.source)
-
-
-def _without_first(series: StepWindows, count: int) -> StepWindows:
-    return replace(series, start_ns=series.start_ns[count:], end_ns=series.end_ns[count:])

@@ -1,10 +1,11 @@
 """One candidate against the baseline, with what its sentence is made of; and common phrases."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from gpuprof.comparisons.judge.outcomes import EPOCHS, UNKNOWN, WITHIN
+from gpuprof.comparisons.rows import Outcome, Part
 from gpuprof.metrics import Metrics
 from gpuprof.units import NS_PER_S, counted, format_change, say_growth, say_ns
 
@@ -14,8 +15,6 @@ NEW: Final = "new"  # What the baseline has nothing of.
 GONE: Final = "gone"  # What the candidate has nothing of.
 NOTHING: Final = 0.005  # A smaller difference has no cause worth naming.
 
-Row = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Case:
@@ -23,34 +22,37 @@ class Case:
 
     Args:
         label: The candidate's.
-        outcome: Its row of `OUTCOMES`.
-        parts: Its rows of `SPLIT` on the outcome's basis.
+        outcome: What the comparison comes to.
+        parts: The parts of the difference on the outcome's basis.
         base: The baseline's figures, as `told` gives them.
         found: The candidate's.
     """
 
     label: str
-    outcome: Row
-    parts: Sequence[Row]
+    outcome: Outcome
+    parts: Sequence[Part]
     base: Metrics
     found: Metrics
 
     @property
     def difference(self) -> float:
         """Candidate less baseline, in the unit of what is judged; 0 where nothing is."""
-        return self.outcome.get("difference") or 0
+        return self.outcome.difference or 0
+
+    @property
+    def baseline(self) -> float:
+        """What is judged, of the baseline; 0 where nothing is."""
+        return self.outcome.baseline or 0
 
     @property
     def growth(self) -> float:
         """Difference as a share of the baseline; all of it where the baseline is 0."""
-        base: float = self.outcome["baseline"]
-        return self.difference / base if base else float(bool(self.difference))
+        return self.difference / self.baseline if self.baseline else float(bool(self.difference))
 
     @property
     def is_noise(self) -> bool:
         """Whether the difference may well be chance."""
-        is_within: bool = self.outcome["certainty"] == WITHIN
-        return is_within
+        return self.outcome.certainty == WITHIN
 
     def knows(self, metric: str) -> bool:
         """Whether both sides tell a metric."""
@@ -75,21 +77,21 @@ def change(case: Case) -> str:
         return "neither more nor less"
     shares = [part for part in (_share(case), interval(case)) if part]
     said = f" ({', '.join(shares)})" if shares else ""
-    unit_ns = NS_PER_S if case.outcome["basis"] == EPOCHS else 1
+    unit_ns = NS_PER_S if case.outcome.basis == EPOCHS else 1
     size = say_ns(abs(case.difference) * unit_ns)
     return f"{size}{said} {'more' if case.difference >= 0 else 'less'}"
 
 
 def _share(case: Case) -> str:
     """``10.0 %``, or that all of it is new or gone."""
-    if not case.outcome["baseline"]:
+    if not case.baseline:
         return NEW if case.difference else ""
-    return say_growth(case.growth) if case.outcome["candidate"] else GONE
+    return say_growth(case.growth) if case.outcome.candidate else GONE
 
 
 def relative(case: Case) -> str:
     """``-10.0 %``, or that all of it is new or gone."""
-    is_both = case.outcome["baseline"] and case.outcome["candidate"]
+    is_both = case.baseline and case.outcome.candidate
     return format_change(100 * case.growth) if is_both else _share(case)
 
 
@@ -109,8 +111,8 @@ def signed_interval(case: Case) -> str:
 
 
 def _ends(case: Case) -> tuple[float, float] | None:
-    low, high = case.outcome.get("low_percent"), case.outcome.get("high_percent")
-    return None if low is None or high is None or not case.outcome["baseline"] else (low, high)
+    low, high = case.outcome.low_percent, case.outcome.high_percent
+    return None if low is None or high is None or not case.baseline else (low, high)
 
 
 def of_epoch(case: Case) -> str:
@@ -126,7 +128,7 @@ def of_epoch(case: Case) -> str:
 
 def noise(cases: Sequence[Case]) -> str:
     """What is to be said where runs were not repeated."""
-    unknown = [case for case in cases if case.outcome["certainty"] == UNKNOWN]
+    unknown = [case for case in cases if case.outcome.certainty == UNKNOWN]
     if not unknown:
         return ""
     once = [case.label for case in unknown if case.found.get("runs", 1) == 1]
@@ -140,6 +142,3 @@ def noise(cases: Sequence[Case]) -> str:
 def listed(words: Sequence[str]) -> str:
     """``a, b and c``."""
     return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
-
-
-Say = Callable[[str, Sequence[Case], str], str]

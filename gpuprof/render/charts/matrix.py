@@ -74,7 +74,10 @@ def draw(shown: Picture) -> "Figure":
     axes = figure.subplots()
     factor, unit = time_axis(largest)
     image = axes.imshow(
-        [[_time(cells.get((src, dst)), factor) for dst in ends] for src in ends],
+        [
+            [_sum_ns(cells[src, dst]) / factor if (src, dst) in cells else nan for dst in ends]
+            for src in ends
+        ],
         cmap=_COLOURS,
         vmin=0,
         aspect="auto",
@@ -107,11 +110,6 @@ def _cells(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
     for row in rows:
         cells.setdefault((row["src"], row["dst"]), []).append(row)
     return cells
-
-
-def _time(found: list[Row] | None, factor: float) -> float:
-    """What a cell shows; not a number, and so left white, where nothing was copied."""
-    return sum(row["total_ns"] for row in found) / factor if found else nan
 
 
 def _write(

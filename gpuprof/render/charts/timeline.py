@@ -1,6 +1,7 @@
 """What each device did when: a lane per kind of activity, exposed parts told from hidden ones."""
 
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -75,7 +76,8 @@ def _span(rows: list[Row]) -> str:
 
 def draw(shown: Picture) -> "Figure":
     """Lanes below each other, devices apart; as high as the share of a slice that is busy."""
-    lanes = {place: list(rows) for place, rows in groupby(shown.rows.to_pylist(), key=_place)}
+    by_place = groupby(shown.rows.to_pylist(), key=itemgetter("device_id", "lane"))
+    lanes = {place: list(rows) for place, rows in by_place}
     floors = _floors(list(lanes))
     first = min(row["start_ns"] for rows in lanes.values() for row in rows)
     last = max(row["end_ns"] for rows in lanes.values() for row in rows)
@@ -93,10 +95,6 @@ def draw(shown: Picture) -> "Figure":
     canvas.state(figure, shown.finding)
     _explain(figure)
     return figure
-
-
-def _place(row: Row) -> _Place:
-    return row["device_id"], row["lane"]
 
 
 def _floors(places: list[_Place]) -> dict[_Place, float]:

@@ -98,8 +98,9 @@ def _panels(rows: Sequence[Row]) -> "list[Callable[[Axes, Sequence[Row]], None]]
 
 
 def _draw_times(axes: "Axes", rows: Sequence[Row]) -> None:
-    totals = [_first(row, *_TOTALS) for row in rows]
-    factor, unit = units.time_axis(max(map(_known_ns, rows)))
+    totals = [next((row[n] for n in _TOTALS if row[n] is not None), None) for row in rows]
+    # How long a bar is; its total may be unknown all the same.
+    factor, unit = units.time_axis(max(sum(row[n] or 0 for n in TIME_LAYERS) for row in rows))
     ends = _stack(axes, rows, TIME_LAYERS, factor)
     _annotate(axes, ends, map(units.format_ns, totals))
     per = " of one step" if rows[0]["step_ns"] is not None else ""
@@ -136,15 +137,6 @@ def _plain(
     lengths = [(value or 0) / factor for value in values]
     axes.barh(range(len(lengths)), lengths, height=0.6, color="#999999")
     _annotate(axes, lengths, map(words, values), margin=0.36)
-
-
-def _known_ns(row: Row) -> int:
-    """How long a bar is; its total may be unknown all the same."""
-    return sum(row[metric] or 0 for metric in TIME_LAYERS)
-
-
-def _first(row: Row, *names: str) -> float | None:
-    return next((row[name] for name in names if row[name] is not None), None)
 
 
 def _stack(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from gpuprof.render.cells import signed_ns
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import COMPARISON
@@ -58,11 +59,8 @@ class Step:
     @property
     def figure(self) -> str:
         """A total's time, or a part's difference with its sign."""
-        if self.kind == TOTAL:
-            return format_ns(self.end_ns)
-        return (
-            f"{'+' if self.end_ns > self.start_ns else ''}{format_ns(self.end_ns - self.start_ns)}"
-        )
+        is_total = self.kind == TOTAL
+        return format_ns(self.end_ns) if is_total else signed_ns(self.end_ns - self.start_ns)
 
 
 def picture(results: Results) -> Picture:

@@ -1,5 +1,6 @@
 """The page of a comparison: the verdict first, then charts, tables and provenance."""
 
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, stacked
 from gpuprof.render.page.tables import grid_table, page_table
 from gpuprof.schema import Schema
-from gpuprof.units import format_bytes, say_ns
+from gpuprof.units import format_bytes, format_ns, say_ns
 
 _LAYERS: Final = {
     "kernel_ns": ("compute", "kernels"),
@@ -131,44 +132,39 @@ def _parts_of_span(row: Row) -> list[tuple[str, float | None]]:
 
 def _times(variants: list[Row]) -> Figure:
     per = "" if variants[0]["step_ns"] is None else " of one step"
-    bars = stacked(
-        [
-            (
-                row["variant"],
-                [(kind, row[metric]) for metric, (kind, _) in _LAYERS.items()],
-                next(filter(None, (row["gpu_activity_ns"], row["implied_gpu_activity_ns"])), None),
-            )
-            for row in variants
-        ],
-        dict(_LAYERS.values()),
-    )
+    totals = [
+        next(filter(None, (row["gpu_activity_ns"], row["implied_gpu_activity_ns"])), None)
+        for row in variants
+    ]
     return Figure(
         "variants",
         f"Where each variant's GPU time{per} goes",
         "Sums over all devices: how much work of each kind there was, not how long it took.",
-        bars,
+        _layered(variants, _LAYERS, totals, format_ns),
         "bars",
     )
 
 
+def _layered(
+    variants: list[Row],
+    layers: Mapping[str, tuple[str, str]],
+    totals: Iterable[float | None],
+    show: Callable[[float | None], str],
+) -> Bars:
+    bars = [
+        (row["variant"], [(kind, row[metric]) for metric, (kind, _) in layers.items()], total)
+        for row, total in zip(variants, totals, strict=True)
+    ]
+    return stacked(bars, dict(layers.values()), show)
+
+
 def _bytes(variants: list[Row]) -> Figure:
-    bars = stacked(
-        [
-            (
-                row["variant"],
-                [(kind, row[metric]) for metric, (kind, _) in _BYTE_LAYERS.items()],
-                row["peer_transfer_bytes_per_step"],
-            )
-            for row in variants
-        ],
-        dict(_BYTE_LAYERS.values()),
-        format_bytes,
-    )
+    totals = [row["peer_transfer_bytes_per_step"] for row in variants]
     return Figure(
         "bytes",
         "What each variant copies between devices in a step",
         "Bytes; what only gradients need apart from all others.",
-        bars,
+        _layered(variants, _BYTE_LAYERS, totals, format_bytes),
         "bars",
     )
 

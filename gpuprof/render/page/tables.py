@@ -1,6 +1,6 @@
 """Result tables as tables of a page: cells for people, with what they sort by."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from gpuprof.comparisons.tables import AS_THE_METRIC
 from gpuprof.metrics import VARIANTS
-from gpuprof.render.cells import cell, heading
+from gpuprof.render.cells import cell
 from gpuprof.render.overview import Grid
-from gpuprof.schema import Column
+from gpuprof.schema import FLOAT, INT, Column
 
 # More rows are neither read nor searched with pleasure; `--format csv` has them all.
 _MOST_ROWS: Final = 400
@@ -77,9 +77,7 @@ def page_table(
     shown = table.slice(0, _MOST_ROWS).to_pylist()
     return PageTable(
         *named,
-        tuple(
-            Head(heading(n), _meaning(c), c.dtype in {"int64", "float64"}) for n, c in kept.items()
-        ),
+        tuple(Head(c.heading(n), _meaning(c), c.dtype in {INT, FLOAT}) for n, c in kept.items()),
         tuple(tuple(_cell(n, c, row) for n, c in kept.items()) for row in shown),
         table.num_rows - len(shown),
         command,
@@ -97,13 +95,9 @@ def grid_table(name: str, grid: Grid, title: str) -> PageTable:
             Head(label or "Figure", "", place not in names)
             for place, label in enumerate(grid.header)
         ),
-        tuple(_texts(row) for row in grid.rows),
+        tuple(tuple(map(Cell, row)) for row in grid.rows),
         is_open=True,
     )
-
-
-def _texts(row: Iterable[str]) -> tuple[Cell, ...]:
-    return tuple(Cell(text) for text in row)
 
 
 def _meaning(column: Column) -> str:
@@ -115,6 +109,5 @@ def _cell(name: str, column: Column, row: Mapping[str, Any]) -> Cell:
     """A row of a comparison holds its metric's figures, in that one's unit."""
     value = row[name]
     if column.unit == AS_THE_METRIC and row["metric"] is not None:
-        return Cell(cell(row["metric"], VARIANTS.columns[row["metric"]], value), value)
-    is_number = column.dtype in {"int64", "float64"}
-    return Cell(cell(name, column, value), value if is_number else None)
+        return Cell(cell(VARIANTS.columns[row["metric"]], value), value)
+    return Cell(cell(column, value), value if column.dtype in {INT, FLOAT} else None)

@@ -1,33 +1,18 @@
-"""Sentences on time: on the clock of the busiest device, or summed over devices."""
+"""What makes a difference in time: on the clock of the busiest device, or summed over devices."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from gpuprof.comparisons.measure.causes import (
     COMPUTE,
-    Part,
     Parts,
+    Sides,
     difference_of,
     largest_part,
     parts_of,
 )
 from gpuprof.comparisons.measure.splitting import KERNELS, SUMS
-from gpuprof.comparisons.measure.work import STEP
-from gpuprof.comparisons.words.cases import (
-    GONE,
-    NEW,
-    NOTHING,
-    SAME,
-    Case,
-    change,
-    largest,
-    listed,
-    noise,
-    of_epoch,
-    others,
-    relative,
-    signed_interval,
-)
+from gpuprof.comparisons.words.cases import GONE, NEW, NOTHING, SAME, Case, listed
 from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.units import MANYFOLD, capital, say_growth, say_ns, say_share, say_signed_ns
 
@@ -45,8 +30,6 @@ WORDS: Final = {
 }
 # Beside communication, and on the clock, kernels are what computes.
 _COMPUTE: Final = {**WORDS, COMPUTE: "compute"}
-# What is summed up, by basis.
-_TIMES: Final = {SUMS: "GPU time", KERNELS: "kernel time"}
 _PEERS: Final = {"PtoP", PEER_STAGED, PEER_DEVICE_COPY}
 _PRACTICALLY_ALL: Final = 0.9
 _MOST: Final = 0.5
@@ -54,35 +37,17 @@ _WORTH_NAMING: Final = 0.1
 _PARTS: Final = 3
 
 
-def say_clock(baseline: str, cases: Sequence[Case], unit: str) -> str:
-    """``Against single, dual takes 2 ms (10.0 %) more per step: compute is the same, ...``."""
-    named = largest(cases)
-    clauses = [_on_the_clock(case, unit) for case in named]
-    return f"Against {baseline}, {'; '.join(clauses)}{others(cases, named)}{noise(named)}."
-
-
-def _on_the_clock(case: Case, unit: str) -> str:
-    per = " per step" if unit == STEP else " on its busiest device"
-    if case.is_noise:
-        return f"{case.label} takes the same time{per} within noise ({_noise(case)})"
-    return f"{case.label} takes {of_epoch(case)}{change(case)}{per}{_reasons(case)}"
-
-
-def _noise(case: Case) -> str:
-    return ", ".join(filter(None, (relative(case), signed_interval(case))))
-
-
-def _reasons(case: Case) -> str:
+def reasons(case: Case) -> str:
     """What grew and what shrank by a share worth naming, largest first, and what compute did."""
     parts = parts_of(case.parts)
     # Where next to nothing is left, parts that grew may hide behind others that shrank.
     is_small = abs(case.growth) < NOTHING
-    least = NOTHING * case.outcome["baseline"] if is_small else _WORTH_NAMING * abs(case.difference)
+    least = NOTHING * case.baseline if is_small else _WORTH_NAMING * abs(case.difference)
     large = [name for name in _by_size(parts) if abs(parts[name].difference_ns) >= least]
     if not large:
         return ""
     shown = [name for name in large if name != COMPUTE][:_PARTS]
-    compute = parts.get(COMPUTE, Part(0, 0))
+    compute = parts.get(COMPUTE, Sides(0, 0))
     is_same = COMPUTE not in large and abs(_growth(compute)) <= SAME
     named = _by_size({name: parts.get(name, compute) for name in (COMPUTE, *shown)})
     said = [_moved(name, parts.get(name, compute)) for name in named]
@@ -98,7 +63,7 @@ def _by_size(parts: Parts) -> list[str]:
     return sorted(parts, key=lambda name: -abs(parts[name].difference_ns))
 
 
-def _growth(part: Part) -> float:
+def _growth(part: Sides) -> float:
     """The difference as a share of the baseline; all of it where the baseline is 0."""
     if not part.baseline_ns:
         return float(bool(part.difference_ns))
@@ -113,7 +78,7 @@ def _backward(case: Case, grown: Sequence[str]) -> str:
     return f" ({say_share(share)} of the time of copies between devices is of the backward pass)"
 
 
-def _moved(name: str, part: Part) -> str:
+def _moved(name: str, part: Sides) -> str:
     """``exposed PtoP grew by 2.000 ms``; with a share of compute, and where it is new or gone."""
     word = _COMPUTE.get(name, name)
     exposed = "" if name in {COMPUTE, "idle"} else "exposed "
@@ -123,39 +88,20 @@ def _moved(name: str, part: Part) -> str:
     return f"{exposed}{word} {'grew' if part.difference_ns > 0 else 'shrank'} by {size}{note}"
 
 
-def say_sums(baseline: str, cases: Sequence[Case], unit: str) -> str:
-    """``Against single, dual takes 10.84 s (27.5 %) more GPU time. Kernel time is the same``."""
-    named = largest(cases)
-    real = [case for case in named if not case.is_noise]
-    return (
-        f"{_of_sums(baseline, cases, unit)} {_causes(real)}"
-        if real
-        else _of_sums(baseline, cases, unit)
-    )
+def reason(case: Case) -> str:
+    """``: most of the difference is PtoP``; nothing where no cause is known or worth naming."""
+    has_cause = difference_of(parts_of(case.parts)) and abs(case.growth) >= NOTHING
+    is_known = case.outcome.basis != KERNELS or _knows_communication(case)
+    if case.is_noise or not has_cause or not is_known:
+        return ""
+    return f": {_cause_words(case) or _signed(case)}"
 
 
-def _of_sums(baseline: str, cases: Sequence[Case], unit: str) -> str:
-    """How much more or less time the candidates take that differ most."""
-    named = largest(cases)
-    more = listed([_of_sum(case, unit) for case in named])
-    return f"Against {baseline}, {more}{others(cases, named)}{noise(named)}."
-
-
-def _of_sum(case: Case, unit: str) -> str:
-    what = _TIMES[case.outcome["basis"]] + (" a step" if unit == STEP else "")
-    if case.is_noise:
-        return f"{case.label} takes the same {what} within noise ({_noise(case)})"
-    return f"{case.label} takes {of_epoch(case)}{change(case)} {what}"
-
-
-def say_kernels(baseline: str, cases: Sequence[Case], unit: str) -> str:
-    """``Against a, b takes 2 s (5.6 %) more kernel time. Most of it is communication: ...``."""
-    named = [case for case in largest(cases) if not case.is_noise and _has_cause(case)]
-    told = [case for case in named if _knows_communication(case)]
+def causes_in_kernels(cases: Sequence[Case]) -> str:
+    """`` Most of the difference is communication: ...``; nothing where compute alone is known."""
+    told = [case for case in cases if _has_cause(case) and _knows_communication(case)]
     clauses = [_cause(case, _sizes(told)) for case in told]
-    said = f" {capital('; '.join(clauses))}." if clauses else ""
-    first = _of_sums(baseline, cases, unit)
-    return f"{first}{said} What copies take is not known on both sides."
+    return f" {capital('; '.join(clauses))}." if clauses else ""
 
 
 def _knows_communication(case: Case) -> bool:
@@ -166,11 +112,11 @@ def _knows_communication(case: Case) -> bool:
 def _has_cause(case: Case) -> bool:
     """Whether the difference, or one of its parts that others cancel, is worth naming."""
     differences = [part.difference_ns for part in parts_of(case.parts).values()]
-    is_large = max(map(abs, differences), default=0) > NOTHING * case.outcome["baseline"]
+    is_large = max(map(abs, differences), default=0) > NOTHING * case.baseline
     return bool(case.difference and abs(case.growth) >= NOTHING) or is_large
 
 
-def _causes(cases: Sequence[Case]) -> str:
+def causes(cases: Sequence[Case]) -> str:
     """What the kernels did, then what makes each difference: one clause where all agree."""
     kernels = _kernels(cases)
     real = [case for case in cases if _has_cause(case)]
@@ -196,11 +142,11 @@ def _kernels(cases: Sequence[Case]) -> str:
     return f"Kernel time {listed(said)}"
 
 
-def _kernel_time(case: Case) -> Part:
-    return Part(case.base["kernel_ns"], case.found["kernel_ns"])
+def _kernel_time(case: Case) -> Sides:
+    return Sides(case.base["kernel_ns"], case.found["kernel_ns"])
 
 
-def _kernel_change(kernels: Part) -> str:
+def _kernel_change(kernels: Sides) -> str:
     if not kernels.baseline_ns and kernels.candidate_ns:
         return f"is {NEW}"
     if kernels.baseline_ns and not kernels.candidate_ns:
@@ -213,11 +159,8 @@ def _kernel_change(kernels: Part) -> str:
 
 def _sizes(cases: Sequence[Case]) -> Callable[[int], str]:
     """How differences are written: with signs where some cases take more, and others less."""
-    return _size if len({case.difference > 0 for case in cases}) == 1 else say_signed_ns
-
-
-def _size(difference_ns: int) -> str:
-    return say_ns(abs(difference_ns))
+    is_one_way = len({case.difference > 0 for case in cases}) == 1
+    return (lambda ns: say_ns(abs(ns))) if is_one_way else say_signed_ns
 
 
 def _cause(case: Case, say: Callable[[int], str]) -> str:
@@ -244,7 +187,7 @@ def _cause_words(case: Case) -> str | None:
 
 
 def _words(case: Case) -> Mapping[str, str]:
-    return WORDS if case.outcome["basis"] == SUMS else _COMPUTE
+    return WORDS if case.outcome.basis == SUMS else _COMPUTE
 
 
 def _amount(case: Case, say: Callable[[int], str]) -> str:
@@ -253,9 +196,9 @@ def _amount(case: Case, say: Callable[[int], str]) -> str:
     name, difference = largest_part(parts), difference_of(parts)
     part = 0 if name is None else parts[name].difference_ns
     of = f" of {say(difference)}" if abs(part) <= abs(difference) else ""
-    transfers = [row for row in case.parts if row["part_group"] == "transfers"]
-    moved = sum(row["difference_ns"] for row in transfers)
-    is_besides = moved * difference > 0 and name not in {row["part"] for row in transfers}
+    transfers = [row for row in case.parts if row.part_group == "transfers"]
+    moved = sum(row.difference_ns for row in transfers)
+    is_besides = moved * difference > 0 and name not in {row.part for row in transfers}
     return f"{say(part)}{of}{f' (transfers: {say(moved)})' if is_besides else ''}"
 
 
@@ -277,16 +220,3 @@ def _worth_showing(parts: Parts) -> list[str]:
     large = [n for n in names if abs(parts[n].difference_ns) >= _WORTH_NAMING * abs(first)]
     opposed = next((name for name in names if parts[name].difference_ns * first < 0), names[0])
     return [*large[:_PARTS], *([opposed] if opposed not in large[:_PARTS] else [])]
-
-
-def headline_of(baseline: str, case: Case, unit: str) -> str:
-    """``dual takes 10.84 s (27.5 %) more GPU time than single: most is PtoP``."""
-    basis = case.outcome["basis"]
-    what = f" {_TIMES[basis]}" if basis in _TIMES else ""
-    per = " per step" if unit == STEP else ""
-    first = f"{case.label} takes {change(case)}{what}{per} than {baseline}"
-    has_cause = difference_of(parts_of(case.parts)) and abs(case.growth) >= NOTHING
-    is_known = basis != KERNELS or _knows_communication(case)
-    if case.is_noise or not has_cause or not is_known:
-        return first
-    return f"{first}: {_cause_words(case) or _signed(case)}"
