@@ -5,8 +5,10 @@ them visible to DuckDB as ``raw.NAME``, for a reader's views to select from.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -16,11 +18,42 @@ if TYPE_CHECKING:
     import duckdb
 
 _BATCH_ROWS: Final = 65_536
-_SQL_TYPES: Final = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
+_SQL_TYPES: Final = {
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN",
+}
+_EVER: Final = (-(1 << 63), (1 << 63) - 1)
+# How DuckDB shows a comparison of a column with numbers; whether an end belongs to it differs.
+_COMPARISON: Final = re.compile(
+    r"\((?P<label>[^\s()]+) (?:BETWEEN (?P<least>-?\d+) AND (?P<most>-?\d+)"
+    r"|(?P<sign>[<>]=?|=) (?P<value>-?\d+))\)"
+)
+_INNER: Final = 2
 
+# By column, the least and the most value of the rows that a query takes.
+Bounds = Mapping[str, tuple[int, int]]
 Kinds = Mapping[str, pa.DataType]
 # One value per row each: integers of any width, texts perhaps as a dictionary.
 Read = Callable[[Kinds], Mapping[str, pa.Array | pa.ChunkedArray]]
+
+
+class Table(Protocol):
+    """What `Shown` shows: `Columns`, or what reads its file anew for each query.
+
+    Args:
+        kinds: Every column, with the type that queries see.
+        labels: What names each column, and its table, in a query's plan.
+        columns: The columns whose types are known.
+    """
+
+    kinds: Kinds
+    labels: Mapping[str, str]
+    columns: Mapping[str, Any]
+
+    def load(self, names: Collection[str], bounds: Bounds) -> None:
+        """Get ready for a query that reads some columns, of rows within some bounds."""
 
 
 class Columns:
@@ -36,10 +69,10 @@ class Columns:
     def __init__(self, table: str, kinds: Kinds, read: Read, count: Callable[[], int]) -> None:
         self.kinds, self._read, self._count = kinds, read, count
         # In a query's plan these name the column and its table.
-        self.labels = {name: f"{table}.{name}." for name in kinds}
-        self.columns: Mapping[str, pa.Array | pa.ChunkedArray] = {}
+        self.labels: Mapping[str, str] = {name: f"{table}.{name}." for name in kinds}
+        self.columns: Mapping[str, Any] = {}
 
-    def load(self, names: Collection[str]) -> None:
+    def load(self, names: Collection[str], _: Bounds) -> None:
         """Read the columns that are not there yet, in one pass."""
         missing = {name: kind for name, kind in self.kinds.items() if name in names}
         missing = {name: kind for name, kind in missing.items() if name not in self.columns}
@@ -73,7 +106,7 @@ class Shown:
     """The tables of a file as one connection sees them: as views ``raw.NAME``."""
 
     def __init__(
-        self, tables: Mapping[str, Columns], connection: "duckdb.DuckDBPyConnection"
+        self, tables: Mapping[str, Table], connection: "duckdb.DuckDBPyConnection"
     ) -> None:
         self._tables, self._connection = tables, connection
         self._columns: dict[str, int] = {}
@@ -88,10 +121,19 @@ class Shown:
     def load(self, sql: str) -> None:
         """Read the columns that a query reads which is about to run."""
         (plan,) = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
-        scans = "\n".join(_arrow_scans(json_input.loads(plan[1])))
+        scans = [*_arrow_scans(json_input.loads(plan[1]))]
         for name, shown in [*self._columns.items()]:
             table = self._tables[name]
-            table.load([column for column, label in table.labels.items() if label in scans])
+            labels = table.labels
+            its_scans = [
+                scan for scan in scans if any(label in scan[0] for label in labels.values())
+            ]
+            named = "\n".join(columns for columns, _ in its_scans)
+            conditions = [condition for _, condition in its_scans]
+            table.load(
+                [column for column, label in labels.items() if label in named],
+                _bounds(labels, conditions),
+            )
             if len(table.columns) != shown:
                 self._show(name)
 
@@ -112,9 +154,51 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _arrow_scans(plan: list[dict[str, Any]]) -> Iterator[str]:
-    """What a query's plan reads from tables, node by node."""
+def _arrow_scans(plan: list[dict[str, Any]], condition: str = "") -> Iterator[tuple[str, str]]:
+    """What a query's plan reads from tables, scan by scan, and what it takes of each."""
     for node in plan:
+        about = node["extra_info"]
         if "ARROW" in node["name"]:
-            yield json.dumps(node["extra_info"], ensure_ascii=False)
-        yield from _arrow_scans(node["children"])
+            yield json.dumps(about, ensure_ascii=False), condition
+        expression = about.get("Expression", "") if "FILTER" in node["name"] else ""
+        yield from _arrow_scans(node["children"], str(expression))
+
+
+def _bounds(labels: Mapping[str, str], conditions: Sequence[str]) -> Bounds:
+    """Between which values all rows lie that any scan of a table takes."""
+    terms = [_terms(condition) for condition in conditions]
+    return {
+        column: (min(t[label][0] for t in terms), max(t[label][1] for t in terms))
+        for column, label in labels.items()
+        if terms and all(label in t for t in terms)
+    }
+
+
+def _terms(condition: str) -> dict[str, tuple[int, int]]:
+    """The comparisons of columns with numbers that all must hold for a condition to hold.
+
+    DuckDB puts brackets around the condition and around each part of an AND. A text may hold any.
+    """
+    depths = [*accumulate((sign == "(") - (sign == ")") for sign in condition)]
+    outside = "".join(s for s, depth in zip(condition, depths, strict=True) if depth == 1)
+    if "'" in condition or " OR " in outside or 0 in depths[:-1]:
+        return {}
+    parts = [m for m in _COMPARISON.finditer(condition) if _is_part(m, depths[m.start()])]
+    return {part["label"]: _interval(part) for part in parts}
+
+
+def _is_part(match: re.Match[str], depth: int) -> bool:
+    """Whether a comparison is a condition, or stands between the brackets and ANDs of one."""
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    is_between = (before == "(" or before.endswith(") AND ")) and after.startswith((" AND ", ")"))
+    return not before + after or (depth == _INNER and is_between)
+
+
+def _interval(match: re.Match[str]) -> tuple[int, int]:
+    if match["least"] is not None:
+        return int(match["least"]), int(match["most"])
+    value, (least, most) = int(match["value"]), _EVER
+    return (
+        least if match["sign"].startswith("<") else value,
+        most if match["sign"].startswith(">") else value,
+    )
