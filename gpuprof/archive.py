@@ -17,7 +17,7 @@ from gpuprof.errors import ROOM, OutputError
 from gpuprof.manifest import MANIFEST, MARKS, Manifest, read_manifest
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.packed_run import CHUNK_BYTES, INDEX, VERSION
-from gpuprof.render.gpuprof_file import write
+from gpuprof.readers.gpuprof.write_gpuprof_file import write
 from gpuprof.render.output import Output
 
 RECORDING: Final = "recording.gpuprof"

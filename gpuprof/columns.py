@@ -6,7 +6,7 @@ them visible to DuckDB as ``raw.NAME``, for a reader's views to select from.
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -18,11 +18,36 @@ if TYPE_CHECKING:
 _BATCH_ROWS: Final = 65_536
 _RAW: Final = re.compile(r'\braw\."?(\w+)')
 _WORD: Final = re.compile(r"\w+")
-_SQL_TYPES: Final = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
+_SQL_TYPES: Final = {
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN",
+}
 
 Kinds = Mapping[str, pa.DataType]
+# From the first start on and before the last, in ns.
+Window = tuple[int, int]
 # One value per row each: integers of any width, texts perhaps as a dictionary.
 Read = Callable[[Kinds], Mapping[str, pa.Array | pa.ChunkedArray]]
+
+
+class Table(Protocol):
+    """What `Shown` shows: `Columns`, or what reads its file anew for each query.
+
+    Args:
+        kinds: Every column, with the type that queries see: int64, float64, string or bool.
+        columns: The columns whose types are known.
+    """
+
+    kinds: Kinds
+    columns: Mapping[str, Any]
+
+    def expect(self, names: Collection[str]) -> None:
+        """Note columns that are read together with the first that is needed."""
+
+    def load(self, names: Collection[str], window: Window | None) -> None:
+        """Get ready for a query that reads some columns, of rows that start in a window."""
 
 
 class Columns:
@@ -43,7 +68,7 @@ class Columns:
         """Note columns that are read together with the first that is needed."""
         self._expected.update(names)
 
-    def load(self, names: Collection[str]) -> None:
+    def load(self, names: Collection[str], _: Window | None = None) -> None:
         """Read the columns that are not there yet, in one pass with those that are expected."""
         if any(name in names and name not in self.columns for name in self.kinds):
             wanted = self._expected.union(names).difference(self.columns)
@@ -77,18 +102,18 @@ class Shown:
     """The tables of a file as one connection sees them: as views ``raw.NAME``."""
 
     def __init__(
-        self, tables: Mapping[str, Columns], connection: "duckdb.DuckDBPyConnection"
+        self, tables: Mapping[str, Table], connection: "duckdb.DuckDBPyConnection"
     ) -> None:
         self._tables, self._connection = tables, connection
         # How many columns of each table the connection sees.
         self._shown: dict[str, int] = {}
         connection.execute("CREATE SCHEMA raw")
 
-    def load(self, sql: str) -> None:
+    def load(self, sql: str, window: Window | None = None) -> None:
         """Read the columns that SQL over ``raw.NAME`` names, and make them visible."""
         for name, words in self._named(sql):
             table = self._tables[name]
-            table.load(words)
+            table.load(words, window)
             if self._shown.get(name) != len(table.columns):
                 self._show(name)
 

@@ -45,8 +45,11 @@ _UNNAMED: Final = re.compile(
 class Loader(Protocol):
     """What reads the columns of a reader's file before a query runs."""
 
-    def load(self, sql: str) -> None:
-        """Read the columns that SQL over ``raw.NAME`` names, and what was expected with them."""
+    def load(self, sql: str, window: tuple[int, int] | None) -> None:
+        """Read the columns that SQL over ``raw.NAME`` names, and what was expected with them.
+
+        Of rows that start outside the window, given in ns, none is needed.
+        """
 
     def expect(self, sql: str) -> None:
         """Note columns that will be asked for: whatever is read of their table reads them, too."""
@@ -150,7 +153,7 @@ class Database:
         for name in named or self._views:
             spec = schema.BY_NAME[name].columns
             table = Table(name, self._views[name], words | self._selection.columns(spec))
-            self._load(table)
+            self._load(table, None if "whole" in words else self._selection.extent)
             if names_of(name) in words:
                 self._create(f'whole."{names_of(name)}"', table.names)
             self._create(f'whole."{name}"', table.sql(self._rows(table)))
@@ -160,10 +163,10 @@ class Database:
             if relation.of in self._views:
                 self._create(f'main."{name}"', relation.sql)
 
-    def _load(self, table: Table) -> None:
+    def _load(self, table: Table, window: tuple[int, int] | None) -> None:
         if self._loader is not None and table.name not in self._kept:
             for sql in table.reads:
-                self._loader.load(sql)
+                self._loader.load(sql, window)
 
     def _rows(self, table: Table) -> str:
         """SQL: the rows of a table, of a costly one from a copy that is made once."""
@@ -231,7 +234,7 @@ class Database:
         spec = schema.BY_NAME[name]
         sql = view.sql(column for column in spec.columns if column in view.columns)
         if self._loader is not None:
-            self._loader.load(sql)
+            self._loader.load(sql, None)
         where, before = f"{self._failure.source}, table {name}", 0
         for batch in self._connection.sql(sql).to_arrow_reader(_BATCH_ROWS):
             rows = borders.cast(where, pa.Table.from_batches([batch]), spec.kinds, before)

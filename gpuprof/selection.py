@@ -21,6 +21,11 @@ class Selection:
     windows: tuple[tuple[int, int], ...] | None = None
     device_id: int | None = None
 
+    @property
+    def extent(self) -> tuple[int, int] | None:
+        """From the start of the first window to the end of the last; None for all times."""
+        return (self.windows[0][0], self.windows[-1][1]) if self.windows else None
+
     def columns(self, columns: Collection[str]) -> frozenset[str]:
         """Those of a table's columns by which its rows are chosen."""
         timed = {"start_ns"} if self.windows is not None else set()

@@ -52,7 +52,7 @@ def save(  # noqa: PLR0913 - one parameter per option
         user_folder,
     )
     from gpuprof.comparisons.measure.variants import check_repeats, runs_of  # noqa: PLC0415
-    from gpuprof.render.gpuprof_file import write  # noqa: PLC0415
+    from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415
     from gpuprof.units import counted, format_bytes  # noqa: PLC0415
 
     check_name(name)

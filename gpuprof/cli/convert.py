@@ -1,5 +1,7 @@
 """``gpuprof convert``: keep a recording in one small file."""
 
+from functools import partial
+
 import click
 
 from gpuprof.cli.options import (
@@ -33,9 +35,10 @@ def command(
       gpuprof report train.gpuprof
     """  # noqa: D301 - click reads the escape
     from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.render.gpuprof_file import save  # noqa: PLC0415
+    from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     target = prepare(output, is_forced=force, inputs=files)
     with watched(f"Reading {named(files)}", files) as progress:
-        save(progress.of(read_profile(files, reader, section)), target)
+        profile = progress.of(read_profile(files, reader, section))
+        target.save(partial(write, profile), "a gpuprof file")

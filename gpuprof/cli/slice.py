@@ -1,5 +1,7 @@
 """``gpuprof slice``: cut a part out of a recording."""
 
+from functools import partial
+
 import click
 
 from gpuprof.cli.options import (
@@ -51,7 +53,7 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof slice train.sqlite --from 1.5s --to 2s -o part.gpuprof
     """  # noqa: D301 - click reads the escape
     from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.render.gpuprof_file import save  # noqa: PLC0415
+    from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
     from gpuprof.window import Window, cut, window_of_range  # noqa: PLC0415
 
@@ -66,4 +68,4 @@ def command(  # noqa: PLR0913 - one parameter per option
     with watched(f"Reading {named(files)}", files) as progress:
         profile = progress.of(read_profile(files, reader, section))
         window = window_of_range(profile, text, occurrence) if text else Window(from_ns, to_ns)
-        save(cut(profile, window), target)
+        target.save(partial(write, cut(profile, window)), "a gpuprof file")

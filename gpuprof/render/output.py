@@ -38,15 +38,19 @@ class Output:
         else:
             self.save(lambda file: file.write_text(encodable(text), encoding="utf-8"))
 
-    def save(self, write: Callable[[Path], object]) -> None:
+    def save(self, write: Callable[[Path], object], what: str = "a picture") -> None:
         """Let a function write a file, and give it the output's name when it is whole.
+
+        Args:
+            write: Writes the file.
+            what: What the file is, for people.
 
         Raises:
             OutputError: It cannot be written; nothing of it is left behind.
         """
         if self.path is None:
-            msg = "a picture cannot go to standard output"
-            raise OutputError(msg, "Give it the name of a file, such as chart.png.")
+            msg = f"{what} cannot go to standard output"
+            raise OutputError(msg, "Give it the name of a file with -o.")
         try:
             _save_whole(self.path, write)
         except OSError as error:

@@ -28,7 +28,8 @@ from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.archive import pack
 from gpuprof.errors import GpuprofError
 from gpuprof.manifest import MONITOR, Manifest, finish_manifest
-from gpuprof.render import gpuprof_file, renderer_named
+from gpuprof.readers.gpuprof.write_gpuprof_file import write
+from gpuprof.render import renderer_named
 from gpuprof.render.contract import Page
 from gpuprof.render.exporters import exporter_named
 from gpuprof.render.output import Output
@@ -87,7 +88,7 @@ def _converted(single):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "converted.gpuprof"
             try:
-                gpuprof_file.write(gpuprof.read_profile(_written(files, Path(folder))), path)
+                write(gpuprof.read_profile(_written(files, Path(folder))), path)
             except GpuprofError:
                 continue
             content = path.read_bytes()
@@ -133,7 +134,7 @@ def _use(profile, folder):
     for renderer in ("terminal", "markdown", "csv", "json"):
         renderer_named(renderer).report(report, Page())
     path = folder / "converted.gpuprof"
-    gpuprof_file.write(profile, path)
+    write(profile, path)
     again = _readable(path)
     assert tables == {table: again.table(table).num_rows for table in again.sources}
     exporter = exporter_named("perfetto")

@@ -14,7 +14,7 @@ from gpuprof import schema
 from gpuprof.errors import GpuprofError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import read_profile
-from gpuprof.render.gpuprof_file import write
+from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
 # Larger tables are compared by what they add up to.
 FEW_ROWS = 20_000

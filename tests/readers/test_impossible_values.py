@@ -19,8 +19,8 @@ from test_kineto import written as write_kineto
 from gpuprof import readers, schema
 from gpuprof.errors import CorruptFileError
 from gpuprof.readers import read_profile
+from gpuprof.readers.gpuprof.write_gpuprof_file import write as write_own
 from gpuprof.readers.nsys import recording as nsys_recording
-from gpuprof.render.gpuprof_file import write as write_own
 from gpuprof.reports import report
 
 HINT = "Was it edited, or damaged on its way? Export or record it again."

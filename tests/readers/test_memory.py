@@ -19,7 +19,7 @@ import test_nvprof_trace as nvprof
 from xspaces import entry, field
 
 from gpuprof.profile import Origin, Profile
-from gpuprof.render.gpuprof_file import write
+from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="only Linux tells the peak of a process"

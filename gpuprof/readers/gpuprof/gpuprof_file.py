@@ -1,31 +1,47 @@
 """gpuprof's own file: a recording of any format as Parquet, one file small enough to mail.
 
-A zip archive, stored and not compressed again, of ``gpuprof.json`` (version, provenance) and one
-``<table>.parquet`` per recorded table. Each is read in place, and of it only the columns that an
-analysis asks for. It holds what the data model holds: no environment, no names of hosts.
+It holds what the data model holds: no environment, no names of hosts. A zip archive, stored and
+not compressed again, of
+
+- ``gpuprof.json``, its first member: ``gpuprof_file``, the version of the format; ``written_by``;
+  ``converted_from``, a name without its folder; ``origin``, the fields of `_OriginFields`.
+- ``<table>.parquet`` for each recorded table: the columns of `gpuprof.schema` that hold anything,
+  integers in as many bits as they need, rows by their start. Groups of rows say which times they
+  hold, and each page carries a checksum.
+- ``<table>.names.parquet`` for each table of activities or calls with names: a row for each
+  ``name_id``, which the table has in the place of ``name`` and whatever depends on it alone.
+
+Each Parquet file is read in place: of it only the columns that a query names, and the groups of
+rows that hold its window of time. Version 1 has all columns in 64 bits and no numbers for names.
 """
 
+import os
 import zipfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from gpuprof import borders, json_input, schema
+from gpuprof.columns import Columns, Kinds, Shown, Table
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
+from gpuprof.readers.gpuprof.parquet_columns import CHANGED, FilePart, ParquetColumns, opened
 from gpuprof.views import Select, View
 
 if TYPE_CHECKING:
     import duckdb
 
-VERSION: Final = 1
+VERSION: Final = 2
 HEADER: Final = "gpuprof.json"
 SUFFIX: Final = ".parquet"
+NAMES: Final = ".names"
+NUMBER: Final = "name_id"
 
 
 class _OriginFields(msgspec.Struct):
@@ -45,6 +61,9 @@ class _OriginFields(msgspec.Struct):
 
 
 TOOL_FIELDS: Final = _OriginFields.__struct_fields__
+_NUMBER: Final = {NUMBER: pa.int64()}
+# What queries call the names of a table.
+_NAMES_OF: Final = "_names"
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 # A member's header in the archive: so long before its name, and where the lengths are.
 _LOCAL_HEADER_BYTES: Final = 30
@@ -60,18 +79,32 @@ def read(path: Path) -> Profile:
         CorruptFileError: It is cut short or damaged.
         UnknownFormatError: A newer gpuprof wrote it.
     """
-    mapped = _mapped(path)
-    members = _members(path, mapped)
+    members = _members(path)
     origin = _origin(path, members)
-    contents = {name: members[name + SUFFIX] for name in schema.BY_NAME if name + SUFFIX in members}
-    stored = {name: _rows(path, name, content) for name, content in contents.items()}
+    tables = {
+        name: _table(path, name, members) for name in schema.BY_NAME if name + SUFFIX in members
+    }
 
-    def prepare(connection: "duckdb.DuckDBPyConnection") -> None:
-        for name, rows in stored.items():
-            connection.register(_stored(name), rows)
+    def prepare(connection: "duckdb.DuckDBPyConnection") -> Shown:
+        _keep_sides_of_joins(connection)
+        columns: dict[str, Table] = {n: _columns(table.rows) for n, table in tables.items()}
+        named = {name + _NAMES_OF: table.names for name, table in tables.items() if table.names}
+        columns |= {name: _columns(names) for name, names in named.items()}
+        return Shown(columns, connection)
 
-    views = {name: _view(name, rows) for name, rows in stored.items()}
-    return Profile(origin, views, prepare, partial(_failure, path))
+    views = {name: _view(name, table) for name, table in tables.items()}
+    events = sum(table.events for table in tables.values())
+    return Profile(origin, views, prepare, partial(_failure, path), stored=events)
+
+
+def _keep_sides_of_joins(connection: "duckdb.DuckDBPyConnection") -> None:
+    """Let a join hold what is written at its right, the names.
+
+    DuckDB knows of neither side how many rows it has, and would hold all activities instead.
+    """
+    ((disabled,),) = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
+    more = ",".join(filter(None, [disabled, "build_side_probe_side"]))
+    connection.execute(f"SET disabled_optimizers = '{more}'")
 
 
 # What DuckDB 1 and 2 say where a stream that they read raises an error.
@@ -80,119 +113,159 @@ _STREAM_FAILED: Final = ("arrow_scan", "reading the stream registered")
 
 def _failure(path: Path, error: Exception) -> GpuprofError | None:
     """What a failed query says about the file: each page of it carries a checksum."""
+    if CHANGED in str(error):
+        return InputError(f"{path} changed while it was read", "Is it being made? Then try again.")
     is_of_stream = any(sign in str(error) for sign in _STREAM_FAILED)
     if not isinstance(error, pa.ArrowException | OSError) and not is_of_stream:
         return None
     return CorruptFileError(f"{path}: one of its tables is damaged", _HINT)
 
 
-def _view(name: str, rows: Any) -> View:  # noqa: ANN401 - pyarrow has no types
-    columns = {column: f'"{column}"' for column in rows.schema.names}
-    return View((Select(columns, f'FROM "{_stored(name)}"'),))
+def _view(name: str, table: "_Table") -> View:
+    columns = {column: f't."{column}"' for column in table.rows.kinds}
+    names = None
+    if table.names:
+        of_names = {column: f'"{column}"' for column in table.names.kinds}
+        names = Select(of_names, f"FROM raw.{name}{_NAMES_OF}")
+    return View((Select(columns, f"FROM raw.{name} t"),), names)
 
 
-def _stored(table: str) -> str:
-    return f"stored_{table}"
-
-
-def _mapped(path: Path) -> pa.Buffer:
+def _members(path: Path) -> Mapping[str, FilePart]:
+    """The archive's members, as parts of the file."""
     try:
-        with pa.memory_map(str(path)) as file:
-            return file.read_buffer()
+        with path.open("rb") as file:
+            archive = zipfile.ZipFile(file)
+            return {info.filename: _member(path, file, info) for info in archive.infolist()}
+    # What a list of members says of another version of the format, or of names in no encoding.
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        msg = f"{path}: the file is cut short or damaged ({error})"
+        raise CorruptFileError(msg, _HINT) from error
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror or error}"
         raise InputError(msg) from error
 
 
-def _members(path: Path, mapped: pa.Buffer) -> Mapping[str, pa.Buffer]:
-    """The archive's members, as parts of the mapped file."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            infos = archive.infolist()
-    # What a list of members says of another version of the format, or of names in no encoding.
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
-        msg = f"{path}: the file is cut short or damaged ({error})"
-        raise CorruptFileError(msg, _HINT) from error
-    return {info.filename: _content(path, mapped, info) for info in infos}
-
-
-def _content(path: Path, mapped: pa.Buffer, info: zipfile.ZipInfo) -> pa.Buffer:
+def _member(path: Path, file: IO[bytes], info: zipfile.ZipInfo) -> FilePart:
+    size = os.fstat(file.fileno()).st_size
     begin = info.header_offset + _LOCAL_HEADER_BYTES
-    if info.header_offset >= 0 and begin <= mapped.size:
-        lengths = bytes(mapped.slice(info.header_offset, _LOCAL_HEADER_BYTES))[_LENGTHS]
+    if info.header_offset >= 0 and begin <= size:
+        file.seek(info.header_offset)
+        lengths = file.read(_LOCAL_HEADER_BYTES)[_LENGTHS]
         begin += sum(int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
-    if info.header_offset < 0 or begin + info.file_size > mapped.size:
+    if info.header_offset < 0 or begin + info.file_size > size:
         msg = f"{path}: {info.filename} in it goes beyond its end"
         raise CorruptFileError(msg, _HINT)
     if info.compress_type != zipfile.ZIP_STORED:
         msg = f"{path}: {info.filename} in it was packed by another program"
         raise CorruptFileError(msg, _HINT)
-    return mapped.slice(begin, info.file_size)
+    return FilePart(path, begin, info.file_size)
 
 
-def _origin(path: Path, members: Mapping[str, pa.Buffer]) -> Origin:
+def _origin(path: Path, members: Mapping[str, FilePart]) -> Origin:
     try:
-        header: dict[str, Any] = json_input.loads(bytes(members[HEADER]))
+        header: dict[str, Any] = json_input.loads(members[HEADER].read())
         version, origin = header["gpuprof_file"], header["origin"]
-        if version == VERSION:
+        if version in range(1, VERSION + 1):
             return Origin(path, **msgspec.structs.asdict(msgspec.convert(origin, _OriginFields)))
     except (KeyError, TypeError, ValueError) as error:
         why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
         msg = f"{path}: {HEADER} in it is missing or broken{why}"
         raise CorruptFileError(msg, _HINT) from error
-    msg = f"{path} is a gpuprof file of version {version}; this gpuprof reads {VERSION}"
+    msg = f"{path} is a gpuprof file of version {version}; this gpuprof reads 1 to {VERSION}"
     raise UnknownFormatError(msg, "Install the newest gpuprof: pip install -U gpuprof-toolkit")
 
 
-def _rows(path: Path, name: str, content: pa.Buffer) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """What DuckDB reads of a member: its file, or its rows where other types must be cast.
+class _Rows(NamedTuple):
+    """A Parquet file of the archive, after a look at its end.
+
+    Args:
+        part: Where it lies.
+        metadata: Of that file, as Arrow read it.
+        kinds: Its columns that queries see, with the types that they see.
+        cast: Its rows in memory, where their types are others; else None.
+    """
+
+    part: FilePart
+    metadata: Any
+    kinds: dict[str, pa.DataType]
+    cast: pa.Table | None
+
+
+class _Table(NamedTuple):
+    """A table of the recording.
+
+    Args:
+        rows: Its rows.
+        names: What the numbers in its column ``name_id`` mean; None where it has no such column.
+        events: How many rows it has, if these are events.
+    """
+
+    rows: _Rows
+    names: _Rows | None
+    events: int
+
+
+def _columns(rows: _Rows) -> Table:
+    """What queries read of a Parquet file, or of its rows in memory."""
+    if rows.cast is None:
+        return ParquetColumns(rows.part, rows.metadata, rows.kinds)
+    table = rows.cast
+    return Columns(
+        rows.kinds, lambda kinds: {n: table.column(n) for n in kinds}, lambda: table.num_rows
+    )
+
+
+def _table(path: Path, name: str, members: Mapping[str, FilePart]) -> _Table:
+    """A table, after a look at what its files say of themselves.
 
     Raises:
         CorruptFileError: It is damaged, or its columns are not those of the table.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415 - 50 ms that other formats do not need
-
-    where, table = f"{path}, table {name}", schema.BY_NAME[name]
+    where, spec, names = f"{path}, table {name}", schema.BY_NAME[name], None
     try:
-        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-        columns = file.schema_arrow
-        borders.check_names(where, columns)
-        borders.check_growth(where, file.metadata, content.size)
-        for column, spec in table.columns.items():
-            if spec.required and column not in columns.names:
-                msg = f"{path}: its table {name} has no column {column}"
-                raise CorruptFileError(msg, _HINT)
-        if borders.unlike(columns, table.kinds):
-            rows = file.read([column for column in columns.names if column in table.columns])
-            return borders.cast(where, rows, table.kinds)
+        rows = _rows(where, members[name + SUFFIX], spec.kinds | _NUMBER)
+        if NUMBER in rows.kinds and name + NAMES + SUFFIX in members:
+            names = _names(where, members[name + NAMES + SUFFIX], spec)
     except (pa.ArrowException, OSError, ValueError) as error:
         msg = f"{path}: its table {name} is damaged"
         raise CorruptFileError(msg, _HINT) from error
-    return _dataset(name, content)
+    there = rows.kinds | (names.kinds if names else {})
+    for column, about in spec.columns.items():
+        if about.required and column not in there:
+            msg = f"{path}: its table {name} has no column {column}"
+            raise CorruptFileError(msg, _HINT)
+    return _Table(rows, names, rows.metadata.num_rows if "start_ns" in spec.columns else 0)
 
 
-def _dataset(table: str, content: pa.Buffer) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """One Parquet file in memory, of which DuckDB reads the columns that a query names."""
-    import pyarrow.dataset as ds  # noqa: PLC0415 - as above
+def _rows(where: str, part: FilePart, expected: Kinds) -> _Rows:
+    file = opened(part, ())
+    columns = file.schema_arrow
+    borders.check_names(where, columns)
+    borders.check_growth(where, file.metadata, part.size)
+    kinds = {name: expected[name] for name in columns.names if name in expected}
+    unlike = (columns.field(name).type for name in borders.unlike(columns, kinds))
+    is_alike = all(map(pa.types.is_signed_integer, unlike))
+    cast = None if is_alike else borders.cast(where, file.read([*kinds]), kinds)
+    return _Rows(part, file.metadata, kinds, cast)
 
-    class Frugal(ds.FileSystemDataset):  # type: ignore[misc]
-        """Decodes one batch ahead of the query, where Arrow would sixteen, and keeps none."""
 
-        def scanner(self, **options: Any) -> Any:  # noqa: ANN401
-            ahead = dict.fromkeys(("batch_readahead", "fragment_readahead"), 1)
-            # Arrow's own pool holds on to what is given back.
-            return super().scanner(**options, **ahead, memory_pool=pa.system_memory_pool())
+def _names(where: str, part: FilePart, spec: schema.Schema) -> _Rows:
+    """What the numbers of names mean.
 
-    columns = schema.BY_NAME[table].columns
-    texts = [name for name, column in columns.items() if column.dtype == schema.TEXT]
-    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-    form = ds.ParquetFileFormat(
-        read_options=ds.ParquetReadOptions(dictionary_columns=texts),
-        default_fragment_scan_options=options,
-    )
-    fragment = form.make_fragment(content)
-    expected = [field for field in fragment.physical_schema if field.name in columns]
-    return Frugal([fragment], pa.schema(expected), fragment.format)
+    Raises:
+        CorruptFileError: One means two names: what it is joined to would count twice.
+    """
+    texts = {name: kind for name, kind in spec.kinds.items() if kind == pa.string()}
+    names = _rows(where, part, texts | _NUMBER)
+    if not {NUMBER, "name"} <= names.kinds.keys():
+        msg = f"{where}: its names have no numbers, or its numbers no names"
+        raise CorruptFileError(msg, _HINT)
+    table = opened(part, ()).read([NUMBER]) if names.cast is None else names.cast
+    numbers = table.column(NUMBER).to_numpy()
+    if len(np.unique(numbers)) < len(numbers):
+        msg = f"{where}: two of its names have one number"
+        raise CorruptFileError(msg, _HINT)
+    return names
 
 
 def _recognises(head: bytes) -> bool:
@@ -204,7 +277,7 @@ def _recognises(head: bytes) -> bool:
 READER: Final = Reader(
     name="gpuprof",
     title="gpuprof's own file (.gpuprof)",
-    versions=f"version {VERSION}",
+    versions=f"versions 1 to {VERSION}",
     gives=tuple(schema.BY_NAME),
     cannot="",
     read=read,

@@ -11,14 +11,16 @@ import numpy as np
 import own_files
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from recordings import copy, kernel, trace
 
 from gpuprof import schema
-from gpuprof.errors import CorruptFileError, GpuprofError, UnknownFormatError
+from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Origin
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.gpuprof.gpuprof_file import HEADER
-from gpuprof.render.gpuprof_file import write
+from gpuprof.readers.gpuprof.write_gpuprof_file import write
+from gpuprof.selection import Selection
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
 ORIGIN = Origin(
@@ -123,15 +125,13 @@ def test_a_query_reads_only_the_columns_that_it_names(tmp_path):
 
 
 def _last_page_of(path, member, column):
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
     with zipfile.ZipFile(path) as archive:
         info = archive.getinfo(member)
         content = archive.read(member)
     start = path.read_bytes().index(content)
     assert info.compress_type == zipfile.ZIP_STORED
     (tmp := path.with_suffix(".parquet")).write_bytes(content)
-    group = pq.ParquetFile(tmp).metadata.row_group(0)
+    group = parquet.ParquetFile(tmp).metadata.row_group(0)
     chunk = next(
         group.column(i)
         for i in range(group.num_columns)
@@ -170,9 +170,9 @@ def repacked(path, members, compression=zipfile.ZIP_STORED):
             {"gpuprof.json": "[1]"}, CorruptFileError, "gpuprof.json in it is missing or", id="list"
         ),
         pytest.param(
-            {"gpuprof.json": '{"gpuprof_file": 2, "origin": {}}'},
+            {"gpuprof.json": '{"gpuprof_file": 3, "origin": {}}'},
             UnknownFormatError,
-            "is a gpuprof file of version 2; this gpuprof reads 1",
+            "is a gpuprof file of version 3; this gpuprof reads 1 to 2",
             id="newer",
         ),
         pytest.param(
@@ -271,7 +271,7 @@ def test_a_file_that_lost_its_beginning_is_refused(tmp_path, cut):
 
 def test_a_table_whose_column_has_no_readable_name_is_refused(tmp_path):
     path = written(tmp_path)
-    path.write_bytes(path.read_bytes().replace(b"grid_x", b"grid_\xdd"))
+    path.write_bytes(path.read_bytes().replace(b"device_id", b"device_\xdd\xdd"))
 
     with pytest.raises(CorruptFileError, match="its table kernels is damaged"):
         read_profile(path)
@@ -388,3 +388,100 @@ def test_a_header_of_other_types_is_refused_when_it_is_read(tmp_path, field, val
 
     assert caught.value.message.startswith(f"{path}: gpuprof.json in it is missing or broken (")
     assert f"`$.{field}" in caught.value.message
+
+
+SAMPLES = Path(__file__).parents[3] / "sample_logs"
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.rglob("*.gpuprof")), ids=lambda path: path.name)
+def test_a_file_of_version_1_comes_back_the_same_as_version_2(tmp_path, path):
+    older = read_profile(path)
+
+    assert_equal_tables(older, read_profile(written(tmp_path, older)))
+
+
+def numbered(folder, **columns):
+    """Two kernels and their names as version 2 has them, but for some columns."""
+    names = {"name_id": [1, 2], "name": ["one", "two"]} | columns
+    kernels = {"start_ns": [1, 3], "end_ns": [2, 4], "name_id": pa.array([2, 1], pa.int8())}
+    tables = {"kernels": pa.table(kernels), "kernels.names": pa.table(names)}
+    return own_files.changed(written(folder, trace(kernels=[])), **tables)
+
+
+def test_names_are_told_by_their_numbers(tmp_path):
+    profile = read_profile(numbered(tmp_path))
+
+    assert profile.table("kernels")["name"].to_pylist() == ["two", "one"]
+    assert profile.numbers("kernels")
+
+
+@pytest.mark.parametrize(
+    ("columns", "fault"),
+    [
+        ({"name_id": [1, 1]}, "table kernels: two of its names have one number"),
+        ({"name_id": ["1", "1"]}, "table kernels: two of its names have one number"),
+        ({"name_id": [None, None]}, "table kernels: two of its names have one number"),
+        ({"name_id": ["1", "b"]}, "table kernels: column name_id holds 'b' (string) in row 2"),
+        ({"name": [1, 2]}, None),
+    ],
+)
+def test_names_whose_numbers_mean_two_things_are_refused(tmp_path, columns, fault):
+    path = numbered(tmp_path, **columns)
+
+    if fault is None:
+        assert read_profile(path).table("kernels")["name"].to_pylist() == ["2", "1"]
+        return
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path)
+    assert caught.value.message == f"{path}, {fault}"
+
+
+def test_numbers_without_names_are_refused(tmp_path):
+    path = own_files.changed(numbered(tmp_path), **{"kernels.names": pa.table({"name_id": [1]})})
+    with pytest.raises(CorruptFileError, match="its names have no numbers, or its numbers no"):
+        read_profile(path)
+
+    path = own_files.changed(path, **{"kernels.names": None})
+    with pytest.raises(CorruptFileError, match="its table kernels has no column name"):
+        read_profile(path)
+
+
+ROWS_OF_TWO_GROUPS = 150_000
+LARGE = trace(memsets=[{"start_ns": n, "end_ns": n + 1} for n in range(ROWS_OF_TWO_GROUPS)])
+
+
+def test_a_window_of_time_reads_only_the_groups_of_rows_that_hold_it(tmp_path):
+    path = written(tmp_path, LARGE)
+    data = bytearray(path.read_bytes())
+    data[_last_page_of(path, "memsets.parquet", "end_ns")] ^= 0xFF  # of the first group
+    path.write_bytes(data)
+    profile = read_profile(path)
+    late = profile.restricted(Selection(windows=((140_000, 140_010),)))
+
+    assert late.query("SELECT sum(end_ns)::BIGINT AS sum FROM memsets").to_pylist() == [
+        {"sum": sum(range(140_001, 140_011))}
+    ]
+    with pytest.raises(CorruptFileError, match="one of its tables is damaged"):
+        late.query("SELECT sum(end_ns) FROM whole.memsets")
+
+
+def test_a_recording_that_is_not_in_order_is_written_in_order(tmp_path):
+    rows = [{"start_ns": n, "end_ns": n + 1} for n in (5, 3, 9)]
+
+    path = written(tmp_path, trace(memsets=rows))
+
+    with zipfile.ZipFile(path) as archive:
+        content = pa.BufferReader(archive.read("memsets.parquet"))
+    assert parquet.read_table(content)["start_ns"].to_pylist() == [3, 5, 9]
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_told(tmp_path):
+    path = written(tmp_path)
+    profile = read_profile(path)
+    path.rename(tmp_path / "before")
+    written(tmp_path)
+
+    with pytest.raises(InputError) as caught:
+        profile.table("kernels")
+
+    assert caught.value.message == f"{path} changed while it was read"

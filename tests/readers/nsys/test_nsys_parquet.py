@@ -10,7 +10,7 @@ from nsys_export import HTOD, KERNEL, MEMCPY, export, kernel, memcpy, stored
 
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers import find_reader, read_profile
-from gpuprof.render import gpuprof_file
+from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "nsys-rep"
 REPORTS = [
@@ -178,7 +178,7 @@ def test_one_recording_gives_equal_tables_from_every_export(tmp_path, monkeypatc
         subprocess.run([*command, CORPUS / report], check=True, capture_output=True)
 
     own = tmp_path / "run.gpuprof"
-    gpuprof_file.write(read_profile(CORPUS / report), own)
+    write(read_profile(CORPUS / report), own)
     paths = [*(tmp_path / name for name in outputs.values()), CORPUS / report, own]
     database, *others = map(read_profile, paths)
 
