@@ -134,9 +134,7 @@ def _windows(
     is_close = pause <= _CLOSE * (host_end - host_start)[:-1]
     end[:-1] = np.where(is_close, start[1:], np.minimum(end[:-1], start[1:]))
     process = int(outer.process[0])
-    work = launched.activities
-    is_ours = work.process[launched.order] == process
-    devices = np.unique(work.device[launched.order[is_ours]]).tolist()
+    devices = np.unique(launched.activities.device[launched.of_process(process)]).tolist()
     windows = StepWindows(
         None if process == UNKNOWN else process, tuple(devices), text, FROM_RANGES, start, end
     )
