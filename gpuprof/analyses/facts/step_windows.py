@@ -12,7 +12,7 @@ from gpuprof.analyses.facts.launches import UNKNOWN, Launches, launches, read_co
 from gpuprof.analyses.facts.nesting import without_nested
 from gpuprof.analyses.facts.nvtx import Ranges, families, launches_within, named_parts, ranges_like
 from gpuprof.errors import UsageError
-from gpuprof.intervals import Int64s
+from gpuprof.intervals import Int64s, union
 from gpuprof.profile import Profile
 
 FROM_RANGES: Final = "ranges"
@@ -138,7 +138,7 @@ def _windows(
     windows = StepWindows(
         None if process == UNKNOWN else process, tuple(devices), text, FROM_RANGES, start, end
     )
-    return int(spans.launched(len(launched.order)).sum()), windows
+    return union(spans.first, spans.last).length, windows
 
 
 def _detected(profile: Profile) -> Iterator[StepWindows]:
