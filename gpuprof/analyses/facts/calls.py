@@ -1,6 +1,6 @@
 """Which API call launched what: calls and activities meet by process and correlation id.
 
-Ids repeat across processes. Where several calls bear one id (a runtime call and the driver call
+Ids repeat across processes. Where several calls have one id (a runtime call and the driver call
 inside it), the earliest launched. Of millions of calls few columns are kept at a time: what passes
 by in pieces stays in the processor's cache.
 """
@@ -85,8 +85,8 @@ class Ids:
         self.size = int(size.sum())
         self._pairs: Int64s | None = None
         if self.size > _DENSE * (len(process) + 1):
-            known = np.flatnonzero(correlation >= 0)
-            self._pairs = _sorted_pairs(process[known], correlation[known])
+            with_id = np.flatnonzero(correlation >= 0)
+            self._pairs = _sorted_pairs(process[with_id], correlation[with_id])
             self.size = self._pairs.shape[1]
 
     def of(self, process: Numbers, correlation: Numbers) -> Int64s:
@@ -109,7 +109,7 @@ class Ids:
 
 
 class FirstCalls:
-    """The earliest call of each id that activities bear, from calls that pass by in pieces.
+    """The earliest call of each id that activities have, from calls that pass by in pieces.
 
     Args:
         ids: The ids.

@@ -146,8 +146,8 @@ def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, In
         within, chosen = spans.among(is_chosen), np.flatnonzero(is_chosen)
         for name, values_at in measured.items():
             before, exclusive = _sums(values_at, ordered.order, chosen, label, labels)
-            held = before[within.last] - before[within.first]
-            totals[name] = _summed(merged.label, held, labels)
+            of_ranges = before[within.last] - before[within.first]
+            totals[name] = _summed(merged.label, of_ranges, labels)
             if name in _EXCLUSIVE:
                 totals[f"self_{name}"] = exclusive
         del chosen
