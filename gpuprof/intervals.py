@@ -79,7 +79,7 @@ def union(start: npt.ArrayLike, end: npt.ArrayLike) -> Intervals:
 
 
 def unions_by_key(
-    start: Int64s, end: Int64s, key: npt.NDArray[np.signedinteger[Any]]
+    start: Int64s, end: Int64s, key: npt.NDArray[np.integer[Any]]
 ) -> Iterator[tuple[int, Intervals]]:
     """The union of the intervals of each key that has any of length, by ascending key.
 

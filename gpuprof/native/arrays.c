@@ -224,3 +224,72 @@ ArraysStatus sums_by_group(Integers group, Integers values, size_t groups, Group
     free(next);
     return status;
 }
+
+/* ---------------------------------------------------------------- launches and ranges */
+
+void pair_places(Integers first, Integers second, const int64_t *firsts, const int64_t *seconds,
+                 size_t pairs, int32_t *places) {
+    uint32_t recent[256] = {0}; /* rows of few threads alternate */
+    for (size_t i = 0; i < first.count; i++) {
+        int64_t a = at(first, i), b = at(second, i);
+        uint64_t mixed = ((uint64_t)a * 31 + (uint64_t)b) * 0x9E3779B97F4A7C15u;
+        size_t slot = mixed >> 56, low = recent[slot];
+        if (pairs && (firsts[low] != a || seconds[low] != b)) {
+            low = 0;
+            for (size_t high = pairs; high - low > 1;) {
+                size_t middle = low + (high - low) / 2;
+                bool is_less = firsts[middle] < a || (firsts[middle] == a && seconds[middle] <= b);
+                *(is_less ? &low : &high) = middle;
+            }
+            recent[slot] = (uint32_t)low;
+        }
+        places[i] = pairs && firsts[low] == a && seconds[low] == b ? (int32_t)low : -1;
+    }
+}
+
+ArraysStatus id_places(Integers span, Integers id, const IdSpan *spans, size_t count,
+                       int64_t *places) {
+    for (size_t i = 0; i < span.count; i++) {
+        int64_t number = at(span, i), offset;
+        places[i] = -1;
+        if (number < 0) continue;
+        if ((size_t)number >= count) return ARRAYS_TOO_LARGE;
+        const IdSpan *ids = &spans[number];
+        if (__builtin_sub_overflow(at(id, i), ids->low, &offset) || offset < 0) continue;
+        if (offset < ids->size) places[i] = (int64_t)((uint64_t)ids->base + (uint64_t)offset);
+    }
+    return ARRAYS_OK;
+}
+
+ArraysStatus open_ranges(Integers start, Integers end, Integers times, int is_outermost,
+                         int64_t *open) {
+    size_t *stack = malloc((start.count + 1) * sizeof *stack), low = 0, high = 0, next = 0;
+    if (!stack) return ARRAYS_NO_MEMORY;
+    for (size_t i = 0; i < times.count; i++) {
+        int64_t time = at(times, i);
+        for (; next < start.count && at(start, next) <= time; next++) stack[high++] = next;
+        while (low < high && at(end, stack[high - 1]) <= time) high--;
+        while (low < high && at(end, stack[low]) <= time) low++;
+        open[i] = low == high ? -1 : (int64_t)stack[is_outermost ? low : high - 1];
+    }
+    free(stack);
+    return ARRAYS_OK;
+}
+
+ArraysStatus extents(Integers first, Integers last, Integers order, Integers start, Integers end,
+                     int64_t *least, int64_t *most) {
+    for (size_t i = 0; i < first.count; i++) {
+        int64_t low = at(first, i), high = at(last, i);
+        least[i] = low < high ? INT64_MAX : 0, most[i] = low < high ? INT64_MIN : 0;
+        if (low >= high) continue;
+        if (low < 0 || (size_t)high > order.count) return ARRAYS_TOO_LARGE;
+        for (size_t k = (size_t)low; k < (size_t)high; k++) {
+            int64_t row = at(order, k);
+            if (row < 0 || (size_t)row >= start.count || (size_t)row >= end.count)
+                return ARRAYS_TOO_LARGE;
+            if (at(start, (size_t)row) < least[i]) least[i] = at(start, (size_t)row);
+            if (at(end, (size_t)row) > most[i]) most[i] = at(end, (size_t)row);
+        }
+    }
+    return ARRAYS_OK;
+}

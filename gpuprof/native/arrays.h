@@ -1,4 +1,4 @@
-/* Sweeps over arrays of times: unions, differences, sums by group. */
+/* Sweeps over arrays of times: unions, differences, sums by group, launches and ranges. */
 #ifndef GPUPROF_ARRAYS_H
 #define GPUPROF_ARRAYS_H
 
@@ -48,5 +48,25 @@ typedef struct {
 
 /* Sums of the values of each group; a group number below 0 counts nowhere. */
 ArraysStatus sums_by_group(Integers group, Integers values, size_t groups, GroupSums *sums);
+
+/* Which of so many pairs, sorted, each row is: -1 for none. */
+void pair_places(Integers first, Integers second, const int64_t *firsts, const int64_t *seconds,
+                 size_t pairs, int32_t *places);
+
+typedef struct {
+    int64_t low, size, base; /* the least id, how many ids, and the first one's place */
+} IdSpan;
+
+/* The place of each row's id, where `span` is the number of its ids' span; -1 for none. */
+ArraysStatus id_places(Integers span, Integers id, const IdSpan *spans, size_t count,
+                       int64_t *places);
+
+/* The first, or last, of the ranges, sorted by start, that are open at each of ascending times. */
+ArraysStatus open_ranges(Integers start, Integers end, Integers times, int is_outermost,
+                         int64_t *open);
+
+/* The least start and the greatest end of the rows order[first] to order[last - 1]; 0 for none. */
+ArraysStatus extents(Integers first, Integers last, Integers order, Integers start, Integers end,
+                     int64_t *least, int64_t *most);
 
 #endif

@@ -1,4 +1,4 @@
-"""Unions, differences and sums of arrays of times, each in one sweep.
+"""Unions, differences and sums of arrays of times, launches and ranges, each in one sweep.
 
 Every function returns None where the compiled functions are not there, or where they do not know
 its input; the caller then takes another way to the same result.
@@ -13,7 +13,8 @@ import numpy.typing as npt
 from gpuprof.native import library
 
 Int64s = npt.NDArray[np.int64]
-Integers = npt.NDArray[np.signedinteger[Any]]
+# Signed ones.
+Integers = npt.NDArray[np.integer[Any]]
 
 
 class _Integers(ctypes.Structure):
@@ -61,7 +62,7 @@ def unions_by_key(start: Integers, duration: Integers, key: Integers, keys: int)
     status = functions.unions_by_key(
         *map(_integers, arrays),
         ctypes.c_size_t(keys),
-        ctypes.c_void_p(bounds.ctypes.data),
+        _pointer(bounds),
         ctypes.byref(made),
     )
     if status:
@@ -100,9 +101,88 @@ def sums_by_group(group: Integers, values: Integers, groups: int) -> npt.NDArray
     sums = np.zeros(groups, _SUMS)
     arrays = [*map(np.ascontiguousarray, (group, values))]
     status = functions.sums_by_group(
-        *map(_integers, arrays), ctypes.c_size_t(groups), ctypes.c_void_p(sums.ctypes.data)
+        *map(_integers, arrays), ctypes.c_size_t(groups), _pointer(sums)
     )
     return None if status else sums
+
+
+def pair_places(first: Integers, second: Integers, pairs: Int64s) -> Integers | None:
+    """Which of some pairs, two sorted rows of first and second values, each one is; -1 for none."""
+    functions = library()
+    if functions is None:
+        return None
+    places = np.empty(len(first), np.int32)
+    arrays = [*map(np.ascontiguousarray, (first, second, *pairs))]
+    functions.pair_places(
+        *map(_integers, arrays[:2]),
+        *map(_pointer, arrays[2:]),
+        ctypes.c_size_t(pairs.shape[1]),
+        _pointer(places),
+    )
+    return places
+
+
+def id_places(span: Integers, ids: Integers, spans: Int64s) -> Int64s | None:
+    """The place of each id: rows of ``spans`` say the least id, how many, and the first place.
+
+    Args:
+        span: The row of ``spans`` that each id belongs to; below 0 for none.
+        ids: The ids.
+        spans: One row per span.
+
+    Returns:
+        Places; -1 for ids that are in no span.
+    """
+    functions = library()
+    if functions is None:
+        return None
+    places = np.empty(len(span), np.int64)
+    arrays = [*map(np.ascontiguousarray, (span, ids, spans))]
+    status = functions.id_places(
+        *map(_integers, arrays[:2]), _pointer(arrays[2]), ctypes.c_size_t(len(spans)),
+        _pointer(places),
+    )  # fmt: skip
+    return None if status else places
+
+
+def open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s | None:
+    """The range that began first, or last, of those that are open at each time; -1 for none.
+
+    Args:
+        start: Starts of ranges, ascending.
+        end: Their ends; at its end a range is open no more.
+        times: Ascending.
+        is_outermost: Whether the first is wanted.
+    """
+    functions = library()
+    if functions is None:
+        return None
+    opened = np.empty(len(times), np.int64)
+    arrays = [*map(np.ascontiguousarray, (start, end, times))]
+    status = functions.open_ranges(
+        *map(_integers, arrays), ctypes.c_int(is_outermost), _pointer(opened)
+    )
+    return None if status else opened
+
+
+def extents(
+    first: Integers, last: Integers, order: Integers, start: Int64s, end: Int64s
+) -> tuple[Int64s, Int64s] | None:
+    """The first start and the last end of the rows ``order[first:last]`` of each pair of these.
+
+    Both are 0 where there are none.
+    """
+    functions = library()
+    if functions is None:
+        return None
+    least, most = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
+    arrays = [*map(np.ascontiguousarray, (first, last, order, start, end))]
+    status = functions.extents(*map(_integers, arrays), _pointer(least), _pointer(most))
+    return None if status else (least, most)
+
+
+def _pointer(values: npt.NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(values.ctypes.data)
 
 
 def _integers(values: Integers) -> _Integers:

@@ -70,11 +70,11 @@ def _asked_of(path, analysis, monkeypatch):
     asked = {}
     load = Database._load  # noqa: SLF001 - every query passes there
 
-    def noted(database, table):
+    def noted(database, table, window):
         names = table.view.names.columns.keys() if table.view.names else set()
         known = table.view.columns | names | facts.OF_NAMES.get(table.name, {}).keys()
         asked.setdefault(table.name, set()).update(table.wanted & known)
-        load(database, table)
+        load(database, table, window)
 
     profile = read_profile(path)
     monkeypatch.setattr(Database, "_load", noted)

@@ -50,6 +50,30 @@ static void use(const Column *columns, size_t rows) {
     }
 }
 
+/* Launches and ranges of whatever was decoded, sorted or not. */
+static void match(const Column *columns, size_t rows) {
+    Integers a = integers_of(&columns[0], rows), b = integers_of(&columns[1], rows);
+    Integers c = integers_of(&columns[2], rows);
+    size_t few = rows < 256 ? rows : 256;
+    int64_t *places = malloc((5 * rows + 1) * sizeof *places), *pairs = places + rows;
+    int32_t *numbers = malloc((rows + 1) * sizeof *numbers);
+    for (size_t i = 0; i < rows; i++) {
+        pairs[i] = at(a, i);
+        pairs[rows + i] = at(b, i);
+    }
+    pair_places(b, a, pairs, pairs + rows, rows, numbers);
+    for (size_t i = 0; i < rows; i++)
+        if (numbers[i] < -1 || (numbers[i] >= 0 && (size_t)numbers[i] >= rows)) abort();
+    (void)id_places(c, b, (const IdSpan *)pairs, few / 2, places);
+    (void)open_ranges(a, b, c, rows & 1, places);
+    for (size_t i = 0; i < rows; i++)
+        if (places[i] < -1 || (places[i] >= 0 && (size_t)places[i] >= rows)) abort();
+    a.count = few; /* the work grows with the square */
+    (void)extents(a, b, c, b, a.count < rows ? b : a, pairs, pairs + rows);
+    free(numbers);
+    free(places);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < CHOICES + 480) return 0;
     const uint8_t *choice = data;
@@ -79,6 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                       .values = values + i * room};
             int status = decode_leaves(&db, leaves + at, pages, columns, FIELDS, texts, &rows);
             if (!status) use(columns, rows);
+            if (!status) match(columns, rows);
             free(values);
             if (status) break;
         }

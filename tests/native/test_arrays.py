@@ -104,6 +104,56 @@ def test_the_median_of_many_equal_and_sorted_values_is_found_in_no_time():
     assert sums[0]["middle"] == 0
 
 
+PAIRS = st.lists(st.tuples(st.integers(-2, 9), st.integers(-(2**62), 2**62)), max_size=30)
+
+
+@given(known=PAIRS, more=PAIRS, width=WIDTHS)
+def test_a_pair_has_its_place_among_those_that_are_known(known, more, width):
+    pairs = sorted(set(known))
+    wanted = [*known, *more, *((a, b + 1) for a, b in known)]
+
+    places = arrays.pair_places(
+        np.array([a for a, _ in wanted], width),
+        np.array([b for _, b in wanted], np.int64),
+        np.array(pairs, np.int64).reshape(-1, 2).T,
+    )
+
+    assert places.tolist() == [pairs.index(one) if one in pairs else -1 for one in wanted]
+
+
+SPANS = st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(0, 9)), max_size=4)
+
+
+@given(spans=SPANS, rows=st.lists(st.tuples(st.integers(-1, 3), st.integers(-3, 12)), max_size=20))
+def test_an_id_has_its_place_in_its_span(spans, rows):
+    rows = [(span, offset) for span, offset in rows if span < len(spans)]
+    ids = [spans[span][0] + offset if span >= 0 else 0 for span, offset in rows]
+    fitting = [(row, at) for row, at in zip(rows, ids, strict=True) if abs(at) < 2**63]
+    table = np.array([(low, size, 100 * i) for i, (low, size) in enumerate(spans)], np.int64)
+
+    places = arrays.id_places(
+        np.array([span for (span, _), _ in fitting], np.int8),
+        np.array([at for _, at in fitting], np.int64),
+        table.reshape(-1, 3),
+    )
+
+    assert places.tolist() == [
+        100 * span + offset if span >= 0 and 0 <= offset < spans[span][1] else -1
+        for (span, offset), _ in fitting
+    ]
+
+
+def test_an_id_of_a_span_that_is_not_there_is_refused():
+    assert arrays.id_places(np.array([1]), np.array([0]), np.zeros((1, 3), np.int64)) is None
+
+
+@pytest.mark.parametrize("first", [-1, 2, 3])
+def test_rows_that_are_not_there_have_no_extent(first):
+    rows = np.array([0, 1, 2, 5])
+
+    assert arrays.extents(np.array([first]), np.array([first + 2]), rows, rows, rows[:3]) is None
+
+
 def test_without_the_compiled_functions_the_sets_are_the_same(monkeypatch):
     numbers = np.random.default_rng(0)
     start = np.sort(numbers.integers(0, 10_000, 2_000))

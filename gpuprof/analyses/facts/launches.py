@@ -4,29 +4,23 @@ Activities and calls meet by process and correlation id: ids repeat across proce
 several calls bear one id (a runtime call and the driver call inside it), the earliest launched.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.calls import FirstCalls, Ids, pieces
 from gpuprof.analyses.facts.copies import COPY_READS
-from gpuprof.analyses.facts.groups import Numbers, groups, numbered
+from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.timeline import COMPUTE, LOCAL_COPY, TRANSFER
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
-from gpuprof.views import View
+from gpuprof.readers.common.narrow import narrowed
 
-NOT_FOUND: Final = -1
-# Below this many numbers per call, an array by number is smaller and faster than sorting.
-_DENSE: Final = 16
-
-# Ten million activities fit into a third of a gigabyte where small numbers take little room.
-# Processes of several files that bear one number have longer ones: see `_process_type`.
 _PLACED: Final = "start_ns end_ns device_id process_id correlation_id"
 LAUNCH_READS: Final = reads(
     COPY_READS,
@@ -35,23 +29,32 @@ LAUNCH_READS: Final = reads(
     memsets=_PLACED,
     api_calls="start_ns process_id thread_id correlation_id",
 )
+# In place of a thread.
+ALL_THREADS: Final = UNKNOWN - 1
 
-_KEY: Final = (
-    f"coalesce(process_id, {UNKNOWN})::{{process_type}} AS process,"
-    f" coalesce(correlation_id, {UNKNOWN}) AS correlation"
+_KEY: Final = f"coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN})"
+_SAME: Final = (
+    f"SELECT {_KEY}, start_ns, end_ns, coalesce(device_id, {UNKNOWN})::SMALLINT AS device"
 )
-_SAME: Final = f"start_ns, end_ns, coalesce(device_id, {UNKNOWN})::SMALLINT AS device, {_KEY}"
-# What is launched beside copies, and which layer it belongs to.
-_LAYERS: Final = {"kernels": COMPUTE, "graph_launches": COMPUTE, "memsets": LOCAL_COPY}
-_COPIES: Final = f"""
-    SELECT {_SAME},
+_OF_COPIES: Final = f"""
         (CASE WHEN is_transfer THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT AS layer,
         CASE WHEN is_counted THEN coalesce(bytes, 0) ELSE 0 END AS bytes,
         coalesce(CASE WHEN is_staged THEN device_id ELSE src END, {UNKNOWN})::SMALLINT,
         coalesce(CASE WHEN is_staged THEN device_id ELSE dst END, {UNKNOWN})::SMALLINT,
-        is_counted::TINYINT AS counted, is_peer::TINYINT AS peer
-    FROM memcpys"""
-_CALLS: Final = f"SELECT {_KEY}, start_ns, coalesce(thread_id, {UNKNOWN}) FROM whole.api_calls"
+        is_counted::TINYINT AS counted, is_peer::TINYINT AS peer"""
+# What each table says beside that, copies first: which layer its activities belong to.
+_TABLES: Final = {
+    "memcpys": _OF_COPIES,
+    "kernels": f"{COMPUTE}::TINYINT AS layer",
+    "graph_launches": f"{COMPUTE}::TINYINT AS layer",
+    "memsets": f"{LOCAL_COPY}::TINYINT AS layer",
+}
+# Ten million activities fit into a third of a gigabyte where small numbers take little room.
+_BITS: Final = 63
+_KINDS: Final = (
+    *(np.int8, np.int8, np.int64, np.int64, np.int16, np.int8),
+    *(np.int64, np.int16, np.int16, np.int8, np.int8),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +65,6 @@ class Activities:
         start_ns: Start on the device.
         end_ns: End on the device.
         device: The device it ran on.
-        process: The process that launched it.
-        correlation: The call that launched it.
         layer: One of `timeline.LAYERS`; kernels of communication count as compute.
         copies: More of the copies, whose places are those that they have here.
         tables: Names of tables to where their activities begin and end.
@@ -72,8 +73,6 @@ class Activities:
     start_ns: Int64s
     end_ns: Int64s
     device: Numbers
-    process: Numbers
-    correlation: Numbers
     layer: Numbers
     copies: "Copies"
     tables: Mapping[str, tuple[int, int]]
@@ -93,6 +92,8 @@ class Copies:
         dst: Device at the destination, likewise.
         counted: 0 for the second half of a staged copy, which is not another call.
         peer: 1 for a copy between two devices.
+        process: The process that launched it.
+        correlation: The id of the call that launched it.
     """
 
     bytes: Int64s
@@ -100,6 +101,8 @@ class Copies:
     dst: Numbers
     counted: Numbers
     peer: Numbers
+    process: Numbers
+    correlation: Numbers
 
     def __len__(self) -> int:
         """How many there are."""
@@ -118,7 +121,7 @@ class Launches:
     """
 
     activities: Activities
-    order: Int64s
+    order: Numbers
     launch_ns: Int64s
     bounds: Mapping[tuple[int, int], tuple[int, int]]
 
@@ -135,6 +138,23 @@ class Launches:
         }
         return Launches(self.activities, self.order[chosen], self.launch_ns[chosen], bounds)
 
+    def by_process(self) -> "Launches":
+        """The same, sorted by process and time: their bounds are those of `ALL_THREADS`."""
+        order, launch_ns = self.order.copy(), self.launch_ns.copy()
+        bounds: dict[tuple[int, int], tuple[int, int]] = {}
+        for (process, _), (low, high) in self.bounds.items():
+            first, _ = bounds.get((process, ALL_THREADS), (low, high))
+            bounds[process, ALL_THREADS] = first, high
+        for low, high in bounds.values():
+            by_time = low + _by_time(self.launch_ns[low:high])
+            order[low:high], launch_ns[low:high] = self.order[by_time], self.launch_ns[by_time]
+        return Launches(self.activities, order, launch_ns, bounds)
+
+    def of_process(self, process: int) -> Numbers:
+        """The places of a process's launched activities among all."""
+        mine = [self.order[low:high] for (p, _), (low, high) in self.bounds.items() if p == process]
+        return np.concatenate([self.order[:0], *mine])
+
 
 def activities(profile: Profile) -> Activities:
     """Every kernel, copy, memset and whole graph."""
@@ -150,10 +170,7 @@ def launches(profile: Profile) -> Launches:
 
 def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
     """The columns of a query, all integers and never null, as arrays."""
-    return _columns([*profile.batches(sql)], columns)
-
-
-def _columns(batches: list[pa.RecordBatch], columns: int) -> list[Any]:
+    batches = [*profile.batches(sql)]
     return [
         np.concatenate([np.from_dlpack(batch.column(place)) for batch in batches])
         if batches
@@ -162,95 +179,75 @@ def _columns(batches: list[pa.RecordBatch], columns: int) -> list[Any]:
     ]
 
 
-def _queries(profile: Profile) -> dict[str, str]:
-    """SQL of the activities by table, and of the calls."""
-    whole = profile.whole
-    given = {t: f"SELECT {_SAME} FROM {t}" for t in _LAYERS if profile.has(t)}
-    given |= {"memcpys": _COPIES} if profile.has("memcpys") else {}
-    given |= {"calls": _CALLS} if whole.has("api_calls") else {}
-    kind = _process_type(whole, given)
-    return {table: sql.format(process_type=kind) for table, sql in given.items()}
-
-
-def _process_type(whole: Profile, tables: Iterable[str]) -> str:
-    """SQL's type for numbers of processes: those that a tool wrote into its tables are short."""
-    sources = (whole.sources["api_calls" if table == "calls" else table] for table in tables)
-    return "INTEGER" if all(isinstance(source, View) for source in sources) else "BIGINT"
-
-
-def _read(profile: Profile) -> tuple[Activities, list[Any]]:
-    """All activities, and the columns of all calls."""
-    given = _queries(profile)
-    found = {table: [*profile.batches(sql)] for table, sql in given.items()}
-    calls = _columns(found.pop("calls", []), 4)
-    copies = _columns(found.get("memcpys", []), 11)
-    found = {"memcpys": found.pop("memcpys", []), **found}
-    borders = pairwise(
-        accumulate((sum(map(len, batches)) for batches in found.values()), initial=0)
+def _read(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
+    """All activities, and the process and correlation id of each."""
+    parts: list[list[Any]] = [[np.empty(0, kind)] for kind in _KINDS]
+    tables, rows = {}, 0
+    for table in filter(profile.has, _TABLES):
+        low = rows
+        for batch in profile.batches(f"{_SAME}, {_TABLES[table]} FROM {table}"):
+            rows += len(batch)
+            columns: list[Any] = [np.from_dlpack(column) for column in batch.columns]
+            # Copied, so that the batch is not held; what lies in `parts` holds no other type.
+            for part, values in zip(
+                parts, [*map(narrowed, columns[:2]), *columns[2:]], strict=False
+            ):
+                part.append(values.astype(values.dtype))
+        tables[table] = low, rows
+    process, correlation, start, end, device, layer = (
+        np.concatenate(parts.pop(0)) for _ in range(6)
     )
-    tables = dict(zip(found, borders, strict=True))
-    layers = [
-        np.full(high - low, _LAYERS.get(name, 0), np.int8) for name, (low, high) in tables.items()
-    ]
-    layers[0] = copies[5].astype(np.int8)
-    columns: list[Any] = _columns([batch for part in found.values() for batch in part], 5)
-    columns += [np.concatenate(layers), Copies(*copies[6:]), tables]
-    return Activities(*columns), calls
+    of_copies = [np.concatenate(part) for part in parts]
+    ids = [ids[: len(of_copies[0])].copy() for ids in (process, correlation)]
+    every = Activities(start, end, device, layer, Copies(*of_copies, *ids), tables)
+    return every, process, correlation
 
 
 def _launches(profile: Profile) -> Launches:
-    every, (process, correlation, start, thread) = _read(profile)
-    call = launching_call((every.process, every.correlation), (process, correlation), start)
-    del correlation
-    order = np.lexsort((start, numbered(thread), numbered(process)))
-    process, thread, start = process[order], thread[order], start[order]
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    known = np.flatnonzero(call != NOT_FOUND)
+    every, process, correlation = _read(profile)
+    ids = Ids(process, correlation)
+    place = np.empty(len(every), np.int32 if ids.size < 1 << 31 else np.int64)
+    for rows in pieces(len(every)):
+        place[rows] = ids.of(process[rows], correlation[rows])
+    del process, correlation
+    first = _first_calls(profile, ids)
+    lanes, lane = first.lanes()
+    lane = lane[place]
+    order = np.argsort(lane, kind="stable").astype(place.dtype)
+    borders = np.cumsum(np.bincount(lane, minlength=len(lanes)))[: len(lanes)].tolist()
+    bounds = dict(zip(lanes, pairwise([0, *borders]), strict=True))
+    del lane
+    order = order[: borders[-1] if lanes else 0]
+    launch_ns = np.empty(len(order), np.int64)
+    for low, high in bounds.values():
+        mine = order[low:high]
+        times = first.start_ns[place[mine]]
+        by_time = _by_time(times)
+        order[low:high], launch_ns[low:high] = mine[by_time], times[by_time]
+    return Launches(every, order, launch_ns, bounds)
+
+
+def _first_calls(profile: Profile, ids: Ids) -> FirstCalls:
+    """The calls that launched activities of these ids."""
+    first = FirstCalls(ids)
+    sql = f"SELECT {_KEY}, start_ns, coalesce(thread_id, {UNKNOWN}) FROM whole.api_calls"
+    for batch in profile.batches(sql):
+        columns: list[Any] = [np.from_dlpack(column) for column in batch.columns]
+        first.add(*columns)
+    return first
+
+
+def _by_time(times: Int64s) -> Int64s:
+    """The order of some times, of equal ones the first one first."""
+    if (times[1:] >= times[:-1]).all():
+        return np.arange(len(times))
+    bits, least = len(times).bit_length(), int(times.min())
+    if (int(times.max()) - least).bit_length() + bits > _BITS:
+        return np.argsort(times, kind="stable")
     # To sort distinct numbers takes a fifth of the time of a stable sort of indices.
-    bits = len(known).bit_length()
-    mixed = place[call[known]]
-    del call, order, place
+    mixed = times - least
     mixed <<= bits
-    mixed |= np.arange(len(known))
+    mixed |= np.arange(len(times))
     mixed.sort()
-    known = known[mixed & ((1 << bits) - 1)]
-    mixed >>= bits
-    is_first = (process[1:] != process[:-1]) | (thread[1:] != thread[:-1])
-    first = np.concatenate([[0], np.flatnonzero(is_first) + 1])[: len(start)]
-    borders = np.searchsorted(mixed, [*first, len(start)]).tolist()
-    lanes = zip(process[first].tolist(), thread[first].tolist(), strict=True)
-    bounds = dict(zip(lanes, pairwise(borders), strict=True))
-    return Launches(every, known, start[mixed], bounds)
-
-
-def launching_call(
-    activity: Sequence[Numbers], call: Sequence[Numbers], call_start_ns: Int64s
-) -> Int64s:
-    """Index of the earliest call of the same process and correlation id, or `NOT_FOUND`."""
-    found = np.full(len(activity[0]), NOT_FOUND, np.int64)
-    order = np.argsort(call_start_ns, kind="stable")
-    calls = {int(call[0][one[0]]): one for one in (order[g] for g in groups(call[0][order]))}
-    for ours in groups(activity[0]):
-        # Later rows are overwritten by earlier ones, so that the earliest call remains.
-        mine = calls.get(int(activity[0][ours[0]]), ours[:0])[::-1]
-        found[ours] = _by_number(activity[1][ours], call[1][mine], mine)
-    return found
-
-
-def _by_number(wanted: Numbers, number: Numbers, index: Int64s) -> Int64s:
-    """The index given last to each wanted number; unknown numbers are wanted by nobody."""
-    is_known = number >= 0
-    number, index = number[is_known], index[is_known]
-    if not len(number):
-        return np.full(len(wanted), NOT_FOUND, np.int64)
-    low, size = int(number.min()), int(number.max() - number.min()) + 1
-    if size > _DENSE * (len(number) + len(wanted)) + _DENSE:
-        distinct, number = np.unique(number, return_inverse=True)
-        place = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
-        wanted = np.where(distinct[place] == wanted, place, NOT_FOUND)
-        low, size = 0, len(distinct)
-    table = np.full(size, NOT_FOUND, np.int64)
-    table[number - low] = index
-    inside = (wanted >= low) & (wanted < low + size)
-    return np.where(inside, table[np.where(inside, wanted - low, 0)], NOT_FOUND)
+    mixed &= (1 << bits) - 1
+    return mixed

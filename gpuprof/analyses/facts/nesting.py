@@ -4,7 +4,6 @@ Both hold the launches of the inner one, which must count once.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from gpuprof.analyses.facts.groups import Numbers, numbered
 from gpuprof.analyses.facts.nvtx import Ranges
@@ -20,9 +19,8 @@ def merged_by_label(ranges: Ranges) -> Ranges:
     Returns:
         Ranges of one label and thread that share no instant; those that only touch stay two.
     """
-    lane = _lanes(ranges, ranges.label)
-    order = np.argsort(lane, kind="stable")
-    start, end, lane = ranges.start_ns[order], ranges.end_ns[order], lane[order]
+    order, lane = _by_lane(ranges, ranges.label)
+    start, end = ranges.start_ns[order], ranges.end_ns[order]
     is_other = lane[1:] != lane[:-1]
     # Where no two that follow one another overlap, no others do.
     if (is_other | (start[1:] >= end[:-1])).all():
@@ -50,29 +48,30 @@ def without_nested(ranges: Ranges) -> Ranges:
     Args:
         ranges: Sorted by start, the outer one first of those that start at once.
     """
-    lane = _lanes(ranges)
-    order = np.argsort(lane, kind="stable")
-    end, lane = ranges.end_ns[order], lane[order]
+    order, lane = _by_lane(ranges)
+    end = ranges.end_ns[order]
     is_nested = np.zeros(len(order), bool)
     is_nested[1:] = (lane[1:] == lane[:-1]) & (end[1:] <= _reach(lane, end)[:-1])
     return ranges.take(np.sort(order[~is_nested])) if is_nested.any() else ranges
 
 
-def _lanes(ranges: Ranges, *further: Numbers) -> Numbers:
-    """One number for each process, thread and further column."""
-    lane = np.zeros(len(ranges), np.int64)
-    for column in (ranges.process, ranges.thread, *further):
-        place = numbered(column)
-        lane = lane * (int(place.max(initial=0)) + 1) + place
-    return numbered(lane)
+def _by_lane(ranges: Ranges, *further: Numbers) -> tuple[Int64s, Int64s]:
+    """The order by process, thread and further columns, and a number for these in that order."""
+    columns = [numbered(column) for column in (ranges.process, ranges.thread, *further)]
+    order = np.lexsort(columns[::-1])
+    is_other = np.zeros(len(order), bool)
+    for column in columns:
+        ordered = column[order]
+        is_other[1:] |= ordered[1:] != ordered[:-1]
+    return order, np.cumsum(is_other)
 
 
-def _reach(lane: npt.NDArray[np.integer], end: Int64s) -> Int64s:
+def _reach(lane: Int64s, end: Int64s) -> Int64s:
     """The latest end up to each range of its lane; the lanes are sorted."""
     # Ranks instead of ends, so that a later lane exceeds all ends of an earlier one.
     by_end = np.argsort(end, kind="stable")
     rank = np.empty(len(end), np.int64)
     rank[by_end] = np.arange(len(end))
-    highest = np.maximum.accumulate(lane.astype(np.int64) * len(end) + rank)
+    highest = np.maximum.accumulate(lane * len(end) + rank)
     reach: Int64s = end[by_end[highest % max(len(end), 1)]]
     return reach

@@ -9,7 +9,7 @@ import re
 from collections import deque
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -17,17 +17,25 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.calls import NOT_FOUND, Ids
 from gpuprof.analyses.facts.groups import Numbers, groups
-from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches, launching_call
+from gpuprof.analyses.facts.launches import (
+    ALL_THREADS,
+    LAUNCH_READS,
+    Launches,
+    launches,
+)
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
+from gpuprof.native import arrays
 from gpuprof.profile import Profile
+from gpuprof.readers.common.narrow import narrowed
 from gpuprof.schema import OPERATION
 
-# In place of a thread.
-ALL_THREADS: Final = UNKNOWN - 1
 NO_RANGE: Final = -1
 
+# Beyond this, sorting codes takes less than an array by code.
+_MOST_CODES: Final = 1 << 20
 # PyTorch's own mark of a step is around everything: it tells when, not what.
 _STEP_MARK: Final = re.compile(r"ProfilerStep#\d+")
 
@@ -80,6 +88,18 @@ class Ranges:
         kinds = [(kind == OPERATION) is is_operation for _, _, kind in self.labels]
         return self if all(kinds) else self.take(np.flatnonzero(np.array(kinds, bool)[self.label]))
 
+    def by_lane(self, found: Launches) -> list[tuple[Int64s, tuple[int, int]]]:
+        """Indices of the ranges of each thread, and where its launches lie."""
+        return [(mine, found.bounds.get(lane, (0, 0))) for lane, mine in self._lanes.items()]
+
+    @cached_property
+    def _lanes(self) -> dict[tuple[int, int], Int64s]:
+        """Indices of the ranges of each process and thread."""
+        return {
+            (int(self.process[mine[0]]), int(self.thread[mine[0]])): mine
+            for mine in groups(self.process, self.thread)
+        }
+
     def __len__(self) -> int:
         """How many there are."""
         return len(self.start_ns)
@@ -112,56 +132,64 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
 
 
 def _ranges_of(profile: Profile) -> Ranges:
-    # Whoever asks for ranges asks for launches next.
     numbers: dict[tuple[str, str, str], int] = {}
     pieces = [_read(batch, numbers) for batch in profile.batches(_RANGES)]
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
     start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
     labels = tuple(sorted(numbers))
-    place = np.argsort([numbers[one] for one in labels])
+    place = np.argsort([numbers[one] for one in labels]).astype(np.int32)
     every = Ranges(start, end, process, thread, place[label], labels)
-    return every.take(_outer_first(start, end))
+    order = _outer_first(start, end)
+    return every if order is None else every.take(order)
 
 
-def _outer_first(start: Int64s, end: Int64s) -> Int64s:
-    """The order by start, of those that start at once the longest first; files are sorted."""
-    order = np.argsort(start, kind="stable")
-    is_tie = np.concatenate([[False], np.diff(start[order]) == 0])[: len(order)]
-    tied = np.flatnonzero(is_tie | np.append(is_tie[1:], False)[: len(order)])
-    mine = order[tied]
-    order[tied] = mine[np.lexsort((-end[mine], start[mine]))]
-    return order
+def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:
+    """The order by start, of those that start at once the longest first; None where it is so."""
+    earlier, later = start[:-1], start[1:]
+    if ((earlier < later) | ((earlier == later) & (end[:-1] >= end[1:]))).all():
+        return None
+    return np.lexsort((-end, start))
 
 
 def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> list[Numbers]:
     """The columns of some ranges; labels without a number yet are given one."""
     words = [column.dictionary_encode() for column in batch.columns[4:]]
-    indices: list[Numbers] = [np.asarray(np.from_dlpack(w.indices), np.int64) for w in words]
-    code = np.zeros(len(batch), np.int64)
-    for word, index in zip(words, indices, strict=True):
-        code = code * len(word.dictionary) + index
-    _, first, which = np.unique(code, return_index=True, return_inverse=True)
     texts = [word.dictionary.to_pylist() for word in words]
+    code = np.zeros(len(batch), np.int64)
+    for word, different in zip(words, texts, strict=True):
+        code *= len(different)
+        code += np.asarray(np.from_dlpack(word.indices), np.int64)
+    which, number = _distinct(code)
+    places = np.unravel_index(which, [len(different) for different in texts])
     given = [
         numbers.setdefault((texts[0][text], texts[1][domain], texts[2][kind]), len(numbers))
-        for text, domain, kind in zip(*(index[first].tolist() for index in indices), strict=True)
+        for text, domain, kind in zip(*(place.tolist() for place in places), strict=True)
     ]
-    columns: list[Any] = [np.from_dlpack(column) for column in batch.columns[:4]]
-    return [*columns, np.array(given, np.int64)[which]]
+    times: list[Any] = [np.from_dlpack(column) for column in batch.columns[:4]]
+    return [
+        *(values.copy() for values in times[:2]),
+        *map(narrowed, times[2:]),
+        np.array(given, np.int32)[number],
+    ]
+
+
+def _distinct(code: Int64s) -> tuple[Int64s, Numbers]:
+    """The different codes in their order, and which of them each one is."""
+    if code.max(initial=0) > _MOST_CODES:
+        which, number = np.unique(code, return_inverse=True)
+        return which, number
+    rows = np.bincount(code)
+    which, number = np.flatnonzero(rows), np.empty(len(rows), np.int32)
+    number[which] = np.arange(len(which))
+    return which, number[code]
 
 
 @dataclass(frozen=True, eq=False)
 class Spans:
     """Which launches each range holds: from ``first`` up to ``last`` in the launches' order."""
 
-    first: Int64s
-    last: Int64s
-
-    def total(self, values: Numbers) -> Int64s:
-        """The sum of a value over the launches of each range."""
-        before = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
-        found: Int64s = before[self.last] - before[self.first]
-        return found
+    first: Numbers
+    last: Numbers
 
     def launched(self, number: int) -> npt.NDArray[np.bool_]:
         """Whether at least one range holds each launch, of so many in all."""
@@ -171,77 +199,68 @@ class Spans:
         is_launched: npt.NDArray[np.bool_] = np.cumsum(borders)[:-1] > 0
         return is_launched
 
-    def among(self, chosen: Int64s, number: int) -> "Spans":
-        """Which of some of the launches each range holds, where there are so many in all."""
-        before = np.zeros(number + 1, np.int64)
-        before[chosen + 1] = 1
-        np.cumsum(before, out=before)
+    def among(self, is_chosen: npt.NDArray[np.bool_]) -> "Spans":
+        """Which of those launches that are chosen each range holds."""
+        before: Numbers = np.zeros(len(is_chosen) + 1, np.int32)
+        np.cumsum(is_chosen, out=before[1:])
         return Spans(before[self.first], before[self.last])
 
     def extent(self, found: Launches) -> tuple[Int64s, Int64s]:
         """First start and last end of the launches of each range; 0 and 0 where it has none."""
-        every = found.activities
-        return (
-            self._reduced(np.minimum, every.start_ns, found.order),
-            self._reduced(np.maximum, every.end_ns, found.order),
+        start, end = found.activities.start_ns, found.activities.end_ns
+        compiled = arrays.extents(self.first, self.last, found.order, start, end)
+        return compiled or (
+            self._reduced(np.minimum, start[found.order]),
+            self._reduced(np.maximum, end[found.order]),
         )
 
-    def _reduced(self, function: np.ufunc, column: Int64s, order: Int64s) -> Int64s:
+    def _reduced(self, function: np.ufunc, values: Int64s) -> Int64s:
         reduced = np.zeros(len(self.first), np.int64)
         filled = np.flatnonzero(self.last > self.first)
         if len(filled):
-            # reduceat reduces from each index to the next: every other result is a range's,
-            # and the others are short where the ranges follow one another.
-            filled = filled[np.argsort(self.first[filled], kind="stable")]
+            # reduceat reduces from each index to the next: every other result is a range's.
             borders = np.stack([self.first[filled], self.last[filled]], axis=1).ravel()
-            low = int(borders[0])
-            values = column[order[low : int(borders.max())]]
-            reduced[filled] = function.reduceat(np.append(values, values[-1:]), borders - low)[::2]
+            reduced[filled] = function.reduceat(np.append(values, values[-1:]), borders)[::2]
         return reduced
 
 
 def families(held: Ranges, found: Launches) -> list[tuple[Ranges, Launches]]:
     """Ranges of threads and of whole processes, each with the launches in their order."""
     of_process = held.thread == ALL_THREADS
-    made = [(held.take(~of_process), found)]
-    if of_process.any():
-        process = found.of(found.activities.process)
-        order = np.lexsort((found.launch_ns, process))
-        bounds = {
-            (number, ALL_THREADS): (int(low), int(high))
-            for number in np.unique(process).tolist()
-            for low, high in [np.searchsorted(process[order], [number, number + 1])]
-        }
-        ordered = Launches(found.activities, found.order[order], found.launch_ns[order], bounds)
-        made.append((held.take(of_process), ordered))
+    if not of_process.any():
+        return [(held, found)] if len(held) else []
+    made = [(held.take(~of_process), found), (held.take(of_process), found.by_process())]
     return [pair for pair in made if len(pair[0])]
 
 
 def launches_within(held: Ranges, found: Launches) -> Spans:
     """The launches that each range holds; both of one family."""
     first, last = np.zeros(len(held), np.int64), np.zeros(len(held), np.int64)
-    for mine, (low, high) in _by_thread(held, found):
+    for mine, (low, high) in held.by_lane(found):
         times = found.launch_ns[low:high]
         first[mine] = low + np.searchsorted(times, held.start_ns[mine], side="left")
         last[mine] = low + np.searchsorted(times, held.end_ns[mine], side="left")
     return Spans(first, last)
 
 
-def innermost(held: Ranges, found: Launches) -> Int64s:
+def innermost(held: Ranges, found: Launches) -> Numbers:
     """Index of the innermost range that holds each launch, or `NO_RANGE`; one family."""
     return _at_one_end(held, found, is_outermost=False)
 
 
-def outermost(held: Ranges, found: Launches) -> Int64s:
+def outermost(held: Ranges, found: Launches) -> Numbers:
     """Index of the outermost range that holds each launch, or `NO_RANGE`; one family."""
     return _at_one_end(held, found, is_outermost=True)
 
 
-def _at_one_end(held: Ranges, found: Launches, *, is_outermost: bool) -> Int64s:
-    chosen = np.full(len(found.launch_ns), NO_RANGE, np.int64)
-    for mine, (low, high) in _by_thread(held, found):
-        times = found.launch_ns[low:high]
-        chosen[low:high] = _in_stack(held, mine, times, is_outermost=is_outermost)
+def _at_one_end(held: Ranges, found: Launches, *, is_outermost: bool) -> Numbers:
+    chosen = np.full(len(found.launch_ns), NO_RANGE, np.int32)
+    for mine, (low, high) in held.by_lane(found):
+        times, start, end = found.launch_ns[low:high], held.start_ns[mine], held.end_ns[mine]
+        place = arrays.open_ranges(start, end, times, is_outermost=is_outermost)
+        if place is None:
+            place = _open_ranges(start, end, times, is_outermost=is_outermost)
+        chosen[low:high] = np.append(mine, NO_RANGE)[place]
     return chosen
 
 
@@ -275,9 +294,13 @@ def _texts_of(
 ) -> tuple[Int64s, list[str]]:
     """The texts of some copies' labels, which are given in the order of all copies' launches."""
     found = profile.once(_copies_launched)
-    every = found.activities
-    ids = found.of(every.process), found.of(every.correlation)
-    index = launching_call((process, correlation), ids, found.launch_ns)
+    copies = found.activities.copies
+    # Copies of one id have one launch.
+    own = found.of(copies.process), found.of(copies.correlation)
+    ids = Ids(*own)
+    index = np.full(ids.size + 1, NOT_FOUND)
+    index[ids.of(*own)] = np.arange(len(found.order))
+    index = index[ids.of(process, correlation)]
     known = ranges_of(profile).labels
     texts = sorted({text for text, _, _ in known})
     number = {text: place for place, text in enumerate(texts)}
@@ -293,7 +316,6 @@ def usual(numbers: Int64s, texts: list[str]) -> str | None:
 
 
 def _copies_launched(profile: Profile) -> Launches:
-    ranges_of(profile)  # read together with the launches, which are then there
     found = launches(profile)
     return found.take(np.flatnonzero(found.order < len(found.activities.copies)))
 
@@ -318,43 +340,7 @@ def _origins_of_copies(profile: Profile) -> Int64s:
     return np.where(says_nothing & (operation != NO_RANGE), operation, named)
 
 
-def _by_thread(held: Ranges, found: Launches) -> list[tuple[Int64s, tuple[int, int]]]:
-    """Indices of the ranges of each thread, and where its launches lie."""
-    return [
-        (mine, found.bounds.get((int(held.process[mine[0]]), int(held.thread[mine[0]])), (0, 0)))
-        for mine in groups(held.process, held.thread)
-    ]
-
-
-def _in_stack(held: Ranges, mine: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s:
-    """Which range of one thread was at the bottom or on top of its stack at each time."""
-    mine = mine[held.end_ns[mine] > held.start_ns[mine]]
-    start, end = held.start_ns[mine], held.end_ns[mine]
-    ends = np.sort(end)
-    # How many are open around each one, and at each time; ends come before starts.
-    depth = np.arange(len(mine)) - np.searchsorted(ends, start, side="right")
-    levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
-    if not _are_nested(end, levels):
-        place = _by_stack(start, end, times, is_outermost=is_outermost)
-        return np.append(mine, NO_RANGE)[place]
-    begun = np.searchsorted(start, times, side="right")
-    around = begun - np.searchsorted(ends, times, side="right")
-    found = np.full(len(times), NO_RANGE, np.int64)
-    for level, opened in enumerate(levels[:1] if is_outermost else levels):
-        here = np.flatnonzero(around > level if is_outermost else around == level + 1)
-        found[here] = mine[opened[np.searchsorted(opened, begun[here]) - 1]]
-    return found
-
-
-def _are_nested(end: Int64s, levels: list[Int64s]) -> bool:
-    """Whether none ends after the one that it began in, one level further out."""
-    return all(
-        (end[inner] <= end[outer[np.searchsorted(outer, inner) - 1]]).all()
-        for outer, inner in pairwise(levels)
-    )
-
-
-def _by_stack(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s:
+def _open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s:
     """The open range that began first or last at each time, of ranges that overlap in part.
 
     Times that were rounded may do so, and annotations that end in another order than that in

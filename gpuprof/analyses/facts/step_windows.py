@@ -21,7 +21,7 @@ from gpuprof.analyses.facts.nvtx import (
 )
 from gpuprof.errors import UsageError
 from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
+from gpuprof.intervals import Int64s, union
 from gpuprof.profile import Profile
 
 STEP_READS: Final = reads(RANGE_READS, kernels="start_ns end_ns device_id name name_hash")
@@ -144,13 +144,11 @@ def _windows(
     is_close = pause <= _CLOSE * (host_end - host_start)[:-1]
     end[:-1] = np.where(is_close, start[1:], np.minimum(end[:-1], start[1:]))
     process = int(outer.process[0])
-    work = launched.activities
-    is_ours = work.process[launched.order] == process
-    devices = np.unique(work.device[launched.order[is_ours]]).tolist()
+    devices = np.unique(launched.activities.device[launched.of_process(process)]).tolist()
     windows = StepWindows(
         None if process == UNKNOWN else process, tuple(devices), text, FROM_RANGES, start, end
     )
-    return int(spans.launched(len(launched.order)).sum()), windows
+    return union(spans.first, spans.last).length, windows
 
 
 def _detected(profile: Profile) -> Iterator[StepWindows]:

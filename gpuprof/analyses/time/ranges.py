@@ -1,17 +1,23 @@
 """What each NVTX range or operation launched: kernels, transfers, and what of them was exposed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.groups import Numbers, groups
-from gpuprof.analyses.facts.launches import Activities, Launches, activities, launches
+from gpuprof.analyses.facts.calls import pieces
+from gpuprof.analyses.facts.groups import Numbers
+from gpuprof.analyses.facts.launches import (
+    ALL_THREADS,
+    Activities,
+    Launches,
+    activities,
+    launches,
+)
 from gpuprof.analyses.facts.nesting import merged_by_label
 from gpuprof.analyses.facts.nvtx import (
-    ALL_THREADS,
     NO_RANGE,
     RANGE_READS,
     Ranges,
@@ -22,7 +28,7 @@ from gpuprof.analyses.facts.nvtx import (
 )
 from gpuprof.analyses.facts.timeline import COMPUTE, TRANSFER
 from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, union
+from gpuprof.intervals import Int64s, Intervals, covered_within, together, unions_by_key
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema
 
@@ -60,6 +66,10 @@ RANGES: Final = Schema(
         ),
     },
 )
+
+# What gives a figure of single activities, by their places.
+_Measure = Callable[[Numbers], Numbers]
+_EXCLUSIVE: Final = {"kernel_ns", "transfer_ns"}
 
 
 def ranges(profile: Profile) -> pa.Table:
@@ -119,75 +129,93 @@ def _in_part(profile: Profile, family: Ranges, ordered: Launches) -> Ranges:
 def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, Int64s]:
     """The figures of each label: of instances, and of what these hold, each launch once."""
     spans = launches_within(family, ordered)
-    counted = {
-        "instances": np.ones(len(family), np.int8),
-        "active_instances": (spans.last > spans.first).astype(np.int8),
-    }
     labels = len(family.labels)
-    totals = {name: _summed(family.label, values, labels) for name, values in counted.items()}
+    totals = {
+        "instances": np.bincount(family.label, minlength=labels),
+        "active_instances": np.bincount(family.label[spans.last > spans.first], minlength=labels),
+    }
     merged = merged_by_label(family)
     spans = spans if merged is family else launches_within(merged, ordered)
     first, last = spans.extent(ordered)
     times = {"host_ns": merged.end_ns - merged.start_ns, "projected_ns": last - first}
     totals |= {name: _summed(merged.label, values, labels) for name, values in times.items()}
-    label = np.append(family.label, NO_RANGE)[_owners(family, ordered)]
+    label = np.append(family.label, np.int32(NO_RANGE))[_owners(family, ordered)]
     work = ordered.activities
     layer = ordered.of(work.layer)
     for number, measured in _measures(profile, work).items():
-        chosen = np.flatnonzero(layer == number)
-        within, places = spans.among(chosen, len(layer)), ordered.order[chosen]
-        for name, values in measured.items():
-            totals[name] = _summed(merged.label, within.total(values[places]), labels)
-        name, values = next(iter(measured.items()))
-        totals[f"self_{name}"] = _summed(label[chosen], values[places], labels)
+        is_chosen = layer == number
+        within, chosen = spans.among(is_chosen), np.flatnonzero(is_chosen)
+        for name, values_at in measured.items():
+            before, exclusive = _sums(values_at, ordered.order, chosen, label, labels)
+            of_ranges = before[within.last] - before[within.first]
+            totals[name] = _summed(merged.label, of_ranges, labels)
+            if name in _EXCLUSIVE:
+                totals[f"self_{name}"] = exclusive
+        del chosen
     return totals
 
 
-def _owners(family: Ranges, ordered: Launches) -> Int64s:
+def _sums(
+    values_at: _Measure, order: Numbers, chosen: Int64s, label: Numbers, labels: int
+) -> tuple[Int64s, Int64s]:
+    """The sum of the values of the chosen launches before each one, and that of each label."""
+    before, of_label = np.zeros(len(chosen) + 1, np.int64), np.zeros(labels + 1, np.int64)
+    for rows in pieces(len(chosen)):
+        values = values_at(order[chosen[rows]]).astype(np.int64, copy=False)
+        np.cumsum(values, out=before[1:][rows])
+        before[1:][rows] += before[rows.start]
+        np.add.at(of_label, label[chosen[rows]].astype(np.intp), values)
+    return before, of_label[:-1]  # the last is of `NO_RANGE`
+
+
+def _owners(family: Ranges, ordered: Launches) -> Numbers:
     """The innermost range of each launch; `NO_RANGE` for those of whole processes."""
     if (family.thread == ALL_THREADS).all():
-        return np.full(len(ordered.order), NO_RANGE, np.int64)
+        return np.full(len(ordered.order), NO_RANGE, np.int8)
     return innermost(family, ordered)
 
 
-def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, Numbers]]:
-    """Figures of every single activity by its layer; of the first, the exclusive sum is told."""
-    duration = work.end_ns - work.start_ns
+def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, _Measure]]:
+    """What gives figures of single activities, by their layer."""
+    copies = work.copies
+
+    def duration_ns(places: Numbers) -> Numbers:
+        return work.end_ns[places] - work.start_ns[places]
+
     return {
-        COMPUTE: {"kernel_ns": duration, "kernel_calls": np.ones(len(work), np.int8)},
-        TRANSFER: {"transfer_ns": duration} | _of_transfers(profile, work),
+        COMPUTE: {
+            "kernel_ns": duration_ns,
+            "kernel_calls": np.ones_like,
+        },
+        TRANSFER: {
+            "transfer_ns": duration_ns,
+            "transfer_calls": copies.counted.take,
+            "transfer_bytes": copies.bytes.take,
+            "peer_transfer_ns": lambda places: duration_ns(places) * copies.peer[places],
+            "exposed_transfer_ns": profile.once(_exposed_ns).take,
+        },
     }
 
 
 def _summed(label: Numbers, values: Numbers, labels: int) -> Int64s:
     """The sum of the values of each label."""
-    sums = np.zeros(labels + 1, np.int64)
-    np.add.at(sums, label, values)  # NO_RANGE is -1: the last, which is no label
-    return sums[:-1]
+    sums = np.zeros(labels, np.int64)
+    # Numbers of other types take ten times as long.
+    np.add.at(sums, label.astype(np.intp, copy=False), values.astype(np.int64, copy=False))
+    return sums
 
 
-def _of_transfers(profile: Profile, work: Activities) -> dict[str, Numbers]:
-    """Figures of every single copy."""
-    copies = work.copies
-    duration = (work.end_ns - work.start_ns)[: len(copies)]
-    return {
-        "transfer_calls": copies.counted,
-        "transfer_bytes": copies.bytes,
-        "peer_transfer_ns": np.where(copies.peer > 0, duration, 0),
-        "exposed_transfer_ns": _exposed_ns(profile, work),
-    }
-
-
-def _exposed_ns(profile: Profile, work: Activities) -> Int64s:
+def _exposed_ns(profile: Profile) -> Int64s:
     """How long each copy ran while no kernel did, on the end where that is longer.
 
     Copies that run at once each have their own time.
     """
+    work = activities(profile)
     number = len(work.copies)
     ends = work.device[:number], work.copies.src, work.copies.dst
     start, end = work.start_ns[:number], work.end_ns[:number]
     longest = np.zeros(number, np.int64)
-    kernels = profile.once(_kernels)
+    kernels = _kernels(profile)
     devices = {device for end in ends for device in np.unique(end).tolist() if device >= 0}
     for device in (*devices, UNKNOWN):
         at = [device_id == device for device_id in ends]
@@ -196,19 +224,23 @@ def _exposed_ns(profile: Profile, work: Activities) -> Int64s:
             at[0] & (ends[1] < 0) & (ends[2] < 0) if device == UNKNOWN else at[0] | at[1] | at[2]
         )
         here = np.flatnonzero(is_here)
-        busy = covered_within(kernels.get(device, NOTHING), start[here], end[here])
+        busy = covered_within(together(kernels.get(device, [])), start[here], end[here])
         longest[here] = np.maximum(longest[here], end[here] - start[here] - busy)
     return longest
 
 
-def _kernels(profile: Profile) -> dict[int, Intervals]:
-    """When kernels of the whole recording ran, by device."""
+def _kernels(profile: Profile) -> dict[int, list[Intervals]]:
+    """When kernels of the whole recording ran, by device, in several sets."""
     work = activities(profile.whole)
-    kernels = np.flatnonzero(work.layer == COMPUTE)
-    return {
-        int(work.device[places[0]]): union(work.start_ns[places], work.end_ns[places])
-        for places in (kernels[rows] for rows in groups(work.device[kernels]))
-    }
+    by_device: dict[int, list[Intervals]] = {}
+    for table in ("kernels", "graph_launches"):
+        low, high = work.tables.get(table, (0, 0))
+        start, end = work.start_ns[low:high], work.end_ns[low:high]
+        key = work.device[low:high].astype(np.int32) - UNKNOWN
+        for rows in pieces(high - low):
+            for place, busy in unions_by_key(start[rows], end[rows], key[rows]):
+                by_device.setdefault(place + UNKNOWN, []).append(busy)
+    return by_device
 
 
 ANALYSIS: Final = Analysis(

@@ -1,0 +1,156 @@
+"""Which API call launched what: calls and activities meet by process and correlation id.
+
+Ids repeat across processes. Where several calls have one id (a runtime call and the driver call
+inside it), the earliest launched. Of millions of calls few columns are kept at a time: what passes
+by in pieces stays in the processor's cache.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from gpuprof.analyses.facts.groups import Numbers
+from gpuprof.intervals import Int64s
+from gpuprof.native import arrays
+
+NOT_FOUND: Final = -1
+# Below this many places per id, an array by id is smaller and faster than sorting.
+_DENSE: Final = 16
+_PIECE_ROWS: Final = 1 << 16
+_LATEST: Final = np.iinfo(np.int64).max
+
+
+def pieces(rows: int) -> Iterator[slice]:
+    """Slices that together are so many rows, each small enough for the processor's cache."""
+    return (slice(at, at + _PIECE_ROWS) for at in range(0, rows, _PIECE_ROWS))
+
+
+def pair_places(pairs: Int64s, first: Numbers, second: Numbers) -> Numbers:
+    """Where each pair of values is among sorted ones, or `NOT_FOUND`.
+
+    Args:
+        pairs: Two rows: the first and the second values.
+        first: The first value of each wanted pair.
+        second: The second value.
+    """
+    places = arrays.pair_places(first, second, pairs)
+    if places is not None:
+        return places
+    firsts, seconds = map(np.unique, pairs)
+    code, index = (
+        np.where(np.minimum(a, b) < 0, NOT_FOUND, a * len(seconds) + b)
+        for a, b in (
+            (_place_in(firsts, x), _place_in(seconds, y)) for x, y in (pairs, (first, second))
+        )
+    )
+    return _place_in(code, index)
+
+
+def _place_in(distinct: Numbers, values: Numbers) -> Numbers:
+    if not len(distinct):
+        return np.full(len(values), NOT_FOUND)
+    place = np.minimum(np.searchsorted(distinct, values), len(distinct) - 1)
+    return np.where(distinct[place] == values, place, NOT_FOUND)
+
+
+def _sorted_pairs(first: Numbers, second: Numbers) -> Int64s:
+    """The different pairs in their order: a row of their first values, and one of the second."""
+    pairs = np.stack([first, second]).astype(np.int64)
+    pairs = pairs[:, np.lexsort(pairs[::-1])]
+    is_first = np.ones(pairs.shape[1], bool)
+    is_first[1:] = (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)
+    return pairs[:, is_first]
+
+
+class Ids:
+    """Places from 0 on for the processes and correlation ids of some activities.
+
+    Args:
+        process: The process of each activity.
+        correlation: The id of each; below 0 where it is unknown.
+    """
+
+    def __init__(self, process: Numbers, correlation: Numbers) -> None:
+        self._processes = np.unique(process).astype(np.int64)
+        number = len(self._processes)
+        low, high = np.full(number, _LATEST), np.full(number, NOT_FOUND)
+        for rows in pieces(len(process)):
+            index, ids = self._index(process[rows]), correlation[rows].astype(np.int64)
+            np.maximum.at(high, index, ids)
+            ids[ids < 0] = _LATEST
+            np.minimum.at(low, index, ids)
+        size = np.where(high < 0, 0, np.minimum(high - low, _LATEST // (number + 1)) + 1)
+        self._spans = np.stack([low, size, np.cumsum(size) - size], axis=1)
+        self.size = int(size.sum())
+        self._pairs: Int64s | None = None
+        if self.size > _DENSE * (len(process) + 1):
+            with_id = np.flatnonzero(correlation >= 0)
+            self._pairs = _sorted_pairs(process[with_id], correlation[with_id])
+            self.size = self._pairs.shape[1]
+
+    def of(self, process: Numbers, correlation: Numbers) -> Int64s:
+        """The place of each process and id, or `NOT_FOUND`."""
+        if self._pairs is not None:
+            return pair_places(self._pairs, process, correlation).astype(np.int64)
+        index = self._index(process)
+        places = arrays.id_places(index, correlation, self._spans)
+        if places is not None:
+            return places
+        if not len(self._spans):
+            return np.full(len(process), NOT_FOUND)
+        low, size, base = self._spans[index].T
+        offset = correlation - low
+        is_found = (index != NOT_FOUND) & (offset >= 0) & (offset < size)
+        return np.where(is_found, base + offset, NOT_FOUND)
+
+    def _index(self, process: Numbers) -> Numbers:
+        return pair_places(np.stack([self._processes] * 2), process, process)
+
+
+class FirstCalls:
+    """The earliest call of each id that activities have, from calls that pass by in pieces.
+
+    Args:
+        ids: The ids.
+    """
+
+    def __init__(self, ids: Ids) -> None:
+        self._ids = ids
+        # The last place is of what has no call.
+        self.start_ns = np.full(ids.size + 1, _LATEST)
+        self._lane = np.full(ids.size + 1, NOT_FOUND, np.int32)
+        # Process and thread, sorted, and numbers for them in the order in which they were met.
+        self._lanes, self._number = np.empty((2, 0), np.int64), np.empty(0, np.int32)
+
+    def add(self, process: Numbers, correlation: Numbers, start: Int64s, thread: Numbers) -> None:
+        """Some more calls, which come after those before where they start at once."""
+        lane = pair_places(self._lanes, process, thread)
+        if (is_new := lane == NOT_FOUND).any():
+            self._learn(process[is_new], thread[is_new])
+            lane = pair_places(self._lanes, process, thread)
+        place = self._ids.of(process, correlation)
+        rows = np.flatnonzero((place != NOT_FOUND) & (start < self.start_ns[place]))
+        if (start[rows][1:] < start[rows][:-1]).any():
+            rows = rows[np.argsort(start[rows], kind="stable")]
+        # What is written later overwrites what was before: the earliest call remains.
+        rows = rows[::-1]
+        self.start_ns[place[rows]] = start[rows]
+        self._lane[place[rows]] = self._number[lane[rows]]
+
+    def _learn(self, process: Numbers, thread: Numbers) -> None:
+        new = _sorted_pairs(process, thread)
+        lanes = np.concatenate([self._lanes, new], axis=1)
+        number = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
+        order = np.lexsort(lanes[::-1])
+        self._lanes, self._number = lanes[:, order], number[order].astype(np.int32)
+
+    def lanes(self) -> tuple[list[tuple[int, int]], Numbers]:
+        """Process and thread of all calls, sorted, and which of these launched each id.
+
+        An id without a call has the number of these.
+        """
+        number = len(self._number)
+        rank = np.full(number + 1, number, np.min_scalar_type(number))
+        rank[self._number] = np.arange(number)
+        return [*zip(*self._lanes.tolist(), strict=True)], rank[self._lane]
