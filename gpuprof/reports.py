@@ -86,7 +86,8 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     profile = read_profile(recording)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     asked = [analysis for analysis in chosen if not missing[analysis.name]]
-    profile.expect(reads(*(analysis.reads for analysis in asked)))
+    further = [] if not_sought(profile) else [analysis.reads_of_small for analysis in asked]
+    profile.expect(reads(*(analysis.reads for analysis in asked), *further))
     tables = {a.name: profile.once(a.run) if a in asked else None for a in chosen}
     notes = (
         *recording_notes(profile),

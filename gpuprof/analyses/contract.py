@@ -1,7 +1,7 @@
 """What an analysis is: a pure function from a recording to one table, and what it needs."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -35,6 +35,7 @@ class Analysis:
         run: Answers it; rows conform to the schema. Called only where the needs are met.
         reads: The columns that it may ask for, of these and other tables, so that all that
             answers take from one table of a file is read in one pass.
+        reads_of_small: What it asks for beside that where a recording is not large.
         needs_any_of: Tables of which one is enough, beside the needs; empty for none.
     """
 
@@ -43,6 +44,7 @@ class Analysis:
     needs: tuple[str, ...]
     run: Callable[[Profile], pa.Table]
     reads: Reads
+    reads_of_small: Reads = field(default_factory=dict)
     needs_any_of: tuple[str, ...] = ()
 
     @property

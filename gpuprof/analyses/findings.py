@@ -289,5 +289,6 @@ ANALYSIS: Final = Analysis(
     FINDINGS,
     ("kernels", "memcpys"),
     findings,
-    reads(TRANSFER_READS, STEP_READS, HOST_READS, TIMELINE_READS),
+    TIMELINE_READS,
+    reads(TRANSFER_READS, STEP_READS, HOST_READS),
 )

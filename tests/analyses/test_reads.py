@@ -8,6 +8,7 @@ from nsys_export import DTOH, HTOD, KERNEL, MEMCPY, MEMSET, NVTX, PAGEABLE, PTOP
 
 from gpuprof import facts
 from gpuprof.analyses import ANALYSES, LONG
+from gpuprof.analyses.contract import reads
 from gpuprof.database import Database
 from gpuprof.readers import read_profile
 from gpuprof.readers.sqlite import table as sqlite_table
@@ -90,7 +91,8 @@ def test_an_analysis_asks_for_what_it_declares_and_no_more(training, analysis, m
 
     _, asked = _asked_of(training, analysis, monkeypatch)
 
-    beyond = {table: asked[table] - analysis.reads.get(table, set()) for table in asked}
+    declared = reads(analysis.reads, analysis.reads_of_small)
+    beyond = {table: asked[table] - declared.get(table, set()) for table in asked}
     assert {table: columns for table, columns in beyond.items() if columns} == {}
 
 

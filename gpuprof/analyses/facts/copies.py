@@ -51,11 +51,18 @@ def transfer_times(profile: Profile) -> Mapping[Route, Times]:
 def _transfer_times(profile: Profile) -> Mapping[Route, Times]:
     pieces: dict[Route, list[Times]] = defaultdict(list)
     for batch in profile.batches(_TIMES):
-        columns = np.stack([np.from_dlpack(batch.column(i)).astype(np.int64) for i in range(6)])
-        routes, member = np.unique(columns[:3], axis=1, return_inverse=True)
-        for index, (src, dst, path) in enumerate(routes.T.tolist()):
-            route = Route(known_end(src), known_end(dst), _PATHS[path])
-            pieces[route].append(Times(*columns[3:, member == index]))
+        src, dst, path, *times = (np.from_dlpack(c).astype(np.int64) for c in batch.columns)
+        # One number for each route: of single numbers the different ones are found faster.
+        sources, destinations = np.unique(src), np.unique(dst)
+        number = np.searchsorted(sources, src) * len(destinations)
+        number = (number + np.searchsorted(destinations, dst)) * len(_PATHS) + path
+        for route_number in np.unique(number).tolist():
+            ends, way = divmod(route_number, len(_PATHS))
+            first, last = divmod(ends, len(destinations))
+            route = Route(
+                known_end(int(sources[first])), known_end(int(destinations[last])), _PATHS[way]
+            )
+            pieces[route].append(Times(*(column[number == route_number] for column in times)))
     return {
         route: Times(*(np.concatenate(column) for column in zip(*found, strict=True)))
         for route, found in pieces.items()
