@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gpuprof import facts
 from gpuprof.analyses.contract import Analysis
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.export_cache import LIMIT_BYTES, Entry, location
@@ -34,18 +35,31 @@ def formats_table(readers: Sequence[Reader]) -> str:
 
 
 def schemas_text(schemas: Sequence[Schema]) -> str:
-    """Every table: its name, what a row is, and each column's unit and meaning."""
-    return "\n".join(_schema_text(schema) for schema in schemas)
+    """Every table: its name, what a row is, and each column's unit and meaning.
+
+    What queries find beside the recorded tables and columns comes with its own.
+    """
+    derived = {
+        f"{name}: derived from {relation.of}": dict(relation.columns)
+        for name, relation in facts.RELATIONS.items()
+    }
+    texts = [f"{head}\n{_columns_text(columns)}" for head, columns in derived.items()]
+    return "\n".join([*map(_schema_text, schemas), *texts])
 
 
 def _schema_text(schema: Schema) -> str:
-    width = max(map(len, schema.columns)) + 2
-    columns = "".join(
-        _entry(f"  {name}", width + 2, [f"[{unit}] {c.meaning}" if unit else c.meaning])
-        for name, c in schema.columns.items()
-        for unit in [_unit(c)]
-    )
-    return f"{schema.name}: {schema.row}\n{columns}"
+    columns = {
+        name: f"[{unit}] {column.meaning}" if (unit := _unit(column)) else column.meaning
+        for name, column in schema.columns.items()
+    }
+    made = facts.OF_NAMES.get(schema.name, {}), facts.OF_ROWS.get(schema.name, {})
+    derived = {name: f"[derived] {f.doc}" for of_table in made for name, f in of_table.items()}
+    return f"{schema.name}: {schema.row}\n{_columns_text(columns | derived)}"
+
+
+def _columns_text(columns: Mapping[str, str]) -> str:
+    width = max(map(len, columns)) + 4
+    return "".join(_entry(f"  {name}", width, [text]) for name, text in columns.items())
 
 
 def _unit(column: Column) -> str:
