@@ -40,15 +40,6 @@ void release_intervals(Intervals *made);
  * intervals, which is enough for sets that are sorted and disjoint: others are refused. */
 ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *made);
 
-typedef struct {
-    int64_t calls, total, least, most;
-    int64_t middle; /* the sum of the two middle values: twice the median */
-    double deviation; /* the sum of squared differences from the mean */
-} GroupSums;
-
-/* Sums of the values of each group; a group number below 0 counts nowhere. */
-ArraysStatus sums_by_group(Integers group, Integers values, size_t groups, GroupSums *sums);
-
 /* Which of so many pairs, sorted, each row is: -1 for none. */
 void pair_places(Integers first, Integers second, const int64_t *firsts, const int64_t *seconds,
                  size_t pairs, int32_t *places);

@@ -5,7 +5,7 @@ its input; the caller then takes another way to the same result.
 """
 
 import ctypes
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,12 +37,6 @@ class Union(NamedTuple):
     bounds: Int64s
     start: Int64s
     end: Int64s
-
-
-_SUMS: Final = np.dtype([
-    *((name, np.int64) for name in ("calls", "total", "least", "most", "middle")),
-    ("deviation", np.float64),
-])  # fmt: skip
 
 
 def unions_by_key(start: Integers, duration: Integers, key: Integers, keys: int) -> Union | None:
@@ -87,23 +81,6 @@ def difference(
         return None
     count = sets[2].count
     return start[:count], end[:count]
-
-
-def sums_by_group(group: Integers, values: Integers, groups: int) -> npt.NDArray[np.void] | None:
-    """Calls, total, least, most, middle and deviation of the values of each group.
-
-    ``middle`` is the sum of the two middle values, ``deviation`` that of the squared differences
-    from the mean. A group number below 0 counts nowhere.
-    """
-    functions = library()
-    if functions is None:
-        return None
-    sums = np.zeros(groups, _SUMS)
-    arrays = [*map(np.ascontiguousarray, (group, values))]
-    status = functions.sums_by_group(
-        *map(_integers, arrays), ctypes.c_size_t(groups), _pointer(sums)
-    )
-    return None if status else sums
 
 
 def pair_places(first: Integers, second: Integers, pairs: Int64s) -> Integers | None:

@@ -421,10 +421,9 @@ static PagesStatus decode_page(Decoder *decoder, const uint8_t *bytes, uint32_t 
 
 /* ---------------------------------------------------------------- columns */
 
-static bool is_valid(const Decoder *decoder, const Column *column, int32_t number) {
-    return column->index < MOST_COLUMNS && column->index >= -1 && column->minus < number &&
-           column->minus >= -1 && column->shift >= 0 && column->shift < 64 && column->bits >= 0 &&
-           column->bits < 63 && (column->kind != COLUMN_TEXT || decoder->texts);
+static bool is_valid(const Decoder *decoder, const Column *column) {
+    return column->index < MOST_COLUMNS && column->index >= -1 &&
+           (column->kind != COLUMN_TEXT || decoder->texts);
 }
 
 /* The first column of the same place in the record, which is the one that is decoded. */
@@ -437,7 +436,7 @@ static size_t source_of(const Decoder *decoder, size_t column) {
 static PagesStatus prepare(Decoder *decoder) {
     decoder->rowid = -1;
     for (size_t i = 0; i < decoder->column_count; i++)
-        if (!is_valid(decoder, &decoder->columns[i], (int32_t)i)) return PAGES_UNSUPPORTED;
+        if (!is_valid(decoder, &decoder->columns[i])) return PAGES_UNSUPPORTED;
     for (int32_t place = -1; place < MOST_COLUMNS; place++) {
         size_t i = 0;
         while (i < decoder->column_count && decoder->columns[i].index != place) i++;
@@ -450,27 +449,6 @@ static PagesStatus prepare(Decoder *decoder) {
         }
     }
     return PAGES_OK;
-}
-
-static PagesStatus subtract(Column *column, const Column *other, size_t rows) {
-    for (size_t row = 0; row < rows; row++) {
-        int64_t value = column->values[row], less = other->values[row];
-        if (value == NO_VALUE || less == NO_VALUE) {
-            column->values[row] = NO_VALUE;
-        } else if (__builtin_sub_overflow(value, less, &column->values[row]) ||
-                   column->values[row] == NO_VALUE) {
-            return PAGES_UNSUPPORTED;
-        }
-    }
-    return PAGES_OK;
-}
-
-static void take_bits(Column *column, const Column *source, size_t rows) {
-    int64_t mask = ((int64_t)1 << column->bits) - 1;
-    for (size_t row = 0; row < rows; row++) {
-        int64_t value = source->values[row];
-        column->values[row] = value == NO_VALUE ? value : value >> column->shift & mask;
-    }
 }
 
 /* Writes the values in place, in as few bytes each as hold them all and one number more. */
@@ -502,23 +480,15 @@ static void pack(Column *column, size_t rows) {
     }
 }
 
-/* Derived columns last to first, since each is made from columns before it. */
-static PagesStatus derive(Decoder *decoder, size_t rows) {
+/* A column that stands twice is decoded once: copies last to first, before any is packed. */
+static void finish(Decoder *decoder, size_t rows) {
     for (size_t i = decoder->column_count; i-- > 0;) {
         Column *column = &decoder->columns[i];
         const Column *source = &decoder->columns[source_of(decoder, i)];
-        if (column->bits) {
-            take_bits(column, source, rows);
-        } else if (source != column && rows) {
+        if (source != column && rows)
             memcpy(column->values, source->values, rows * sizeof *column->values);
-        }
-        if (column->minus >= 0) {
-            PagesStatus status = subtract(column, &decoder->columns[column->minus], rows);
-            if (status) return status;
-        }
     }
     for (size_t i = 0; i < decoder->column_count; i++) pack(&decoder->columns[i], rows);
-    return PAGES_OK;
 }
 
 /* How many of the pages from `at` on follow one another in the file. */
@@ -543,7 +513,8 @@ static PagesStatus decode_all(Decoder *decoder, uint8_t *bytes, const uint32_t *
         }
         i += run;
     }
-    return derive(decoder, *rows);
+    finish(decoder, *rows);
+    return PAGES_OK;
 }
 
 int decode_leaves(const Database *db, const uint32_t *leaves, size_t count, Column *columns,

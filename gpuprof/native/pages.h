@@ -35,9 +35,6 @@ typedef enum { COLUMN_INTEGER = 0, COLUMN_TEXT = 1 } ColumnKind;
 typedef struct {
     int32_t index; /* place in the record, or -1 for the rowid */
     int32_t kind;
-    int32_t minus; /* column of this list to subtract, which comes before; -1 for none */
-    int32_t shift; /* the bits of the value that count: so many from `shift` up; 0 for all */
-    int32_t bits;
     int64_t *values; /* room for one value of every row */
     int64_t nulls;
     int32_t width; /* bytes of each packed value; NULL is the least number of that width */

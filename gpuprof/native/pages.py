@@ -46,16 +46,10 @@ class Field(NamedTuple):
     Args:
         place: Its place in the table, from 0; -1 for the rowid.
         is_text: Whether it holds text, which is given as numbers of distinct texts.
-        minus: The place among the fields of a field before it that is subtracted; -1 for none.
-        shift: With ``bits``: the value is so many bits of the number, from this one up.
-        bits: How many; 0 for the number itself.
     """
 
     place: int
     is_text: bool = False
-    minus: int = -1
-    shift: int = 0
-    bits: int = 0
 
 
 class Decoded(NamedTuple):
@@ -88,7 +82,7 @@ class _Database(ctypes.Structure):
 
 class _Column(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("index", "kind", "minus", "shift", "bits")),
+        *((name, ctypes.c_int32) for name in ("index", "kind")),
         ("values", ctypes.c_void_p),
         ("nulls", ctypes.c_int64),
         ("width", ctypes.c_int32),

@@ -31,13 +31,11 @@ static Integers integers_of(const Column *column, size_t rows) {
     return (Integers){column->values, (size_t)column->width, rows};
 }
 
-/* Sums and unions of whatever was decoded. */
+/* Unions and differences of whatever was decoded. */
 static void use(const Column *columns, size_t rows) {
-    GroupSums sums[128];
     int64_t bounds[129];
     Intervals made;
     Integers group = integers_of(&columns[2], rows), values = integers_of(&columns[1], rows);
-    (void)sums_by_group(group, values, 128, sums);
     if (!unions_by_key(integers_of(&columns[0], rows), values, group, 128, bounds, &made)) {
         Intervals first = {made.start, made.end, made.count / 2};
         Intervals second = {made.start + first.count, made.end + first.count,
@@ -97,9 +95,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             for (int i = 0; i < FIELDS; i++)
                 columns[i] = (Column){.index = (choice[2 + i] & 15) - 1,
                                       .kind = choice[2 + i] >> 7,
-                                      .minus = choice[2 + i] & 16 ? i - 1 : -1,
-                                      .shift = choice[2 + i] & 32 ? 24 : 0,
-                                      .bits = choice[2 + i] & 64 ? 24 : 0,
                                       .values = values + i * room};
             int status = decode_leaves(&db, leaves + at, pages, columns, FIELDS, texts, &rows);
             if (!status) use(columns, rows);

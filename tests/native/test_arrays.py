@@ -1,7 +1,5 @@
 """The compiled sweeps give what their definitions say, for drawn arrays of every width."""
 
-from statistics import median, pvariance
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -75,33 +73,6 @@ def test_sets_that_overlap_themselves_are_refused_where_the_result_has_no_room()
 
 def _spans(rows):
     return [s for s, _, _ in rows], [s + d for s, d, _ in rows]
-
-
-@given(
-    rows=st.lists(st.tuples(st.integers(-1, 3), st.integers(-120, 120)), max_size=60), width=WIDTHS
-)
-def test_sums_are_those_of_each_group(rows, width):
-    group, values = np.array(rows, width).reshape(-1, 2).T
-
-    sums = arrays.sums_by_group(group, values, 4)
-
-    for place in range(4):
-        of_group = [value for number, value in rows if number == place]
-        assert sums[place]["calls"] == len(of_group)
-        if of_group:
-            assert sums[place]["total"] == sum(of_group)
-            assert (sums[place]["least"], sums[place]["most"]) == (min(of_group), max(of_group))
-            assert sums[place]["middle"] / 2 == median(of_group)
-            deviation = pvariance(of_group) * len(of_group)
-            assert sums[place]["deviation"] == pytest.approx(deviation, abs=1e-6)
-
-
-def test_the_median_of_many_equal_and_sorted_values_is_found_in_no_time():
-    values = np.concatenate([np.zeros(500_000), np.arange(500_001)]).astype(np.int64)
-
-    sums = arrays.sums_by_group(np.zeros(len(values), np.int8), values, 1)
-
-    assert sums[0]["middle"] == 0
 
 
 PAIRS = st.lists(st.tuples(st.integers(-2, 9), st.integers(-(2**62), 2**62)), max_size=30)
