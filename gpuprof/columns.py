@@ -71,8 +71,8 @@ class Columns:
     def load(self, names: Collection[str], _: Window | None = None) -> None:
         """Read the columns that are not there yet, in one pass with those that are expected."""
         if any(name in names and name not in self.columns for name in self.kinds):
-            wanted = self._expected.union(names).difference(self.columns)
-            kinds = {name: kind for name, kind in self.kinds.items() if name in wanted}
+            missing = self._expected.union(names).difference(self.columns)
+            kinds = {name: kind for name, kind in self.kinds.items() if name in missing}
             self.columns = {**self.columns, **self._read(kinds)}
 
     def __arrow_c_schema__(self) -> object:

@@ -173,8 +173,8 @@ class Database:
         if table.name in self._kept:
             return f'SELECT * FROM whole."rows of {table.name}"'
         if table.name not in self._types:
-            every = f"SELECT * FROM ({table.view.sql(table.view.columns)}) LIMIT 0"
-            empty = self._connection.sql(every)
+            no_rows = f"SELECT * FROM ({table.view.sql(table.view.columns)}) LIMIT 0"
+            empty = self._connection.sql(no_rows)
             self._types[table.name] = dict(zip(empty.columns, map(str, empty.types), strict=True))
         rows = table.rows(self._types[table.name])
         if not table.view.is_costly:

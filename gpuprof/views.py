@@ -58,8 +58,8 @@ class View:
 
     def sql(self, names: Iterable[str]) -> str:
         """SQL: the rows with some of the columns."""
-        wanted = [*names]
-        return " UNION ALL BY NAME ".join(select.sql(wanted) for select in self.selects)
+        columns = [*names]
+        return " UNION ALL BY NAME ".join(select.sql(columns) for select in self.selects)
 
 
 @dataclass(frozen=True)
@@ -69,26 +69,26 @@ class Table:
     Args:
         name: Name of the table in the data model.
         view: Its rows.
-        wanted: Names of columns, among others that it may not have.
+        asked: Names of columns, among other words.
     """
 
     name: str
     view: View
-    wanted: AbstractSet[str]
+    asked: AbstractSet[str]
 
     @property
     def columns(self) -> list[str]:
         """The columns of the rows that are needed, in the order of the schema."""
-        view, wanted = self.view, {*self._wanted}
-        for column in tuple(wanted):
-            wanted.update(_CHECKED_WITH.get(column, ()))
-        every = (*schema.BY_NAME[self.name].columns, "name_id")
-        return [column for column in every if column in wanted & view.columns]
+        needed = {*self._needed}
+        for column in self._needed:
+            needed.update(_CHECKED_WITH.get(column, ()))
+        in_order = (*schema.BY_NAME[self.name].columns, "name_id")
+        return [column for column in in_order if column in needed & self.view.columns]
 
     @property
     def reads(self) -> list[str]:
         """SQL over the reader's tables: what must be read of them."""
-        needs_names = self._of_name or names_of(self.name) in self.wanted
+        needs_names = self._of_name or names_of(self.name) in self.asked
         return [self.view.sql(self.columns), *([self.names] if self.names and needs_names else [])]
 
     def rows(self, types: Mapping[str, str]) -> str:
@@ -106,7 +106,7 @@ class Table:
             else column
             for column in columns
         ]
-        absent = (self._wanted & spec.keys()) - self.view.columns - {*self._of_name}
+        absent = (self._needed & spec.keys()) - self.view.columns - {*self._of_name}
         typed += [
             f"CAST(NULL AS {borders.SQL_TYPES[spec[column].dtype]}) AS {column}"
             for column in spec
@@ -115,15 +115,15 @@ class Table:
         return f"SELECT {', '.join(typed) or 'NULL AS none'} FROM ({self.view.sql(columns)})"
 
     def sql(self, rows: str) -> str:
-        """SQL: all that is wanted, from the rows and the names."""
+        """SQL: all that is asked for, from the rows and the names."""
         if self._of_row:
-            made = facts.OF_ROWS[self.name]
-            derived = ", ".join(f"{made[column].sql} AS {column}" for column in self._of_row)
+            of_row = facts.OF_ROWS[self.name]
+            derived = ", ".join(f"{of_row[column].sql} AS {column}" for column in self._of_row)
             rows = f"SELECT *, {derived} FROM ({rows})"
         if not self._of_name:
             return rows
-        made = facts.OF_NAMES.get(self.name, {})
-        named = [f"{made[c].sql} AS {c}" if c in made else c for c in self._of_name]
+        of_name = facts.OF_NAMES.get(self.name, {})
+        named = [f"{of_name[c].sql} AS {c}" if c in of_name else c for c in self._of_name]
         if self.view.names is None:
             return f"SELECT *, {', '.join(named)} FROM ({rows})"
         unnamed = " REPLACE (coalesce(name, 'unknown') AS name)" if "name" in self._of_name else ""
@@ -139,24 +139,24 @@ class Table:
         return "" if names is None else names.sql(names.columns)
 
     @property
-    def _wanted(self) -> AbstractSet[str]:
+    def _needed(self) -> AbstractSet[str]:
         """The columns that the rows have: of a costly table all."""
         spec = schema.BY_NAME[self.name].columns
         by = {"name" if self.view.names is None else "name_id"} if self._of_name else set()
         by |= {word for c in self._of_row for word in facts.OF_ROWS[self.name][c].words}
-        return {*spec, "name_id"} if self.view.is_costly else {*self.wanted, *by}
+        return {*spec, "name_id"} if self.view.is_costly else {*self.asked, *by}
 
     @property
     def _of_row(self) -> list[str]:
-        """The wanted columns that are made of others of the row."""
-        return [column for column in facts.OF_ROWS.get(self.name, {}) if column in self.wanted]
+        """The columns asked for that are made of others of the row."""
+        return [column for column in facts.OF_ROWS.get(self.name, {}) if column in self.asked]
 
     @property
     def _of_name(self) -> list[str]:
-        """The wanted columns that depend on the name alone and do not stand in the rows."""
+        """The columns asked for that depend on the name alone and do not stand in the rows."""
         names = self.view.names.columns if self.view.names is not None else {}
-        made = (*names, *facts.OF_NAMES.get(self.name, {}))
-        return [column for column in made if column in self.wanted and column != "name_id"]
+        columns = (*names, *facts.OF_NAMES.get(self.name, {}))
+        return [column for column in columns if column in self.asked and column != "name_id"]
 
 
 def names_of(table: str) -> str:
