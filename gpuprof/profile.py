@@ -173,7 +173,8 @@ class Profile:
 
     def expect(self, reads: Mapping[str, Collection[str]]) -> None:
         """Announce columns by table that will be asked for, so that they are read in one pass."""
-        self._database.expect(reads)
+        if any(isinstance(source, View) for source in self.sources.values()):
+            self._database.expect(reads)
 
     def query(self, sql: str) -> pa.Table:
         """The result of a SQL query (DuckDB's dialect) over the tables, by their names.

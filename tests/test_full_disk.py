@@ -10,6 +10,7 @@ import duckdb
 import pytest
 from commands import ROOT, SINGLE
 
+from gpuprof.database import Database
 from gpuprof.errors import InputError
 from gpuprof.manifest import Manifest, finish_manifest
 from gpuprof.profile import Origin, Profile
@@ -99,7 +100,7 @@ def test_a_query_without_room_is_told(tmp_path, monkeypatch, error):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(Profile, "_announced", fail)
+    monkeypatch.setattr(Database, "_relation", fail)
     with pytest.raises(InputError) as caught:
         profile.query("SELECT 1")
 
@@ -112,7 +113,7 @@ def test_a_query_without_room_is_told(tmp_path, monkeypatch, error):
 def test_an_export_that_a_full_disk_left_empty_is_told(tmp_path, monkeypatch):
     made = tmp_path / "settings.sqlite"
     done = subprocess.CompletedProcess([], 0, "", "")
-    monkeypatch.setattr(nsys_rep, "_done", lambda _: made.touch() or done)
+    monkeypatch.setattr(nsys_rep.subprocess, "run", lambda *_, **__: made.touch() or done)
     monkeypatch.setattr(
         nsys_rep.shutil,
         "disk_usage",

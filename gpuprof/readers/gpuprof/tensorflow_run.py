@@ -31,6 +31,7 @@ from gpuprof.units import counted
 FORMAT: Final = "gpuprof-tensorflow"
 FORMAT_VERSION: Final = 1
 _MARK: Final = b'"gpuprof-tensorflow"'
+_LONGEST_SHOWN: Final = 40
 
 
 def read(path: Path) -> Profile:
@@ -68,7 +69,8 @@ def _document(path: Path) -> Row:
         raise CorruptFileError(msg, "Was the file edited or cut off?") from error
     version = document.get("format_version") if isinstance(document, dict) else None
     if str(version) != str(FORMAT_VERSION):
-        msg = f"{path}: expected format_version {FORMAT_VERSION} of {FORMAT}, found {version}"
+        shown = " ".join(str(version).split())[:_LONGEST_SHOWN]
+        msg = f"{path}: expected format_version {FORMAT_VERSION} of {FORMAT}, found {shown}"
         raise CorruptFileError(msg, "Was it recorded with a newer gpuprof?")
     return document
 

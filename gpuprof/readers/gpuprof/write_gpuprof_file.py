@@ -138,7 +138,7 @@ def _kinds(profile: Profile, name: str, select: _Select) -> dict[str, pa.DataTyp
 
 def _narrowest(least: int, most: int) -> pa.DataType:
     bits = max(least.bit_length(), most.bit_length()) + 1
-    return next(kind for kind in _INTEGERS if kind.bit_width >= bits)
+    return next((kind for kind in _INTEGERS if kind.bit_width >= bits), pa.int64())
 
 
 def _order(profile: Profile, name: str, select: _Select) -> str:
