@@ -8,7 +8,7 @@ not compressed again, of
 - ``<table>.parquet`` for each recorded table: the columns of `gpuprof.schema` that hold anything,
   integers in as many bits as they need, rows by their start. Groups of rows say which times they
   hold, and each page carries a checksum.
-- ``<table>.names.parquet`` for each table of activities or calls with names: a row for each
+- ``<table>.names.parquet`` for each table of which every row has a name: a row for each
   ``name_id``, which the table has in the place of ``name`` and whatever depends on it alone.
 
 Each Parquet file is read in place: of it only the columns that a query names, and the groups of

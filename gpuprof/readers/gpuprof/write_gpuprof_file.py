@@ -94,8 +94,10 @@ def _write_table(profile: Profile, name: str, archive: zipfile.ZipFile) -> None:
 
 def _select(profile: Profile, name: str) -> _Select:
     """The rows of a table; names of activities are numbered."""
-    columns = (*schema.BY_NAME[name].columns,)
-    if not {"name", "start_ns"} <= {*columns}:
+    specs = schema.BY_NAME[name].columns
+    columns = (*specs,)
+    # Of a table whose names may be missing, a number could not say so.
+    if "start_ns" not in columns or "name" not in columns or not specs["name"].required:
         return _Select(f'"{name}"', columns)
     rows, names = f'"{name}"', f"whole.{names_of(name)}"
     if not profile.numbers(name):
