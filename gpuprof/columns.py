@@ -5,7 +5,7 @@ them visible to DuckDB as ``raw.NAME``, for a reader's views to select from.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
@@ -49,6 +49,9 @@ class Table(Protocol):
     def load(self, names: Collection[str], window: Window | None) -> None:
         """Get ready for a query that reads some columns, of rows that start in a window."""
 
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some of the columns that were loaded last, in pieces."""
+
 
 class Columns:
     """The columns of a table that queries have named so far; DuckDB sees the others as null.
@@ -81,15 +84,18 @@ class Columns:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """All columns in pieces; those that were not read yet are null."""
-        columns = [self.columns.get(name) for name in self.kinds]
+        batches, schema = self.batches([*self.kinds]), self._schema()
+        stream = pa.RecordBatchReader.from_batches(schema, batches)
+        return stream.__arrow_c_stream__(requested_schema)
+
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Columns in pieces; those that were not read yet are null."""
+        columns = [self.columns.get(name) for name in names]
         count = next((len(values) for values in columns if values is not None), None)
         count = self._count() if count is None else count
         arrays = [pa.nulls(count) if values is None else values for values in columns]
-        schema = self._schema()
-        batches = pa.Table.from_arrays(arrays, schema=schema).to_batches(max_chunksize=_BATCH_ROWS)
-        return pa.RecordBatchReader.from_batches(schema, batches).__arrow_c_stream__(
-            requested_schema
-        )
+        table = pa.Table.from_arrays(arrays, [*names])
+        yield from table.to_batches(max_chunksize=_BATCH_ROWS)
 
     def _schema(self) -> pa.Schema:
         return pa.schema([
@@ -121,6 +127,10 @@ class Shown:
         """Note the columns that SQL over ``raw.NAME`` names."""
         for name, words in self._named(sql):
             self._tables[name].expect(words)
+
+    def table(self, name: str) -> Table | None:
+        """A table of the file; None where it has none of this name."""
+        return self._tables.get(name)
 
     def _named(self, sql: str) -> Iterator[tuple[str, frozenset[str]]]:
         """The tables that SQL names, with all of its words, among which are their columns."""

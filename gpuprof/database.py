@@ -8,18 +8,19 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
-from gpuprof import borders, engine, facts, schema, signals
+from gpuprof import borders, columns, engine, facts, schema, signals, stored
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
-from gpuprof.selection import Selection
+from gpuprof.selection import EVERYTHING, Selection
 from gpuprof.views import EVERY_COLUMN, Select, Table, View, names_of
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class Loader(Protocol):
 
         Of rows that start outside the window, given in ns, none is needed.
         """
+
+    def table(self, name: str) -> columns.Table | None:
+        """What ``raw.NAME`` shows; None for no such table."""
 
     def expect(self, sql: str) -> None:
         """Note columns that will be asked for: whatever is read of their table reads them, too."""
@@ -114,6 +118,37 @@ class Database:
         with self._file_errors():
             yield from self._relation(sql).to_arrow_reader(_BATCH_ROWS)
 
+    def integers(self, table: str, names: Sequence[str]) -> Iterator[list[Any]]:
+        """Columns of integers in pieces, as arrays of any width; `facts.UNKNOWN` for null.
+
+        They come without a query where the reader's file holds them as they are.
+        """
+        planned = self._plan(table, names)
+        if planned is None:
+            known = ", ".join(f"coalesce({column}, {facts.UNKNOWN})" for column in names)
+            for batch in self.batches(f'SELECT {known} FROM "{table}"'):
+                yield [np.from_dlpack(column) for column in batch.columns]
+            return
+        plan, source = planned
+        try:
+            with self._file_errors():
+                source.load(plan.names, None)
+                for batch in source.batches(plan.names):
+                    yield plan.part(batch, names)
+        except stored.BeyondBoundsError as error:
+            raise self._impossible(table) from error
+
+    def _plan(self, table: str, names: Sequence[str]) -> tuple[stored.Plan, columns.Table] | None:
+        """How to take columns from the reader's file without a query; None where it takes one."""
+        view = self._views[table]
+        if self._selection != EVERYTHING or view.is_costly or len(view.selects) != 1:
+            return None
+        plan = stored.plan(view.selects[0], schema.BY_NAME[table], names)
+        if plan is None or self._loader is None:
+            return None
+        source = self._loader.table(plan.rows.table)
+        return None if source is None else (plan, source)
+
     def expect(self, reads: Mapping[str, Collection[str]]) -> None:
         """Announce columns by table, so that each table of the file is read in one pass."""
         if self._loader is None:
@@ -153,9 +188,13 @@ class Database:
         for name in named or self._views:
             spec = schema.BY_NAME[name].columns
             table = Table(name, self._views[name], words | self._selection.columns(spec))
-            self._load(table, None if "whole" in words else self._selection.extent)
             if names_of(name) in words:
+                if self._loader is not None:
+                    self._loader.load(table.names, None)
                 self._create(f'whole."{names_of(name)}"', table.names)
+                if name not in words:
+                    continue
+            self._load(table, None if "whole" in words else self._selection.extent)
             self._create(f'whole."{name}"', table.sql(self._rows(table)))
             condition = self._selection.condition(spec)
             self._create(f'main."{name}"', f'SELECT * FROM whole."{name}"{condition}')
@@ -207,14 +246,12 @@ class Database:
             raise fault from error
 
     def _refusal(self, error: Exception) -> GpuprofError | None:
-        """Which value ended a query, where the bounds of a table did.
-
-        Raises:
-            CorruptFileError: Another value of the table cannot be read at all.
-        """
+        """Which value ended a query, where the bounds of a table did."""
         name = borders.refused_by(error)
-        if name is None:
-            return None
+        return None if name is None else self._impossible(name)
+
+    def _impossible(self, name: str) -> GpuprofError:
+        """Which value of a table no recording holds."""
         source = self._sources[name]
         if isinstance(source, pa.Table):
             fault = schema.BY_NAME[name].fault(source)

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof import schema
@@ -192,6 +193,22 @@ class Profile:
         The next query ends it: read it to its end before.
         """
         yield from self._database.batches(sql)
+
+    def arrays(self, sql: str) -> Iterator[list[Any]]:
+        """The columns of a query piece by piece as arrays; all are numbers and never null."""
+        for batch in self.batches(sql):
+            yield [np.from_dlpack(column) for column in batch.columns]
+
+    def integers(self, table: str, *names: str) -> Iterator[list[Any]]:
+        """Columns of integers of a table, in pieces of arrays that are as narrow as may be.
+
+        Nulls are `facts.UNKNOWN`. Beside the columns of the schema there is ``name_id``, see
+        `numbers`.
+
+        Raises:
+            GpuprofError: The reader's file breaks its format's rules.
+        """
+        yield from self._database.integers(table, names)
 
     def numbers(self, table: str) -> bool:
         """Whether the reader's file numbers the names of a table.

@@ -7,7 +7,7 @@ patterns matched, only where they are asked for.
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from gpuprof import borders, facts, schema
 
@@ -18,12 +18,81 @@ EVERY_COLUMN: Final = frozenset(
 )
 
 
+# Tools write both times as 0 where they could not be collected; a null is of no use either.
+NO_TIME: Final = '(t.start IS NULL OR t."end" IS NULL OR (t.start = 0 AND t."end" = 0))'
+
+
+class StoredColumn(str):
+    """SQL: an integer as a reader's table holds it, or some of its bits.
+
+    Args:
+        name: The table's column.
+        shift: How many low bits are left out.
+        mask: Which of the others remain; -1 for all.
+        alias: What the SQL calls the table.
+    """
+
+    __slots__ = ("alias", "mask", "name", "shift")
+    name: str
+    shift: int
+    mask: int
+    alias: str
+
+    def __new__(cls, name: str, shift: int = 0, mask: int = -1, alias: str = "t") -> Self:
+        """Make the SQL."""
+        sql = f'{alias}."{name}"'
+        sql = f"({sql} >> {shift})" if shift else sql
+        made = super().__new__(cls, sql if mask == -1 else f"({sql} & {mask})")
+        made.name, made.shift, made.mask, made.alias = name, shift, mask, alias
+        return made
+
+    def bits(self, shift: int, mask: int) -> Self:
+        """Some bits of the same column."""
+        return type(self)(self.name, shift, mask, self.alias)
+
+
+class StoredRows(str):
+    """SQL, from ``FROM`` on: the rows of a reader's table as they are, or nearly all of them.
+
+    Args:
+        table: The reader's table.
+        are_timed: Whether rows are left out whose times are unknown, see `NO_TIME`.
+        without: A column, and the number that it has in other rows that are left out.
+        joins: SQL of joins, which only a query can do.
+    """
+
+    __slots__ = ("are_timed", "joins", "table", "without")
+    table: str
+    are_timed: bool
+    without: tuple[str, int] | None
+    joins: str
+
+    def __new__(
+        cls,
+        table: str,
+        *,
+        are_timed: bool = False,
+        without: tuple[str, int] | None = None,
+        joins: str = "",
+    ) -> Self:
+        """Make the SQL."""
+        conditions = [f"NOT {NO_TIME}"] if are_timed else []
+        if without is not None:
+            column, number = without
+            conditions.append(f'try_cast(t."{column}" AS BIGINT) IS DISTINCT FROM {number}')
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        made = super().__new__(cls, f"FROM raw.{table} t {joins}{where}")
+        made.table, made.are_timed, made.without, made.joins = table, are_timed, without, joins
+        return made
+
+
 class Select(NamedTuple):
     """Rows of a reader's file in the words of the data model.
 
     Args:
-        columns: Column -> SQL over what stands in ``source``; absent ones are null.
-        source: What comes after the columns, from ``FROM`` on.
+        columns: Column -> SQL over what stands in ``source``; absent ones are null. A
+            `StoredColumn` can be read without a query.
+        source: What comes after the columns, from ``FROM`` on; perhaps `StoredRows`.
     """
 
     columns: dict[str, str]

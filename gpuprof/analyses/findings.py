@@ -273,7 +273,7 @@ def _busy_with(profile: Profile, row: Row) -> dict[int | None, int]:
         for name in _ALIKE
     )
     sql = f"SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}), 0 FROM copies WHERE {alike}"
-    every = busy_by_device(profile, [sql], 1)
+    every = busy_by_device(profile.arrays(sql), 1)
     return {device: busy.kinds.get(0, NOTHING).length for device, busy in every.items()}
 
 

@@ -184,3 +184,27 @@ ArraysStatus extents(Integers first, Integers last, Integers order, Integers sta
     }
     return ARRAYS_OK;
 }
+
+/* ---------------------------------------------------------------- groups */
+
+static void copy(Integers from, size_t i, Integers into, size_t j) {
+    void *values = (void *)into.values;
+    switch (from.width) {
+    case 1: ((int8_t *)values)[j] = ((const int8_t *)from.values)[i]; break;
+    case 2: ((int16_t *)values)[j] = ((const int16_t *)from.values)[i]; break;
+    case 4: ((int32_t *)values)[j] = ((const int32_t *)from.values)[i]; break;
+    default: ((int64_t *)values)[j] = ((const int64_t *)from.values)[i];
+    }
+}
+
+ArraysStatus gather_groups(Integers values, Integers group, size_t groups, int64_t *next,
+                           Integers made) {
+    if (values.width != made.width) return ARRAYS_TOO_LARGE;
+    for (size_t i = 0; i < values.count; i++) {
+        int64_t g = at(group, i);
+        if (g < 0 || (size_t)g >= groups || next[g] < 0 || (size_t)next[g] >= made.count)
+            return ARRAYS_TOO_LARGE;
+        copy(values, i, made, (size_t)next[g]++);
+    }
+    return ARRAYS_OK;
+}

@@ -60,4 +60,9 @@ ArraysStatus open_ranges(Integers start, Integers end, Integers times, int is_ou
 ArraysStatus extents(Integers first, Integers last, Integers order, Integers start, Integers end,
                      int64_t *least, int64_t *most);
 
+/* Adds some values to those of their groups: group g goes on at made[next[g]], where next[g] is
+ * then one further. `made` has room for all values, as wide as they are, and is written to. */
+ArraysStatus gather_groups(Integers values, Integers group, size_t groups, int64_t *next,
+                           Integers made);
+
 #endif

@@ -5,6 +5,7 @@ its input; the caller then takes another way to the same result.
 """
 
 import ctypes
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,6 +157,33 @@ def extents(
     arrays = [*map(np.ascontiguousarray, (first, last, order, start, end))]
     status = functions.extents(*map(_integers, arrays), _pointer(least), _pointer(most))
     return None if status else (least, most)
+
+
+def grouped(
+    parts: Iterable[tuple[Integers, Integers]], counts: Int64s, kind: "np.dtype[Any]"
+) -> Integers | None:
+    """The values of each group one after another, in their order.
+
+    Args:
+        parts: Values, and the group of each, from 0 on.
+        counts: How many values each group has in all parts.
+        kind: A type that holds all values.
+    """
+    functions = library()
+    if functions is None:
+        return None
+    following, made = np.cumsum(counts) - counts, np.empty(counts.sum(), kind)
+    for values, group in parts:
+        arrays = [np.ascontiguousarray(values, kind), np.ascontiguousarray(group)]
+        status = functions.gather_groups(
+            *map(_integers, arrays),
+            ctypes.c_size_t(len(counts)),
+            _pointer(following),
+            _integers(made),
+        )
+        if status:
+            return None
+    return made
 
 
 def _pointer(values: npt.NDArray[Any]) -> ctypes.c_void_p:

@@ -1,7 +1,7 @@
-"""When something of each kind ran on each device: sets of instants, from rows of a query."""
+"""When something of each kind ran on each device: sets of instants."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, together, unions_by_key
-from gpuprof.profile import Profile
 
 
 @dataclass
@@ -32,29 +31,25 @@ class Busy:
         return {kind: together(pieces) for kind, pieces in self.pieces.items()}
 
 
-def busy_by_device(
-    profile: Profile, queries: Iterable[str], kinds: int
-) -> Mapping[int | None, Busy]:
-    """Read activities of all devices.
+def busy_by_device(parts: Iterable[Sequence[Any]], kinds: int) -> Mapping[int | None, Busy]:
+    """When each device was busy with activities of each kind.
 
     Args:
-        profile: The recording.
-        queries: Each gives four columns, none ever null: start and end in ns, the device or
-            `UNKNOWN`, and the number of a kind.
+        parts: Activities, each part as four arrays: start and end in ns, the device or `UNKNOWN`,
+            and the number of a kind.
         kinds: How many kinds there are, numbered from 0.
 
     Returns:
         By device; None stands for activities of which no device is known.
     """
     devices: dict[int, Busy] = {}
-    for sql in queries:
-        for batch in profile.batches(sql):
-            _add(devices, kinds, [np.from_dlpack(column) for column in batch.columns])
+    for part in parts:
+        _add(devices, kinds, part)
     return {None if number == UNKNOWN else number: busy for number, busy in devices.items()}
 
 
-def _add(devices: dict[int, Busy], kinds: int, columns: list[Any]) -> None:
-    start, end, device, kind = columns
+def _add(devices: dict[int, Busy], kinds: int, part: Sequence[Any]) -> None:
+    start, end, device, kind = part
     key = (device.astype(np.int32) - UNKNOWN) * kinds + kind
     for place, covered in unions_by_key(start, end, key):
         number, of_kind = divmod(place, kinds)

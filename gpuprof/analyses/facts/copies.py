@@ -50,8 +50,8 @@ def transfer_times(profile: Profile) -> Mapping[Route, Times]:
 
 def _transfer_times(profile: Profile) -> Mapping[Route, Times]:
     pieces: dict[Route, list[Times]] = defaultdict(list)
-    for batch in profile.batches(_TIMES):
-        src, dst, path, *times = (np.from_dlpack(c).astype(np.int64) for c in batch.columns)
+    for part in profile.arrays(_TIMES):
+        src, dst, path, *times = (column.astype(np.int64) for column in part)
         # One number for each route: of single numbers the different ones are found faster.
         sources, destinations = np.unique(src), np.unique(dst)
         number = np.searchsorted(sources, src) * len(destinations)

@@ -4,7 +4,7 @@ Activities and calls meet by process and correlation id: ids repeat across proce
 several calls bear one id (a runtime call and the driver call inside it), the earliest launched.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -32,23 +32,19 @@ LAUNCH_READS: Final = reads(
 # In place of a thread.
 ALL_THREADS: Final = UNKNOWN - 1
 
-_KEY: Final = f"coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN})"
-_SAME: Final = (
-    f"SELECT {_KEY}, start_ns, end_ns, coalesce(device_id, {UNKNOWN})::SMALLINT AS device"
-)
-_OF_COPIES: Final = f"""
-        (CASE WHEN is_transfer THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT AS layer,
-        CASE WHEN is_counted THEN coalesce(bytes, 0) ELSE 0 END AS bytes,
+_KEY: Final = ("process_id", "correlation_id")
+_PLACE: Final = (*_KEY, "start_ns", "end_ns", "device_id")
+_COPIES: Final = f"""
+    SELECT coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}), start_ns, end_ns,
+        coalesce(device_id, {UNKNOWN})::SMALLINT,
+        (CASE WHEN is_transfer THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT,
+        CASE WHEN is_counted THEN coalesce(bytes, 0) ELSE 0 END,
         coalesce(CASE WHEN is_staged THEN device_id ELSE src END, {UNKNOWN})::SMALLINT,
         coalesce(CASE WHEN is_staged THEN device_id ELSE dst END, {UNKNOWN})::SMALLINT,
-        is_counted::TINYINT AS counted, is_peer::TINYINT AS peer"""
-# What each table says beside that, copies first: which layer its activities belong to.
-_TABLES: Final = {
-    "memcpys": _OF_COPIES,
-    "kernels": f"{COMPUTE}::TINYINT AS layer",
-    "graph_launches": f"{COMPUTE}::TINYINT AS layer",
-    "memsets": f"{LOCAL_COPY}::TINYINT AS layer",
-}
+        is_counted::TINYINT, is_peer::TINYINT
+    FROM memcpys"""
+# Table -> the layer of its activities.
+_LAYERS: Final = {"kernels": COMPUTE, "graph_launches": COMPUTE, "memsets": LOCAL_COPY}
 # Ten million activities fit into a third of a gigabyte where small numbers take little room.
 _BITS: Final = 63
 _KINDS: Final = (
@@ -170,37 +166,43 @@ def launches(profile: Profile) -> Launches:
 
 def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
     """The columns of a query, all integers and never null, as arrays."""
-    batches = [*profile.batches(sql)]
+    parts = [*profile.arrays(sql)]
     return [
-        np.concatenate([np.from_dlpack(batch.column(place)) for batch in batches])
-        if batches
-        else np.empty(0, np.int64)
+        np.concatenate([part[place] for part in parts]) if parts else np.empty(0, np.int64)
         for place in range(columns)
     ]
 
 
 def _read(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
     """All activities, and the process and correlation id of each."""
-    parts: list[list[Any]] = [[np.empty(0, kind)] for kind in _KINDS]
+    columns: list[list[Any]] = [[np.empty(0, kind)] for kind in _KINDS]
     tables, rows = {}, 0
-    for table in filter(profile.has, _TABLES):
+    for table in filter(profile.has, ("memcpys", *_LAYERS)):
         low = rows
-        for batch in profile.batches(f"{_SAME}, {_TABLES[table]} FROM {table}"):
-            rows += len(batch)
-            columns: list[Any] = [np.from_dlpack(column) for column in batch.columns]
-            # Copied, so that the batch is not held; what lies in `parts` holds no other type.
-            for part, values in zip(
-                parts, [*map(narrowed, columns[:2]), *columns[2:]], strict=False
-            ):
-                part.append(values.astype(values.dtype))
+        for part in _parts(profile, table):
+            rows += len(part[0])
+            # Copied, so that the part is not held.
+            for values, column in zip(part, columns, strict=False):
+                column.append(values.astype(values.dtype))
         tables[table] = low, rows
     process, correlation, start, end, device, layer = (
-        np.concatenate(parts.pop(0)) for _ in range(6)
+        np.concatenate(columns.pop(0)) for _ in range(6)
     )
-    of_copies = [np.concatenate(part) for part in parts]
+    of_copies = [np.concatenate(column) for column in columns]
     ids = [ids[: len(of_copies[0])].copy() for ids in (process, correlation)]
     every = Activities(start, end, device, layer, Copies(*of_copies, *ids), tables)
     return every, process, correlation
+
+
+def _parts(profile: Profile, table: str) -> Iterator[list[Any]]:
+    """The activities of a table in pieces, each column as narrow as its values there."""
+    if table == "memcpys":
+        for process, correlation, *others in profile.arrays(_COPIES):
+            yield [narrowed(process), narrowed(correlation), *others]
+        return
+    for process, correlation, *place in profile.integers(table, *_PLACE):
+        layer = np.full(len(process), _LAYERS[table], np.int8)
+        yield [narrowed(process), narrowed(correlation), *place, layer]
 
 
 def _launches(profile: Profile) -> Launches:
@@ -230,10 +232,9 @@ def _launches(profile: Profile) -> Launches:
 def _first_calls(profile: Profile, ids: Ids) -> FirstCalls:
     """The calls that launched activities of these ids."""
     first = FirstCalls(ids)
-    sql = f"SELECT {_KEY}, start_ns, coalesce(thread_id, {UNKNOWN}) FROM whole.api_calls"
-    for batch in profile.batches(sql):
-        columns: list[Any] = [np.from_dlpack(column) for column in batch.columns]
-        first.add(*columns)
+    columns = (*_KEY, "start_ns", "thread_id")
+    for part in profile.whole.integers("api_calls", *columns):
+        first.add(*part)
     return first
 
 

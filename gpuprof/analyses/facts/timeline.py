@@ -6,16 +6,18 @@ each on the timeline of the device that they run on. CUDA graphs that were recor
 count as compute: what they contain is unknown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.busy import Busy, busy_by_device
+from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.copies import COPY_READS
+from gpuprof.cuda import is_communication
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import (
     NOTHING,
@@ -32,33 +34,26 @@ from gpuprof.profile import Profile
 
 # In the order in which they claim an instant: the first that runs has it.
 COMPUTE, COMMUNICATION, TRANSFER, LOCAL_COPY = LAYERS = range(4)
-
+_PLACE: Final = ("start_ns", "end_ns", "device_id")
 
 TIMELINE_READS: Final = reads(
     COPY_READS,
-    kernels="start_ns end_ns device_id is_communication",
+    kernels="start_ns end_ns device_id name_id is_communication",
     graph_launches="start_ns end_ns device_id",
     memsets="start_ns end_ns device_id",
 )
 
-_DEVICE: Final = f"coalesce(device_id, {UNKNOWN})"
-_SOURCES: Final = {
-    "kernels": f"""
-        SELECT start_ns, end_ns, {_DEVICE} AS device,
-            coalesce(is_communication, false)::TINYINT AS layer
-        FROM kernels""",
-    "graph_launches": f"""
-        SELECT start_ns, end_ns, {_DEVICE} AS device, {COMPUTE}::TINYINT AS layer
-        FROM graph_launches""",
-    "memcpys": f"""
-        SELECT start_ns, end_ns,
-            unnest(busy_devices) AS device,
-            (CASE WHEN is_transfer THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT AS layer
-        FROM memcpys""",
-    "memsets": f"""
-        SELECT start_ns, end_ns, {_DEVICE} AS device, {LOCAL_COPY}::TINYINT AS layer
-        FROM memsets""",
-}
+# Tables whose activities are all of one layer.
+_OF_ONE_LAYER: Final = {"graph_launches": COMPUTE, "memsets": LOCAL_COPY}
+_TABLES: Final = ("kernels", "memcpys", *_OF_ONE_LAYER)
+_KERNELS: Final = f"""
+    SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}),
+        coalesce(is_communication, false)::TINYINT
+    FROM kernels"""
+_COPIES: Final = f"""
+    SELECT start_ns, end_ns, busy_device_id,
+        (CASE WHEN is_transfer THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT
+    FROM copies_by_device"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +139,7 @@ def _far_ends(profile: Profile) -> tuple[int, ...]:
         and not any(len(one.busy[layer]) for layer in LAYERS if layer != TRANSFER)
     ]
     own = "SELECT 1 AS found FROM {1} WHERE coalesce(device_id, {0}) = {0} LIMIT 1"
-    tables = [table for table in _SOURCES if profile.has(table)]
+    tables = [table for table in _TABLES if profile.has(table)]
     return tuple(
         device
         for device in idle
@@ -169,10 +164,31 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
 
 
 def _read(profile: Profile) -> tuple[DeviceTimeline, ...]:
-    queries = [sql for table, sql in _SOURCES.items() if profile.has(table)]
-    every = busy_by_device(profile, queries, len(LAYERS))
+    every = busy_by_device(_activities(profile), len(LAYERS))
     ordered = sorted(every.items(), key=lambda item: (item[0] is None, item[0]))
     return tuple(_timeline(device_id, busy) for device_id, busy in ordered)
+
+
+def _activities(profile: Profile) -> Iterator[Sequence[Any]]:
+    """Start, end, device and layer of all activities, in pieces."""
+    if profile.has("kernels"):
+        yield from _kernels(profile)
+    if profile.has("memcpys"):
+        yield from profile.arrays(_COPIES)
+    for table, layer in _OF_ONE_LAYER.items():
+        if profile.has(table):
+            for part in profile.integers(table, *_PLACE):
+                yield *part, np.full(len(part[0]), layer, np.int8)
+
+
+def _kernels(profile: Profile) -> Iterator[Sequence[Any]]:
+    """The same of kernels, whose names are looked at once each where the file numbers them."""
+    if not profile.numbers("kernels"):
+        yield from profile.arrays(_KERNELS)
+        return
+    layers = names_by_number(profile, "kernels").values(is_communication, COMPUTE)
+    for *part, name_id in profile.integers("kernels", *_PLACE, "name_id"):
+        yield *part, layers.of(name_id)
 
 
 def _timeline(device_id: int | None, busy: Busy) -> DeviceTimeline:

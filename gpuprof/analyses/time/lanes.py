@@ -158,9 +158,9 @@ def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
     """When the transfers of each kind ran on each device, by device and kind."""
     movements = sorted(facts.TRANSFER_MOVEMENTS)
     sql = f"""
-        SELECT start_ns, end_ns, unnest(busy_devices), list_position({movements}, movement) - 1
-        FROM memcpys WHERE is_transfer"""
-    every = busy_by_device(profile, [sql], len(movements))
+        SELECT start_ns, end_ns, busy_device_id, list_position({movements}, movement) - 1
+        FROM copies_by_device WHERE is_transfer"""
+    every = busy_by_device(profile.arrays(sql), len(movements))
     return {
         device: {movements[kind]: busy.kinds[kind] for kind in sorted(busy.pieces)}
         for device, busy in every.items()

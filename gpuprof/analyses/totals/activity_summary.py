@@ -1,14 +1,14 @@
 """All calls of one kernel, memcpy kind, memset or API function in one row."""
 
-from collections.abc import Mapping
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.totals.durations import figures_by_name
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY
-from gpuprof.views import names_of
 
 # Table -> activity kind, SQL of a row's name, and of its bytes.
 SOURCES: Final = {
@@ -24,21 +24,20 @@ SUM_READS: Final = reads(
     api_calls="start_ns end_ns name name_id",
 )
 TABLES: Final = ("activity_summary", *SOURCES)
-_Sources = Mapping[str, tuple[str, str, str]]
 
-_GROUPED: Final = "GROUP BY ALL HAVING count(*) > 0"
+# Read once for all that need them.
+_FIGURES_OF: Final = {t: partial(figures_by_name, table=t) for t in ("kernels", "api_calls")}
 _DURATION: Final = "(end_ns - start_ns)"
-_SUMS: Final = {
+_FIGURES: Final = {
     "calls": "count(*)",
     "total_ns": f"CAST(sum({_DURATION}) AS BIGINT)",
     "min_ns": f"min({_DURATION})",
     "max_ns": f"max({_DURATION})",
     "mean_ns": f"avg({_DURATION})",
-}
-_FIGURES: Final = _SUMS | {
     "median_ns": f"CAST(median({_DURATION}) AS DOUBLE)",
     "stddev_ns": f"stddev_samp({_DURATION})",
 }
+Row = dict[str, Any]
 
 
 def activity_summary(profile: Profile) -> pa.Table:
@@ -56,63 +55,50 @@ def activity_summary(profile: Profile) -> pa.Table:
     """
     if profile.has("activity_summary"):
         return profile.table("activity_summary")
-    return ACTIVITY_SUMMARY.conform(summed_up(profile, SOURCES))
+    return ACTIVITY_SUMMARY.table([row for table in SOURCES for row in summed_up(profile, table)])
 
 
 def activity_sums(profile: Profile) -> pa.Table:
-    """The same, of a trace without medians and deviations, and with all API calls in one row.
+    """The same, of a trace with all API calls in one row.
 
     Totals and ranks need no more, and millions of API calls are read in half the time.
     """
     if profile.has("activity_summary"):
         return profile.table("activity_summary")
-    sources = SOURCES | {"api_calls": ("api", "''", "NULL")}
-    return ACTIVITY_SUMMARY.conform(summed_up(profile, sources, _SUMS))
+    tables = [table for table in SOURCES if table != "api_calls"]
+    rows = [row for table in tables for row in summed_up(profile, table)]
+    return ACTIVITY_SUMMARY.table([*rows, *_all_calls(profile)])
 
 
-def summed_up(
-    profile: Profile, sources: _Sources, figures: Mapping[str, str] = _FIGURES
-) -> pa.Table:
-    """The activities of trace tables that were recorded, each table's summed up by name.
-
-    Numbers of names are grouped faster than names. Where two of them mean one name, which is
-    rare, the names themselves are grouped.
-
-    Args:
-        profile: The recording.
-        sources: Table -> activity kind, SQL of a row's name, and of its bytes.
-        figures: Column -> SQL over the activities of one name.
-    """
-    recorded = {table: source for table, source in sources.items() if profile.has(table)}
-    numbered = {t for t, source in recorded.items() if source[1] == "name" and profile.numbers(t)}
-    for by_number in (numbered, set[str]()):
-        parts = [
-            _summed_up(table, source, figures, is_numbered=table in by_number)
-            for table, source in recorded.items()
-        ]
-        every = f"SELECT * FROM ({' UNION ALL '.join(parts)}) ORDER BY part, total_ns DESC, name"
-        found = profile.query(every)
-        rows = [*zip(found["part"].to_pylist(), found["name"].to_pylist(), strict=True)]
-        if len(set(rows)) == len(rows):
-            break
-    return found
+def summed_up(profile: Profile, table: str) -> list[Row]:
+    """The activities of a trace table by name, the costliest first; none where it is absent."""
+    if not profile.has(table):
+        return []
+    kind, name, size = SOURCES[table]
+    if profile.numbers(table):
+        figures = profile.once(_FIGURES_OF[table])
+        rows: list[Row] = [{"name": n} | of_name._asdict() for n, of_name in figures.items()]
+    else:
+        summed = ", ".join(f"{sql} AS {column}" for column, sql in _FIGURES.items())
+        total_bytes = size if size == "NULL" else known_sum(size)
+        rows = profile.query(
+            f"SELECT {name} AS name, {summed}, {total_bytes} AS bytes FROM {table}"
+            " GROUP BY ALL HAVING count(*) > 0"
+        ).to_pylist()
+    rows.sort(key=lambda row: (-row["total_ns"], row["name"]))
+    return [row | {"activity_kind": kind, "section": kind} for row in rows]
 
 
-def _summed_up(
-    table: str, source: tuple[str, str, str], figures: Mapping[str, str], *, is_numbered: bool
-) -> str:
-    activity_kind, name, size = source
-    head = (
-        f"SELECT {[*SOURCES].index(table)} AS part, '{activity_kind}' AS activity_kind,"
-        f" '{activity_kind}' AS section"
-    )
-    columns = {**figures, "bytes": size if size == "NULL" else known_sum(size)}
-    summed = ", ".join(f"{sql} AS {column}" for column, sql in columns.items())
-    if not is_numbered:
-        return f"{head}, {name} AS name, {summed} FROM {table} {_GROUPED}"
-    return f"""{head}, coalesce(n.name, 'unknown') AS name, {", ".join(columns)}
-        FROM (SELECT name_id, {summed} FROM {table} {_GROUPED}) s
-        LEFT JOIN whole.{names_of(table)} n USING (name_id)"""
+def _all_calls(profile: Profile) -> list[Row]:
+    """All API calls in one row; none where there are none."""
+    if not profile.has("api_calls"):
+        return []
+    calls = total_ns = 0
+    for start, end in profile.integers("api_calls", "start_ns", "end_ns"):
+        calls += len(start)
+        total_ns += int((end - start).sum())
+    row = {"activity_kind": "api", "section": "api", "name": "", "calls": calls}
+    return [row | {"total_ns": total_ns, "mean_ns": total_ns / calls}] if calls else []
 
 
 def known_sum(column: str) -> str:

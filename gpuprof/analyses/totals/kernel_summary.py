@@ -5,7 +5,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.totals.activity_summary import SOURCES, summed_up
+from gpuprof.analyses.totals.activity_summary import summed_up
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
 
@@ -27,7 +27,7 @@ def kernel_summary(profile: Profile) -> pa.Table:
     Returns:
         One row per name, the longest total first, columns as in `KERNEL_SUMMARY`.
     """
-    return KERNEL_SUMMARY.conform(summed_up(profile, {"kernels": SOURCES["kernels"]}))
+    return KERNEL_SUMMARY.table(summed_up(profile, "kernels"))
 
 
 ANALYSIS: Final = Analysis(

@@ -6,6 +6,7 @@ others wait for. Spans of devices are never added up, since they run at the same
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from gpuprof import cuda
@@ -139,7 +140,7 @@ def _kernel_layers(
     queries = [f"{matched} WHERE {is_compute}"]
     if has_graphs:
         queries.append(f"SELECT start_ns, end_ns, {number}, 2 FROM graph_launches WHERE {here}")
-    busy = busy_by_device(whole, queries, 3).get(device.device_id)
+    busy = busy_by_device(chain.from_iterable(map(whole.arrays, queries)), 3).get(device.device_id)
     parts = (COMMON, UNMATCHED, GRAPHS)
     return {} if busy is None else {parts[kind]: times for kind, times in busy.kinds.items()}
 
@@ -153,16 +154,14 @@ def _copy_layers(whole: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
         f" THEN {names.index(LOCAL_COPIES)} ELSE {names.index(UNKNOWN_COPIES)} END)"
     )
     sql = f"""
-        SELECT start_ns, end_ns, device, {kind} FROM (
-            SELECT start_ns, end_ns, unnest(busy_devices) AS device, movement
-            FROM memcpys)"""
+        SELECT start_ns, end_ns, busy_device_id, {kind} FROM copies_by_device"""
     if whole.has("memsets"):
         sql += f""" UNION ALL
         SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}), {names.index(MEMSETS)}
         FROM memsets"""
     return {
         device: {names[kind]: covered for kind, covered in busy.kinds.items()}
-        for device, busy in busy_by_device(whole, [sql], len(names)).items()
+        for device, busy in busy_by_device(whole.arrays(sql), len(names)).items()
     }
 
 

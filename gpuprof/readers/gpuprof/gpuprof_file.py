@@ -32,7 +32,7 @@ from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFo
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.gpuprof.parquet_columns import CHANGED, FilePart, ParquetColumns, opened
-from gpuprof.views import Select, View
+from gpuprof.views import Select, StoredColumn, StoredRows, View
 
 if TYPE_CHECKING:
     import duckdb
@@ -122,12 +122,12 @@ def _failure(path: Path, error: Exception) -> GpuprofError | None:
 
 
 def _view(name: str, table: "_Table") -> View:
-    columns = {column: f't."{column}"' for column in table.rows.kinds}
+    columns = {column: StoredColumn(column) for column in table.rows.kinds}
     names = None
     if table.names:
         of_names = {column: f'"{column}"' for column in table.names.kinds}
         names = Select(of_names, f"FROM raw.{name}{_NAMES_OF}")
-    return View((Select(columns, f"FROM raw.{name} t"),), names)
+    return View((Select({**columns}, StoredRows(name)),), names)
 
 
 def _members(path: Path) -> Mapping[str, FilePart]:

@@ -136,17 +136,21 @@ class ParquetColumns:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """All columns in pieces, read when they are asked for; null but for those of the query."""
-        stream = pa.RecordBatchReader.from_batches(self._schema(), self._batches())
+        stream = pa.RecordBatchReader.from_batches(self._schema(), self._with_nulls())
         return stream.__arrow_c_stream__(requested_schema)
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of the rows that were asked for last, in pieces."""
         file = opened(self._part.again(), self._texts, self._metadata)
+        for batch in file.iter_batches(_BATCH_ROWS, self._groups, [*names]):
+            yield batch.select([*names])
+
+    def _with_nulls(self) -> Iterator[pa.RecordBatch]:
         schema, names = self._schema(), self._names
         nulls = {
             k: pa.nulls(_BATCH_ROWS, kind) for k, kind in self.columns.items() if k not in names
         }
-        batches = file.iter_batches(_BATCH_ROWS, self._groups, [*names])
-        for batch in batches:
+        for batch in self.batches(names):
             columns = [
                 nulls[name].slice(0, batch.num_rows) if name in nulls else batch.column(name)
                 for name in self.kinds

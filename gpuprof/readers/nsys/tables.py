@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS
-from gpuprof.views import Select, View
+from gpuprof.views import NO_TIME, Select, StoredColumn, StoredRows, View
 
 KERNEL: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -97,11 +97,9 @@ _NUMBERED: Final = {
 }
 # To find the halves of copies that went through the host takes a join.
 _COSTLY: Final = ("memcpys",)
-_TIMES: Final = {"start_ns": "t.start", "end_ns": 't."end"'}
-# CUPTI writes both times as 0 where they could not be collected; a null is of no use either.
-_NO_TIME: Final = '(t.start IS NULL OR t."end" IS NULL OR (t.start = 0 AND t."end" = 0))'
+_TIMES: Final = {"start_ns": StoredColumn("start"), "end_ns": StoredColumn("end")}
 # An end before the start would be taken off totals.
-UNTIMED: Final = f'({_NO_TIME} OR t."end" < t.start)'
+UNTIMED: Final = f'({NO_TIME} OR t."end" < t.start)'
 
 
 @dataclass(frozen=True)
@@ -125,14 +123,10 @@ class Tables:
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
     mistimed: frozenset[str] = frozenset()
 
-    def timed(self, table: str) -> str:
-        """SQL: which rows of a table are read, those that have a time."""
-        return f"NOT {UNTIMED if table in self.mistimed else _NO_TIME}"
-
     def pick(self, table: str, *names: str, alias: str = "t") -> str:
         """The first of these columns that the table has, else NULL."""
         have = self.columns.get(table, frozenset())
-        return next((f'{alias}."{name}"' for name in names if name in have), "NULL")
+        return next((StoredColumn(name, alias=alias) for name in names if name in have), "NULL")
 
 
 def views(tables: Tables) -> dict[str, View]:
@@ -179,8 +173,11 @@ def _kernels(tables: Tables) -> Select:
     return Select(_place(tables, KERNEL) | name | columns, _timed(tables, KERNEL))
 
 
-def _timed(tables: Tables, table: str, join: str = "") -> str:
-    return f"FROM raw.{table} t {join} WHERE {tables.timed(table)}"
+def _timed(
+    tables: Tables, table: str, join: str = "", without: tuple[str, int] | None = None
+) -> str:
+    rows = StoredRows(table, are_timed=True, without=without, joins=join)
+    return f'{rows} AND t."end" >= t.start' if table in tables.mistimed else rows
 
 
 def _names(tables: Tables, table: str) -> Select | None:
@@ -273,14 +270,15 @@ def _memsets(tables: Tables) -> Select:
 
 
 def _api_calls(tables: Tables) -> Select:
-    name = {"name_id": "t.nameId"} if STRINGS in tables.columns else {"name": "'unknown'"}
-    event_class = f"try_cast({tables.pick(RUNTIME, 'eventClass')} AS BIGINT)"
-    is_call = f"{event_class} IS DISTINCT FROM {tables.backtrace_class}"
+    name = {"name": "'unknown'"}
+    if STRINGS in tables.columns:
+        name = {"name_id": StoredColumn("nameId")}
     correlation = {"correlation_id": tables.pick(RUNTIME, "correlationId")}
-    return Select(
-        _TIMES | name | _thread(tables, RUNTIME) | correlation,
-        f"{_timed(tables, RUNTIME)} AND {is_call}",
-    )
+    no_call = None
+    if "eventClass" in tables.columns[RUNTIME]:
+        no_call = "eventClass", tables.backtrace_class
+    columns = _TIMES | name | _thread(tables, RUNTIME) | correlation
+    return Select(columns, _timed(tables, RUNTIME, without=no_call))
 
 
 def _nvtx_ranges(tables: Tables) -> Select:
@@ -415,12 +413,14 @@ def _place(tables: Tables, table: str) -> dict[str, str]:
 
 def _process(global_id: str) -> str:
     """A global id holds machine, process and thread: 8 bits of each end, 24 bits each."""
-    return f"(({global_id} >> 24) & {_LOW_24_BITS})" if global_id != "NULL" else "NULL"
+    return global_id.bits(24, _LOW_24_BITS) if isinstance(global_id, StoredColumn) else "NULL"
 
 
 def _thread(tables: Tables, table: str) -> dict[str, str]:
     global_id = tables.pick(table, "globalTid")
-    thread = f"({global_id} & {_LOW_24_BITS})" if global_id != "NULL" else "NULL"
+    thread = "NULL"
+    if isinstance(global_id, StoredColumn):
+        thread = global_id.bits(0, _LOW_24_BITS)
     return {"process_id": _process(global_id), "thread_id": thread}
 
 

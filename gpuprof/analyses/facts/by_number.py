@@ -1,0 +1,71 @@
+"""What depends on a name alone, looked up by the number that the file gives the name."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.intervals import Int64s
+from gpuprof.profile import Profile
+from gpuprof.readers.common.narrow import narrowed
+from gpuprof.views import names_of
+
+UNNAMED: Final = "unknown"
+
+# Up to so many times as many numbers as names, a table of all of them is faster than a search.
+_DENSE: Final = 64
+
+
+class Names(NamedTuple):
+    """The names of a table: the number of each, none twice. Two numbers may mean one name."""
+
+    numbers: list[int]
+    names: list[str]
+
+    def values(self, of: Callable[[str], int], missing: int) -> "ByNumber":
+        """What depends on the name, by its number."""
+        return ByNumber(self.numbers, [of(name) for name in self.names], missing)
+
+
+def names_by_number(profile: Profile, table: str) -> Names:
+    """The names of a table whose names the reader's file numbers; unknown ones are `UNNAMED`."""
+    rows = profile.query(f"SELECT name_id, name FROM whole.{names_of(table)}")
+    return Names(rows["name_id"].to_pylist(), [n or UNNAMED for n in rows["name"].to_pylist()])
+
+
+class ByNumber:
+    """Values by the numbers of names.
+
+    Args:
+        numbers: The number of each name, none twice.
+        values: What belongs to each; small integers or flags.
+        missing: What belongs to every other number.
+    """
+
+    def __init__(self, numbers: Sequence[int], values: Sequence[int], missing: int) -> None:
+        # With `missing` first, and at every place that is no name's.
+        self._values = narrowed(np.array([missing, *values], np.int64))
+        order = np.argsort(numbers)
+        self._numbers: Int64s = np.asarray(numbers, np.int64)[order]
+        self._places = order + 1
+        self._table: npt.NDArray[Any] | None = None
+        least, most = (self._numbers[0], self._numbers[-1]) if len(order) else (0, 0)
+        if least >= 0 and most < _DENSE * (len(order) + 1):
+            self._table = np.full(most + 2, self._values[0])
+            self._table[self._numbers] = self._values[self._places]
+
+    def of(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The value of each number."""
+        if self._table is not None:
+            last = len(self._table) - 1
+            inside = numbers
+            if len(numbers) and not (numbers.min() >= 0 and numbers.max() < last):
+                inside = np.where((numbers >= 0) & (numbers < last), numbers, last)
+            values: npt.NDArray[Any] = self._table[inside]
+            return values
+        if not len(self._numbers):
+            return np.full(len(numbers), self._values[0])
+        place = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
+        is_known = self._numbers[place] == numbers
+        return self._values[np.where(is_known, self._places[place], 0)]

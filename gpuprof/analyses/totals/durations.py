@@ -1,0 +1,92 @@
+"""How long the activities of each name took, from millions of them."""
+
+import math
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
+from gpuprof.native import arrays
+from gpuprof.profile import Profile
+from gpuprof.readers.common.narrow import narrowed
+
+_MOST: Final = 1 << 63
+_THREADS: Final = 2
+Durations = npt.NDArray[Any]
+
+
+class Figures(NamedTuple):
+    """What some durations come to, in ns.
+
+    Args:
+        stddev_ns: Standard deviation of the sample; None for a single duration.
+    """
+
+    calls: int
+    total_ns: int
+    min_ns: int
+    max_ns: int
+    mean_ns: float
+    median_ns: float
+    stddev_ns: float | None
+
+
+def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
+    """Sums and quantiles of the durations of each name that occurs.
+
+    Args:
+        profile: The recording; its file numbers the names of the table.
+        table: ``kernels`` or ``api_calls``.
+
+    Raises:
+        OverflowError: The durations add up to more than 64 bits hold.
+    """
+    every = names_by_number(profile, table)
+    names = {name: place for place, name in enumerate(dict.fromkeys([UNNAMED, *every.names]))}
+    place = every.values(names.__getitem__, names[UNNAMED])
+    parts = [
+        (narrowed(end - start), place.of(name_id))
+        for start, end, name_id in profile.integers(table, "start_ns", "end_ns", "name_id")
+    ]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        figures = pool.map(_figures, _by_group(parts, len(names)))
+    return {name: of for name, of in zip(names, figures, strict=False) if of is not None}
+
+
+def _by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[Durations]:
+    """The durations of each group."""
+    if not parts:
+        return
+    counts, kind = np.zeros(groups, np.int64), np.dtype(np.int8)
+    for durations, group in parts:
+        counts += np.bincount(group, minlength=groups)
+        kind = np.promote_types(kind, durations.dtype)
+    gathered = arrays.grouped(parts, counts, kind)
+    if gathered is None:
+        every, group = map(np.concatenate, zip(*parts, strict=True))
+        gathered = every[np.argsort(group, kind="stable")]
+    for low, high in pairwise([0, *np.cumsum(counts).tolist()]):
+        yield gathered[low:high]
+
+
+def _figures(durations: Durations) -> Figures | None:
+    if not len(durations):
+        return None
+    calls, least, most = len(durations), int(durations.min()), int(durations.max())
+    is_small = most * calls < _MOST
+    total = int(durations.sum(dtype=np.int64)) if is_small else sum(durations.tolist())
+    mean = total / calls
+    stddev = None
+    if calls > 1:
+        apart = durations - mean
+        stddev = math.sqrt(float(np.square(apart, out=apart).sum()) / (calls - 1))
+    middle = calls // 2
+    # For one place, numpy takes a seventh of the time that it takes for two.
+    halves = np.partition(durations, middle)
+    high = int(halves[middle])
+    low = high if calls % 2 else int(halves[:middle].max())
+    return Figures(calls, total, least, most, mean, low + (high - low) / 2, stddev)

@@ -1,0 +1,155 @@
+"""Integers of a reader's table as arrays, taken from its columns without a query.
+
+They are the rows and values that a query gives, and have the same bounds.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.facts import UNKNOWN
+from gpuprof.schema import LONGEST_NS, Column, Schema
+from gpuprof.views import Select, StoredColumn, StoredRows
+
+Integers = npt.NDArray[Any]
+Flags = npt.NDArray[np.bool_]
+
+_START, _END = "start_ns", "end_ns"
+_TIMES: Final = ("start", "end")
+_ALL_BITS: Final = -1
+
+
+class BeyondBoundsError(Exception):
+    """A table holds what no recording can."""
+
+
+class _Values(NamedTuple):
+    """A column of some rows: its numbers, and where there is none; None for nowhere."""
+
+    numbers: Integers
+    is_null: Flags | None
+
+
+class Plan(NamedTuple):
+    """How to take columns of the data model from a reader's table.
+
+    Args:
+        rows: Its rows.
+        columns: What to take each from; None for a column that is null throughout.
+        specs: The bounds of each; None for none.
+    """
+
+    rows: StoredRows
+    columns: Mapping[str, StoredColumn | None]
+    specs: Mapping[str, Column | None]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the reader's table that are read."""
+        names = [column.name for column in self.columns.values() if column is not None]
+        names += _TIMES if self.rows.are_timed else ()
+        names += [self.rows.without[0]] if self.rows.without else []
+        return [*dict.fromkeys(names)]
+
+    def part(self, batch: pa.RecordBatch, wanted: Sequence[str]) -> list[Integers]:
+        """The wanted columns of some rows; `UNKNOWN` stands for null.
+
+        Args:
+            batch: The columns of `names`.
+            wanted: Names of the data model.
+
+        Raises:
+            BeyondBoundsError: A value is beyond its bounds.
+        """
+        stored = dict(zip(self.names, map(_values, batch.columns), strict=True))
+        rows = len(batch)
+        if (kept := self._kept(stored)) is not None:
+            stored = {name: _take(values, kept) for name, values in stored.items()}
+            rows = int(kept.sum())
+        columns = {name: self._column(name, stored, rows) for name in self.columns}
+        if _END in columns:
+            durations = columns[_END] - columns[_START]
+            _check(durations, 0, LONGEST_NS)
+        return [columns[name] for name in wanted]
+
+    def _kept(self, stored: Mapping[str, _Values]) -> Flags | None:
+        """Which rows are those of the table; None for all."""
+        conditions: list[Flags] = []
+        if self.rows.are_timed:
+            start, end = (stored[name] for name in _TIMES)
+            conditions += [~times.is_null for times in (start, end) if times.is_null is not None]
+            if not start.numbers.all():
+                conditions.append((start.numbers != 0) | (end.numbers != 0))
+        if self.rows.without:
+            name, number = self.rows.without
+            numbers, is_null = stored[name]
+            if (is_other := numbers == number).any():
+                conditions.append(~is_other if is_null is None else is_null | ~is_other)
+        return np.logical_and.reduce(conditions) if conditions else None
+
+    def _column(self, name: str, stored: Mapping[str, _Values], rows: int) -> Integers:
+        column, spec = self.columns[name], self.specs[name]
+        if column is None:
+            read = _Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
+        else:
+            read = stored[column.name]
+        numbers, is_null = read
+        if column is not None and column.mask != _ALL_BITS:
+            numbers = (numbers.astype(np.int64) >> column.shift) & column.mask
+        if name in {_START, _END}:  # whose differences may take more room
+            numbers = numbers.astype(np.int64, copy=False)
+        if spec is not None:
+            known = numbers if is_null is None else numbers[~is_null]
+            if spec.required and len(known) < rows:
+                raise BeyondBoundsError
+            _check(known, spec.least, spec.most)
+        return numbers if is_null is None else np.where(is_null, UNKNOWN, numbers)
+
+
+def plan(select: Select, schema: Schema, wanted: Sequence[str]) -> Plan | None:
+    """How to take columns without a query; None where it takes one.
+
+    Args:
+        select: The rows of one table.
+        schema: That table's.
+        wanted: Columns of integers, also ``name_id``.
+    """
+    rows, names = select.source, {*wanted} | ({_START} if _END in wanted else set())
+    columns: dict[str, StoredColumn | None] = {}
+    for name in sorted(names):
+        column = select.columns.get(name, "NULL")
+        if isinstance(column, StoredColumn):
+            columns[name] = column
+        elif column == "NULL":
+            columns[name] = None
+        else:
+            return None
+    if not isinstance(rows, StoredRows) or rows.joins:
+        return None
+    return Plan(rows, columns, {name: schema.columns.get(name) for name in names})
+
+
+def _check(numbers: Integers, least: float | None, most: float | None) -> None:
+    if not len(numbers):
+        return
+    if (least is not None and numbers.min() < least) or (most is not None and numbers.max() > most):
+        raise BeyondBoundsError
+
+
+def _take(values: _Values, kept: Flags) -> _Values:
+    numbers, is_null = values
+    return _Values(numbers[kept], None if is_null is None else is_null[kept])
+
+
+def _values(array: pa.Array) -> _Values:
+    kind = f"i{array.type.bit_width // 8}"
+    numbers = np.frombuffer(array.buffers()[1] or b"", kind)
+    numbers = numbers[array.offset : array.offset + len(array)]
+    if not array.null_count:
+        return _Values(numbers, None)
+    bits = np.frombuffer(array.buffers()[0], np.uint8)
+    is_there = np.unpackbits(bits, bitorder="little")[array.offset : array.offset + len(array)]
+    return _Values(numbers, ~is_there.astype(bool))
