@@ -24,12 +24,12 @@ class GpuprofError(Exception):
 ROOM: Final = "Set TMPDIR to a folder with more room."
 
 
-def one_of(title: str, name: str, known: Sequence[str]) -> str:
-    """The hint for a name that is none of those known: the near ones, else all of them."""
+def one_of(title: str, name: str, known: Sequence[str], most: int | None = None) -> str:
+    """The hint for a name that is none of those known: the near ones, else the first or all."""
     from difflib import get_close_matches  # noqa: PLC0415 - start-up time
 
     near = get_close_matches(name, known)
-    return f"Did you mean {' or '.join(near)}?" if near else f"{title}: {', '.join(known)}."
+    return f"Did you mean {' or '.join(near)}?" if near else f"{title}: {', '.join(known[:most])}."
 
 
 class UsageError(GpuprofError):

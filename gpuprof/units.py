@@ -59,6 +59,15 @@ def duration_ns(text: str) -> int:
     return _whole(number, (_NS_PER_UNIT | _NS_PER_LONG_UNIT).get(unit), unit)
 
 
+def instant_ns(text: str) -> int:
+    """Turn ``1.5s`` or ``-20ms``, counted from an origin, into nanoseconds.
+
+    Raises:
+        ValueError: The text is no number with a unit of time.
+    """
+    return -duration_ns(text[1:]) if text.startswith("-") else duration_ns(text)
+
+
 def to_ns(number: str, unit: str) -> int:
     """Nanoseconds of a decimal number in a unit of time, exact before the last rounding.
 

@@ -25,7 +25,6 @@ LAYERS = (
     ("views",),
     ("database",),
     ("profile",),
-    ("window",),
     ("readers",),
     ("analyses",),
     ("reports",),

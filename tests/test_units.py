@@ -80,6 +80,17 @@ def test_durations_may_be_long(text, expected):
     assert units.duration_ns(text) == expected * units.NS_PER_S
 
 
+@pytest.mark.parametrize(("text", "expected"), [("-1.5s", -1_500_000_000), ("20us", 20_000)])
+def test_instants_may_be_before_the_origin(text, expected):
+    assert units.instant_ns(text) == expected
+
+
+@pytest.mark.parametrize("text", ["--1s", "-", "+1s", "-5"])
+def test_a_text_that_is_no_instant_is_refused(text):
+    with pytest.raises(ValueError, match="expected a number with a unit"):
+        units.instant_ns(text)
+
+
 def test_no_profiler_prints_minutes():
     with pytest.raises(ValueError, match='unknown unit "m"'):
         units.parse_ns("10m")

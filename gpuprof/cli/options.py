@@ -4,13 +4,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gpuprof.units import duration_ns
+from gpuprof.units import duration_ns, instant_ns
 
 if TYPE_CHECKING:
     from gpuprof.render.contract import Page
@@ -24,24 +24,34 @@ def in_order(*options: _Decorator) -> _Decorator:
     return lambda command: reduce(lambda inner, option: option(inner), options[::-1], command)
 
 
-def time_in_ns(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+def time_in_ns(
+    _context: click.Context,
+    _option: click.Parameter,
+    text: str | None,
+    *,
+    parse: Callable[[str], int] = duration_ns,
+) -> int | None:
     """A time with its unit, in nanoseconds."""
     try:
-        return None if text is None else duration_ns(text)
+        return None if text is None else parse(text)
     except ValueError as error:
         msg = f"{error}; write a time as 10m, 1.5s, 20ms or 300us"
         raise click.BadParameter(msg) from error
 
 
 def time_option(
-    name: str, parameter: str, described: str, default: str | None = None
+    name: str,
+    parameter: str,
+    described: str,
+    default: str | None = None,
+    parse: Callable[[str], int] = duration_ns,
 ) -> _Decorator:
     """An option that takes a time with its unit; the command gets nanoseconds."""
     return click.option(
         name,
         parameter,
         metavar="TIME",
-        callback=time_in_ns,
+        callback=partial(time_in_ns, parse=parse),
         default=default,
         show_default=default is not None,
         help=described,
@@ -132,21 +142,26 @@ section_option: Final = click.option(
     help="Which recording of a file that holds several, such as a log of several runs: its "
     "number, its process, a part of its name, or all to add them up.",
 )
-time_options: Final = in_order(
+# Under the names of `Part`'s fields.
+part_options: Final = in_order(
     time_option(
         *("--from", "from_ns"),
-        "Only from this time since the recording's origin, as 1.5s, 20ms or 300us.",
+        "Only from this time since the recording's origin, as 1.5s, 20ms or -300us.",
+        parse=instant_ns,
     ),
-    time_option("--to", "to_ns", "Only before this time; it is not part of it."),
-)
-part_options: Final = in_order(
-    time_options,
+    time_option("--to", "to_ns", "Only before this time; it is not part of it.", parse=instant_ns),
     click.option(
         "--range",
         "range_text",
         metavar="NAME",
-        help="Only while the work that NVTX ranges or operations of this text launched runs; "
-        "* is anything.",
+        help="Only while the work that NVTX ranges or operations of this text launched runs, of "
+        "each from its first start to its last end; * is anything.",
+    ),
+    click.option(
+        "--occurrence",
+        type=int,
+        metavar="N",
+        help="Only this one of the ranges of --range, 0 for the one that starts first.",
     ),
     click.option("--device", "device_id", type=int, metavar="N", help="Only this device."),
 )

@@ -77,7 +77,7 @@ def _results(
     section: str | None,
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> "Results":
-    from gpuprof.analyses.facts.parts import part_of  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.analyses.facts.parts import Part, part_of  # noqa: PLC0415 - start-up time of --help
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render.charts.results import (  # noqa: PLC0415
@@ -95,4 +95,4 @@ def _results(
     if chart.subject == COMPARISON:
         sections = {} if section is None else {"": section}
         return of_comparison(comparison(labelled(files, sections=sections)))
-    return of_recording(part_of(read_profile(files, reader, section), **part), chart)
+    return of_recording(part_of(read_profile(files, reader, section), Part(**part)), chart)

@@ -70,7 +70,7 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof report train.sqlite --range forward --table breakdown
     """  # noqa: D301 - click reads the escape
     from gpuprof.analyses import ANALYSES, LONG  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.analyses.facts.parts import part_of  # noqa: PLC0415
+    from gpuprof.analyses.facts.parts import Part, part_of  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.contract import RECORDING  # noqa: PLC0415
@@ -78,6 +78,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     from gpuprof.render.output import prepare  # noqa: PLC0415
     from gpuprof.reports import OVERVIEW, report  # noqa: PLC0415
 
+    chosen_part = Part(**part)
     target = prepare(output, is_forced=force, inputs=files)
     if is_list:
         from gpuprof.render.listing import analyses_text  # noqa: PLC0415
@@ -97,7 +98,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     # People see an overview first; programs get everything.
     shown = None if form == "json" else OVERVIEW
     with watched(f"Reading {named(files)}", files) as progress:
-        profile = part_of(progress.of(read_profile(files, reader, section)), **part)
+        profile = part_of(progress.of(read_profile(files, reader, section)), chosen_part)
         text = renderer_named(form).report(report(profile, chosen or shown), page_room)
         further.write_recording(profile, chosen)
     target.write_text(text)

@@ -39,14 +39,15 @@ def command(
     """  # noqa: D301 - click reads the escape
     import webbrowser  # noqa: PLC0415 - start-up time of --help
 
-    from gpuprof.analyses.facts.parts import part_of  # noqa: PLC0415
+    from gpuprof.analyses.facts.parts import Part, part_of  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.readers.nsys.export_cache import cached_page  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
     from gpuprof.render.page.recording import recording_page  # noqa: PLC0415
 
+    chosen_part = Part(**part)
     with watched(f"Reading {named(files)}", files) as progress:
-        profile = part_of(progress.of(read_profile(files, reader, section)), **part)
+        profile = part_of(progress.of(read_profile(files, reader, section)), chosen_part)
         text = recording_page(profile)
     source = profile.origin.source.absolute()
     path = cached_page(text, f"{source.stem}.html", str(source))

@@ -39,8 +39,10 @@ def tables(*options):
         pytest.param(
             ["--from", "0.02us", "--to", "110ns"], [(0, 40, 20), (1, 10, 10)], id="window"
         ),
+        pytest.param(["--from", "-1.5s", "--to=50ns"], [(0, 50, 40)], id="negative"),
         pytest.param(["--device", "1"], [(1, 50, 50)], id="device"),
         pytest.param(["--range", "step 1"], [(1, 50, 50)], id="range"),
+        pytest.param(["--range", "step*", "--occurrence", "1"], [(1, 50, 50)], id="occurrence"),
     ],
 )
 def test_a_part_is_broken_down_alone(options, expected):
@@ -69,5 +71,5 @@ def test_a_time_without_unit_is_refused():
 
 
 def test_an_unknown_range_is_said_to_be():
-    with pytest.raises(UsageError, match='no NVTX range "nope" is in this recording'):
+    with pytest.raises(UsageError, match='has no NVTX range "nope"'):
         CliRunner().invoke(cli, ["report", "x", "--range", "nope"], catch_exceptions=False)

@@ -8,7 +8,6 @@ operations are ranges, too, of which there are hundreds in every part that a per
 import re
 from collections import deque
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, Final
 
@@ -126,7 +125,8 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
     named, as it does of a recording without operations.
     """
     held = ranges_of(profile)
-    alike = [fnmatchcase(text, pattern) for text, _, _ in held.labels]
+    like = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    alike = [like.fullmatch(text) is not None for text, _, _ in held.labels]
     found = held.take(np.flatnonzero(np.array(alike, bool)[held.label]))
     return found.of_kind(is_operation=False) or found
 

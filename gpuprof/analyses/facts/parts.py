@@ -1,128 +1,228 @@
 """Which part of a recording to look at: from words of a user to a `Selection`."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from gpuprof.analyses.facts.launches import launches
-from gpuprof.analyses.facts.nvtx import families, launches_within, ranges_like
-from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
-from gpuprof.intervals import Intervals, intersection, union
+from gpuprof.analyses.facts.nvtx import (
+    Ranges,
+    families,
+    launches_within,
+    named_parts,
+    ranges_like,
+)
+from gpuprof.errors import EmptyRecordingError, GpuprofError, MissingTableError, UsageError, one_of
+from gpuprof.intervals import Intervals, intersection, single, union
 from gpuprof.profile import Profile
+from gpuprof.schema import BY_NAME, NVTX_RANGES
 from gpuprof.selection import Selection
-from gpuprof.window import Window, extent, origin_of_part, timed_tables
+from gpuprof.units import counted, format_ns
 
-_ALWAYS = Intervals(np.array([-(2**62)]), np.array([2**62]))
+_FIRST: Final = -(2**62)
+_LAST: Final = 2**62
+_RANGES: Final = NVTX_RANGES.name
 _OF_DEVICES: Final = ("devices", "kernels", "memcpys", "memsets", "graph_launches")
-_CUT: Final = "Sums are of what starts in it; the time of a device is cut at its borders."
+_CUT_AT_BORDERS: Final = (
+    "Sums are of what starts in it; the time of a device is cut at its borders."
+)
+_KEPT_WHOLE: Final = "What starts in it is kept whole."
+_MOST_NAMED: Final = 10
 
 
-def part_of(
-    profile: Profile,
-    *,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    range_text: str | None = None,
-    device_id: int | None = None,
-) -> Profile:
-    """The part of a recording in a window, in NVTX ranges, or on a device.
+@dataclass(frozen=True)
+class Part:
+    """The part of a recording that a user asks for, by any of these.
+
+    Args:
+        from_ns: Start of a window, since the recording's origin.
+        to_ns: End of the window, half-open.
+        range_text: Text of NVTX ranges, in which * stands for anything. The part is the time
+            from the first start to the last end of what each such range launched.
+        occurrence: Which of these ranges, 0 for the one that starts first; None for all.
+        device_id: The device.
+
+    Raises:
+        UsageError: The window is empty, or an occurrence is given without a range.
+    """
+
+    from_ns: int | None = None
+    to_ns: int | None = None
+    range_text: str | None = None
+    occurrence: int | None = None
+    device_id: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse words that do not fit together."""
+        if self.from_ns is not None and self.to_ns is not None and self.from_ns >= self.to_ns:
+            times = format_ns(self.from_ns), format_ns(self.to_ns)
+            msg = f"the window is empty: --from {times[0]} is not before --to {times[1]}"
+            raise UsageError(msg, "Times count from the recording's origin: --from 1.5s --to 2s.")
+        if self.occurrence is not None and self.range_text is None:
+            msg = "--occurrence says which --range is meant, and none is given"
+            raise UsageError(msg, "Give both: --range step --occurrence 2.")
+
+    @property
+    def words(self) -> str:
+        """For people: ``device 0, what ranges "forward" launched, from 1.500 s to 2.000 s``."""
+        words = [] if self.device_id is None else [f"device {self.device_id}"]
+        if self.range_text is not None:
+            chosen = "ranges" if self.occurrence is None else f"range {self.occurrence} of"
+            words.append(f'what {chosen} "{self.range_text}" launched')
+        if (self.from_ns, self.to_ns) != (None, None):
+            start = "the start" if self.from_ns is None else format_ns(self.from_ns)
+            end = "the end" if self.to_ns is None else format_ns(self.to_ns)
+            words.append(f"from {start} to {end}")
+        return ", ".join(words)
+
+    def selection(self, profile: Profile) -> Selection:
+        """Its windows and device in a recording.
+
+        Raises:
+            UsageError: No such range launched anything, or no such device is in the recording.
+            MissingTableError: Ranges or what they launched were not recorded.
+        """
+        if self.device_id is not None:
+            _check_device(profile, self.device_id)
+        if (self.from_ns, self.to_ns, self.range_text) == (None, None, None):
+            return Selection(None, self.device_id)
+        first = _FIRST if self.from_ns is None else self.from_ns
+        last = _LAST if self.to_ns is None else self.to_ns
+        windows = single(first, last)
+        if self.range_text is not None:
+            launched = _launched(profile, self.range_text, self.occurrence)
+            windows = intersection(windows, launched)
+        pairs = zip(windows.start.tolist(), windows.end.tolist(), strict=True)
+        return Selection(tuple(pairs), self.device_id)
+
+
+def part_of(profile: Profile, part: Part, *, is_kept_whole: bool = False) -> Profile:
+    """The activities of a part of a recording, whose first warning says what it is a part of.
 
     Args:
         profile: The recording.
-        from_ns: Start of the window since the recording's origin; None for its beginning.
-        to_ns: End of the window, half-open; None for its end.
-        range_text: Text of NVTX ranges, in which * stands for anything. The part is the time
-            from the first start to the last end of what each such range launched.
-        device_id: The device; None for all.
+        part: What is asked for; all of the recording where that is nothing.
+        is_kept_whole: Whether what starts in the part is kept whole, as in a file, and not cut
+            at its borders, as the time of a device in a report.
 
     Raises:
-        UsageError: The window is empty, no such range launched anything, or no such device is in
-            the recording.
-        EmptyRecordingError: Nothing runs in the window.
-        MissingTableError: The recording holds sums only, or ranges are asked for and were not
-            recorded.
+        UsageError: No such range launched anything, or no such device is in the recording.
+        EmptyRecordingError: Nothing runs in the part; where it is kept whole: starts in it.
+        MissingTableError: The recording holds sums only, or ranges are asked for, and they or what
+            they launched were not recorded.
     """
-    if from_ns is None and to_ns is None and range_text is None and device_id is None:
+    if part == Part():
         return profile
-    if not timed_tables(profile):
+    timed = [name for name in profile.sources if "start_ns" in BY_NAME[name].columns]
+    if not timed:
         msg = f"{profile.origin.source} holds sums only, no part of which can be told"
         raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")
-    windows = _ALWAYS
-    if from_ns is not None or to_ns is not None:
-        start = -(2**62) if from_ns is None else from_ns
-        end = 2**62 if to_ns is None else to_ns
-        if start >= end:
-            msg = "the window is empty: --from is not before --to"
-            raise UsageError(msg, "Give times since the recording's origin, as in --from 1.5s.")
-        windows = union([start], [end])
-    if range_text is not None:
-        windows = intersection(windows, projected(profile, range_text))
-    pairs = None if windows is _ALWAYS else _pairs(windows)
-    words = _words(from_ns, to_ns, range_text, device_id)
-    if device_id is not None:
-        _check_device(profile, device_id)
-    if pairs is not None:
-        _check_windows(profile, pairs, words)
-    origin = origin_of_part(profile, f"{words}.{'' if pairs is None else f' {_CUT}'}")
-    return replace(profile.restricted(Selection(pairs, device_id)), origin=origin)
+    restricted = profile.restricted(part.selection(profile))
+    is_filled = _starts if is_kept_whole else _runs
+    if not is_filled(restricted, timed):
+        verb = "starts" if is_kept_whole else "runs"
+        msg = f"{profile.origin.source}: nothing {verb} in this part, {part.words}"
+        raise EmptyRecordingError(msg, _extent(profile, timed))
+    borders = _KEPT_WHOLE if is_kept_whole else _CUT_AT_BORDERS
+    note = f"{part.words}.{'' if restricted.selection.windows is None else f' {borders}'}"
+    source = profile.origin.source
+    # Of several files it names the folder that they have in common.
+    note = f"A part of {source.name or source.resolve().name}: {note}"
+    warnings = (note, *profile.origin.warnings)
+    return replace(restricted, origin=replace(profile.origin, warnings=warnings))
 
 
-def _words(
-    from_ns: int | None, to_ns: int | None, range_text: str | None, device_id: int | None
-) -> str:
-    """The part for people: ``device 0, ranges "forward", from 1.500 s to 2.000 s``."""
-    words = [] if device_id is None else [f"device {device_id}"]
-    words += [] if range_text is None else [f'what ranges "{range_text}" launched']
-    words += [] if from_ns is None and to_ns is None else [Window(from_ns, to_ns).words]
-    return ", ".join(words)
+def ranges_meant(profile: Profile, text: str, occurrence: int | None = None) -> Ranges:
+    """The NVTX ranges of a text, in which * stands for anything, or one of them.
+
+    Raises:
+        MissingTableError: No ranges were recorded, or not what they launched.
+        UsageError: No range, or no range of this number, has the text.
+    """
+    profile.require(_RANGES)
+    alike = ranges_like(profile, text)
+    if not len(alike):
+        texts = sorted({label for label, _, _ in named_parts(profile).labels if label})
+        msg = f'{profile.origin.source} has no NVTX range "{text}"'
+        raise UsageError(msg, one_of("Ranges", text, texts, _MOST_NAMED) if texts else None)
+    if not profile.has("api_calls"):
+        raise launched_nothing(profile, text, alike)
+    if occurrence is None:
+        return alike
+    if not 0 <= occurrence < len(alike):
+        ranges = counted(len(alike), "range", "ranges")
+        msg = f'{profile.origin.source} has {ranges} "{text}", none of number {occurrence}'
+        raise UsageError(msg, f"Name one with --occurrence 0 to {len(alike) - 1}.")
+    return alike.take(np.array([occurrence]))
+
+
+def launched_nothing(profile: Profile, text: str, ranges: Ranges) -> GpuprofError:
+    """The error of ranges whose time on the devices is not known, with that on the host."""
+    hint = f"On the host it runs from {ranges.start_ns[0]}ns to {ranges.end_ns[0]}ns"
+    hint += " first." if len(ranges) > 1 else "."
+    source = profile.origin.source
+    if profile.has("api_calls") and len(launches(profile).order):
+        return UsageError(f'{source}: NVTX range "{text}" launched nothing', hint)
+    msg = f'{source}: what NVTX range "{text}" launched is not known: no launches were recorded'
+    return MissingTableError(msg, hint)
+
+
+def _launched(profile: Profile, text: str, occurrence: int | None) -> Intervals:
+    """From first start to last end of what each range of a text launched."""
+    ranges = ranges_meant(profile, text, occurrence)
+    extents = [
+        launches_within(family, launched).extent(launched)
+        for family, launched in families(ranges, launches(profile))
+    ]
+    starts, ends = (np.concatenate(times) for times in zip(*extents, strict=True))
+    windows = union(starts, ends)
+    if not len(windows):
+        raise launched_nothing(profile, text, ranges)
+    return windows
 
 
 def _check_device(profile: Profile, device_id: int) -> None:
     """See that a device is in the recording: a mistyped one would have done nothing."""
-    held = [table for table in _OF_DEVICES if profile.has(table)]
     ends = {"memcpys": "unnest([device_id, src_device_id, dst_device_id])"}
-    columns = {table: f"SELECT {ends.get(table, 'device_id')} AS id FROM {table}" for table in held}
-    for sql in columns.values():
+    tables = filter(profile.has, _OF_DEVICES)
+    ids = [f"SELECT {ends.get(table, 'device_id')} AS id FROM {table}" for table in tables]
+    for sql in ids:
         if profile.query(f"SELECT 1 AS found FROM ({sql}) WHERE id = {device_id} LIMIT 1").num_rows:
             return
-    every = f"SELECT DISTINCT id FROM ({' UNION ALL '.join(columns.values())})" if columns else ""
-    rows = profile.query(f"{every} WHERE id IS NOT NULL ORDER BY id").to_pylist() if every else []
-    known = ", ".join(str(row["id"]) for row in rows)
+    union_of_ids = " UNION ".join(ids) or "SELECT NULL AS id"
+    named = f"SELECT id FROM ({union_of_ids}) WHERE id IS NOT NULL ORDER BY id"
+    rows = profile.query(named).to_pylist()
+    devices = ", ".join(str(row["id"]) for row in rows)
     msg = f"no device {device_id} is in {profile.origin.source}"
-    raise UsageError(msg, f"Devices: {known}." if known else "It names no device.")
+    raise UsageError(msg, f"Devices: {devices}." if devices else "It names no device.")
 
 
-def _check_windows(profile: Profile, windows: tuple[tuple[int, int], ...], words: str) -> None:
-    """See that anything runs in the windows: a mistyped time would show zeros."""
-    names = timed_tables(profile)
-    if windows:
-        first, last = windows[0][0], windows[-1][1]
-        within = f"start_ns < {last} AND (end_ns > {first} OR start_ns >= {first})"
-        for name in names:
-            if profile.query(f"SELECT 1 AS found FROM {name} WHERE {within} LIMIT 1").num_rows:
-                return
-    msg = f"{profile.origin.source}: nothing runs in this part, {words}"
-    raise EmptyRecordingError(msg, extent(profile, names))
+def _runs(part: Profile, names: list[str]) -> bool:
+    """Whether anything runs in the windows: a mistyped time would show zeros."""
+    windows = part.selection.windows
+    if windows is None:
+        return True
+    if not windows:
+        return False
+    first, last = windows[0][0], windows[-1][1]
+    within = f"start_ns < {last} AND (end_ns > {first} OR start_ns >= {first})"
+    selects = (f"SELECT 1 AS found FROM {name} WHERE {within} LIMIT 1" for name in names)
+    return any(part.whole.query(sql).num_rows for sql in selects)
 
 
-def projected(profile: Profile, text: str) -> Intervals:
-    """From first start to last end of what each range of a text launched."""
-    profile.require("nvtx_ranges", "api_calls")
-    chosen = ranges_like(profile, text)
-    starts, ends = [], []
-    for family, ordered in families(chosen, launches(profile)):
-        spans = launches_within(family, ordered)
-        first, last = spans.extent(ordered)
-        starts.append(first)
-        ends.append(last)
-    found = union(np.concatenate(starts), np.concatenate(ends)) if starts else union([], [])
-    if not len(found):
-        what = "launched nothing" if len(chosen) else "is in this recording"
-        msg = f'NVTX range "{text}" {what}' if len(chosen) else f'no NVTX range "{text}" {what}'
-        raise UsageError(msg, "See `--table ranges` for those that launched something.")
-    return found
+def _starts(part: Profile, names: list[str]) -> bool:
+    """Whether anything but a range starts in the windows."""
+    selects = (f"SELECT 1 AS found FROM {name} LIMIT 1" for name in names if name != _RANGES)
+    return any(part.query(sql).num_rows for sql in selects)
 
 
-def _pairs(windows: Intervals) -> tuple[tuple[int, int], ...]:
-    return tuple(zip(windows.start.tolist(), windows.end.tolist(), strict=True))
+def _extent(profile: Profile, names: list[str]) -> str:
+    """Between which times that which a recording holds starts, as a hint."""
+    selects = " UNION ALL ".join(f"SELECT start_ns FROM {name}" for name in names)
+    (row,) = profile.query(
+        f"SELECT min(start_ns) AS first, max(start_ns) AS last FROM ({selects})"
+    ).to_pylist()
+    if row["first"] is None:
+        return "It holds nothing that has a time."
+    return f"What it holds starts from {format_ns(row['first'])} to {format_ns(row['last'])}."

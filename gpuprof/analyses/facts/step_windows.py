@@ -17,9 +17,8 @@ from gpuprof.analyses.facts.nvtx import (
     families,
     launches_within,
     named_parts,
-    ranges_like,
 )
-from gpuprof.errors import UsageError
+from gpuprof.analyses.facts.parts import launched_nothing, ranges_meant
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, union
 from gpuprof.profile import Profile
@@ -92,13 +91,11 @@ def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:
         MissingTableError: No ranges or calls were recorded.
         UsageError: No such range launched anything.
     """
-    profile.require("nvtx_ranges", "api_calls")
-    alike = ranges_like(profile, pattern)
+    alike = ranges_meant(profile, pattern)
     texts = [pattern] * len(alike.labels)
     named = tuple(_most_launches(alike, launches(profile), texts, [pattern], least=1))
     if not named:
-        msg = f'{profile.origin.source}: no NVTX range "{pattern}" launched anything'
-        raise UsageError(msg, "See `gpuprof report --table ranges` for those that did.")
+        raise launched_nothing(profile, pattern, alike)
     return named
 
 

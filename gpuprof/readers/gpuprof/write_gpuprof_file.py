@@ -51,6 +51,8 @@ class _Select(NamedTuple):
 def write(profile: Profile, path: Path) -> None:
     """Write all tables and where they came from.
 
+    Of a part of a recording, ranges that are open at its borders are written, too.
+
     Raises:
         OSError: The file cannot be written.
     """
@@ -96,6 +98,8 @@ def _select(profile: Profile, name: str) -> _Select:
     """The rows of a table; names of activities are numbered."""
     specs = schema.BY_NAME[name].columns
     columns = (*specs,)
+    if name == schema.NVTX_RANGES.name:
+        return _Select(f"whole.{name}{profile.selection.of_ranges}", columns)
     # Of a table whose names may be missing, a number could not say so.
     if "start_ns" not in columns or "name" not in columns or not specs["name"].required:
         return _Select(f'"{name}"', columns)

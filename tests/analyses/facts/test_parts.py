@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 from drawing import draw
 
-from gpuprof.analyses.facts.parts import part_of
+from gpuprof.analyses.facts.parts import Part, part_of
 from gpuprof.analyses.findings import findings
 from gpuprof.analyses.time.breakdown import breakdown
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.profile import Origin, Profile
 from gpuprof.reports import report
 from gpuprof.schema import ACTIVITY_SUMMARY
-from gpuprof.window import Window, cut
 
 RANGED = draw(
     nvtx_ranges=[
@@ -44,41 +43,75 @@ def compute(profile):
         pytest.param({"from_ns": 120, "to_ns": 210}, [70], id="window"),
         pytest.param({"range_text": "forward"}, [110], id="range"),
         pytest.param({"range_text": "*ward"}, [140], id="pattern"),
+        pytest.param({"range_text": "forward", "occurrence": 1}, [60], id="one-range"),
+        pytest.param({"range_text": "*ward", "occurrence": 1}, [30], id="one-like-a-pattern"),
         pytest.param({"range_text": "forward", "to_ns": 210}, [60], id="range-in-window"),
         pytest.param({"device_id": 0}, [140], id="device"),
     ],
 )
 def test_a_part_has_the_compute_time_of_its_windows(wanted, expected):
-    assert compute(part_of(RANGED, **wanted)) == expected
+    assert compute(part_of(RANGED, Part(**wanted))) == expected
 
 
 @pytest.mark.parametrize(
-    ("wanted", "message"),
+    ("wanted", "message", "hint"),
     [
-        ({"range_text": "sideways"}, 'no NVTX range "sideways" is in this recording'),
-        ({"range_text": "idle"}, 'NVTX range "idle" launched nothing'),
-        ({"from_ns": 7, "to_ns": 7}, "the window is empty: --from is not before --to"),
-        ({"device_id": 3}, "no device 3 is in drawn.sqlite"),
+        (
+            {"range_text": "foward"},
+            'drawn.sqlite has no NVTX range "foward"',
+            "Did you mean forward?",
+        ),
+        (
+            {"range_text": "x"},
+            'drawn.sqlite has no NVTX range "x"',
+            "Ranges: backward, forward, idle.",
+        ),
+        (
+            {"range_text": "idle"},
+            'drawn.sqlite: NVTX range "idle" launched nothing',
+            "On the host it runs from 30ns to 40ns.",
+        ),
+        (
+            {"range_text": "forward", "occurrence": 2},
+            'drawn.sqlite has 2 ranges "forward", none of number 2',
+            "Name one with --occurrence 0 to 1.",
+        ),
+        (
+            {"range_text": "idle", "occurrence": -1},
+            'drawn.sqlite has 1 range "idle", none of number -1',
+            "Name one with --occurrence 0 to 0.",
+        ),
+        (
+            {"occurrence": 0},
+            "--occurrence says which --range is meant, and none is given",
+            "Give both: --range step --occurrence 2.",
+        ),
+        (
+            {"from_ns": 7, "to_ns": 7},
+            "the window is empty: --from 7 ns is not before --to 7 ns",
+            "Times count from the recording's origin: --from 1.5s --to 2s.",
+        ),
+        ({"device_id": 3}, "no device 3 is in drawn.sqlite", "Devices: 0."),
     ],
 )
-def test_a_part_that_is_nothing_is_said_to_be(wanted, message):
+def test_a_part_that_is_nothing_is_said_to_be(wanted, message, hint):
     with pytest.raises(UsageError) as caught:
-        part_of(RANGED, **wanted)
+        part_of(RANGED, Part(**wanted))
 
-    assert caught.value.message == message
+    assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
 def test_a_device_that_is_named_and_did_nothing_is_no_mistake():
     profile = draw(kernels=[(0, 1)], devices=[{"device_id": 0}, {"device_id": 1}])
 
-    assert compute(part_of(profile, device_id=1)) == []
+    assert compute(part_of(profile, Part(device_id=1))) == []
 
 
 def test_a_device_at_the_far_end_of_a_copy_alone_can_be_chosen():
     copy = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 5}
     profile = draw(memcpys=[(0, 4, copy)])
 
-    (row,) = breakdown(part_of(profile, device_id=5)).to_pylist()
+    (row,) = breakdown(part_of(profile, Part(device_id=5))).to_pylist()
     assert row["exposed_transfer_ns"] == 4
 
 
@@ -98,7 +131,7 @@ def test_a_device_at_the_far_end_of_a_copy_alone_can_be_chosen():
 )
 def test_a_window_in_which_nothing_runs_is_said_to_be_one(wanted, message):
     with pytest.raises(EmptyRecordingError) as caught:
-        part_of(RANGED, **wanted)
+        part_of(RANGED, Part(**wanted))
 
     assert caught.value.message == message
     assert caught.value.hint == "What it holds starts from 0 ns to 200 ns."
@@ -113,14 +146,14 @@ def test_sums_over_all_devices_and_times_are_not_passed_off_as_those_of_a_part(w
     )
 
     with pytest.raises(MissingTableError, match=r"log\.txt holds sums only"):
-        part_of(profile, **wanted)
+        part_of(profile, Part(**wanted))
 
 
 def test_a_printed_summary_beside_a_trace_is_no_sum_of_one_device():
     row = {"activity_kind": "kernel", "name": "matmul", "calls": 9, "total_ns": 900}
     both = RANGED.with_table("activity_summary", ACTIVITY_SUMMARY.table([row]))
 
-    assert not part_of(both, device_id=0).has("activity_summary")
+    assert not part_of(both, Part(device_id=0)).has("activity_summary")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +171,7 @@ def test_a_printed_summary_beside_a_trace_is_no_sum_of_one_device():
     ],
 )
 def test_a_report_says_of_which_part_it_is(wanted, note):
-    assert report(part_of(RANGED, **wanted), ["breakdown"]).notes[0] == note
+    assert report(part_of(RANGED, Part(**wanted)), ["breakdown"]).notes[0] == note
 
 
 @pytest.mark.parametrize(
@@ -159,20 +192,61 @@ def test_a_pattern_means_operations_where_nothing_that_people_named_is_like_it(p
         kernels=[(100, 150, {"correlation_id": 1}), (150, 180, {"correlation_id": 11})],
     )
 
-    assert compute(part_of(profile, range_text=pattern)) == expected
+    assert compute(part_of(profile, Part(range_text=pattern))) == expected
 
 
 def test_a_part_of_files_of_the_folder_one_is_in_names_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     here = replace(RANGED, origin=replace(RANGED.origin, source=Path()))
 
-    assert part_of(here, device_id=0).origin.warnings == (f"A part of {tmp_path.name}: device 0.",)
-    assert cut(here, Window(100, 160)).origin.warnings[0].startswith(f"A part of {tmp_path.name}: ")
+    assert part_of(here, Part(device_id=0)).origin.warnings == (
+        f"A part of {tmp_path.name}: device 0.",
+    )
 
 
-def test_ranges_that_were_not_recorded_cannot_be_chosen():
-    with pytest.raises(MissingTableError):
-        part_of(draw(kernels=[(0, 1)]), range_text="forward")
+UNKNOWN = 'drawn.sqlite: what NVTX range "forward" launched is not known: no launches were recorded'
+
+
+@pytest.mark.parametrize(
+    ("tables", "message", "hint"),
+    [
+        ({}, "drawn.sqlite has no nvtx_ranges table (read as drawn)", "Record with"),
+        (
+            {"nvtx_ranges": [(0, 10, {"text": "forward"}), (10, 20, {"text": "forward"})]},
+            UNKNOWN,
+            "On the host it runs from 0ns to 10ns first.",
+        ),
+        (
+            {"nvtx_ranges": [(0, 10, {"text": "forward"})], "api_calls": [(2, 3)]},
+            UNKNOWN,
+            "On the host it runs from 0ns to 10ns.",
+        ),
+    ],
+)
+def test_what_is_missing_to_tell_what_a_range_launched_is_named(tables, message, hint):
+    with pytest.raises(MissingTableError) as caught:
+        part_of(draw(kernels=[(0, 1)], **tables), Part(range_text="forward"))
+
+    assert caught.value.message == message
+    assert caught.value.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("step [1]", [50]), ("step [*", [80]), ("step ?1]", None), ("step [12]", None)],
+)
+def test_nothing_but_an_asterisk_stands_for_anything(pattern, expected):
+    profile = draw(
+        nvtx_ranges=[(0, 10, {"text": "step [1]"}), (10, 20, {"text": "step [2]\n"})],
+        api_calls=[(at, at + 1, {"correlation_id": at}) for at in (1, 11)],
+        kernels=[(100, 150, {"correlation_id": 1}), (150, 180, {"correlation_id": 11})],
+    )
+
+    if expected is None:
+        with pytest.raises(UsageError, match="has no NVTX range"):
+            part_of(profile, Part(range_text=pattern))
+    else:
+        assert compute(part_of(profile, Part(range_text=pattern))) == expected
 
 
 def test_the_worst_finding_comes_first():
