@@ -14,10 +14,16 @@ enum {
     INTERIOR_HEADER = 12,
     SMALLEST_CELL = 4,
     DEEPEST_TREE = 16,
-    PAGES_AT_ONCE = 64,
+    PAGES_AT_ONCE = 32,
     MOST_COLUMNS = 64,
-    PADDING = 16, /* integers are loaded eight bytes at a time */
+    MOST_PENDING = 128,
+    MOST_TRIES = 512, /* by chance not even among millions of texts */
+    LAYOUT_BITS = 7,
+    LAYOUTS = 1 << LAYOUT_BITS,
+    PADDING = 16, /* integers and types are loaded eight bytes at a time */
 };
+static const uint64_t HASH_FACTOR = 0x9E3779B97F4A7C15u;
+static const uint64_t HIGH_BITS = 0x8080808080808080u; /* set in bytes that others follow */
 static const uint64_t LARGEST_RECORD = 16u << 20;
 
 /* ---------------------------------------------------------------- bytes */
@@ -28,20 +34,25 @@ static uint32_t be32(const uint8_t *p) { return be16(p) << 16 | be16(p + 2); }
 
 static uint64_t be64(const uint8_t *p) { return (uint64_t)be32(p) << 32 | be32(p + 4); }
 
-/* A variable-length integer; returns the bytes it takes, 0 where it does not end before `end`. */
+/* One of more bytes than one, seven bits of the integer in each but the ninth. */
+static inline size_t long_varint(const uint8_t *p, const uint8_t *end, uint64_t *value) {
+    uint64_t bytes = be64(p), last = ~bytes & HIGH_BITS;
+    size_t size = last ? (size_t)__builtin_clzll(last) / 8 + 1 : 9;
+    if (p >= end || size > (size_t)(end - p)) return 0;
+    uint64_t bits = (size < 8 ? bytes >> (64 - 8 * size) : bytes) & ~HIGH_BITS;
+    bits = (bits & 0x7F007F007F007F00u) >> 1 | (bits & 0x007F007F007F007Fu);
+    bits = (bits & 0x3FFF00003FFF0000u) >> 2 | (bits & 0x00003FFF00003FFFu);
+    bits = bits >> 32 << 28 | (bits & 0x0FFFFFFFu);
+    *value = size < 9 ? bits : bits << 8 | p[8];
+    return size;
+}
+
+/* A variable-length integer; returns the bytes it takes, 0 where it does not end before `end`,
+ * behind which `PADDING` bytes can be read. */
 static size_t varint(const uint8_t *p, const uint8_t *end, uint64_t *value) {
-    uint64_t made = 0;
-    size_t room = (size_t)(end - p);
-    for (size_t i = 0; i < 8 && i < room; i++) {
-        made = made << 7 | (p[i] & 0x7F);
-        if (!(p[i] & 0x80)) {
-            *value = made;
-            return i + 1;
-        }
-    }
-    if (room < 9) return 0;
-    *value = made << 8 | p[8];
-    return 9;
+    if (p >= end || *p >= 0x80) return long_varint(p, end, value);
+    *value = *p;
+    return 1;
 }
 
 /* ---------------------------------------------------------------- texts */
@@ -79,11 +90,17 @@ const char *texts_bytes(const Texts *texts) { return texts->bytes; }
 
 const uint64_t *texts_ends(const Texts *texts) { return texts->ends; }
 
-/* FNV-1a with a final mix: texts of ranges differ in their last digits. */
+static uint64_t mixed(uint64_t hash) {
+    hash *= HASH_FACTOR;
+    return hash ^ hash >> 32;
+}
+
+/* A hash by eight bytes at a time; behind the text, `PADDING` bytes can be read. */
 static uint64_t hash_of(const uint8_t *p, size_t size) {
-    uint64_t hash = 0xCBF29CE484222325u;
-    for (size_t i = 0; i < size; i++) hash = (hash ^ p[i]) * 0x100000001B3u;
-    return hash ^ hash >> 29;
+    uint64_t hash = size;
+    for (; size >= 8; p += 8, size -= 8) hash = mixed(hash ^ be64(p));
+    if (size) hash = mixed(hash ^ be64(p) >> (64 - 8 * size));
+    return mixed(hash);
 }
 
 static uint64_t start_of(const Texts *texts, size_t number) {
@@ -122,7 +139,7 @@ static bool rehash(Texts *texts) {
 
 static bool add_text(Texts *texts, const uint8_t *text, size_t size) {
     if (texts->count >= UINT32_MAX / 2) return false;
-    char *bytes = grown(texts->bytes, &texts->bytes_room, texts->size + size + 1, 1);
+    char *bytes = grown(texts->bytes, &texts->bytes_room, texts->size + size + PADDING, 1);
     if (!bytes) return false;
     texts->bytes = bytes;
     uint64_t *ends = grown(texts->ends, &texts->ends_room, texts->count + 1, sizeof *ends);
@@ -134,25 +151,27 @@ static bool add_text(Texts *texts, const uint8_t *text, size_t size) {
     return true;
 }
 
-/* The number of a text, which is added where it is new; -1 where there is no memory. */
-static int64_t text_number(Texts *texts, const uint8_t *text, size_t size) {
-    size_t mask = texts->slot_count - 1, slot = hash_of(text, size) & mask;
+/* Finds the number of a text, which is added where it is new. */
+static PagesStatus number_of(Texts *texts, const uint8_t *text, size_t size, int64_t *number) {
+    size_t mask = texts->slot_count - 1, slot = hash_of(text, size) & mask, tries = 0;
     for (; texts->slots[slot]; slot = (slot + 1) & mask) {
-        size_t number = texts->slots[slot] - 1;
-        uint64_t start = start_of(texts, number);
-        if (texts->ends[number] - start == size &&
+        size_t other = texts->slots[slot] - 1;
+        uint64_t start = start_of(texts, other);
+        *number = (int64_t)other;
+        if (texts->ends[other] - start == size &&
             (!size || !memcmp(texts->bytes + start, text, size)))
-            return (int64_t)number;
+            return PAGES_OK;
+        if (++tries == MOST_TRIES) return PAGES_UNSUPPORTED; /* made to collide */
     }
-    if (!add_text(texts, text, size)) return -1;
+    *number = (int64_t)texts->count;
+    if (!add_text(texts, text, size)) return PAGES_NO_MEMORY;
     texts->slots[slot] = (uint32_t)texts->count;
-    if (texts->count * 2 > texts->slot_count && !rehash(texts)) return -1;
-    return (int64_t)texts->count - 1;
+    return texts->count * 2 <= texts->slot_count || rehash(texts) ? PAGES_OK : PAGES_NO_MEMORY;
 }
 
 /* ---------------------------------------------------------------- pages */
 
-/* Reads `count` pages from number `first` on, counted from 1. */
+/* Reads `count` pages from number `first` on, counted from 1, and `PADDING` zeros after them. */
 static PagesStatus read_pages(const Database *db, uint32_t first, uint32_t count, uint8_t *into) {
     size_t size = (size_t)count * db->page_size, have = 0;
     off_t offset = (off_t)(first - 1) * db->page_size;
@@ -162,6 +181,7 @@ static PagesStatus read_pages(const Database *db, uint32_t first, uint32_t count
         if (got <= 0) return PAGES_NOT_READ;
         have += (size_t)got;
     }
+    memset(into + size, 0, PADDING);
     return PAGES_OK;
 }
 
@@ -254,12 +274,35 @@ size_t most_rows(const Database *db) {
 /* ---------------------------------------------------------------- records */
 
 typedef struct {
+    uint32_t offset; /* from the end of the record's header */
+    uint32_t type;
+} Value;
+
+/* Where the wanted values lie in all records whose headers state the same types. */
+typedef struct {
+    uint64_t types[MOST_COLUMNS / 8]; /* eight in each, as they stand in the header */
+    uint64_t size; /* of a record without its header, up to the last wanted value */
+    Value values[MOST_COLUMNS];
+} Layout;
+
+typedef struct {
+    const uint8_t *body; /* what follows its header */
+    const Layout *layout;
+} Record;
+
+typedef struct {
     const Database *db;
     Column *columns;
     Texts *texts;
+    Layout *layouts; /* those met lately, by a hash of their types, and one that is not kept */
     uint8_t *record; /* a record that continues on other pages, put together */
     size_t record_room;
+    size_t rows; /* whose values are decoded */
+    Record pending[MOST_PENDING]; /* records of the rows after them */
+    size_t pending_count;
     size_t column_count;
+    uint64_t type_masks[MOST_COLUMNS / 8]; /* bits of the types up to the last wanted one */
+    size_t type_count, type_words;
     uint8_t places[MOST_COLUMNS]; /* places in a record that are asked for, ascending */
     uint8_t targets[MOST_COLUMNS]; /* the column that each of them fills */
     size_t place_count;
@@ -272,81 +315,131 @@ static uint64_t size_of(uint64_t type) {
     return type < 12 ? sizes[type] : (type - 12) / 2;
 }
 
-static PagesStatus integer_of(const uint8_t *p, uint64_t type, int64_t *value) {
-    if (type >= 1 && type <= 6) {
-        *value = (int64_t)be64(p) >> (64 - 8 * size_of(type));
-        return *value == NO_VALUE ? PAGES_UNSUPPORTED : PAGES_OK;
-    }
-    if (type > 9 || type == 7) return PAGES_UNSUPPORTED; /* REAL, BLOB or TEXT */
-    *value = type ? (int64_t)type - 8 : NO_VALUE; /* the constants 0 and 1, or NULL */
-    return PAGES_OK;
+/* Whether a column holds values of a type; REAL, BLOB, and texts among integers are refused. */
+static bool is_known(const Column *column, uint64_t type) {
+    if (column->kind == COLUMN_TEXT) return type == 0 || (type > 12 && type & 1);
+    return type <= 9 && type != 7;
 }
 
-static PagesStatus put(Decoder *decoder, size_t target, size_t row, const uint8_t *p,
-                       uint64_t type) {
-    Column *column = &decoder->columns[target];
-    if (column->kind != COLUMN_TEXT || type == 0) return integer_of(p, type, &column->values[row]);
-    if (type < 13 || !(type & 1)) return PAGES_UNSUPPORTED;
-    column->values[row] = text_number(decoder->texts, p, size_of(type));
-    return column->values[row] < 0 ? PAGES_NO_MEMORY : PAGES_OK;
-}
-
-/* A record's values of which each type takes one byte of its header, as all but long texts do. */
-static PagesStatus decode_plain(Decoder *decoder, const uint8_t *types, const uint8_t *body,
-                                size_t size, size_t row) {
-    size_t place = 0, offset = 0;
-    for (size_t i = 0; i < decoder->place_count; i++) {
-        for (; place < decoder->places[i]; place++) offset += size_of(types[place]);
-        if (offset + size_of(types[place]) > size) return PAGES_DAMAGED;
-        PagesStatus status = put(decoder, decoder->targets[i], row, body + offset, types[place]);
-        if (status) return status;
-    }
-    return PAGES_OK;
-}
-
-static PagesStatus decode_any(Decoder *decoder, const uint8_t *types, const uint8_t *body,
-                              size_t size, size_t row) {
-    const uint8_t *types_end = body;
+/* Finds where the wanted values lie in a record that has `room` bytes behind its header. */
+static PagesStatus lay_out(const Decoder *decoder, const uint8_t *types, const uint8_t *types_end,
+                           uint64_t room, Layout *layout) {
+    uint64_t offset = 0;
     size_t place = 0;
-    uint64_t offset = 0, type = 0;
     for (size_t i = 0; i < decoder->place_count; place++) {
-        type = 0; /* of a column that was added after the row: NULL */
+        uint64_t type = 0; /* of a column that was added after the row: NULL */
         if (types < types_end) {
             size_t used = varint(types, types_end, &type);
             if (!used) return PAGES_DAMAGED;
             types += used;
         }
-        if (size_of(type) > size - offset) return PAGES_DAMAGED;
+        if (size_of(type) > room - offset) return PAGES_DAMAGED;
         if (place == decoder->places[i]) {
-            PagesStatus status = put(decoder, decoder->targets[i++], row, body + offset, type);
-            if (status) return status;
+            if (!is_known(&decoder->columns[decoder->targets[i]], type)) return PAGES_UNSUPPORTED;
+            layout->values[i++] = (Value){(uint32_t)offset, (uint32_t)type};
         }
         offset += size_of(type);
+    }
+    layout->size = offset;
+    return PAGES_OK;
+}
+
+static PagesStatus decode_integers(const Decoder *decoder, size_t place, int64_t *into) {
+    static const struct {
+        int64_t constant; /* what the type itself states: NULL, 0 or 1 */
+        int32_t mask;
+        int32_t shift;
+    } integers[10] = {{NO_VALUE, 0, 63}, {0, -1, 56}, {0, -1, 48}, {0, -1, 40}, {0, -1, 32},
+                      {0, -1, 16},       {0, -1, 0},  {0, 0, 63},  {0, 0, 63},  {1, 0, 63}};
+    const Record *records = decoder->pending;
+    size_t count = decoder->pending_count;
+    bool is_refused = false;
+    for (size_t i = 0; i < count; i++) {
+        Value value = records[i].layout->values[place];
+        int64_t stored = (int64_t)be64(records[i].body + value.offset) >> integers[value.type].shift;
+        into[i] = (stored & integers[value.type].mask) | integers[value.type].constant;
+        is_refused |= stored == NO_VALUE;
+    }
+    return is_refused ? PAGES_UNSUPPORTED : PAGES_OK;
+}
+
+static PagesStatus decode_texts(const Decoder *decoder, size_t place, int64_t *into) {
+    for (size_t i = 0; i < decoder->pending_count; i++) {
+        const Record *record = &decoder->pending[i];
+        Value value = record->layout->values[place];
+        const uint8_t *text = record->body + value.offset;
+        PagesStatus status = PAGES_OK;
+        into[i] = NO_VALUE;
+        if (value.type) status = number_of(decoder->texts, text, size_of(value.type), &into[i]);
+        if (status) return status;
     }
     return PAGES_OK;
 }
 
-/* Decode a record of `size` bytes, behind which `PADDING` more can be read. */
-static PagesStatus decode_record(Decoder *decoder, const uint8_t *record, size_t size, size_t row) {
+/* Decodes the pending records, column by column, before what they refer to changes. */
+static PagesStatus decode_pending(Decoder *decoder) {
+    for (size_t i = 0; i < decoder->place_count; i++) {
+        const Column *column = &decoder->columns[decoder->targets[i]];
+        int64_t *into = column->values + decoder->rows;
+        bool is_text = column->kind == COLUMN_TEXT;
+        PagesStatus status =
+            is_text ? decode_texts(decoder, i, into) : decode_integers(decoder, i, into);
+        if (status) return status;
+    }
+    decoder->rows += decoder->pending_count;
+    decoder->pending_count = 0;
+    return PAGES_OK;
+}
+
+/* Where the layout of a record is kept, and a copy of its wanted types; NULL where one of them
+ * takes more bytes of the header, or none. */
+static Layout *slot_of(const Decoder *decoder, const uint8_t *types, size_t size, uint64_t *copy) {
+    uint64_t all = 0, hash = 0;
+    if (size < decoder->type_count) return NULL;
+    for (size_t i = 0; i < decoder->type_words; i++) {
+        memcpy(&copy[i], types + 8 * i, sizeof copy[i]);
+        copy[i] &= decoder->type_masks[i];
+        all |= copy[i];
+        hash = (hash ^ copy[i]) * HASH_FACTOR;
+    }
+    return all & HIGH_BITS ? NULL : &decoder->layouts[hash >> (64 - LAYOUT_BITS)];
+}
+
+/* The layout of a record: one met before, or a new one. */
+static PagesStatus layout_of(Decoder *decoder, const uint8_t *types, const uint8_t *types_end,
+                             uint64_t room, const Layout **layout) {
+    uint64_t copy[MOST_COLUMNS / 8];
+    Layout *slot = slot_of(decoder, types, (size_t)(types_end - types), copy);
+    bool is_same = slot;
+    for (size_t i = 0; slot && i < decoder->type_words; i++) is_same &= slot->types[i] == copy[i];
+    *layout = slot;
+    if (is_same) return slot->size > room ? PAGES_DAMAGED : PAGES_OK;
+    PagesStatus status = decode_pending(decoder);
+    if (status) return status;
+    if (slot) memcpy(slot->types, copy, decoder->type_words * sizeof *copy);
+    Layout *made = slot ? slot : &decoder->layouts[LAYOUTS];
+    *layout = made;
+    return lay_out(decoder, types, types_end, room, made);
+}
+
+/* Add a record of `size` bytes, behind which `PADDING` more can be read, to those pending. */
+static PagesStatus add_record(Decoder *decoder, const uint8_t *record, size_t size) {
     uint64_t header_size = 0;
     size_t used = varint(record, record + size, &header_size);
     if (!used || header_size < used || header_size > size) return PAGES_DAMAGED;
-    if (!decoder->place_count) return PAGES_OK;
-    const uint8_t *types = record + used, *body = record + header_size;
-    size_t count = (size_t)decoder->places[decoder->place_count - 1] + 1;
-    uint8_t long_types = 0x80;
-    if (count <= header_size - used) {
-        long_types = 0;
-        for (size_t i = 0; i < count; i++) long_types |= types[i];
-    }
-    size_t room = size - (size_t)header_size;
-    return long_types & 0x80 ? decode_any(decoder, types, body, room, row)
-                             : decode_plain(decoder, types, body, room, row);
+    const uint8_t *body = record + header_size;
+    const Layout *layout = NULL;
+    PagesStatus status = layout_of(decoder, record + used, body, size - header_size, &layout);
+    if (status) return status;
+    decoder->pending[decoder->pending_count++] = (Record){body, layout};
+    return decoder->pending_count < MOST_PENDING ? PAGES_OK : decode_pending(decoder);
 }
 
 /* Put together a record of which only the first `local` bytes lie on its page. */
 static PagesStatus gather(Decoder *decoder, const uint8_t *local, size_t local_size, size_t size) {
     const Database *db = decoder->db;
+    PagesStatus status = decode_pending(decoder);
+    if (status) return status;
     if (size > LARGEST_RECORD) return PAGES_UNSUPPORTED;
     size_t room = size + db->page_size + PADDING;
     uint8_t *record = grown(decoder->record, &decoder->record_room, room, 1);
@@ -364,7 +457,6 @@ static PagesStatus gather(Decoder *decoder, const uint8_t *local, size_t local_s
         memcpy(into, kept, sizeof kept);
         have += db->usable - 4;
     }
-    memset(decoder->record + size, 0, PADDING);
     return PAGES_OK;
 }
 
@@ -377,9 +469,9 @@ static size_t local_bytes(const Database *db, uint64_t payload) {
     return (size_t)(local <= most ? local : least);
 }
 
-/* Decode the cell at `cell`; adds the bytes that it takes on its page to `taken`. */
-static PagesStatus decode_cell(Decoder *decoder, const uint8_t *cell, const uint8_t *end,
-                               size_t row, size_t *taken) {
+/* Add the record of the cell at `cell`, and the bytes that it takes on its page to `taken`. */
+static PagesStatus add_cell(Decoder *decoder, const uint8_t *cell, const uint8_t *end,
+                            size_t *taken) {
     uint64_t payload = 0, rowid = 0;
     const uint8_t *p = cell;
     size_t used = varint(p, end, &payload);
@@ -393,15 +485,14 @@ static PagesStatus decode_cell(Decoder *decoder, const uint8_t *cell, const uint
     *taken += (size_t)(p - cell) + local;
     if (decoder->rowid >= 0) {
         if ((int64_t)rowid == NO_VALUE) return PAGES_UNSUPPORTED;
+        size_t row = decoder->rows + decoder->pending_count;
         decoder->columns[decoder->rowid].values[row] = (int64_t)rowid;
     }
-    if (!goes_on) return decode_record(decoder, p, local, row);
-    PagesStatus status = gather(decoder, p, local, payload);
-    return status ? status : decode_record(decoder, decoder->record, payload, row);
+    PagesStatus status = goes_on ? gather(decoder, p, local, payload) : PAGES_OK;
+    return status ? status : add_record(decoder, goes_on ? decoder->record : p, payload);
 }
 
-static PagesStatus decode_page(Decoder *decoder, const uint8_t *bytes, uint32_t page,
-                               size_t *rows) {
+static PagesStatus decode_page(Decoder *decoder, const uint8_t *bytes, uint32_t page) {
     const uint8_t *header = header_of(bytes, page), *end = bytes + decoder->db->usable;
     size_t first = (size_t)(header - bytes) + LEAF_HEADER, cells = be16(header + 3), taken = 0;
     if (header[0] != LEAF_TABLE) return PAGES_DAMAGED;
@@ -410,13 +501,12 @@ static PagesStatus decode_page(Decoder *decoder, const uint8_t *bytes, uint32_t 
     for (size_t cell = 0; cell < cells; cell++) {
         size_t at = be16(bytes + first + 2 * cell);
         if (at < first + 2 * cells || at >= decoder->db->usable) return PAGES_DAMAGED;
-        PagesStatus status = decode_cell(decoder, bytes + at, end, *rows, &taken);
+        PagesStatus status = add_cell(decoder, bytes + at, end, &taken);
         if (status) return status;
         /* Cells that lie over one another would make more rows than the page can hold. */
         if (taken > decoder->db->usable) return PAGES_DAMAGED;
-        ++*rows;
     }
-    return PAGES_OK;
+    return decode_pending(decoder);
 }
 
 /* ---------------------------------------------------------------- columns */
@@ -446,32 +536,38 @@ static PagesStatus prepare(Decoder *decoder) {
         } else {
             decoder->places[decoder->place_count] = (uint8_t)place;
             decoder->targets[decoder->place_count++] = (uint8_t)i;
+            decoder->type_count = (size_t)place + 1;
         }
     }
+    memset(decoder->type_masks, 0xFF, decoder->type_count);
+    decoder->type_words = (decoder->type_count + 7) / 8;
+    decoder->layouts = calloc(LAYOUTS + 1, sizeof *decoder->layouts);
+    if (!decoder->layouts) return PAGES_NO_MEMORY;
+    for (size_t i = 0; i < LAYOUTS; i++) decoder->layouts[i].types[0] = HIGH_BITS; /* is none's */
     return PAGES_OK;
 }
 
 /* Writes the values in place, in as few bytes each as hold them all and one number more. */
 static void pack(Column *column, size_t rows) {
     const int64_t *values = column->values;
-    int64_t least = 0, most = 0;
-    column->nulls = 0;
+    uint64_t bits = 0; /* of the magnitudes; that of NULL is the highest alone */
     for (size_t row = 0; row < rows; row++) {
-        int64_t value = values[row];
-        column->nulls += value == NO_VALUE;
-        least = value != NO_VALUE && value < least ? value : least;
-        most = value > most ? value : most;
+        uint64_t value = (uint64_t)values[row], sign = (uint64_t)(values[row] >> 63);
+        bits |= (value ^ sign) - sign;
     }
+    column->nulls = 0;
+    for (size_t row = 0; bits >> 63 && row < rows; row++) column->nulls += values[row] == NO_VALUE;
+    bits &= INT64_MAX;
     void *into = column->values;
-    if (least >= -INT8_MAX && most <= INT8_MAX) {
+    if (bits <= INT8_MAX) {
         column->width = 1;
         for (size_t row = 0; row < rows; row++)
             ((int8_t *)into)[row] = values[row] == NO_VALUE ? INT8_MIN : (int8_t)values[row];
-    } else if (least >= -INT16_MAX && most <= INT16_MAX) {
+    } else if (bits <= INT16_MAX) {
         column->width = 2;
         for (size_t row = 0; row < rows; row++)
             ((int16_t *)into)[row] = values[row] == NO_VALUE ? INT16_MIN : (int16_t)values[row];
-    } else if (least >= -INT32_MAX && most <= INT32_MAX) {
+    } else if (bits <= INT32_MAX) {
         column->width = 4;
         for (size_t row = 0; row < rows; row++)
             ((int32_t *)into)[row] = values[row] == NO_VALUE ? INT32_MIN : (int32_t)values[row];
@@ -481,7 +577,8 @@ static void pack(Column *column, size_t rows) {
 }
 
 /* A column that stands twice is decoded once: copies last to first, before any is packed. */
-static void finish(Decoder *decoder, size_t rows) {
+static void finish(Decoder *decoder) {
+    size_t rows = decoder->rows;
     for (size_t i = decoder->column_count; i-- > 0;) {
         Column *column = &decoder->columns[i];
         const Column *source = &decoder->columns[source_of(decoder, i)];
@@ -499,7 +596,7 @@ static uint32_t run_of(const uint32_t *leaves, size_t count, size_t at) {
 }
 
 static PagesStatus decode_all(Decoder *decoder, uint8_t *bytes, const uint32_t *leaves,
-                              size_t count, size_t *rows) {
+                              size_t count) {
     const Database *db = decoder->db;
     for (size_t i = 0; i < count;) {
         uint32_t run = run_of(leaves, count, i);
@@ -508,12 +605,12 @@ static PagesStatus decode_all(Decoder *decoder, uint8_t *bytes, const uint32_t *
         if (read_pages(db, leaves[i], run, bytes)) return PAGES_NOT_READ;
         for (uint32_t page = 0; page < run; page++) {
             const uint8_t *start = bytes + (size_t)page * db->page_size;
-            PagesStatus status = decode_page(decoder, start, leaves[i + page], rows);
+            PagesStatus status = decode_page(decoder, start, leaves[i + page]);
             if (status) return status;
         }
         i += run;
     }
-    finish(decoder, *rows);
+    finish(decoder);
     return PAGES_OK;
 }
 
@@ -525,10 +622,11 @@ int decode_leaves(const Database *db, const uint32_t *leaves, size_t count, Colu
     if (column_count > MOST_COLUMNS) return PAGES_UNSUPPORTED;
     PagesStatus status = prepare(&decoder);
     if (status) return status;
-    uint8_t *bytes = calloc((size_t)db->page_size * PAGES_AT_ONCE + PADDING, 1);
-    if (!bytes) return PAGES_NO_MEMORY;
-    status = decode_all(&decoder, bytes, leaves, count, rows);
+    uint8_t *bytes = malloc((size_t)db->page_size * PAGES_AT_ONCE + PADDING);
+    status = bytes ? decode_all(&decoder, bytes, leaves, count) : PAGES_NO_MEMORY;
     free(bytes);
+    free(decoder.layouts);
     free(decoder.record);
+    *rows = decoder.rows;
     return status;
 }

@@ -140,6 +140,60 @@ def test_nulls_stay_nulls_where_later_pieces_need_more_bytes(tmp_path):
 
 
 @compiled
+@pytest.mark.parametrize("text_place", [0, 20])
+def test_rows_of_many_different_types_are_read(tmp_path, text_place):
+    """More kinds of rows than the compiled functions keep, texts of one byte of type and of two."""
+    path, numbers = tmp_path / "mixed.sqlite", [None, 0, 1, -1, 300, -(2**20), 2**30, 2**40, 2**60]
+    names = [f"c{place}" for place in range(24)]
+    rows = [[numbers[(i * (place + 1) + i // 9) % 9] for place in range(24)] for i in range(4_000)]
+    for i, row in enumerate(rows):
+        row[text_place] = "x" * (i % 70) if i % 11 else None
+    with closing(sqlite3.connect(path)) as connection:
+        kinds = ["TEXT" if place == text_place else "INTEGER" for place in range(24)]
+        columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+        connection.execute(f"CREATE TABLE t ({columns})")
+        marks = ", ".join("?" * 24)
+        # Ids that take from one byte to nine.
+        ids = [i - 2_000 if i < 2_000 else i * 2**50 // 4_000 for i in range(4_000)]
+        with_ids = [[row_id, *row] for row_id, row in zip(ids, rows, strict=True)]
+        connection.executemany(
+            f"INSERT INTO t (rowid, {', '.join(names)}) VALUES (?, {marks})", with_ids
+        )
+        connection.commit()
+    file = open_sqlite(path)
+
+    columns = sqlite_table._from_pages(file, "t", file.columns["t"])  # noqa: SLF001 - it alone
+
+    expected = zip(*rows, strict=True)
+    assert plain(columns) == {name: [*values] for name, values in zip(names, expected, strict=True)}
+
+
+@compiled
+def test_texts_that_are_made_to_collide_are_read_by_other_ways(tmp_path):
+    """The time to look them up would grow with their square."""
+    path = tmp_path / "colliding.sqlite"
+    first = np.array([int.from_bytes(b"%08d" % i) for i in range(300_000)], np.uint64)
+    mixed = (first ^ np.uint64(16)) * np.uint64(0x9E3779B97F4A7C15)
+    second = mixed ^ mixed >> np.uint64(32)  # for which the hash is 0
+    plain_bytes = second.astype(">u8").view("u1").reshape(-1, 8)
+    is_text = ((plain_bytes > 0) & (plain_bytes < 128)).all(axis=1)
+    texts = [
+        (int(a).to_bytes(8) + int(b).to_bytes(8)).decode()
+        for a, b in zip(first[is_text], second[is_text], strict=True)
+    ]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (a TEXT)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(text,) for text in texts])
+        connection.commit()
+    file = open_sqlite(path)
+
+    with pytest.raises(pages.NotDecodedError):
+        sqlite_table._from_pages(file, "t", file.columns["t"])  # noqa: SLF001 - to see it refuse
+    assert len(texts) > 600
+    assert plain(sqlite_table.read(file, "t", file.columns["t"])) == {"a": texts}
+
+
+@compiled
 @pytest.mark.parametrize(
     ("table", "rows"),
     [
