@@ -20,7 +20,8 @@ DEFAULT_PARENT: Final = "gpuprof-runs"
 def default_folder(program: Program, variant: str | None) -> Path:
     """A new folder named after the variant or the program: ``gpuprof-runs/dual-2``."""
     name = variant or (program.source.stem if program.source else Path(program.arguments[0]).name)
-    stem = Path(DEFAULT_PARENT) / (_as_file_name(name) or "run")
+    safe_name = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in name).strip(".-")
+    stem = Path(DEFAULT_PARENT) / (safe_name or "run")
     folder, number = stem, 1
     while folder.exists():
         number += 1
@@ -137,7 +138,3 @@ def _locked(descriptor: int) -> bool:
 def _busy(folder: Path) -> OutputError:
     msg = f"another recording writes into {folder}"
     return OutputError(msg, "Wait for its end, or choose another folder with -o.")
-
-
-def _as_file_name(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_.+" else "-" for c in text).strip(".-")
