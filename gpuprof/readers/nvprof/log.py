@@ -142,8 +142,8 @@ def csv_cells(text: str) -> list[str]:
 
 def first_table(text: bytes) -> str | None:
     """Which of nvprof's tables comes first: ``text``, ``csv``, ``trace``; None for none."""
-    found = [(start, name) for name, table in _TABLES if (start := _at(table, name, text)) >= 0]
-    return min(found)[1] if found else None
+    starts = [(start, name) for name, table in _TABLES if (start := _at(table, name, text)) >= 0]
+    return min(starts)[1] if starts else None
 
 
 def _at(table: re.Pattern[bytes], name: str, text: bytes) -> int:
@@ -173,13 +173,12 @@ def is_log(text: bytes) -> bool:
 
 def table_in(path: Path) -> str | None:
     """`first_table` of a whole file; ``none`` where nvprof speaks and prints no table."""
-    spoke = False
+    has_log = False
     for block in blocks(path):
-        found = first_table(block)
-        if found is not None:
-            return found
-        spoke = spoke or is_log(block)
-    return "none" if spoke else None
+        if (table := first_table(block)) is not None:
+            return table
+        has_log = has_log or is_log(block)
+    return "none" if has_log else None
 
 
 # Runs by their ids; None for a table that no run printed.

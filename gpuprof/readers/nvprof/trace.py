@@ -154,13 +154,13 @@ class _Trace:
             summary.device(label)
             if common["device_id"] is None:
                 summary.frame.notes.setdefault("device", _CUT)
-        table, own = self._own(layout, cells, name, kind)
-        row = common | own
+        table, columns = self._table_and_columns(layout, cells, name, kind)
+        row = common | columns
         check_size(value for value in row.values() if isinstance(value, int))
         return table, row
 
     @staticmethod
-    def _own(
+    def _table_and_columns(
         layout: trace_rows.Layout, cells: trace_rows.Cells, name: str, kind: str | None
     ) -> tuple[str, trace_rows.Row]:
         if kind is not None:
