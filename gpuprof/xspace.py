@@ -220,7 +220,10 @@ def space(data: bytes) -> Space:
     parts = _parts(memoryview(data))
     hosts = [f"{_text(host)}: " for host in parts.get(_SPACE_HOSTS, ())]
     return Space(
-        tuple(_plane(entry) for entry in parts.get(_SPACE_PLANES, ())),
+        tuple(
+            Plane(_text(plane.get(_PLANE_NAME, [b""])[-1]), plane)
+            for plane in map(_parts, parts.get(_SPACE_PLANES, ()))
+        ),
         tuple(_without(hosts, entry) for entry in parts.get(_SPACE_ERRORS, ())),
         tuple(_without(hosts, entry) for entry in parts.get(_SPACE_WARNINGS, ())),
     )
@@ -307,11 +310,6 @@ def signed(number: int) -> int:
 def _metadata_id(raw: Octets) -> int:
     """The first field of an event, which is how every profiler writes it."""
     return varint(raw, 1)[0] if raw[:1] == b"\x08" else 0
-
-
-def _plane(data: Octets) -> Plane:
-    parts = _parts(data)
-    return Plane(_text(parts.get(_PLANE_NAME, [b""])[-1]), parts)
 
 
 def _parts(data: Octets) -> dict[int, list[Octets]]:

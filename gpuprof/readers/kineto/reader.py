@@ -179,27 +179,20 @@ def _events(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> list[Span]:
 
 def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> Timed:
     """Events of one kind, decoded some at a time: each takes more memory than its text."""
-    alike = Alike()
-    windows = [
-        _window(path, _events(path, kind, raw[begin : begin + _EVENTS_AT_ONCE]), alike)
-        for begin in range(0, len(raw), _EVENTS_AT_ONCE)
-    ]
-    parts = [(w.codes, w.start_ns, w.duration_ns, w.correlation_id) for w in windows]
-    codes, starts, durations, ids = map(np.concatenate, zip(*parts, strict=True))
-    has_fractions = any(window.has_fractions for window in windows)
-    return Timed(alike.events, codes, starts, durations, ids, has_fractions)
-
-
-def _window(path: Path, events: Sequence[Span], alike: Alike) -> Timed:
-    starts = [event.ts for event in events]
-    return Timed(
-        alike.events,
-        alike.codes(events),
-        json_events.exact_ns(path, starts),
-        json_events.exact_ns(path, [event.dur for event in events]),
-        np.fromiter((event.correlation for event in events), np.int64, len(events)),
-        b"." in b",".join(starts),
-    )
+    alike, has_fractions = Alike(), False
+    parts = []
+    for begin in range(0, len(raw), _EVENTS_AT_ONCE):
+        events = _events(path, kind, raw[begin : begin + _EVENTS_AT_ONCE])
+        starts, durations = [event.ts for event in events], [event.dur for event in events]
+        has_fractions = has_fractions or b"." in b",".join(starts)
+        parts.append((
+            alike.codes(events),
+            json_events.exact_ns(path, starts),
+            json_events.exact_ns(path, durations),
+            np.fromiter((event.correlation for event in events), np.int64, len(events)),
+        ))  # fmt: skip
+    codes, starts_ns, durations_ns, ids = map(np.concatenate, zip(*parts, strict=True))
+    return Timed(alike.events, codes, starts_ns, durations_ns, ids, has_fractions)
 
 
 def _origin_ns(path: Path, groups: Mapping[str, Timed]) -> int:

@@ -59,12 +59,14 @@ def tables(
     """All tables; those that CUPTI fills by default are there even when nothing happened."""
     process_id = _process_id(groups)
     calls = (groups.get(RUNTIME, NOTHING), groups.get(DRIVER, NOTHING))
-    recorded = {
-        schema.API_CALLS.name: _api_calls(*calls),
-        schema.NVTX_RANGES.name: _ranges(groups),
-    }
+    recorded = {schema.API_CALLS.name: _api_calls(*calls), schema.NVTX_RANGES.name: _ranges(groups)}
     if not is_untraced(groups):
-        recorded |= _work(groups, process_id)
+        kernels = groups.get(KERNELS, NOTHING)
+        recorded[KERNELS] = _kernels(kernels, process_id)
+        recorded[MEMCPYS] = _memcpys(groups.get(MEMCPYS, NOTHING), process_id)
+        recorded[MEMSETS] = _memsets(groups.get(MEMSETS, NOTHING), process_id)
+        if any(event.args.collective for event in kernels.events):
+            recorded[schema.COLLECTIVES.name] = _collectives(kernels, process_id)
     # These two are there only where the user asked for them, and in newer versions.
     if SYNCHRONIZATIONS in groups:
         recorded[SYNCHRONIZATIONS] = _synchronizations(groups[SYNCHRONIZATIONS], process_id)
@@ -84,19 +86,6 @@ def is_untraced(groups: Mapping[str, Timed]) -> bool:
     """Whether calls put work onto a GPU, none of which was recorded."""
     calls = (event for kind in (RUNTIME, DRIVER) for event in groups.get(kind, NOTHING).events)
     return not has_work(groups) and any(cuda.LAUNCHING_CALLS.match(e.label) for e in calls)
-
-
-def _work(groups: Mapping[str, Timed], process_id: int | None) -> dict[str, pa.Table]:
-    """The tables of a GPU's work."""
-    kernels = groups.get(KERNELS, NOTHING)
-    work = {
-        KERNELS: _kernels(kernels, process_id),
-        MEMCPYS: _memcpys(groups.get(MEMCPYS, NOTHING), process_id),
-        MEMSETS: _memsets(groups.get(MEMSETS, NOTHING), process_id),
-    }
-    if any(event.args.collective for event in kernels.events):
-        work[schema.COLLECTIVES.name] = _collectives(kernels, process_id)
-    return work
 
 
 def _process_id(groups: Mapping[str, Timed]) -> int | None:

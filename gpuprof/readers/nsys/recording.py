@@ -18,6 +18,7 @@ from gpuprof.readers.nsys import devices, diagnostics
 from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nsys.tables import Tables
 from gpuprof.secrets import masked_words
+from gpuprof.units import counted
 from gpuprof.views import View
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def profile(export: Export) -> Profile:
     )
     capture = _capture(export)
     diagnoses = _diagnoses(export)
-    numbers = devices.machine_numbers(_devices_seen(export))
+    numbers = devices.machine_numbers(_device_numbers(export))
     views = devices.renumbered(nsys_tables.views(tables), numbers)
     fault = None if views.keys() & {*_GPU_TABLES} else _fault(export, diagnoses)
     sources = _sources(export, views, capture, fault)
@@ -141,23 +142,19 @@ def _fault(export: Export, diagnoses: Sequence[str]) -> str | None:
     """Why GPU work may have been done though none is in the file."""
     if faults := diagnostics.faults(diagnoses):
         return f'nsys could not collect it ("{faults[0]}")'
-    if launches := _launches(export):
-        return f"{launches[0]} was called, and nsys recorded no work that calls started"
-    return None
-
-
-def _launches(export: Export) -> list[str]:
-    """A call that started GPU work, where nsys recorded any."""
     runtime, strings = nsys_tables.RUNTIME, nsys_tables.STRINGS
     if not (export.has(runtime, "nameId") and export.has(strings, "id", "value")):
-        return []
+        return None
     is_launch = " OR ".join(f"s.value LIKE '{name}%'" for name in _LAUNCHES)
     succeeded = "r.returnValue = 0" if export.has(runtime, "returnValue") else "true"
-    rows = export.rows(
+    launches = export.rows(
         f"SELECT s.value FROM {runtime} r JOIN {strings} s ON s.id = r.nameId"
         f" WHERE ({is_launch}) AND {succeeded} LIMIT 1"
     )
-    return [str(name).partition("_v")[0] for (name,) in rows]
+    if not launches:
+        return None
+    call = str(launches[0][0]).partition("_v")[0]
+    return f"{call} was called, and nsys recorded no work that calls started"
 
 
 def _sources(
@@ -186,7 +183,8 @@ def _nothing(
     if fault is not None:
         msg = f"{path}: nothing to report, what GPUs did is unknown: {fault}"
         return EmptyRecordingError(msg, "See `gpuprof doctor`, then record again.")
-    off = "CUDA was not traced" if _was_off(capture) else "no CUDA call was recorded"
+    is_off = "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
+    off = "CUDA was not traced" if is_off else "no CUDA call was recorded"
     msg = f"{path}: nothing to report, {off}"
     return EmptyRecordingError(msg, "Record with `gpuprof record`, or nsys --trace=cuda,nvtx.")
 
@@ -203,10 +201,6 @@ def _capture(export: Export) -> Mapping[str, list[str]]:
 
 def _was_on(capture: Mapping[str, list[str]], what: str) -> bool:
     return "true" in capture.get(f"COLLECT_{what}_TRACE", ())
-
-
-def _was_off(capture: Mapping[str, list[str]]) -> bool:
-    return "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
 
 
 def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[str, ...]) -> Origin:
@@ -236,11 +230,11 @@ def _recorder_version(export: Export, exporter: str | None) -> str | None:
     if not export.has(SYSTEM, "name", "value"):
         return None
     rows = export.rows(f"SELECT value FROM {SYSTEM} WHERE name = 'TargetInstallDir'")
-    named = _INSTALLED.search(str(rows[0][0])) if rows else None
-    if named is None:
+    installed = _INSTALLED.search(str(rows[0][0])) if rows else None
+    if installed is None:
         return None
-    is_exporter = exporter is not None and f"{exporter}.".startswith(f"{named[1]}.")
-    return exporter if is_exporter else named[1]
+    is_exporter = exporter is not None and f"{exporter}.".startswith(f"{installed[1]}.")
+    return exporter if is_exporter else installed[1]
 
 
 def _export_versions(export: Export) -> dict[str, str]:
@@ -283,12 +277,9 @@ def _warnings(
             "Record with nsys --cuda-graph-trace=node."
         )
     if untimed:
-        left_out = (
-            "1 record without times was left out: when it"
-            if untimed == 1
-            else f"{untimed:,} records without times were left out: when they"
-        )
-        warnings.append(f"{left_out} ran could not be collected")
+        verb, pronoun = ("was", "it") if untimed == 1 else ("were", "they")
+        records = f"{counted(untimed, 'record', 'records')} without times {verb} left out"
+        warnings.append(f"{records}: when {pronoun} ran could not be collected")
     if fault is not None:
         warnings.append(f"What GPUs did is unknown: {fault}")
     elif not any(isinstance(sources.get(n), View) for n in ("kernels", "memcpys", "memsets")):
@@ -297,7 +288,7 @@ def _warnings(
     return warnings
 
 
-def _devices_seen(export: Export) -> list[tuple[int, int, int | str]]:
+def _device_numbers(export: Export) -> list[tuple[int, int, int | str]]:
     """Each process' number of a device, and which GPU it is."""
     mapped, old, _ = nsys_tables.GPUS
     for table, columns in (
@@ -310,13 +301,12 @@ def _devices_seen(export: Export) -> list[tuple[int, int, int | str]]:
 
 
 def _device_warnings(export: Export, numbers: devices.Numbers) -> list[str]:
-    table = nsys_tables.PROCESSES[1]
     if numbers:
         return [devices.RENUMBERED]
-    if _devices_seen(export) or not export.has(table, "processId", "deviceId"):
+    table = nsys_tables.PROCESSES[1]
+    if _device_numbers(export) or not export.has(table, "processId", "deviceId"):
         return []
-    contexts = export.rows_of(f"SELECT processId, deviceId FROM {table}", int, int)
-    doubt = devices.shared(contexts)
+    doubt = devices.shared(export.rows_of(f"SELECT processId, deviceId FROM {table}", int, int))
     return [doubt] if doubt else []
 
 

@@ -184,25 +184,19 @@ def sums(tables: dict[str, pa.Table]) -> list[Row]:
 
 
 def _sums(activity_kind: str, table: pa.Table, name: str) -> list[Row]:
-    has_bytes = "bytes" in table.column_names
-    label = [activity_kind] * table.num_rows
-    if activity_kind != "memset":
-        label = table.column(name).cast(pa.string())
-    durations = pc.subtract(table.column("end_ns"), table.column("start_ns"))
-    found = pa.table(
-        {
-            "name": label,
-            "ns": durations,
-            "bytes": table.column("bytes").cast(pa.int64())
-            if has_bytes
-            else pa.nulls(table.num_rows, pa.int64()),
-        },
-        schema=pa.schema({"name": pa.string(), "ns": pa.int64(), "bytes": pa.int64()}),
-    )
-    wanted = [("ns", how) for how in ("count", "sum", "min", "max", "mean")]
+    count = table.num_rows
+    has_bytes, is_memset = "bytes" in table.column_names, activity_kind == "memset"
+    columns = {
+        "name": [activity_kind] * count if is_memset else table.column(name).cast(pa.string()),
+        "ns": pc.subtract(table.column("end_ns"), table.column("start_ns")),
+        "bytes": table.column("bytes").cast(pa.int64()) if has_bytes else [None] * count,
+    }
+    kinds = pa.schema({"name": pa.string(), "ns": pa.int64(), "bytes": pa.int64()})
+    folds = [("ns", fold) for fold in ("count", "sum", "min", "max", "mean")]
     # A sum with an unknown part is unknown.
-    whole = pc.ScalarAggregateOptions(skip_nulls=False)
-    grouped = found.group_by("name").aggregate([*wanted, ("bytes", "sum", whole)])
+    with_nulls = pc.ScalarAggregateOptions(skip_nulls=False)
+    durations = pa.table(columns, schema=kinds).group_by("name")
+    grouped = durations.aggregate([*folds, ("bytes", "sum", with_nulls)])
     return [
         {
             "activity_kind": activity_kind,

@@ -97,10 +97,6 @@ def _epoch_ns(profile: Space) -> int | None:
     return None
 
 
-def _recognises(head: bytes) -> bool:
-    return _FIRST_PLANE.match(head) is not None or _BROWSER.match(head) is not None
-
-
 READER: Final = Reader(
     name="xplane",
     title="TensorFlow and JAX profiles (.xplane.pb)",
@@ -116,5 +112,5 @@ READER: Final = Reader(
     ),
     cannot="processes, ranges other than numbered steps, or kinds of memory before 2021",
     read=read,
-    recognises=_recognises,
+    recognises=lambda head: bool(_FIRST_PLANE.match(head) or _BROWSER.match(head)),
 )
