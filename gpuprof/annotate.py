@@ -24,14 +24,9 @@ _LISTENERS = ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", RUN_DIR_VARIABLE
 
 # As `gpuprof_window.py` in `launch/inject` has them, which works without gpuprof.
 _RANKS = (
-    "RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "PMIX_RANK",
-    "PMI_RANK",
-    "MV2_COMM_WORLD_RANK",
-    "HOROVOD_RANK",
-    "SLURM_PROCID",
-)
+    "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+    "HOROVOD_RANK", "SLURM_PROCID",
+)  # fmt: skip
 
 
 class _Counters:

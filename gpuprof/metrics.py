@@ -103,15 +103,9 @@ VARIANTS: Final = Schema(
 
 # These add up to gpu_activity_ns without remainder.
 COMPONENTS: Final = (
-    "kernel_ns",
-    "peer_transfer_ns",
-    "htod_ns",
-    "dtoh_ns",
-    "managed_transfer_ns",
-    "local_copy_ns",
-    "memset_ns",
-    "unknown_copy_ns",
-)
+    "kernel_ns", "peer_transfer_ns", "htod_ns", "dtoh_ns", "managed_transfer_ns",
+    "local_copy_ns", "memset_ns", "unknown_copy_ns",
+)  # fmt: skip
 # What grows with the number of steps; all else is counted apart, a share, a mean, or of a step.
 EXTENSIVE: Final = frozenset(
     name for name, column in VARIANTS.columns.items() if column.dtype == INT

@@ -25,16 +25,9 @@ from gpuprof.units import say_ns, say_rate, say_share
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.
 OVERVIEW: Final = (
-    "findings",
-    "breakdown",
-    "totals",
-    "peer_matrix",
-    "top_activities",
-    "placement_hints",
-    "tensor_transfers_per_step",
-    "tensor_transfers",
-    "marked_epochs",
-)
+    "findings", "breakdown", "totals", "peer_matrix", "top_activities", "placement_hints",
+    "tensor_transfers_per_step", "tensor_transfers", "marked_epochs",
+)  # fmt: skip
 # That no recording of CUDA knows these needs no word, unless they are asked for by name.
 _OF_FEW: Final = {"tensor_copies", "operations", "epochs"}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}

@@ -47,8 +47,8 @@ def check_folder(folder: Path, *, force: bool) -> None:
     if not (is_run(folder) or repeats(folder)) and any(folder.iterdir()):
         msg = f"{folder} holds no recording, and --force replaces nothing else"
         raise OutputError(msg, "Choose another folder with -o.")
-    if _is_busy(folder):
-        raise _busy(folder)
+    with claimed(folder):
+        pass  # no other recording writes into it
 
 
 def make_folder(folder: Path, *, force: bool) -> None:
@@ -108,16 +108,9 @@ def claimed(folder: Path) -> Iterator[Claim]:
         raise OutputError(msg) from error
     try:
         if not _locked(descriptor):
-            raise _busy(folder)
+            msg = f"another recording writes into {folder}"
+            raise OutputError(msg, "Wait for its end, or choose another folder with -o.")
         yield Claim(folder, descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _is_busy(folder: Path) -> bool:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        return not _locked(descriptor)
     finally:
         os.close(descriptor)
 
@@ -133,8 +126,3 @@ def _locked(descriptor: int) -> bool:
     except OSError:
         return True  # of a file system without locks
     return True
-
-
-def _busy(folder: Path) -> OutputError:
-    msg = f"another recording writes into {folder}"
-    return OutputError(msg, "Wait for its end, or choose another folder with -o.")

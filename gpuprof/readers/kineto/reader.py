@@ -239,21 +239,15 @@ _MARKS: Final = re.compile(
 )
 
 
+_GIVES: Final = (
+    KERNELS, MEMCPYS, MEMSETS, "api_calls", "nvtx_ranges", SYNCHRONIZATIONS, "collectives",
+    "devices", "runs",
+)  # fmt: skip
 READER: Final = Reader(
     name="kineto",
     title="PyTorch profiler traces (.json, .json.gz), operations as ranges",
     versions="torch.profiler, 2020 to today, on CUDA and ROCm",
-    gives=(
-        KERNELS,
-        MEMCPYS,
-        MEMSETS,
-        "api_calls",
-        "nvtx_ranges",
-        SYNCHRONIZATIONS,
-        "collectives",
-        "devices",
-        "runs",
-    ),
+    gives=_GIVES,
     cannot=(
         "parts of a microsecond before 2024, what part of a kernel's shared memory is static, or "
         "on ROCm whether a copy was between two devices"

@@ -270,21 +270,15 @@ def _searches(path: Path) -> bool:
     return "StringTable" in tables and any(table.startswith(PREFIX) for table in tables)
 
 
+_GIVES: Final = (
+    "kernels", "memcpys", "memsets", "api_calls", "nvtx_ranges", "synchronizations", "devices",
+    "links", "runs",
+)  # fmt: skip
 READER: Final = Reader(
     name=NAME,
     title="nvprof's database (-o; .nvvp, .nvprof)",
     versions="CUDA 7.5 to 12 (Version 8 to 22)",
-    gives=(
-        "kernels",
-        "memcpys",
-        "memsets",
-        "api_calls",
-        "nvtx_ranges",
-        "synchronizations",
-        "devices",
-        "links",
-        "runs",
-    ),
+    gives=_GIVES,
     cannot="Work of further processes: nvprof writes a file for each.",
     read=read,
     recognises=_recognises,
