@@ -43,11 +43,9 @@ def _why_nothing(
         return embedded.NOT_LOADED
     if not documents:
         return "the program did not use TensorFlow"
-    return (
-        f"no tf.function was seen to run; {warnings[0]}"
-        if warnings
-        else ("TensorFlow ran no tf.function")
-    )
+    if not warnings:
+        return "TensorFlow ran no tf.function"
+    return f"no tf.function was seen to run; {warnings[0]}"
 
 
 def _condensed(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -21,45 +21,30 @@ from gpuprof.profile import Origin, Profile
 from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.kineto import rocm, tables
-from gpuprof.readers.kineto.events import (
-    ANNOTATIONS,
-    DRIVER,
-    KERNELS,
-    MEMCPYS,
-    MEMSETS,
-    OPERATIONS,
-    OPERATORS,
-    RUNTIME,
-    SYNCHRONIZATIONS,
-    Alike,
-    Device,
-    Event,
-    Span,
-    Timed,
-)
+from gpuprof.readers.kineto.events import Alike, Device, Event, Kind, Span, Timed
 from gpuprof.units import NS_PER_US, counted
 
 # Category (capitalised until 2022) -> what its events are. The GPU's copy of an annotation
 # (gpu_user_annotation) is left out: it is the host's one seen again.
 CATEGORIES: Final = {
-    "Kernel": KERNELS,
-    "kernel": KERNELS,
-    "Memcpy": MEMCPYS,
-    "gpu_memcpy": MEMCPYS,
-    "Memset": MEMSETS,
-    "gpu_memset": MEMSETS,
-    "Runtime": RUNTIME,
-    "cuda_runtime": RUNTIME,
-    "cuda_driver": DRIVER,
-    "user_annotation": ANNOTATIONS,
-    "Operator": OPERATORS,
-    "cpu_op": OPERATIONS,
-    "cuda_sync": SYNCHRONIZATIONS,
+    "Kernel": Kind.KERNELS,
+    "kernel": Kind.KERNELS,
+    "Memcpy": Kind.MEMCPYS,
+    "gpu_memcpy": Kind.MEMCPYS,
+    "Memset": Kind.MEMSETS,
+    "gpu_memset": Kind.MEMSETS,
+    "Runtime": Kind.RUNTIME,
+    "cuda_runtime": Kind.RUNTIME,
+    "cuda_driver": Kind.DRIVER,
+    "user_annotation": Kind.ANNOTATIONS,
+    "Operator": Kind.OPERATORS,
+    "cpu_op": Kind.OPERATIONS,
+    "cuda_sync": Kind.SYNCHRONIZATIONS,
 }
 # Without any of these the GPU was not traced.
-_OF_A_GPU: Final = frozenset({KERNELS, MEMCPYS, MEMSETS, RUNTIME, DRIVER})
+_OF_A_GPU: Final = frozenset({*Kind.WORK, *Kind.CALLS})
 # Of these only name, thread and times are read.
-_SPANS: Final = frozenset({ANNOTATIONS, OPERATIONS, OPERATORS})
+_SPANS: Final = frozenset({Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS})
 
 # Above this number of microseconds a double no longer holds single nanoseconds, and Kineto
 # printed doubles before it counted from baseTimeNanoseconds.
@@ -240,8 +225,7 @@ _MARKS: Final = re.compile(
 
 
 _GIVES: Final = (
-    KERNELS, MEMCPYS, MEMSETS, "api_calls", "nvtx_ranges", SYNCHRONIZATIONS, "collectives",
-    "devices", "runs",
+    *Kind.WORK, "api_calls", "nvtx_ranges", Kind.SYNCHRONIZATIONS, "collectives", "devices", "runs",
 )  # fmt: skip
 READER: Final = Reader(
     name="kineto",

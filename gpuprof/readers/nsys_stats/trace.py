@@ -20,12 +20,11 @@ _COUNTS: Final = {
     "correlation_id": "CorrId",
     "context_id": "Ctx",
     "stream_id": "Strm",
-    "grid_x": "GrdX",
-    "grid_y": "GrdY",
-    "grid_z": "GrdZ",
-    "block_x": "BlkX",
-    "block_y": "BlkY",
-    "block_z": "BlkZ",
+    **{
+        f"{size}_{axis.lower()}": f"{printed}{axis}"
+        for size, printed in (("grid", "Grd"), ("block", "Blk"))
+        for axis in "XYZ"
+    },
     "registers_per_thread": "Reg/Trd",
 }
 _SIZES: Final = {
