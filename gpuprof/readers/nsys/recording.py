@@ -34,8 +34,8 @@ CANNOT: Final = (
 )
 
 SETTINGS: Final = "META_DATA_CAPTURE"
-SELECT_SETTINGS: Final = (
-    f"SELECT name, value FROM {SETTINGS} WHERE name LIKE '%COLLECT_CUDA_TRACE' "
+READ_SETTINGS: Final = (
+    "WHERE name LIKE '%COLLECT_CUDA_TRACE' "
     "OR name LIKE '%COLLECT_NVTX_TRACE' OR name = 'PROCESS_0:COMMAND' "
     "OR name LIKE 'PROCESS_0:ARGUMENT_%'"
 )
@@ -86,9 +86,12 @@ class Export:
         """Whether the table is there with these columns."""
         return set(columns) <= self.columns.get(table, frozenset()) and table in self.columns
 
-    def rows_of(self, sql: str, *kinds: type | UnionType) -> list[tuple[Any, ...]]:
-        """The rows of a small SELECT whose values are all of these types; others tell nothing."""
-        return borders.rows_of(self.rows(sql), *kinds)
+    def select(self, table: str, where: str = "", **kinds: type | UnionType) -> list[Any]:
+        """Rows of a small table whose values are of these types; none where a column is absent."""
+        if not self.has(table, *kinds):
+            return []
+        sql = f"SELECT {', '.join(kinds)} FROM {table} {where}"
+        return borders.rows_of(self.rows(sql), *kinds.values())
 
 
 def profile(export: Export) -> Profile:
@@ -191,10 +194,8 @@ def _nothing(
 
 def _capture(export: Export) -> Mapping[str, list[str]]:
     """The settings of the recording that are read; the others may hold secrets."""
-    if not export.has(SETTINGS, "name", "value"):
-        return {}
     settings: dict[str, list[str]] = {}
-    for name, value in export.rows_of(SELECT_SETTINGS, str, str):
+    for name, value in export.select(SETTINGS, READ_SETTINGS, name=str, value=str):
         settings.setdefault(name.rpartition(":")[2], []).append(value)
     return settings
 
@@ -238,18 +239,12 @@ def _recorder_version(export: Export, exporter: str | None) -> str | None:
 
 
 def _export_versions(export: Export) -> dict[str, str]:
-    for table in _METADATA:
-        if export.has(table, "name", "value"):
-            sql = f"SELECT name, value FROM {table} WHERE name LIKE 'EXPORT_%_VERSION'"
-            return dict(export.rows_of(sql, str, str))
-    return {}
+    table = next((table for table in _METADATA if export.has(table, "name", "value")), "")
+    return dict(export.select(table, "WHERE name LIKE 'EXPORT_%_VERSION'", name=str, value=str))
 
 
 def _started(export: Export) -> tuple[int | None, str | None]:
-    table = "TARGET_INFO_SESSION_START_TIME"
-    if not export.has(table, "utcEpochNs", "utcTime"):
-        return None, None
-    rows = export.rows_of(f"SELECT utcEpochNs, utcTime FROM {table}", int, str)
+    rows = export.select("TARGET_INFO_SESSION_START_TIME", utcEpochNs=int, utcTime=str)
     if not rows or not 0 <= rows[0][0] <= schema.LARGEST:
         return None, None
     return rows[0][0], f"{rows[0][1]}Z"
@@ -291,22 +286,18 @@ def _warnings(
 def _device_numbers(export: Export) -> list[tuple[int, int, int | str]]:
     """Each process' number of a device, and which GPU it is."""
     mapped, old, _ = nsys_tables.GPUS
-    for table, columns in (
-        (mapped, ("pid", "cudaId", "gpuId")),
-        (old, ("pid", "deviceId", "pciBusId")),
-    ):
-        if export.has(table, *columns):
-            return export.rows_of(f"SELECT {', '.join(columns)} FROM {table}", int, int, int | str)
-    return []
+    if export.has(mapped, "pid", "cudaId", "gpuId"):
+        return export.select(mapped, pid=int, cudaId=int, gpuId=int | str)
+    return export.select(old, pid=int, deviceId=int, pciBusId=int | str)
 
 
 def _device_warnings(export: Export, numbers: devices.Numbers) -> list[str]:
     if numbers:
         return [devices.RENUMBERED]
-    table = nsys_tables.PROCESSES[1]
-    if _device_numbers(export) or not export.has(table, "processId", "deviceId"):
+    if _device_numbers(export):
         return []
-    doubt = devices.shared(export.rows_of(f"SELECT processId, deviceId FROM {table}", int, int))
+    contexts = export.select(nsys_tables.PROCESSES[1], processId=int, deviceId=int)
+    doubt = devices.shared(contexts)
     return [doubt] if doubt else []
 
 
@@ -332,12 +323,10 @@ def _untimed(export: Export) -> dict[str, int]:
 
 def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[int, str]:
     """Numbers to words by the file's own enum, so that a renumbering cannot mislabel a copy."""
-    if not export.has(table, "id", "name"):
-        return default
     words = {word.upper(): word for word in default.values()}
     kinds = {
         number: words.get(re.sub(r"^CUDA_(MEMCPY_KIND|MEMOPR_MEMORY_KIND)_", "", name), UNKNOWN)
-        for number, name in export.rows_of(f"SELECT id, name FROM {table}", int, str)
+        for number, name in export.select(table, id=int, name=str)
     }
     return kinds or default
 

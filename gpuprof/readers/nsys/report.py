@@ -108,11 +108,9 @@ def _export(path: Path, into: Path) -> None:
 
 def _add_settings(settings: Path, into: Path) -> None:
     """Add the settings of the recording that are read; the others may hold secrets."""
-    table = recording.SETTINGS
     export = database.export_of(settings, settings, NAME)
-    has_settings = export.has(table, "name", "value")
-    rows = export.rows_of(recording.SELECT_SETTINGS, str, str) if has_settings else []
-    _add_table(into, table, {"name": pa.string(), "value": pa.string()}, rows)
+    rows = export.select(recording.SETTINGS, recording.READ_SETTINGS, name=str, value=str)
+    _add_table(into, recording.SETTINGS, {"name": pa.string(), "value": pa.string()}, rows)
 
 
 def _lacks_diagnostics(report: Path, into: Path) -> bool:
