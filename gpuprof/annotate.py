@@ -24,14 +24,9 @@ _LISTENERS = ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", RUN_DIR_VARIABLE
 
 # As `gpuprof_window.py` in `launch/inject` has them, which works without gpuprof.
 _RANKS = (
-    "RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "PMIX_RANK",
-    "PMI_RANK",
-    "MV2_COMM_WORLD_RANK",
-    "HOROVOD_RANK",
-    "SLURM_PROCID",
-)
+    "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+    "HOROVOD_RANK", "SLURM_PROCID",
+)  # fmt: skip
 
 
 class _Counters:
@@ -112,7 +107,7 @@ def epoch(number: SupportsIndex | None = None) -> Iterator[None]:
         ...         with gpuprof.step():
         ...             train(batch)
     """
-    number = _Counters.epochs if number is None else _whole(number)
+    number = _Counters.epochs if number is None else _integer(number)
     _Counters.epochs = number + 1
     _Counters.steps = 0
     _Window.before(number)
@@ -139,13 +134,13 @@ def step(number: SupportsIndex | None = None) -> Iterator[None]:
     Args:
         number: 0 for the first of the epoch; by default they are counted.
     """
-    number = _Counters.steps if number is None else _whole(number)
+    number = _Counters.steps if number is None else _integer(number)
     with _range(f"step {number}"):
         yield
     _Counters.steps += 1
 
 
-def _whole(number: SupportsIndex) -> int:
+def _integer(number: SupportsIndex) -> int:
     """A whole number, as of NumPy, as Python's own: only this goes into the run's marks."""
     try:
         return operator.index(number)
@@ -173,8 +168,8 @@ def _nvtx() -> Any:  # noqa: ANN401 - the nvtx package or None
 
 def _rank() -> int | None:
     """This process's place in its job, as launchers tell it."""
-    told = (os.environ.get(name, "") for name in _RANKS)
-    return next((int(text) for text in told if text.isdecimal()), None)
+    ranks = (os.environ.get(name, "") for name in _RANKS)
+    return next((int(text) for text in ranks if text.isdecimal()), None)
 
 
 def _append(mark: dict[str, Any]) -> None:

@@ -43,21 +43,21 @@ def pack(folder: Path, output: Output, *, with_original: bool = False) -> None:
     manifest = read_manifest(folder)
     with tempfile.TemporaryDirectory(prefix="gpuprof-pack-") as name:
         try:
-            made = _made(folder, manifest, Path(name))
+            converted = _converted(folder, manifest, Path(name))
         except OSError as error:
             msg = f"{folder} cannot be converted in {name}: {error.strerror or error}"
             raise OutputError(msg, ROOM) from error
-        members = {**made, **(_originals(folder) if with_original else {})}
+        members = converted | (_originals(folder) if with_original else {})
         output.save(lambda draft: _write(draft, members))
 
 
-def _made(folder: Path, manifest: Manifest, into: Path) -> dict[str, Path]:
+def _converted(folder: Path, manifest: Manifest, into: Path) -> dict[str, Path]:
     """What is made anew for the archive: the recording in one format, and a manifest for it."""
     if manifest.recordings and manifest.nothing_recorded is None:
         write(read_profile(folder), into / RECORDING)
-    there = (into / RECORDING).exists()
-    own = replace(manifest, recordings=(RECORDING,) if there else ())
-    (into / MANIFEST).write_text(own.to_json(), encoding="utf-8")
+    recordings = (RECORDING,) if (into / RECORDING).exists() else ()
+    text = replace(manifest, recordings=recordings).to_json()
+    (into / MANIFEST).write_text(text, encoding="utf-8")
     members = {MANIFEST: into / MANIFEST, MARKS: folder / MARKS, RECORDING: into / RECORDING}
     return {name: path for name, path in members.items() if path.is_file()}
 

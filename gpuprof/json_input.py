@@ -64,7 +64,7 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
     if len(text) > LARGEST_DOCUMENT_BYTES:
         msg = f"larger than {LARGEST_DOCUMENT_BYTES >> 20} MiB"
         raise LimitError(msg)
-    return _checked(_decoded(json.JSONDecoder(parse_constant=_nothing), text))
+    return _checked(_decoded(json.JSONDecoder(parse_constant=lambda _: None), text))
 
 
 def _decoded(decoder: json.JSONDecoder, text: str | bytes) -> Any:  # noqa: ANN401 - as above
@@ -81,10 +81,6 @@ def _decoded(decoder: json.JSONDecoder, text: str | bytes) -> Any:  # noqa: ANN4
 def _replaced(escape: re.Match[str]) -> str:
     is_half = len(escape[0]) == len(_REPLACEMENT)
     return _REPLACEMENT if is_half else escape[0]
-
-
-def _nothing(_: str) -> None:
-    return None
 
 
 def _checked(document: Any) -> Any:  # noqa: ANN401 - as above

@@ -124,9 +124,7 @@ def _field(name: str, value: object) -> Any:  # noqa: ANN401 - of each field's t
 
 
 def _sentences(value: object) -> tuple[str, ...] | None:
-    return (
-        tuple(part for part in value if isinstance(part, str)) if isinstance(value, list) else None
-    )
+    return tuple(s for s in value if isinstance(s, str)) if isinstance(value, list) else None
 
 
 def _epochs(value: object) -> tuple[dict[str, Any], ...] | None:

@@ -103,15 +103,9 @@ VARIANTS: Final = Schema(
 
 # These add up to gpu_activity_ns without remainder.
 COMPONENTS: Final = (
-    "kernel_ns",
-    "peer_transfer_ns",
-    "htod_ns",
-    "dtoh_ns",
-    "managed_transfer_ns",
-    "local_copy_ns",
-    "memset_ns",
-    "unknown_copy_ns",
-)
+    "kernel_ns", "peer_transfer_ns", "htod_ns", "dtoh_ns", "managed_transfer_ns",
+    "local_copy_ns", "memset_ns", "unknown_copy_ns",
+)  # fmt: skip
 # What grows with the number of steps; all else is counted apart, a share, a mean, or of a step.
 EXTENSIVE: Final = frozenset(
     name for name, column in VARIANTS.columns.items() if column.dtype == INT
@@ -156,30 +150,30 @@ def of_one_step(variants: pa.Table) -> pa.Table:
     taken = [
         {n: round(row[n] / row["steps"]) for n in EXTENSIVE if row[n] is not None} for row in rows
     ]
-    return VARIANTS.table([row | own for row, own in zip(rows, taken, strict=True)])
+    return VARIANTS.table([row | one_step for row, one_step in zip(rows, taken, strict=True)])
 
 
 def metrics(profile: Profile) -> Metrics:
     """One recording's figures by the names of `VARIANTS`; those that it cannot tell are absent."""
-    found = _from_totals(profile) if any(profile.has(table) for table in TABLES) else {}
-    if found.get("peer_transfer_ns"):
-        found["backward_peer_share"] = backward_peer_share(profile)
-    return found | _devices(profile) | _exposed(profile) | _epochs(profile) | _steps(profile)
+    figures = _from_totals(profile) if any(profile.has(table) for table in TABLES) else {}
+    if figures.get("peer_transfer_ns"):
+        figures["backward_peer_share"] = backward_peer_share(profile)
+    return figures | _devices(profile) | _exposed(profile) | _epochs(profile) | _steps(profile)
 
 
 def _from_totals(profile: Profile) -> Metrics:
     groups = {row["activity_group"]: row for row in profile.once(totals).to_pylist()}
-    found = {name: groups[group][column] for name, (group, column) in _FROM_TOTALS.items()}
+    figures = {name: groups[group][column] for name, (group, column) in _FROM_TOTALS.items()}
     for name, kinds in _FROM_KINDS.items():
         times = [groups[kind]["total_ns"] for kind in kinds if kind in groups]
-        is_known = None not in times and (times or found["transfer_ns"] is not None)
-        found[name] = sum(times) if is_known else None
-    if found["implied_gpu_activity_ns"] is not None:
-        told = sum(found[name] or 0 for name in COMPONENTS)
-        found["unlisted_gpu_activity_ns"] = found["implied_gpu_activity_ns"] - told
-    if found["transfer_ns"] is not None and found["kernel_ns"]:
-        found["transfer_to_kernel_ratio"] = found["transfer_ns"] / found["kernel_ns"]
-    return found
+        is_known = None not in times and (times or figures["transfer_ns"] is not None)
+        figures[name] = sum(times) if is_known else None
+    if figures["implied_gpu_activity_ns"] is not None:
+        listed_ns = sum(figures[name] or 0 for name in COMPONENTS)
+        figures["unlisted_gpu_activity_ns"] = figures["implied_gpu_activity_ns"] - listed_ns
+    if figures["transfer_ns"] is not None and figures["kernel_ns"]:
+        figures["transfer_to_kernel_ratio"] = figures["transfer_ns"] / figures["kernel_ns"]
+    return figures
 
 
 def _exposed(profile: Profile) -> Metrics:
@@ -187,9 +181,9 @@ def _exposed(profile: Profile) -> Metrics:
         return {}
     rows = breakdown.breakdown(profile).to_pylist()
     # A peer copy is exposed on both its ends: the devices' times must not be added up.
-    found = {"exposed_transfer_ns": max((r["exposed_transfer_ns"] for r in rows), default=0)}
+    figures = {"exposed_transfer_ns": max((r["exposed_transfer_ns"] for r in rows), default=0)}
     shares = [r["exposed_transfer_ns"] / r["span_ns"] for r in rows if r["span_ns"]]
-    return found | {"devices": len(rows), "exposed_transfer_share": max(shares, default=None)}
+    return figures | {"devices": len(rows), "exposed_transfer_share": max(shares, default=None)}
 
 
 def _devices(profile: Profile) -> Metrics:

@@ -3,7 +3,7 @@
 (Not ``report.py``: a module of that name would hide the function `gpuprof.report`.)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,16 +25,9 @@ from gpuprof.units import say_ns, say_rate, say_share
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.
 OVERVIEW: Final = (
-    "findings",
-    "breakdown",
-    "totals",
-    "peer_matrix",
-    "top_activities",
-    "placement_hints",
-    "tensor_transfers_per_step",
-    "tensor_transfers",
-    "marked_epochs",
-)
+    "findings", "breakdown", "totals", "peer_matrix", "top_activities", "placement_hints",
+    "tensor_transfers_per_step", "tensor_transfers", "marked_epochs",
+)  # fmt: skip
 # That no recording of CUDA knows these needs no word, unless they are asked for by name.
 _OF_FEW: Final = {"tensor_copies", "operations", "epochs"}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
@@ -92,10 +85,9 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     notes = (
         *recording_notes(profile),
         *_clock_notes(profile, tables),
-        *_overhead_notes(profile, tables),
-        *_far_end_notes(profile, tables),
+        *_span_notes(profile, tables),
         *_link_notes(profile, tables),
-        *([said] if tables.get("findings") is not None and (said := not_sought(profile)) else []),
+        *([note] if tables.get("findings") is not None and (note := not_sought(profile)) else []),
         *_missing_notes(profile, missing),
     )
     return Report(profile.origin, tables, notes)
@@ -113,11 +105,11 @@ def _checked_names(names: Sequence[str]) -> Sequence[str]:
 
 
 def _named(name: str) -> Analysis:
-    found = analysis_named(name)
-    if found is None:
+    analysis = analysis_named(name)
+    if analysis is None:
         msg = f"there is no table {name}"
         raise UsageError(msg, one_of("Tables", name, [a.name for a in (*ANALYSES, *LONG)]))
-    return found
+    return analysis
 
 
 def recording_notes(profile: Profile) -> list[str]:
@@ -175,36 +167,33 @@ def _clock_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> lis
     if not asked or not whole.has("api_calls") or clocks_agree(whole):
         return []
     calls, early, ns = early_starts(whole)
-    said = (
+    note = (
         f"{early:,} of {calls:,} kernels and copies start before the call that launched them, the"
         f" median one by {say_ns(ns)}: the clocks of GPU and host disagree in this recording. What"
         f" the host did meanwhile is n/a ({', '.join(asked)}); all else holds."
     )
-    return [said]
+    return [note]
 
 
-def _overhead_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
-    """Whether the devices' times are those of the program, or also of its being watched."""
+def _span_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> Iterator[str]:
+    """Whether being watched took the program's time, and which devices' idle time says nothing."""
     if not any(tables.get(name) is not None for name in _OF_THE_SPAN):
-        return []
-    return [
-        f"{_HOLDERS[found.source].format(profile.origin.tool)} held up a thread of the program for"
-        f" {say_ns(found.held_ns)}, {say_share(found.held_ns / found.span_ns)} of the time from the"
-        f" first activity of a device to the last (most of it: {found.most or 'unnamed'})."
-        for found in overheads(profile)
-        if found.held_ns >= _MUCH * found.span_ns > 0
-    ]
-
-
-def _far_end_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
-    """Which devices were not recorded themselves, so that their idle time says nothing."""
-    if not any(tables.get(name) is not None for name in _OF_THE_SPAN):
-        return []
-    return [
-        f"Device {device} ran nothing itself in this recording, others copied from or to it: what"
-        " else it did, as for another process, is not known."
-        for device in far_ends(profile)
-    ]
+        return
+    for overhead in overheads(profile):
+        held_ns, span_ns = overhead.held_ns, overhead.span_ns
+        if held_ns >= _MUCH * span_ns > 0:
+            yield (
+                f"{_HOLDERS[overhead.source].format(profile.origin.tool)} held up a thread of the"
+                f" program for {say_ns(held_ns)}, {say_share(held_ns / span_ns)} of the time from"
+                " the first activity of a device to the last (most of it:"
+                f" {overhead.most or 'unnamed'})."
+            )
+    for device in far_ends(profile):
+        # It was not recorded itself.
+        yield (
+            f"Device {device} ran nothing itself in this recording, others copied from or to it:"
+            " what else it did, as for another process, is not known."
+        )
 
 
 def _link_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
@@ -223,14 +212,11 @@ def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
     """What cannot be known from this recording, and why, in one note."""
     kept_quiet = _OF_FEW if missing.keys() >= set(OVERVIEW) else set()
     names = [n for n, lack in missing.items() if lack and not kept_quiet & set(_named(n).needs)]
-    tables = (table for name in names for table in _tables(_named(name)))
-    lacking = [table for table in dict.fromkeys(tables) if not profile.has(table)]
+    analyses = map(_named, names)
+    tables = dict.fromkeys(table for a in analyses for table in (*a.needs, *a.needs_any_of))
+    lacking = [table for table in tables if not profile.has(table)]
     if not names:
         return []
     needs = "they need" if len(names) > 1 else "it needs"
-    said = f"n/a: {', '.join(names)}: {needs} {' and '.join(lacking)}. {cannot(profile)}"
-    return [said.rstrip()]
-
-
-def _tables(analysis: Analysis) -> tuple[str, ...]:
-    return (*analysis.needs, *analysis.needs_any_of)
+    note = f"n/a: {', '.join(names)}: {needs} {' and '.join(lacking)}. {cannot(profile)}"
+    return [note.rstrip()]

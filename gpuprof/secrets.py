@@ -80,11 +80,11 @@ def _without_secrets(word: str) -> str:
     return _SHAPES.sub(MASK, word)
 
 
-def _assigned(found: re.Match[str]) -> str:
-    name, sign, value = found.groups()
-    hidden = _is_secret(name) or _AWS_SECRET.fullmatch(value)
+def _assigned(assignment: re.Match[str]) -> str:
+    name, sign, value = assignment.groups()
+    is_secret = _is_secret(name) or _AWS_SECRET.fullmatch(value)
     is_masked = value.startswith(("Bearer", "Basic", MASK))
-    return found[0] if is_masked or not hidden else f"{name}{sign}{MASK}"
+    return assignment[0] if is_masked or not is_secret else f"{name}{sign}{MASK}"
 
 
 def _is_secret(name: str) -> bool:

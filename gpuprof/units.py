@@ -23,16 +23,9 @@ _NS_PER_LONG_UNIT: Final = {"m": 60 * NS_PER_S, "min": 60 * NS_PER_S, "h": 3600 
 
 _DECIMAL_BYTES: Final = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _BINARY_BYTES: Final = {
-    "B": 1,
-    "KB": 2**10,
-    "MB": 2**20,
-    "GB": 2**30,
-    "TB": 2**40,
-    "KiB": 2**10,
-    "MiB": 2**20,
-    "GiB": 2**30,
-    "TiB": 2**40,
-}
+    "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40,
+    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+}  # fmt: skip
 
 # Digits of 2**63, and some.
 _LONGEST: Final = 24
@@ -56,7 +49,7 @@ def duration_ns(text: str) -> int:
         ValueError: The text is no number with a unit of time.
     """
     number, unit = _split(text)
-    return _whole(number, (_NS_PER_UNIT | _NS_PER_LONG_UNIT).get(unit), unit)
+    return _integer(number, (_NS_PER_UNIT | _NS_PER_LONG_UNIT).get(unit), unit)
 
 
 def instant_ns(text: str) -> int:
@@ -74,7 +67,7 @@ def to_ns(number: str, unit: str) -> int:
     Raises:
         ValueError: It is no number, larger than 64 bits hold, or of an unknown unit.
     """
-    return _whole(number, _NS_PER_UNIT.get(unit), unit)
+    return _integer(number, _NS_PER_UNIT.get(unit), unit)
 
 
 def parse_binary_bytes(text: str) -> int:
@@ -84,17 +77,12 @@ def parse_binary_bytes(text: str) -> int:
         ValueError: The text is no number with a unit of bytes.
     """
     number, unit = _split(text)
-    return to_binary_bytes(number, unit)
-
-
-def to_binary_bytes(number: str, unit: str) -> int:
-    """Bytes of a decimal number in nvprof's units, where a KB is 1024 bytes."""
-    return _whole(number, _BINARY_BYTES.get(unit), unit)
+    return _integer(number, _BINARY_BYTES.get(unit), unit)
 
 
 def to_decimal_bytes(number: str, unit: str) -> int:
     """Bytes of a decimal number in Nsight Systems' units: MB is 10**6, KiB is 1024 bytes."""
-    return _whole(number, _DECIMAL_BYTES.get(unit, _BINARY_BYTES.get(unit)), unit)
+    return _integer(number, _DECIMAL_BYTES.get(unit, _BINARY_BYTES.get(unit)), unit)
 
 
 def parse_count(text: str) -> int:
@@ -114,7 +102,7 @@ def _split(text: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _whole(number: str, factor: int | None, unit: str) -> int:
+def _integer(number: str, factor: int | None, unit: str) -> int:
     if factor is None:
         msg = f'unknown unit "{unit}"'
         raise ValueError(msg)
@@ -136,13 +124,10 @@ def _within_64_bits(value: int, text: str) -> int:
 
 
 _TIME_UNITS: Final = (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1))
-
-
+_BYTE_UNITS: Final = tuple(reversed(_DECIMAL_BYTES.items()))
 _STEP: Final = 1_000  # From one unit to the next.
 # From this growth on a factor says more than a share.
 MANYFOLD: Final = 10
-
-
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|[num]?s|[KMGT]?i?B(?:/s)?)(?!\w))")
 
 
@@ -172,12 +157,12 @@ def format_instant(value: float | None) -> str:
 
 def format_bytes(value: float | None) -> str:
     """Show bytes to a person in decimal units: ``26.588 MB``; ``n/a`` where unknown."""
-    return _scaled(value, tuple(reversed(_DECIMAL_BYTES.items())))
+    return _scaled(value, _BYTE_UNITS)
 
 
 def say_ns(value: float | None) -> str:
     """Nanoseconds in a sentence, four digits: ``13.07 s``, ``137.9 us``; ``n/a`` where unknown."""
-    return _scaled(value, _TIME_UNITS, _four_digits)
+    return _scaled(value, _TIME_UNITS, lambda scaled: max(0, 4 - len(f"{scaled:.0f}")))
 
 
 def say_signed_ns(value: int) -> str:
@@ -226,7 +211,7 @@ def tick_ns(value: float) -> str:
 
 def bytes_axis(largest_bytes: float) -> tuple[float, str]:
     """How many bytes one step of an axis' unit has, and the unit, for a largest value."""
-    return _axis(largest_bytes, tuple(reversed(_DECIMAL_BYTES.items())))
+    return _axis(largest_bytes, _BYTE_UNITS)
 
 
 def _axis(largest: float, steps: tuple[tuple[str, int], ...]) -> tuple[float, str]:
@@ -307,11 +292,6 @@ def format_share(value: float | None) -> str:
 def _decimals(scaled: float) -> int:
     """Three after the point below 100, none from 1,000 on."""
     return 3 if scaled < 100 else 1 if scaled < 1000 else 0  # noqa: PLR2004 - powers of ten
-
-
-def _four_digits(scaled: float) -> int:
-    """As many after the point as make four digits."""
-    return max(0, 4 - len(f"{scaled:.0f}"))
 
 
 def _scaled(

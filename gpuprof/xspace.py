@@ -88,12 +88,6 @@ class Line:
     begins: "array[int]" = field(repr=False)
     ends: "array[int]" = field(repr=False)
 
-    @property
-    def raw_events(self) -> Iterator[bytes]:
-        """The events' messages, one after another."""
-        data = self.data
-        return (bytes(data[begin:end]) for begin, end in zip(self.begins, self.ends, strict=True))
-
     def raw_events_with(self, mark: bytes) -> Iterator[bytes]:
         """The messages of those events that hold some bytes, which is fast where few do."""
         last = -1
@@ -160,10 +154,12 @@ class Plane:
         Raises:
             WireError: An event breaks off.
         """
-        for raw in line.raw_events:
-            if wanted is not None and _metadata_id(raw) not in wanted:
-                continue
-            yield self._event(line, raw)
+        for begin, end in zip(line.begins, line.ends, strict=True):
+            raw = bytes(line.data[begin:end])
+            # The key is the first field of an event, which is how every profiler writes it.
+            key = 0 if wanted is None or raw[:1] != b"\x08" else varint(raw, 1)[0]
+            if wanted is None or key in wanted:
+                yield self._event(line, raw)
 
     def events_with(self, line: Line, name: str) -> Iterator[Event]:
         """The events of a line that have a value of this name, which is fast where few do.
@@ -220,7 +216,10 @@ def space(data: bytes) -> Space:
     parts = _parts(memoryview(data))
     hosts = [f"{_text(host)}: " for host in parts.get(_SPACE_HOSTS, ())]
     return Space(
-        tuple(_plane(entry) for entry in parts.get(_SPACE_PLANES, ())),
+        tuple(
+            Plane(_text(plane.get(_PLANE_NAME, [b""])[-1]), plane)
+            for plane in map(_parts, parts.get(_SPACE_PLANES, ()))
+        ),
         tuple(_without(hosts, entry) for entry in parts.get(_SPACE_ERRORS, ())),
         tuple(_without(hosts, entry) for entry in parts.get(_SPACE_WARNINGS, ())),
     )
@@ -302,16 +301,6 @@ def signed(number: int) -> int:
     """An int64 from the unsigned number on the wire."""
     number &= (1 << 64) - 1
     return number - (1 << 64) if number >> 63 else number
-
-
-def _metadata_id(raw: Octets) -> int:
-    """The first field of an event, which is how every profiler writes it."""
-    return varint(raw, 1)[0] if raw[:1] == b"\x08" else 0
-
-
-def _plane(data: Octets) -> Plane:
-    parts = _parts(data)
-    return Plane(_text(parts.get(_PLANE_NAME, [b""])[-1]), parts)
 
 
 def _parts(data: Octets) -> dict[int, list[Octets]]:

@@ -49,33 +49,33 @@ def named(name: str, recorders: Sequence[Recorder]) -> Recorder:
 
 def _best(program: Program, by_name: dict[str, Recorder]) -> tuple[Recorder, str]:
     """A GPU's profiler where there is a GPU, else a framework's own."""
-    said = [f"an NVIDIA GPU is here ({gpus()[0].name})" if gpus() else why_no_gpu()]
+    reasons = [f"an NVIDIA GPU is here ({gpus()[0].name})" if gpus() else why_no_gpu()]
     hint = None
     for recorder in [by_name[n] for n in (_FOR_GPUS if gpus() else ()) if n in by_name]:
         obstacle = recorder.obstacle(program)
         reason = recorder.doubt() if obstacle is None else obstacle.message
         if reason is None:
-            return recorder, "; ".join(said)
-        said.append(reason)
+            return recorder, "; ".join(reasons)
+        reasons.append(reason)
         hint = obstacle.hint if obstacle else hint
     for name, title, is_imported in _frameworks(program):
         obstacle = by_name[name].obstacle(program) if name in by_name else None
         if name in by_name and obstacle is None:
-            seen = (
+            use = (
                 f"the program imports {title}"
                 if is_imported
                 else f"only what the program does in {title} will be seen"
             )
-            return by_name[name], "; ".join([*said, seen])
+            return by_name[name], "; ".join([*reasons, use])
         if obstacle is not None:
-            said.append(obstacle.message)
+            reasons.append(obstacle.message)
             hint = obstacle.hint
-    msg = f"nothing here can record: {'; '.join(dict.fromkeys(said))}"
+    msg = f"nothing here can record: {'; '.join(dict.fromkeys(reasons))}"
     raise MissingToolError(msg, hint)
 
 
 def _frameworks(program: Program) -> list[tuple[str, str, bool]]:
     """Recorder, title and whether the program imports it: those that it does come first."""
     imported = imports(program)
-    found = [(name, title, bool(imported & names)) for name, title, names in _FRAMEWORKS]
-    return sorted(found, key=lambda framework: not framework[2])
+    frameworks = [(name, title, bool(imported & names)) for name, title, names in _FRAMEWORKS]
+    return sorted(frameworks, key=lambda framework: not framework[2])

@@ -14,11 +14,7 @@ _BY_DEFAULT = "nsys"
 
 
 def printed_command(
-    name: str,
-    program: Program,
-    folder: Path | None,
-    window: Window,
-    recorders: Sequence[Recorder],
+    name: str, program: Program, folder: Path | None, window: Window, recorders: Sequence[Recorder]
 ) -> str:
     """One line for a shell; nothing is checked here, as it is to run elsewhere.
 

@@ -101,7 +101,7 @@ def record(
     check_folder(folder, force=options.force)
     manifest = _first_manifest(recorder, program, options.variant or folder.resolve().name)
     make_folder(folder, force=options.force)
-    with claimed(folder) as claim, _whole_or_none(folder, claim):
+    with claimed(folder) as claim, _removed_on_failure(folder, claim):
         begin_manifest(folder, manifest)
         say(f"Recording with {recorder.name} ({reason}) into {folder}")
         run = Run(program, folder.resolve(), manifest.variant, options.window)
@@ -139,7 +139,7 @@ class _Patience:
 
 
 @contextmanager
-def _whole_or_none(folder: Path, claim: Claim) -> Iterator[None]:
+def _removed_on_failure(folder: Path, claim: Claim) -> Iterator[None]:
     """Remove a run that cannot be completed, so that no half of one is taken for one."""
     try:
         yield

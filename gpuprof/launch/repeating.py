@@ -115,11 +115,11 @@ def _warm_up(program: Program, options: Options, say: Callable[[str], None]) -> 
 def _with_overhead(folder: Path) -> Manifest | None:
     """Write into every recorded run what recording cost; the last manifest, None if unknown."""
     ended = {kind: _manifests(folder, kind) for kind in (RECORDED, PLAIN)}
-    told = overhead(list(ended[RECORDED].values()), list(ended[PLAIN].values()))
-    if told is None:
+    warning = overhead(list(ended[RECORDED].values()), list(ended[PLAIN].values()))
+    if warning is None:
         return None
     for place, manifest in ended[RECORDED].items():
-        last = replace(manifest, warnings=(*manifest.warnings, told))
+        last = replace(manifest, warnings=(*manifest.warnings, warning))
         finish_manifest(place, last)
     return last
 
@@ -127,8 +127,8 @@ def _with_overhead(folder: Path) -> Manifest | None:
 def _manifests(folder: Path, kind: str) -> dict[Path, Manifest]:
     """Those that ended well, in their order."""
     places = sorted(folder.glob(f"{kind}-*"), key=lambda p: int(p.name.partition("-")[2]))
-    found = {place: read_manifest(place) for place in places}
-    return {place: manifest for place, manifest in found.items() if not manifest.exit_status}
+    manifests = ((place, read_manifest(place)) for place in places)
+    return {place: manifest for place, manifest in manifests if not manifest.exit_status}
 
 
 def overhead(recorded: Sequence[Manifest], plain: Sequence[Manifest]) -> str | None:
@@ -138,15 +138,15 @@ def overhead(recorded: Sequence[Manifest], plain: Sequence[Manifest]) -> str | N
     profiler's own work.
     """
     for name, unit in (("seconds_per_epoch", "an epoch"), ("wall_seconds", "the whole run")):
-        own, others = (
+        times, plain_times = (
             [getattr(m, name) for m in ms if getattr(m, name)] for ms in (recorded, plain)
         )
-        if own and others:
-            overlap = max(own) >= min(others) and max(others) >= min(own)
+        if times and plain_times:
+            overlap = max(times) >= min(plain_times) and max(plain_times) >= min(times)
             chance = ", whose ranges overlap: perhaps chance" if overlap else ""
             return (
-                f"Recording makes {unit} {median(own) / median(others):.2f} times as long: "
-                f"{median(own):.3f} s against {median(others):.3f} s (medians of {len(own)} and "
-                f"{len(others)} runs{chance})."
+                f"Recording makes {unit} {median(times) / median(plain_times):.2f} times as long: "
+                f"{median(times):.3f} s against {median(plain_times):.3f} s (medians of "
+                f"{len(times)} and {len(plain_times)} runs{chance})."
             )
     return None

@@ -138,8 +138,8 @@ def _read_pipe(pipe: str | Path, reader: str | None, section: str | int | None) 
     try:
         profile = read_profile(path, reader, section)
     except GpuprofError as error:
-        told = "standard input" if str(pipe) == places.STDIN else str(pipe)
-        raise type(error)(error.message.replace(str(path), told), error.hint) from error
+        name = "standard input" if str(pipe) == places.STDIN else str(pipe)
+        raise type(error)(error.message.replace(str(path), name), error.hint) from error
     return replace(profile, origin=replace(profile.origin, source=Path(pipe)))
 
 
@@ -148,22 +148,21 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
 
     chosen, notes = _readable(files)
     if reader is not None:
-        chosen = {file: found for file, found in chosen.items() if found.name == reader}
+        chosen = {file: asked for file, asked in chosen.items() if asked.name == reader}
     _check_one_format(place, chosen)
     profiles = []
     empty: list[EmptyRecordingError] = []
-    for file, found in chosen.items():
+    for file, file_reader in chosen.items():
         try:
-            profiles.append(sections.chosen(_read_by(found, file), None))
+            profiles.append(sections.chosen(_read_by(file_reader, file), None))
         except EmptyRecordingError as error:  # A rank that did nothing on a GPU is normal.
             empty.append(error)
     if not profiles:
         raise empty[0]
     profile = profiles[0] if len(profiles) == 1 else many.joined(profiles)
     notes += [f"Left out: {error.message}." for error in empty]
-    origin = profile.origin
-    told = replace(origin, source=place, warnings=(*notes, *origin.warnings))
-    return replace(profile, origin=told)
+    warnings = (*notes, *profile.origin.warnings)
+    return replace(profile, origin=replace(profile.origin, source=place, warnings=warnings))
 
 
 def _readable(files: Sequence[Path]) -> tuple[dict[Path, Reader], list[str]]:
@@ -183,8 +182,8 @@ def _check_one_format(place: Path, chosen: Mapping[Path, Reader]) -> None:
         raise _nothing_in(place)
     formats = {reader.name: file.name for file, reader in chosen.items()}
     if len(formats) > 1:
-        held = " and ".join(f"{name} ({file})" for name, file in sorted(formats.items()))
-        msg = f"{place} holds files of several formats: {held}"
+        names = " and ".join(f"{name} ({file})" for name, file in sorted(formats.items()))
+        msg = f"{place} holds files of several formats: {names}"
         raise UnknownFormatError(msg, "Name one format with --reader, or the files with a glob.")
 
 
@@ -197,8 +196,8 @@ def reader_named(name: str) -> Reader:
     if name not in READERS:
         msg = f"there is no format {name}"
         raise UnknownFormatError(msg, one_of("Formats", name, [*READERS]))
-    found: Reader = import_module(f"gpuprof.readers.{READERS[name]}").READER
-    return found
+    reader: Reader = import_module(f"gpuprof.readers.{READERS[name]}").READER
+    return reader
 
 
 def all_readers() -> list[Reader]:
@@ -213,11 +212,11 @@ def find_reader(path: Path) -> Reader:
         InputError: The path cannot be opened.
         UnknownFormatError: None is certain, or more than one is.
     """
-    found = _folder_readers(path) if path.is_dir() else _file_readers(path)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        msg = f"{path}: could be {' or '.join(r.name for r in found)}"
+    certain = _folder_readers(path) if path.is_dir() else _file_readers(path)
+    if len(certain) == 1:
+        return certain[0]
+    if certain:
+        msg = f"{path}: could be {' or '.join(r.name for r in certain)}"
         raise UnknownFormatError(msg, "Name one with --reader.")
     if path.is_dir():
         raise _nothing_in(path)
@@ -244,8 +243,7 @@ def _nothing_in(place: Path) -> UnknownFormatError:
 
 
 def _folder_readers(path: Path) -> list[Reader]:
-    known = all_readers()
-    return [r for r in known if r.recognises_folder is not None and r.recognises_folder(path)]
+    return [r for r in all_readers() if r.recognises_folder and r.recognises_folder(path)]
 
 
 def _file_readers(path: Path) -> list[Reader]:
@@ -254,10 +252,10 @@ def _file_readers(path: Path) -> list[Reader]:
         msg = f"{path} is empty"
         raise InputError(msg, "Was the recording cut off, or the disk full?")
     asked = [*map(reader_named, _DATABASES if head.startswith(MAGIC) else READERS)]
-    certain = [r for r in asked if r.recognises is not None and r.recognises(head)]
+    certain = [r for r in asked if r.recognises and r.recognises(head)]
     # A program may print megabytes before its profiler prints a word. The first that finds its
     # marks ends the search: databases are asked at once, before a text is read to its end.
-    searched = (r for r in asked if r.searches is not None and r.searches(path))
+    searched = (r for r in asked if r.searches and r.searches(path))
     return certain or list(islice(searched, 1))
 
 

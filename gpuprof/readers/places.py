@@ -48,11 +48,9 @@ def check_ends(path: Path) -> None:
     Raises:
         InputError: It is.
     """
-    if any(is_such(path) for is_such in (Path.is_char_device, Path.is_block_device)):
-        msg = f"{path} is a device, and no file"
-        raise InputError(msg, "Give a file, or - for standard input.")
-    if path.is_socket():
-        msg = f"{path} is a socket, and no file"
+    is_device = path.is_char_device() or path.is_block_device()
+    if is_device or path.is_socket():
+        msg = f"{path} is a {'device' if is_device else 'socket'}, and no file"
         raise InputError(msg, "Give a file, or - for standard input.")
 
 
@@ -75,8 +73,8 @@ def spooled(pipe: str | Path) -> Path:
         with _opened(pipe) as stream, path.open("wb") as file:
             shutil.copyfileobj(stream, file)
     except OSError as error:
-        said = "standard input" if is_stdin else pipe
-        msg = f"{said} cannot be kept in {folder}: {error.strerror or error}"
+        name = "standard input" if is_stdin else pipe
+        msg = f"{name} cannot be kept in {folder}: {error.strerror or error}"
         raise InputError(msg, ROOM) from error
     return path
 
@@ -96,11 +94,11 @@ def matching(path: Path) -> list[Path]:
     Raises:
         InputError: There are none.
     """
-    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
-    if not found:
+    files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
+    if not files:
         msg = f"{path}: no file has such a name"
         raise InputError(msg)
-    return found
+    return files
 
 
 def folder_of(files: Sequence[Path]) -> Path:
@@ -111,8 +109,8 @@ def folder_of(files: Sequence[Path]) -> Path:
     """
     for file in files:
         if is_pipe(file):
-            said = "standard input" if str(file) == STDIN else f"pipe {file}"
-            msg = f"{said} is one recording, and cannot be read beside others"
+            name = "standard input" if str(file) == STDIN else f"pipe {file}"
+            msg = f"{name} is one recording, and cannot be read beside others"
             raise InputError(msg)
         if not file.exists():
             msg = f"{file}: no such file"

@@ -4,7 +4,6 @@ A log may quote several runs, or hold the runs of a day. Processes of one job, w
 same time, are one recording.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -36,22 +35,18 @@ def chosen(profile: Profile, section: str | int | None) -> Profile:
         raise InputError(msg, f"Name one with --section: {_list(profile)}.")
     if section is None or (section == ALL and not sections):
         return profile
+    if section == ALL and _has_trace(profile):
+        msg = f"{profile.origin.source} holds {len(sections)} traces, which share no clock"
+        raise UsageError(msg, f"Name one with --section: {_list(profile)}.")
     if section == ALL:
-        return _added_up(profile)
-    number = _number(profile, str(section))
-    recording = sections[number].profile
-    note = f"Section {number + 1} of {len(sections)} of the file: {_label(sections[number])}."
+        recording = replace(profile, sections=())
+        note = f"{len(sections)} recordings of the file are added up."
+    else:
+        number = _number(profile, str(section))
+        recording = sections[number].profile
+        note = f"Section {number + 1} of {len(sections)} of the file: {_label(sections[number])}."
     origin = replace(recording.origin, warnings=(note, *recording.origin.warnings))
     return replace(recording, origin=origin)
-
-
-def _added_up(profile: Profile) -> Profile:
-    if _has_trace(profile):
-        msg = f"{profile.origin.source} holds {len(profile.sections)} traces, which share no clock"
-        raise UsageError(msg, f"Name one with --section: {_list(profile)}.")
-    note = f"{len(profile.sections)} recordings of the file are added up."
-    origin = replace(profile.origin, warnings=(note, *profile.origin.warnings))
-    return replace(profile, origin=origin, sections=())
 
 
 def _number(profile: Profile, section: str) -> int:
@@ -87,16 +82,13 @@ def _list(profile: Profile) -> str:
     texts = [f"{number} ({_label(section)})" for number, section in enumerate(sections, 1)]
     if len(texts) > _LISTED:
         texts = [*texts[:_LISTED], f"... {len(sections)}"]
-    last = [] if _has_trace(profile) else [ALL]
-    return _either([*texts, *last])
+    if not _has_trace(profile):
+        texts.append(ALL)
+    return " or ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
 
 
 def _has_trace(profile: Profile) -> bool:
     return any(map(profile.has, _TRACES))
-
-
-def _either(texts: Sequence[str]) -> str:
-    return " or ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
 
 
 def _label(section: Section) -> str:

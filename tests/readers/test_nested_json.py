@@ -165,5 +165,5 @@ def test_nested_lines_that_a_program_left_are_left_out(tmp_path, nest):
     (tmp_path / "notes.jsonl").write_text(f'{{"note": "first"}}\n{nest}\n', encoding="utf-8")
 
     assert [epoch["seconds"] for epoch in marks.marked(tmp_path).epochs] == [1.5]
-    assert embedded.told(tmp_path / "told.json") == {}
+    assert embedded.document(tmp_path / "told.json") == {}
     assert tensorflow_digest.digest(tmp_path)["notes"][0] == "first"

@@ -137,11 +137,9 @@ class Rows:
         return row
 
     def _api_number(self, kind: int, cbid: int) -> int:
-        number = self.api_numbers.get((kind, cbid))
-        if number is None:
-            number = self.texts.number(self.api_name(kind, cbid))
-            self.api_numbers[kind, cbid] = number
-        return number
+        if (kind, cbid) not in self.api_numbers:
+            self.api_numbers[kind, cbid] = self.texts.number(self.api_name(kind, cbid))
+        return self.api_numbers[kind, cbid]
 
 
 class Recording:
@@ -209,17 +207,13 @@ class Recording:
 
         @functools.wraps(original)
         def start(*args: Any, **kwargs: Any) -> Any:
-            self._step_aside(framework)
+            if self.is_on:
+                self.end()
+                note = f"the script ran the profiler of {framework}; "
+                self.note(f"{note}CUPTI recorded nothing from there on")
             return original(*args, **kwargs)
 
         setattr(place, name, start)
-
-    def _step_aside(self, framework: str) -> None:
-        if self.is_on:
-            self.end()
-            self.note(
-                f"the script ran the profiler of {framework}; CUPTI recorded nothing from there on"
-            )
 
     def note(self, text: str) -> None:
         """Keep a sentence on the recording's quality."""

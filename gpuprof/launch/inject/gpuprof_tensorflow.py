@@ -152,14 +152,8 @@ class Recording:
             self.note(f"a window could not be kept: {_first_line(error)}")
             return
         self.bytes += sum(p.stat().st_size for p in self._window().rglob("*") if p.is_file())
-        self._append(
-            "windows.jsonl",
-            {
-                "folder": self._window().name,
-                "start_unix_ns": start_ns,
-                "stop_unix_ns": stop_ns,
-            },
-        )
+        times = {"start_unix_ns": start_ns, "stop_unix_ns": stop_ns}
+        self._append("windows.jsonl", {"folder": self._window().name, **times})
         if self.bytes > CONTINUOUS_BYTES:
             longer = max(2 * self.pause_seconds, WINDOW_SECONDS)
             self.pause_seconds = min(longer, LONGEST_PAUSE_SECONDS)

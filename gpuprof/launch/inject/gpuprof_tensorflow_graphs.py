@@ -26,7 +26,7 @@ class Functions:
 
     def __init__(self, context: Any) -> None:
         self.context = context
-        self.seen: set[str] = set()
+        self.known: set[str] = set()
         self.names: dict[Any, list[str]] = {}
 
     def describe(self, function_graphs: Any) -> Iterator[dict[str, Any]]:
@@ -40,9 +40,9 @@ class Functions:
     def _learn(self) -> None:
         for raw in self.context.list_function_names():
             name = raw.decode() if isinstance(raw, bytes) else raw
-            if name in self.seen or name.startswith("__wrapped__"):
+            if name in self.known or name.startswith("__wrapped__"):
                 continue
-            self.seen.add(name)
+            self.known.add(name)
             signature = _signature_of_function(self.context.get_function_def(name))
             self.names.setdefault(signature, []).append(name)
 
@@ -79,6 +79,7 @@ def _copies(graph: Any, nodes: list[Any]) -> Iterator[dict[str, Any]]:
         source, index = _source(send.input[0])
         taken_by = takers.get(key, [])
         is_control = source in controls
+        is_for_gradients = bool(taken_by) and all(map(is_gradient, taken_by))
         yield {
             "send": send.name,
             "recv": recvs.get(key),
@@ -87,7 +88,7 @@ def _copies(graph: Any, nodes: list[Any]) -> Iterator[dict[str, Any]]:
             "tensor": key.split("_", 2)[-1],
             "src_operation": source,
             "dst_operations": taken_by,
-            "is_gradient": _is_for_gradients(source, taken_by),
+            "is_gradient": is_gradient(source) or is_for_gradients,
             "is_control": is_control,
             "bytes_per_call": None if is_control else sizes.get((source, index)),
         }
@@ -105,11 +106,6 @@ def _takers(nodes: list[Any]) -> dict[str, list[str]]:
     return takers
 
 
-def _is_for_gradients(source: str, taken_by: list[str]) -> bool:
-    """Whether the forward pass alone would not make this copy."""
-    return is_gradient(source) or (bool(taken_by) and all(map(is_gradient, taken_by)))
-
-
 def tensor_bytes(graph: Any) -> dict[tuple[str, int], int]:
     """The size of every tensor whose shape follows from the graph, by operation and output.
 
@@ -119,14 +115,14 @@ def tensor_bytes(graph: Any) -> dict[tuple[str, int], int]:
     changing: set[str] = set()
     while True:
         shapes = _shapes_of(graph, changing)
-        found = {
+        new = {
             node.name
             for node in graph.node
             if node.op == "Merge" and node.name not in changing and _changes(node, shapes)
         }
-        if not found:
+        if not new:
             return {output: size for output, (_, size) in shapes.items() if size is not None}
-        changing |= found
+        changing |= new
 
 
 def _shapes_of(graph: Any, changing: set[str]) -> dict[tuple[str, int], Any]:

@@ -82,12 +82,10 @@ class TorchRecording(Recording):  # type: ignore[misc]  # beside it, in no packa
 
         @functools.wraps(original)
         def start(users: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.profiler is not None and not self._is_own(users):
+            ours = (self.profiler, getattr(self.profiler, "profiler", None))
+            if self.profiler is not None and not any(users is profiler for profiler in ours):
                 self.carefully(self.stop)
                 self.carefully(self.note_users_own)
             return original(users, *args, **kwargs)
 
         return start
-
-    def _is_own(self, profiler: Any) -> bool:
-        return profiler is self.profiler or profiler is getattr(self.profiler, "profiler", None)

@@ -53,14 +53,9 @@ WINDOW = Window()
 
 # As launchers tell a process its place in the job: torchrun, MPI, PMI, Slurm, Horovod.
 _RANKS = (
-    "RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "PMIX_RANK",
-    "PMI_RANK",
-    "MV2_COMM_WORLD_RANK",
-    "HOROVOD_RANK",
-    "SLURM_PROCID",
-)
+    "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+    "HOROVOD_RANK", "SLURM_PROCID",
+)  # fmt: skip
 
 
 def process_name(recorder: str) -> str:

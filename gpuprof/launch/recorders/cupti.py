@@ -13,6 +13,7 @@ from gpuprof import json_input
 from gpuprof.errors import RecordError
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.recorders import embedded
+from gpuprof.launch.run.evidence import versions
 from gpuprof.launch.run.gpus import described_gpus, driver_cuda, why_no_gpu
 
 NAME: Final = "cupti"
@@ -32,7 +33,7 @@ def _obstacle(program: Program) -> RecordError | None:
 def _doubt() -> str | None:
     """CUPTI of a CUDA that the driver does not run records nothing."""
     runs = driver_cuda()
-    version = embedded.versions("cupti-python").get("cupti-python", "")
+    version = versions("cupti-python").get("cupti-python", "")
     major = version.partition(".")[0]
     if runs is None or not major.isdecimal() or int(major) <= runs[0]:
         return None
@@ -40,32 +41,27 @@ def _doubt() -> str | None:
 
 
 def _environment(run: Run) -> dict[str, str]:
-    # CUPTI takes NVTX ranges where NVTX loads it.
-    library = _library()
-    ranges = {} if library is None else {"NVTX_INJECTION64_PATH": str(library)}
-    return {**embedded.environment(run, NAME), **ranges}
-
-
-def _library() -> Path | None:
-    """The library of CUPTI that its own package brings."""
+    # CUPTI takes NVTX ranges where NVTX loads the library that CUPTI's own package brings.
     spec = find_spec("nvidia")
     places = list(spec.submodule_search_locations or ()) if spec else []
-    found = (p for place in places for p in Path(place).glob("cu*/lib/libcupti.so.*"))
-    return next(found, None)
+    libraries = (path for place in places for path in Path(place).glob("cu*/lib/libcupti.so.*"))
+    library = next(libraries, None)
+    ranges = {} if library is None else {"NVTX_INJECTION64_PATH": str(library)}
+    return {**embedded.environment(run, NAME), **ranges}
 
 
 def _finish(run: Run, _: Ended) -> Recorded:
     is_loaded = embedded.was_loaded(run.folder)
     folders = sorted(p for p in run.folder.glob(f"{NAME}-*") if p.is_dir())
-    said = embedded.notes(run.folder, NAME)
-    said += embedded.silent(run.folder, [folder.name for folder in folders])
+    warnings = embedded.notes(run.folder, NAME)
+    warnings += embedded.silent(run.folder, [folder.name for folder in folders])
     rows = {folder.name: _to_parquet(folder) for folder in folders}
     full = tuple(name for name, counts in rows.items() if any(counts.get(t) for t in _GPU_TABLES))
-    why = "; ".join([f"CUPTI recorded no GPU work: {why_no_gpu()}", *said])
+    why = "; ".join([f"CUPTI recorded no GPU work: {why_no_gpu()}", *warnings])
     return Recorded(
         recordings=full,
         nothing_recorded=None if full else why if is_loaded else embedded.NOT_LOADED,
-        warnings=tuple(said),
+        warnings=tuple(warnings),
         devices=described_gpus(),
     )
 
@@ -75,7 +71,7 @@ def _to_parquet(folder: Path) -> dict[str, int]:
     import pyarrow as pa  # noqa: PLC0415 - only this recorder needs them, and only at its end
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    columns: dict[str, list[str]] = embedded.told(folder / PROCESS).get("columns", {})
+    columns: dict[str, list[str]] = embedded.document(folder / PROCESS).get("columns", {})
     counts = {}
     for table, names in columns.items():
         raw = folder / f"{table}.rows"
@@ -93,9 +89,9 @@ def _parts(raw: Path, width: int) -> Iterator[Any]:
     """Whole rows, some at a time; the last may have broken off with its program."""
     import numpy as np  # noqa: PLC0415
 
-    whole = raw.stat().st_size // (8 * width) * width if raw.exists() else 0
-    for first in range(0, whole, _ROWS * width):
-        count = min(_ROWS * width, whole - first)
+    values = raw.stat().st_size // (8 * width) * width if raw.exists() else 0
+    for first in range(0, values, _ROWS * width):
+        count = min(_ROWS * width, values - first)
         yield np.fromfile(raw, np.uint64, count, offset=8 * first).reshape(-1, width)
 
 
@@ -122,7 +118,7 @@ RECORDER: Final = Recorder(
     obstacle=_obstacle,
     finish=_finish,
     environment=_environment,
-    versions=lambda: embedded.versions("cupti-python"),
+    versions=lambda: versions("cupti-python"),
     doubt=_doubt,
     windows=embedded.WINDOWS,
 )

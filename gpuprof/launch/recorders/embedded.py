@@ -7,14 +7,14 @@ records it from inside (`inject/`); the script is not touched.
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from gpuprof import json_input
 from gpuprof.errors import MissingToolError, RecordError
+from gpuprof.json_values import mapping
 from gpuprof.launch.contract import Program, Recorded, Run
 from gpuprof.launch.run.gpus import described_gpus, why_no_gpu
 from gpuprof.launch.run.marks import marked
@@ -75,16 +75,6 @@ def environment(run: Run, recorder: str, **unless_set: str) -> dict[str, str]:
     }
 
 
-def versions(*packages: str) -> Mapping[str, str]:
-    """Of the first of these packages that is installed, under the first name."""
-    for package in packages:
-        try:
-            return {packages[0]: version(package)}
-        except PackageNotFoundError:
-            continue
-    return {}
-
-
 def was_loaded(folder: Path) -> bool:
     """Whether any Python loaded the recorder; the sign of it is taken away."""
     started = (folder / PYTHON_STARTED).exists()
@@ -94,11 +84,11 @@ def was_loaded(folder: Path) -> bool:
 
 def notes(folder: Path, recorder: str) -> list[str]:
     """What the recorders inside the program's processes noted, each sentence once."""
-    said: list[str] = []
+    sentences: list[str] = []
     for path in sorted(folder.glob(f"{recorder}-*.notes")):
-        said += path.read_text(encoding="utf-8", errors="replace").splitlines()
+        sentences += path.read_text(encoding="utf-8", errors="replace").splitlines()
         path.unlink()
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(sentences))
 
 
 def silent(folder: Path, files: Sequence[str]) -> list[str]:
@@ -112,13 +102,12 @@ def silent(folder: Path, files: Sequence[str]) -> list[str]:
     return [f"{count} processes that marked epochs left no recording: forked or killed"]
 
 
-def told(path: Path) -> dict[str, Any]:
-    """What a recorder inside the program said of its file; nothing where it broke off."""
+def document(path: Path) -> dict[str, Any]:
+    """The object that a recorder inside the program left in a file; empty where it broke off."""
     try:
-        document = json_input.load(path)
+        return mapping(json_input.load(path)) or {}
     except (OSError, ValueError):
         return {}
-    return document if isinstance(document, dict) else {}
 
 
 def recorded(
@@ -134,11 +123,11 @@ def recorded(
         full: Those of them with work of a GPU.
     """
     is_loaded = was_loaded(run.folder)
-    said = [*notes(run.folder, recorder), *silent(run.folder, files)]
+    warnings = [*notes(run.folder, recorder), *silent(run.folder, files)]
     return Recorded(
         recordings=tuple(full),
-        nothing_recorded=None if full else _why_nothing(title, is_loaded, files, said),
-        warnings=tuple(said),
+        nothing_recorded=None if full else _why_nothing(title, is_loaded, files, warnings),
+        warnings=tuple(warnings),
         devices=described_gpus(),
     )
 
@@ -147,11 +136,11 @@ def _why_nothing(
     title: str,
     is_loaded: bool,  # noqa: FBT001 - a fact, not a switch
     files: Sequence[str],
-    said: Sequence[str],
+    warnings: Sequence[str],
 ) -> str:
     if not is_loaded:
         return NOT_LOADED
     if not files:
-        return "; ".join([f"{title}'s profiler recorded nothing", *said])
+        return "; ".join([f"{title}'s profiler recorded nothing", *warnings])
     kept = f"{', '.join(files)} {'are' if len(files) > 1 else 'is'} kept"
     return f"{title}'s profiler saw no GPU work: {why_no_gpu()}; {kept}"

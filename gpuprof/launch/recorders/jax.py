@@ -11,6 +11,7 @@ from typing import Final
 
 from gpuprof.launch.contract import Ended, Recorded, Recorder, Run
 from gpuprof.launch.recorders import embedded
+from gpuprof.launch.run.evidence import versions
 from gpuprof.xspace import WireError, space
 
 NAME: Final = "jax"
@@ -26,17 +27,17 @@ def _finish(run: Run, _: Ended) -> Recorded:
 def _brought_home(folder: Path) -> Iterator[Path]:
     """Each process's profile beside its folder, which is then removed."""
     for raw in sorted(p for p in folder.glob(f"{NAME}-*") if p.is_dir()):
-        for found in sorted(raw.rglob("*.xplane.pb"))[:1]:
-            yield found.replace(folder / f"{raw.name}.xplane.pb")
+        for profile in sorted(raw.rglob("*.xplane.pb"))[:1]:
+            yield profile.replace(folder / f"{raw.name}.xplane.pb")
         shutil.rmtree(raw, ignore_errors=True)
 
 
 def _has_gpu_work(path: Path) -> bool:
     try:
-        found = space(path.read_bytes()).planes
+        planes = space(path.read_bytes()).planes
     except (OSError, WireError):
         return False
-    return any(plane.name.startswith(_GPU_PLANE) and list(plane.lines) for plane in found)
+    return any(plane.name.startswith(_GPU_PLANE) and list(plane.lines) for plane in planes)
 
 
 RECORDER: Final = Recorder(
@@ -46,6 +47,6 @@ RECORDER: Final = Recorder(
     finish=_finish,
     # Else it reports each start and stop on stderr.
     environment=lambda run: embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1"),
-    versions=lambda: embedded.versions("jax"),
+    versions=lambda: versions("jax"),
     windows=embedded.WINDOWS,
 )

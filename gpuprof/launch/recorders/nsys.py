@@ -18,13 +18,8 @@ from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.recorders.nsys_fit import misfit
 from gpuprof.launch.recorders.nsys_scrub import scrub
-from gpuprof.launch.run.gpus import (
-    described_gpus,
-    driver_cuda,
-    driver_version,
-    gpus,
-    why_no_gpu,
-)
+from gpuprof.launch.run import evidence
+from gpuprof.launch.run.gpus import described_gpus, driver_cuda, driver_version, gpus, why_no_gpu
 from gpuprof.launch.run.window import DOMAIN, RANGE, Window, in_seconds
 from gpuprof.manifest import MARKS, RECORDER_LOG
 
@@ -112,13 +107,13 @@ def finish(run: Run, ended: Ended) -> Recorded:
     if not _export(run.folder):
         reason = _failure("nsys could not export its report", run)
         return Recorded(nothing_recorded=f"{reason}; {REPORT} is kept")
-    rows = _rows(run.folder / EXPORT)
-    nothing = None if rows["gpu"] else f"nsys recorded no GPU work: {why_no_gpu()}"
+    activities, ranges = _rows(run.folder / EXPORT)
+    nothing = None if activities else f"nsys recorded no GPU work: {why_no_gpu()}"
     interrupted = ("The run was stopped before its end.",) if ended.interrupted else ()
     return Recorded(
         recordings=(EXPORT,),
         nothing_recorded=nothing,
-        warnings=(*interrupted, *_lost(ended), *_range_warnings(run, rows["ranges"])),
+        warnings=(*interrupted, *_lost(ended), *_range_warnings(run, ranges)),
         devices=described_gpus(),
     )
 
@@ -181,21 +176,21 @@ def _export(folder: Path) -> bool:
     return False
 
 
-def _rows(export: Path) -> dict[str, int]:
+def _rows(export: Path) -> tuple[int, int]:
     """Rows of GPU activities, and whole NVTX ranges; a table without rows is left out by nsys."""
     import sqlite3  # noqa: PLC0415 - only this recorder needs it, and only at its end
 
     with closing(sqlite3.connect(f"{export.as_uri()}?mode=ro", uri=True)) as connection:
         there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        count = {
-            table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        activities = sum(
+            connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
             for table in there.intersection(_GPU_TABLES)
-        }
+        )
         ranges = 0
         if "NVTX_EVENTS" in there:
             query = "SELECT count(*) FROM NVTX_EVENTS WHERE eventType IN (?, ?)"
             ranges = connection.execute(query, (_PUSH_POP, _START_END)).fetchone()[0]
-    return {"gpu": sum(count.values()), "ranges": ranges}
+    return activities, ranges
 
 
 def _lost(ended: Ended) -> tuple[str, ...]:
@@ -208,7 +203,7 @@ def _lost(ended: Ended) -> tuple[str, ...]:
 
 def _range_warnings(run: Run, ranges: int) -> tuple[str, ...]:
     marked = (run.folder / MARKS).is_file()
-    version = _package_version("nvtx")
+    version = evidence.versions("nvtx").get("nvtx")
     if not marked or ranges or version is None:
         return ()
     # Seen with nvtx 0.2.12 and newer under nsys 2023.4.4.
@@ -217,15 +212,6 @@ def _range_warnings(run: Run, ranges: int) -> tuple[str, ...]:
         "too new for it (nvtx<0.2.12 works with nsys 2023.4)."
     )
     return (warning,)
-
-
-def _package_version(name: str) -> str | None:
-    from importlib import metadata  # noqa: PLC0415 - 30 ms that other recorders do not need
-
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _failure(what: str, run: Run) -> str:

@@ -8,7 +8,6 @@ Source: https://docs.nvidia.com/cuda/profiler-users-guide/index.html, chapter "n
 import re
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Final
 
 from gpuprof import nsight
@@ -55,15 +54,19 @@ def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
 
 def finish(run: Run, ended: Ended) -> Recorded:
     """Print the summaries, and recover the exit status that nvprof keeps for itself."""
-    said = _said(run.folder)
+    logs = sorted(run.folder.glob("nvprof-*.log"))
+    log = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in logs)
     databases = sorted(run.folder.glob("nvprof-*.nvvp"))
     for database in databases:
-        _summarise(database)
+        text = str(database.with_suffix(".txt")).replace("%", "%%")
+        words = ["nvprof", "--import-profile", str(database), "--print-summary", "--log-file", text]
+        subprocess.run(words, capture_output=True, start_new_session=True, check=False)  # noqa: S603
+    why = "no NVIDIA driver here" if _NO_DRIVER in log else why_no_gpu()
     return Recorded(
         recordings=tuple(database.name for database in databases),
-        exit_status=_program_status(said, ended),
-        nothing_recorded=None if databases else _why_nothing(said),
-        warnings=_own_warnings(said),
+        exit_status=_program_status(log, ended),
+        nothing_recorded=None if databases else f"nvprof recorded no GPU work: {why}",
+        warnings=_warnings(log),
         devices=described_gpus(),
     )
 
@@ -73,14 +76,9 @@ def versions() -> dict[str, str]:
     return {"nvprof": nsight.version("nvprof") or "unknown"}
 
 
-def _said(folder: Path) -> str:
-    logs = sorted(folder.glob("nvprof-*.log"))
-    return "\n".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
-
-
-def _program_status(said: str, ended: Ended) -> int | None:
+def _program_status(log: str, ended: Ended) -> int | None:
     """Nvprof ends with 9 or 15 of its own; the program's status is in its words."""
-    returned, killed = _RETURNED.findall(said), _KILLED.findall(said)
+    returned, killed = _RETURNED.findall(log), _KILLED.findall(log)
     if returned:
         return int(returned[-1])
     if killed:
@@ -88,24 +86,12 @@ def _program_status(said: str, ended: Ended) -> int | None:
     return ended.exit_status
 
 
-def _why_nothing(said: str) -> str:
-    if _NO_DRIVER in said:
-        return "nvprof recorded no GPU work: no NVIDIA driver here"
-    return f"nvprof recorded no GPU work: {why_no_gpu()}"
-
-
-def _own_warnings(said: str) -> tuple[str, ...]:
+def _warnings(log: str) -> tuple[str, ...]:
     """What nvprof warns of, but for the lack of a driver, which is said in words of ours."""
-    lines = re.findall(r"^==.*?Warning: (.*)$", said, re.MULTILINE)
+    lines = re.findall(r"^==.*?Warning: (.*)$", log, re.MULTILINE)
     known = (_NO_DRIVER, "No profile data collected")
     new = [line for line in lines if not line.startswith(known)]
     return tuple(f'nvprof warned: "{line.strip()}"' for line in dict.fromkeys(new))
-
-
-def _summarise(database: Path) -> None:
-    target = str(database.with_suffix(".txt")).replace("%", "%%")
-    words = ["nvprof", "--import-profile", str(database), "--print-summary", "--log-file", target]
-    subprocess.run(words, capture_output=True, start_new_session=True, check=False)  # noqa: S603
 
 
 RECORDER: Final = Recorder(

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gpuprof.launch.contract import Ended, Recorded, Recorder, Run
 from gpuprof.launch.recorders import embedded, tensorflow_digest
+from gpuprof.launch.run.evidence import versions
 
 NAME: Final = "tensorflow"
 
@@ -24,13 +25,12 @@ def _finish(run: Run, _: Ended) -> Recorded:
     warnings = [n for _, d in documents for n in d["notes"]]
     warnings += embedded.notes(run.folder, NAME)
     warnings += embedded.silent(run.folder, [name for name, _ in documents])
-    found = next(iter(full.values()), {})
-    devices = [{"name": name} for name in found.get("process", {}).get("devices", [])]
+    process = next(iter(full.values()), {}).get("process", {})
     return Recorded(
         recordings=tuple(full),
         nothing_recorded=None if full else _why_nothing(started, warnings, documents),
         warnings=tuple(dict.fromkeys(warnings)),
-        devices=tuple(devices),
+        devices=tuple({"name": name} for name in process.get("devices", [])),
     )
 
 
@@ -43,11 +43,9 @@ def _why_nothing(
         return embedded.NOT_LOADED
     if not documents:
         return "the program did not use TensorFlow"
-    return (
-        f"no tf.function was seen to run; {warnings[0]}"
-        if warnings
-        else ("TensorFlow ran no tf.function")
-    )
+    if not warnings:
+        return "TensorFlow ran no tf.function"
+    return f"no tf.function was seen to run; {warnings[0]}"
 
 
 def _condensed(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -67,6 +65,6 @@ RECORDER: Final = Recorder(
     finish=_finish,
     # Else it reports each start and stop on stderr.
     environment=lambda run: embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1"),
-    versions=lambda: embedded.versions("tensorflow", "tensorflow-cpu"),
+    versions=lambda: versions("tensorflow", "tensorflow-cpu"),
     windows=embedded.WINDOWS,
 )

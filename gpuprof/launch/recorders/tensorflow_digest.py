@@ -45,14 +45,26 @@ _LOCAL: Final = "/job:localhost/replica:0/task:0/device:"
 Row = dict[str, Any]
 
 
-@dataclass
-class _Seen:
-    """What all windows show of one graph that ran as part of one function.
+class _GraphRun(NamedTuple):
+    """A graph that ran as part of one function.
 
     Args:
         function: The one that the script called.
-        graph: Its own, or that of a function that it called; None where none was kept.
+        number: Of its graph in the recorder's file; None where it was not kept.
         is_called: Whether the graph is that of a function that it called.
+    """
+
+    function: str
+    number: int | None
+    is_called: bool
+
+
+@dataclass
+class _GraphTotals:
+    """What all windows show of one graph, with the function and ``is_called`` of its run.
+
+    Args:
+        graph: The graph; None where it was not kept.
     """
 
     function: str
@@ -65,65 +77,72 @@ class _Seen:
     received: Counter[str] = field(default_factory=Counter)
 
 
-class _Graph(NamedTuple):
-    """A graph that ran as part of a function, as in `_Seen`."""
-
-    function: str
-    number: int | None
-    is_called: bool
-
-
 @dataclass
-class _Sum:
+class _Totals:
     """What all windows show.
 
     Args:
-        seen: By graph and by what each of its executions received, where all receive the same.
+        graphs: By graph and by what each of its executions received, where all receive the same.
         eager_copies: As in `Window`.
         cut: Executions that the edge of a window cut.
         unreadable: Windows that could not be read.
     """
 
-    seen: dict[tuple[_Graph, frozenset[str]], _Seen] = field(default_factory=dict)
+    graphs: dict[tuple[_GraphRun, frozenset[str]], _GraphTotals] = field(default_factory=dict)
     eager_copies: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     cut: int = 0
     unreadable: int = 0
+
+
+class _Copies(NamedTuple):
+    """A row of ``tensor_copies`` but for its function."""
+
+    src_device: str
+    dst_device: str
+    tensor: str
+    src_operation: str | None
+    dst_operation: str | None
+    is_gradient: bool | None
+    is_control: bool
+    calls: int
+    bytes_per_call: int | None = None
 
 
 def digest(folder: Path) -> Row:
     """The document for one process's folder, as the module says."""
     graphs = list(_rows(folder / "graphs.jsonl"))
     windows = list(_rows(folder / "windows.jsonl"))
-    total = _Sum()
+    totals = _Totals()
     for number, window in enumerate(windows):
-        _add(total, number, _window(folder / str(window["folder"])), graphs)
-    seen = list(_whole(total))
+        _add(totals, number, _window(folder / str(window["folder"])), graphs)
+    complete = list(_without_cut_executions(totals))
     # They compute gradients and update variables.
-    steps = {one.function for one in seen if one.graph and one.graph["is_training"]}
-    names = _labels(seen, steps)
+    steps = {run.function for run in complete if run.graph and run.graph["is_training"]}
+    names = _labels(complete, steps)
+    copies = ((names[run.function], copy) for run in complete for copy in _copies(run))
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "process": _process(folder),
-        "windows": _coverage(windows, total, ended=(folder / "end.json").exists()),
-        "functions": list(_functions(seen, steps, names)),
+        "windows": _coverage(windows, totals, ended=(folder / "end.json").exists()),
+        "functions": list(_functions(complete, steps, names)),
         "operations": [
-            {"function": names[one.function], **row} for one in seen for row in _operations(one)
+            {"function": names[run.function], **row} for run in complete for row in _operations(run)
         ],
         "tensor_copies": [
-            {"function": names[one.function], **row} for one in seen for row in _copies(one)
-        ]
-        + _eager(total),
-        "notes": list(_notes(folder, seen, total, windows)),
+            {"function": function, **copy._asdict()}
+            for function, copy in (*copies, *((None, copy) for copy in _eager_copies(totals)))
+        ],
+        "notes": list(_notes(folder, complete, totals, windows)),
     }
 
 
 def _process(folder: Path) -> Row:
-    """What the process said of itself; it names its command as it was given."""
-    found = next(_rows(folder / "process.json"), {})
-    return (
-        found | {"command": list(masked_words(found["command"]))} if "command" in found else found
-    )
+    """The process's own description; it names its command as it was given."""
+    process = next(_rows(folder / "process.json"), {})
+    if "command" in process:
+        process["command"] = list(masked_words(process["command"]))
+    return process
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -152,37 +171,36 @@ def _window(folder: Path) -> Window | None:
     return window if files else None
 
 
-def _add(total: _Sum, number: int, window: Window | None, graphs: list[Row]) -> None:
+def _add(totals: _Totals, number: int, window: Window | None, graphs: list[Row]) -> None:
     if window is None:
-        total.unreadable += 1
+        totals.unreadable += 1
         return
-    total.eager_copies += window.eager_copies
-    groups: dict[tuple[str, int, bool], list[Execution]] = {}
+    totals.eager_copies += window.eager_copies
+    executions_of: dict[tuple[str, int, bool], list[Execution]] = {}
     for execution in window.executions.values():
         root = window.root(execution)
         if root is None or root.function is None:
-            total.cut += 1
+            totals.cut += 1
         else:
             key = (root.function, execution.step_id, execution is not root)
-            groups.setdefault(key, []).append(execution)
-    for (function, step_id, is_called), executions in groups.items():
+            executions_of.setdefault(key, []).append(execution)
+    for (function, step_id, is_called), executions in executions_of.items():
         received = window.received.get(step_id, Counter())
-        name = None if is_called else function
-        found = _graph_of(name, executions, received, graphs)
-        graph = None if found is None else graphs[found]
-        seen = total.seen.setdefault(
-            (_Graph(function, found, is_called), _always(received, graph)),
-            _Seen(function, graph, is_called),
+        graph_number = _graph_of(None if is_called else function, executions, received, graphs)
+        graph = None if graph_number is None else graphs[graph_number]
+        run = _GraphRun(function, graph_number, is_called)
+        graph_totals = totals.graphs.setdefault(
+            (run, _always_received(received, graph)), _GraphTotals(function, graph, is_called)
         )
-        seen.step_ids.add((number, step_id))
-        seen.received += received
+        graph_totals.step_ids.add((number, step_id))
+        graph_totals.received += received
         for execution in executions:
-            seen.calls += execution.calls
-            seen.total_ns += execution.total_ns
-            seen.sends += execution.sends
+            graph_totals.calls += execution.calls
+            graph_totals.total_ns += execution.total_ns
+            graph_totals.sends += execution.sends
 
 
-def _always(received: Counter[str], graph: Row | None) -> frozenset[str]:
+def _always_received(received: Counter[str], graph: Row | None) -> frozenset[str]:
     """What an execution received, where every one of its graph receives the same."""
     if graph is None or graph["has_control_flow"]:
         return frozenset()
@@ -193,20 +211,20 @@ def _recvs(graph: Row) -> set[str]:
     return {row["recv"] for row in graph["copies"]}
 
 
-def _whole(total: _Sum) -> Iterator[_Seen]:
+def _without_cut_executions(totals: _Totals) -> Iterator[_GraphTotals]:
     """Without executions that a window cut while the receiving threads were still at it.
 
     A function may return, and its window end, before a thread has closed the event of the last
     tensor that it received.
     """
-    most: dict[_Graph, frozenset[str]] = {}
-    for graph, received in total.seen:
-        most[graph] = most.get(graph, frozenset()) | received
-    for (graph, received), seen in total.seen.items():
-        if received == most[graph]:
-            yield seen
-        elif not seen.is_called:
-            total.cut += len(seen.step_ids)
+    most: dict[_GraphRun, frozenset[str]] = {}
+    for run, received in totals.graphs:
+        most[run] = most.get(run, frozenset()) | received
+    for (run, received), graph_totals in totals.graphs.items():
+        if received == most[run]:
+            yield graph_totals
+        elif not run.is_called:
+            totals.cut += len(graph_totals.step_ids)
 
 
 def _graph_of(
@@ -233,106 +251,75 @@ def label(function: str) -> str:
     return match[1] if match else function
 
 
-def short(device: str) -> str:
+def _short(device: str) -> str:
     """``CPU:0`` for a device of this process; a job's full name for one of another."""
     return device.removeprefix(_LOCAL)
 
 
-def _labels(seen: Iterable[_Seen], steps: set[str]) -> dict[str, str]:
+def _labels(runs: Iterable[_GraphTotals], steps: set[str]) -> dict[str, str]:
     """A name for each function; Keras calls both training and evaluation by the same one."""
     training = {label(function) for function in steps}
-    names = {one.function: label(one.function) for one in seen}
+    names = {run.function: label(run.function) for run in runs}
     return {
         function: f"{name} (no training)" if function not in steps and name in training else name
         for function, name in names.items()
     }
 
 
-def _functions(seen: Iterable[_Seen], steps: set[str], names: dict[str, str]) -> Iterator[Row]:
+def _functions(
+    runs: Iterable[_GraphTotals], steps: set[str], names: dict[str, str]
+) -> Iterator[Row]:
     executions: Counter[tuple[str, bool]] = Counter()
-    for one in seen:
-        if not one.is_called:
-            executions[names[one.function], one.function in steps] += len(one.step_ids)
+    for run in runs:
+        if not run.is_called:
+            executions[names[run.function], run.function in steps] += len(run.step_ids)
     for (name, is_step), count in sorted(executions.items()):
         yield {"function": name, "executions": count, "is_step": is_step}
 
 
-def _operations(seen: _Seen) -> Iterator[Row]:
-    for name, kind, requested, device in seen.graph["operations"] if seen.graph else ():
-        traced = seen.calls.get(name)
+def _operations(run: _GraphTotals) -> Iterator[Row]:
+    for name, kind, requested, device in run.graph["operations"] if run.graph else ():
+        traced = run.calls.get(name)
         yield {
             "operation": name,
             "operation_type": kind,
             "requested_device": requested,
             "device": device,
-            "calls": None if traced is None else _calls(seen, traced),
+            "calls": None if traced is None else _calls(run, traced),
             "traced_calls": traced,
-            "total_ns": None if traced is None else seen.total_ns[name],
+            "total_ns": None if traced is None else run.total_ns[name],
         }
 
 
-def _calls(seen: _Seen, traced: int) -> int | None:
+def _calls(run: _GraphTotals, traced: int) -> int | None:
     """How often an operation ran that was traced so often."""
-    if seen.graph and not seen.graph["has_control_flow"]:
-        return len(seen.step_ids)  # one that runs at all runs once in each execution
-    return traced if max(seen.calls.values()) <= _TRACED_FOR_SURE else None
+    if run.graph and not run.graph["has_control_flow"]:
+        return len(run.step_ids)  # one that runs at all runs once in each execution
+    return traced if max(run.calls.values()) <= _TRACED_FOR_SURE else None
 
 
-def _copies(seen: _Seen) -> Iterator[Row]:
-    rows = seen.graph["copies"] if seen.graph else _copies_without_graph(seen)
-    for row in rows:
-        calls = seen.received[row["recv"]] if seen.graph else row["calls"]
-        if not calls:
-            continue
-        takers = row["dst_operations"]
-        yield {
-            "src_device": row["src_device"],
-            "dst_device": row["dst_device"],
-            "tensor": row["tensor"],
-            "src_operation": row["src_operation"],
-            "dst_operation": takers[0] if takers else None,
-            "is_gradient": row["is_gradient"],
-            "is_control": row["is_control"],
-            "calls": calls,
-            "bytes_per_call": row["bytes_per_call"],
-        }
+def _copies(run: _GraphTotals) -> Iterator[_Copies]:
+    """The copies of a kept graph, else what the traced ``_Send`` operations tell."""
+    for row in run.graph["copies"] if run.graph else ():
+        if calls := run.received[row["recv"]]:
+            columns = {name: row[name] for name in _Copies._fields if name in row}
+            dst_operation = next(iter(row["dst_operations"]), None)
+            yield _Copies(**columns, dst_operation=dst_operation, calls=calls)
+    if run.graph is None:
+        for sent, calls in sorted(run.sends.items(), key=lambda item: item[0].node):
+            devices = (_short(sent.src_device), _short(sent.dst_device))
+            is_control = "/ctrl/_" in sent.source
+            yield _Copies(*devices, sent.source, sent.source, sent.taker, None, is_control, calls)
 
 
-def _copies_without_graph(seen: _Seen) -> Iterator[Row]:
-    """What the traced ``_Send`` operations say of themselves."""
-    for sent, calls in sorted(seen.sends.items(), key=lambda item: item[0].node):
-        yield {
-            "src_device": short(sent.src_device),
-            "dst_device": short(sent.dst_device),
-            "tensor": sent.source,
-            "src_operation": sent.source,
-            "dst_operations": [sent.taker],
-            "is_gradient": None,
-            "is_control": "/ctrl/_" in sent.source,
-            "calls": calls,
-            "bytes_per_call": None,
-        }
+def _eager_copies(totals: _Totals) -> Iterator[_Copies]:
+    for (source, target, operation), calls in sorted(totals.eager_copies.items()):
+        devices = (_short(source), _short(target))
+        tensor = f"input of {operation}" if operation else "input"
+        yield _Copies(*devices, tensor, None, operation or None, None, False, calls)  # noqa: FBT003
 
 
-def _eager(total: _Sum) -> list[Row]:
-    return [
-        {
-            "function": None,
-            "src_device": short(source),
-            "dst_device": short(target),
-            "tensor": f"input of {operation}" if operation else "input",
-            "src_operation": None,
-            "dst_operation": operation or None,
-            "is_gradient": None,
-            "is_control": False,
-            "calls": calls,
-            "bytes_per_call": None,
-        }
-        for (source, target, operation), calls in sorted(total.eager_copies.items())
-    ]
-
-
-def _coverage(windows: list[Row], total: _Sum, *, ended: bool) -> Row:
+def _coverage(windows: list[Row], totals: _Totals, *, ended: bool) -> Row:
     recorded_ns = sum(w["stop_unix_ns"] - w["start_unix_ns"] for w in windows)
     span_ns = windows[-1]["stop_unix_ns"] - windows[0]["start_unix_ns"] if windows else 0
     return {
@@ -340,28 +327,30 @@ def _coverage(windows: list[Row], total: _Sum, *, ended: bool) -> Row:
         "recorded_ns": recorded_ns,
         "span_ns": span_ns,
         "ended_in_order": ended,
-        "cut_executions": total.cut,
+        "cut_executions": totals.cut,
     }
 
 
-def _notes(folder: Path, seen: list[_Seen], total: _Sum, windows: list[Row]) -> Iterator[str]:
+def _notes(
+    folder: Path, runs: list[_GraphTotals], totals: _Totals, windows: list[Row]
+) -> Iterator[str]:
     yield from (str(row["note"]) for row in _rows(folder / "notes.jsonl"))
     if not (folder / "end.json").exists():
         yield "the program was killed or left at once: what its last window saw is lost"
     if not windows:
         yield "no window of TensorFlow's profiler was kept: nothing is known of what ran"
-    if total.unreadable:
-        yield f"{total.unreadable} of {len(windows)} profiler windows are unreadable"
-    without = sorted({label(one.function) for one in seen if one.graph is None and one.sends})
+    if totals.unreadable:
+        yield f"{totals.unreadable} of {len(windows)} profiler windows are unreadable"
+    without = sorted({label(run.function) for run in runs if run.graph is None and run.sends})
     if without:
         names = ", ".join(without)
         yield f"no graph was kept of {names} or of what it calls: sizes of its copies are unknown"
-    lost = sum(one.received.total() - one.sends.total() for one in seen if one.graph is None)
+    lost = sum(run.received.total() - run.sends.total() for run in runs if run.graph is None)
     if lost:
         yield f"copies in functions without a graph were not traced: {lost}"
-    if any(one.graph and one.graph["collectives"] for one in seen):
+    if any(run.graph and run.graph["collectives"] for run in runs):
         yield "collective operations ran; what they move between devices is not counted"
-    moved = fallbacks(row for one in seen for row in _operations(one))
+    moved = [row for run in runs for row in _operations(run) if _is_moved(row)]
     if moved:
         first = moved[0]
         yield (
@@ -371,12 +360,7 @@ def _notes(folder: Path, seen: list[_Seen], total: _Sum, windows: list[Row]) -> 
         )
 
 
-def fallbacks(operations: Iterable[Row]) -> list[Row]:
-    """Operations that soft placement silently put on another device than the script asked for."""
-    return [
-        row
-        for row in operations
-        if row["requested_device"] is not None
-        and row["calls"] is not None
-        and not row["device"].endswith(row["requested_device"])
-    ]
+def _is_moved(operation: Row) -> bool:
+    """Whether soft placement silently put it on another device than the script asked for."""
+    requested, is_known = operation["requested_device"], operation["calls"] is not None
+    return requested is not None and is_known and not operation["device"].endswith(requested)

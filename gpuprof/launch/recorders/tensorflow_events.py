@@ -76,11 +76,11 @@ class Window:
 
     def root(self, execution: Execution) -> Execution | None:
         """The execution that the script itself asked for; None where the window cut it."""
-        seen: set[int] = set()
+        callers: set[int] = set()
         while execution.function is None:
-            if execution.caller not in self.executions or execution.caller in seen:
+            if execution.caller not in self.executions or execution.caller in callers:
                 return None
-            seen.add(execution.caller)
+            callers.add(execution.caller)
             execution = self.executions[execution.caller]
         return execution
 
@@ -131,15 +131,16 @@ def nested(events: Iterator[Event]) -> Iterator[tuple[Event, list[Event]]]:
     """Each event of a thread with those around it, the innermost last."""
     around: list[Event] = []
     for event in sorted(events, key=lambda e: (e.start_ns, -e.duration_ps)):
-        while around and around[-1].end_ns <= event.start_ns and not _holds(around[-1], event):
+        while around and not _holds(around[-1], event):
             around.pop()
         yield event, around
         around.append(event)
 
 
 def _holds(outer: Event, inner: Event) -> bool:
-    """Whether an event that begins in the same nanosecond as another ends is still within."""
-    return outer.start_ns == inner.start_ns and outer.duration_ps >= inner.duration_ps
+    """Whether an event is within another; also if both begin in the nanosecond that it ends in."""
+    is_as_long = outer.start_ns == inner.start_ns and outer.duration_ps >= inner.duration_ps
+    return outer.end_ns > inner.start_ns or is_as_long
 
 
 def _add_run(window: Window, plane: Plane, run: Event, around: list[Event]) -> None:
@@ -189,16 +190,10 @@ def _add_eager_copy(window: Window, name: str, around: list[Event]) -> None:
     """``_Send input 0 from <device> to <device>``: an eager operation's input is elsewhere."""
     words = name.split()
     source, target = words[4], words[6]
-    operation = next(
-        (
-            e.metadata.name.removeprefix(_FUNCTION)
-            for e in reversed(around)
-            if e.metadata.name.startswith(_FUNCTION)
-        ),
-        "",
-    )
+    names = (event.metadata.name for event in reversed(around))
+    function = next((name for name in names if name.startswith(_FUNCTION)), "")
     if source != target:
-        window.eager_copies[source, target, operation] += 1
+        window.eager_copies[source, target, function.removeprefix(_FUNCTION)] += 1
 
 
 def _execution(window: Window, executor: Stat | None) -> Execution:

@@ -8,6 +8,7 @@ from typing import Final
 
 from gpuprof.launch.contract import Ended, Recorded, Recorder, Run
 from gpuprof.launch.recorders import embedded
+from gpuprof.launch.run.evidence import versions
 
 NAME: Final = "torch"
 
@@ -15,11 +16,13 @@ NAME: Final = "torch"
 def _finish(run: Run, _: Ended) -> Recorded:
     traces = sorted(run.folder.glob(f"{NAME}-*.json.gz"))
     infos = {trace.name: trace.with_suffix("").with_suffix(".info") for trace in traces}
-    seen = {name: embedded.told(info).get("gpu_events", 0) for name, info in infos.items()}
+    gpu_events = {
+        name: embedded.document(info).get("gpu_events", 0) for name, info in infos.items()
+    }
     for info in infos.values():
         info.unlink(missing_ok=True)
-    full = [name for name, events in seen.items() if events]
-    return embedded.recorded(run, NAME, "PyTorch", files=tuple(seen), full=full)
+    full = [name for name, events in gpu_events.items() if events]
+    return embedded.recorded(run, NAME, "PyTorch", files=tuple(gpu_events), full=full)
 
 
 RECORDER: Final = Recorder(
@@ -29,6 +32,6 @@ RECORDER: Final = Recorder(
     finish=_finish,
     # Else it reports each start and stop on stderr.
     environment=lambda run: embedded.environment(run, NAME, KINETO_LOG_LEVEL="7"),
-    versions=lambda: embedded.versions("torch"),
+    versions=lambda: versions("torch"),
     windows=embedded.WINDOWS,
 )

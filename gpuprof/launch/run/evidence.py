@@ -28,15 +28,19 @@ def packages(program: Program) -> dict[str, str]:
     """Versions of the packages that matter; none where another interpreter runs the program."""
     if program.arguments[0] != sys.executable:
         return {}
+    return {name: version for name in PACKAGES for version in versions(name).values()}
+
+
+def versions(*names: str) -> dict[str, str]:
+    """Of the first of these packages that is installed, under the first name."""
     from importlib import metadata  # noqa: PLC0415 - 30 ms that other commands do not need
 
-    found = {}
-    for name in PACKAGES:
+    for name in names:
         try:
-            found[name] = metadata.version(name)
+            return {names[0]: metadata.version(name)}
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return {}
 
 
 def git_state(program: Program) -> dict[str, Any] | None:
@@ -61,7 +65,7 @@ def _git(folder: Path, *words: str) -> str | None:
     if shutil.which("git") is None:
         return None
     # A hook that runs gpuprof names its own repository in these.
-    own = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     try:
         done = subprocess.run(  # noqa: S603 - words of ours
             [*_GIT, "-C", str(folder), *words],
@@ -70,7 +74,7 @@ def _git(folder: Path, *words: str) -> str | None:
             errors="replace",
             check=False,
             timeout=_PATIENCE_SECONDS,
-            env=own,
+            env=environment,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -20,7 +20,8 @@ DEFAULT_PARENT: Final = "gpuprof-runs"
 def default_folder(program: Program, variant: str | None) -> Path:
     """A new folder named after the variant or the program: ``gpuprof-runs/dual-2``."""
     name = variant or (program.source.stem if program.source else Path(program.arguments[0]).name)
-    stem = Path(DEFAULT_PARENT) / (_as_file_name(name) or "run")
+    safe_name = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in name).strip(".-")
+    stem = Path(DEFAULT_PARENT) / (safe_name or "run")
     folder, number = stem, 1
     while folder.exists():
         number += 1
@@ -46,8 +47,8 @@ def check_folder(folder: Path, *, force: bool) -> None:
     if not (is_run(folder) or repeats(folder)) and any(folder.iterdir()):
         msg = f"{folder} holds no recording, and --force replaces nothing else"
         raise OutputError(msg, "Choose another folder with -o.")
-    if _is_busy(folder):
-        raise _busy(folder)
+    with claimed(folder):
+        pass  # no other recording writes into it
 
 
 def make_folder(folder: Path, *, force: bool) -> None:
@@ -107,16 +108,9 @@ def claimed(folder: Path) -> Iterator[Claim]:
         raise OutputError(msg) from error
     try:
         if not _locked(descriptor):
-            raise _busy(folder)
+            msg = f"another recording writes into {folder}"
+            raise OutputError(msg, "Wait for its end, or choose another folder with -o.")
         yield Claim(folder, descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _is_busy(folder: Path) -> bool:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        return not _locked(descriptor)
     finally:
         os.close(descriptor)
 
@@ -132,12 +126,3 @@ def _locked(descriptor: int) -> bool:
     except OSError:
         return True  # of a file system without locks
     return True
-
-
-def _busy(folder: Path) -> OutputError:
-    msg = f"another recording writes into {folder}"
-    return OutputError(msg, "Wait for its end, or choose another folder with -o.")
-
-
-def _as_file_name(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_.+" else "-" for c in text).strip(".-")

@@ -52,8 +52,8 @@ def driver_version() -> str | None:
         text = _DRIVER_FILE.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    found = re.search(r"Kernel Module.*?(\d+\.\d+(?:\.\d+)?)", text)
-    return found[1] if found else None
+    version = re.search(r"Kernel Module.*?(\d+\.\d+(?:\.\d+)?)", text)
+    return version[1] if version else None
 
 
 def driver_cuda() -> tuple[int, int] | None:

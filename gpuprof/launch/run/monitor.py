@@ -111,47 +111,43 @@ def _nvml() -> Source | None:
 def _gpu(nvml: Any, number: int, handle: Any) -> Sample:  # noqa: ANN401 - NVML has no types
     """One GPU now; what it does not tell is null."""
 
-    def told(name: str, *arguments: Any) -> Any:  # noqa: ANN401
+    def query(name: str, *arguments: Any) -> Any:  # noqa: ANN401
         try:
             return getattr(nvml, name)(handle, *arguments)
         except nvml.NVMLError:
             return None
 
-    use, memory = told("nvmlDeviceGetUtilizationRates"), told("nvmlDeviceGetMemoryInfo")
+    use, memory = query("nvmlDeviceGetUtilizationRates"), query("nvmlDeviceGetMemoryInfo")
     return {
         "device_id": number,
         "gpu_utilisation": None if use is None else use.gpu / _PERCENT,
         "memory_utilisation": None if use is None else use.memory / _PERCENT,
         "memory_used_bytes": None if memory is None else memory.used,
         "memory_total_bytes": None if memory is None else memory.total,
-        "power_w": _scaled(told("nvmlDeviceGetPowerUsage"), 1 / _MILLI),
-        "temperature_c": told("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
-        "sm_clock_hz": _scaled(told("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM), _MHZ),
-        "memory_clock_hz": _scaled(told("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM), _MHZ),
+        "power_w": _scaled(query("nvmlDeviceGetPowerUsage"), 1 / _MILLI),
+        "temperature_c": query("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+        "sm_clock_hz": _scaled(query("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM), _MHZ),
+        "memory_clock_hz": _scaled(query("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM), _MHZ),
         "pcie_received_bytes_per_s": _scaled(
-            told("nvmlDeviceGetPcieThroughput", nvml.NVML_PCIE_UTIL_RX_BYTES), _KIB
+            query("nvmlDeviceGetPcieThroughput", nvml.NVML_PCIE_UTIL_RX_BYTES), _KIB
         ),
         "pcie_sent_bytes_per_s": _scaled(
-            told("nvmlDeviceGetPcieThroughput", nvml.NVML_PCIE_UTIL_TX_BYTES), _KIB
+            query("nvmlDeviceGetPcieThroughput", nvml.NVML_PCIE_UTIL_TX_BYTES), _KIB
         ),
-        **_nvlink(nvml, told),
+        "nvlink_received_bytes": _nvlink_bytes(
+            nvml, query, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX"
+        ),
+        "nvlink_sent_bytes": _nvlink_bytes(nvml, query, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX"),
     }
 
 
-def _nvlink(nvml: Any, told: Callable[..., Any]) -> Sample:  # noqa: ANN401 - NVML has no types
+def _nvlink_bytes(nvml: Any, query: Callable[..., Any], field: str) -> int | None:  # noqa: ANN401
     """Bytes over all NVLinks since the driver started; null without NVLink."""
-    names = {
-        "nvlink_received_bytes": "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX",
-        "nvlink_sent_bytes": "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX",
-    }
-    return {key: _field(nvml, told, getattr(nvml, name, None)) for key, name in names.items()}
-
-
-def _field(nvml: Any, told: Callable[..., Any], number: int | None) -> int | None:  # noqa: ANN401
+    number = getattr(nvml, field, None)
     if number is None:
         return None
     # All links together are the scope of all bits set.
-    values = told("nvmlDeviceGetFieldValues", [(number, 0xFFFFFFFF)])
+    values = query("nvmlDeviceGetFieldValues", [(number, 0xFFFFFFFF)])
     if not values or values[0].nvmlReturn != nvml.NVML_SUCCESS:
         return None
     return int(values[0].value.ullVal) * _KIB

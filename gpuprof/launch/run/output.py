@@ -32,13 +32,10 @@ class Output:
             except OSError as error:
                 self.log_error = error
         if stream not in self._gone:
-            self._show(stream, data)
-
-    def _show(self, stream: int, data: bytes) -> None:
-        try:
-            _write_all(stream, data)
-        except OSError:
-            self._gone.add(stream)
+            try:
+                _write_all(stream, data)
+            except OSError:
+                self._gone.add(stream)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -31,10 +31,10 @@ _LINGER_SECONDS: Final = 1.0
 _MOST_LINGERING_BYTES: Final = 4 * _CHUNK_BYTES
 # Between Ctrl-C, SIGTERM and SIGKILL to a program that has used up its time.
 _GRACE_SECONDS: Final = 10.0
-_SHELL: Final = 'exec >{out} 2>{err}; echo $$ >{said}; exec "$@"'
+_SHELL: Final = 'exec >{out} 2>{err}; echo $$ >{id}; exec "$@"'
 # A profiler that leaves before its program takes the exit status with it: the shell stays for it.
 _SHELL_THAT_STAYS: Final = (
-    'exec >{out} 2>{err} 9>{ended}; echo $$ >{said}; trap : INT TERM HUP; "$@" 9>&-; echo $? >&9'
+    'exec >{out} 2>{err} 9>{ended}; echo $$ >{id}; trap : INT TERM HUP; "$@" 9>&-; echo $? >&9'
 )
 
 
@@ -83,18 +83,13 @@ def run_program(
             if wrapping is None:
                 pipes.hand_over()
                 signals.running(process.pid)
-            status = _Relay(pipes, signals, output, alarm).until_end(process)
+            returncode = _Relay(pipes, signals, output, alarm).until_end(process)
     finally:
         pipes.close()
     seconds = time.perf_counter() - started
-    return Ended(
-        as_exit_status(status), seconds, output.size, bool(signals.received), alarm.has_rung
-    )
-
-
-def as_exit_status(returncode: int) -> int:
-    """Python's return code as a shell reports it: 128 + n where signal n ended the process."""
-    return _SIGNAL_BASE - returncode if returncode < 0 else returncode
+    # Python's return code is -n where signal n ended the process.
+    exit_status = _SIGNAL_BASE - returncode if returncode < 0 else returncode
+    return Ended(exit_status, seconds, output.size, bool(signals.received), alarm.has_rung)
 
 
 class _Pipes:
@@ -105,23 +100,20 @@ class _Pipes:
         self.out = os.pipe()
         # One pipe where both go to one place keeps their order.
         self.err = self.out if same else os.pipe()
-        self.said = os.pipe()
+        self.id = os.pipe()
         self.ended = os.pipe()
         self.streams = {self.out[0]: STDOUT} | ({} if same else {self.err[0]: STDERR})
         for pipe in (self.out, self.err):
             _widen(pipe[0])
         self.wake = os.pipe()
-        self._ours = {self.out[1], self.err[1], self.said[1], self.ended[1]}
-        self._all = {*self.out, *self.err, *self.said, *self.ended, *self.wake}
+        self._ours = {self.out[1], self.err[1], self.id[1], self.ended[1]}
+        self._all = {*self.out, *self.err, *self.id, *self.ended, *self.wake}
 
     def shell(self, *, stays: bool) -> str:
         """The line that makes these pipes the streams of what it becomes, or runs."""
-        out, err, said, ended = (
-            f"/proc/{os.getpid()}/fd/{pipe[1]}"
-            for pipe in (self.out, self.err, self.said, self.ended)
-        )
-        line = _SHELL_THAT_STAYS if stays else _SHELL
-        return line.format(out=out, err=err, said=said, ended=ended)
+        pipes = {"out": self.out, "err": self.err, "id": self.id, "ended": self.ended}
+        paths = {name: f"/proc/{os.getpid()}/fd/{pipe[1]}" for name, pipe in pipes.items()}
+        return (_SHELL_THAT_STAYS if stays else _SHELL).format(**paths)
 
     def status(self) -> int | None:
         """The program's exit status, where a shell has stayed to tell it."""
@@ -218,7 +210,7 @@ class _Relay:
         """The return code of the process, once all that it printed is passed on."""
         for descriptor in self._pipes.streams:
             self._selector.register(descriptor, selectors.EVENT_READ, self._read)
-        self._selector.register(self._pipes.said[0], selectors.EVENT_READ, self._hear)
+        self._selector.register(self._pipes.id[0], selectors.EVENT_READ, self._hear)
         self._selector.register(self._pipes.wake[0], selectors.EVENT_READ, self._end)
         waiter = threading.Thread(target=self._wake_at_end, args=(process.pid,), daemon=True)
         waiter.start()
@@ -230,8 +222,8 @@ class _Relay:
                     self._alarm.ring_if_due()
         waiter.join()
         self._signals.ended()
-        status, told = process.wait(), self._pipes.status()
-        return status if told is None else told
+        returncode, status = process.wait(), self._pipes.status()
+        return returncode if status is None else status
 
     def _more(self) -> bool:
         """Whether bytes may still come after the process ended."""

@@ -51,13 +51,13 @@ def executable(name: str, arguments: Sequence[str] = ()) -> Program:
     Raises:
         InputError: It is not there or may not be run.
     """
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         reason = "is not executable" if Path(name).is_file() else "no such program"
         msg = f"{name}: {reason}"
         raise InputError(msg)
     sources = [Path(a) for a in arguments if a.endswith(".py") and Path(a).is_file()]
-    return Program((found, *arguments), sources[0] if sources else None)
+    return Program((path, *arguments), sources[0] if sources else None)
 
 
 def imports(program: Program) -> frozenset[str]:

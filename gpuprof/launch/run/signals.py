@@ -7,12 +7,17 @@ from types import FrameType
 
 
 class Signals:
-    """Passes signals on to the program, harder each time, at last to all that was started."""
+    """Passes signals on to the program, harder each time, at last to all that was started.
+
+    Attributes:
+        received: The signals, in their order.
+        program: The program's process id, once it is known.
+    """
 
     def __init__(self) -> None:
         self.received: list[int] = []
+        self.program: int | None = None
         self._leader: int | None = None
-        self._program: int | None = None
 
     def started(self, leader: int) -> None:
         """The process that was started is there: the profiler, or the program itself."""
@@ -20,18 +25,13 @@ class Signals:
 
     def running(self, program: int) -> None:
         """The program is there: deliver what came before it was."""
-        self._program = program
+        self.program = program
         if self.received:
             self._send(self.received[-1])
 
-    @property
-    def program(self) -> int | None:
-        """The program's process id, once it is known."""
-        return self._program
-
     def ended(self) -> None:
         """All is over: the process ids may soon belong to others."""
-        self._program = self._leader = None
+        self.program = self._leader = None
 
     def handle(self, number: int, _frame: FrameType | None = None) -> None:
         """Take a signal; as a handler it runs in the main thread between two bytecodes."""
@@ -40,13 +40,14 @@ class Signals:
 
     def _send(self, number: int) -> None:
         times = len(self.received)
-        if self._program is not None and times == 1:
-            signal_program(self._program, number)
-        elif self._program is not None and times == 2 and number == signal.SIGINT:  # noqa: PLR2004
-            signal_program(self._program, signal.SIGTERM)
+        if self.program is not None and times == 1:
+            signal_program(self.program, number)
+        elif self.program is not None and times == 2 and number == signal.SIGINT:  # noqa: PLR2004
+            signal_program(self.program, signal.SIGTERM)
         elif times > 1:
-            for root in (self._leader, self._program):
-                _kill_tree(root)
+            for root in (self._leader, self.program):
+                for process in () if root is None else tree(root):
+                    _kill(process, signal.SIGKILL)
 
 
 def signal_program(program: int, number: int) -> None:
@@ -71,15 +72,10 @@ def tree(root: int) -> list[int]:
         except (OSError, IndexError, ValueError):
             continue  # it ended meanwhile
         children.setdefault(parent, []).append(int(stat.parent.name))
-    found = [root]
-    for process in found:
-        found += children.get(process, [])
-    return found
-
-
-def _kill_tree(root: int | None) -> None:
-    for process in tree(root) if root is not None else ():
-        _kill(process, signal.SIGKILL)
+    processes = [root]
+    for process in processes:
+        processes += children.get(process, [])
+    return processes
 
 
 def _kill(process: int, number: int) -> None:

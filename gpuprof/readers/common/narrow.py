@@ -99,8 +99,7 @@ def listed(values: pa.Array | pa.ChunkedArray) -> list[Any]:
     Arrow makes them row by row, which takes 25 times as long.
     """
     if not isinstance(values, pa.DictionaryArray):
-        found: list[Any] = values.to_pylist()
-        return found
+        return [*values.to_pylist()]
     different = [*values.dictionary.to_pylist(), None]
     codes = values.indices.to_pylist()
     return [different[-1 if code is None else code] for code in codes]
@@ -119,8 +118,8 @@ class Lexicon:
 
     def codes(self, texts: Iterable[str], count: int) -> Integers:
         """The numbers of so many texts."""
-        found = (self._codes.setdefault(text, len(self._codes)) for text in texts)
-        return np.fromiter(found, np.int64, count)
+        numbers = (self._codes.setdefault(text, len(self._codes)) for text in texts)
+        return np.fromiter(numbers, np.int64, count)
 
     def codes_of_keys(self, keys: Integers, text: Callable[[int], str]) -> Integers:
         """The numbers of the texts that some keys stand for."""
@@ -156,10 +155,10 @@ class Rows:
 
     def code(self, row: Mapping[str, Any]) -> int:
         """The number of what a row says beside its times and its correlation id."""
-        said = {name: value for name, value in row.items() if name not in _OF_EACH}
-        code = self._alike.setdefault((*said.items(),), len(self._kinds))
+        shared = {name: value for name, value in row.items() if name not in _OF_EACH}
+        code = self._alike.setdefault((*shared.items(),), len(self._kinds))
         if code == len(self._kinds):
-            self._kinds.append(said)
+            self._kinds.append(shared)
         return code
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -191,8 +190,9 @@ class Rows:
         }
         for field in schema.arrow:
             if field.name not in _OF_EACH:
-                said = alike.mapped(methodcaller("get", field.name))
-                columns[field.name] = said.array(field.type)
+                columns[field.name] = alike.mapped(methodcaller("get", field.name)).array(
+                    field.type
+                )
         return schema.narrow(pa.table(columns))
 
 

@@ -1,6 +1,6 @@
 """What is read of a PyTorch trace's events: the fields by name, and their exact times."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,12 +12,18 @@ from gpuprof import schema
 from gpuprof.json_values import Scalar, integer, text
 from gpuprof.readers.common.json_events import Integers, check_length
 
-KERNELS, MEMCPYS, MEMSETS = schema.KERNELS.name, schema.MEMCPYS.name, schema.MEMSETS.name
 _NO_TIME: Final = msgspec.Raw(b"null")
-RUNTIME, DRIVER = "runtime", "driver"
-ANNOTATIONS, SYNCHRONIZATIONS = "annotations", schema.SYNCHRONIZATIONS.name
-# Since annotations have a category of their own, and before.
-OPERATIONS, OPERATORS = "operations", "operators"
+
+
+class Kind:
+    """What an event is; of events that have a table of their own its name."""
+
+    KERNELS, MEMCPYS, MEMSETS = schema.KERNELS.name, schema.MEMCPYS.name, schema.MEMSETS.name
+    WORK = (KERNELS, MEMCPYS, MEMSETS)
+    CALLS = RUNTIME, DRIVER = "runtime", "driver"
+    ANNOTATIONS, SYNCHRONIZATIONS = "annotations", schema.SYNCHRONIZATIONS.name
+    # Since annotations have a category of their own, and before.
+    OPERATIONS, OPERATORS = "operations", "operators"
 
 
 class Arguments(msgspec.Struct, gc=False):
@@ -163,6 +169,11 @@ class Timed:
 
 _NONE: Final = np.array([], np.int64)
 NOTHING: Final = Timed([], _NONE, _NONE, _NONE, _NONE)
+
+
+def different_events(groups: Mapping[str, Timed], kinds: Iterable[str]) -> list[Event]:
+    """The different events of some kinds."""
+    return [event for kind in kinds for event in groups.get(kind, NOTHING).events]
 
 
 class Alike:

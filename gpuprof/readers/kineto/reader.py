@@ -21,45 +21,30 @@ from gpuprof.profile import Origin, Profile
 from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.kineto import rocm, tables
-from gpuprof.readers.kineto.events import (
-    ANNOTATIONS,
-    DRIVER,
-    KERNELS,
-    MEMCPYS,
-    MEMSETS,
-    OPERATIONS,
-    OPERATORS,
-    RUNTIME,
-    SYNCHRONIZATIONS,
-    Alike,
-    Device,
-    Event,
-    Span,
-    Timed,
-)
+from gpuprof.readers.kineto.events import Alike, Device, Event, Kind, Span, Timed
 from gpuprof.units import NS_PER_US, counted
 
 # Category (capitalised until 2022) -> what its events are. The GPU's copy of an annotation
 # (gpu_user_annotation) is left out: it is the host's one seen again.
 CATEGORIES: Final = {
-    "Kernel": KERNELS,
-    "kernel": KERNELS,
-    "Memcpy": MEMCPYS,
-    "gpu_memcpy": MEMCPYS,
-    "Memset": MEMSETS,
-    "gpu_memset": MEMSETS,
-    "Runtime": RUNTIME,
-    "cuda_runtime": RUNTIME,
-    "cuda_driver": DRIVER,
-    "user_annotation": ANNOTATIONS,
-    "Operator": OPERATORS,
-    "cpu_op": OPERATIONS,
-    "cuda_sync": SYNCHRONIZATIONS,
+    "Kernel": Kind.KERNELS,
+    "kernel": Kind.KERNELS,
+    "Memcpy": Kind.MEMCPYS,
+    "gpu_memcpy": Kind.MEMCPYS,
+    "Memset": Kind.MEMSETS,
+    "gpu_memset": Kind.MEMSETS,
+    "Runtime": Kind.RUNTIME,
+    "cuda_runtime": Kind.RUNTIME,
+    "cuda_driver": Kind.DRIVER,
+    "user_annotation": Kind.ANNOTATIONS,
+    "Operator": Kind.OPERATORS,
+    "cpu_op": Kind.OPERATIONS,
+    "cuda_sync": Kind.SYNCHRONIZATIONS,
 }
 # Without any of these the GPU was not traced.
-_OF_A_GPU: Final = frozenset({KERNELS, MEMCPYS, MEMSETS, RUNTIME, DRIVER})
+_OF_A_GPU: Final = frozenset({*Kind.WORK, *Kind.CALLS})
 # Of these only name, thread and times are read.
-_SPANS: Final = frozenset({ANNOTATIONS, OPERATIONS, OPERATORS})
+_SPANS: Final = frozenset({Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS})
 
 # Above this number of microseconds a double no longer holds single nanoseconds, and Kineto
 # printed doubles before it counted from baseTimeNanoseconds.
@@ -179,27 +164,20 @@ def _events(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> list[Span]:
 
 def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> Timed:
     """Events of one kind, decoded some at a time: each takes more memory than its text."""
-    alike = Alike()
-    windows = [
-        _window(path, _events(path, kind, raw[begin : begin + _EVENTS_AT_ONCE]), alike)
-        for begin in range(0, len(raw), _EVENTS_AT_ONCE)
-    ]
-    parts = [(w.codes, w.start_ns, w.duration_ns, w.correlation_id) for w in windows]
-    codes, starts, durations, ids = map(np.concatenate, zip(*parts, strict=True))
-    has_fractions = any(window.has_fractions for window in windows)
-    return Timed(alike.events, codes, starts, durations, ids, has_fractions)
-
-
-def _window(path: Path, events: Sequence[Span], alike: Alike) -> Timed:
-    starts = [event.ts for event in events]
-    return Timed(
-        alike.events,
-        alike.codes(events),
-        json_events.exact_ns(path, starts),
-        json_events.exact_ns(path, [event.dur for event in events]),
-        np.fromiter((event.correlation for event in events), np.int64, len(events)),
-        b"." in b",".join(starts),
-    )
+    alike, has_fractions = Alike(), False
+    parts = []
+    for begin in range(0, len(raw), _EVENTS_AT_ONCE):
+        events = _events(path, kind, raw[begin : begin + _EVENTS_AT_ONCE])
+        starts, durations = [event.ts for event in events], [event.dur for event in events]
+        has_fractions = has_fractions or b"." in b",".join(starts)
+        parts.append((
+            alike.codes(events),
+            json_events.exact_ns(path, starts),
+            json_events.exact_ns(path, durations),
+            np.fromiter((event.correlation for event in events), np.int64, len(events)),
+        ))  # fmt: skip
+    codes, starts_ns, durations_ns, ids = map(np.concatenate, zip(*parts, strict=True))
+    return Timed(alike.events, codes, starts_ns, durations_ns, ids, has_fractions)
 
 
 def _origin_ns(path: Path, groups: Mapping[str, Timed]) -> int:
@@ -246,21 +224,14 @@ _MARKS: Final = re.compile(
 )
 
 
+_GIVES: Final = (
+    *Kind.WORK, "api_calls", "nvtx_ranges", Kind.SYNCHRONIZATIONS, "collectives", "devices", "runs",
+)  # fmt: skip
 READER: Final = Reader(
     name="kineto",
     title="PyTorch profiler traces (.json, .json.gz), operations as ranges",
     versions="torch.profiler, 2020 to today, on CUDA and ROCm",
-    gives=(
-        KERNELS,
-        MEMCPYS,
-        MEMSETS,
-        "api_calls",
-        "nvtx_ranges",
-        SYNCHRONIZATIONS,
-        "collectives",
-        "devices",
-        "runs",
-    ),
+    gives=_GIVES,
     cannot=(
         "parts of a microsecond before 2024, what part of a kernel's shared memory is static, or "
         "on ROCm whether a copy was between two devices"

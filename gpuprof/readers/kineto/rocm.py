@@ -18,16 +18,7 @@ from msgspec.structs import replace as changed
 from gpuprof import cuda
 from gpuprof.json_values import integer
 from gpuprof.readers.common import rocm
-from gpuprof.readers.kineto.events import (
-    DRIVER,
-    KERNELS,
-    MEMCPYS,
-    MEMSETS,
-    NOTHING,
-    RUNTIME,
-    Event,
-    Timed,
-)
+from gpuprof.readers.kineto.events import NOTHING, Event, Kind, Timed, different_events
 from gpuprof.readers.kineto.tables import device_id, memcpy_kind
 
 Groups = Mapping[str, Timed]
@@ -52,37 +43,37 @@ class _Request(NamedTuple):
 
 def is_rocm(groups: Groups) -> bool:
     """Whether events are of HIP: by the names of the calls, or of GPU events where none are."""
-    calls = [e.label for kind in (RUNTIME, DRIVER) for e in groups.get(kind, NOTHING).events]
+    calls = [event.label for event in different_events(groups, Kind.CALLS)]
     if calls:
         return any(map(cuda.is_hip_call, calls))
-    names = [e.label for kind in (KERNELS, MEMCPYS) for e in groups.get(kind, NOTHING).events]
+    names = [e.label for e in different_events(groups, (Kind.KERNELS, Kind.MEMCPYS))]
     return any(cuda.hip_memcpy_kind(name) or cuda.is_hip_memset(name) for name in names)
 
 
 def regrouped(groups: Groups) -> dict[str, Timed]:
     """The events of a trace of ROCm: copies and memsets apart from kernels, copies as asked for."""
-    kernels = groups.get(KERNELS, NOTHING)
+    kernels = groups.get(Kind.KERNELS, NOTHING)
     tables = np.array([_table(event) for event in kernels.events], np.object_)[kernels.codes]
-    moved = {table: kernels.rows(tables == table) for table in (KERNELS, MEMCPYS, MEMSETS)}
-    regrouped = {**groups, KERNELS: moved.pop(KERNELS)}
+    moved = {table: kernels.rows(tables == table) for table in Kind.WORK}
+    regrouped = {**groups, Kind.KERNELS: moved.pop(Kind.KERNELS)}
     for table, events in moved.items():
         if events.codes.size:
             regrouped[table] = regrouped.get(table, NOTHING).followed_by(events)
-    if MEMCPYS in regrouped:
-        requests = _requests(regrouped.get(RUNTIME, NOTHING))
-        copies = _as_requested(regrouped[MEMCPYS], requests)
+    if Kind.MEMCPYS in regrouped:
+        requests = _requests(regrouped.get(Kind.RUNTIME, NOTHING))
+        copies = _as_requested(regrouped[Kind.MEMCPYS], requests)
         if len(_devices(regrouped)) > 1:  # between two of which a local copy may be
             copies = replace(copies, events=[*map(_without_end, copies.events)])
-        regrouped[MEMCPYS] = copies
+        regrouped[Kind.MEMCPYS] = copies
     return regrouped
 
 
 def notes(groups: Groups) -> Iterator[str]:
     """What a trace of ROCm, regrouped, leaves open about its copies."""
-    copies = groups.get(MEMCPYS, NOTHING)
+    copies = groups.get(Kind.MEMCPYS, NOTHING)
     is_local = np.array([memcpy_kind(e.label) == "DtoD" for e in copies.events], np.bool_)
     ids = copies.correlation_id[is_local[copies.codes]].tolist()
-    requests = _requests(groups.get(RUNTIME, NOTHING))
+    requests = _requests(groups.get(Kind.RUNTIME, NOTHING))
     directed = {number for number, request in requests.items() if request.kind is not None}
     return rocm.notes(ids, directed, len(_devices(groups)))
 
@@ -91,15 +82,14 @@ def _table(event: Event) -> str | None:
     """What an event among the kernels is; None for what does no work."""
     name = event.label
     if cuda.hip_memcpy_kind(name) is not None:
-        return MEMCPYS
+        return Kind.MEMCPYS
     if cuda.is_hip_memset(name):
-        return MEMSETS
-    return None if cuda.is_hip_order(name) else KERNELS
+        return Kind.MEMSETS
+    return None if cuda.is_hip_order(name) else Kind.KERNELS
 
 
 def _devices(groups: Groups) -> set[int | None]:
-    kinds = (KERNELS, MEMCPYS, MEMSETS)
-    return {device_id(event) for kind in kinds for event in groups.get(kind, NOTHING).events}
+    return {device_id(event) for event in different_events(groups, Kind.WORK)}
 
 
 def _requests(calls: Timed) -> dict[int, _Request]:

@@ -16,20 +16,13 @@ from gpuprof import cuda, schema
 from gpuprof.json_values import Scalar, integer, text
 from gpuprof.readers.common.narrow import column, narrowed
 from gpuprof.readers.kineto.events import (
-    ANNOTATIONS,
-    DRIVER,
-    KERNELS,
-    MEMCPYS,
-    MEMSETS,
     NOTHING,
-    OPERATIONS,
-    OPERATORS,
-    RUNTIME,
-    SYNCHRONIZATIONS,
     Arguments,
     Device,
     Event,
+    Kind,
     Timed,
+    different_events,
 )
 
 SYNC_KINDS: Final = {
@@ -58,16 +51,18 @@ def tables(
 ) -> dict[str, pa.Table]:
     """All tables; those that CUPTI fills by default are there even when nothing happened."""
     process_id = _process_id(groups)
-    calls = (groups.get(RUNTIME, NOTHING), groups.get(DRIVER, NOTHING))
-    recorded = {
-        schema.API_CALLS.name: _api_calls(*calls),
-        schema.NVTX_RANGES.name: _ranges(groups),
-    }
+    recorded = {schema.API_CALLS.name: _api_calls(groups), schema.NVTX_RANGES.name: _ranges(groups)}
     if not is_untraced(groups):
-        recorded |= _work(groups, process_id)
+        kernels = groups.get(Kind.KERNELS, NOTHING)
+        recorded[Kind.KERNELS] = _kernels(kernels, process_id)
+        recorded[Kind.MEMCPYS] = _memcpys(groups.get(Kind.MEMCPYS, NOTHING), process_id)
+        recorded[Kind.MEMSETS] = _memsets(groups.get(Kind.MEMSETS, NOTHING), process_id)
+        if any(event.args.collective for event in kernels.events):
+            recorded[schema.COLLECTIVES.name] = _collectives(kernels, process_id)
     # These two are there only where the user asked for them, and in newer versions.
-    if SYNCHRONIZATIONS in groups:
-        recorded[SYNCHRONIZATIONS] = _synchronizations(groups[SYNCHRONIZATIONS], process_id)
+    if Kind.SYNCHRONIZATIONS in groups:
+        group = groups[Kind.SYNCHRONIZATIONS]
+        recorded[Kind.SYNCHRONIZATIONS] = _synchronizations(group, process_id)
     recorded = {name: table.sort_by("start_ns") for name, table in recorded.items()}
     if named := _devices(devices):
         recorded[schema.DEVICES.name] = schema.DEVICES.table(named)
@@ -77,34 +72,19 @@ def tables(
 
 def has_work(groups: Mapping[str, Timed]) -> bool:
     """Whether any work of a GPU was recorded."""
-    return any(groups.get(kind, NOTHING).codes.size for kind in (KERNELS, MEMCPYS, MEMSETS))
+    return any(groups.get(kind, NOTHING).codes.size for kind in Kind.WORK)
 
 
 def is_untraced(groups: Mapping[str, Timed]) -> bool:
     """Whether calls put work onto a GPU, none of which was recorded."""
-    calls = (event for kind in (RUNTIME, DRIVER) for event in groups.get(kind, NOTHING).events)
+    calls = different_events(groups, Kind.CALLS)
     return not has_work(groups) and any(cuda.LAUNCHING_CALLS.match(e.label) for e in calls)
-
-
-def _work(groups: Mapping[str, Timed], process_id: int | None) -> dict[str, pa.Table]:
-    """The tables of a GPU's work."""
-    kernels = groups.get(KERNELS, NOTHING)
-    work = {
-        KERNELS: _kernels(kernels, process_id),
-        MEMCPYS: _memcpys(groups.get(MEMCPYS, NOTHING), process_id),
-        MEMSETS: _memsets(groups.get(MEMSETS, NOTHING), process_id),
-    }
-    if any(event.args.collective for event in kernels.events):
-        work[schema.COLLECTIVES.name] = _collectives(kernels, process_id)
-    return work
 
 
 def _process_id(groups: Mapping[str, Timed]) -> int | None:
     """The traced process; a GPU event's own pid is the number of its device."""
-    kinds = (RUNTIME, DRIVER, ANNOTATIONS, OPERATIONS, OPERATORS)
-    events = (event for kind in kinds for event in groups.get(kind, NOTHING).events)
-    numbers = (integer(event.pid) for event in events)
-    return next((number for number in numbers if number is not None), None)
+    kinds = (*Kind.CALLS, Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS)
+    return _first(*(event.pid for event in different_events(groups, kinds)))
 
 
 def _times(group: Timed) -> dict[str, Any]:
@@ -233,9 +213,10 @@ def _memsets(group: Timed, process_id: int | None) -> pa.Table:
     return _narrow(schema.MEMSETS, group, columns)
 
 
-def _api_calls(runtime: Timed, driver: Timed) -> pa.Table:
+def _api_calls(groups: Mapping[str, Timed]) -> pa.Table:
+    runtime, driver = (groups.get(kind, NOTHING) for kind in Kind.CALLS)
     group = runtime.followed_by(driver)
-    apis = [RUNTIME] * len(runtime.events) + [DRIVER] * len(driver.events)
+    apis = [Kind.RUNTIME] * len(runtime.events) + [Kind.DRIVER] * len(driver.events)
     columns = {
         **_correlated(group),
         "api": apis,
@@ -249,7 +230,9 @@ def _api_calls(runtime: Timed, driver: Timed) -> pa.Table:
 def _ranges(groups: Mapping[str, Timed]) -> pa.Table:
     # Of what begins and ends at once, annotations are around operations, and what is first in
     # the file is around what follows: the table's sort keeps this order.
-    kinds = [groups.get(kind, NOTHING) for kind in (ANNOTATIONS, OPERATIONS, OPERATORS)]
+    kinds = [
+        groups.get(kind, NOTHING) for kind in (Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS)
+    ]
     annotations, operations, operators = (group.events for group in kinds)
     group = reduce(Timed.followed_by, kinds)
     events = group.events

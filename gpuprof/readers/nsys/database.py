@@ -47,15 +47,6 @@ def export_of(database: Path, path: Path, reader: str) -> Export:
     return Export(path, reader, columns, file.rows, file.prepare, file.failure, file.filled, events)
 
 
-def _recognises(head: bytes) -> bool:
-    return head.startswith(MAGIC) and _MARK.encode() in head
-
-
-def _searches(path: Path) -> bool:
-    """Ask the database: in a large one, not all definitions lie in the first pages."""
-    return is_sqlite(path) and _MARK in open_sqlite(path).columns
-
-
 READER: Final = Reader(
     NAME,
     "Nsight Systems export, SQLite",
@@ -63,6 +54,7 @@ READER: Final = Reader(
     GIVES,
     CANNOT,
     read,
-    _recognises,
-    searches=_searches,
+    recognises=lambda head: head.startswith(MAGIC) and _MARK.encode() in head,
+    # In a large database, not all definitions lie in the first pages.
+    searches=lambda path: is_sqlite(path) and _MARK in open_sqlite(path).columns,
 )

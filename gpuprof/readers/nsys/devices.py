@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from gpuprof.schema import BY_NAME
-from gpuprof.views import View
+from gpuprof.views import Select, View
 
 # Process and ordinal -> the GPU's number in the machine.
 Numbers = Mapping[tuple[int, int], int]
@@ -24,16 +24,16 @@ RENUMBERED: Final = (
 _COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 
 
-def machine_numbers(seen: Iterable[tuple[int, int, int | str]]) -> Numbers:
+def machine_numbers(uses: Iterable[tuple[int, int, int | str]]) -> Numbers:
     """The machine's number of each process' device, where processes disagree.
 
     Args:
-        seen: Process, its ordinal, and what the GPU is: its number in the machine, or its bus id.
+        uses: Process, its ordinal, and what the GPU is: its number in the machine, or its bus id.
 
     Returns:
         Nothing where a number means the same GPU to all, and a GPU has the same number for all.
     """
-    rows = set(seen)
+    rows = set(uses)
     ordinals = {ordinal for _, ordinal, _ in rows}
     gpus = {gpu for _, _, gpu in rows}
     if len(ordinals) == len(gpus) == len({(ordinal, gpu) for _, ordinal, gpu in rows}):
@@ -49,29 +49,21 @@ def renumbered(views: Mapping[str, View], numbers: Numbers) -> dict[str, View]:
     """The same tables with devices as the machine numbers them."""
     if not numbers:
         return dict(views)
-    return {name: _renumbered(name, view, numbers) for name, view in views.items()}
+    return {
+        name: replace(view, selects=tuple(_renumbered(name, s, numbers) for s in view.selects))
+        for name, view in views.items()
+    }
 
 
-def _renumbered(name: str, view: View, numbers: Numbers) -> View:
-    columns = [column for column in _COLUMNS if column in BY_NAME[name].columns]
-    if not columns:
-        return view
-    selects = (
-        select._replace(
-            columns=select.columns
-            | {name: _case(select.columns, name, numbers) for name in columns}
+def _renumbered(table: str, select: Select, numbers: Numbers) -> Select:
+    columns = dict(select.columns)
+    for name in (name for name in _COLUMNS if name in BY_NAME[table].columns):
+        cases = " ".join(
+            f"WHEN {columns['process_id']} = {process} AND {columns[name]} = {ordinal} THEN {gpu}"
+            for (process, ordinal), gpu in sorted(numbers.items())
         )
-        for select in view.selects
-    )
-    return replace(view, selects=tuple(selects))
-
-
-def _case(columns: Mapping[str, str], name: str, numbers: Numbers) -> str:
-    cases = " ".join(
-        f"WHEN {columns['process_id']} = {process} AND {columns[name]} = {ordinal} THEN {gpu}"
-        for (process, ordinal), gpu in sorted(numbers.items())
-    )
-    return f"CASE {cases} ELSE {columns[name]} END"
+        columns[name] = f"CASE {cases} ELSE {columns[name]} END"
+    return select._replace(columns=columns)
 
 
 def shared(contexts: Iterable[tuple[int, int]]) -> str | None:

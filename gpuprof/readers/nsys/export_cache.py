@@ -129,13 +129,13 @@ def entries(unused_days: float = 0.0) -> list[Entry]:
         InputError: The cache's folder cannot be read.
     """
     try:
-        found = [_entry(folder) for folder in _folders(location())]
+        exports = [_entry(folder) for folder in _folders(location())]
     except OSError as error:
         msg = f"{location()} cannot be read: {error.strerror}"
         hint = "Name another folder in the environment variable GPUPROF_CACHE."
         raise InputError(msg, hint) from error
     latest = time.time() - unused_days * _DAY_S
-    old = [entry for entry in found if entry.used_at <= latest or not unused_days]
+    old = [entry for entry in exports if entry.used_at <= latest or not unused_days]
     return sorted(old, key=lambda entry: (-entry.used_at, entry.folder.name))
 
 
@@ -242,12 +242,12 @@ def _digest(path: Path) -> str:
 def _shrink(folder: Path, newest: Path) -> None:
     """Remove what an interrupted export left, and the longest unused beyond the limit."""
     now = time.time()
-    found = sorted(folder.iterdir(), key=_used, reverse=True)
-    for entry in (e for e in found if e.name.startswith(_PARTIAL)):
-        if now - _used(entry) > _DAY_S:
-            shutil.rmtree(entry, ignore_errors=True)
     total = 0
-    for entry in (e for e in found if not e.name.startswith(_PARTIAL)):
+    for entry in sorted(folder.iterdir(), key=_used, reverse=True):
+        if entry.name.startswith(_PARTIAL):
+            if now - _used(entry) > _DAY_S:
+                shutil.rmtree(entry, ignore_errors=True)
+            continue
         total += _size(entry)
         if total > LIMIT_BYTES and entry != newest:
             _remove(entry)

@@ -55,7 +55,10 @@ def export_in(folder: Path, path: Path, reader: str) -> Export:
     Raises:
         CorruptFileError: A file is cut short.
     """
-    files = _Files(path, {table: _file(folder, table) for table in _tables_in(folder)})
+    # Of a table in both types, the first one counts.
+    paths = {f.stem: f for s in reversed(_SUFFIXES) for f in folder.glob(f"*{s}") if f.is_file()}
+    names = paths.keys() & {*tables.USED, recording.SYSTEM}
+    files = _Files(path, {table: paths[table] for table in sorted(names)})
     columns = {table: frozenset(schema.names) for table, schema in files.schemas.items()}
     return Export(path, reader, columns, files.rows, files.prepare, files.failure)
 
@@ -150,16 +153,6 @@ class _Files:
         return connection
 
 
-def _tables_in(folder: Path) -> list[str]:
-    names = {file.stem for file in folder.iterdir() if file.suffix in _SUFFIXES and file.is_file()}
-    return sorted(names & {*tables.USED, recording.SYSTEM})
-
-
-def _file(folder: Path, table: str) -> Path:
-    files = (folder / f"{table}{suffix}" for suffix in _SUFFIXES)
-    return next(file for file in files if file.is_file())
-
-
 def _schema(where: str, file: Path) -> pa.Schema:
     if file.suffix == ".parquet":
         from pyarrow import parquet  # noqa: PLC0415 - 0.05 s that only this format needs
@@ -175,15 +168,11 @@ def _schema(where: str, file: Path) -> pa.Schema:
 
 def _kinds(table: str, columns: pa.Schema) -> dict[str, pa.DataType]:
     """The types that are expected of what is read; any integer may stand for another."""
+    kinds = {n: kind for n, kind in tables.KINDS.get(table, {}).items() if n in columns.names}
+    integers = {f.name: f.type for f in columns if pa.types.is_integer(f.type)}
     return {
-        name: columns.field(name).type if _are_integers(columns.field(name).type, kind) else kind
-        for name, kind in tables.KINDS.get(table, {}).items()
-        if name in columns.names
+        n: integers.get(n, kind) if pa.types.is_integer(kind) else kind for n, kind in kinds.items()
     }
-
-
-def _are_integers(*kinds: pa.DataType) -> bool:
-    return all(map(pa.types.is_integer, kinds))
 
 
 def _read(file: Path) -> pa.Table:
@@ -204,10 +193,6 @@ def _line(error: Exception) -> str:
     return str(error).split("\n")[0]
 
 
-def _recognises_folder(path: Path) -> bool:
-    return any((path / f"{mark}{suffix}").exists() for mark in _MARKS for suffix in _SUFFIXES)
-
-
 READER: Final = Reader(
     NAME,
     "Nsight Systems export, folder of Parquet or Arrow files",
@@ -215,5 +200,7 @@ READER: Final = Reader(
     GIVES,
     CANNOT,
     read,
-    recognises_folder=_recognises_folder,
+    recognises_folder=lambda path: any(
+        (path / f"{mark}{suffix}").exists() for mark in _MARKS for suffix in _SUFFIXES
+    ),
 )

@@ -18,6 +18,7 @@ from gpuprof.readers.nsys import devices, diagnostics
 from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nsys.tables import Tables
 from gpuprof.secrets import masked_words
+from gpuprof.units import counted
 from gpuprof.views import View
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ CANNOT: Final = (
 )
 
 SETTINGS: Final = "META_DATA_CAPTURE"
-SELECT_SETTINGS: Final = (
-    f"SELECT name, value FROM {SETTINGS} WHERE name LIKE '%COLLECT_CUDA_TRACE' "
+READ_SETTINGS: Final = (
+    "WHERE name LIKE '%COLLECT_CUDA_TRACE' "
     "OR name LIKE '%COLLECT_NVTX_TRACE' OR name = 'PROCESS_0:COMMAND' "
     "OR name LIKE 'PROCESS_0:ARGUMENT_%'"
 )
@@ -85,9 +86,12 @@ class Export:
         """Whether the table is there with these columns."""
         return set(columns) <= self.columns.get(table, frozenset()) and table in self.columns
 
-    def rows_of(self, sql: str, *kinds: type | UnionType) -> list[tuple[Any, ...]]:
-        """The rows of a small SELECT whose values are all of these types; others tell nothing."""
-        return borders.rows_of(self.rows(sql), *kinds)
+    def select(self, table: str, where: str = "", **kinds: type | UnionType) -> list[Any]:
+        """Rows of a small table whose values are of these types; none where a column is absent."""
+        if not self.has(table, *kinds):
+            return []
+        sql = f"SELECT {', '.join(kinds)} FROM {table} {where}"
+        return borders.rows_of(self.rows(sql), *kinds.values())
 
 
 def profile(export: Export) -> Profile:
@@ -109,7 +113,7 @@ def profile(export: Export) -> Profile:
     )
     capture = _capture(export)
     diagnoses = _diagnoses(export)
-    numbers = devices.machine_numbers(_devices_seen(export))
+    numbers = devices.machine_numbers(_device_numbers(export))
     views = devices.renumbered(nsys_tables.views(tables), numbers)
     fault = None if views.keys() & {*_GPU_TABLES} else _fault(export, diagnoses)
     sources = _sources(export, views, capture, fault)
@@ -141,23 +145,19 @@ def _fault(export: Export, diagnoses: Sequence[str]) -> str | None:
     """Why GPU work may have been done though none is in the file."""
     if faults := diagnostics.faults(diagnoses):
         return f'nsys could not collect it ("{faults[0]}")'
-    if launches := _launches(export):
-        return f"{launches[0]} was called, and nsys recorded no work that calls started"
-    return None
-
-
-def _launches(export: Export) -> list[str]:
-    """A call that started GPU work, where nsys recorded any."""
     runtime, strings = nsys_tables.RUNTIME, nsys_tables.STRINGS
     if not (export.has(runtime, "nameId") and export.has(strings, "id", "value")):
-        return []
+        return None
     is_launch = " OR ".join(f"s.value LIKE '{name}%'" for name in _LAUNCHES)
     succeeded = "r.returnValue = 0" if export.has(runtime, "returnValue") else "true"
-    rows = export.rows(
+    launches = export.rows(
         f"SELECT s.value FROM {runtime} r JOIN {strings} s ON s.id = r.nameId"
         f" WHERE ({is_launch}) AND {succeeded} LIMIT 1"
     )
-    return [str(name).partition("_v")[0] for (name,) in rows]
+    if not launches:
+        return None
+    call = str(launches[0][0]).partition("_v")[0]
+    return f"{call} was called, and nsys recorded no work that calls started"
 
 
 def _sources(
@@ -186,27 +186,22 @@ def _nothing(
     if fault is not None:
         msg = f"{path}: nothing to report, what GPUs did is unknown: {fault}"
         return EmptyRecordingError(msg, "See `gpuprof doctor`, then record again.")
-    off = "CUDA was not traced" if _was_off(capture) else "no CUDA call was recorded"
+    is_off = "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
+    off = "CUDA was not traced" if is_off else "no CUDA call was recorded"
     msg = f"{path}: nothing to report, {off}"
     return EmptyRecordingError(msg, "Record with `gpuprof record`, or nsys --trace=cuda,nvtx.")
 
 
 def _capture(export: Export) -> Mapping[str, list[str]]:
     """The settings of the recording that are read; the others may hold secrets."""
-    if not export.has(SETTINGS, "name", "value"):
-        return {}
     settings: dict[str, list[str]] = {}
-    for name, value in export.rows_of(SELECT_SETTINGS, str, str):
+    for name, value in export.select(SETTINGS, READ_SETTINGS, name=str, value=str):
         settings.setdefault(name.rpartition(":")[2], []).append(value)
     return settings
 
 
 def _was_on(capture: Mapping[str, list[str]], what: str) -> bool:
     return "true" in capture.get(f"COLLECT_{what}_TRACE", ())
-
-
-def _was_off(capture: Mapping[str, list[str]]) -> bool:
-    return "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
 
 
 def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[str, ...]) -> Origin:
@@ -236,26 +231,20 @@ def _recorder_version(export: Export, exporter: str | None) -> str | None:
     if not export.has(SYSTEM, "name", "value"):
         return None
     rows = export.rows(f"SELECT value FROM {SYSTEM} WHERE name = 'TargetInstallDir'")
-    named = _INSTALLED.search(str(rows[0][0])) if rows else None
-    if named is None:
+    installed = _INSTALLED.search(str(rows[0][0])) if rows else None
+    if installed is None:
         return None
-    is_exporter = exporter is not None and f"{exporter}.".startswith(f"{named[1]}.")
-    return exporter if is_exporter else named[1]
+    is_exporter = exporter is not None and f"{exporter}.".startswith(f"{installed[1]}.")
+    return exporter if is_exporter else installed[1]
 
 
 def _export_versions(export: Export) -> dict[str, str]:
-    for table in _METADATA:
-        if export.has(table, "name", "value"):
-            sql = f"SELECT name, value FROM {table} WHERE name LIKE 'EXPORT_%_VERSION'"
-            return dict(export.rows_of(sql, str, str))
-    return {}
+    table = next((table for table in _METADATA if export.has(table, "name", "value")), "")
+    return dict(export.select(table, "WHERE name LIKE 'EXPORT_%_VERSION'", name=str, value=str))
 
 
 def _started(export: Export) -> tuple[int | None, str | None]:
-    table = "TARGET_INFO_SESSION_START_TIME"
-    if not export.has(table, "utcEpochNs", "utcTime"):
-        return None, None
-    rows = export.rows_of(f"SELECT utcEpochNs, utcTime FROM {table}", int, str)
+    rows = export.select("TARGET_INFO_SESSION_START_TIME", utcEpochNs=int, utcTime=str)
     if not rows or not 0 <= rows[0][0] <= schema.LARGEST:
         return None, None
     return rows[0][0], f"{rows[0][1]}Z"
@@ -283,12 +272,9 @@ def _warnings(
             "Record with nsys --cuda-graph-trace=node."
         )
     if untimed:
-        left_out = (
-            "1 record without times was left out: when it"
-            if untimed == 1
-            else f"{untimed:,} records without times were left out: when they"
-        )
-        warnings.append(f"{left_out} ran could not be collected")
+        verb, pronoun = ("was", "it") if untimed == 1 else ("were", "they")
+        records = f"{counted(untimed, 'record', 'records')} without times {verb} left out"
+        warnings.append(f"{records}: when {pronoun} ran could not be collected")
     if fault is not None:
         warnings.append(f"What GPUs did is unknown: {fault}")
     elif not any(isinstance(sources.get(n), View) for n in ("kernels", "memcpys", "memsets")):
@@ -297,25 +283,20 @@ def _warnings(
     return warnings
 
 
-def _devices_seen(export: Export) -> list[tuple[int, int, int | str]]:
+def _device_numbers(export: Export) -> list[tuple[int, int, int | str]]:
     """Each process' number of a device, and which GPU it is."""
     mapped, old, _ = nsys_tables.GPUS
-    for table, columns in (
-        (mapped, ("pid", "cudaId", "gpuId")),
-        (old, ("pid", "deviceId", "pciBusId")),
-    ):
-        if export.has(table, *columns):
-            return export.rows_of(f"SELECT {', '.join(columns)} FROM {table}", int, int, int | str)
-    return []
+    if export.has(mapped, "pid", "cudaId", "gpuId"):
+        return export.select(mapped, pid=int, cudaId=int, gpuId=int | str)
+    return export.select(old, pid=int, deviceId=int, pciBusId=int | str)
 
 
 def _device_warnings(export: Export, numbers: devices.Numbers) -> list[str]:
-    table = nsys_tables.PROCESSES[1]
     if numbers:
         return [devices.RENUMBERED]
-    if _devices_seen(export) or not export.has(table, "processId", "deviceId"):
+    if _device_numbers(export):
         return []
-    contexts = export.rows_of(f"SELECT processId, deviceId FROM {table}", int, int)
+    contexts = export.select(nsys_tables.PROCESSES[1], processId=int, deviceId=int)
     doubt = devices.shared(contexts)
     return [doubt] if doubt else []
 
@@ -342,12 +323,10 @@ def _untimed(export: Export) -> dict[str, int]:
 
 def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[int, str]:
     """Numbers to words by the file's own enum, so that a renumbering cannot mislabel a copy."""
-    if not export.has(table, "id", "name"):
-        return default
     words = {word.upper(): word for word in default.values()}
     kinds = {
         number: words.get(re.sub(r"^CUDA_(MEMCPY_KIND|MEMOPR_MEMORY_KIND)_", "", name), UNKNOWN)
-        for number, name in export.rows_of(f"SELECT id, name FROM {table}", int, str)
+        for number, name in export.select(table, id=int, name=str)
     }
     return kinds or default
 

@@ -89,16 +89,16 @@ def _export(path: Path, into: Path) -> None:
     """Export what is read into a folder, in the fastest type that this nsys offers."""
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as scratch:
         report = _imported(path, Path(scratch)) if _is_stream(path) else path
-        offered = nsight.printed("nsys", "export", "--help")
+        help_text = nsight.printed("nsys", "export", "--help")
         patterns = ",".join(f"^{table}$" for table in nsys_tables.USED)
-        tables = [f"--tables={patterns}"] if "--tables" in offered else []
-        if "parquetdir" not in offered:
-            _run(["nsys", "export", "--type=sqlite", *tables], report, into / _SQLITE, path)
+        tables = [f"--tables={patterns}"] if "--tables" in help_text else []
+        sqlite = ["nsys", "export", "--type=sqlite"]
+        if "parquetdir" not in help_text:
+            _run([*sqlite, *tables], report, into / _SQLITE, path)
             return
         _run(["nsys", "export", "--type=parquetdir", *tables], report, into, path)
         settings = Path(scratch) / "settings.sqlite"
-        only = ["--tables=META_DATA_CAPTURE"]
-        _run(["nsys", "export", "--type=sqlite", *only], report, settings, path)
+        _run([*sqlite, "--tables=META_DATA_CAPTURE"], report, settings, path)
         _add_settings(settings, into)
         if _lacks_diagnostics(report, into):
             events = Path(scratch) / "events.json"
@@ -108,11 +108,9 @@ def _export(path: Path, into: Path) -> None:
 
 def _add_settings(settings: Path, into: Path) -> None:
     """Add the settings of the recording that are read; the others may hold secrets."""
-    table = recording.SETTINGS
     export = database.export_of(settings, settings, NAME)
-    has_settings = export.has(table, "name", "value")
-    rows = export.rows_of(recording.SELECT_SETTINGS, str, str) if has_settings else []
-    _add_table(into, table, {"name": pa.string(), "value": pa.string()}, rows)
+    rows = export.select(recording.SETTINGS, recording.READ_SETTINGS, name=str, value=str)
+    _add_table(into, recording.SETTINGS, {"name": pa.string(), "value": pa.string()}, rows)
 
 
 def _lacks_diagnostics(report: Path, into: Path) -> bool:
@@ -157,8 +155,8 @@ def _imported(path: Path, scratch: Path) -> Path:
         if recorder is None or installed is None or not _is_newer(recorder, installed):
             raise
         versions = f"nsys {recorder} recorded it, and the installed nsys {installed} is older"
-        hint = "Install that nsys or a newer one, or import it where it was recorded."
         msg = f"{error.message}; {versions}"
+        hint = "Install that nsys or a newer one, or import it where it was recorded."
         raise InputError(msg, hint) from error
     return report
 
@@ -179,18 +177,15 @@ def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
         errors="replace",
         check=False,
     )
-    is_made = any(output.iterdir()) if output.is_dir() else _is_filled(output)
+    # On a full disk nsys leaves an empty file.
+    is_file_made = output.exists() and output.stat().st_size > 0
+    is_made = any(output.iterdir()) if output.is_dir() else is_file_made
     if not is_made and shutil.disk_usage(output.parent).free < _LEAST_FREE_BYTES:
         msg = f"{path} cannot be exported to {output.parent}: {os.strerror(errno.ENOSPC)}"
         raise InputError(msg, "Set TMPDIR or GPUPROF_CACHE to a folder with more room.")
     if done.returncode or not is_made:
         output_text = f"{done.stderr}\n{done.stdout}"
         raise _refusal(path, output_text, messages.reason(output_text, done.returncode))
-
-
-def _is_filled(output: Path) -> bool:
-    """Whether there is a file with anything in it; on a full disk nsys leaves an empty one."""
-    return output.exists() and output.stat().st_size > 0
 
 
 def _refusal(path: Path, output_text: str, reason: str) -> GpuprofError:
@@ -211,10 +206,6 @@ def _is_stream(path: Path) -> bool:
         return _STREAM.match(file.read(_STREAM_HEAD_BYTES)) is not None
 
 
-def _recognises(head: bytes) -> bool:
-    return head.startswith(_REPORT) or _STREAM.match(head) is not None
-
-
 READER: Final = Reader(
     NAME,
     "Nsight Systems report, through the installed nsys",
@@ -222,5 +213,5 @@ READER: Final = Reader(
     GIVES,
     CANNOT,
     read,
-    _recognises,
+    recognises=lambda head: head.startswith(_REPORT) or _STREAM.match(head) is not None,
 )

@@ -149,6 +149,15 @@ def views(tables: Tables) -> dict[str, View]:
     return found | {name: View(selects) for name, selects in more.items() if selects}
 
 
+# How exports of nsys and databases of nvprof name what a kernel was launched with.
+KERNEL_COLUMNS: Final = {
+    **{f"{size}_{axis.lower()}": f"{size}{axis}" for size in ("grid", "block") for axis in "XYZ"},
+    "registers_per_thread": "registersPerThread",
+    "static_shared_memory_bytes": "staticSharedMemory",
+    "dynamic_shared_memory_bytes": "dynamicSharedMemory",
+}
+
+
 def _kernels(tables: Tables) -> Select:
     def pick(*names: str) -> str:
         return tables.pick(KERNEL, *names)
@@ -158,19 +167,9 @@ def _kernels(tables: Tables) -> Select:
     if "demangledName" in tables.filled.get(KERNEL, ()):
         number = given[0]
     name = {"name_id": number} if STRINGS in tables.columns else {"name": "'unknown'"}
-    columns = {
-        "grid_x": pick("gridX"),
-        "grid_y": pick("gridY"),
-        "grid_z": pick("gridZ"),
-        "block_x": pick("blockX"),
-        "block_y": pick("blockY"),
-        "block_z": pick("blockZ"),
-        "registers_per_thread": pick("registersPerThread"),
-        "static_shared_memory_bytes": pick("staticSharedMemory"),
-        "dynamic_shared_memory_bytes": pick("dynamicSharedMemory"),
-        "graph_node_id": _graph_node(tables, KERNEL),
-    }
-    return Select(_place(tables, KERNEL) | name | columns, _timed(tables, KERNEL))
+    columns = name | {column: pick(recorded) for column, recorded in KERNEL_COLUMNS.items()}
+    columns["graph_node_id"] = _graph_node(tables, KERNEL)
+    return Select(_place(tables, KERNEL) | columns, _timed(tables, KERNEL))
 
 
 def _timed(

@@ -136,13 +136,13 @@ class Cells:
 
     def block(self, offset: int) -> Block:
         """The table, whose rows come after the line that begins at a byte."""
-        found: dict[str, Column] = {}
+        columns: dict[str, Column] = {}
         for (name, unit), lexicon, pieces in zip(
             self._names, self._lexicons, self._pieces, strict=True
         ):
             # The first of two columns of one name is the one that the reports document.
-            found.setdefault(name, Column(unit, _together(name, lexicon, pieces)))
-        return Block(offset, found, tuple(heading.strip() for heading in self._headings))
+            columns.setdefault(name, Column(unit, _together(name, lexicon, pieces)))
+        return Block(offset, columns, tuple(heading.strip() for heading in self._headings))
 
 
 def _codes(cells: pa.Array, lexicon: Lexicon) -> Integers:

@@ -114,8 +114,8 @@ def _columns(rows: Sequence[dict[str, Any]], headings: Sequence[str]) -> list[pa
     try:
         return columns(cells, len(headings))
     except UnicodeEncodeError:
-        whole = [[_SURROGATE.sub("\ufffd", cell) for cell in row] for row in cells]
-        return columns(whole, len(headings))
+        replaced = [[_SURROGATE.sub("\ufffd", cell) for cell in row] for row in cells]
+        return columns(replaced, len(headings))
 
 
 def _printed(value: object) -> str:

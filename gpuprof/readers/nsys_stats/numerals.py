@@ -70,11 +70,11 @@ def styles(blocks: list[Block]) -> list[Style]:
     """How each table writes its numbers: as its own show, else as the table before it."""
     proved = [_proved(block) for block in blocks]
     nearest = next((style for style in proved if style is not None), None)
-    found: list[Style] = []
+    chosen: list[Style] = []
     for block, style in zip(blocks, proved, strict=True):
         nearest = style or nearest
-        found.append(style or _likely(block, nearest))
-    return found
+        chosen.append(style or _likely(block, nearest))
+    return chosen
 
 
 def _proved(block: Block) -> Style | None:
@@ -122,8 +122,7 @@ def _separated(block: Block, names: tuple[str, ...], separators: str) -> Iterabl
         if column is None or (names is not _FRACTIONS and column.unit not in ("ns", None)):
             continue
         cells = getattr(column.cells, "dictionary", column.cells)
-        found = cells.filter(pc.match_substring_regex(cells, separators))
-        yield from found.to_pylist()
+        yield from cells.filter(pc.match_substring_regex(cells, separators)).to_pylist()
 
 
 def integers(column: Column, style: Style, factor: int) -> pa.Array:
@@ -177,11 +176,11 @@ def durations(column: Column, style: Style) -> pa.Array:
     Raises:
         NumberError: A cell is no time, or below 0.
     """
-    found = times(column, style)
-    row = pc.index(pc.less(found, 0), pa.scalar(value=True)).as_py()
+    durations_ns = times(column, style)
+    row = pc.index(pc.less(durations_ns, 0), pa.scalar(value=True)).as_py()
     if row >= 0:
         raise NumberError(row, column.cells[row].as_py())
-    return found
+    return durations_ns
 
 
 def mean_times(column: Column, style: Style) -> pa.Array:
@@ -204,14 +203,16 @@ def _has_units(column: Column) -> bool:
 
 
 def _in_ns(column: Column, style: Style) -> list[int | None]:
-    found = []
+    times_ns = []
     for row, cell in enumerate(column.cells.to_pylist()):
         try:
             plain = None if cell is None else cell.replace(style.group or "\0", "")
-            found.append(None if plain is None else units.parse_ns(plain.replace(style.point, ".")))
+            times_ns.append(
+                None if plain is None else units.parse_ns(plain.replace(style.point, "."))
+            )
         except ValueError as error:
             raise NumberError(row, cell) from error
-    return found
+    return times_ns
 
 
 def sizes(column: Column, style: Style) -> pa.Array:
@@ -223,10 +224,10 @@ def sizes(column: Column, style: Style) -> pa.Array:
         NumberError: A cell is no number.
     """
     unit = column.unit or "KiB"
-    found = integers(column, style, units.to_decimal_bytes("1", unit))
+    sizes_bytes = integers(column, style, units.to_decimal_bytes("1", unit))
     if unit == "B":
-        return found
-    return pc.if_else(pc.equal(found, 0), pa.scalar(None, pa.int64()), found)
+        return sizes_bytes
+    return pc.if_else(pc.equal(sizes_bytes, 0), pa.scalar(None, pa.int64()), sizes_bytes)
 
 
 def shares(column: Column, style: Style) -> pa.Array:

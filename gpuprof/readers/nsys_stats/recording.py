@@ -22,7 +22,7 @@ _OF_CUDA: Final = ("CUDA trace data", "CUDA kernel data", "GPU memory data", "GP
 _GPU_KINDS: Final = ("kernel", "memcpy", "memset")
 
 
-def profile(path: Path, found: Scan) -> Profile:
+def profile(path: Path, scan: Scan) -> Profile:
     """The recording of a file, with its sections where it holds several.
 
     Raises:
@@ -32,24 +32,22 @@ def profile(path: Path, found: Scan) -> Profile:
     """
     parts = [
         Part(name, block, style)
-        for block, style in zip(found.blocks, styles(found.blocks), strict=True)
+        for block, style in zip(scan.blocks, styles(scan.blocks), strict=True)
         if (name := kind(block)) is not None and block.num_rows
     ]
     if not parts:
-        raise _nothing(path, found)
-    found_jobs = jobs(parts)
-    recordings = [_recording(path, found, job, _job_notes(job)) for job in found_jobs]
-    every = [*zip(found_jobs, recordings, strict=True)]
+        raise _nothing(path, scan)
+    every = [(job, _recording(path, scan, job, _job_notes(job))) for job in jobs(parts)]
     chosen = [(job, recording) for job, recording in every if _has_gpu_work(recording)] or every
     if len(chosen) == 1:
         return chosen[0][1]
-    together = _recording(path, found, [run for job, _ in chosen for run in job])
+    together = _recording(path, scan, [run for job, _ in chosen for run in job])
     sections = tuple(Section(_source(job), None, recording) for job, recording in chosen)
     return replace(together, sections=sections)
 
 
 def _recording(
-    path: Path, found: Scan, recorded: Sequence[Run], notes: Sequence[str] = ()
+    path: Path, scan: Scan, recorded: Sequence[Run], notes: Sequence[str] = ()
 ) -> Profile:
     """The recording of some runs of a file."""
     tables, warnings = _traces(recorded)
@@ -62,8 +60,8 @@ def _recording(
         source=path,
         reader="nsys-stats",
         tool="nsys",
-        warnings=(*found.doubts, *warnings, *notes, *_notes(found, rows)),
-        exporter_version=found.version,
+        warnings=(*scan.doubts, *warnings, *notes, *_notes(scan, rows)),
+        exporter_version=scan.version,
     )
     return Profile(origin, tables)
 
@@ -103,12 +101,12 @@ def _summary(recorded: Sequence[Run], tables: dict[str, pa.Table]) -> list[Row]:
     """All sums, where not every one of them follows from the traces."""
     rows = []
     for number, run in enumerate(recorded):
-        found = summary_rows(run)
-        missing = not any(row["activity_kind"] in _GPU_KINDS for row in found)
-        if run.get("gpu_trace") and missing and (found or not tables):
-            found += sums(gpu_tables(run["gpu_trace"][0]))
+        run_rows = summary_rows(run)
+        is_missing = not any(row["activity_kind"] in _GPU_KINDS for row in run_rows)
+        if run.get("gpu_trace") and is_missing and (run_rows or not tables):
+            run_rows += sums(gpu_tables(run["gpu_trace"][0]))
         run_id = number if len(recorded) > 1 else None
-        rows += [{**row, "run_id": run_id} for row in found]
+        rows += [{**row, "run_id": run_id} for row in run_rows]
     return rows
 
 
@@ -122,9 +120,9 @@ def _job_notes(job: Sequence[Run]) -> list[str]:
     return [note]
 
 
-def _notes(found: Scan, rows: Sequence[Row]) -> list[str]:
+def _notes(scan: Scan, rows: Sequence[Row]) -> list[str]:
     notes = []
-    if any(block.is_cut for block in found.blocks):
+    if any(block.is_cut for block in scan.blocks):
         notes.append("The file ends in the middle of a row, which is left out.")
     cut = sum(row["name"].endswith("…") for row in rows)
     if cut:
@@ -133,13 +131,13 @@ def _notes(found: Scan, rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def _nothing(path: Path, found: Scan) -> Exception:
-    if found.skipped:
-        of_cuda = [what for what in found.skipped if what in _OF_CUDA]
-        what = ", ".join(dict.fromkeys(of_cuda or found.skipped))
+def _nothing(path: Path, scan: Scan) -> Exception:
+    if scan.skipped:
+        of_cuda = [what for what in scan.skipped if what in _OF_CUDA]
+        what = ", ".join(dict.fromkeys(of_cuda or scan.skipped))
         return EmptyRecordingError(f"{path}: nsys found no {what}", _RECORD)
-    if any(kind(block) for block in found.blocks):
+    if any(kind(block) for block in scan.blocks):
         return EmptyRecordingError(f"{path}: the report of nsys has no rows", _RECORD)
-    if found.blocks or found.report.name:
+    if scan.blocks or scan.report.name:
         return EmptyRecordingError(f"{path}: has no report on CUDA", _RECORD)
     return CorruptFileError(f"{path}: no report of nsys is in it", "See `gpuprof formats`.")

@@ -8,16 +8,9 @@ import pyarrow as pa
 
 from gpuprof import cuda
 from gpuprof.readers.common.narrow import listed
+from gpuprof.readers.nsys_stats import numerals
 from gpuprof.readers.nsys_stats.blocks import Block, Column, FaultError
-from gpuprof.readers.nsys_stats.numerals import (
-    NumberError,
-    Style,
-    integers,
-    mean_times,
-    shares,
-    sizes,
-    times,
-)
+from gpuprof.readers.nsys_stats.numerals import NumberError, Style, integers
 from gpuprof.readers.nsys_stats.runs import API_NAME, Part
 
 Row = dict[str, Any]
@@ -49,16 +42,16 @@ def summary_rows(run: Mapping[str, Sequence[Part]]) -> list[Row]:
 
 def _rows(part: Part) -> Iterator[Row]:
     block, style = part.block, part.style
-    with_faults = Numbers(block, style)
+    numbers = Numbers(block, style)
     columns = {
-        "printed_share": with_faults(shares, "Time"),
-        "total_ns": with_faults(times, "Total Time"),
-        "calls": with_faults(counted, "Count"),
-        "min_ns": with_faults(times, "Min"),
-        "max_ns": with_faults(times, "Max"),
-        "mean_ns": with_faults(mean_times, "Avg"),
-        "median_ns": with_faults(mean_times, "Med"),
-        "stddev_ns": with_faults(mean_times, "StdDev"),
+        "printed_share": numbers(numerals.shares, "Time"),
+        "total_ns": numbers(numerals.times, "Total Time"),
+        "calls": numbers(counted, "Count"),
+        "min_ns": numbers(numerals.times, "Min"),
+        "max_ns": numbers(numerals.times, "Max"),
+        "mean_ns": numbers(numerals.mean_times, "Avg"),
+        "median_ns": numbers(numerals.mean_times, "Med"),
+        "stddev_ns": numbers(numerals.mean_times, "StdDev"),
     }
     categories = block.texts("Category")
     # What the printed shares are shares of.
@@ -82,8 +75,8 @@ def _named(name: str, category: str) -> Row:
 
 def _add_sizes(rows: list[Row], part: Part) -> None:
     """Add bytes to the copies of the same kind, or rows where only sizes were printed."""
-    with_faults = Numbers(part.block, part.style)
-    totals, calls = with_faults(sizes, "Total"), with_faults(counted, "Count")
+    numbers = Numbers(part.block, part.style)
+    totals, calls = numbers(numerals.sizes, "Total"), numbers(counted, "Count")
     for name, size, count in zip(part.block.texts("Name"), totals, calls, strict=True):
         if name is None:
             continue

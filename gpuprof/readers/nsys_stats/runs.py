@@ -95,32 +95,27 @@ def _distinct(group: Sequence[Part]) -> list[Part]:
 
 
 def _runs(parts: Sequence[Part]) -> list[Run]:
-    found: list[Run] = []
+    runs: list[Run] = []
     count: dict[str, int] = defaultdict(int)
-    for part in parts:
-        if part.kind == "size":
-            continue
-        if count[part.kind] == len(found):
-            found.append(defaultdict(list))
-        found[count[part.kind]][part.kind].append(part)
+    for part in (part for part in parts if part.kind != "size"):
+        if count[part.kind] == len(runs):
+            runs.append(defaultdict(list))
+        runs[count[part.kind]][part.kind].append(part)
         count[part.kind] += 1
-    for part in parts:
-        if part.kind == "size":
-            _place_sizes(part, found)
-    return found
+    for part in (part for part in parts if part.kind == "size"):
+        _place_sizes(part, runs)
+    return runs
 
 
-def _place_sizes(part: Part, found: list[Run]) -> None:
+def _place_sizes(part: Part, runs: list[Run]) -> None:
     """Put the sizes of copies with their times: those of the same copies, as often."""
-    waiting = [run for run in found if "size" not in run]
+    waiting = [run for run in runs if "size" not in run]
     counts = _counts(part.block)
-    same = [
-        run for run in waiting if any(_counts(t.block) == counts for t in run.get("memory", ()))
-    ]
-    run = next(iter([*same, *waiting]), None)
+    same = (r for r in waiting if any(_counts(t.block) == counts for t in r.get("memory", ())))
+    run = next(itertools.chain(same, waiting), None)
     if run is None:
         run = defaultdict(list)
-        found.append(run)
+        runs.append(run)
     run["size"] = [part]
 
 

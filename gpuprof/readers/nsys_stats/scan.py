@@ -85,7 +85,7 @@ def scan(data: bytes) -> Scan:
     Raises:
         FaultError: A table breaks the rules of its format.
     """
-    found = Scan()
+    result = Scan()
     consumed = 0
     for start, kind, match in sorted(_marks(data), key=lambda mark: mark[0]):
         if start < consumed:
@@ -93,10 +93,10 @@ def scan(data: bytes) -> Scan:
         if kind in _TABLES:
             block, consumed = _TABLES[kind](data, start)
             if block is not None:
-                found.blocks.append(replace(block, report=found.report))
+                result.blocks.append(replace(block, report=result.report))
         else:
-            _note(found, kind, match)
-    return found
+            _note(result, kind, match)
+    return result
 
 
 def recognises(data: bytes) -> bool:
@@ -131,22 +131,22 @@ def _marks(data: bytes) -> Iterator[tuple[int, str, re.Match[bytes]]]:
         yield match.start(), "html", match
 
 
-def _note(found: Scan, kind: str, match: re.Match[bytes]) -> None:
+def _note(result: Scan, kind: str, match: re.Match[bytes]) -> None:
     words = {name: text(word) for name, word in match.groupdict().items() if word is not None}
     if kind == "begins":
-        found.report = Report(None, None, found.report.segment + 1)
+        result.report = Report(None, None, result.report.segment + 1)
     elif kind == "skipped":
-        found.skipped.append(words["what"])
+        result.skipped.append(words["what"])
     elif kind == "doubt":
-        found.doubts.append(text(match.string).strip())
+        result.doubts.append(text(match.string).strip())
     elif kind == "processing":
         version = _VERSION.search(match.string)
-        found.version = found.version or (text(version[1]) if version else None)
+        result.version = result.version or (text(version[1]) if version else None)
         name = words.get("name") or words["old_name"]
         source = words.get("source") or words.get("old_source")
         arguments = words.get("arguments", "")
-        found.report = Report(name + arguments, source, found.report.segment)
+        result.report = Report(name + arguments, source, result.report.segment)
     elif kind == "title":
-        found.report = Report(None, None, found.report.segment)
-    elif found.report.name is None or not found.report.name.startswith(text(match[1])):
-        found.report = replace(found.report, name=text(match[1]))
+        result.report = Report(None, None, result.report.segment)
+    elif result.report.name is None or not result.report.name.startswith(text(match[1])):
+        result.report = replace(result.report, name=text(match[1]))

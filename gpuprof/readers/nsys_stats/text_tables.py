@@ -132,8 +132,8 @@ def box_block(data: bytes, start: int) -> tuple[Block | None, int]:
                 raise FaultError(start, f'a row does not fit its table: "{line[:60]}"', number)
         cells.add(columns(rows, len(headings)))
     is_closed = line.strip().startswith("+") and len(line) >= len(border.rstrip())
-    found = cells.block(start + len(border.encode()) + 1)
-    return replace(found, is_cut=not is_closed), end
+    block = cells.block(start + len(border.encode()) + 1)
+    return replace(block, is_cut=not is_closed), end
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,11 @@ _COUNTS: Final = {
     "correlation_id": "CorrId",
     "context_id": "Ctx",
     "stream_id": "Strm",
-    "grid_x": "GrdX",
-    "grid_y": "GrdY",
-    "grid_z": "GrdZ",
-    "block_x": "BlkX",
-    "block_y": "BlkY",
-    "block_z": "BlkZ",
+    **{
+        f"{size}_{axis.lower()}": f"{printed}{axis}"
+        for size, printed in (("grid", "Grd"), ("block", "Blk"))
+        for axis in "XYZ"
+    },
     "registers_per_thread": "Reg/Trd",
 }
 _SIZES: Final = {
@@ -44,15 +43,15 @@ def gpu_tables(part: Part) -> dict[str, pa.Table]:
         FaultError: A cell that must hold a number does not.
     """
     names = part.block.column("Name").cells
-    kinds = _each(names, cuda.memcpy_kind, pa.string())
-    is_memset = _each(names, cuda.is_memset, pa.bool_()).dictionary_decode()
-    found = _activities(part).append_column("memcpy_kind", kinds)
+    kinds = _meanings(names, cuda.memcpy_kind, pa.string())
+    is_memset = _meanings(names, cuda.is_memset, pa.bool_()).dictionary_decode()
+    activities = _activities(part).append_column("memcpy_kind", kinds)
     is_copy = pc.is_valid(kinds.dictionary_decode())
     is_memset = pc.fill_null(is_memset, fill_value=False)
     return {
-        "kernels": _narrow(schema.KERNELS, found, pc.invert(pc.or_(is_copy, is_memset))),
-        "memcpys": _narrow(schema.MEMCPYS, _with_path(found), is_copy),
-        "memsets": _narrow(schema.MEMSETS, found, is_memset),
+        "kernels": _narrow(schema.KERNELS, activities, pc.invert(pc.or_(is_copy, is_memset))),
+        "memcpys": _narrow(schema.MEMCPYS, _with_path(activities), is_copy),
+        "memsets": _narrow(schema.MEMSETS, activities, is_memset),
     }
 
 
@@ -60,7 +59,7 @@ def _activities(part: Part) -> pa.Table:
     block, numbers = part.block, Numbers(part.block, part.style)
     start, end = _span(part, numbers)
     sources, targets = (
-        _each(block.column(side).cells, cuda.memory_kind, pa.string())
+        _meanings(block.column(side).cells, cuda.memory_kind, pa.string())
         for side in ("SrcMemKd", "DstMemKd")
     )
     return pa.table(
@@ -68,7 +67,7 @@ def _activities(part: Part) -> pa.Table:
             "start_ns": start,
             "end_ns": end,
             "name": block.column("Name").cells,
-            "device_id": _each(block.column("Device").cells, _device_id, pa.int64()),
+            "device_id": _meanings(block.column("Device").cells, _device_id, pa.int64()),
             "src_memory_kind": sources,
             "dst_memory_kind": targets,
             "memory_kind": sources,
@@ -96,34 +95,34 @@ def _in_bytes(column: Column, style: Style) -> pa.Array:
     return sizes(Column(column.unit or "B", column.cells), style)
 
 
-def _each(cells: pa.Array, meaning: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
+def _meanings(cells: pa.Array, meaning: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
     """What each cell means, found once for each different one; null where it has no meaning."""
     few = cells.dictionary_encode()
     meanings = [None if cell is None else meaning(cell) for cell in few.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(few.indices, pa.array(meanings, kind))
 
 
-def _with_path(found: pa.Table) -> pa.Table:
+def _with_path(copies: pa.Table) -> pa.Table:
     """Copies with their path, as far as a trace tells.
 
     A copy between host and device has the host's memory on one side; where both sides are
     device memory, it is one half of a peer copy that was staged through the host.
     """
     is_device = [
-        pc.equal(found.column(side), "device") for side in ("src_memory_kind", "dst_memory_kind")
+        pc.equal(copies.column(side), "device") for side in ("src_memory_kind", "dst_memory_kind")
     ]
-    is_host_copy = pc.is_in(found.column("memcpy_kind"), pa.array(["HtoD", "DtoH"]))
+    is_host_copy = pc.is_in(copies.column("memcpy_kind"), pa.array(["HtoD", "DtoH"]))
     is_staged = pc.fill_null(pc.and_(pc.and_(*is_device), is_host_copy), fill_value=False)
-    is_direct = pc.fill_null(pc.equal(found.column("memcpy_kind"), "PtoP"), fill_value=False)
+    is_direct = pc.fill_null(pc.equal(copies.column("memcpy_kind"), "PtoP"), fill_value=False)
     text = pa.string()
     direct = pc.if_else(is_direct, pa.scalar("direct", text), pa.scalar(None, text))
-    return found.append_column("path", pc.if_else(is_staged, pa.scalar("staged", text), direct))
+    return copies.append_column("path", pc.if_else(is_staged, pa.scalar("staged", text), direct))
 
 
-def _narrow(spec: schema.Schema, found: pa.Table, chosen: pa.ChunkedArray) -> pa.Table:
+def _narrow(spec: schema.Schema, table: pa.Table, chosen: pa.ChunkedArray) -> pa.Table:
     # A row without a time, such as one that was never finished, is no activity.
-    whole = pc.and_(pc.is_valid(found.column("end_ns")), pc.is_valid(found.column("name")))
-    rows = spec.narrow(found.filter(pc.and_(chosen, whole)))
+    is_complete = pc.and_(pc.is_valid(table.column("end_ns")), pc.is_valid(table.column("name")))
+    rows = spec.narrow(table.filter(pc.and_(chosen, is_complete)))
     starts = rows.column("start_ns").to_numpy()
     return rows if (starts[1:] >= starts[:-1]).all() else rows.sort_by("start_ns")
 
@@ -146,29 +145,29 @@ def api_calls(part: Part) -> pa.Table:
     """
     block, numbers = part.block, Numbers(part.block, part.style)
     (start, end), names = _span(part, numbers), block.column("Name").cells
-    found = pa.table(
+    calls = pa.table(
         {
             "start_ns": start,
             "end_ns": end,
             "name": names,
-            "api": _each(names, cuda.api, pa.string()),
+            "api": _meanings(names, cuda.api, pa.string()),
             "correlation_id": numbers.array(counted, "CorrId"),
             "process_id": numbers.array(counted, "Pid"),
             "thread_id": numbers.array(counted, "Tid"),
         }
     )
-    return _narrow(schema.API_CALLS, found, pc.and_(pc.is_valid(names), _are_calls(found)))
+    return _narrow(schema.API_CALLS, calls, pc.and_(pc.is_valid(names), _are_calls(calls)))
 
 
-def _are_calls(found: pa.Table) -> pa.Array:
+def _are_calls(calls: pa.Table) -> pa.Array:
     """Which rows are calls: a longer one of the same ids and name repeats a call for its stack."""
-    keys = [found.column(name) for name in ("correlation_id", "process_id", "thread_id")]
-    keys += [found.column("name").cast(pa.string()).dictionary_encode().combine_chunks().indices]
-    lengths = pc.subtract(found.column("end_ns"), found.column("start_ns"))
+    keys = [calls.column(name) for name in ("correlation_id", "process_id", "thread_id")]
+    keys += [calls.column("name").cast(pa.string()).dictionary_encode().combine_chunks().indices]
+    lengths = pc.subtract(calls.column("end_ns"), calls.column("start_ns"))
     numbers = [pc.fill_null(key.cast(pa.int64()), -1).to_numpy() for key in (lengths, *keys)]
     order = np.lexsort(numbers)
     is_same = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in numbers[1:]])
-    is_call = np.ones(found.num_rows, np.bool_)
+    is_call = np.ones(calls.num_rows, np.bool_)
     is_call[order[1:][is_same & (numbers[1][order][1:] >= 0)]] = False
     return pa.array(is_call)
 
@@ -184,25 +183,19 @@ def sums(tables: dict[str, pa.Table]) -> list[Row]:
 
 
 def _sums(activity_kind: str, table: pa.Table, name: str) -> list[Row]:
-    has_bytes = "bytes" in table.column_names
-    label = [activity_kind] * table.num_rows
-    if activity_kind != "memset":
-        label = table.column(name).cast(pa.string())
-    durations = pc.subtract(table.column("end_ns"), table.column("start_ns"))
-    found = pa.table(
-        {
-            "name": label,
-            "ns": durations,
-            "bytes": table.column("bytes").cast(pa.int64())
-            if has_bytes
-            else pa.nulls(table.num_rows, pa.int64()),
-        },
-        schema=pa.schema({"name": pa.string(), "ns": pa.int64(), "bytes": pa.int64()}),
-    )
-    wanted = [("ns", how) for how in ("count", "sum", "min", "max", "mean")]
+    count = table.num_rows
+    has_bytes, is_memset = "bytes" in table.column_names, activity_kind == "memset"
+    columns = {
+        "name": [activity_kind] * count if is_memset else table.column(name).cast(pa.string()),
+        "ns": pc.subtract(table.column("end_ns"), table.column("start_ns")),
+        "bytes": table.column("bytes").cast(pa.int64()) if has_bytes else [None] * count,
+    }
+    kinds = pa.schema({"name": pa.string(), "ns": pa.int64(), "bytes": pa.int64()})
+    folds = [("ns", fold) for fold in ("count", "sum", "min", "max", "mean")]
     # A sum with an unknown part is unknown.
-    whole = pc.ScalarAggregateOptions(skip_nulls=False)
-    grouped = found.group_by("name").aggregate([*wanted, ("bytes", "sum", whole)])
+    with_nulls = pc.ScalarAggregateOptions(skip_nulls=False)
+    durations = pa.table(columns, schema=kinds).group_by("name")
+    grouped = durations.aggregate([*folds, ("bytes", "sum", with_nulls)])
     return [
         {
             "activity_kind": activity_kind,

@@ -117,8 +117,8 @@ class _Table:
         elif time[:1].isdigit() and time.endswith("s"):
             self._row(layout, cells, line)
         else:
-            found = time if len(cells) >= len(layout.columns) else line.text
-            raise self._summary.fault(line, "a row of units", found, NO_UNITS)
+            shown = time if len(cells) >= len(layout.columns) else line.text
+            raise self._summary.fault(line, "a row of units", shown, NO_UNITS)
 
     def _row(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
         summary, width = self._summary, len(layout.columns)

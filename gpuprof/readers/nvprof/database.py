@@ -21,26 +21,13 @@ from gpuprof.profile import Origin, Profile
 from gpuprof.readers.common.demangle import demangled, is_mangled
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.tables import Tables
+from gpuprof.readers.nvprof import tables as nvprof_tables
 from gpuprof.readers.nvprof.links import links
-from gpuprof.readers.nvprof.tables import (
-    CALL_NAMES,
-    CALLS,
-    CONTEXT,
-    GPU_WORK,
-    KINDS,
-    MARKER,
-    NAMES,
-    NEEDED,
-    PREFIX,
-    STRINGS,
-    TIMED,
-    Database,
-    views,
-)
+from gpuprof.readers.nvprof.tables import CALLS, GPU_WORK, MARKER, NEEDED, PREFIX, STRINGS, TIMED
 from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite
 from gpuprof.readers.sqlite.table import mismatch
 from gpuprof.secrets import masked_text
-from gpuprof.units import NS_PER_S
+from gpuprof.units import NS_PER_S, counted
 from gpuprof.views import View
 
 if TYPE_CHECKING:
@@ -73,7 +60,7 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: No GPU work and no NVTX range is in it.
         InputError: It cannot be opened.
     """
-    file = open_sqlite(path, KINDS)
+    file = open_sqlite(path, nvprof_tables.KINDS)
     _check_columns(file)
     counts = {
         table: _count(file, table)
@@ -91,7 +78,7 @@ def read(path: Path) -> Profile:
 
 
 def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
-    starts = [found.first_ns for found in counts.values() if found.first_ns is not None]
+    starts = [count.first_ns for count in counts.values()]
     if _rows_in(file, MARKER):
         is_sound = "typeof(timestamp) = 'integer' AND timestamp > 0"
         starts += file.rows(f"SELECT min(timestamp) FROM {MARKER} WHERE {is_sound}")[0]
@@ -99,9 +86,11 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
     columns = {table: frozenset(names) for table, names in file.columns.items()}
     process_id, command = _process(file)
     command = None if command is None else masked_text(command)
-    database = Database(Tables(columns, memory_kinds=CUPTI_MEMORY_KINDS), origin_ns, process_id)
+    database = nvprof_tables.Database(
+        Tables(columns, memory_kinds=CUPTI_MEMORY_KINDS), origin_ns, process_id
+    )
     names = _names(file)
-    sources: dict[str, pa.Table | View] = dict(views(database))
+    sources: dict[str, pa.Table | View] = dict(nvprof_tables.views(database))
     if MARKER in file.columns:
         sources["nvtx_ranges"] = _ranges(file, origin_ns)
     if (rows := links(file)) is not None:
@@ -111,8 +100,8 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
         sources["runs"] = schema.RUNS.table([run])
 
     def prepare(connection: "duckdb.DuckDBPyConnection") -> Loader:
-        connection.register(NAMES, names)
-        connection.register(CALL_NAMES, _call_names())
+        connection.register(nvprof_tables.NAMES, names)
+        connection.register(nvprof_tables.CALL_NAMES, _call_names())
         return file.prepare(connection)
 
     epoch_ns = origin_ns if origin_ns > _SOME_UNIX_TIME_NS else None
@@ -122,7 +111,7 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
         "nvprof",
         schema_version=_version(file),
         command=command,
-        recorded_at=_utc(epoch_ns),
+        recorded_at=None if epoch_ns is None else _utc(epoch_ns),
         epoch_ns=epoch_ns,
         warnings=_warnings(file, counts, names["value"].to_pylist()),
     )
@@ -135,7 +124,7 @@ def _check_columns(file: SqliteFile) -> None:
         if missing:
             msg = f"{file.path}: table {table} has no column {missing[0]}"
             raise CorruptFileError(msg, "Was it edited? Give the file that `nvprof -o` wrote.")
-    for table, key in ((STRINGS, "_id_"), (CONTEXT, "contextId")):
+    for table, key in ((STRINGS, "_id_"), (nvprof_tables.CONTEXT, "contextId")):
         if key in file.columns.get(table, {}):
             borders.check_keys(file.path, table, key, file.rows)
 
@@ -164,9 +153,7 @@ def _version(file: SqliteFile) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
-def _utc(epoch_ns: int | None) -> str | None:
-    if epoch_ns is None:
-        return None
+def _utc(epoch_ns: int) -> str:
     return datetime.fromtimestamp(epoch_ns // NS_PER_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -256,24 +243,23 @@ def _ranges(file: SqliteFile, origin_ns: int) -> pa.Table:
 def _warnings(
     file: SqliteFile, counts: dict[str, _Counts], names: Iterable[str]
 ) -> tuple[str, ...]:
-    found = []
+    warnings = []
     if untimed := sum(counts[table].untimed for table in GPU_WORK if table in counts):
-        found.append(
-            f"{untimed:,} {'record' if untimed == 1 else 'records'} without times left out: "
-            "when they ran could not be collected"
-        )
+        records = f"{counted(untimed, 'record', 'records')} without times left out"
+        warnings.append(f"{records}: when they ran could not be collected")
     if any(_rows_in(file, f"{PREFIX}{kind}") for kind in ("METRIC", "EVENT")):
-        found.append(_RECORDED_WITH_METRICS)
+        warnings.append(_RECORDED_WITH_METRICS)
     if any(map(is_mangled, names)):
-        found.append("Some kernel names are as the compiler mangled them: nothing here reads them.")
+        mangled = "Some kernel names are as the compiler mangled them: nothing here reads them."
+        warnings.append(mangled)
     if not any(counts[table].rows for table in GPU_WORK if table in counts):
-        found.append("no GPU work was recorded")
-    return tuple(found)
+        warnings.append("no GPU work was recorded")
+    return tuple(warnings)
 
 
 def _recognises(head: bytes) -> bool:
-    marks = PREFIX.encode() in head and b"StringTable" in head and b"StringIds" not in head
-    return head.startswith(MAGIC) and marks
+    has_marks = PREFIX.encode() in head and b"StringTable" in head and b"StringIds" not in head
+    return head.startswith(MAGIC) and has_marks
 
 
 def _searches(path: Path) -> bool:
@@ -284,21 +270,15 @@ def _searches(path: Path) -> bool:
     return "StringTable" in tables and any(table.startswith(PREFIX) for table in tables)
 
 
+_GIVES: Final = (
+    "kernels", "memcpys", "memsets", "api_calls", "nvtx_ranges", "synchronizations", "devices",
+    "links", "runs",
+)  # fmt: skip
 READER: Final = Reader(
     name=NAME,
     title="nvprof's database (-o; .nvvp, .nvprof)",
     versions="CUDA 7.5 to 12 (Version 8 to 22)",
-    gives=(
-        "kernels",
-        "memcpys",
-        "memsets",
-        "api_calls",
-        "nvtx_ranges",
-        "synchronizations",
-        "devices",
-        "links",
-        "runs",
-    ),
+    gives=_GIVES,
     cannot="Work of further processes: nvprof writes a file for each.",
     read=read,
     recognises=_recognises,

@@ -5,7 +5,7 @@ https://docs.nvidia.com/cupti/api/structlist.html. CUPTI gives an NVLink's bandw
 both directions together: 40 GB/s for one link of a P100, 50 GB/s for one of a V100.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,13 +18,8 @@ from gpuprof.readers.sqlite.source import SqliteFile
 NVLINK: Final = f"{PREFIX}NVLINK"
 PCIE: Final = f"{PREFIX}PCIE"
 _NVLINK_COLUMNS: Final = (
-    "typeDev0",
-    "typeDev1",
-    "nvlinkVersion",
-    "physicalNvLinkCount",
-    "bandwidth",
-    "flag",
-)
+    "typeDev0", "typeDev1", "nvlinkVersion", "physicalNvLinkCount", "bandwidth", "flag",
+)  # fmt: skip
 _PCIE_COLUMNS: Final = ("pcieGeneration", "linkWidth")
 # CUPTI's CUpti_DevType, CUpti_LinkFlag and CUpti_PcieDeviceType.
 _GPU, _PROCESSOR, _PEER_ACCESS, _PCIE_GPU = 1, 2, 2, 0
@@ -47,23 +42,18 @@ def _nvlinks(file: SqliteFile) -> Iterator[dict[str, Any]]:
     chosen = ", ".join(f"CAST({name} AS INTEGER)" for name in _NVLINK_COLUMNS)
     rows = file.rows(f"SELECT hex(idDev0), hex(idDev1), {chosen} FROM {NVLINK}")
     for first, second, *values in borders.rows_of(rows, str, str, *[int] * len(_NVLINK_COLUMNS)):
-        link = dict(zip(_NVLINK_COLUMNS, values, strict=True))
-        ends = [(link["typeDev0"], first), (link["typeDev1"], second)]
+        first_kind, second_kind, version, count, bandwidth, flag = values
         # A processor with NVLink (POWER) is the host; it stands at the second end here.
-        ends.sort(key=lambda end: bool(end[0] != _GPU))
-        (kind, own), (other_kind, other) = ends
-        if kind == _GPU and own in device and (other_kind == _PROCESSOR or other in device):
-            yield _nvlink(link, device[own], device[other] if other_kind == _GPU else None)
-
-
-def _nvlink(link: Mapping[str, int], device: int, peer: int | None) -> dict[str, Any]:
-    return {
-        "device_id": device,
-        "peer_device_id": peer,
-        "link": f"NVLink {link['nvlinkVersion']} x{link['physicalNvLinkCount']}",
-        "bytes_per_s": _rate(link["bandwidth"] * _BYTES_PER_S_OF_ONE_WAY),
-        "has_peer_access": bool(link["flag"] & _PEER_ACCESS),
-    }
+        ends = sorted([(first_kind, first), (second_kind, second)], key=lambda end: end[0] != _GPU)
+        (kind, gpu), (peer_kind, peer) = ends
+        if kind == _GPU and gpu in device and (peer_kind == _PROCESSOR or peer in device):
+            yield {
+                "device_id": device[gpu],
+                "peer_device_id": device[peer] if peer_kind == _GPU else None,
+                "link": f"NVLink {version} x{count}",
+                "bytes_per_s": _rate(bandwidth * _BYTES_PER_S_OF_ONE_WAY),
+                "has_peer_access": bool(flag & _PEER_ACCESS),
+            }
 
 
 def _pcie(file: SqliteFile) -> Iterator[dict[str, Any]]:

@@ -142,8 +142,8 @@ def csv_cells(text: str) -> list[str]:
 
 def first_table(text: bytes) -> str | None:
     """Which of nvprof's tables comes first: ``text``, ``csv``, ``trace``; None for none."""
-    found = [(start, name) for name, table in _TABLES if (start := _at(table, name, text)) >= 0]
-    return min(found)[1] if found else None
+    starts = [(start, name) for name, table in _TABLES if (start := _at(table, name, text)) >= 0]
+    return min(starts)[1] if starts else None
 
 
 def _at(table: re.Pattern[bytes], name: str, text: bytes) -> int:
@@ -173,13 +173,12 @@ def is_log(text: bytes) -> bool:
 
 def table_in(path: Path) -> str | None:
     """`first_table` of a whole file; ``none`` where nvprof speaks and prints no table."""
-    spoke = False
+    has_log = False
     for block in blocks(path):
-        found = first_table(block)
-        if found is not None:
-            return found
-        spoke = spoke or is_log(block)
-    return "none" if spoke else None
+        if (table := first_table(block)) is not None:
+            return table
+        has_log = has_log or is_log(block)
+    return "none" if has_log else None
 
 
 # Runs by their ids; None for a table that no run printed.
@@ -205,19 +204,19 @@ class Frame:
         if match is None:
             return None
         self._heard += 1
-        process_id, said = int(match[1]) if match[1] else None, match[2].strip()
-        profiling = _PROFILING.match(said)
+        process_id, line = int(match[1]) if match[1] else None, match[2].strip()
+        profiling = _PROFILING.match(line)
         if profiling is not None:
             self._start(int(profiling[1]), profiling[2])
-        elif said.startswith("Profiling application:"):
-            self._application(process_id, said.partition(":")[2].strip() or None)
-        elif said.startswith("Profiling result:"):
+        elif line.startswith("Profiling application:"):
+            self._application(process_id, line.partition(":")[2].strip() or None)
+        elif line.startswith("Profiling result:"):
             self._result(process_id)
-        elif said.startswith("Generated result file:"):
-            self.result_file = said.partition(":")[2].strip()
+        elif line.startswith("Generated result file:"):
+            self.result_file = line.partition(":")[2].strip()
         else:
-            self._doubt(said)
-        return self._run_of.get(process_id), said
+            self._doubt(line)
+        return self._run_of.get(process_id), line
 
     def start_unnamed(self, comment: str | None = None) -> int:
         """A further run of which the log says nothing but its table, or what a person wrote."""
@@ -285,10 +284,10 @@ class Frame:
         self._with_result.add(run_id)
         self._spans[run_id] = (self._spans[run_id][0], self._heard)
 
-    def _doubt(self, said: str) -> None:
-        kind, _, message = said.partition(": ")
+    def _doubt(self, line: str) -> None:
+        kind, _, message = line.partition(": ")
         if kind not in {"Warning", "Error"}:
-            kind, message = "", said
+            kind, message = "", line
         if (kind and not message.startswith("This can happen")) or "will be replayed" in message:
             # One note per kind: the same doubt with other numbers is the same doubt.
             self.notes.setdefault(re.sub(r"[0-9]+", "#", message), f'nvprof reported: "{message}"')

@@ -69,24 +69,24 @@ class Summary:
     _migrations: dict[tuple[int | None, str], dict[str, Any]] = field(default_factory=dict)
     _devices: dict[int, dict[str, Any]] = field(default_factory=dict)
     _without_kernels: int = 0
-    _seen: set[str] = field(default_factory=set)
+    _signs: set[str] = field(default_factory=set)
 
     def hear(self, text: str) -> bool:
         """Take in a line if nvprof speaks in it, with or without its prefix."""
         heard = self.frame.hear(text)
         if heard is None:
             return self._bare(text.strip())
-        run_id, said = heard
-        if said.startswith(("Profiling result:", "API calls:", "Unified Memory profiling result:")):
+        run_id, line = heard
+        if line.startswith(("Profiling result:", "API calls:", "Unified Memory profiling result:")):
             self.run_id = run_id
-        self._heading(said)
+        self._heading(line)
         return True
 
     def _bare(self, text: str) -> bool:
         if text.startswith("No kernels were profiled."):
             self._without_kernels += 1
         elif text.startswith("No events/metrics were profiled."):
-            self._seen.add("nothing")
+            self._signs.add("nothing")
         elif text in {"Profiling result:", "API calls:"}:
             # Somebody cut the process ids away.
             if text == "Profiling result:":
@@ -96,20 +96,20 @@ class Summary:
             return False
         return True
 
-    def _heading(self, said: str) -> None:
-        if said.startswith("Profiling result:"):
+    def _heading(self, line: str) -> None:
+        if line.startswith("Profiling result:"):
             self.section = "gpu"
-        elif said.startswith("Unified Memory profiling result:"):
+        elif line.startswith("Unified Memory profiling result:"):
             self.section = "migrations"
-        elif said.startswith("API calls:"):
+        elif line.startswith("API calls:"):
             self.section = "api" if self.section != "nvtx" else "nvtx"
-        elif said.startswith("NVTX result:"):
+        elif line.startswith("NVTX result:"):
             # Each range repeats the table of what ran in it: counted already.
             self.section = "nvtx"
-        elif said.startswith(("CPU profiling result", "Metric result:", "Event result:")):
+        elif line.startswith(("CPU profiling result", "Metric result:", "Event result:")):
             self.section = "other"
-            self._seen.add(said.partition(" ")[0])
-        elif said.endswith(":"):
+            self._signs.add(line.partition(" ")[0])
+        elif line.endswith(":"):
             self.section = "other"
 
     def head(self, *, is_labelled: bool) -> None:
@@ -117,7 +117,7 @@ class Summary:
         if self.section in {"nvtx", "other"}:
             return
         is_gpu = self.section == "gpu" and not is_labelled
-        self._seen.add("head of GPU rows" if is_gpu else "head")
+        self._signs.add("head of GPU rows" if is_gpu else "head")
         if is_labelled:
             self.section = "unknown"
 
@@ -247,13 +247,13 @@ class Summary:
     def refusal(self) -> GpuprofError:
         """Why there is nothing to tell, from the most to the least telling sign."""
         reason = next((n for n in self.frame.notes.values() if _TELLING.search(n)), None)
-        if self._without_kernels or reason is not None or self._seen & _NOTHING:
-            said = f"; {reason}" if reason is not None else ""
-            msg = f"{self.path}: nvprof recorded no kernels and no copies{said}"
+        if self._without_kernels or reason is not None or self._signs & _NOTHING:
+            shown = f"; {reason}" if reason is not None else ""
+            msg = f"{self.path}: nvprof recorded no kernels and no copies{shown}"
             return EmptyRecordingError(
                 msg, "Did the program use a GPU? nvprof sees none of compute capability 8 and up."
             )
-        only = next((what for sign, what in _OTHER_KINDS.items() if sign in self._seen), None)
+        only = next((what for sign, what in _OTHER_KINDS.items() if sign in self._signs), None)
         if self._rows or only is not None:
             msg = f"{self.path} holds {only or 'API calls'} only, no times of kernels or copies"
             return EmptyRecordingError(msg, _RERECORD)
@@ -273,7 +273,7 @@ class Summary:
         if self.frame.result_file is not None:
             msg = f"{self.path}: nvprof wrote its result into {self.frame.result_file}, not here"
             return EmptyRecordingError(msg, "Give that file instead.")
-        if "head" in self._seen:
+        if "head" in self._signs:
             msg = f"{self.path} ends after the head of nvprof's table"
             return CorruptFileError(msg, "Was the log cut off, or the table not copied whole?")
         if self.frame.runs:

@@ -6,13 +6,14 @@ versions (8 to 22): optional ones are asked for by name.
 Source: CUPTI's activity records, https://docs.nvidia.com/cupti/api/structlist.html.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from gpuprof.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
-from gpuprof.readers.nsys.tables import Tables, staged, words
+from gpuprof.readers.nsys.tables import KERNEL_COLUMNS, Tables, staged, words
 from gpuprof.views import Select, View
 
 PREFIX: Final = "CUPTI_ACTIVITY_KIND_"
@@ -87,10 +88,6 @@ class Database:
     origin_ns: int
     process_id: int | None
 
-    def has(self, table: str) -> bool:
-        """Whether the table is there."""
-        return table in self.tables.columns
-
     def pick(self, table: str, *names: str) -> str:
         """The first of these columns that the table has, else NULL."""
         return self.tables.pick(table, *names)
@@ -117,77 +114,61 @@ class Database:
 
 def views(database: Database) -> dict[str, View]:
     """Every table of the data model that the database's own tables can fill."""
-    parts = {
-        "kernels": [_kernels(database, table) for table in KERNELS if database.has(table)],
-        "memcpys": [
-            *([_memcpys(database)] if database.has(MEMCPY) else []),
-            *([_peer_copies(database)] if database.has(PEER) else []),
-            *([_migrations(database)] if database.has(MIGRATION) else []),
-        ],
-        "memsets": [_memsets(database)] if database.has(MEMSET) else [],
-        "api_calls": [
-            _calls(database, api, table) for api, table in CALLS.items() if database.has(table)
-        ],
-        "synchronizations": [_synchronizations(database)] if database.has(SYNCHRONIZATION) else [],
-        "devices": [_devices(database)] if database.has(DEVICE) else [],
-    }
-    return {
-        name: View(tuple(selects), is_costly=name == "memcpys")
-        for name, selects in parts.items()
-        if selects
-    }
+    makers: tuple[tuple[str, str, Callable[[Database, str], Select]], ...] = (
+        *(("kernels", table, _kernels) for table in KERNELS),
+        ("memcpys", MEMCPY, _memcpys),
+        ("memcpys", PEER, _peer_copies),
+        ("memcpys", MIGRATION, _migrations),
+        ("memsets", MEMSET, _memsets),
+        *(("api_calls", table, _calls) for table in CALLS.values()),
+        ("synchronizations", SYNCHRONIZATION, _synchronizations),
+        ("devices", DEVICE, _devices),
+    )
+    selects: dict[str, list[Select]] = {}
+    for name, table, make in makers:
+        if table in database.tables.columns:
+            selects.setdefault(name, []).append(make(database, table))
+    return {n: View(tuple(parts), is_costly=n == "memcpys") for n, parts in selects.items()}
 
 
 def _kernels(database: Database, table: str) -> Select:
-    def pick(*names: str) -> str:
-        return database.pick(table, *names)
-
     columns = {
         "name": "coalesce(n.value, 'unknown')",
-        "grid_x": pick("gridX"),
-        "grid_y": pick("gridY"),
-        "grid_z": pick("gridZ"),
-        "block_x": pick("blockX"),
-        "block_y": pick("blockY"),
-        "block_z": pick("blockZ"),
-        "registers_per_thread": pick("registersPerThread"),
-        "static_shared_memory_bytes": pick("staticSharedMemory"),
-        "dynamic_shared_memory_bytes": pick("dynamicSharedMemory"),
-        "graph_node_id": f"nullif({pick('graphNodeId')}, 0)",
+        **{name: database.pick(table, recorded) for name, recorded in KERNEL_COLUMNS.items()},
+        "graph_node_id": f"nullif({database.pick(table, 'graphNodeId')}, 0)",
     }
-    return Select(
-        database.place(table) | columns, _timed(table, f"LEFT JOIN {NAMES} n ON n.id = t.name")
-    )
+    join = f"LEFT JOIN {NAMES} n ON n.id = t.name"
+    return Select(database.place(table) | columns, _timed(table, join))
 
 
 def _timed(table: str, join: str = "") -> str:
     return f"FROM raw.{table} t {join} WHERE {TIMED}"
 
 
-def _memcpys(database: Database) -> Select:
+def _memcpys(database: Database, table: str) -> Select:
     """Copies between host and device, on one device, and staged halves of peer copies."""
-    device = database.pick(MEMCPY, "deviceId")
+    device = database.pick(table, "deviceId")
     src, dst, join = staged(database.tables) or ("NULL", "NULL", "")
 
     def end(recorded: str, letter: int) -> str:
-        own = [n for n, word in MEMCPY_KINDS.items() if word.isalpha() and word[letter] in "DA"]
-        return f"coalesce({recorded}, CASE WHEN t.copyKind IN {tuple(own)} THEN {device} END)"
+        kinds = [n for n, word in MEMCPY_KINDS.items() if word.isalpha() and word[letter] in "DA"]
+        return f"coalesce({recorded}, CASE WHEN t.copyKind IN {tuple(kinds)} THEN {device} END)"
 
     columns = {
         "src_device_id": end(src, 0),
         "dst_device_id": end(dst, -1),
         "path": f"CASE WHEN {src} IS NOT NULL THEN 'staged' END",
     }
-    return Select(_copy(database, MEMCPY) | columns, _timed(MEMCPY, join))
+    return Select(_copy(database, table) | columns, _timed(table, join))
 
 
-def _peer_copies(database: Database) -> Select:
+def _peer_copies(database: Database, table: str) -> Select:
     columns = {
         "src_device_id": "t.srcDeviceId",
         "dst_device_id": "t.dstDeviceId",
         "path": "CASE WHEN t.srcDeviceId <> t.dstDeviceId THEN 'direct' END",
     }
-    return Select(_copy(database, PEER) | columns, _timed(PEER))
+    return Select(_copy(database, table) | columns, _timed(table))
 
 
 def _copy(database: Database, table: str) -> dict[str, str]:
@@ -201,28 +182,29 @@ def _copy(database: Database, table: str) -> dict[str, str]:
     }
 
 
-def _migrations(database: Database) -> Select:
+def _migrations(database: Database, table: str) -> Select:
     """Pages of unified memory that moved; the device is the one that is not the host."""
-    src, dst = database.pick(MIGRATION, "srcId"), database.pick(MIGRATION, "dstId")
+    src, dst = database.pick(table, "srcId"), database.pick(table, "dstId")
     columns = {
         "memcpy_kind": words("t.counterKind", MIGRATION_KINDS),
         "bytes": "t.value",
         "device_id": f"CASE WHEN t.counterKind = 2 THEN {src} ELSE {dst} END",
         "src_device_id": f"CASE WHEN t.counterKind <> 1 THEN {src} END",
         "dst_device_id": f"CASE WHEN t.counterKind <> 2 THEN {dst} END",
-        "process_id": f"coalesce({database.pick(MIGRATION, 'processId')}, {database.process})",
+        "process_id": f"coalesce({database.pick(table, 'processId')}, {database.process})",
     }
     moves = f"t.counterKind IN {tuple(MIGRATION_KINDS)}"
-    return Select(database.times() | columns, f"{_timed(MIGRATION)} AND {moves}")
+    return Select(database.times() | columns, f"{_timed(table)} AND {moves}")
 
 
-def _memsets(database: Database) -> Select:
-    kind = words(database.pick(MEMSET, "memoryKind"), CUPTI_MEMORY_KINDS)
-    columns = database.place(MEMSET) | {"bytes": "t.bytes", "memory_kind": kind}
-    return Select(columns, _timed(MEMSET))
+def _memsets(database: Database, table: str) -> Select:
+    kind = words(database.pick(table, "memoryKind"), CUPTI_MEMORY_KINDS)
+    columns = database.place(table) | {"bytes": "t.bytes", "memory_kind": kind}
+    return Select(columns, _timed(table))
 
 
-def _calls(database: Database, api: str, table: str) -> Select:
+def _calls(database: Database, table: str) -> Select:
+    api = next(api for api, calls in CALLS.items() if calls == table)
     columns = {
         "api": f"'{api}'",
         "name": f"coalesce(c.name, '{api} call ' || t.cbid)",
@@ -234,9 +216,9 @@ def _calls(database: Database, api: str, table: str) -> Select:
     return Select(database.times() | columns, _timed(table, join))
 
 
-def _synchronizations(database: Database) -> Select:
-    context = database.pick(SYNCHRONIZATION, "contextId")
-    stream = database.pick(SYNCHRONIZATION, "streamId")
+def _synchronizations(database: Database, table: str) -> Select:
+    context = database.pick(table, "contextId")
+    stream = database.pick(table, "streamId")
     of_contexts = database.tables.columns.get(CONTEXT, frozenset())
     has_devices = {"contextId", "deviceId"} <= of_contexts and context != "NULL"
     join = f"LEFT JOIN raw.{CONTEXT} c ON c.contextId = {context}" if has_devices else ""
@@ -245,15 +227,15 @@ def _synchronizations(database: Database) -> Select:
         "context_id": context,
         "stream_id": f"CASE WHEN {stream} NOT IN (-1, 4294967295) THEN {stream} END",
         "process_id": database.process,
-        "correlation_id": database.pick(SYNCHRONIZATION, "correlationId"),
+        "correlation_id": database.pick(table, "correlationId"),
         "sync_kind": words("t.type", _SYNC_KINDS),
     }
-    return Select(database.times() | columns, _timed(SYNCHRONIZATION, join))
+    return Select(database.times() | columns, _timed(table, join))
 
 
-def _devices(database: Database) -> Select:
-    def pick(*names: str) -> str:
-        return database.pick(DEVICE, *names)
+def _devices(database: Database, table: str) -> Select:
+    def pick(name: str) -> str:
+        return database.pick(table, name)
 
     visible = pick("isCudaVisible")
     name = "n.value" if pick("name") != "NULL" else "NULL"
@@ -269,4 +251,4 @@ def _devices(database: Database) -> Select:
         "compute_capability": f"{major} || '.' || {minor}",
         "clock_hz": f"nullif({pick('coreClockRate')}, 0) * {_HZ_PER_KHZ}",
     }
-    return Select(columns, f"FROM raw.{DEVICE} t {join} WHERE coalesce({visible}, 1) <> 0")
+    return Select(columns, f"FROM raw.{table} t {join} WHERE coalesce({visible}, 1) <> 0")

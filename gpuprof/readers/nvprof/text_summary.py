@@ -71,8 +71,8 @@ def _take(summary: Summary, line: log.Line) -> None:
         _migration(summary, row, line)
     elif (device := _DEVICE.match(line.text)) is not None:
         summary.device(device[1])
-    elif (found := _TENSORFLOW_DEVICE.search(line.text)) is not None:
-        summary.tensorflow_device(int(found[1]), **found.groupdict())
+    elif (match := _TENSORFLOW_DEVICE.search(line.text)) is not None:
+        summary.tensorflow_device(int(match[1]), **match.groupdict())
 
 
 def _row(summary: Summary, line: log.Line, lead: str) -> None:

@@ -150,17 +150,17 @@ class _Trace:
             "process_id": None if run_id is None else summary.frame.runs[run_id]["process_id"],
         }
         self.resolution_ns = max(self.resolution_ns, cells.resolution_ns())
-        if (label := cells.found.get("Device")) is not None:
+        if (label := cells.by_name.get("Device")) is not None:
             summary.device(label)
             if common["device_id"] is None:
                 summary.frame.notes.setdefault("device", _CUT)
-        table, own = self._own(layout, cells, name, kind)
-        row = common | own
+        table, columns = self._table_and_columns(layout, cells, name, kind)
+        row = common | columns
         check_size(value for value in row.values() if isinstance(value, int))
         return table, row
 
     @staticmethod
-    def _own(
+    def _table_and_columns(
         layout: trace_rows.Layout, cells: trace_rows.Cells, name: str, kind: str | None
     ) -> tuple[str, trace_rows.Row]:
         if kind is not None:
@@ -168,7 +168,7 @@ class _Trace:
         if cuda.is_memset(name):
             return "memsets", trace_rows.memset(cells)
         # With both traces in one table, a call is a row without a device.
-        if layout.is_api_trace or "Device" not in cells.found:
+        if layout.is_api_trace or "Device" not in cells.by_name:
             return "api_calls", {"name": name, "api": cuda.api(name)}
         return "kernels", {"name": name, **trace_rows.kernel(cells)}
 

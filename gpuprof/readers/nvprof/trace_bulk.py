@@ -54,10 +54,10 @@ def rows(layout: Layout, block: bytes) -> Rows | None:
     pattern = _pattern(layout)
     if lines is None or pattern is None:
         return None
-    found = pc.extract_regex(lines, pattern)
-    if found.null_count:
+    groups = pc.extract_regex(lines, pattern)
+    if groups.null_count:
         return None
-    cells = dict(zip((field.name for field in found.type), found.flatten(), strict=True))
+    cells = dict(zip((field.name for field in groups.type), groups.flatten(), strict=True))
     marks = {name: _unit(layout, cells, name) for name in ("start", "duration")}
     start_ns, duration_ns = (_ns(cells[name], marks[name]) for name in marks)
     rest = cells["rest"].dictionary_encode()
@@ -105,5 +105,5 @@ def _ns(numbers: pa.Array, marks: pa.Array) -> Integers:
     factors = pa.array([Decimal(units.to_ns("1", name)) for name in names], pa.decimal128(10, 0))
     factor = factors.take(pc.index_in(marks, pa.array(names)))
     exact = pc.multiply(numbers.cast(pa.decimal128(18, 9)), factor)
-    found: Integers = pc.round(exact, 0, "half_to_even").cast(pa.int64()).to_numpy()
-    return found
+    rounded: Integers = pc.round(exact, 0, "half_to_even").cast(pa.int64()).to_numpy()
+    return rounded

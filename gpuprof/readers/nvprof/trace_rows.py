@@ -48,16 +48,18 @@ class Layout:
     def cells(self, values: list[str]) -> "Cells":
         """Cells by name, each with its unit; absent ones are left out."""
         marks = self.units or ("",) * len(values)
-        found: dict[str, str] = {}
+        by_name: dict[str, str] = {}
         for name, value, unit in zip(self.columns, values, marks, strict=True):
             if value in {"", "-"}:
                 continue
             if name in _DIMENSIONS:
                 sizes = value.strip("()").split()
-                found |= dict(zip((f"{_DIMENSIONS[name]} {a}" for a in "XYZ"), sizes, strict=True))
+                by_name |= dict(
+                    zip((f"{_DIMENSIONS[name]} {a}" for a in "XYZ"), sizes, strict=True)
+                )
             else:
-                found[_ALIASES.get(name, name)] = value + (unit if value[-1].isdigit() else "")
-        return Cells(found)
+                by_name[_ALIASES.get(name, name)] = value + (unit if value[-1].isdigit() else "")
+        return Cells(by_name)
 
 
 def layout(text: str) -> Layout | None:
@@ -73,7 +75,7 @@ def layout(text: str) -> Layout | None:
 class Cells:
     """One row's cells by CSV's names."""
 
-    found: Mapping[str, str]
+    by_name: Mapping[str, str]
 
     def time(self, name: str) -> int:
         """A cell's nanoseconds.
@@ -81,36 +83,36 @@ class Cells:
         Raises:
             ValueError: The cell holds no time.
         """
-        return units.parse_ns(self.found.get(name, ""))
+        return units.parse_ns(self.by_name.get(name, ""))
 
     def bytes(self, name: str) -> int | None:
         """A cell's bytes; KB are 1024 bytes here."""
-        return units.parse_binary_bytes(self.found[name]) if name in self.found else None
+        return units.parse_binary_bytes(self.by_name[name]) if name in self.by_name else None
 
     def number(self, name: str) -> int | None:
         """A cell's integer."""
-        return units.parse_count(self.found[name]) if name in self.found else None
+        return units.parse_count(self.by_name[name]) if name in self.by_name else None
 
     def memory_kind(self, name: str) -> str | None:
         """A cell's kind of memory."""
-        return cuda.memory_kind(self.found.get(name))
+        return cuda.memory_kind(self.by_name.get(name))
 
     def device(self, name: str) -> int | None:
         """A cell's device number; text traces cut it from long names."""
-        match = DEVICE.match(self.found.get(name, ""))
+        match = DEVICE.match(self.by_name.get(name, ""))
         return int(match[2]) if match else None
 
     def name(self) -> tuple[str, int | None]:
         """The row's name and its correlation id, a column of CSV and part of text's name."""
-        text = self.found.get("Name", "")
+        text = self.by_name.get("Name", "")
         match = _CORRELATION.match(text)
-        if match is None or "Correlation_ID" in self.found:
+        if match is None or "Correlation_ID" in self.by_name:
             return text, self.number("Correlation_ID")
         return match[1], units.parse_count(match[2])
 
     def resolution_ns(self) -> int:
         """Nanoseconds of the last digit of the start."""
-        match = _TIME.match(self.found.get("Start", ""))
+        match = _TIME.match(self.by_name.get("Start", ""))
         digits, unit = (len(match[1] or ""), match[2]) if match else (0, "ns")
         return max(1, units.to_ns(f"1e-{digits}", unit))
 

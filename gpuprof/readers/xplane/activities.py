@@ -5,9 +5,9 @@ rocm_collector.cc (names and values of events).
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -25,7 +25,7 @@ from gpuprof.readers.common.narrow import (
     narrowed_part,
 )
 from gpuprof.readers.xplane import rocm
-from gpuprof.readers.xplane.details import Axis, Number, Word, context_id
+from gpuprof.readers.xplane.details import axis, context_id, memory_kind, number
 from gpuprof.readers.xplane.events import Batch, batches
 from gpuprof.xspace import Plane
 
@@ -143,15 +143,15 @@ class Activities:
         """The kernels."""
         chosen = self._chosen(KERNELS)
         axes = {
-            f"{size}_{letter}": chosen.detail(Axis(size, axis))
+            f"{size}_{letter}": chosen.details.mapped(partial(axis, size, place)).array(pa.int64())
             for size in ("grid", "block")
-            for axis, letter in enumerate("xyz")
+            for place, letter in enumerate("xyz")
         }
         return chosen.table(
             name=chosen.names.array(pa.string()),
-            registers_per_thread=chosen.detail(Number("regs")),
-            static_shared_memory_bytes=chosen.detail(Number("static_shared")),
-            dynamic_shared_memory_bytes=chosen.detail(Number("dynamic_shared")),
+            registers_per_thread=chosen.detail("regs"),
+            static_shared_memory_bytes=chosen.detail("static_shared"),
+            dynamic_shared_memory_bytes=chosen.detail("dynamic_shared"),
             **axes,
             graph_node_id=chosen.number("cuda_graph_node_id"),
         )
@@ -161,7 +161,7 @@ class Activities:
         chosen = self._chosen(MEMCPYS)
         device, kinds = chosen.column("device_id"), chosen.names.mapped(_memcpy_kind)
         is_between, is_in = kinds.are("PtoP", "DtoD"), kinds.are("HtoD")
-        target = chosen.details.mapped(Number("dest")).integers(missing=-1)
+        target = chosen.details.mapped(partial(number, "dest")).integers(missing=-1)
         return chosen.copies(
             kinds,
             # A copy between two devices is in the plane of the one that it starts on.
@@ -193,7 +193,7 @@ class Activities:
         """The memsets."""
         chosen = self._chosen(MEMSETS)
         return chosen.table(
-            bytes=chosen.detail(Number("num_bytes")), memory_kind=chosen.word(Word("kind"))
+            bytes=chosen.detail("num_bytes"), memory_kind=chosen.memory_kind("kind")
         )
 
     def graph_launches(self) -> pa.Table:
@@ -226,13 +226,13 @@ class Chosen:
         """What the profiler says of each as text, such as ``regs:38``."""
         return self._coded("details")
 
-    def detail(self, number: Callable[[str], int | None]) -> pa.Array:
-        """A number of the details."""
-        return self.details.mapped(number).array(pa.int64())
+    def detail(self, word: str) -> pa.Array:
+        """The number after a word of the details."""
+        return self.details.mapped(partial(number, word)).array(pa.int64())
 
-    def word(self, word: Callable[[str], str | None]) -> pa.Array:
-        """A word of the details."""
-        return self.details.mapped(word).array(pa.string())
+    def memory_kind(self, word: str) -> pa.Array:
+        """The kind of memory after a word of the details."""
+        return self.details.mapped(partial(memory_kind, word)).array(pa.string())
 
     def number(self, name: str) -> pa.Array:
         """A value that only some have."""
@@ -261,9 +261,9 @@ class Chosen:
         """
         return self.table(
             memcpy_kind=kinds.array(pa.string()),
-            src_memory_kind=self.word(Word("kind_src")),
-            dst_memory_kind=self.word(Word("kind_dst")),
-            bytes=self.detail(Number("size")),
+            src_memory_kind=self.memory_kind("kind_src"),
+            dst_memory_kind=self.memory_kind("kind_dst"),
+            bytes=self.detail("size"),
             **ends,
             path=kinds.mapped({"PtoP": "direct"}.get).array(pa.string()),
             graph_node_id=self.number("cuda_graph_node_id"),

@@ -4,7 +4,6 @@ Source: https://github.com/openxla/xla, xla/backends/profiler/gpu/cupti_buffer_e
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from gpuprof import cuda
@@ -16,40 +15,21 @@ _LONGEST: Final = 18
 _MEMORY_KINDS: Final = frozenset(cuda.CUPTI_MEMORY_KINDS.values())
 
 
-@dataclass(frozen=True)
-class Number:
-    """The number after a word of an event's details, such as ``regs:38``."""
-
-    word: str
-
-    def __call__(self, details: str) -> int | None:
-        """None where the details do not have it."""
-        return _integer(dict(_DETAIL.findall(details)).get(self.word, ""))
+def number(word: str, details: str) -> int | None:
+    """The number after a word of an event's details, such as ``regs:38``; None without it."""
+    return _integer(dict(_DETAIL.findall(details)).get(word, ""))
 
 
-@dataclass(frozen=True)
-class Axis:
-    """One of the three numbers after a word, such as ``grid:160,1,1``."""
-
-    word: str
-    axis: int
-
-    def __call__(self, details: str) -> int | None:
-        """None where the details do not have them."""
-        texts = dict(_DETAIL.findall(details)).get(self.word, "").split(",")
-        return _integer(texts[self.axis]) if len(texts) == len("xyz") else None
+def axis(word: str, place: int, details: str) -> int | None:
+    """One of the three numbers after a word, such as ``grid:160,1,1``; None without them."""
+    texts = dict(_DETAIL.findall(details)).get(word, "").split(",")
+    return _integer(texts[place]) if len(texts) == len("xyz") else None
 
 
-@dataclass(frozen=True)
-class Word:
-    """The kind of memory after a word, such as ``kind_src:pageable``."""
-
-    word: str
-
-    def __call__(self, details: str) -> str | None:
-        """None where the details do not have it."""
-        text = dict(_DETAIL.findall(details)).get(self.word)
-        return text if text is None or text in _MEMORY_KINDS else cuda.UNKNOWN
+def memory_kind(word: str, details: str) -> str | None:
+    """The kind of memory after a word, such as ``kind_src:pageable``; None without it."""
+    kind = dict(_DETAIL.findall(details)).get(word)
+    return kind if kind is None or kind in _MEMORY_KINDS else cuda.UNKNOWN
 
 
 def context_id(text: str) -> int | None:

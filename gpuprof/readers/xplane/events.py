@@ -6,7 +6,7 @@ second ones, and so on, each in a few operations on whole arrays. A batch is sma
 processor's cache, and only the values that are asked for are looked into.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -135,11 +135,11 @@ class Batch:
         """How many events there are."""
         return len(self.start_ns)
 
-    def names(self, lexicon: Lexicon) -> Integers:
-        """Each event's name, as its number in a lexicon."""
+    def names(self, lexicon: Lexicon, shown: Callable[[str], str] = str) -> Integers:
+        """Each event's name, as it is to be shown, as its number in a lexicon."""
         kinds = self._plane.event_metadata
         return lexicon.codes_of_keys(
-            self._metadata_id, lambda key: kinds[key].name if key in kinds else ""
+            self._metadata_id, lambda key: shown(kinds[key].name if key in kinds else "")
         )
 
     def numbers(self, name: str) -> tuple[Integers, Flags]:
@@ -157,13 +157,14 @@ class Batch:
         chosen = self._of(name)
         codes = np.full(len(self), -1, np.int64)
         names = self._plane.stat_names
-        referred, own = chosen.of(xspace.STAT_REFERENCE), chosen.of(xspace.STAT_TEXT, xspace.BYTES)
+        referred = chosen.of(xspace.STAT_REFERENCE)
+        inline = chosen.of(xspace.STAT_TEXT, xspace.BYTES)
         codes[referred.message] = lexicon.codes_of_keys(
             referred.value, lambda key: names.get(key, "")
         )
-        places = zip(own.value.tolist(), (own.value + own.size).tolist(), strict=True)
+        places = zip(inline.value.tolist(), (inline.value + inline.size).tolist(), strict=True)
         texts = (self._text[begin:end].decode("utf-8", "replace") for begin, end in places)
-        codes[own.message] = lexicon.codes(texts, len(own.message))
+        codes[inline.message] = lexicon.codes(texts, len(inline.message))
         return codes
 
     def _of(self, name: str) -> _Fields:

@@ -97,24 +97,15 @@ def _epoch_ns(profile: Space) -> int | None:
     return None
 
 
-def _recognises(head: bytes) -> bool:
-    return _FIRST_PLANE.match(head) is not None or _BROWSER.match(head) is not None
-
-
+_GIVES: Final = (
+    "kernels", "memcpys", "memsets", "graph_launches", "api_calls", "nvtx_ranges", "devices",
+)  # fmt: skip
 READER: Final = Reader(
     name="xplane",
     title="TensorFlow and JAX profiles (.xplane.pb)",
     versions="TensorFlow 2.2 and JAX 0.2 to today, on CUDA and ROCm",
-    gives=(
-        "kernels",
-        "memcpys",
-        "memsets",
-        "graph_launches",
-        "api_calls",
-        "nvtx_ranges",
-        "devices",
-    ),
+    gives=_GIVES,
     cannot="processes, ranges other than numbered steps, or kinds of memory before 2021",
     read=read,
-    recognises=_recognises,
+    recognises=lambda head: bool(_FIRST_PLANE.match(head) or _BROWSER.match(head)),
 )

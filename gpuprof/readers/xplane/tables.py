@@ -15,8 +15,8 @@ from gpuprof.readers.common import rocm
 from gpuprof.readers.common.narrow import Flags, Integers, Lexicon, gathered, listed, narrowed_part
 from gpuprof.readers.xplane import rocm as xplane_rocm
 from gpuprof.readers.xplane.activities import Activities, Chosen, device_id, numbers
-from gpuprof.readers.xplane.events import Batch, batches
-from gpuprof.xspace import Event, Line, Plane
+from gpuprof.readers.xplane.events import batches
+from gpuprof.xspace import Plane
 
 _API_CALL: Final = re.compile(rb"\x12.(?:cu(?:da)?[A-Z]|(?:__)?hip[A-Z])", re.DOTALL)
 _STEP: Final = "step_num"
@@ -34,7 +34,7 @@ class Recorded:
         devices: The GPUs that the profiler saw, whether they were used or not.
     """
 
-    activities: "Activities"
+    activities: Activities
     api_calls: pa.Table
     steps: pa.Table
     devices: pa.Table
@@ -48,20 +48,19 @@ class Recorded:
     @cached_property
     def tables(self) -> dict[str, pa.Table]:
         """The tables of the data model."""
+        activities = self.activities
         copies = (
-            self.activities.memcpys_of_rocm(self._directions)
-            if self.is_rocm
-            else self.activities.memcpys()
+            activities.memcpys_of_rocm(self._directions) if self.is_rocm else activities.memcpys()
         )
         recorded = {
-            "kernels": schema.KERNELS.narrow(self.activities.kernels()),
+            "kernels": schema.KERNELS.narrow(activities.kernels()),
             "memcpys": schema.MEMCPYS.narrow(copies),
-            "memsets": schema.MEMSETS.narrow(self.activities.memsets()),
+            "memsets": schema.MEMSETS.narrow(activities.memsets()),
             "nvtx_ranges": self.steps,
         }
         # These two are there only where the profiler was told to, and in newer versions.
         optional = {
-            "graph_launches": schema.GRAPH_LAUNCHES.narrow(self.activities.graph_launches()),
+            "graph_launches": schema.GRAPH_LAUNCHES.narrow(activities.graph_launches()),
             "api_calls": self.api_calls,
         }
         filled = {name: table for name, table in optional.items() if table.num_rows}
@@ -123,23 +122,23 @@ def _calls(host: Plane, names: Lexicon) -> Iterator[dict[str, Integers | Flags]]
             yield {
                 "start_ns": batch.start_ns,
                 "duration_ns": batch.duration_ns,
-                "name": _names_of_hip(batch, names) if is_of_hip else batch.names(names),
+                "name": batch.names(names, xplane_rocm.call_name if is_of_hip else str),
                 "thread_id": np.full(len(batch), line.line_id),
                 **numbers(batch, ("correlation_id",)),
             }
 
 
-def _names_of_hip(batch: Batch, names: Lexicon) -> Integers:
-    printed = Lexicon()
-    codes = batch.names(printed)
-    calls = map(xplane_rocm.call_name, printed.texts)
-    return names.codes(calls, len(printed.texts))[codes]
-
-
 def _steps(hosts: Iterable[Plane]) -> pa.Table:
     """The script's steps, which have a number: ``train#5``."""
     steps = [
-        _step(host, line, event)
+        {
+            "start_ns": event.start_ns,
+            "end_ns": event.end_ns,
+            "text": f"{event.metadata.name}#{host.stats_of(event).get(_STEP)!s}",
+            "domain": "",
+            "range_kind": "annotation",
+            "thread_id": line.line_id,
+        }
         for host in hosts
         for line in host.lines
         for event in host.events_with(line, _STEP)
@@ -148,17 +147,6 @@ def _steps(hosts: Iterable[Plane]) -> pa.Table:
         msg = "the time of a step is too large"
         raise OverflowError(msg)
     return schema.NVTX_RANGES.table(sorted(steps, key=lambda row: row["start_ns"]))
-
-
-def _step(host: Plane, line: Line, event: Event) -> dict[str, Any]:
-    return {
-        "start_ns": event.start_ns,
-        "end_ns": event.end_ns,
-        "text": f"{event.metadata.name}#{host.stats_of(event).get(_STEP)!s}",
-        "domain": "",
-        "range_kind": "annotation",
-        "thread_id": line.line_id,
-    }
 
 
 def _amount(value: object) -> int | None:
