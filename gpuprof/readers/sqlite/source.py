@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof import engine
 from gpuprof.columns import Columns, Shown
 from gpuprof.engine import quoted
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
@@ -29,7 +28,7 @@ from gpuprof.readers.sqlite.table import NotReadError, readable
 if TYPE_CHECKING:
     import duckdb
 
-MAGIC: Final = engine.SQLITE_MAGIC
+MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
 _LOCK_WAIT_S: Final = 2.0
 # A name that is a BLOB is damage, which whoever reads the table is told of.
