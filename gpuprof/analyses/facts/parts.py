@@ -5,8 +5,6 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.analyses.facts.launches import launches
-from gpuprof.analyses.facts.nvtx import families, launches_within, ranges_like
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.intervals import Intervals, intersection, union
 from gpuprof.profile import Profile
@@ -108,6 +106,13 @@ def _check_windows(profile: Profile, windows: tuple[tuple[int, int], ...], words
 
 def projected(profile: Profile, text: str) -> Intervals:
     """From first start to last end of what each range of a text launched."""
+    from gpuprof.analyses.facts.launches import launches  # noqa: PLC0415 - start-up time
+    from gpuprof.analyses.facts.nvtx import (  # noqa: PLC0415
+        families,
+        launches_within,
+        ranges_like,
+    )
+
     profile.require("nvtx_ranges", "api_calls")
     chosen = ranges_like(profile, text)
     starts, ends = [], []

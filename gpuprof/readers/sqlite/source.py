@@ -96,7 +96,7 @@ class SqliteFile:
         """How many rows tables hold at most, told by their last ids without reading them."""
         numbered = {name for (name,) in self.rows(_NUMBERED)}
         last = [f"SELECT max(rowid) FROM {quoted(t)}" for t in tables if t in numbered]
-        return sum(self.rows(sql)[0][0] or 0 for sql in last)
+        return sum(number or 0 for (number,) in self.rows(" UNION ALL ".join(last) or "SELECT 0"))
 
     def prepare(self, connection: "duckdb.DuckDBPyConnection") -> Shown:
         """What makes tables visible to DuckDB as ``raw.NAME``, and reads what queries name."""
