@@ -1,11 +1,5 @@
-"""DuckDB, which answers every query.
+"""DuckDB, which answers every query."""
 
-To load it takes longer than most answers. Who knows early that a SQLite file will be read can
-let it go on beside what else is to be done.
-"""
-
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -13,22 +7,18 @@ if TYPE_CHECKING:
 
 # DuckDB draws it among the results on stdout when a query takes long, terminal or not.
 NO_BAR: Final = "SET enable_progress_bar = false"
-SQLITE_MAGIC: Final = b"SQLite format 3\x00"
-
-_ahead: "deque[Future[duckdb.DuckDBPyConnection]]" = deque()
 
 
 def connect() -> "duckdb.DuckDBPyConnection":
-    """A connection of its own, which asks nobody else for anything; perhaps one made ahead."""
-    return _ahead.popleft().result() if _ahead else _connected()
+    """A connection of its own, which asks nobody else for anything."""
+    import duckdb  # noqa: PLC0415 - 0.1 s that a summary of a text file does not need
 
-
-def connect_ahead(number: int) -> None:
-    """Begin to make so many connections, for SQLite files, that `connect` will hand out."""
-    if number:
-        pool = ThreadPoolExecutor(1)
-        _ahead.extend(pool.submit(_connected) for _ in range(number))
-        pool.shutdown(wait=False)
+    names = ("autoinstall_known_extensions", "autoload_known_extensions")
+    connection = duckdb.connect(config=dict.fromkeys(names, False))
+    connection.execute(NO_BAR)
+    _distrust(connection)
+    _leave_memory(connection)
+    return connection
 
 
 def literal(value: object) -> str:
@@ -39,17 +29,6 @@ def literal(value: object) -> str:
 def quoted(name: str) -> str:
     """SQL: a name."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _connected() -> "duckdb.DuckDBPyConnection":
-    import duckdb  # noqa: PLC0415 - 0.1 s that a summary of a text file does not need
-
-    names = ("autoinstall_known_extensions", "autoload_known_extensions")
-    connection = duckdb.connect(config=dict.fromkeys(names, False))
-    connection.execute(NO_BAR)
-    _distrust(connection)
-    _leave_memory(connection)
-    return connection
 
 
 def _distrust(connection: "duckdb.DuckDBPyConnection") -> None:

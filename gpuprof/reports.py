@@ -9,15 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses import ANALYSES, LONG, analysis_named
+from gpuprof.analyses import ANALYSES, analysis_named
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.host_activity import clocks_agree, early_starts
-from gpuprof.analyses.facts.timeline import far_ends
-from gpuprof.analyses.placement.avoidable import not_sought
-from gpuprof.analyses.time.overheads import overheads
-from gpuprof.analyses.totals.totals import totals
-from gpuprof.analyses.transfers.peer_matrix import faster_than_links
-from gpuprof.errors import UsageError, one_of
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
 from gpuprof.units import say_ns, say_rate, say_share
@@ -75,11 +68,12 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         GpuprofError: The recording cannot be read, or there is no analysis of such a name.
         TypeError: The recording is neither a path nor a profile, or a name is no text.
     """
-    chosen = ANALYSES if names is None else tuple(map(_named, _checked_names(names)))
+    chosen = [*map(analysis_named, ANALYSES if names is None else _checked_names(names))]
     profile = read_profile(recording)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     asked = [analysis for analysis in chosen if not missing[analysis.name]]
-    further = [] if not_sought(profile) else [analysis.reads_of_small for analysis in asked]
+    left_out = _not_sought(profile, asked)
+    further = [] if left_out else [analysis.reads_of_small for analysis in asked]
     profile.expect(reads(*(analysis.reads for analysis in asked), *further))
     tables = {a.name: profile.once(a.run) if a in asked else None for a in chosen}
     notes = (
@@ -87,7 +81,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         *_clock_notes(profile, tables),
         *_span_notes(profile, tables),
         *_link_notes(profile, tables),
-        *([note] if tables.get("findings") is not None and (note := not_sought(profile)) else []),
+        *([left_out] if left_out else []),
         *_missing_notes(profile, missing),
     )
     return Report(profile.origin, tables, notes)
@@ -104,12 +98,13 @@ def _checked_names(names: Sequence[str]) -> Sequence[str]:
     return names
 
 
-def _named(name: str) -> Analysis:
-    analysis = analysis_named(name)
-    if analysis is None:
-        msg = f"there is no table {name}"
-        raise UsageError(msg, one_of("Tables", name, [a.name for a in (*ANALYSES, *LONG)]))
-    return analysis
+def _not_sought(profile: Profile, asked: Sequence[Analysis]) -> str:
+    """What findings leave out of a large recording, in a sentence; empty for nothing."""
+    if not any(analysis.reads_of_small for analysis in asked):
+        return ""
+    from gpuprof.analyses.placement.avoidable import not_sought  # noqa: PLC0415 - start-up time
+
+    return not_sought(profile)
 
 
 def recording_notes(profile: Profile) -> list[str]:
@@ -151,6 +146,8 @@ def _origin_notes(profile: Profile) -> list[str]:
 def _excerpt_notes(profile: Profile) -> list[str]:
     if not profile.has("activity_summary"):
         return []
+    from gpuprof.analyses.totals.totals import totals  # noqa: PLC0415 - start-up time
+
     notes = [
         f"Excerpt: rows listed {say_ns(row['listed_ns'])}, implied total"
         f" {say_ns(row['implied_ns'])} of {_WORDS[row['activity_group']]}."
@@ -164,7 +161,14 @@ def _clock_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> lis
     """Why what the host did is n/a although its calls were recorded."""
     whole = profile.whole
     asked = [name for name in _OF_THE_HOST if tables.get(name) is not None]
-    if not asked or not whole.has("api_calls") or clocks_agree(whole):
+    if not asked or not whole.has("api_calls"):
+        return []
+    from gpuprof.analyses.facts.host_activity import (  # noqa: PLC0415 - start-up time
+        clocks_agree,
+        early_starts,
+    )
+
+    if clocks_agree(whole):
         return []
     calls, early, ns = early_starts(whole)
     note = (
@@ -179,6 +183,9 @@ def _span_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> Iter
     """Whether being watched took the program's time, and which devices' idle time says nothing."""
     if not any(tables.get(name) is not None for name in _OF_THE_SPAN):
         return
+    from gpuprof.analyses.facts.timeline import far_ends  # noqa: PLC0415 - start-up time
+    from gpuprof.analyses.time.overheads import overheads  # noqa: PLC0415
+
     for overhead in overheads(profile):
         held_ns, span_ns = overhead.held_ns, overhead.span_ns
         if held_ns >= _MUCH * span_ns > 0:
@@ -200,6 +207,10 @@ def _link_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list
     """Which copies cannot have taken the link that the recording names."""
     if tables.get("peer_matrix") is None:
         return []
+    from gpuprof.analyses.transfers.peer_matrix import (  # noqa: PLC0415 - start-up time
+        faster_than_links,
+    )
+
     return [
         f"Copies from {row['src']} to {row['dst']} reached {say_rate(row['bytes_per_s'])}, more"
         f" than {row['link']} can ({say_rate(row['peak_bytes_per_s'])}): they took another link,"
@@ -211,8 +222,10 @@ def _link_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list
 def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
     """What cannot be known from this recording, and why, in one note."""
     kept_quiet = _OF_FEW if missing.keys() >= set(OVERVIEW) else set()
-    names = [n for n, lack in missing.items() if lack and not kept_quiet & set(_named(n).needs)]
-    analyses = map(_named, names)
+    names = [
+        n for n, lack in missing.items() if lack and not kept_quiet & set(analysis_named(n).needs)
+    ]
+    analyses = map(analysis_named, names)
     tables = dict.fromkeys(table for a in analyses for table in (*a.needs, *a.needs_any_of))
     lacking = [table for table in tables if not profile.has(table)]
     if not names:

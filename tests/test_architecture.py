@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 import gpuprof
+from gpuprof.analyses import ANALYSES, LONG, all_analyses
+from gpuprof.launch import RECORDERS, all_recorders
+from gpuprof.readers import READERS, all_readers
+from gpuprof.render import RENDERERS, renderer_named
 
 PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
@@ -155,6 +159,13 @@ def test_importing_gpuprof_imports_nothing_heavy():
     )
 
     assert done.stdout.strip() == "[]"
+
+
+def test_what_is_asked_for_by_a_name_bears_it():
+    assert [a.name for a in all_analyses()] == [*ANALYSES, *LONG]
+    assert [reader.name for reader in all_readers()] == [*READERS]
+    assert [recorder.name for recorder in all_recorders()] == [*RECORDERS]
+    assert [renderer_named(name).name for name in RENDERERS] == [*RENDERERS]
 
 
 def test_type_checkers_and_completion_see_the_public_names_and_no_others():

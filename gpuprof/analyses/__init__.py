@@ -4,85 +4,65 @@
 their names.
 """
 
+from importlib import import_module
 from typing import Final
 
-from gpuprof.analyses import findings
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.placement import (
-    alternation,
-    device_map,
-    placement,
-    placement_bound,
-    placement_hints,
-)
-from gpuprof.analyses.time import (
-    breakdown,
-    gaps,
-    lanes,
-    launch_latency,
-    marked_epochs,
-    monitoring,
-    ranges,
-    steps,
-    synchronising_calls,
-    utilisation,
-    utilisation_over_time,
-)
-from gpuprof.analyses.totals import (
-    activity_summary,
-    kernel_summary,
-    size_summary,
-    top_activities,
-    totals,
-)
-from gpuprof.analyses.transfers import (
-    collectives,
-    copy_sizes,
-    copy_speeds,
-    peer_matrix,
-    ping_pong,
-    repeated_transfers,
-    tensor_transfers,
-    transfers,
-)
+from gpuprof.errors import UsageError, one_of
 
-ANALYSES: Final[tuple[Analysis, ...]] = (
-    findings.ANALYSIS,
-    totals.ANALYSIS,
-    breakdown.ANALYSIS,
-    utilisation.ANALYSIS,
-    transfers.ANALYSIS,
-    peer_matrix.ANALYSIS,
-    ping_pong.ANALYSIS,
-    alternation.ANALYSIS,
-    repeated_transfers.ANALYSIS,
-    placement_bound.ANALYSIS,
-    steps.ANALYSIS,
-    ranges.ANALYSIS,
-    collectives.ANALYSIS,
-    copy_speeds.ANALYSIS,
-    copy_sizes.ANALYSIS,
-    utilisation_over_time.ANALYSIS,
-    gaps.ANALYSIS,
-    launch_latency.ANALYSIS,
-    synchronising_calls.ANALYSIS,
-    device_map.ANALYSIS,
-    marked_epochs.ANALYSIS,
-    monitoring.ANALYSIS,
-    top_activities.ANALYSIS,
-    placement_hints.ANALYSIS,
-    placement.ANALYSIS,
-    placement.EDGES_ANALYSIS,
-    tensor_transfers.PER_STEP_ANALYSIS,
-    tensor_transfers.ANALYSIS,
-    activity_summary.ANALYSIS,
-    kernel_summary.ANALYSIS,
-    size_summary.ANALYSIS,
-)
+# Name of an analysis -> its module here, which is imported when the analysis is asked for.
+ANALYSES: Final = {
+    "findings": "findings",
+    "totals": "totals.totals",
+    "breakdown": "time.breakdown",
+    "utilisation": "time.utilisation",
+    "transfers": "transfers.transfers",
+    "peer_matrix": "transfers.peer_matrix",
+    "ping_pong": "transfers.ping_pong",
+    "alternation": "placement.alternation",
+    "repeated_transfers": "transfers.repeated_transfers",
+    "placement_bound": "placement.placement_bound",
+    "steps": "time.steps",
+    "ranges": "time.ranges",
+    "collectives": "transfers.collectives",
+    "copy_speeds": "transfers.copy_speeds",
+    "copy_sizes": "transfers.copy_sizes",
+    "utilisation_over_time": "time.utilisation_over_time",
+    "gaps": "time.gaps",
+    "launch_latency": "time.launch_latency",
+    "synchronising_calls": "time.synchronising_calls",
+    "device_map": "placement.device_map",
+    "marked_epochs": "time.marked_epochs",
+    "monitoring": "time.monitoring",
+    "top_activities": "totals.top_activities",
+    "placement_hints": "placement.placement_hints",
+    "placement": "placement.placement",
+    "placement_edges": "placement.placement:EDGES_ANALYSIS",
+    "tensor_transfers_per_step": "transfers.tensor_transfers:PER_STEP_ANALYSIS",
+    "tensor_transfers": "transfers.tensor_transfers",
+    "activity_summary": "totals.activity_summary",
+    "kernel_summary": "totals.kernel_summary",
+    "size_summary": "totals.size_summary",
+}
 # Made for pictures: too long to be read.
-LONG: Final[tuple[Analysis, ...]] = (lanes.ANALYSIS, lanes.OVER_TIME_ANALYSIS)
+LONG: Final = {"lanes": "time.lanes", "lanes_over_time": "time.lanes:OVER_TIME_ANALYSIS"}
+_MODULES: Final = ANALYSES | LONG
 
 
-def analysis_named(name: str) -> Analysis | None:
-    """The analysis of this name, or None where there is none."""
-    return next((analysis for analysis in (*ANALYSES, *LONG) if analysis.name == name), None)
+def analysis_named(name: str) -> Analysis:
+    """The analysis of this name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in _MODULES:
+        msg = f"there is no table {name}"
+        raise UsageError(msg, one_of("Tables", name, [*_MODULES]))
+    module, _, constant = _MODULES[name].partition(":")
+    found: Analysis = getattr(import_module(f"gpuprof.analyses.{module}"), constant or "ANALYSIS")
+    return found
+
+
+def all_analyses() -> list[Analysis]:
+    """Every analysis, those of `LONG` last."""
+    return [*map(analysis_named, _MODULES)]

@@ -3,7 +3,6 @@
 import gc
 import io
 import os
-import stat
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -12,7 +11,7 @@ from typing import Final, NoReturn
 
 import click
 
-from gpuprof import __version__, engine, signals
+from gpuprof import __version__, signals
 from gpuprof.errors import GpuprofError
 
 # Command name -> "module:function"; imported when the command runs, so that --help stays fast.
@@ -35,8 +34,6 @@ COMMANDS: Final[dict[str, str]] = {
     "unpack": "gpuprof.cli.pack:unpack",
 }
 _ROWS_BEFORE_COLLECTING: Final = 100_000
-# These run programs, which may be handed files of any kind.
-_OF_PROGRAMS: Final = frozenset({"record", "sweep", "monitor"})
 
 
 class _Commands(click.Group):
@@ -66,8 +63,6 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] in COMMANDS and args[0] not in _OF_PROGRAMS:
-            engine.connect_ahead(sum(map(_is_sqlite, args)))
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -112,19 +107,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     sys.exit(status if isinstance(status, int) else 0)
-
-
-def _is_sqlite(argument: str) -> bool:
-    """Whether an argument is a SQLite file, perhaps with a label before it."""
-    path = argument.rpartition("=")[2]
-    try:
-        # What is read of a pipe is gone for who reads it next, and a device may never end.
-        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a Path costs more
-            return False
-        with open(path, "rb") as file:  # noqa: PTH123 - as above
-            return file.read(len(engine.SQLITE_MAGIC)) == engine.SQLITE_MAGIC
-    except (OSError, ValueError):
-        return False
 
 
 class _NoPandas:

@@ -16,12 +16,16 @@ def command(*, form: str, is_schema: bool) -> None:
       gpuprof formats
       gpuprof formats --schema
     """  # noqa: D301 - click reads the escape
-    from gpuprof.readers import all_readers  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.render.cells import SCHEMAS  # noqa: PLC0415
+    from gpuprof.analyses import all_analyses  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.metrics import VARIANTS  # noqa: PLC0415
+    from gpuprof.readers import all_readers  # noqa: PLC0415
     from gpuprof.render.listing import formats_table, formats_text, schemas_text  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
+    from gpuprof.schema import TABLES  # noqa: PLC0415
 
     if is_schema:
-        write_stdout(schemas_text(list(SCHEMAS.values())))
+        schemas = (*TABLES, *(analysis.schema for analysis in all_analyses()), VARIANTS)
+        # Some recordings hold the answers of an analysis.
+        write_stdout(schemas_text([*{schema.name: schema for schema in schemas}.values()]))
     else:
         write_stdout((formats_table if form == "markdown" else formats_text)(all_readers()))

@@ -4,22 +4,18 @@ import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gpuprof.cli.options import folder_option, time_option
 from gpuprof.cli.window import window_options
-from gpuprof.launch import RECORDERS
-from gpuprof.launch.choice import AUTO
-from gpuprof.launch.contract import Program
-from gpuprof.launch.printed import printed_command
-from gpuprof.launch.recording import Options, Outcome, record
-from gpuprof.launch.repeating import RECORDED, Repeats, record_repeatedly
-from gpuprof.launch.run.program import executable, module, script
-from gpuprof.launch.run.window import Window
-from gpuprof.manifest import UNRECORDED, Manifest
+from gpuprof.launch import AUTO, RECORDERS
 from gpuprof.units import counted
+
+if TYPE_CHECKING:
+    from gpuprof.launch.recording import Outcome
+    from gpuprof.manifest import Manifest
 
 # It flushes, too: the program's own output follows.
 _say: Final = partial(click.echo, err=True)
@@ -45,7 +41,7 @@ class _Command(click.Command):
 )
 @click.option(
     "--recorder",
-    type=click.Choice([AUTO, *(r.name for r in RECORDERS)]),
+    type=click.Choice([AUTO, *RECORDERS]),
     default=AUTO,
     show_default=True,
     help="Profiler to run it under; auto takes the one that can record here.",
@@ -119,11 +115,18 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
         gpuprof record --epochs 2:4 train.py
         gpuprof record -- python3 train.py
     """  # noqa: D301 - click reads the escape: keep these lines as they are
+    from gpuprof.launch.contract import Program  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.launch.printed import printed_command  # noqa: PLC0415
+    from gpuprof.launch.recording import Options, record  # noqa: PLC0415
+    from gpuprof.launch.repeating import RECORDED, Repeats, record_repeatedly  # noqa: PLC0415
+    from gpuprof.launch.run.program import executable, module, script  # noqa: PLC0415
+    from gpuprof.launch.run.window import Window  # noqa: PLC0415
+
     window = Window(**part)
     if is_printed:
         first = () if as_executable else (sys.executable, *(["-m"] if as_module else []))
         elsewhere = Program((*first, *words))
-        click.echo(printed_command(recorder, elsewhere, folder, window, RECORDERS))
+        click.echo(printed_command(recorder, elsewhere, folder, window))
         return 0
     program_of = module if as_module else executable if as_executable else script
     program = program_of(words[0], words[1:])
@@ -134,13 +137,15 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     return _tell(outcome, f"{RECORDED}-1")
 
 
-def _tell(outcome: Outcome, first: str = "") -> int:
+def _tell(outcome: "Outcome", first: str = "") -> int:
     """Say how it went on stderr, which is not the program's output, and pass its status on.
 
     Args:
         outcome: What was recorded.
         first: Of several runs in its folder, the one to look at.
     """
+    from gpuprof.manifest import UNRECORDED  # noqa: PLC0415 - start-up time of --help
+
     folder, manifest = outcome
     for warning in manifest.warnings:
         _say(f"Warning: {warning}")
@@ -156,7 +161,7 @@ def _tell(outcome: Outcome, first: str = "") -> int:
     return manifest.exit_status or 0
 
 
-def _times(manifest: Manifest) -> str:
+def _times(manifest: "Manifest") -> str:
     seconds, epochs = manifest.wall_seconds, len(manifest.epochs)
     named = counted(epochs, "marked epoch", "marked epochs")
     marked = f"; {named} of {manifest.seconds_per_epoch:.3f} s" if epochs else ""

@@ -69,7 +69,7 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof report train.sqlite --format json -o train.json
       gpuprof report train.sqlite --range forward --table breakdown
     """  # noqa: D301 - click reads the escape
-    from gpuprof.analyses import ANALYSES, LONG  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.analyses import ANALYSES, all_analyses  # noqa: PLC0415 - start-up time of --help
     from gpuprof.analyses.facts.parts import Part, part_of  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
@@ -83,14 +83,14 @@ def command(  # noqa: PLR0913 - one parameter per option
     if is_list:
         from gpuprof.render.listing import analyses_text  # noqa: PLC0415
 
-        target.write_text(analyses_text((*ANALYSES, *LONG)))
+        target.write_text(analyses_text(all_analyses()))
         return
     if not files:
         msg = "Missing argument 'FILE...'."
         raise click.UsageError(msg)
     chosen = (*tables, *(("steps",) if is_per_step else ()))
     if is_all:
-        chosen = tuple(analysis.name for analysis in ANALYSES)
+        chosen = tuple(ANALYSES)
     further = further_outputs(
         charts, data_format, page, RECORDING, force=force, inputs=files, others=(target,)
     )

@@ -9,7 +9,6 @@ import click
 
 from gpuprof.cli.options import folder_option, pairs, room, tables_format_option, wide_option
 from gpuprof.errors import UsageError
-from gpuprof.manifest import UNRECORDED
 from gpuprof.units import counted
 
 if TYPE_CHECKING:
@@ -99,11 +98,10 @@ def command(  # noqa: PLR0913 - one per option
 
 
 def _check_recorder(name: str) -> None:
-    from gpuprof.launch import RECORDERS  # noqa: PLC0415
-    from gpuprof.launch.choice import AUTO  # noqa: PLC0415
+    from gpuprof.launch import AUTO, RECORDERS  # noqa: PLC0415
     from gpuprof.sweeps.plan import near  # noqa: PLC0415
 
-    recorders = [AUTO, *(recorder.name for recorder in RECORDERS)]
+    recorders = [AUTO, *RECORDERS]
     if name not in recorders:
         msg = f"there is no recorder {name}"
         raise UsageError(msg, near(name, recorders))
@@ -117,6 +115,7 @@ def _show_commands(lines: list[str], *, has_seed: bool) -> None:
 
 def _save(found: "Results", folder: Path) -> None:
     """Tables and charts into the sweep's folder."""
+    from gpuprof.manifest import UNRECORDED  # noqa: PLC0415
     from gpuprof.render.charts.canvas import save  # noqa: PLC0415
     from gpuprof.render.output import Output  # noqa: PLC0415
     from gpuprof.render.sweep import save_tables  # noqa: PLC0415

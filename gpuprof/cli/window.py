@@ -5,12 +5,13 @@ from typing import Final
 import click
 
 from gpuprof.cli.options import in_order, time_option
-from gpuprof.launch.run.window import parse_epochs
 
 
 def _epochs(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> tuple[int, int] | None:
+    from gpuprof.launch.run.window import parse_epochs  # noqa: PLC0415 - start-up time of --help
+
     try:
         return None if text is None else parse_epochs(text)
     except ValueError as error:

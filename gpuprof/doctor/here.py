@@ -12,7 +12,7 @@ from typing import Final
 
 from gpuprof import native, nsight
 from gpuprof.doctor.machine import INJECTIONS, PACKAGES, VISIBLE, Machine
-from gpuprof.launch import RECORDERS
+from gpuprof.launch import all_recorders
 from gpuprof.launch.contract import Program
 from gpuprof.launch.run.gpus import driver_cuda, driver_version, gpus, has_driver, peers
 
@@ -102,7 +102,7 @@ def _container() -> str | None:
 
 def _obstacles() -> dict[str, str | None]:
     python = Program((sys.executable,))
-    found = ((r.name, r.obstacle(python)) for r in RECORDERS)
+    found = ((r.name, r.obstacle(python)) for r in all_recorders())
     return {name: None if obstacle is None else obstacle.message for name, obstacle in found}
 
 

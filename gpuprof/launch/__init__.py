@@ -3,17 +3,25 @@
 Recording and analysing share only a file on disk.
 """
 
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
-from gpuprof.launch.contract import Recorder
-from gpuprof.launch.recorders import cupti, jax, nsys, nvprof, tensorflow, torch, unrecorded
+if TYPE_CHECKING:
+    from gpuprof.launch.contract import Recorder
 
-RECORDERS: Final[tuple[Recorder, ...]] = (
-    nsys.RECORDER,
-    cupti.RECORDER,
-    nvprof.RECORDER,
-    tensorflow.RECORDER,
-    torch.RECORDER,
-    jax.RECORDER,
-    unrecorded.RECORDER,
-)
+AUTO: Final = "auto"
+# Name of a recorder -> its module in recorders, which is imported when a program is recorded.
+RECORDERS: Final = {
+    "nsys": "nsys",
+    "cupti": "cupti",
+    "nvprof": "nvprof",
+    "tensorflow": "tensorflow",
+    "torch": "torch",
+    "jax": "jax",
+    "none": "unrecorded",
+}
+
+
+def all_recorders() -> "list[Recorder]":
+    """Every recorder."""
+    return [import_module(f"gpuprof.launch.recorders.{m}").RECORDER for m in RECORDERS.values()]

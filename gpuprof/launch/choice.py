@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpuprof.errors import MissingToolError, UsageError
+from gpuprof.launch import AUTO
 from gpuprof.launch.contract import Program, Recorder
 from gpuprof.launch.run.gpus import gpus, why_no_gpu
 from gpuprof.launch.run.program import imports
 
-AUTO: Final = "auto"
 _FOR_GPUS: Final = ("nsys", "cupti", "nvprof")
 # Recorder, name for people, and packages whose import tells that a program uses it.
 _FRAMEWORKS: Final = (

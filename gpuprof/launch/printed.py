@@ -2,20 +2,18 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from gpuprof.errors import UsageError
-from gpuprof.launch.choice import AUTO, named
-from gpuprof.launch.contract import Program, Recorder, Run
+from gpuprof.launch import AUTO, all_recorders
+from gpuprof.launch.choice import named
+from gpuprof.launch.contract import Program, Run
 from gpuprof.launch.run.window import Window, check_window
 
 _BY_DEFAULT = "nsys"
 
 
-def printed_command(
-    name: str, program: Program, folder: Path | None, window: Window, recorders: Sequence[Recorder]
-) -> str:
+def printed_command(name: str, program: Program, folder: Path | None, window: Window) -> str:
     """One line for a shell; nothing is checked here, as it is to run elsewhere.
 
     Args:
@@ -23,12 +21,11 @@ def printed_command(
         program: What it records; the interpreter that runs gpuprof becomes ``python3``.
         folder: Where its files go, made by the line itself; None for the current one.
         window: The part of the run to record.
-        recorders: Those to choose from.
 
     Raises:
         UsageError: There is no such recorder, it has no command, or cannot record this part.
     """
-    recorder = named(_BY_DEFAULT if name == AUTO else name, recorders)
+    recorder = named(_BY_DEFAULT if name == AUTO else name, all_recorders())
     if recorder.command is None:
         msg = f"the recorder {recorder.name} works inside the program and has no command"
         hint = "Install gpuprof there and record with it, or print the one of --recorder nsys."

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from gpuprof import __version__
 from gpuprof.errors import OutputError, RecordError
-from gpuprof.launch import RECORDERS
-from gpuprof.launch.choice import AUTO, chosen
+from gpuprof.launch import AUTO, all_recorders
+from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
 from gpuprof.launch.run.evidence import driver_versions, git_state, packages
 from gpuprof.launch.run.folder import Claim, check_folder, claimed, default_folder, make_folder
@@ -72,19 +72,13 @@ class Outcome(NamedTuple):
     manifest: Manifest
 
 
-def record(
-    program: Program,
-    options: Options,
-    say: Callable[[str], None],
-    recorders: tuple[Recorder, ...] = RECORDERS,
-) -> Outcome:
+def record(program: Program, options: Options, say: Callable[[str], None]) -> Outcome:
     """Run a program under a recorder, and leave a folder that can be read.
 
     Args:
         program: What to run.
         options: How.
         say: Takes a line for the person who waits, before the program starts.
-        recorders: Those to choose from.
 
     Raises:
         UsageError: There is no such recorder, or it cannot record this part of a run.
@@ -95,7 +89,7 @@ def record(
     if platform.system() != "Linux":
         msg = f"recording needs Linux, and this is {platform.system()}"
         raise RecordError(msg, "Record on Linux; the run's folder can be read anywhere.")
-    recorder, reason = chosen(options.recorder, program, recorders)
+    recorder, reason = chosen(options.recorder, program, all_recorders())
     check_window(options.window, recorder.name, recorder.windows)
     folder = options.folder or default_folder(program, options.variant)
     check_folder(folder, force=options.force)

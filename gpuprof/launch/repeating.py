@@ -13,10 +13,9 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from gpuprof.launch import RECORDERS
+from gpuprof.launch import all_recorders
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorder
-from gpuprof.launch.recorders import unrecorded
 from gpuprof.launch.recording import Options, Outcome, record
 from gpuprof.launch.run.folder import check_folder, claimed, default_folder, make_folder
 from gpuprof.launch.run.window import WHOLE
@@ -40,11 +39,7 @@ class Repeats:
 
 
 def record_repeatedly(
-    program: Program,
-    options: Options,
-    repeats: Repeats,
-    say: Callable[[str], None],
-    recorders: tuple[Recorder, ...] = RECORDERS,
+    program: Program, options: Options, repeats: Repeats, say: Callable[[str], None]
 ) -> Outcome:
     """Record a program several times into one folder.
 
@@ -56,7 +51,7 @@ def record_repeatedly(
     Raises:
         GpuprofError: As of `record`.
     """
-    recorder, _ = chosen(options.recorder, program, recorders)
+    recorder, _ = chosen(options.recorder, program, all_recorders())
     folder = options.folder or default_folder(program, options.variant)
     check_folder(folder, force=options.force)
     make_folder(folder, force=options.force)
@@ -71,7 +66,7 @@ def record_repeatedly(
         for kind, number in _order(repeats.count, recorder):
             say(f"{_TITLES[kind]} {number} of {repeats.count}")
             place = replace(alike, folder=folder / f"{kind}-{number}")
-            outcome = _one(program, place, kind, say, recorders)
+            outcome = _one(program, place, kind, say)
             if outcome.manifest.exit_status:
                 break
         last = _with_overhead(folder)
@@ -90,24 +85,18 @@ def _order(count: int, recorder: Recorder) -> Iterator[tuple[str, int]]:
         yield from ((kind, number) for kind in pair)
 
 
-def _one(
-    program: Program,
-    options: Options,
-    kind: str,
-    say: Callable[[str], None],
-    recorders: tuple[Recorder, ...],
-) -> Outcome:
+def _one(program: Program, options: Options, kind: str, say: Callable[[str], None]) -> Outcome:
     if kind == RECORDED:
-        return record(program, options, say, recorders)
+        return record(program, options, say)
     plain = replace(options, recorder=UNRECORDED, window=WHOLE)
     # A run without a recorder is announced already.
-    return record(program, plain, lambda _: None, (unrecorded.RECORDER,))
+    return record(program, plain, lambda _: None)
 
 
 def _warm_up(program: Program, options: Options, say: Callable[[str], None]) -> Outcome:
     parent = tempfile.mkdtemp(prefix="gpuprof-warm-up-")
     try:
-        return _one(program, replace(options, folder=Path(parent) / PLAIN), PLAIN, say, ())
+        return _one(program, replace(options, folder=Path(parent) / PLAIN), PLAIN, say)
     finally:
         shutil.rmtree(parent, ignore_errors=True)
 

@@ -1,6 +1,5 @@
 """File -> Profile: each format is one file here and one line in `READERS`."""
 
-import gzip
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,14 +20,11 @@ from gpuprof.errors import (
     UsageError,
     one_of,
 )
-from gpuprof.manifest import repeats
 from gpuprof.profile import Profile
 from gpuprof.readers import places, sections
 from gpuprof.readers.contract import HEAD_BYTES, Reader
-from gpuprof.readers.foreign import foreign
 from gpuprof.readers.places import AnyPath
 from gpuprof.readers.sqlite.source import MAGIC
-from gpuprof.sweep_cells import cell_runs, cells_of, is_sweep
 from gpuprof.units import counted
 
 # Name of a format -> its module here, which is imported when a file may be of it.
@@ -220,6 +216,8 @@ def find_reader(path: Path) -> Reader:
         raise UnknownFormatError(msg, "Name one with --reader.")
     if path.is_dir():
         raise _nothing_in(path)
+    from gpuprof.readers.foreign import foreign  # noqa: PLC0415 - start-up time
+
     known = foreign(read_head(path))
     if known is not None:
         msg = f"{path} is {known.what}"
@@ -229,6 +227,9 @@ def find_reader(path: Path) -> Reader:
 
 
 def _nothing_in(place: Path) -> UnknownFormatError:
+    from gpuprof.manifest import repeats  # noqa: PLC0415 - start-up time
+    from gpuprof.sweep_cells import cell_runs, cells_of, is_sweep  # noqa: PLC0415
+
     if is_sweep(place):
         msg = f"{place} is a sweep of {counted(len(cells_of(place)), 'cell', 'cells')}"
         return UnknownFormatError(msg, "Give one of its runs; `gpuprof compare` takes all cells.")
@@ -251,12 +252,22 @@ def _file_readers(path: Path) -> list[Reader]:
     if not head:
         msg = f"{path} is empty"
         raise InputError(msg, "Was the recording cut off, or the disk full?")
-    asked = [*map(reader_named, _DATABASES if head.startswith(MAGIC) else READERS)]
-    certain = [r for r in asked if r.recognises and r.recognises(head)]
+    if head.startswith(MAGIC):
+        # No database is of two formats: the second reader need not be asked after the first.
+        databases = map(reader_named, _DATABASES)
+        return [*islice((r for r in databases if _is_of(r, head) or _is_found_by(r, path)), 1)]
+    certain = [r for r in all_readers() if _is_of(r, head)]
     # A program may print megabytes before its profiler prints a word. The first that finds its
-    # marks ends the search: databases are asked at once, before a text is read to its end.
-    searched = (r for r in asked if r.searches and r.searches(path))
-    return certain or list(islice(searched, 1))
+    # marks ends the search.
+    return certain or [*islice((r for r in all_readers() if _is_found_by(r, path)), 1)]
+
+
+def _is_of(reader: Reader, head: bytes) -> bool:
+    return reader.recognises is not None and reader.recognises(head)
+
+
+def _is_found_by(reader: Reader, path: Path) -> bool:
+    return reader.searches is not None and reader.searches(path)
 
 
 def read_head(path: Path) -> bytes:
@@ -281,5 +292,5 @@ def read_head(path: Path) -> bytes:
 def _gunzipped(head: bytes) -> bytes:
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, HEAD_BYTES)
-    except (zlib.error, gzip.BadGzipFile):
+    except zlib.error:
         return head

@@ -10,13 +10,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof import units
-from gpuprof.analyses import ANALYSES, LONG
-from gpuprof.metrics import VARIANTS
-from gpuprof.schema import PROCESS_BITS, TABLES, TEXT, Column, Kind
+from gpuprof.analyses import analysis_named
+from gpuprof.schema import PROCESS_BITS, TEXT, Column, Kind
 
-SCHEMAS: Final = {
-    schema.name: schema for schema in (*TABLES, *(a.schema for a in (*ANALYSES, *LONG)), VARIANTS)
-}
 _PIECES: Final = re.compile(r"[^-_/. ]*(?:\.\.|[-_/. ])?")
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
@@ -167,6 +163,6 @@ def folded(text: str, width: int) -> str:
 
 
 def schema_columns(name: str, table: pa.Table) -> Mapping[str, Column]:
-    """The documented columns of a table, or plain text ones where it is not declared."""
-    declared = SCHEMAS[name].columns if name in SCHEMAS else {}
+    """The documented columns of an analysis' table; plain text ones where it declares none."""
+    declared = analysis_named(name).schema.columns
     return {column: declared.get(column, Column(TEXT, "", "")) for column in table.column_names}

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import CONTROL
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.reports import FORMAT_VERSION, Report
@@ -78,6 +77,8 @@ def _by_metric(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _whole(metric: str, name: str, value: float | None) -> float | None:
+    from gpuprof.metrics import VARIANTS  # noqa: PLC0415 - of comparisons alone
+
     is_whole = VARIANTS.columns[metric].dtype == INT and name not in _NEVER_WHOLE
     return int(value) if value is not None and is_whole and value == int(value) else value
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof import units
-from gpuprof.analyses import ANALYSES, LONG
+from gpuprof.analyses import analysis_named
 from gpuprof.render.cells import cell, clean, headings, schema_columns
 from gpuprof.reports import Report
 from gpuprof.schema import Kind
@@ -247,9 +247,8 @@ def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:
         grids = _shown(result, overview) or _shown(result, _TIMED_OVERVIEW)
         sentences = " ".join(findings_lines(result))
         return [replace(grid, named=_rows_named(grid, sentences)) for grid in grids]
-    titles = {analysis.name: analysis.title for analysis in (*ANALYSES, *LONG)}
     return [
-        table_grid(titles[name], name, table)
+        table_grid(analysis_named(name).title, name, table)
         for name in tables
         if (table := result.tables[name]) is not None
     ]

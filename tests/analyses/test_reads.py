@@ -7,7 +7,7 @@ import pytest
 from nsys_export import DTOH, HTOD, KERNEL, MEMCPY, MEMSET, NVTX, PAGEABLE, PTOP, RUNTIME, STRINGS
 
 from gpuprof import facts
-from gpuprof.analyses import ANALYSES, LONG
+from gpuprof.analyses import all_analyses
 from gpuprof.analyses.contract import reads
 from gpuprof.database import Database
 from gpuprof.readers import read_profile
@@ -83,7 +83,7 @@ def _asked_of(path, analysis, monkeypatch):
     return rows, {table: asked[table] for table in EVENTS if table in asked}
 
 
-@pytest.mark.parametrize("analysis", [*ANALYSES, *LONG], ids=lambda analysis: analysis.name)
+@pytest.mark.parametrize("analysis", all_analyses(), ids=lambda analysis: analysis.name)
 def test_an_analysis_asks_for_what_it_declares_and_no_more(training, analysis, monkeypatch):
     profile = read_profile(training)
     if reason := analysis.missing(profile):
@@ -120,7 +120,7 @@ def test_a_report_reads_each_table_of_a_file_in_one_pass(training, names, monkey
 
 def test_answers_are_the_same_in_any_order(training):
     forth, back = read_profile(training), read_profile(training)
-    analyses = [analysis for analysis in (*ANALYSES, *LONG) if not analysis.missing(forth)]
+    analyses = [analysis for analysis in all_analyses() if not analysis.missing(forth)]
 
     first = {analysis.name: forth.once(analysis.run) for analysis in analyses}
     last = {analysis.name: back.once(analysis.run) for analysis in reversed(analyses)}

@@ -78,7 +78,9 @@ RECORDERS = (
 )
 
 if __name__ == "__main__":
-    launch.RECORDERS = (*launch.RECORDERS, *RECORDERS)
+    known = launch.all_recorders()
+    launch.RECORDERS |= {recorder.name: "" for recorder in RECORDERS}
+    launch.all_recorders = lambda: [*known, *RECORDERS]
     from gpuprof.cli import main
 
     main()

@@ -14,7 +14,7 @@ import pytest
 from commands import gpuprof
 
 from gpuprof.errors import MissingToolError, UsageError
-from gpuprof.launch import RECORDERS, choice
+from gpuprof.launch import choice
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorded, Recorder
 from gpuprof.launch.printed import printed_command
@@ -192,7 +192,7 @@ def test_machine_without_a_driver_has_no_gpus(monkeypatch):
 class TestPrintedCommand:
     def printed(self, name, folder=None, *words):
         program = Program((sys.executable, *words), None)
-        return printed_command(name, program, folder, Window(), RECORDERS)
+        return printed_command(name, program, folder, Window())
 
     def test_nsys_is_printed_for_a_machine_that_has_it(self, monkeypatch):
         monkeypatch.setenv("PATH", "/nowhere")

@@ -35,7 +35,7 @@ from gpuprof.render.exporters import exporter_named
 from gpuprof.render.output import Output
 
 LARGEST = 1_500_000
-NAMES = [analysis.name for analysis in (*ANALYSES, *LONG)]
+NAMES = [*ANALYSES, *LONG]
 
 
 def seeds():

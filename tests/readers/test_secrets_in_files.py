@@ -12,7 +12,7 @@ from contract import CORPUS, TOOL_NEEDED, corpus_files
 from gpuprof import reports
 from gpuprof.errors import GpuprofError
 from gpuprof.readers import read_profile
-from gpuprof.render import RENDERERS
+from gpuprof.render import RENDERERS, renderer_named
 from gpuprof.render.contract import Page
 
 TABLES = ("META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV")
@@ -51,7 +51,7 @@ def check_outputs(path, found):
         report, shown = None, {"error": f"{error.message} {error.hint}"}
     if report is not None:
         shown = {
-            renderer.name: renderer.report(report, Page(is_wide=True)) for renderer in RENDERERS
+            name: renderer_named(name).report(report, Page(is_wide=True)) for name in RENDERERS
         }
     # The command that a person typed is shown; it may hold a folder of theirs.
     typed = report.origin.command or "" if report is not None else ""

@@ -38,7 +38,7 @@ _SHOWN = (
     "tensor_transfers",
     "activity_summary",
 )
-NAMES = [renderer.name for renderer in RENDERERS]
+NAMES = [*RENDERERS]
 
 
 def _named(rows, name):

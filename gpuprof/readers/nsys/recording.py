@@ -52,7 +52,6 @@ _LAUNCHES: Final = (
 # NAME=value in a command line may hold a secret.
 _ASSIGNMENT: Final = re.compile(r"\b([A-Z_][A-Z0-9_]*)=\S+")
 _ARGUMENT: Final = re.compile(r"ARGUMENT_\d{1,9}", re.ASCII)
-_COUNT_UNTIMED: Final = f"SELECT count(*) FROM {{}} t WHERE {nsys_tables.UNTIMED}"
 _FIRST_ROWS: Final = 100_000
 
 
@@ -313,12 +312,19 @@ def _untimed(export: Export) -> dict[str, int]:
     nsys writes rows in the order of their start, so that these come first: a table is counted
     whole only where its first rows hold one (a count of ten million rows takes seconds).
     """
-    counts = {}
-    for table in (table for table in nsys_tables.TIMED if table in export.columns):
-        first = f'(SELECT start, "end" FROM {table} LIMIT {_FIRST_ROWS})'
-        if export.rows(_COUNT_UNTIMED.format(first))[0][0]:
-            counts[table] = export.rows(_COUNT_UNTIMED.format(table))[0][0]
-    return counts
+    tables = [table for table in nsys_tables.TIMED if table in export.columns]
+    first = {table: f'(SELECT start, "end" FROM {table} LIMIT {_FIRST_ROWS})' for table in tables}
+    return _count_untimed(export, {table: table for table in _count_untimed(export, first)})
+
+
+def _count_untimed(export: Export, rows: Mapping[str, str]) -> dict[str, int]:
+    """By table, how many of some rows, given in SQL, have no times, where any has none."""
+    counts = [
+        f"SELECT '{table}', count(*) FROM {source} t WHERE {nsys_tables.UNTIMED}"
+        for table, source in rows.items()
+    ]
+    counted = export.rows(" UNION ALL ".join(counts)) if counts else []
+    return {table: count for table, count in counted if count}
 
 
 def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[int, str]:

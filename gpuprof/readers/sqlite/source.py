@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof import engine
 from gpuprof.columns import Columns, Shown
 from gpuprof.engine import quoted
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
@@ -29,7 +28,7 @@ from gpuprof.readers.sqlite.table import NotReadError, readable
 if TYPE_CHECKING:
     import duckdb
 
-MAGIC: Final = engine.SQLITE_MAGIC
+MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
 _LOCK_WAIT_S: Final = 2.0
 # A name that is a BLOB is damage, which whoever reads the table is told of.
@@ -97,7 +96,7 @@ class SqliteFile:
         """How many rows tables hold at most, told by their last ids without reading them."""
         numbered = {name for (name,) in self.rows(_NUMBERED)}
         last = [f"SELECT max(rowid) FROM {quoted(t)}" for t in tables if t in numbered]
-        return sum(self.rows(sql)[0][0] or 0 for sql in last)
+        return sum(number or 0 for (number,) in self.rows(" UNION ALL ".join(last) or "SELECT 0"))
 
     def prepare(self, connection: "duckdb.DuckDBPyConnection") -> Shown:
         """What makes tables visible to DuckDB as ``raw.NAME``, and reads what queries name."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses import ANALYSES, LONG
+from gpuprof.analyses import analysis_named
 from gpuprof.profile import Origin, Profile
 from gpuprof.render.cells import clean, schema_columns
 from gpuprof.render.charts import copy_sizes, utilisation
@@ -71,7 +71,6 @@ def recording_page(profile: Profile, names: Sequence[str] = ()) -> str:
     result = report(profile, tuple(dict.fromkeys((*TABLES, *_DATA, *names))))
     origin = result.origin
     source = clean(str(origin.source))
-    titles = {analysis.name: analysis.title for analysis in (*ANALYSES, *LONG)}
     return html(
         Document(
             title=f"{origin.source.name} - gpuprof",
@@ -80,7 +79,7 @@ def recording_page(profile: Profile, names: Sequence[str] = ()) -> str:
             figures=tuple(figures(result)),
             tables=tuple(
                 page_table(
-                    (name, titles[name]),
+                    (name, analysis_named(name).title),
                     table,
                     schema_columns(name, table),
                     f"gpuprof report FILE --table {name} --format csv",

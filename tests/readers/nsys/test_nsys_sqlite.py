@@ -837,6 +837,21 @@ def test_a_report_on_a_database_imports_nothing_that_it_does_not_need(tmp_path):
         assert done.stdout.endswith(b"\n[]\n")
 
 
+def test_one_table_of_a_database_imports_no_other_analysis_reader_or_renderer(tmp_path):
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
+    code = (
+        "import atexit, sys; from gpuprof.cli import main; "
+        "idle = {'gpuprof.' + name for name in ('manifest', 'analyses.findings',"
+        " 'analyses.facts.launches', 'readers.nvprof.database', 'render.csv', 'render.json')}; "
+        "atexit.register(lambda: print(sorted(idle & sys.modules.keys()))); "
+        "main(['report', sys.argv[1], '--table', 'kernel_summary'])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
+
+    assert done.stdout.endswith(b"\n[]\n")
+
+
 def test_two_readings_give_equal_tables(tmp_path):
     path = many(tmp_path / "x.sqlite")
 
