@@ -45,9 +45,9 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof export train.sqlite --format perfetto -o train.pftrace
     """  # noqa: D301 - click reads the escape
     from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.render.exporters import export, exporter_named  # noqa: PLC0415
+    from gpuprof.render.exporters import export  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     target = prepare(output, is_forced=force, inputs=files)
     with watched(f"Reading {named(files)}", files) as progress:
-        export(progress.of(read_profile(files, reader, section)), exporter_named(form), target)
+        export(progress.of(read_profile(files, reader, section)), form, target)
