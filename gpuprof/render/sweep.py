@@ -35,19 +35,31 @@ def sweep_text(results: Results, form: str, page: Page) -> str:
     return markdown.grids_text(*parts) if form == "markdown" else terminal.grids_text(*parts, page)
 
 
-def save_tables(results: Results, folder: Path) -> None:
-    """Write ``results`` (a row per cell) and ``runs`` (one per run), each as CSV and Parquet.
+def save(results: Results, folder: Path) -> list[str]:
+    """Write the charts that there are, and as CSV and Parquet ``results`` and ``runs``.
+
+    Returns:
+        Names of the files: ``results`` has a row per cell, ``runs`` one per run.
 
     Raises:
         OutputError: One cannot be written.
     """
     from pyarrow import parquet  # noqa: PLC0415 - what else is shown needs none of it
 
+    from gpuprof.render.charts import canvas  # noqa: PLC0415
+    from gpuprof.render.sweep_chart import break_even_figure, scaling_figure  # noqa: PLC0415
+
+    names = ["results.csv", "results.parquet", "runs.csv", "runs.parquet"]
     for name, table in (("results", results.cells), ("runs", results.runs)):
         Output(folder / f"{name}.csv").write_text(_table_csv(table))
         Output(folder / f"{name}.parquet").save(
             lambda path, table=table: parquet.write_table(table, path)  # type: ignore[misc]
         )
+    for name, draw in (("break-even.svg", break_even_figure), ("scaling.svg", scaling_figure)):
+        if (figure := draw(results)) is not None:
+            canvas.save(figure, Output(folder / name))
+            names.append(name)
+    return names
 
 
 def _table_csv(table: pa.Table) -> str:
