@@ -18,7 +18,7 @@ from gpuprof.launch.recording import Options, Outcome, record
 from gpuprof.launch.repeating import RECORDED, Repeats, record_repeatedly
 from gpuprof.launch.run.program import executable, module, script
 from gpuprof.launch.run.window import Window
-from gpuprof.manifest import UNRECORDED, Manifest
+from gpuprof.manifest import UNRECORDED
 from gpuprof.units import counted
 
 # It flushes, too: the program's own output follows.
@@ -147,17 +147,12 @@ def _tell(outcome: Outcome, first: str = "") -> int:
     if manifest.exit_status:
         _say(f"The program ended with exit status {manifest.exit_status}")
     if manifest.recorder == UNRECORDED:
-        _say(f"{_times(manifest)}\nIts output is in {folder}")
+        epochs = counted(len(manifest.epochs), "marked epoch", "marked epochs")
+        marked = f"; {epochs} of {manifest.seconds_per_epoch:.3f} s" if manifest.epochs else ""
+        _say(f"It ran for {manifest.wall_seconds:.3f} s{marked}\nIts output is in {folder}")
     elif manifest.nothing_recorded:
         _say(f"Warning: {manifest.nothing_recorded}")
         _say(f"Its output is in {folder}")
     else:
         _say(f"Recorded in {folder}\nNext: gpuprof report {shlex.quote(str(folder / first))}")
     return manifest.exit_status or 0
-
-
-def _times(manifest: Manifest) -> str:
-    seconds, epochs = manifest.wall_seconds, len(manifest.epochs)
-    named = counted(epochs, "marked epoch", "marked epochs")
-    marked = f"; {named} of {manifest.seconds_per_epoch:.3f} s" if epochs else ""
-    return f"It ran for {seconds:.3f} s{marked}"

@@ -5,14 +5,12 @@ from functools import partial
 import click
 
 from gpuprof.cli.options import (
-    named,
-    reader_option,
+    reading_options,
     recording_argument,
     recording_output_options,
-    section_option,
     time_options,
 )
-from gpuprof.cli.progress import watched
+from gpuprof.cli.progress import reading
 
 
 @click.command(name="slice", no_args_is_help=True)
@@ -26,8 +24,7 @@ from gpuprof.cli.progress import watched
     help="Which of the ranges of this name, 0 for the first.",
 )
 @recording_output_options
-@reader_option
-@section_option
+@reading_options
 def command(  # noqa: PLR0913 - one parameter per option
     *,
     files: tuple[str, ...],
@@ -52,7 +49,6 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof slice train.sqlite --range "epoch 1" -o epoch-1.gpuprof
       gpuprof slice train.sqlite --from 1.5s --to 2s -o part.gpuprof
     """  # noqa: D301 - click reads the escape
-    from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
     from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
     from gpuprof.window import Window, cut, window_of_range  # noqa: PLC0415
@@ -65,7 +61,6 @@ def command(  # noqa: PLR0913 - one parameter per option
         msg = "--occurrence says which --range is meant."
         raise click.UsageError(msg)
     target = prepare(output, is_forced=force, inputs=files)
-    with watched(f"Reading {named(files)}", files) as progress:
-        profile = progress.of(read_profile(files, reader, section))
+    with reading(files, reader, section) as profile:
         window = window_of_range(profile, text, occurrence) if text else Window(from_ns, to_ns)
         target.save(partial(write, cut(profile, window)), "a gpuprof file")
