@@ -13,7 +13,7 @@ from gpuprof.cli import COMMANDS, cli
 from gpuprof.comparisons.tables import TABLES
 from gpuprof.metrics import VARIANTS
 from gpuprof.readers import all_readers
-from gpuprof.render.listing import columns_table, formats_table, keys_table
+from gpuprof.render.listing import formats_table, unit_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
@@ -95,6 +95,29 @@ def test_the_library_example_runs():
     )
 
     assert done.stdout == "10097800000\n", done.stderr
+
+
+def columns_table(schema):
+    """A table's columns as a markdown table."""
+    rows = [f"| `{n}` | {unit_of(c)} | {c.meaning} |" for n, c in schema.columns.items()]
+    return "\n".join(["| key | unit | meaning |", "|---|---|---|", *rows, ""])
+
+
+def keys_table(tables, known):
+    """The columns of several tables by their keys, as a markdown table.
+
+    Args:
+        tables: Key to table.
+        known: A table whose columns are documented already.
+    """
+    rows = [
+        f"| `{key}` | `{name}` | {unit_of(column)} | {column.meaning} |"
+        for key, schema in tables.items()
+        for name, column in schema.columns.items()
+        if known.columns.get(name) != column
+    ]
+    head = ["| table | key | unit | meaning |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, ""])
 
 
 GENERATED = {

@@ -2,7 +2,7 @@
 
 import click
 
-from gpuprof.cli.options import reader_option, section_option
+from gpuprof.cli.options import reading_options
 from gpuprof.cli.progress import watched
 
 
@@ -25,8 +25,7 @@ def command() -> None:
 @click.argument("runs", nargs=-1, required=True, type=click.Path())
 @click.option("--user", "is_user", is_flag=True, help="For all projects of this user.")
 @click.option("--force", is_flag=True, help="Replace a baseline of this name.")
-@reader_option
-@section_option
+@reading_options
 def save(  # noqa: PLR0913 - one parameter per option
     *,
     name: str,
@@ -53,7 +52,6 @@ def save(  # noqa: PLR0913 - one parameter per option
     )
     from gpuprof.comparisons.measure.variants import check_repeats, runs_of  # noqa: PLC0415
     from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415
-    from gpuprof.units import counted, format_bytes  # noqa: PLC0415
 
     check_name(name)
     place = user_folder() if is_user else project_folder()
@@ -61,9 +59,7 @@ def save(  # noqa: PLR0913 - one parameter per option
         profiles = [profile for run in runs for profile in runs_of(run, reader, section)]
         check_repeats(f"baseline {name}", profiles)
         saved = save_baseline(name, profiles, place, write, is_forced=force)
-    size = format_bytes(saved.bytes)
-    runs_saved = counted(len(saved.runs), "run", "runs")
-    click.echo(f"Saved {name}: {runs_saved}, {size}, in {saved.folder}", err=True)
+    click.echo(f"Saved {name}: {saved.size}, in {saved.folder}", err=True)
 
 
 @command.command(name="list")
@@ -75,15 +71,12 @@ def list_all() -> None:
       gpuprof baseline list
     """  # noqa: D301 - click reads the escape
     from gpuprof.comparisons.measure.baselines import baselines  # noqa: PLC0415 - start-up time
-    from gpuprof.units import counted, format_bytes  # noqa: PLC0415
 
     saved = baselines()
     if not saved:
         click.echo("No baselines. Save one with `gpuprof baseline save NAME RUN`.", err=True)
     for baseline in saved:
-        runs = counted(len(baseline.runs), "run", "runs")
-        size = format_bytes(baseline.bytes)
-        click.echo(f"{baseline.name}: {runs}, {size}, {baseline.folder}")
+        click.echo(f"{baseline.name}: {baseline.size}, {baseline.folder}")
 
 
 @command.command(name="show")

@@ -1,8 +1,6 @@
 """``gpuprof compare``: variants of one program side by side."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,17 +14,12 @@ from gpuprof.cli.options import (
 )
 from gpuprof.cli.progress import watched
 
-if TYPE_CHECKING:
-    from gpuprof.comparisons import Comparison
-    from gpuprof.comparisons.judge.gate import Condition
-    from gpuprof.render.output import Output
-
 
 def _seconds(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, float]:
-    named = pairs(context, option, texts)
-    return {label: click.FLOAT(text, option, context) for label, text in named}
+    by_label = pairs(context, option, texts)
+    return {label: click.FLOAT(text, option, context) for label, text in by_label}
 
 
 @click.command(name="compare", no_args_is_help=True)
@@ -133,7 +126,7 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof compare main.sqlite branch.sqlite --fail-if "step_ns > 1.05x"
     """  # noqa: D301 - click reads the escape
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415 - start-up time
-    from gpuprof.comparisons.judge.gate import parse  # noqa: PLC0415
+    from gpuprof.comparisons.judge.gate import checks, fail, parse  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.contract import COMPARISON  # noqa: PLC0415
     from gpuprof.render.further_outputs import further_outputs  # noqa: PLC0415
@@ -161,22 +154,12 @@ def command(  # noqa: PLR0913 - one parameter per option
         text = renderer_named(form).comparison(result, page_room)
         further.write_comparison(result)
     target.write_text(text)
-    _pass_gate(result, gates, tests)
-
-
-def _pass_gate(
-    result: "Comparison", conditions: "Sequence[Condition]", tests: "Output | None"
-) -> None:
-    """Put the conditions to the candidates, and end with their reasons where they fail."""
-    from gpuprof.comparisons.judge.gate import checks, failure  # noqa: PLC0415 - start-up time
-    from gpuprof.render.junit import junit  # noqa: PLC0415
-
-    outcomes = checks(result, conditions)
+    outcomes = checks(result, gates)
     if tests is not None:
-        tests.write_text(junit(result, outcomes))
-    failed = failure(outcomes)
-    if failed is not None:
-        raise failed
+        from gpuprof.render.junit import junit as junit_text  # noqa: PLC0415
+
+        tests.write_text(junit_text(result, outcomes))
+    fail(outcomes)
 
 
 def _recordings(

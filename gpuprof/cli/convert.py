@@ -5,20 +5,17 @@ from functools import partial
 import click
 
 from gpuprof.cli.options import (
-    named,
-    reader_option,
+    reading_options,
     recording_argument,
     recording_output_options,
-    section_option,
 )
-from gpuprof.cli.progress import watched
+from gpuprof.cli.progress import reading
 
 
 @click.command(name="convert", no_args_is_help=True)
 @recording_argument
 @recording_output_options
-@reader_option
-@section_option
+@reading_options
 def command(
     *, files: tuple[str, ...], output: str, force: bool, reader: str | None, section: str | None
 ) -> None:
@@ -34,11 +31,9 @@ def command(
       gpuprof convert train.sqlite -o train.gpuprof
       gpuprof report train.gpuprof
     """  # noqa: D301 - click reads the escape
-    from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
     from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     target = prepare(output, is_forced=force, inputs=files)
-    with watched(f"Reading {named(files)}", files) as progress:
-        profile = progress.of(read_profile(files, reader, section))
+    with reading(files, reader, section) as profile:
         target.save(partial(write, profile), "a gpuprof file")

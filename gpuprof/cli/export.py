@@ -4,12 +4,10 @@ import click
 
 from gpuprof.cli.options import (
     force_option,
-    named,
-    reader_option,
+    reading_options,
     recording_argument,
-    section_option,
 )
-from gpuprof.cli.progress import watched
+from gpuprof.cli.progress import reading
 
 
 @click.command(name="export", no_args_is_help=True)
@@ -23,8 +21,7 @@ from gpuprof.cli.progress import watched
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
 @force_option
-@reader_option
-@section_option
+@reading_options
 def command(  # noqa: PLR0913 - one parameter per option
     *,
     files: tuple[str, ...],
@@ -44,10 +41,9 @@ def command(  # noqa: PLR0913 - one parameter per option
     Example:
       gpuprof export train.sqlite --format perfetto -o train.pftrace
     """  # noqa: D301 - click reads the escape
-    from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.render.exporters import export, exporter_named  # noqa: PLC0415
+    from gpuprof.render.exporters import export  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
     target = prepare(output, is_forced=force, inputs=files)
-    with watched(f"Reading {named(files)}", files) as progress:
-        export(progress.of(read_profile(files, reader, section)), exporter_named(form), target)
+    with reading(files, reader, section) as profile:
+        export(profile, form, target)

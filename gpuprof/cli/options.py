@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -131,16 +131,18 @@ recording_output_options: Final = in_order(
     ),
     force_option,
 )
-reader_option: Final = click.option(
-    "--reader",
-    metavar="NAME",
-    help="Format of the input where it cannot be recognised; see `gpuprof formats`.",
-)
-section_option: Final = click.option(
-    "--section",
-    metavar="N",
-    help="Which recording of a file that holds several, such as a log of several runs: its "
-    "number, its process, a part of its name, or all to add them up.",
+reading_options: Final = in_order(
+    click.option(
+        "--reader",
+        metavar="NAME",
+        help="Format of the input where it cannot be recognised; see `gpuprof formats`.",
+    ),
+    click.option(
+        "--section",
+        metavar="N",
+        help="Which recording of a file that holds several, such as a log of several runs: its "
+        "number, its process, a part of its name, or all to add them up.",
+    ),
 )
 # Under the names of `Part`'s fields.
 part_options: Final = in_order(
@@ -204,8 +206,3 @@ def room(output: str, *, is_wide: bool = False, tables: tuple[str, ...] | None =
     has_width = is_terminal or "COLUMNS" in os.environ
     width = shutil.get_terminal_size().columns if has_width else 80
     return Page(width, is_terminal and not os.environ.get("NO_COLOR"), is_wide, tables)
-
-
-def named(files: Sequence[str]) -> str:
-    """How a message names the files of a recording."""
-    return files[0] if len(files) == 1 else f"{len(files)} files"

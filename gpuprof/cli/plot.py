@@ -9,8 +9,7 @@ from gpuprof.cli.options import (
     chart_data_option,
     force_option,
     part_options,
-    reader_option,
-    section_option,
+    reading_options,
 )
 from gpuprof.cli.progress import watched
 
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", metavar="FILE", help="The picture: .png, .svg or .pdf.")
 @force_option
 @chart_data_option
-@reader_option
-@section_option
+@reading_options
 @part_options
 @click.option("--list", "is_list", is_flag=True, help="Name the charts and what they show.")
 def command(

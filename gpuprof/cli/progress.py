@@ -83,6 +83,16 @@ def watched(work: str, files: Sequence[str] = ()) -> Iterator[Progress]:
         stop_drawing()
 
 
+@contextmanager
+def reading(files: Sequence[str], reader: str | None, section: str | None) -> "Iterator[Profile]":
+    """Read a recording, and show how far the work on it has come; see `watched`."""
+    from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
+
+    name = files[0] if len(files) == 1 else f"{len(files)} files"
+    with watched(f"Reading {name}", files) as progress:
+        yield progress.of(read_profile(files, reader, section))
+
+
 def _draw(progress: Progress, done: threading.Event) -> None:
     if done.wait(_PATIENCE_S):
         return

@@ -15,7 +15,6 @@ from gpuprof.units import counted
 
 if TYPE_CHECKING:
     from gpuprof.launch.recording import Outcome
-    from gpuprof.manifest import Manifest
 
 # It flushes, too: the program's own output follows.
 _say: Final = partial(click.echo, err=True)
@@ -152,17 +151,12 @@ def _tell(outcome: "Outcome", first: str = "") -> int:
     if manifest.exit_status:
         _say(f"The program ended with exit status {manifest.exit_status}")
     if manifest.recorder == UNRECORDED:
-        _say(f"{_times(manifest)}\nIts output is in {folder}")
+        epochs = counted(len(manifest.epochs), "marked epoch", "marked epochs")
+        marked = f"; {epochs} of {manifest.seconds_per_epoch:.3f} s" if manifest.epochs else ""
+        _say(f"It ran for {manifest.wall_seconds:.3f} s{marked}\nIts output is in {folder}")
     elif manifest.nothing_recorded:
         _say(f"Warning: {manifest.nothing_recorded}")
         _say(f"Its output is in {folder}")
     else:
         _say(f"Recorded in {folder}\nNext: gpuprof report {shlex.quote(str(folder / first))}")
     return manifest.exit_status or 0
-
-
-def _times(manifest: "Manifest") -> str:
-    seconds, epochs = manifest.wall_seconds, len(manifest.epochs)
-    named = counted(epochs, "marked epoch", "marked epochs")
-    marked = f"; {named} of {manifest.seconds_per_epoch:.3f} s" if epochs else ""
-    return f"It ran for {seconds:.3f} s{marked}"

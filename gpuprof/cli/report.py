@@ -6,24 +6,21 @@ import click
 
 from gpuprof.cli.options import (
     chart_options,
-    named,
     output_options,
     page_option,
     part_options,
-    reader_option,
+    reading_options,
     room,
-    section_option,
     tables_format_option,
 )
-from gpuprof.cli.progress import watched
+from gpuprof.cli.progress import reading
 
 
 @click.command(name="report", no_args_is_help=True)
 @click.argument("files", nargs=-1, metavar="FILE...")  # not needed for --list
 @tables_format_option
 @output_options
-@reader_option
-@section_option
+@reading_options
 @click.option(
     "--table",
     "tables",
@@ -71,7 +68,6 @@ def command(  # noqa: PLR0913 - one parameter per option
     """  # noqa: D301 - click reads the escape
     from gpuprof.analyses import ANALYSES, all_analyses  # noqa: PLC0415 - start-up time of --help
     from gpuprof.analyses.facts.parts import Part, part_of  # noqa: PLC0415
-    from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.contract import RECORDING  # noqa: PLC0415
     from gpuprof.render.further_outputs import further_outputs  # noqa: PLC0415
@@ -97,8 +93,8 @@ def command(  # noqa: PLR0913 - one parameter per option
     page_room = room(output, is_wide=wide, tables=chosen or None)
     # People see an overview first; programs get everything.
     shown = None if form == "json" else OVERVIEW
-    with watched(f"Reading {named(files)}", files) as progress:
-        profile = part_of(progress.of(read_profile(files, reader, section)), chosen_part)
+    with reading(files, reader, section) as recording:
+        profile = part_of(recording, chosen_part)
         text = renderer_named(form).report(report(profile, chosen or shown), page_room)
         further.write_recording(profile, chosen)
     target.write_text(text)

@@ -6,22 +6,19 @@ from typing import Any
 import click
 
 from gpuprof.cli.options import (
-    named,
     part_options,
-    reader_option,
+    reading_options,
     recording_argument,
     recording_output_options,
-    section_option,
 )
-from gpuprof.cli.progress import watched
+from gpuprof.cli.progress import reading
 
 
 @click.command(name="slice", no_args_is_help=True)
 @recording_argument
 @part_options
 @recording_output_options
-@reader_option
-@section_option
+@reading_options
 def command(
     *,
     files: tuple[str, ...],
@@ -45,7 +42,6 @@ def command(
       gpuprof slice train.sqlite --from 1.5s --to 2s -o part.gpuprof
     """  # noqa: D301 - click reads the escape
     from gpuprof.analyses.facts.parts import Part, part_of  # noqa: PLC0415 - start-up of --help
-    from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
@@ -54,7 +50,6 @@ def command(
         msg = "Say which part: --from, --to, --range or --device."
         raise click.UsageError(msg)
     target = prepare(output, is_forced=force, inputs=files)
-    with watched(f"Reading {named(files)}", files) as progress:
-        profile = progress.of(read_profile(files, reader, section))
-        profile = part_of(profile, chosen_part, is_kept_whole=True)
+    with reading(files, reader, section) as recording:
+        profile = part_of(recording, chosen_part, is_kept_whole=True)
         target.save(partial(write, profile), "a gpuprof file")

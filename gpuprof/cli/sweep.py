@@ -3,16 +3,13 @@
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from gpuprof.cli.options import folder_option, pairs, room, tables_format_option, wide_option
 from gpuprof.errors import UsageError
 from gpuprof.units import counted
-
-if TYPE_CHECKING:
-    from gpuprof.sweeps.results import Results
 
 _Pairs = tuple[tuple[str, str], ...]
 _pairs: Final = partial(pairs, may_be_empty=True)
@@ -72,8 +69,9 @@ def command(  # noqa: PLR0913 - one per option
         --baseline placement=single -- \\
         train.py --placement {placement} --batch {batch}
     """  # noqa: D301 - click reads the escape
-    from gpuprof.render.output import write_stdout  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.render.sweep import sweep_text  # noqa: PLC0415
+    from gpuprof.manifest import UNRECORDED  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.render.output import write_stdout  # noqa: PLC0415
+    from gpuprof.render.sweep import save, sweep_text  # noqa: PLC0415
     from gpuprof.sweeps.command_line import planned  # noqa: PLC0415
     from gpuprof.sweeps.execution import commands, execute  # noqa: PLC0415
     from gpuprof.sweeps.execution import retry_failed as retry  # noqa: PLC0415
@@ -84,7 +82,10 @@ def command(  # noqa: PLR0913 - one per option
     _check_recorder(plan.recorder)
     target = folder or Path(DEFAULT_PARENT) / plan.name
     if dry_run:
-        _show_commands(list(commands(plan, plan.seed or 0, target)), has_seed=plan.seed is not None)
+        lines = list(commands(plan, plan.seed or 0, target))
+        click.echo("\n".join(lines))
+        order = "in an order that is drawn when it begins" if plan.seed is None else "in this order"
+        _say(f"{counted(len(lines), 'run', 'runs')}, {order}; nothing was run")
         return
     if force:
         remove_sweep(target)
@@ -93,7 +94,10 @@ def command(  # noqa: PLR0913 - one per option
         retry(plan, target)
     execute(plan, target, seed, _say)
     outcome = results(plan, target)
-    _save(outcome, target)
+    _say(f"In {target}: {', '.join(save(outcome, target))}")
+    cells = sum(row["runs"] > 0 for row in outcome.cells.to_pylist())
+    if plan.recorder != UNRECORDED and cells > 1:
+        _say("Next: " + shlex.join(["gpuprof", "compare", str(target)]))
     write_stdout(sweep_text(outcome, form, room("-", is_wide=wide)))
 
 
@@ -105,30 +109,3 @@ def _check_recorder(name: str) -> None:
     if name not in recorders:
         msg = f"there is no recorder {name}"
         raise UsageError(msg, near(name, recorders))
-
-
-def _show_commands(lines: list[str], *, has_seed: bool) -> None:
-    click.echo("\n".join(lines))
-    order = "in this order" if has_seed else "in an order that is drawn when it begins"
-    _say(f"{counted(len(lines), 'run', 'runs')}, {order}; nothing was run")
-
-
-def _save(found: "Results", folder: Path) -> None:
-    """Tables and charts into the sweep's folder."""
-    from gpuprof.manifest import UNRECORDED  # noqa: PLC0415
-    from gpuprof.render.charts.canvas import save  # noqa: PLC0415
-    from gpuprof.render.output import Output  # noqa: PLC0415
-    from gpuprof.render.sweep import save_tables  # noqa: PLC0415
-    from gpuprof.render.sweep_chart import break_even_figure, scaling_figure  # noqa: PLC0415
-
-    save_tables(found, folder)
-    written = ["results.csv", "results.parquet", "runs.csv", "runs.parquet"]
-    for name, draw in (("break-even.svg", break_even_figure), ("scaling.svg", scaling_figure)):
-        figure = draw(found)
-        if figure is not None:
-            save(figure, Output(folder / name))
-            written.append(name)
-    _say(f"In {folder}: {', '.join(written)}")
-    cells = sum(row["runs"] > 0 for row in found.cells.to_pylist())
-    if found.plan.recorder != UNRECORDED and cells > 1:
-        _say("Next: " + shlex.join(["gpuprof", "compare", str(folder)]))

@@ -5,19 +5,16 @@ from typing import Any
 import click
 
 from gpuprof.cli.options import (
-    named,
     part_options,
-    reader_option,
+    reading_options,
     recording_argument,
-    section_option,
 )
-from gpuprof.cli.progress import watched
+from gpuprof.cli.progress import reading
 
 
 @click.command(name="view", no_args_is_help=True)
 @recording_argument
-@reader_option
-@section_option
+@reading_options
 @part_options
 def command(
     *,
@@ -40,14 +37,13 @@ def command(
     import webbrowser  # noqa: PLC0415 - start-up time of --help
 
     from gpuprof.analyses.facts.parts import Part, part_of  # noqa: PLC0415
-    from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.readers.nsys.export_cache import cached_page  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
     from gpuprof.render.page.recording import recording_page  # noqa: PLC0415
 
     chosen_part = Part(**part)
-    with watched(f"Reading {named(files)}", files) as progress:
-        profile = part_of(progress.of(read_profile(files, reader, section)), chosen_part)
+    with reading(files, reader, section) as recording:
+        profile = part_of(recording, chosen_part)
         text = recording_page(profile)
     source = profile.origin.source.absolute()
     path = cached_page(text, f"{source.stem}.html", str(source))

@@ -18,8 +18,8 @@ from gpuprof.comparisons.measure.matching import matched
 from gpuprof.comparisons.measure.runs import (
     Variant,
     known_figures,
+    median_figures,
     run_rows,
-    told,
     variant_of,
     variant_row,
 )
@@ -79,13 +79,13 @@ def compare(
     if not isinstance(baseline, str | None):
         msg = f"the baseline is a label, not {type(baseline).__name__}"
         raise TypeError(msg)
-    found = comparison(labelled(recordings, baseline), baseline, epoch_seconds)
-    frame = to_frame(found.variants).set_index("variant")
-    wide = to_frame(found.differences).pivot_table(
+    result = comparison(labelled(recordings, baseline), baseline, epoch_seconds)
+    frame = to_frame(result.variants).set_index("variant")
+    by_metric = to_frame(result.differences).pivot_table(
         index="variant", columns="metric", values="difference", sort=False
     )
-    frame = frame.join(wide.add_suffix("_difference"))
-    frame.attrs = {name: getattr(found, name) for name in ("baseline", "unit", "verdict", "notes")}
+    frame = frame.join(by_metric.add_suffix("_difference"))
+    frame.attrs = {name: getattr(result, name) for name in ("baseline", "unit", "verdict", "notes")}
     return frame
 
 
@@ -114,23 +114,23 @@ def comparison(
     seconds = _checked_seconds(variants, epoch_seconds or {})
     runs = {label: (p,) if isinstance(p, Profile) else tuple(p) for label, p in variants.items()}
     compared = works(runs, range_text, skip_steps)
-    found = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
-    base, candidates = found[chosen], [one for label, one in found.items() if label != chosen]
-    unit, figures = unit_of(compared), known_figures(found)
-    sampled = [label for label, one in found.items() if is_sampled(one.median.work.profile)]
+    measured = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
+    base, candidates = measured[chosen], [v for v in measured.values() if v.label != chosen]
+    unit, figures = unit_of(compared), known_figures(measured)
+    sampled = [v.label for v in measured.values() if is_sampled(v.median.work.profile)]
     differences = difference_rows(chosen, figures, sampled)
-    pairs = [_pair(base, one, unit, differences) for one in candidates]
+    pairs = [_pair(base, candidate, unit, differences) for candidate in candidates]
     cases = [pair.case for pair in pairs]
     checked = [
         row
-        for one, pair in zip(candidates, pairs, strict=True)
-        for row in mismatches(base, one, pair.kernels)
+        for candidate, pair in zip(candidates, pairs, strict=True)
+        for row in mismatches(base, candidate, pair.kernels)
     ]
     return Comparison(
         chosen,
         unit,
-        VARIANTS.table([variant_row(one) for one in found.values()]),
-        RUNS.table([row for one in found.values() for row in run_rows(one)]),
+        VARIANTS.table([variant_row(v, v.median) for v in measured.values()]),
+        RUNS.table([row for v in measured.values() for row in run_rows(v)]),
         FIGURES.table(figure_rows(figures)),
         table_of(DIFFERENCES, differences),
         table_of(SPLIT, [row for pair in pairs for row in pair.split]),
@@ -139,7 +139,7 @@ def comparison(
         table_of(OUTCOMES, [case.outcome for case in cases]),
         verdict(chosen, cases, unit),
         headline(chosen, cases, unit),
-        (*comparability_notes(checked, chosen, unit), *notes(found, unit)),
+        (*comparability_notes(checked, chosen, unit), *notes(measured, unit)),
     )
 
 
@@ -155,7 +155,7 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Di
     label, sides = candidate.label, _sides(base, candidate)
     parts = split(*sides)
     by_metric = {row.metric: row for row in differences if row.variant == label}
-    figures = told(base), told(candidate)
+    figures = median_figures(base), median_figures(candidate)
     judged = Outcome(label, SAME, certainty=EXACT)
     if not is_same(base.median, candidate.median):
         gpu_ns = figures[0]["gpu_ns"], figures[1]["gpu_ns"]
@@ -169,8 +169,8 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Di
 
 def _sides(*variants: Variant) -> list[Side]:
     """Both variants with their kernels, matched in the way that all of their runs allow."""
-    found = iter(matched([run.work.profile for variant in variants for run in variant.runs]))
-    return [Side(variant, [next(found) for _ in variant.runs]) for variant in variants]
+    kernels = iter(matched([run.work.profile for variant in variants for run in variant.runs]))
+    return [Side(variant, [next(kernels) for _ in variant.runs]) for variant in variants]
 
 
 def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:
@@ -179,7 +179,7 @@ def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:
         raise UsageError(msg, "Name them: gpuprof compare single.sqlite dual.sqlite")
     if baseline is not None and baseline not in variants:
         msg = f"baseline {baseline} is no label of the recordings, and none is saved by this name"
-        saved = ", ".join(one.name for one in baselines())
+        saved = ", ".join(saved.name for saved in baselines())
         hint = _labels(variants) + (f" Baselines: {saved}." if saved else "")
         is_file = Path(baseline).exists()
         raise UsageError(msg, "Give a recording as the first of FILES." if is_file else hint)

@@ -1,16 +1,15 @@
 """What a check says: how things stand, in a sentence, and what to do about it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from itertools import takewhile
+from typing import Literal, NamedTuple
 
 from gpuprof.doctor.machine import Machine
 
 State = Literal["ok", "limited", "problem"]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """How one thing stands.
 
     Args:
@@ -37,9 +36,5 @@ def in_words(version: tuple[int, ...]) -> str:
 
 def numbers(version: str) -> tuple[int, ...]:
     """The numbers that a version begins with, to compare: ``2023.4.4.54-x`` as (2023, 4, 4, 54)."""
-    found: list[int] = []
-    for part in version.replace("-", ".").split("."):
-        if not part.isdigit():
-            break
-        found.append(int(part))
-    return tuple(found)
+    parts = version.replace("-", ".").split(".")
+    return tuple(map(int, takewhile(str.isdigit, parts)))

@@ -36,7 +36,7 @@ def this_machine() -> Machine:
         links=links(nsight.printed("nvidia-smi", "topo", "-m")),
         tools={t: nsight.version(t) or "of unknown version" for t in _TOOLS if shutil.which(t)},
         nsys_cuda=nsight.newest_cuda(),
-        packages=_packages(),
+        packages={n: v for n in PACKAGES if (v := _version(n)) is not None},
         is_compiled=native.library() is not None,
         foreign=_version("gpuprof"),
         counters_for_admins=_counters_for_admins(),
@@ -62,11 +62,6 @@ def links(table: str) -> dict[tuple[int, int], str]:
         for other, way in enumerate(row)
         if way != "X"
     }
-
-
-def _packages() -> dict[str, str]:
-    versions = {name: _version(name) for name in PACKAGES}
-    return {name: version for name, version in versions.items() if version is not None}
 
 
 def _version(distribution: str) -> str | None:
@@ -102,8 +97,8 @@ def _container() -> str | None:
 
 def _obstacles() -> dict[str, str | None]:
     python = Program((sys.executable,))
-    found = ((r.name, r.obstacle(python)) for r in all_recorders())
-    return {name: None if obstacle is None else obstacle.message for name, obstacle in found}
+    obstacles = ((r.name, r.obstacle(python)) for r in all_recorders())
+    return {name: None if obstacle is None else obstacle.message for name, obstacle in obstacles}
 
 
 def _text(path: Path) -> str:
@@ -114,5 +109,5 @@ def _text(path: Path) -> str:
 
 
 def _first(pattern: str, text: str) -> str | None:
-    found = re.search(pattern, text, re.MULTILINE)
-    return found[1] if found else None
+    match = re.search(pattern, text, re.MULTILINE)
+    return match[1] if match else None

@@ -35,8 +35,8 @@ def sampling(machine: Machine) -> Finding:
     """Whether nsys could sample the CPU; gpuprof asks for no samples."""
     level = machine.perf_event_paranoid
     if level is None or level <= _HIGHEST_PARANOID or machine.is_admin:
-        told = "" if level is None else f" (perf_event_paranoid {level})"
-        return Finding("sampling", "ok", f"nothing keeps nsys from CPU samples{told}")
+        setting = "" if level is None else f" (perf_event_paranoid {level})"
+        return Finding("sampling", "ok", f"nothing keeps nsys from CPU samples{setting}")
     text = f"perf_event_paranoid is {level}: nsys cannot sample the CPU; gpuprof does not ask it to"
     return Finding("sampling", "limited", text, "sudo sysctl kernel.perf_event_paranoid=2")
 

@@ -12,9 +12,9 @@ _NSYS_WITHOUT_RANGES: Final = (2023, 4)
 
 def frameworks(machine: Machine) -> Finding:
     """Frameworks whose own profilers record where no GPU tool can; none is imported."""
-    found = [f"{n} {machine.packages[n]}" for n in FRAMEWORKS if n in machine.packages]
-    if found:
-        return Finding("frameworks", "ok", ", ".join(found))
+    installed = [f"{n} {machine.packages[n]}" for n in FRAMEWORKS if n in machine.packages]
+    if installed:
+        return Finding("frameworks", "ok", ", ".join(installed))
     fix = "Install gpuprof where the training script's packages are: recording needs them there."
     return Finding("frameworks", "limited", "neither TensorFlow, PyTorch nor JAX is here", fix)
 

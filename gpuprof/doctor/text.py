@@ -42,7 +42,7 @@ def as_json(machine: Machine, findings: tuple[Finding, ...]) -> str:
     }
     document = {
         "format_version": FORMAT_VERSION,
-        "findings": [asdict(finding) for finding in findings],
+        "findings": [finding._asdict() for finding in findings],
         "machine": facts,
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

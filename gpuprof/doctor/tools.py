@@ -31,10 +31,8 @@ def nvprof(machine: Machine) -> Finding:
     new = [g for g in machine.gpus if g.compute_capability > NEWEST_COMPUTE_CAPABILITY]
     if new and len(new) == len(machine.gpus):
         capability = in_words(new[0].compute_capability)
-        text = (
-            f"nvprof cannot profile {new[0].name}: compute capability {capability}, "
-            f"7.5 is its newest"
-        )
+        text = f"nvprof cannot profile {new[0].name}: compute capability {capability}"
+        text += ", 7.5 is its newest"
         return Finding("nvprof", "limited", text, "Use --recorder nsys.")
     if version is None:
         fix = "Only for GPUs before Pascal: it comes with the CUDA toolkit up to 12.x."
@@ -71,33 +69,34 @@ def cupti(machine: Machine) -> Finding:
 
 def monitor(machine: Machine) -> Finding:
     """The packages that sample GPUs and host beside a run."""
-    found = [f"{n} {machine.packages[n]}" for n in _OF_MONITOR if n in machine.packages]
+    installed = [f"{n} {machine.packages[n]}" for n in _OF_MONITOR if n in machine.packages]
     lacking = [
         what
         for name, what in _OF_MONITOR.items()
         if name not in machine.packages and (machine.gpus or name != "nvidia-ml-py")
     ]
     if not lacking:
-        return Finding("monitor", "ok", ", ".join(found))
+        return Finding("monitor", "ok", ", ".join(installed))
     text = f"{' and '.join(lacking)} not sampled beside a run"
     return Finding("monitor", "limited", text, "pip install 'gpuprof-toolkit[monitor]'")
 
 
 def other_profiler(machine: Machine) -> Finding:
     """A profiler around this very process: only one can trace CUDA in one process."""
-    found = [name for name in INJECTIONS if name in machine.variables]
-    if not found:
+    injected = [name for name in INJECTIONS if name in machine.variables]
+    if not injected:
         return Finding("other profiler", "ok", "no other profiler is set to load into programs")
-    text = f"another profiler loads into programs that start here: {', '.join(found)} is set"
-    fix = f"unset {' '.join(found)}, or record outside of it."
+    text = f"another profiler loads into programs that start here: {', '.join(injected)} is set"
+    fix = f"unset {' '.join(injected)}, or record outside of it."
     return Finding("other profiler", "problem", text, fix)
 
 
 def recorders(machine: Machine) -> Finding:
     """Which recorders could start here."""
     able = [name for name, obstacle in machine.obstacles.items() if obstacle is None]
-    useful = [n for n in able if machine.gpus or n not in ("nsys", "nvprof", "cupti")]
-    useful = [name for name in useful if name != "none"]  # it only times
+    # The recorder none only times.
+    useless = {"none"} if machine.gpus else {"none", "nsys", "nvprof", "cupti"}
+    useful = [name for name in able if name not in useless]
     if useful:
         return Finding("recorders", "ok", f"can record here: {', '.join(useful)}")
     why = "; ".join(obstacle for obstacle in machine.obstacles.values() if obstacle)

@@ -27,24 +27,21 @@ def cell(spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
         return "" if value is None else clean(value)
     if value is None:
         return "n/a"
-    return (
-        _SHOW[spec.kind](value) if spec.kind in _SHOW else f"{_number(value)} {spec.unit}".strip()
-    )
+    if spec.kind in _SHOW:
+        return _SHOW[spec.kind](value)
+    number = f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
+    return f"{number} {spec.unit}".strip()
 
 
 def _process(number: int) -> str:
     """``150``; of processes of several files that bear one number, ``150 #2``."""
-    file, own = divmod(number, 1 << PROCESS_BITS)
-    return f"{own} #{file}" if file else f"{own}"
+    file, process_id = divmod(number, 1 << PROCESS_BITS)
+    return f"{process_id} #{file}" if file else f"{process_id}"
 
 
 def _count(value: float) -> str:
     """A count; of a step it may be a part of one."""
     return (units.format_ratio if value % 1 else units.format_count)(value)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
 
 
 _SHOW: Final[Mapping[Kind, Callable[[Any], str]]] = {
@@ -102,17 +99,17 @@ def shortened_apart(texts: Sequence[str], width: int) -> list[str]:
     They are cut in the middle; those that would look alike, such as variants of one template,
     show the word in which they differ from the one most like them.
     """
-    told = {text: text if len(text) <= width else text.removeprefix(_TYPE) for text in texts}
-    shown = {text: shortened(short, width) for text, short in told.items()}
+    bare = {text: text if len(text) <= width else text.removeprefix(_TYPE) for text in texts}
+    shown = {text: shortened(short, width) for text, short in bare.items()}
     for _ in range(_ROUNDS):
         for alike in _alike(shown):
-            shown |= _where_different({text: told[text] for text in alike}, width)
+            shown |= _where_different({text: bare[text] for text in alike}, width)
     taken = set(shown.values())
     for alike in _alike(shown):
         marks = (f"#{number}" for number in count(2))
         marked = (f"{shown[alike[0]][: max(width - len(m), 0)]}{m}" for m in marks)
         for text in alike[1:]:
-            shown[text] = next(one for one in marked if one not in taken)
+            shown[text] = next(text for text in marked if text not in taken)
             taken.add(shown[text])
     return [shown[text] for text in texts]
 
@@ -124,12 +121,12 @@ def _alike(shown: Mapping[str, str]) -> list[list[str]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _where_different(told: Mapping[str, str], width: int) -> dict[str, str]:
-    ordered = sorted(told, key=lambda text: told[text])
+def _where_different(bare: Mapping[str, str], width: int) -> dict[str, str]:
+    ordered = sorted(bare, key=lambda text: bare[text])
     # In this order no other text begins with more of the same than a neighbour does.
-    shared = [0, *(_shared(told[one], told[other]) for one, other in pairwise(ordered)), 0]
+    shared = [0, *(_shared(bare[a], bare[b]) for a, b in pairwise(ordered)), 0]
     places = map(max, pairwise(shared))
-    return {t: _around(told[t], place, width) for t, place in zip(ordered, places, strict=True)}
+    return {t: _around(bare[t], place, width) for t, place in zip(ordered, places, strict=True)}
 
 
 def _shared(first: str, second: str) -> int:
@@ -143,8 +140,8 @@ def _around(text: str, place: int, width: int) -> str:
     head = width // 4
     before = text[max(place - width // 3, 0) : place]
     start = place - len(before) + len(_WORD.sub("", before))
-    found = f"{text[:head]}..{text[start:]}" if start > head + 2 else text
-    return found if len(found) <= width else f"{found[: max(width - 2, 0)]}.."
+    shown = f"{text[:head]}..{text[start:]}" if start > head + 2 else text
+    return shown if len(shown) <= width else f"{shown[: max(width - 2, 0)]}.."
 
 
 def pieces(text: str) -> list[str]:

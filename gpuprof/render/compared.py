@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from gpuprof import units
 from gpuprof.comparisons import Comparison
@@ -11,10 +11,9 @@ from gpuprof.comparisons.measure.splitting import ORDER
 from gpuprof.comparisons.words.cases import GONE, NEW
 from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import cell, clean, percent, signed_ns
+from gpuprof.render.contract import Row
 from gpuprof.render.overview import Grid
 from gpuprof.schema import Kind
-
-Row = dict[str, Any]
 
 # Metric -> its name for people; these are the rows of a comparison.
 _METRIC_NAMES: Final = {

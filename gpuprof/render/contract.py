@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
     from gpuprof.reports import Report
 
+Row = dict[str, Any]
 # What a chart is about: one recording, a comparison of several, or a table of measured times.
 RECORDING: Final = "recording"
 COMPARISON: Final = "comparison"
@@ -31,8 +32,7 @@ class Page:
     tables: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Renderer:
+class Renderer(NamedTuple):
     """One output format.
 
     Args:

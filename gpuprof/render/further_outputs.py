@@ -1,8 +1,7 @@
 """Charts and the page beside what a command prints: checked before its work, written after it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.render.output import Output, check_apart, prepare
 
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
     from gpuprof.render.charts.drawing import Drawing
 
 
-@dataclass(frozen=True)
-class FurtherOutputs:
+class FurtherOutputs(NamedTuple):
     """Files that were found writable.
 
     Args:

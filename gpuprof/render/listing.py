@@ -49,7 +49,7 @@ def schemas_text(schemas: Sequence[Schema]) -> str:
 
 def _schema_text(schema: Schema) -> str:
     columns = {
-        name: f"[{unit}] {column.meaning}" if (unit := _unit(column)) else column.meaning
+        name: f"[{unit}] {column.meaning}" if (unit := unit_of(column)) else column.meaning
         for name, column in schema.columns.items()
     }
     made = facts.OF_NAMES.get(schema.name, {}), facts.OF_ROWS.get(schema.name, {})
@@ -62,33 +62,10 @@ def _columns_text(columns: Mapping[str, str]) -> str:
     return "".join(_entry(f"  {name}", width, [text]) for name, text in columns.items())
 
 
-def _unit(column: Column) -> str:
+def unit_of(column: Column) -> str:
     """The unit of a quantity, and of other numbers what they are: counts, shares, ids, ..."""
     is_quantity = column.unit != "1" and column.kind not in {Kind.ID, Kind.PROCESS}
     return column.unit if is_quantity else column.kind
-
-
-def columns_table(schema: Schema) -> str:
-    """A table's columns as a markdown table, as the README shows it."""
-    rows = [f"| `{n}` | {_unit(c)} | {c.meaning} |" for n, c in schema.columns.items()]
-    return "\n".join(["| key | unit | meaning |", "|---|---|---|", *rows, ""])
-
-
-def keys_table(tables: Mapping[str, Schema], known: Schema) -> str:
-    """The columns of several tables by their keys, as a markdown table for the README.
-
-    Args:
-        tables: Key to table.
-        known: A table whose columns are documented already.
-    """
-    rows = [
-        f"| `{key}` | `{name}` | {_unit(column)} | {column.meaning} |"
-        for key, schema in tables.items()
-        for name, column in schema.columns.items()
-        if known.columns.get(name) != column
-    ]
-    head = ["| table | key | unit | meaning |", "|---|---|---|---|"]
-    return "\n".join([*head, *rows, ""])
 
 
 def analyses_text(analyses: Sequence[Analysis]) -> str:
@@ -134,12 +111,12 @@ def cleared_text(removed: Sequence[Entry], kept: Sequence[Entry]) -> str:
 
 def cache_json(**groups: Sequence[Entry]) -> str:
     """The cache's folder and limit, and groups of its exports, for programs."""
-    told = {name: [_told(entry) for entry in entries] for name, entries in groups.items()}
+    rows = {name: [_row(entry) for entry in entries] for name, entries in groups.items()}
     head = {"folder": str(location()), "limit_bytes": LIMIT_BYTES}
-    return json.dumps({**head, **told}, indent=2) + "\n"
+    return json.dumps({**head, **rows}, indent=2) + "\n"
 
 
-def _told(entry: Entry) -> dict[str, Any]:
+def _row(entry: Entry) -> dict[str, Any]:
     return {
         "source": entry.source,
         "folder": str(entry.folder),

@@ -21,13 +21,13 @@ _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|])")
 def report(result: Report, page: Page) -> str:
     """The overview under headings, or the tables that were asked for."""
     origin = result.origin
+    lines = findings_lines(result) if page.tables is None else []
     parts = [
         f"# {_escaped(str(origin.source))}",
         _escaped(f"{origin.tool}, read as {origin.reader}."),
+        *(["  \n".join(map(_escaped, lines))] if lines else []),
+        *map(_table, report_grids(result, page.tables)),
     ]
-    if page.tables is None:
-        parts += ["  \n".join(map(_escaped, lines)) for lines in [findings_lines(result)] if lines]
-    parts += [_table(grid) for grid in report_grids(result, page.tables)]
     return _joined(parts, result.notes)
 
 
@@ -44,8 +44,7 @@ def comparison(result: "Comparison", _: Page) -> str:
         f"**{_escaped(result.verdict)}**",
         *(f"> **Warning:** {_escaped(warning)}" for warning in differ),
         _table(short_grid(result)),
-        *(_folded(grid.title, _table(replace(grid, title=""))) for grid in split),
-        *(_folded(grid.title, _table(replace(grid, title=""))) for grid in kernels),
+        *(_folded(grid.title, _table(replace(grid, title=""))) for grid in (*split, *kernels)),
         _folded("All figures", _table(replace(figures, title=""))),
         *([_folded("Notes", "\n".join(f"- {_escaped(n)}" for n in notes))] if notes else []),
     ]

@@ -4,18 +4,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.analyses import analysis_named
 from gpuprof.render.cells import cell, clean, headings, schema_columns
+from gpuprof.render.contract import Row
 from gpuprof.reports import Report
 from gpuprof.schema import Kind
 from gpuprof.units import capital
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ _LEAST_ACTIVITIES: Final = 1
 _LEAST_EPOCHS: Final = 3
 
 
-def totals_grid(table: pa.Table) -> Grid:
+def _totals_grid(table: pa.Table) -> Grid:
     """The groups, those that are part of another one indented under it."""
     rows = table.to_pylist()
     depth = _depths(rows)
@@ -115,41 +114,41 @@ def _is_worth_a_row(row: Row) -> bool:
     return row["activity_group"] != "api_calls" or row["total_ns"] is not None
 
 
-def top_grid(table: pa.Table) -> Grid:
-    """The costliest activities by name."""
+def _top_grid(table: pa.Table) -> Grid:
+    """The costliest activities: kernels by name, copies as nvprof and nsys write them."""
     columns = schema_columns("top_activities", table)
     names = ("total_ns", "share", "calls", "mean_ns")
+    copies = {"memcpy": "[CUDA memcpy {}]", "memset": "[CUDA memset]"}
     rows = [
-        (*(cell(columns[n], row[n]) for n in names), activity_name(row))
+        (
+            *(cell(columns[n], row[n]) for n in names),
+            copies.get(row["activity_kind"], "{}").format(clean(row["name"])),
+        )
         for row in table.to_pylist()
     ]
     header = (*headings(columns, names), "Name")
     return Grid("Costliest activities", header, tuple(rows), (len(names),), _LEAST_ACTIVITIES)
 
 
-def activity_name(row: Row) -> str:
-    """A kernel by its name, a copy as nvprof and nsys write it."""
-    name = clean(row["name"])
-    return {"memcpy": f"[CUDA memcpy {name}]", "memset": "[CUDA memset]"}.get(
-        row["activity_kind"], name
-    )
+def _epochs_grid(table: pa.Table) -> Grid:
+    return replace(table_grid("Marked epochs", "marked_epochs", table), least=_LEAST_EPOCHS)
 
 
 def table_grid(title: str, name: str, table: pa.Table) -> Grid:
     """A whole table, without the columns that are unknown or an empty text in every row."""
     columns = schema_columns(name, table)
-    found = table.to_pylist()
-    kept = [c for c in columns if not found or any(row[c] not in _NOTHING for row in found)]
-    rows = [tuple(cell(columns[c], row[c]) for c in kept) for row in found]
+    rows = table.to_pylist()
+    kept = [c for c in columns if not rows or any(row[c] not in _NOTHING for row in rows)]
+    cells = [tuple(cell(columns[c], row[c]) for c in kept) for row in rows]
     names = tuple(i for i, c in enumerate(kept) if columns[c].kind == Kind.TEXT)
     sentences = tuple(i for i in names if kept[i] in _SENTENCES)
     keys = tuple(i for i, c in enumerate(kept) if c in _KEYS)
     rank = kept.index("rank") if "rank" in kept else None
     header = headings(columns, kept)
-    return Grid(title, header, tuple(rows), names, sentences=sentences, keys=keys, rank=rank)
+    return Grid(title, header, tuple(cells), names, sentences=sentences, keys=keys, rank=rank)
 
 
-def breakdown_grid(table: pa.Table) -> Grid:
+def _breakdown_grid(table: pa.Table) -> Grid:
     """Each device's span, and what it went to."""
     shown = {
         "span_ns": "Span",
@@ -170,30 +169,25 @@ def breakdown_grid(table: pa.Table) -> Grid:
     return Grid(title, ("", *shown.values()), tuple(rows), least=_LEAST_DEVICES)
 
 
-def peer_grid(table: pa.Table) -> Grid:
+def _peer_grid(table: pa.Table) -> Grid:
     """Who copies to whom: the costliest first, then the costliest between two devices."""
     columns = schema_columns("peer_matrix", table)
-    found = table.to_pylist()
+    routes = table.to_pylist()
     names = ("calls", "total_ns", "bytes", "bytes_per_s", "peak_share")
-    kept = names if any(row["peak_share"] is not None for row in found) else names[:-1]
-    peer = next((row for row in found[1:] if "host" not in {row["src"], row["dst"]}), None)
+    kept = names if any(row["peak_share"] is not None for row in routes) else names[:-1]
+    peer = next((row for row in routes[1:] if "host" not in {row["src"], row["dst"]}), None)
     rows = [
         (
             f"{row['src']} to {row['dst']}, {row['path']}",
             *(cell(columns[n], row[n]) for n in kept),
         )
-        for row in sorted(found, key=lambda row: (row is not found[0], row is not peer))
+        for row in sorted(routes, key=lambda row: (row is not routes[0], row is not peer))
     ]
     title = "Transfers from where to where"
     return Grid(title, ("", *headings(columns, kept)), tuple(rows), least=_LEAST_ROUTES)
 
 
-def epochs_grid(table: pa.Table) -> Grid:
-    """The marked epochs, where nothing else is known."""
-    return replace(table_grid("Marked epochs", "marked_epochs", table), least=_LEAST_EPOCHS)
-
-
-def tensor_grid(table: pa.Table) -> Grid:
+def _tensor_grid(table: pa.Table) -> Grid:
     """The tensors that move most, with the operations at their ends."""
     columns = schema_columns("tensor_transfers", table)
     names = ("bytes_per_step", "calls_per_step")
@@ -211,15 +205,13 @@ def tensor_grid(table: pa.Table) -> Grid:
 
 
 _Show = Callable[[pa.Table], Grid]
-# What the overview shows of a recording of GPUs, of one that counts tensors alone, and of none.
+# What the overview shows of a recording of GPUs.
 _GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
-    ("breakdown", breakdown_grid),
-    ("totals", totals_grid),
-    ("peer_matrix", peer_grid),
-    ("top_activities", top_grid),
+    ("breakdown", _breakdown_grid),
+    ("totals", _totals_grid),
+    ("peer_matrix", _peer_grid),
+    ("top_activities", _top_grid),
 )
-_TENSOR_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (("tensor_transfers", tensor_grid),)
-_TIMED_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (("marked_epochs", epochs_grid),)
 
 
 def findings_lines(result: Report) -> list[str]:
@@ -243,8 +235,8 @@ def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:
     """The overview, the longest table last, or the tables that were asked for, whole."""
     if tables is None:
         has_tensors = result.tables.get("tensor_transfers") is not None
-        overview = _TENSOR_OVERVIEW if has_tensors else _GPU_OVERVIEW
-        grids = _shown(result, overview) or _shown(result, _TIMED_OVERVIEW)
+        overview = (("tensor_transfers", _tensor_grid),) if has_tensors else _GPU_OVERVIEW
+        grids = _grids(result, overview) or _grids(result, (("marked_epochs", _epochs_grid),))
         sentences = " ".join(findings_lines(result))
         return [replace(grid, named=_rows_named(grid, sentences)) for grid in grids]
     return [
@@ -267,6 +259,6 @@ def _rows_named(grid: Grid, sentences: str) -> frozenset[int]:
     return frozenset(place for place, match in enumerate(is_named) if match)
 
 
-def _shown(result: Report, overview: Sequence[tuple[str, _Show]]) -> list[Grid]:
-    found = [(show, result.tables.get(name)) for name, show in overview]
-    return [show(table) for show, table in found if table is not None and table.num_rows]
+def _grids(result: Report, overview: Sequence[tuple[str, _Show]]) -> list[Grid]:
+    tables = [(show, result.tables.get(name)) for name, show in overview]
+    return [show(table) for show, table in tables if table is not None and table.num_rows]

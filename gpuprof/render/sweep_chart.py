@@ -20,30 +20,30 @@ _BAR_INCHES: Final = 0.4
 Draw = Callable[["Axes"], None]
 
 
-def break_even_figure(found: Results) -> "Figure | None":
+def break_even_figure(results: Results) -> "Figure | None":
     """Speed-up along each open axis of numbers; None without a baseline or such an axis."""
-    rows = break_evens(found).to_pylist() if found.plan.baseline else []
+    rows = break_evens(results).to_pylist() if results.plan.baseline else []
     if not rows:
         return None
     axes = list(dict.fromkeys(row["axis"] for row in rows))
-    panels: list[Draw] = [lambda one, axis=axis: _speed_ups(one, found, axis) for axis in axes]  # type: ignore[misc]
+    panels: list[Draw] = [lambda one, axis=axis: _speed_ups(one, results, axis) for axis in axes]  # type: ignore[misc]
     crossed = [row for row in rows if row["break_even"] is not None]
     first = min(crossed, key=lambda row: float(row["break_even"])) if crossed else rows[0]
     finding = f"Along {first['axis']}, {first['variant']} is {first['meaning']}"
-    return _figure(panels, finding + _caution(found.plan))
+    return _figure(panels, finding + _caution(results.plan))
 
 
-def scaling_figure(found: Results) -> "Figure | None":
+def scaling_figure(results: Results) -> "Figure | None":
     """Seconds along each axis of numbers, or a bar per cell; None where nothing ran."""
-    ran = [row for row in found.cells.to_pylist() if row["seconds"]]
+    ran = [row for row in results.cells.to_pylist() if row["seconds"]]
     if not ran:
         return None
-    axes = [axis for axis in numeric_axes(found.plan) if lines(found, axis, "seconds")]
-    panels: list[Draw] = [lambda one, axis=axis: _seconds(one, found, axis) for axis in axes]  # type: ignore[misc]
+    axes = [axis for axis in numeric_axes(results.plan) if lines(results, axis, "seconds")]
+    panels: list[Draw] = [lambda one, axis=axis: _seconds(one, results, axis) for axis in axes]  # type: ignore[misc]
     best = min(ran, key=lambda row: float(row["seconds"]))
-    what = "an epoch" if found.per_epoch else "the program"
+    what = "an epoch" if results.per_epoch else "the program"
     finding = f"Fastest is {best['cell']}: {format_seconds(best['seconds'])} for {what}"
-    finding += _caution(found.plan)
+    finding += _caution(results.plan)
     if not panels:
         return _figure([lambda one: _bars(one, ran)], finding, 1.6 + _BAR_INCHES * len(ran))
     return _figure(panels, finding)
@@ -66,47 +66,47 @@ def _figure(panels: Sequence[Draw], finding: str, height: float = _HEIGHT) -> "F
     return figure
 
 
-def _speed_ups(axes: "Axes", found: Results, axis: str) -> None:
-    shown = lines(found, axis, "speed_up")
+def _speed_ups(axes: "Axes", results: Results, axis: str) -> None:
+    shown = lines(results, axis, "speed_up")
     for (name, points), look in zip(shown.items(), cycle(canvas.LINES), strict=False):
         curves.curve(axes, name, points, look)
-        _ranges(axes, found, (axis, "speed_up", name), look)
+        _ranges(axes, results, (axis, "speed_up", name), look)
         curves.mark_break_even(axes, crossing(points), look["color"])
-    baseline = ", ".join(f"{name}={value}" for name, value in found.plan.baseline.items())
+    baseline = ", ".join(f"{name}={value}" for name, value in results.plan.baseline.items())
     curves.mark_as_fast(axes, baseline)
     over = canvas.label(f"speed-up over {baseline}", lines=2)
-    curves.over_measured(axes, _values(found, axis), (axis, over))
+    curves.over_measured(axes, _values(results, axis), (axis, over))
 
 
-def _seconds(axes: "Axes", found: Results, axis: str) -> None:
-    shown = lines(found, axis, "seconds")
+def _seconds(axes: "Axes", results: Results, axis: str) -> None:
+    shown = lines(results, axis, "seconds")
     for (name, points), look in zip(shown.items(), cycle(canvas.LINES), strict=False):
         curves.curve(axes, name, points, look)
-        _ranges(axes, found, (axis, "seconds", name), look)
-        if axis in found.plan.baseline:
+        _ranges(axes, results, (axis, "seconds", name), look)
+        if axis in results.plan.baseline:
             values = [value for value, _ in points]
             first, seconds = points[0]
             ideal = [seconds * first / value for value in values]
             axes.plot(values, ideal, color=look["color"], linestyle=":", linewidth=1)
-    if axis in found.plan.baseline:
+    if axis in results.plan.baseline:
         axes.plot([], [], color=canvas.DARK, linestyle=":", label="ideal")
-    curves.over_measured(axes, _values(found, axis), (axis, "seconds [s]"))
+    curves.over_measured(axes, _values(results, axis), (axis, "seconds [s]"))
     axes.set_ylim(bottom=0)
 
 
 def _ranges(
-    axes: "Axes", found: Results, line: tuple[str, str, str], look: Mapping[str, Any]
+    axes: "Axes", results: Results, line: tuple[str, str, str], look: Mapping[str, Any]
 ) -> None:
     """From the least to the most of the runs at each point of a line: axis, column and name."""
     axis, column, name = line
-    least, most = (lines(found, axis, f"{column}_{end}")[name] for end in ("min", "max"))
+    least, most = (lines(results, axis, f"{column}_{end}")[name] for end in ("min", "max"))
     values, low = zip(*least, strict=True)
     high = [value for _, value in most]
     axes.vlines(values, low, high, colors=look["color"], linewidth=2, alpha=0.5)
 
 
-def _values(found: Results, axis: str) -> list[Number]:
-    return sorted({row[axis] for row in found.cells.select([axis]).to_pylist()})
+def _values(results: Results, axis: str) -> list[Number]:
+    return sorted({*results.cells.column(axis).to_pylist()})
 
 
 def _bars(axes: "Axes", rows: list[dict[str, Any]]) -> None:

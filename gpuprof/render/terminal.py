@@ -153,11 +153,14 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
     if not grid.rows:
         _say(console, "none")
         return
-    grid = _cleaned(grid)
-    said: Mapping[str, list[int]] = {}
-    if grid.sentences and not page.is_wide and _full_width(grid) > page.width:
-        grid, said = _apart(grid)
+    # Without what names would do to a terminal.
+    rows = tuple(tuple(map(clean, row)) for row in grid.rows)
+    grid = replace(grid, header=tuple(map(clean, grid.header)), rows=rows)
     widths = [_width(grid, column) for column in range(len(grid.header))]
+    numbers_of: Mapping[str, list[int]] = {}
+    if grid.sentences and not page.is_wide and _taken(widths, range(len(widths))) > page.width:
+        grid, numbers_of = _apart(grid)
+        widths = [_width(grid, column) for column in range(len(grid.header))]
     for columns in _blocks(grid, widths, page):
         fitting = _fitting(grid, columns, widths, page)
         for line in _heading(grid, fitting, None if page.is_wide else _HEADING_LINES):
@@ -167,36 +170,25 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
         ]
         for row in zip(*cells, strict=True):
             console.file.write(_line(grid, fitting, row) + "\n")
-    for text, rows in said.items():
-        lines = textwrap.wrap(f"{_numbers(rows)}: {text}", page.width, subsequent_indent="  ")
+    for text, numbers in numbers_of.items():
+        lines = textwrap.wrap(f"{_numbers(numbers)}: {text}", page.width, subsequent_indent="  ")
         _say(console, "\n".join(lines))
-
-
-def _cleaned(grid: Grid) -> Grid:
-    """The table, without what names in it would do to a terminal."""
-    rows = tuple(tuple(map(clean, row)) for row in grid.rows)
-    return replace(grid, header=tuple(map(clean, grid.header)), rows=rows)
-
-
-def _full_width(grid: Grid) -> int:
-    columns = range(len(grid.header))
-    return _taken({c: _width(grid, c) for c in columns}, columns)
 
 
 def _apart(grid: Grid) -> tuple[Grid, dict[str, list[int]]]:
     """A table with numbers for its sentences, and the rows that each sentence is said of."""
     # The numbers of ranked rows are their ranks.
     kept = [c for c in range(len(grid.header)) if c not in {*grid.sentences, grid.rank}]
-    said: dict[str, list[int]] = {}
+    numbers_of: dict[str, list[int]] = {}
     for number, row in enumerate(grid.rows, start=1):
-        said.setdefault("; ".join(row[c] for c in grid.sentences), []).append(number)
+        numbers_of.setdefault("; ".join(row[c] for c in grid.sentences), []).append(number)
     rows = [(str(n), *(row[c] for c in kept)) for n, row in enumerate(grid.rows, start=1)]
     header = ("#", *(grid.header[c] for c in kept))
     names, keys = (
         tuple(place for place, c in enumerate(kept, start=1) if c in columns)
         for columns in (grid.name_columns, grid.keys)
     )
-    return Grid(grid.title, header, tuple(rows), (0, *names), keys=keys), said
+    return Grid(grid.title, header, tuple(rows), (0, *names), keys=keys), numbers_of
 
 
 def _numbers(rows: Sequence[int]) -> str:
@@ -233,7 +225,7 @@ def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
     return [sorted([*keys, *block]) for block in blocks] or [list(columns)]
 
 
-def _taken(widths: Mapping[int, int], columns: Sequence[int]) -> int:
+def _taken(widths: Mapping[int, int] | Sequence[int], columns: Sequence[int]) -> int:
     return sum(widths[c] for c in columns) + _GAP * (len(columns) - 1)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -32,15 +32,14 @@ BREAK_EVENS: Final = Schema(
 # From here on decimals would promise more than two points tell.
 _WHOLE: Final = 10
 
-Row = dict[str, Any]
 Points = Sequence[tuple[Number, float]]
 
 
-def break_evens(found: Results) -> pa.Table:
+def break_evens(results: Results) -> pa.Table:
     """Where speed-up reaches 1 along each axis of numbers that is not the baseline's.
 
     Args:
-        found: Results with a baseline.
+        results: Results with a baseline.
 
     Returns:
         One row per axis and per combination of the others but the baseline itself, columns as
@@ -48,34 +47,31 @@ def break_evens(found: Results) -> pa.Table:
         what was measured. Nothing is said beyond the least and greatest values measured. What
         is best and worst is null where each cell ran once.
     """
-    rows = [
-        {
-            "axis": axis,
-            "variant": name,
-            "break_even": crossing(points),
-            "lowest": points[0][0],
-            "highest": points[-1][0],
-            "meaning": _meaning(points, crossing(points)),
-            **_extremes(found, axis, name),
-        }
-        for axis in numeric_axes(found.plan)
-        if axis not in found.plan.baseline
-        for name, points in lines(found, axis, "speed_up").items()
-        if len(points) > 1
-    ]
+    rows = []
+    for axis in numeric_axes(results.plan):
+        medians, best, worst = (
+            lines(results, axis, f"speed_up{end}") for end in ("", "_max", "_min")
+        )
+        for name, points in medians.items():
+            if axis in results.plan.baseline or len(points) == 1:
+                continue
+            row = {
+                "axis": axis,
+                "variant": name,
+                "break_even": crossing(points),
+                "lowest": points[0][0],
+                "highest": points[-1][0],
+                "meaning": _meaning(points),
+            }
+            if results.plan.repeat > 1:
+                row |= {
+                    "break_even_min": crossing(best[name]),
+                    "break_even_max": crossing(worst[name]),
+                    "at_best": _meaning(best[name]),
+                    "at_worst": _meaning(worst[name]),
+                }
+            rows.append(row)
     return BREAK_EVENS.table(rows)
-
-
-def _extremes(found: Results, axis: str, name: str) -> Row:
-    if found.plan.repeat == 1:
-        return {}
-    best, worst = (lines(found, axis, f"speed_up_{end}")[name] for end in ("max", "min"))
-    return {
-        "break_even_min": crossing(best),
-        "break_even_max": crossing(worst),
-        "at_best": _meaning(best, crossing(best)),
-        "at_worst": _meaning(worst, crossing(worst)),
-    }
 
 
 def numeric_axes(plan: Plan) -> list[str]:
@@ -87,16 +83,16 @@ def numeric_axes(plan: Plan) -> list[str]:
     ]
 
 
-def lines(found: Results, axis: str, column: str) -> dict[str, list[tuple[Number, float]]]:
+def lines(results: Results, axis: str, column: str) -> dict[str, list[tuple[Number, float]]]:
     """A column along an axis: one line per combination of the others, but for the baseline's.
 
     Cells in which it is unknown are left out, and axes of one value in the lines' names.
     """
-    plan = found.plan
+    plan = results.plan
     baseline = axis_values(plan, plan.baseline)
     named = [name for name, values in plan.axes.items() if len(values) > 1]
     lines: dict[str, list[tuple[Number, float]]] = {}
-    for row in found.cells.to_pylist():
+    for row in results.cells.to_pylist():
         others = {name: row[name] for name in plan.axes if name != axis}
         is_speed_up = column.startswith("speed_up")
         is_baseline = bool(is_speed_up and baseline) and baseline.items() <= others.items()
@@ -123,9 +119,10 @@ def crossing(points: Points) -> float | None:
     return math.exp(math.log(left) + share * math.log(right / left))
 
 
-def _meaning(points: Points, place: float | None) -> str:
+def _meaning(points: Points) -> str:
+    place = crossing(points)
     if place is not None:
-        return f"faster from about {said(place)} on"
+        return f"faster from about {break_even_text(place)} on"
     if all(speed_up >= 1 for _, speed_up in points):
         return f"faster at all measured, from {points[0][0]} on"
     if all(speed_up < 1 for _, speed_up in points):
@@ -134,6 +131,6 @@ def _meaning(points: Points, place: float | None) -> str:
     return f"slower at {points[-1][0]}, the greatest measured; faster only at {faster}"
 
 
-def said(place: float) -> str:
+def break_even_text(place: float) -> str:
     """A break-even with as many digits as two points tell."""
     return f"{place:.{0 if place >= _WHOLE else 2}f}"

@@ -21,20 +21,13 @@ def planned(words: tuple[str, ...], grid: Sequence[tuple[str, str]], **options: 
     Raises:
         GpuprofError: The file cannot be read, or the words do not fit together.
     """
-    plan = _of_file(words[0], grid) if _is_file(words) else _of_grid(words, grid)
+    is_file = len(words) == 1 and words[0].endswith(".toml")
+    if is_file and grid:
+        msg = f"--grid and {words[0]} exclude each other"
+        raise UsageError(msg, "Put the axis into the file's [grid].")
+    plan = read_sweep_file(Path(words[0])) if is_file else _of_grid(words, grid)
     changes = {name: value for name, value in options.items() if value not in (None, {})}
     return replace(plan, **changes)
-
-
-def _is_file(words: tuple[str, ...]) -> bool:
-    return len(words) == 1 and words[0].endswith(".toml")
-
-
-def _of_file(path: str, grid: Sequence[tuple[str, str]]) -> Plan:
-    if grid:
-        msg = f"--grid and {path} exclude each other"
-        raise UsageError(msg, "Put the axis into the file's [grid].")
-    return read_sweep_file(Path(path))
 
 
 def _of_grid(words: tuple[str, ...], grid: Sequence[tuple[str, str]]) -> Plan:

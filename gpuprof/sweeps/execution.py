@@ -11,19 +11,11 @@ from pathlib import Path
 from typing import IO, Final
 
 from gpuprof.signals import handling
-from gpuprof.sweeps.folder import (
-    Failure,
-    failure,
-    forget,
-    has_ended,
-    note_failure,
-    working_in,
-)
-from gpuprof.sweeps.grid import Cell, Run, ordered_runs, runs_of
+from gpuprof.sweeps.folder import Failure, failure, forget, has_ended, note_failure, working_in
+from gpuprof.sweeps.grid import Run, ordered_runs, runs_of
 from gpuprof.sweeps.plan import Plan
 from gpuprof.units import format_seconds
 
-_GPUPROF: Final = (sys.executable, "-m", "gpuprof")
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 
@@ -57,7 +49,8 @@ def execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
             say(f"{len(runs) - len(waiting)} of {len(runs)} runs have ended before")
         progress = _Progress(len(waiting), say)
         for run in waiting:
-            if _has_failed(folder, plan, run.cell):
+            others = runs_of(plan, run.cell)
+            if any(has_ended(folder, other) and failure(folder, other) for other in others):
                 progress.skipped(run)
                 continue
             progress.begins(run)
@@ -78,11 +71,6 @@ def retry_failed(plan: Plan, folder: Path) -> None:
             forget(folder, run)
 
 
-def _has_failed(folder: Path, plan: Plan, cell: Cell) -> bool:
-    ended = (run for run in runs_of(plan, cell) if has_ended(folder, run))
-    return any(failure(folder, run) for run in ended)
-
-
 def _words(plan: Plan, folder: Path, run: Run) -> list[str]:
     """``record`` with its options, then the cell's command."""
     program = list(run.cell.words)
@@ -96,14 +84,14 @@ def _words(plan: Plan, folder: Path, run: Run) -> list[str]:
 
 def _run(plan: Plan, folder: Path, run: Run, lock: IO[bytes]) -> None:
     forget(folder, run)
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         # A session of its own: Ctrl-C reaches it through here, once, and a kill of the sweep
         # lets it end in order. It holds the lock as long as it lives.
         process = subprocess.Popen(  # noqa: S603 - running what the user names is the purpose
-            [*_GPUPROF, *_words(plan, folder, run)],
+            [sys.executable, "-m", "gpuprof", *_words(plan, folder, run)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=said,
+            stderr=log,
             pass_fds=(lock.fileno(),),
             start_new_session=True,
         )
@@ -117,16 +105,10 @@ def _run(plan: Plan, folder: Path, run: Run, lock: IO[bytes]) -> None:
             forget(folder, run)
             raise
         if not has_ended(folder, run):
-            said.seek(0)
-            note_failure(folder, run, _why(said.read(), process.returncode))
-
-
-def _why(said: str, status: int) -> str:
-    """Why `record` itself gave up."""
-    errors = [line for line in said.splitlines() if line.startswith("Error: ")]
-    if errors:
-        return errors[-1].removeprefix("Error: ")
-    return f"gpuprof record ended with exit status {status}"
+            log.seek(0)
+            errors = [line for line in log.read().splitlines() if line.startswith("Error: ")]
+            status = f"gpuprof record ended with exit status {process.returncode}"
+            note_failure(folder, run, errors[-1].removeprefix("Error: ") if errors else status)
 
 
 class _Progress:

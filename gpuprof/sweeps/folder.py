@@ -13,9 +13,9 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
 from gpuprof import json_input
 from gpuprof.errors import OutputError
@@ -33,8 +33,7 @@ _STOPPED: Final = (130, 143)
 _LONGEST_REASON: Final = 200
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(NamedTuple):
     """Why a run has no figures.
 
     Args:
@@ -117,8 +116,8 @@ def working_in(folder: Path, say: Callable[[str], None]) -> Iterator[IO[bytes]]:
     Raises:
         OutputError: Another sweep works in the folder.
     """
-    with (folder / ".sweep.lock").open("wb") as own, (folder / ".run.lock").open("wb") as shared:
-        if not _locked(own):
+    with (folder / ".sweep.lock").open("wb") as lock, (folder / ".run.lock").open("wb") as shared:
+        if not _locked(lock):
             msg = f"another sweep is at work in {folder}"
             raise OutputError(msg, "Wait for it, or choose another folder with -o.")
         if not _locked(shared):
@@ -153,14 +152,9 @@ def failure(folder: Path, run: Run) -> Failure | None:
     status = read_manifest(where).exit_status
     if status == 0:
         return None
-    return Failure(f"exit status {status}: {last_line(where / PROGRAM_LOG)}", status)
-
-
-def last_line(path: Path) -> str:
-    """The last line that says something, shortened."""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    said = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
-    return said[:_LONGEST_REASON]
+    lines = (where / PROGRAM_LOG).read_text(encoding="utf-8", errors="replace").splitlines()
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+    return Failure(f"exit status {status}: {last[:_LONGEST_REASON]}", status)
 
 
 def note_failure(folder: Path, run: Run, reason: str) -> None:

@@ -3,10 +3,9 @@
 import random
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpuprof.sweep_cells import RUNS
 from gpuprof.sweeps.plan import Plan
@@ -15,8 +14,7 @@ from gpuprof.sweeps.plan import Plan
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=,+-]")
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One value of each axis.
 
     Args:
@@ -35,11 +33,10 @@ class Cell:
     @property
     def folder_name(self) -> str:
         """The name with other characters as their codes, so that no two cells share a folder."""
-        return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02x}", self.name)
+        return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02x}", self.name)
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """One run of a cell.
 
     Args:
@@ -80,9 +77,9 @@ def ordered_runs(plan: Plan, seed: int) -> Iterator[Run]:
     """
     shuffler = random.Random(seed)  # noqa: S311 - an order, no secret
     for number, is_warm_up in _rounds(plan):
-        found = cells(plan)
-        shuffler.shuffle(found)
-        yield from (Run(cell, number, is_warm_up) for cell in found)
+        shuffled = cells(plan)
+        shuffler.shuffle(shuffled)
+        yield from (Run(cell, number, is_warm_up) for cell in shuffled)
 
 
 def _rounds(plan: Plan) -> list[tuple[int, bool]]:

@@ -54,7 +54,11 @@ class Plan:
         if not self.command:
             msg = "the sweep has no command"
             raise UsageError(msg, "Give one: gpuprof sweep --grid batch=64,128 -- train.py {batch}")
-        _check_counts(self)
+        for name, least in (("repeat", 1), ("warmup", 0), ("skipped_epochs", 0)):
+            count = getattr(self, name)
+            if count < least:
+                msg = f"{name} is {count}, and must be {least} or more"
+                raise UsageError(msg)
         for name, values in self.axes.items():
             _check_axis(name, values)
         _check_placeholders(self.command, self.axes)
@@ -64,9 +68,9 @@ class Plan:
 
 def near(word: str, known: Iterable[str]) -> str:
     """A hint that names what was perhaps meant, or all that there is."""
-    there = list(known)
-    found = difflib.get_close_matches(word, there, n=1, cutoff=0.5)
-    return f"Did you mean {found[0]}?" if found else f"There are: {', '.join(there)}."
+    names = list(known)
+    nearest = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"Did you mean {nearest[0]}?" if nearest else f"There are: {', '.join(names)}."
 
 
 def as_number(text: str) -> Number | None:
@@ -77,14 +81,6 @@ def as_number(text: str) -> Number | None:
         except ValueError:
             continue
     return None
-
-
-def _check_counts(plan: Plan) -> None:
-    for name, least in (("repeat", 1), ("warmup", 0), ("skipped_epochs", 0)):
-        found = getattr(plan, name)
-        if found < least:
-            msg = f"{name} is {found}, and must be {least} or more"
-            raise UsageError(msg)
 
 
 def _check_axis(name: str, values: tuple[str, ...]) -> None:
@@ -101,18 +97,18 @@ def _check_axis(name: str, values: tuple[str, ...]) -> None:
 
 
 def _check_placeholders(command: tuple[str, ...], axes: Mapping[str, object]) -> None:
-    found = {name: word for word in command for name in placeholders(word)}
-    for name, word in found.items():
+    named = {name: word for word in command for name in _placeholders(word)}
+    for name, word in named.items():
         if name not in axes:
             msg = f"the grid has no axis {name!r}, which the command's {word} asks for"
             raise UsageError(msg, f"{near(name, axes)} Write {{{{ for a brace that stays.")
     for name in axes:
-        if name not in found:
+        if name not in named:
             msg = f"the command has no {{{name}}}: all values of this axis would run the same"
             raise UsageError(msg, f"Put {{{name}}} where the value belongs.")
 
 
-def placeholders(word: str) -> list[str]:
+def _placeholders(word: str) -> list[str]:
     """Names in braces in a word of a command.
 
     Raises:

@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from gpuprof.errors import EmptyRecordingError, GpuprofError
-from gpuprof.manifest import PROGRAM_LOG, UNRECORDED, Manifest, read_manifest
+from gpuprof.manifest import PROGRAM_LOG, UNRECORDED, read_manifest
 from gpuprof.metrics import VARIANTS, metrics
 from gpuprof.readers import read_profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
@@ -69,8 +68,7 @@ FIGURE: Final = Column(FLOAT, "", "Figure of the program.")
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Results:
+class Results(NamedTuple):
     """A sweep's tables.
 
     Args:
@@ -107,12 +105,12 @@ def results(plan: Plan, folder: Path) -> Results:
     timed = [row for row in runs if row["wall_seconds"] is not None]
     per_epoch = bool(timed) and all(row["seconds_per_epoch"] is not None for row in timed)
     time = "seconds_per_epoch" if per_epoch else "wall_seconds"
-    found = [
+    rows = [
         _cell_row(plan, cell, [row for row in runs if row["folder"].startswith(prefix)], time)
         for cell in cells(plan)
         for prefix in [f"{SWEPT}/{cell.folder_name}/"]
     ]
-    rows = [row | _speed_up(row, _baseline_of(plan, row, found)) for row in found]
+    rows = [row | _speed_up(row, _baseline_of(plan, row, rows)) for row in rows]
     return Results(
         plan,
         _schema(plan, "runs", RUNS).table(runs),
@@ -153,25 +151,21 @@ def _run_row(plan: Plan, folder: Path, run: Run) -> Row:
         return row | {"status": FAILED, "reason": why.reason, "exit_status": why.exit_status}
     where = folder / run.folder
     manifest = read_manifest(where)
+    epochs = [epoch["seconds"] for epoch in manifest.epochs[plan.skipped_epochs :]]
     log = (where / PROGRAM_LOG).read_text(encoding="utf-8", errors="replace")
     return row | {
         "status": OK,
         "exit_status": 0,
         "wall_seconds": manifest.wall_seconds,
-        "seconds_per_epoch": _seconds_per_epoch(manifest, plan.skipped_epochs),
+        "seconds_per_epoch": float(median(epochs)) if epochs and None not in epochs else None,
         **{name: _figure(pattern, log) for name, pattern in plan.figures.items()},
         **_recorded(where, plan),
     }
 
 
-def _seconds_per_epoch(manifest: Manifest, skipped: int) -> float | None:
-    seconds = [epoch["seconds"] for epoch in manifest.epochs[skipped:]]
-    return float(median(seconds)) if seconds and None not in seconds else None
-
-
 def _figure(pattern: str, log: str) -> float | None:
-    found = re.findall(pattern, log, re.MULTILINE)
-    number = as_number(found[-1]) if found else None
+    matches = re.findall(pattern, log, re.MULTILINE)
+    number = as_number(matches[-1]) if matches else None
     return None if number is None else float(number)
 
 
@@ -179,12 +173,12 @@ def _recorded(where: Path, plan: Plan) -> Row:
     if plan.recorder == UNRECORDED:
         return {}
     try:
-        found = metrics(read_profile(where))
+        figures = metrics(read_profile(where))
     except EmptyRecordingError as error:
         return {"reason": error.message}
     except GpuprofError as error:
         return {"status": UNREADABLE, "reason": error.message}
-    return {name: found.get(name) for name in RECORDED}
+    return {name: figures.get(name) for name in RECORDED}
 
 
 def _cell_row(plan: Plan, cell: Cell, runs: list[Row], time: str) -> Row:
@@ -212,8 +206,8 @@ def _median(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
-    found = median(known)
-    return round(found) if all(isinstance(value, int) for value in known) else found
+    middle = median(known)
+    return round(middle) if all(isinstance(value, int) for value in known) else middle
 
 
 def _baseline_of(plan: Plan, row: Row, rows: Sequence[Row]) -> Row | None:

@@ -62,7 +62,13 @@ def read_sweep_file(path: Path) -> Plan:
         raise InputError(msg) from error
     _check(path, values)
     try:
-        return _plan(path, values)
+        return Plan(
+            command=tuple(map(_text, values["command"])),
+            axes={name: tuple(map(_text, axis)) for name, axis in values["grid"].items()},
+            baseline={name: _text(value) for name, value in values.get("baseline", {}).items()},
+            name=values.get("name", path.stem),
+            **{key: values[key] for key in _PLAIN if key in values},
+        )
     except UsageError as error:
         msg = f"{path}: {error.message}"
         raise UsageError(msg, error.hint) from error
@@ -85,16 +91,6 @@ def _check(path: Path, values: Mapping[str, Any]) -> None:
         if not isinstance(axis, list):
             msg = f"{path}: the axis {name} must be a list of values"
             raise UsageError(msg, f"{name} = [{axis!r}]")
-
-
-def _plan(path: Path, values: Mapping[str, Any]) -> Plan:
-    return Plan(
-        command=tuple(map(_text, values["command"])),
-        axes={name: tuple(map(_text, axis)) for name, axis in values["grid"].items()},
-        baseline={name: _text(value) for name, value in values.get("baseline", {}).items()},
-        name=values.get("name", path.stem),
-        **{key: values[key] for key in _PLAIN if key in values},
-    )
 
 
 def _text(value: object) -> str:

@@ -8,7 +8,7 @@ names (`_DEVICES`, `_BATCH`); all others that vary make the label.
 
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -36,8 +36,6 @@ _OF_SWEEP: Final = {_CELL, "status", "runs", "seconds"}
 _RESULTS: Final = ("results.parquet", "results.csv")
 _DEVICES: Final = re.compile(r"(?:n|num|number_of)?_?(?:devices|gpus|workers|ranks)|world_size")
 _BATCH: Final = re.compile(r"(?:\w+_)?(?:batch(?:_?size)?|bs)")
-
-Row = dict[str, Any]
 
 
 def read_times(path: Path) -> pa.Table:
@@ -67,11 +65,11 @@ def read_times(path: Path) -> pa.Table:
 
 
 def _results_in(folder: Path) -> Path:
-    found = next((folder / name for name in _RESULTS if (folder / name).is_file()), None)
-    if found is None:
+    results = next((folder / name for name in _RESULTS if (folder / name).is_file()), None)
+    if results is None:
         msg = f"{folder} is a folder without results of a sweep"
         raise InputError(msg, "Give a table of times, or the folder of `gpuprof sweep`.")
-    return found
+    return results
 
 
 def _table(path: Path) -> pa.Table:
@@ -111,7 +109,9 @@ def _of_sweep(table: pa.Table) -> pa.Table:
     counts = [axis for axis in axes if pa.types.is_integer(table.schema.field(axis).type)]
     devices = next((axis for axis in counts if _DEVICES.fullmatch(axis.lower())), None)
     batch = next((axis for axis in counts if _BATCH.fullmatch(axis.lower())), None)
-    rows = sorted(table.to_pylist(), key=lambda row: not _is_baseline(row))
+    # Of the baseline alone the range of speed-ups is a point at 1.
+    names = [f"speed_up{end}" for end in ("", "_min", "_max")]
+    rows = sorted(table.to_pylist(), key=lambda row: {row.get(name) for name in names} != {1})
     others = [axis for axis in axes if axis not in {devices, batch}]
     named = [axis for axis in others if len({row[axis] for row in rows}) > 1]
     columns = {
@@ -125,8 +125,3 @@ def _of_sweep(table: pa.Table) -> pa.Table:
         "runs": pa.array([row["runs"] for row in rows]),
     }
     return pa.table(columns)
-
-
-def _is_baseline(row: Row) -> bool:
-    """Whether a cell is what speed-ups are relative to: of no other is the range a point at 1."""
-    return {row.get(f"speed_up{end}") for end in ("", "_min", "_max")} == {1}

@@ -39,11 +39,11 @@ def tower_devices(count: int) -> list[str]:
     Raises:
         UsageError: There are fewer of both.
     """
-    there = {kind: len(tf.config.list_logical_devices(kind)) for kind in ("GPU", "CPU")}
-    kind = next((kind for kind, number in there.items() if number >= count), None)
+    counts = {kind: len(tf.config.list_logical_devices(kind)) for kind in ("GPU", "CPU")}
+    kind = next((kind for kind, number in counts.items() if number >= count), None)
     if kind is None:
-        msg = f"{count} towers are asked for; there are {there['GPU']} GPUs and"
-        msg += f" {there['CPU']} CPU devices"
+        msg = f"{count} towers are asked for; there are {counts['GPU']} GPUs and"
+        msg += f" {counts['CPU']} CPU devices"
         hint = "tf.config.set_logical_device_configuration makes several of one CPU."
         raise UsageError(msg, hint)
     return [f"/{kind}:{number}" for number in range(count)]
@@ -129,7 +129,8 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
             shares = [tf.cast(part.size, tf.float32) / samples for part in parts]
             self._update(towers, shares)
             loss = _summed([tower.loss for tower in towers], shares)
-            self._loss_metric().update_state(loss, sample_weight=samples)
+            metric = next(metric for metric in self.metrics if metric.name == "loss")
+            metric.update_state(loss, sample_weight=samples)
         outputs = self._joined([tower.outputs for tower in towers])
         metrics: dict[str, Any] = self.compute_metrics(x, y, outputs, sample_weight)
         return metrics
@@ -183,9 +184,6 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         with tf.device(self.devices[0]):
             return tf.nest.map_structure(lambda *parts: tf.concat(parts, axis=0), *outputs)
 
-    def _loss_metric(self) -> Any:  # noqa: ANN401 - a keras.Metric
-        return next(metric for metric in self.metrics if metric.name == "loss")
-
     def get_config(self) -> dict[str, Any]:
         """The model and the devices, for `keras.Model.save`."""
         return {"model": keras.saving.serialize_keras_object(self.model), "devices": self.devices}
@@ -198,17 +196,19 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         return cls(model, here or 1)
 
 
+def _device_names() -> list[str]:
+    return [d.name.removeprefix("/device:") for d in tf.config.list_logical_devices()]
+
+
 def _exists(device: str) -> bool:
-    there = [found.name.removeprefix("/device:") for found in tf.config.list_logical_devices()]
-    return device.strip("/").removeprefix("device:") in there
+    return device.strip("/").removeprefix("device:") in _device_names()
 
 
 def _check(devices: Sequence[str]) -> None:
     absent = next((name for name in devices if not _exists(name)), None)
     if absent is not None or not devices:
-        there = ", ".join(d.name.removeprefix("/device:") for d in tf.config.list_logical_devices())
         msg = f"there is no device {absent}" if devices else "towers need a device"
-        raise UsageError(msg, f"There are {there}.")
+        raise UsageError(msg, f"There are {', '.join(_device_names())}.")
 
 
 def _samples(batch: Any) -> Any:  # noqa: ANN401 - an int, or a tensor where not known
@@ -255,10 +255,9 @@ def _summed(column: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:  # noqa:
     """One gradient or value of all towers, each by its share; None where no tower has it."""
     if column[0] is None:
         return None
-    if not isinstance(column[0], tf.IndexedSlices):
-        pairs = zip(column, shares, strict=True)
-        return tf.add_n([value * tf.cast(share, value.dtype) for value, share in pairs])
     pairs = zip(column, shares, strict=True)
-    values = [one.values * tf.cast(share, one.values.dtype) for one, share in pairs]
-    indices = [one.indices for one in column]
+    if not isinstance(column[0], tf.IndexedSlices):
+        return tf.add_n([value * tf.cast(share, value.dtype) for value, share in pairs])
+    values = [slices.values * tf.cast(share, slices.values.dtype) for slices, share in pairs]
+    indices = [slices.indices for slices in column]
     return tf.IndexedSlices(tf.concat(values, 0), tf.concat(indices, 0), column[0].dense_shape)

@@ -31,7 +31,7 @@ from gpuprof.manifest import MONITOR, Manifest, finish_manifest
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 from gpuprof.render import renderer_named
 from gpuprof.render.contract import Page
-from gpuprof.render.exporters import exporter_named
+from gpuprof.render.exporters import EXPORTERS
 from gpuprof.render.output import Output
 
 LARGEST = 1_500_000
@@ -137,8 +137,8 @@ def _use(profile, folder):
     write(profile, path)
     again = _readable(path)
     assert tables == {table: again.table(table).num_rows for table in again.sources}
-    exporter = exporter_named("perfetto")
-    if all(map(profile.has, exporter.needs)):
+    exporter = EXPORTERS["perfetto"]
+    if all(map(profile.has, exporter.NEEDS)):
         with (folder / "trace").open("wb") as file:
             exporter.write(profile, file)
     return profile.origin.reader

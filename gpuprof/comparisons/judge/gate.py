@@ -14,9 +14,8 @@ A figure that is not known fails the gate, too: what cannot be tested must not p
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpuprof.comparisons.measure.runs import METRICS
 from gpuprof.comparisons.result import Comparison
@@ -41,8 +40,7 @@ _EXAMPLE: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """Something that must not be true of a candidate.
 
     Args:
@@ -64,8 +62,7 @@ class Condition:
         return _OPERATORS[self.operator](value, self.limit)
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """One condition put to one candidate.
 
     Args:
@@ -129,27 +126,29 @@ def _check(
     if value is None or (condition.is_ratio and base is None):
         of = label if value is None else "the baseline"
         return Check(label, condition, f"{metric} of {of} is not known", is_known=False)
-    shown = _shown(metric, value)
+    figure = _text(metric, value)
     if not condition.is_ratio or base is None:
-        return Check(label, condition, f"it is {shown}" if condition.holds(value) else None)
-    before = _shown(metric, base)
+        return Check(label, condition, f"it is {figure}" if condition.holds(value) else None)
     if not base and value:
-        ratio, said = float("inf"), "against none at all"
+        ratio, change = float("inf"), "against none at all"
     else:
         ratio = value / base if base else 1.0
-        said = f"{ratio:.3f}x of {before}"
-    return Check(label, condition, f"it is {shown}, {said}" if condition.holds(ratio) else None)
+        change = f"{ratio:.3f}x of {_text(metric, base)}"
+    return Check(label, condition, f"it is {figure}, {change}" if condition.holds(ratio) else None)
 
 
-def _shown(metric: str, value: float) -> str:
+def _text(metric: str, value: float) -> str:
     column = VARIANTS.columns[metric]
     return format_share(value) if column.kind == Kind.SHARE else format_base(value, column.unit)
 
 
-def failure(found: Sequence[Check]) -> GateError | None:
-    """The error that ends the program where a condition holds; None where none does."""
-    failed = [check for check in found if check.reason is not None]
-    if not failed:
-        return None
+def fail(outcomes: Sequence[Check]) -> None:
+    """End the program where a condition holds.
+
+    Raises:
+        GateError: One does; it says of each which, and why.
+    """
+    failed = [check for check in outcomes if check.reason is not None]
     lines = [f"{check.variant} fails {check.condition.text}: {check.reason}" for check in failed]
-    return GateError("\n".join(lines))
+    if lines:
+        raise GateError("\n".join(lines))

@@ -9,15 +9,15 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpuprof.drafts import removed_at_last
 from gpuprof.errors import InputError, OutputError, UsageError
 from gpuprof.profile import Profile
+from gpuprof.units import counted, format_bytes
 
 _FOLDER: Final = ".gpuprof"
 _BASELINES: Final = "baselines"
@@ -25,8 +25,7 @@ _RUN: Final = re.compile(r"run-([0-9]+)\.gpuprof")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(NamedTuple):
     """A baseline that was saved.
 
     Args:
@@ -40,9 +39,10 @@ class Baseline:
     runs: tuple[Path, ...]
 
     @property
-    def bytes(self) -> int:
-        """Size of all its files."""
-        return sum(run.stat().st_size for run in self.runs)
+    def size(self) -> str:
+        """How many runs it has and what their files take, as ``3 runs, 1.200 MB``."""
+        total = sum(run.stat().st_size for run in self.runs)
+        return f"{counted(len(self.runs), 'run', 'runs')}, {format_bytes(total)}"
 
 
 def project_folder(start: Path | None = None) -> Path:
@@ -50,8 +50,8 @@ def project_folder(start: Path | None = None) -> Path:
     here = (start or Path.cwd()).absolute()
     places = [here, *here.parents]
     marks = (Path(_FOLDER) / _BASELINES, Path(".git"))
-    found = (place for mark in marks for place in places if (place / mark).exists())
-    return next(found, here) / _FOLDER / _BASELINES
+    projects = (place for mark in marks for place in places if (place / mark).exists())
+    return next(projects, here) / _FOLDER / _BASELINES
 
 
 def user_folder() -> Path:
@@ -62,16 +62,16 @@ def user_folder() -> Path:
 
 def baselines() -> tuple[Baseline, ...]:
     """Every baseline that can be named, by name."""
-    found: dict[str, Baseline] = {}
+    by_name: dict[str, Baseline] = {}
     for place in (user_folder(), project_folder()):
         folders = sorted(place.iterdir()) if place.is_dir() else []
-        found |= {one.name: one for one in map(_in, folders) if one is not None}
-    return tuple(found[name] for name in sorted(found))
+        by_name |= {b.name: b for b in map(_in, folders) if b is not None}
+    return tuple(by_name[name] for name in sorted(by_name))
 
 
 def baseline_named(name: str) -> Baseline | None:
     """The baseline of this name; None where there is none."""
-    return next((one for one in baselines() if one.name == name), None)
+    return next((baseline for baseline in baselines() if baseline.name == name), None)
 
 
 def saved_baseline(name: str) -> Baseline:
@@ -80,14 +80,14 @@ def saved_baseline(name: str) -> Baseline:
     Raises:
         InputError: There is none.
     """
-    found = baseline_named(name)
-    if found is None:
-        known = [one.name for one in baselines()]
-        near = get_close_matches(name, known) or known
+    baseline = baseline_named(name)
+    if baseline is None:
+        names = [saved.name for saved in baselines()]
+        near = get_close_matches(name, names) or names
         msg = f"there is no baseline {name}"
         make = "Save one with `gpuprof baseline save NAME RUN`."
         raise InputError(msg, f"Baselines: {', '.join(near)}." if near else make)
-    return found
+    return baseline
 
 
 def _in(folder: Path) -> Baseline | None:
@@ -130,7 +130,14 @@ def save_baseline(
         with removed_at_last(Path(mkdtemp(prefix=f".{name}-", dir=place))) as draft:
             for number, run in enumerate(runs, start=1):
                 write(run, draft / f"run-{number}.gpuprof")
-            _replace(folder, draft)
+            draft.chmod(0o755)
+            if folder.exists():
+                old = Path(mkdtemp(prefix=f".{name}-old-", dir=place))
+                folder.rename(old / name)
+                draft.rename(folder)
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                draft.rename(folder)
     except OSError as error:
         msg = f"{folder} cannot be written: {error.strerror or error}"
         raise OutputError(msg, "Choose the user's folder with --user.") from error
@@ -148,17 +155,6 @@ def check_name(name: str) -> None:
         raise UsageError(msg, "Use up to 100 letters, digits, dots, dashes, + and underscores.")
 
 
-def _replace(folder: Path, draft: Path) -> None:
-    draft.chmod(0o755)
-    if folder.exists():
-        old = Path(mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-        folder.rename(old / folder.name)
-        draft.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        draft.rename(folder)
-
-
 def remove_baseline(name: str) -> Baseline:
     """Remove a baseline's files, and its folder where nothing else is in it.
 
@@ -166,13 +162,13 @@ def remove_baseline(name: str) -> Baseline:
         InputError: There is none of this name.
         OutputError: It cannot be removed.
     """
-    found = saved_baseline(name)
+    baseline = saved_baseline(name)
     try:
-        for run in found.runs:
+        for run in baseline.runs:
             run.unlink()
-        if not any(found.folder.iterdir()):
-            found.folder.rmdir()
+        if not any(baseline.folder.iterdir()):
+            baseline.folder.rmdir()
     except OSError as error:
-        msg = f"{found.folder} cannot be removed: {error.strerror or error}"
+        msg = f"{baseline.folder} cannot be removed: {error.strerror or error}"
         raise OutputError(msg) from error
-    return found
+    return baseline

@@ -6,11 +6,10 @@ Nothing here refuses a comparison: a reader is told by name what may make the di
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from operator import eq
 from pathlib import PurePath
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.measure.work import STEP, is_sampled, marked_steps
@@ -30,8 +29,7 @@ _NO_NAME: Final = re.compile(r"^(?:-.*|\w+=.*|[0-9.:,]+)$")
 _MUCH: Final = 0.1
 
 
-@dataclass(frozen=True)
-class Aspect:
+class Aspect(NamedTuple):
     """Something that should be the same on both sides.
 
     Args:
@@ -51,20 +49,20 @@ class Aspect:
 
 def script(variant: Variant) -> str | None:
     """The file name of the program that ran, its interpreter and launchers left out."""
-    found = [PurePath(word).name for word in _command(variant) if not _NO_NAME.match(word)]
-    names = [name for name in found if not _PROGRAMS.match(name)]
+    words = [PurePath(word).name for word in _command(variant) if not _NO_NAME.match(word)]
+    names = [name for name in words if not _PROGRAMS.match(name)]
     return next((name for name in names if _SCRIPT.search(name)), next(iter(names), None))
 
 
 def batch(variant: Variant) -> str | None:
     """The batch sizes that the command line gave, of a worker and of all of them."""
     words = _command(variant)
-    found = [
+    sizes = [
         match[1] or following
         for word, following in zip_longest(words, words[1:])
         if (match := _BATCH.match(word)) and not _OTHER_BATCH.search(word)
     ]
-    return " and ".join(size for size in found if size and not size.startswith("-")) or None
+    return " and ".join(size for size in sizes if size and not size.startswith("-")) or None
 
 
 def _command(variant: Variant) -> list[str]:
@@ -82,7 +80,7 @@ def _profile(variant: Variant) -> Profile:
 def _steps(variant: Variant) -> str | None:
     """The steps that it trained; where a sample of them was recorded, those that were marked."""
     profile = _profile(variant)
-    steps = marked_steps(profile) if is_sampled(profile) else variant.median.found.get("steps")
+    steps = marked_steps(profile) if is_sampled(profile) else variant.median.metrics.get("steps")
     return None if steps is None else str(steps)
 
 
@@ -104,7 +102,7 @@ def _tool(variant: Variant) -> str:
 def _is_same_tool(before: str, after: str) -> bool:
     """Whether neither says otherwise: an export may tell a part of the version, or none."""
     parts = zip(*(re.split(r"[ .]", text) for text in (before, after)), strict=False)
-    return all(one == other for one, other in parts)
+    return all(part == same_part for part, same_part in parts)
 
 
 ASPECTS: Final = (
@@ -112,7 +110,7 @@ ASPECTS: Final = (
     Aspect("batch", "the batch sizes", batch),
     Aspect("steps", "the numbers of steps", _steps),
     Aspect("work", "what is taken for a step", lambda variant: variant.median.work.text, "differs"),
-    Aspect("gpu", "the GPU models", lambda variant: variant.median.found.get("device_names")),
+    Aspect("gpu", "the GPU models", lambda variant: variant.median.metrics.get("device_names")),
     Aspect("clock", "the highest clocks", _clock),
     Aspect("tool", "the tools", _tool, is_same=_is_same_tool),
 )
@@ -155,16 +153,16 @@ def _reshaped(
     baseline: Variant, candidate: Variant, kernels: Sequence[KernelPair]
 ) -> Mismatch | None:
     """A warning where much of the same kernels runs in other launch shapes."""
-    whole = baseline.median.figure("kernel_ns")
+    kernel_ns = baseline.median.figure("kernel_ns")
     gone_ns = sum(kernel.baseline_ns or 0 for kernel in kernels if kernel.is_reshaped)
-    share = gone_ns / whole if whole else 0
+    share = gone_ns / kernel_ns if kernel_ns else 0
     if share < _MUCH:
         return None
-    said = (
+    warning = (
         f"Kernels of {say_share(share)} of {baseline.label}'s kernel time run in other launch"
         f" shapes in {candidate.label}: another batch size, or the work is split."
     )
-    return Mismatch(candidate.label, _SHAPES, None, None, is_known=True, warning=said)
+    return Mismatch(candidate.label, _SHAPES, None, None, is_known=True, warning=warning)
 
 
 def comparability_notes(rows: Sequence[Mismatch], baseline: str, unit: str) -> list[str]:
@@ -174,11 +172,11 @@ def comparability_notes(rows: Sequence[Mismatch], baseline: str, unit: str) -> l
     aspects = {aspect.name: aspect for aspect in ASPECTS}
     notes = []
     for name in dict.fromkeys(row.aspect for row in differ):
-        mine = [row for row in differ if row.aspect == name]
+        of_aspect = [row for row in differ if row.aspect == name]
         if name == _SHAPES:
-            notes += [row.warning for row in mine]
+            notes += [row.warning for row in of_aspect]
             continue
-        sides = {baseline: mine[0].baseline} | {row.variant: row.candidate for row in mine}
+        sides = {baseline: of_aspect[0].baseline} | {r.variant: r.candidate for r in of_aspect}
         notes.append(_sentence(aspects[name], sides))
     unknown = dict.fromkeys(aspects[row.aspect].words for row in rows if not row.is_known)
     if unknown:
@@ -187,5 +185,5 @@ def comparability_notes(rows: Sequence[Mismatch], baseline: str, unit: str) -> l
 
 
 def _sentence(aspect: Aspect, sides: Mapping[str, str | None]) -> str:
-    said = ", ".join(f"{text} in {label}" for label, text in sides.items())
-    return f"{capital(aspect.words)} {aspect.verb}: {said}."
+    texts = ", ".join(f"{text} in {label}" for label, text in sides.items())
+    return f"{capital(aspect.words)} {aspect.verb}: {texts}."

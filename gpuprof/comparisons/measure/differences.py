@@ -5,29 +5,17 @@ from statistics import median
 from typing import Any, Final
 
 from gpuprof.comparisons.rows import Difference
-from gpuprof.statistics import (
-    difference_interval,
-    is_beyond_noise,
-    median_interval,
-    rank_test,
-)
+from gpuprof.statistics import difference_interval, is_beyond_noise, median_interval, rank_test
 
 # What is counted in the steps that were recorded.
-_COUNTED: Final = frozenset(
-    {
-        "steps",
-        "transfer_calls",
-        "transfer_bytes",
-        "peer_transfer_calls",
-        "peer_transfer_bytes",
-    }
+_COUNTED: Final = (
+    *("steps", "transfer_calls", "transfer_bytes"),
+    *("peer_transfer_calls", "peer_transfer_bytes"),
 )
-
-Row = dict[str, Any]
 Known = Mapping[str, Mapping[str, Sequence[float]]]
 
 
-def figure_rows(known: Known) -> list[Row]:
+def figure_rows(known: Known) -> list[dict[str, Any]]:
     """Each variant's metrics over its runs, as rows of `FIGURES`."""
     return [
         {

@@ -4,7 +4,7 @@ Of several devices the one that is busy longest stands for the run: it is the on
 others wait for. Spans of devices are never added up, since they run at the same time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -16,13 +16,7 @@ from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeli
 from gpuprof.comparisons.measure.matching import SHAPED_KEY
 from gpuprof.comparisons.measure.work import Work
 from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED, UNKNOWN
-from gpuprof.intervals import (
-    NOTHING,
-    Intervals,
-    attribute,
-    covered_within,
-    together,
-)
+from gpuprof.intervals import NOTHING, Intervals, attribute, covered_within, together
 from gpuprof.profile import Profile
 
 COMMON: Final = "kernels_common"
@@ -86,23 +80,21 @@ class Device:
 
 def busiest_device(work: Work) -> Device | None:
     """The device that is busy longest, per step where steps are compared; None for no device."""
-    whole = work.profile.whole
-    if not whole.has("kernels", "memcpys"):
+    recording = work.profile.whole
+    if not recording.has("kernels", "memcpys"):
         return None
-    found = [Device(one, _steps_of(one, work.series)) for one in timelines(whole)]
-    if work.series:
-        found = [device for device in found if device.steps is not None]
-    return max(found, key=_busy_per_step, default=None)
+    devices = []
+    for timeline in timelines(recording):
+        number = UNKNOWN if timeline.device_id is None else timeline.device_id
+        steps = (s for s in work.series if number in s.devices and len(s.start_ns))
+        devices.append(Device(timeline, next(steps, None)))
 
+    def busy_per_step(device: Device) -> float:
+        busy_ns = device.within(together(device.timeline.busy))
+        return busy_ns / (1 if device.steps is None else len(device.steps.start_ns))
 
-def _steps_of(device: DeviceTimeline, series: Sequence[StepWindows]) -> StepWindows | None:
-    number = UNKNOWN if device.device_id is None else device.device_id
-    return next((one for one in series if number in one.devices and len(one.start_ns)), None)
-
-
-def _busy_per_step(device: Device) -> float:
-    busy = device.within(together(device.timeline.busy))
-    return busy / (1 if device.steps is None else len(device.steps.start_ns))
+    compared = [device for device in devices if device.steps is not None or not work.series]
+    return max(compared, key=busy_per_step, default=None)
 
 
 def exposed_times(
@@ -115,20 +107,20 @@ def exposed_times(
         device: One of its devices.
         unmatched: Kernels that the other side lacks, as `SHAPED_KEY` numbers them.
     """
-    whole = work.profile.whole
+    recording = work.profile.whole
     layers = {COMMUNICATING: device.timeline.busy[COMMUNICATION]}
-    layers |= whole.once(_copy_layers).get(device.timeline.device_id, {})
-    layers |= _kernel_layers(whole, device.timeline, unmatched)
+    layers |= recording.once(_copy_layers).get(device.timeline.device_id, {})
+    layers |= _kernel_layers(recording, device.timeline, unmatched)
     exposed = attribute([layers.get(part, NOTHING) for part in PARTS])
-    times = {part: device.within(own) for part, own in zip(PARTS, exposed, strict=True)}
+    times = {part: device.within(times) for part, times in zip(PARTS, exposed, strict=True)}
     return times | {IDLE: device.total_ns - sum(times.values())}
 
 
 def _kernel_layers(
-    whole: Profile, device: DeviceTimeline, unmatched: frozenset[int]
+    recording: Profile, device: DeviceTimeline, unmatched: frozenset[int]
 ) -> dict[str, Intervals]:
     """When matched kernels, others, and graphs recorded as a whole ran on a device."""
-    has_graphs = whole.has("graph_launches") and whole.table("graph_launches").num_rows
+    has_graphs = recording.has("graph_launches") and recording.table("graph_launches").num_rows
     if not unmatched and not has_graphs:
         return {COMMON: device.busy[COMPUTE]}
     number = UNKNOWN if device.device_id is None else device.device_id
@@ -140,12 +132,13 @@ def _kernel_layers(
     queries = [f"{matched} WHERE {is_compute}"]
     if has_graphs:
         queries.append(f"SELECT start_ns, end_ns, {number}, 2 FROM graph_launches WHERE {here}")
-    busy = busy_by_device(chain.from_iterable(map(whole.arrays, queries)), 3).get(device.device_id)
+    rows = chain.from_iterable(map(recording.arrays, queries))
+    busy = busy_by_device(rows, 3).get(device.device_id)
     parts = (COMMON, UNMATCHED, GRAPHS)
     return {} if busy is None else {parts[kind]: times for kind, times in busy.kinds.items()}
 
 
-def _copy_layers(whole: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
+def _copy_layers(recording: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When each kind of copy and memsets ran, by device."""
     names = [*TRANSFERS, LOCAL_COPIES, UNKNOWN_COPIES, MEMSETS]
     local = ", ".join(f"'{kind}'" for kind in sorted(cuda.LOCAL_MEMCPY_KINDS))
@@ -155,13 +148,13 @@ def _copy_layers(whole: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
     )
     sql = f"""
         SELECT start_ns, end_ns, busy_device_id, {kind} FROM copies_by_device"""
-    if whole.has("memsets"):
+    if recording.has("memsets"):
         sql += f""" UNION ALL
         SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}), {names.index(MEMSETS)}
         FROM memsets"""
     return {
         device: {names[kind]: covered for kind, covered in busy.kinds.items()}
-        for device, busy in busy_by_device(whole.arrays(sql), len(names)).items()
+        for device, busy in busy_by_device(recording.arrays(sql), len(names)).items()
     }
 
 
@@ -172,10 +165,7 @@ def per_step(times: Mapping[str, int], steps: int | None) -> dict[str, int]:
     """
     if steps is None:
         return dict(times)
-    whole = round(sum(times.values()) / steps)
-    made = {part: ns // steps for part, ns in times.items()}
-    left = whole - sum(made.values())
+    of_step = {part: ns // steps for part, ns in times.items()}
+    lost_ns = round(sum(times.values()) / steps) - sum(of_step.values())
     by_loss = sorted(times, key=lambda part: -(times[part] % steps))
-    for part in by_loss[:left]:
-        made[part] += 1
-    return made
+    return of_step | {part: of_step[part] + 1 for part in by_loss[:lost_ns]}

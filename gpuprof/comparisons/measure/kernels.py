@@ -80,54 +80,53 @@ def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
     """
     keys = list(dict.fromkeys((*base.median, *candidate.median)))
     names = {key.name for key in base.median} & {key.name for key in candidate.median}
-    whole = base.run.figure("kernel_ns")
-    rows = [_pair(key, base, candidate, whole, is_named=key.name in names) for key in keys]
+    rows = [_pair(key, base, candidate, is_named=key.name in names) for key in keys]
     if p_values := _p_values(keys, base, candidate):
         rows = [
             row._replace(p_value=p, adjusted_p_value=adjusted_p)
             for row, p, adjusted_p in zip(rows, *p_values, strict=True)
         ]
-    return sorted(rows, key=_by_difference)
+    return sorted(
+        rows,
+        key=lambda row: (
+            -abs(row.difference_ns or 0),
+            -max(row.baseline_ns or 0, row.candidate_ns or 0),
+            row.name,
+        ),
+    )
 
 
-def _by_difference(row: KernelPair) -> tuple[float, float, str]:
-    largest = max(row.baseline_ns or 0, row.candidate_ns or 0)
-    return -abs(row.difference_ns or 0), -largest, row.name
-
-
-def _pair(
-    key: Key, base: Side, candidate: Side, whole: float | None, *, is_named: bool
-) -> KernelPair:
+def _pair(key: Key, base: Side, candidate: Side, *, is_named: bool) -> KernelPair:
     """One kernel of either side.
 
     Args:
         key: The kernel.
         base: The baseline.
         candidate: The candidate.
-        whole: Time of all kernels of the baseline; None where unknown.
         is_named: Whether both sides have a kernel of its name, in whatever shape.
     """
-    found = base.median.get(key), candidate.median.get(key)
+    kernels = base.median.get(key), candidate.median.get(key)
     calls, time = base.figures.get(key, base.absent)
     other_calls, other_time = candidate.figures.get(key, candidate.absent)
     difference = None if time is None or other_time is None else other_time - time
-    contribution = difference / whole if whole and difference is not None else None
-    kernel = found[0] or found[1]
+    total = base.run.figure("kernel_ns")
+    contribution = difference / total if total and difference is not None else None
+    kernel = kernels[0] or kernels[1]
     assert kernel is not None  # noqa: S101 - the key is of one of the sides
-    status = _status(found, time, other_time)
-    flags = kernel.is_communication, is_named and None in found
+    status = _status(kernels, time, other_time)
+    flags = kernel.is_communication, is_named and None in kernels
     named = candidate.variant.label, kernel.name, key.grid, key.block, status, *flags
     return KernelPair(*named, calls, other_calls, time, other_time, difference, contribution)
 
 
 def _status(
-    found: tuple[Kernel | None, Kernel | None], before: int | None, after: int | None
+    kernels: tuple[Kernel | None, Kernel | None], before: int | None, after: int | None
 ) -> str:
-    is_on_both = None not in found
+    is_on_both = None not in kernels
     if before is None or after is None:
         return COMMON if is_on_both else UNLISTED
     if not is_on_both:
-        return NEW if found[0] is None else GONE
+        return NEW if kernels[0] is None else GONE
     return SLOWER if after > before else FASTER if after < before else SAME
 
 
@@ -140,17 +139,11 @@ def _p_values(
         return None
     import numpy as np  # noqa: PLC0415 - start-up time
 
-    tables = [
-        np.array(
-            [
-                [
-                    (own[key].total_ns or 0) / (run.work.steps or 1) if key in own else 0.0
-                    for run, own in side.pairs
-                ]
-                for key in keys
-            ]
-        )
-        for side in sides
-    ]
-    p_values = rank_tests(*tables)
+    def times(key: Key, side: Side) -> list[float]:
+        return [
+            (kernels[key].total_ns or 0) / (run.work.steps or 1) if key in kernels else 0.0
+            for run, kernels in side.pairs
+        ]
+
+    p_values = rank_tests(*(np.array([times(key, side) for key in keys]) for side in sides))
     return p_values.tolist(), adjusted(p_values).tolist()

@@ -67,17 +67,17 @@ def matched(profiles: Sequence[Profile]) -> list[Kernels]:
     """The kernels of recordings by what they are matched by."""
     is_shaped = all(has_shapes(profile) for profile in profiles)
     kernels = [_kernels_of(profile, is_shaped=is_shaped) for profile in profiles]
-    names = [{key.name for key in own} for own in kernels]
-    odd = {name for own in names for name in own}.difference(names[0].intersection(*names))
+    names = [{key.name for key in of_profile} for of_profile in kernels]
+    odd = set().union(*names).difference(names[0].intersection(*names))
     if not odd or not all(names):
         return kernels
     plain = {name: plain_name(name) for name in odd}
     return [
         _together(
             (key._replace(name=plain[key.name]) if key.name in plain else key, kernel)
-            for key, kernel in own.items()
+            for key, kernel in of_profile.items()
         )
-        for own in kernels
+        for of_profile in kernels
     ]
 
 
@@ -86,8 +86,8 @@ def _kernels_of(profile: Profile, *, is_shaped: bool) -> Kernels:
     if profile.has("kernels"):
         shape = is_shaped or None
         return _together(
-            (Key(one.name, shape and one.grid, shape and one.block), one.kernel)
-            for one in profile.once(_grouped)
+            (Key(name, shape and grid, shape and block), Kernel(name, calls, total_ns, (key,)))
+            for name, grid, block, key, calls, total_ns in profile.once(_grouped)
         )
     if not profile.has("activity_summary"):
         return {}
@@ -111,9 +111,9 @@ def plain_name(name: str) -> str:
     text = demangled(name).replace("(anonymous namespace)", "").replace("<unnamed>", "")
     if "<" in text.partition("(")[0]:
         text = _INSTANCE.sub(r"#\1", text).translate(_BRACES)
-        found = 1
-        while found:
-            text, found = _IN_PARENTHESES.subn("", text)
+        count = 1
+        while count:
+            text, count = _IN_PARENTHESES.subn("", text)
     # What most names have not is looked for first: a search takes a tenth of the time.
     if "=" in text or ("<" in text and ")" in text):
         text = _TYPED.sub("", text)
@@ -142,34 +142,30 @@ class _Group(NamedTuple):
     calls: int
     total_ns: int
 
-    @property
-    def kernel(self) -> Kernel:
-        return Kernel(self.name, self.calls, self.total_ns, (self.key,))
-
 
 def _grouped(profile: Profile) -> list[_Group]:
     grid, block = (" || 'x' || ".join(sides) for sides in (SHAPE[:3], SHAPE[3:]))
-    found = profile.query(f"""
+    groups = profile.query(f"""
         SELECT n.name, {grid} AS grid, {block} AS block, key, calls, total_ns FROM (
             SELECT name_hash, {", ".join(SHAPE)}, {SHAPED_KEY} AS key, count(*) AS calls,
                 CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns
             FROM kernels GROUP BY ALL) s
         JOIN (SELECT DISTINCT {_NAME_HASH} AS name_hash, name FROM {profile.names("kernels")}) n
         USING (name_hash) ORDER BY total_ns DESC, name, key""")
-    return [_Group(*row) for row in zip(*(c.to_pylist() for c in found.columns), strict=True)]
+    return [_Group(*row) for row in zip(*(c.to_pylist() for c in groups.columns), strict=True)]
 
 
-def _together(found: Iterable[tuple[Key, Kernel]]) -> Kernels:
+def _together(kernels: Iterable[tuple[Key, Kernel]]) -> Kernels:
     """Kernels of one key added up."""
-    made: dict[Key, Kernel] = {}
-    for key, kernel in found:
-        if key in made:
-            name, calls, total_ns, keys = made[key]
+    sums: dict[Key, Kernel] = {}
+    for key, kernel in kernels:
+        if key in sums:
+            name, calls, total_ns, keys = sums[key]
             calls, total_ns = _added(calls, kernel.calls), _added(total_ns, kernel.total_ns)
-            made[key] = Kernel(name, calls, total_ns, keys + kernel.keys)
+            sums[key] = Kernel(name, calls, total_ns, keys + kernel.keys)
         else:
-            made[key] = kernel
-    return made
+            sums[key] = kernel
+    return sums
 
 
 def _added(first: int | None, second: int | None) -> int | None:

@@ -32,12 +32,12 @@ class Run:
     Args:
         work: What of it is compared.
         device: Its busiest device; None where it tells no times.
-        found: Its metrics by name, of all that is compared; absent or None where unknown.
+        metrics: Its metrics by name, of all that is compared; absent or None where unknown.
     """
 
     work: Work
     device: Device | None
-    found: Metrics
+    metrics: Metrics
 
     @property
     def knows_steps(self) -> bool:
@@ -46,7 +46,7 @@ class Run:
 
     def figure(self, metric: str) -> float | None:
         """A metric, of one step where steps are compared."""
-        value: float | None = self.found.get(metric)
+        value: float | None = self.metrics.get(metric)
         if value is None or self.work.steps is None or metric not in EXTENSIVE:
             return value
         return value / self.work.steps
@@ -62,8 +62,8 @@ class Variant:
 
     def figures(self, metric: str) -> list[float]:
         """A metric of every run that knows it."""
-        found = (run.figure(metric) for run in self.runs)
-        return [value for value in found if value is not None]
+        values = (run.figure(metric) for run in self.runs)
+        return [value for value in values if value is not None]
 
 
 def variant_of(label: str, works: Sequence[Work], epoch_seconds: float | None) -> Variant:
@@ -80,21 +80,21 @@ def variant_of(label: str, works: Sequence[Work], epoch_seconds: float | None) -
 
 
 def _run(work: Work, measured: Metrics) -> Run:
-    found = metrics(work.profile)
+    figures = metrics(work.profile)
     device = busiest_device(work)
     if work.steps is not None:
-        found["steps"] = work.steps
+        figures["steps"] = work.steps
     if device is not None:
-        found |= _of_device(work, device)
-    return Run(work, device, found | measured)
+        figures |= _of_device(work, device)
+    return Run(work, device, figures | measured)
 
 
 def _of_device(work: Work, device: Device) -> Metrics:
     times = exposed_times(work, device)
-    own_steps = work.steps if device.steps is None else len(device.steps.start_ns)
+    steps = work.steps if device.steps is None else len(device.steps.start_ns)
     return {
         "span_ns": device.total_ns,
-        "step_ns": device.total_ns / own_steps if own_steps else None,
+        "step_ns": device.total_ns / steps if steps else None,
         "compute_ns": sum(times[part] for part in ("kernels_common", "graphs")),
         "exposed_communication_ns": times[COMMUNICATING],
         "idle_ns": times[IDLE],
@@ -103,48 +103,43 @@ def _of_device(work: Work, device: Device) -> Metrics:
 
 def _median(runs: Sequence[Run]) -> Run:
     """The run in the middle; of an even number the faster one of the two."""
-    known = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
-    metric = next(known, None)
-    if metric is None:
+    metrics = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
+    if (metric := next(metrics, None)) is None:
         return runs[0]
     return sorted(runs, key=lambda run: run.figure(metric) or 0)[(len(runs) - 1) // 2]
-
-
-def variant_row(variant: Variant) -> Metrics:
-    """A variant as a row of `VARIANTS`."""
-    return _row(variant, variant.median)
 
 
 def run_rows(variant: Variant) -> list[Metrics]:
     """Its runs as rows of `RUNS`."""
     return [
-        _row(variant, run) | {"run": number, "is_median": run is variant.median}
+        variant_row(variant, run) | {"run": number, "is_median": run is variant.median}
         for number, run in enumerate(variant.runs, start=1)
     ]
 
 
-def _row(variant: Variant, run: Run) -> Metrics:
+def variant_row(variant: Variant, run: Run) -> Metrics:
+    """A run of a variant as a row of `VARIANTS`."""
     origin = run.work.profile.origin
     head = {"variant": variant.label, "source": encodable(str(origin.source)), "tool": origin.tool}
-    return head | run.found | {"runs": len(variant.runs)}
+    return head | run.metrics | {"runs": len(variant.runs)}
 
 
-def told(variant: Variant) -> Metrics:
+def median_figures(variant: Variant) -> Metrics:
     """The median run's figures for sentences, of one step where steps are compared.
 
     ``gpu_ns`` is its GPU time as recorded, or else as printed shares imply it; ``runs`` how many
     there are.
     """
     run = variant.median
-    found = run.found | {metric: run.figure(metric) for metric in METRICS}
-    found["runs"] = len(variant.runs)
-    recorded, implied = found["gpu_activity_ns"], found["implied_gpu_activity_ns"]
-    return found | {"gpu_ns": implied if recorded is None else recorded}
+    figures = run.metrics | {metric: run.figure(metric) for metric in METRICS}
+    recorded, implied = figures["gpu_activity_ns"], figures["implied_gpu_activity_ns"]
+    gpu_ns = implied if recorded is None else recorded
+    return figures | {"runs": len(variant.runs), "gpu_ns": gpu_ns}
 
 
 def known_figures(variants: Mapping[str, Variant]) -> dict[str, dict[str, list[float]]]:
     """Label -> metric -> its values over the runs; metrics that no run knows are absent."""
     return {
-        label: {metric: found for metric in METRICS if (found := variant.figures(metric))}
+        label: {metric: values for metric in METRICS if (values := variant.figures(metric))}
         for label, variant in variants.items()
     }

@@ -73,74 +73,75 @@ def _split(base: Side, candidate: Side, bases: Sequence[str]) -> dict[str, list[
     return {b: _parts((name, b), before[b], after[b]) for b in bases if b in before and b in after}
 
 
-def _of_runs(side: Side, other: Kernels, alone: str, bases: Sequence[str]) -> _TimesOfRuns:
-    """What the time of each run went to; kernels that the other side lacks are called so."""
+def _of_runs(side: Side, others: Kernels, alone: str, bases: Sequence[str]) -> _TimesOfRuns:
+    """What the time of each run went to; kernels that the others side lacks are called so."""
     # The median run first.
     runs = sorted(side.pairs, key=lambda pair: pair[0] is not side.run)
-    found = {basis: [_TIMES[basis](run, own, other) for run, own in runs] for basis in bases}
+    times_of = {basis: [_TIMES[basis](run, k, others) for run, k in runs] for basis in bases}
     return {
         basis: [
             {alone if part == UNMATCHED else part: ns for part, ns in times.items()}
             for times in of_runs
             if times is not None
         ]
-        for basis, of_runs in found.items()
+        for basis, of_runs in times_of.items()
         if of_runs[0] is not None
     }
 
 
-def _unmatched(own: Kernels, other: Kernels) -> frozenset[int]:
-    """The numbers of the compute kernels that the other side lacks."""
+def _unmatched(kernels: Kernels, others: Kernels) -> frozenset[int]:
+    """The numbers of the compute kernels that the others side lacks."""
     return frozenset(
         number
-        for key in own.keys() - other.keys()
-        if not own[key].is_communication
-        for number in own[key].keys
+        for key in kernels.keys() - others.keys()
+        if not kernels[key].is_communication
+        for number in kernels[key].keys
     )
 
 
-def _exposed(run: Run, own: Kernels, other: Kernels) -> Times | None:
+def _exposed(run: Run, kernels: Kernels, others: Kernels) -> Times | None:
     """What the time of the busiest device went to; None where no times are recorded."""
     if run.device is None:
         return None
     steps = run.device.steps
-    times = exposed_times(run.work, run.device, _unmatched(own, other))
+    times = exposed_times(run.work, run.device, _unmatched(kernels, others))
     # What steps there are is known by number alone where epochs were marked.
     return per_step(times, run.work.steps if steps is None else len(steps.start_ns))
 
 
-def _sums(run: Run, own: Kernels, other: Kernels) -> Times | None:
+def _sums(run: Run, kernels: Kernels, others: Kernels) -> Times | None:
     """Durations added up over devices; None where the recording may lack a part of them."""
-    found = run.found
-    if any(found.get(name) is None for name in ("gpu_activity_ns", *COMPONENTS)):
+    metrics = run.metrics
+    if any(metrics.get(name) is None for name in ("gpu_activity_ns", *COMPONENTS)):
         return None
     groups = {
         row["activity_group"]: row["total_ns"] for row in run.work.profile.once(totals).to_pylist()
     }
     times = {
-        **_kernel_times(run, own, other),
+        **_kernel_times(run, kernels, others),
         **{kind: groups.get(kind) or 0 for kind in TRANSFERS},
-        LOCAL_COPIES: found["local_copy_ns"],
-        UNKNOWN_COPIES: found["unknown_copy_ns"],
-        MEMSETS: found["memset_ns"],
+        LOCAL_COPIES: metrics["local_copy_ns"],
+        UNKNOWN_COPIES: metrics["unknown_copy_ns"],
+        MEMSETS: metrics["memset_ns"],
     }
     return per_step(times, run.work.steps)
 
 
-def _kernel_sums(run: Run, own: Kernels, other: Kernels) -> Times | None:
+def _kernel_sums(run: Run, kernels: Kernels, others: Kernels) -> Times | None:
     """The same of kernels alone; None where some of them may not be listed."""
-    if run.found.get("kernel_ns") is None:
+    if run.metrics.get("kernel_ns") is None:
         return None
-    return per_step(_kernel_times(run, own, other), run.work.steps)
+    return per_step(_kernel_times(run, kernels, others), run.work.steps)
 
 
-def _kernel_times(run: Run, own: Kernels, other: Kernels) -> dict[str, int]:
-    talking = run.found["communication_kernel_ns"]
-    matched = [k.total_ns or 0 for key, k in own.items() if key in other and not k.is_communication]
+def _kernel_times(run: Run, kernels: Kernels, others: Kernels) -> dict[str, int]:
+    communication_ns = run.metrics["communication_kernel_ns"]
+    common = (kernel for key, kernel in kernels.items() if key in others)
+    matched = [kernel.total_ns or 0 for kernel in common if not kernel.is_communication]
     return {
         COMMON: sum(matched),
-        UNMATCHED: run.found["kernel_ns"] - talking - sum(matched),
-        COMMUNICATING: talking,
+        UNMATCHED: run.metrics["kernel_ns"] - communication_ns - sum(matched),
+        COMMUNICATING: communication_ns,
     }
 
 

@@ -43,25 +43,21 @@ def labelled(
         UsageError: One recording is given twice as a repeat of itself, or a section is of none.
         TypeError: A recording is neither a path nor a profile, with or without a label.
     """
-    given = [pair for r in _checked(recordings) for pair in _pairs(r)]
-    chosen = _sections_of(given, sections or {})
-    runs = [
-        (r,) if isinstance(r, Profile) else runs_of(r, section=section)
-        for (_, r), section in zip(given, chosen, strict=True)
+    sources = [pair for r in _checked(recordings) for pair in _pairs(r)]
+    chosen = _sections_of(sources, sections or {})
+    read = [
+        (label, r, (r,) if isinstance(r, Profile) else runs_of(r, section=section))
+        for (label, r), section in zip(sources, chosen, strict=True)
     ]
-    unnamed = [
-        (_name(recording, own[0]), own[0])
-        for (label, recording), own in zip(given, runs, strict=True)
-        if label is None
-    ]
-    names = iter(_distinct(unnamed, {label for label, _ in given if label is not None}))
-    found: dict[str, Runs] = {}
-    for (label, _), own in zip(given, runs, strict=True):
+    unnamed = [(_name(source, runs[0]), runs[0]) for label, source, runs in read if label is None]
+    names = iter(_distinct(unnamed, {label for label, _ in sources if label is not None}))
+    variants: dict[str, Runs] = {}
+    for label, _, runs in read:
         name = encodable(next(names) if label is None else label)
-        check_repeats(f"label {name}", (*found.get(name, ()), *own))
-        found[name] = (*found.get(name, ()), *own)
-    is_saved = baseline and baseline not in found and baseline_named(baseline) is not None
-    return {baseline: runs_of(baseline), **found} if baseline and is_saved else found
+        variants[name] = (*variants.get(name, ()), *runs)
+        check_repeats(f"label {name}", variants[name])
+    is_saved = baseline and baseline not in variants and baseline_named(baseline) is not None
+    return {baseline: runs_of(baseline), **variants} if baseline and is_saved else variants
 
 
 def _checked(recordings: Iterable[Recording]) -> list[Recording]:
@@ -105,14 +101,15 @@ def is_same(first: Run, second: Run) -> bool:
 
     Two runs may well be equal in what is only counted: then the file decides.
     """
-    if first.found != second.found:
+    if first.metrics != second.metrics:
         return False
-    one, other = first.work.profile, second.work.profile
-    if all(any(profile.has(table) for table in TABLES) for profile in (one, other)):
-        rows, others = one.once(activity_summary), other.once(activity_summary)
-        if rows.num_rows or others.num_rows:
-            return bool(rows.equals(others))
-    return one.origin.source.absolute() == other.origin.source.absolute()
+    profiles = first.work.profile, second.work.profile
+    if all(any(profile.has(table) for table in TABLES) for profile in profiles):
+        rows, second_rows = (profile.once(activity_summary) for profile in profiles)
+        if rows.num_rows or second_rows.num_rows:
+            return bool(rows.equals(second_rows))
+    source, second_source = (profile.origin.source.absolute() for profile in profiles)
+    return bool(source == second_source)
 
 
 def _sections_of(
@@ -140,7 +137,7 @@ def runs_of(path: AnyPath, reader: str | None = None, section: str | int | None 
     place = Path(path)
     saved = None if place.exists() else baseline_named(str(path))
     if saved is None and not place.exists():
-        near = get_close_matches(str(path), [one.name for one in baselines()])
+        near = get_close_matches(str(path), [baseline.name for baseline in baselines()])
         if near:
             msg = f"{path}: no such file, and no baseline is saved by this name"
             raise InputError(msg, f"Did you mean {' or '.join(near)}?")
@@ -176,17 +173,17 @@ def check_repeats(name: str, runs: Iterable[Profile]) -> None:
         raise UsageError(msg, "Give each recording once, or another label.")
 
 
-def _distinct(named: Sequence[tuple[str, Profile]], asked: Iterable[str]) -> list[str]:
+def _distinct(named: Sequence[tuple[str, Profile]], labels: Iterable[str]) -> list[str]:
     """Names told apart by their folders where these differ, else by a number."""
     count = Counter(name for name, _ in named)
     places = Counter((name, _folder(profile)) for name, profile in named)
-    seen = Counter(asked)
+    taken = Counter(labels)
     distinct = []
     for name, profile in named:
-        is_told = count[name] > places[name, _folder(profile)] and name not in seen
+        is_told = count[name] > places[name, _folder(profile)] and name not in taken
         shown = f"{_folder(profile)}/{name}" if is_told else name
-        seen[shown] += 1
-        distinct.append(shown if seen[shown] == 1 else f"{shown} ({seen[shown]})")
+        taken[shown] += 1
+        distinct.append(shown if taken[shown] == 1 else f"{shown} ({taken[shown]})")
     return distinct
 
 

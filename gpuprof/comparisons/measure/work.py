@@ -1,6 +1,6 @@
 """What of a recording is compared: its steps where they are known, else all of it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -55,20 +55,22 @@ def works(
         UsageError: Steps are asked for, and a recording knows none or too few.
         MissingTableError: Ranges are asked for, and a recording has none.
     """
-    found = {
+    all_steps = {
         label: tuple(_steps(profile, range_text) for profile in runs)
         for label, runs in variants.items()
     }
-    if not _are_comparable([work for runs in found.values() for work in runs]):
-        _check_nothing_asked(found, skip_steps)
-        # What marks a step is kept, for the note that says why steps are not compared.
-        return {
-            label: tuple(Work(work.profile, source=work.source) for work in runs)
-            for label, runs in found.items()
-        }
+    are_comparable = _are_comparable([work for runs in all_steps.values() for work in runs])
+    if not are_comparable and skip_steps:
+        raise _cannot_skip(all_steps)
+    # What marks a step is kept, for the note that says why steps are not compared.
     return {
-        label: tuple(_kept(label, work, skip_steps) for work in runs)
-        for label, runs in found.items()
+        label: tuple(
+            _without_first(label, work, skip_steps)
+            if are_comparable
+            else Work(work.profile, source=work.source)
+            for work in runs
+        )
+        for label, runs in all_steps.items()
     }
 
 
@@ -112,26 +114,23 @@ def _counted(profile: Profile) -> int | None:
     return marked_steps(profile) if tells_time and not is_sampled(profile) else None
 
 
-def _are_comparable(found: Iterable[Work]) -> bool:
+def _are_comparable(runs: Sequence[Work]) -> bool:
     """Whether all know their steps; patterns that were guessed must open with one kernel."""
-    found = list(found)
-    guessed = {one.text for work in found for one in work.series if one.source == DETECTED}
-    has_others = any(work.source not in {DETECTED, None} for work in found)
+    guessed = {s.text for work in runs for s in work.series if s.source == DETECTED}
+    has_others = any(work.source not in {DETECTED, None} for work in runs)
     is_one_guess = len(guessed) == 1 and not has_others
-    return all(work.source for work in found) and (is_one_guess or not guessed)
+    return all(work.source for work in runs) and (is_one_guess or not guessed)
 
 
-def _check_nothing_asked(found: Mapping[str, Sequence[Work]], skip_steps: int) -> None:
-    if not skip_steps:
-        return
-    without = [label for label, runs in found.items() if not all(work.source for work in runs)]
+def _cannot_skip(variants: Mapping[str, Sequence[Work]]) -> UsageError:
+    without = [label for label, runs in variants.items() if not all(work.source for work in runs)]
     tell = "tell" if len(without) > 1 else "tells"
-    said = f"{', '.join(without)} {tell} no steps" if without else "they are not the same in all"
-    msg = f"steps cannot be skipped: {said}"
-    raise UsageError(msg, "Mark them with gpuprof.step() or NVTX ranges, or name some by --range.")
+    reason = f"{', '.join(without)} {tell} no steps" if without else "they are not the same in all"
+    hint = "Mark them with gpuprof.step() or NVTX ranges, or name some by --range."
+    return UsageError(f"steps cannot be skipped: {reason}", hint)
 
 
-def _kept(label: str, work: Work, skip_steps: int) -> Work:
+def _without_first(label: str, work: Work, skip_steps: int) -> Work:
     """A recording without the steps to skip, and without what lies outside of steps."""
     if not work.series:
         if skip_steps:
@@ -139,17 +138,15 @@ def _kept(label: str, work: Work, skip_steps: int) -> Work:
             raise UsageError(msg, "Record with nsys and mark steps by gpuprof.step().")
         return work
     series = tuple(
-        replace(one, start_ns=one.start_ns[skip_steps:], end_ns=one.end_ns[skip_steps:])
-        for one in work.series
+        replace(s, start_ns=s.start_ns[skip_steps:], end_ns=s.end_ns[skip_steps:])
+        for s in work.series
     )
-    steps = max(len(one.start_ns) for one in series)
+    steps = max(len(s.start_ns) for s in series)
     if not steps:
         had = counted(max(len(s.start_ns) for s in work.series), "step", "steps")
         msg = f"{label} has {had}, and none is left"
         raise UsageError(msg, f"Skip fewer than --skip-steps {skip_steps}.")
-    covered = union(
-        np.concatenate([one.start_ns for one in series]),
-        np.concatenate([one.end_ns for one in series]),
-    )
+    starts, ends = ([getattr(s, end) for s in series] for end in ("start_ns", "end_ns"))
+    covered = union(np.concatenate(starts), np.concatenate(ends))
     windows = tuple(zip(covered.start.tolist(), covered.end.tolist(), strict=True))
     return Work(work.profile.restricted(Selection(windows)), steps, series, work.source)

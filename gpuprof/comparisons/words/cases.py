@@ -1,38 +1,36 @@
 """One candidate against the baseline, with what its sentence is made of; and common phrases."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpuprof.comparisons.judge.outcomes import EPOCHS, UNKNOWN, WITHIN
 from gpuprof.comparisons.rows import Outcome, Part
 from gpuprof.metrics import Metrics
 from gpuprof.units import NS_PER_S, counted, format_change, say_growth, say_ns
 
-NAMED: Final = 3  # Candidates that a sentence names; the table has all.
-SAME: Final = 0.05  # Kernel times closer than this are called the same, with the figure.
+_NAMED: Final = 3  # Candidates that a sentence names; the table has all.
+SAME_WITHIN: Final = 0.05  # Kernel times closer than this are called the same, with the figure.
 NEW: Final = "new"  # What the baseline has nothing of.
 GONE: Final = "gone"  # What the candidate has nothing of.
 NOTHING: Final = 0.005  # A smaller difference has no cause worth naming.
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """A candidate and the baseline.
 
     Args:
         label: The candidate's.
         outcome: What the comparison comes to.
         parts: The parts of the difference on the outcome's basis.
-        base: The baseline's figures, as `told` gives them.
-        found: The candidate's.
+        base: The baseline's figures, as `median_figures` gives them.
+        candidate: The candidate's.
     """
 
     label: str
     outcome: Outcome
     parts: Sequence[Part]
     base: Metrics
-    found: Metrics
+    candidate: Metrics
 
     @property
     def difference(self) -> float:
@@ -56,10 +54,10 @@ class Case:
 
     def knows(self, metric: str) -> bool:
         """Whether both sides tell a metric."""
-        return self.base.get(metric) is not None and self.found.get(metric) is not None
+        return self.base.get(metric) is not None and self.candidate.get(metric) is not None
 
 
-def largest(cases: Sequence[Case], count: int = NAMED) -> list[Case]:
+def largest(cases: Sequence[Case], count: int = _NAMED) -> list[Case]:
     """The few with the largest differences, in their own order."""
     chosen = sorted(cases, key=lambda case: -abs(case.difference))[:count]
     return [case for case in cases if case in chosen]
@@ -67,8 +65,8 @@ def largest(cases: Sequence[Case], count: int = NAMED) -> list[Case]:
 
 def others(cases: Sequence[Case], named: Sequence[Case]) -> str:
     """How many the table has beside those that a sentence names."""
-    left = len(cases) - len(named)
-    return f"; {counted(left, 'other is', 'others are')} in the table" if left else ""
+    count = len(cases) - len(named)
+    return f"; {counted(count, 'other is', 'others are')} in the table" if count else ""
 
 
 def change(case: Case) -> str:
@@ -76,10 +74,10 @@ def change(case: Case) -> str:
     if not case.difference and not interval(case):
         return "neither more nor less"
     shares = [part for part in (_share(case), interval(case)) if part]
-    said = f" ({', '.join(shares)})" if shares else ""
+    share = f" ({', '.join(shares)})" if shares else ""
     unit_ns = NS_PER_S if case.outcome.basis == EPOCHS else 1
     size = say_ns(abs(case.difference) * unit_ns)
-    return f"{size}{said} {'more' if case.difference >= 0 else 'less'}"
+    return f"{size}{share} {'more' if case.difference >= 0 else 'less'}"
 
 
 def _share(case: Case) -> str:
@@ -119,10 +117,10 @@ def of_epoch(case: Case) -> str:
     """``2.045 s (10.0 %) more per epoch and ``; nothing where epochs are not known."""
     if not case.knows("seconds_per_epoch"):
         return ""
-    base, found = (side["seconds_per_epoch"] for side in (case.base, case.found))
-    more = "more" if found >= base else "less"
-    size = say_ns(abs(found - base) * NS_PER_S)
-    share = f" ({say_growth((found - base) / base)})" if base else ""
+    before, after = (side["seconds_per_epoch"] for side in (case.base, case.candidate))
+    more = "more" if after >= before else "less"
+    size = say_ns(abs(after - before) * NS_PER_S)
+    share = f" ({say_growth((after - before) / before)})" if before else ""
     return f"{size}{share} {more} per epoch and "
 
 
@@ -131,14 +129,14 @@ def noise(cases: Sequence[Case]) -> str:
     unknown = [case for case in cases if case.outcome.certainty == UNKNOWN]
     if not unknown:
         return ""
-    once = [case.label for case in unknown if case.found.get("runs", 1) == 1]
-    if not once:
+    single = [case.label for case in unknown if case.candidate.get("runs", 1) == 1]
+    if not single:
         return "; noise is unknown from one run of the baseline"
-    if len(once) == len(cases) and cases[0].base.get("runs", 1) == 1:
+    if len(single) == len(cases) and cases[0].base.get("runs", 1) == 1:
         return "; noise is unknown from one run each"
-    return f"; noise is unknown of {listed(once)}, run once"
+    return f"; noise is unknown of {listed(single)}, run once"
 
 
-def listed(words: Sequence[str]) -> str:
+def listed(texts: Sequence[str]) -> str:
     """``a, b and c``."""
-    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
+    return " and ".join(part for part in (", ".join(texts[:-1]), *texts[-1:]) if part)

@@ -22,14 +22,13 @@ _GUESSED: Final = (
 
 def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
     """Each recording's notes under its label, and what no recording here can tell."""
-    said: dict[str, list[str]] = {}
+    labels_of: dict[str, list[str]] = {}
     for label, variant in variants.items():
         for note in recording_notes(variant.median.work.profile):
-            said.setdefault(note, []).append(label)
-    shared = [note for note, labels in said.items() if len(labels) == len(variants)]
-    own = [f"{', '.join(labels)}: {note}" for note, labels in said.items() if note not in shared]
+            labels_of.setdefault(note, []).append(label)
+    shared = [note for note, labels in labels_of.items() if len(labels) == len(variants)]
     return (
-        *own,
+        *(f"{', '.join(labels)}: {n}" for n, labels in labels_of.items() if n not in shared),
         *shared,
         *_epochs(variants),
         *_exposed(variants),
@@ -42,70 +41,65 @@ def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
 
 def _shapes(variants: Mapping[str, Variant]) -> list[str]:
     """That kernels are matched by name alone where only some recordings tell launch shapes."""
-    told = {
+    has_shape = {
         label: all(has_shapes(run.work.profile) for run in variant.runs)
         for label, variant in variants.items()
-        if any(run.found.get("kernel_ns") for run in variant.runs)
+        if any(run.metrics.get("kernel_ns") for run in variant.runs)
     }
-    silent = [label for label, is_told in told.items() if not is_told]
-    if not silent or len(silent) == len(told):
+    without = [label for label, is_shaped in has_shape.items() if not is_shaped]
+    if not without or len(without) == len(has_shape):
         return []
-    tell = "tells" if len(silent) == 1 else "tell"
-    return [f"Kernels are matched by name alone: {listed(silent)} {tell} no launch shapes."]
+    tell = "tells" if len(without) == 1 else "tell"
+    return [f"Kernels are matched by name alone: {listed(without)} {tell} no launch shapes."]
 
 
 def _epochs(variants: Mapping[str, Variant]) -> list[str]:
     """Marked epochs that have no time, so that their mean would be none."""
-    said = []
+    notes = []
     for label, variant in variants.items():
-        profile = variant.median.work.profile
-        whole = profile.whole
-        seconds = whole.table("epochs").column("seconds").to_pylist() if whole.has("epochs") else []
-        bad = seconds.count(None)
-        if bad:
-            have = "has" if bad == 1 else "have"
-            said.append(
-                f"{label}: {bad} of {counted(len(seconds), 'epoch', 'epochs')} {have} no time: the"
-                " mean is not told."
+        recording = variant.median.work.profile.whole
+        epochs = recording.table("epochs").column("seconds") if recording.has("epochs") else []
+        if unknown := sum(not seconds.is_valid for seconds in epochs):
+            have = "has" if unknown == 1 else "have"
+            notes.append(
+                f"{label}: {unknown} of {counted(len(epochs), 'epoch', 'epochs')} {have} no time:"
+                " the mean is not told."
             )
-    return said
+    return notes
 
 
 def _exposed(variants: Mapping[str, Variant]) -> list[str]:
-    untold = {
+    unknown = {
         label: variant
         for label, variant in variants.items()
-        if variant.median.found.get("exposed_transfer_ns") is None
+        if variant.median.metrics.get("exposed_transfer_ns") is None
     }
-    if not untold:
+    if not unknown:
         return []
-    reasons = {cannot(variant.median.work.profile) for variant in untold.values()} - {""}
-    which = "" if len(untold) == len(variants) else f" for {', '.join(untold)}"
-    return [f"Exposed transfer time is n/a{which}. {' '.join(sorted(reasons))}".strip()]
+    reasons = {cannot(variant.median.work.profile) for variant in unknown.values()} - {""}
+    labels = "" if len(unknown) == len(variants) else f" for {', '.join(unknown)}"
+    return [f"Exposed transfer time is n/a{labels}. {' '.join(sorted(reasons))}".strip()]
 
 
 def _staged(variants: Mapping[str, Variant]) -> list[str]:
     """That copies between devices through the host are told apart by some recordings only."""
     profiles = {label: variant.median.work.profile for label, variant in variants.items()}
-    silent = [
+    without = [
         label
         for label, variant in variants.items()
         if not profiles[label].has("memcpys")
-        and variant.median.found.get("htod_ns")
-        and variant.median.found.get("dtoh_ns")
+        and variant.median.metrics.get("htod_ns")
+        and variant.median.metrics.get("dtoh_ns")
     ]
-    telling = [label for label, profile in profiles.items() if silent and _has_staged(profile)]
-    if not telling:
+    staged = [label for label, profile in profiles.items() if without and _has_staged(profile)]
+    if not staged:
         return []
-    said = (
-        f"Copies between devices through the host are HtoD and DtoH in {listed(silent)}, which"
-        f" cannot tell them apart, and between devices in {listed(telling)}."
-    )
-    return [said]
+    note = f"Copies between devices through the host are HtoD and DtoH in {listed(without)}, which"
+    return [f"{note} cannot tell them apart, and between devices in {listed(staged)}."]
 
 
 def _has_staged(profile: Profile) -> bool:
-    sql = "SELECT 1 AS found FROM memcpys WHERE is_staged LIMIT 1"
+    sql = "SELECT 1 AS staged FROM memcpys WHERE is_staged LIMIT 1"
     return profile.has("memcpys") and bool(profile.query(sql).num_rows)
 
 
@@ -114,10 +108,18 @@ def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
     works = {label: variant.median.work for label, variant in variants.items()}
     if unit != STEP:
         # Where no time is known there is nothing to divide.
-        figures = [variant.median.found for variant in variants.values()]
-        if all(found.get(name) is None for found in figures for name in _TIMES):
+        metrics = [variant.median.metrics for variant in variants.values()]
+        if all(figures.get(name) is None for figures in metrics for name in _TIMES):
             return []
-        return [_whole(variants)]
+        unmarked = [
+            label
+            for label, variant in variants.items()
+            if not all(run.knows_steps for run in variant.runs)
+        ]
+        if not unmarked:
+            return ["Steps are not marked alike: each recording is compared as a whole."]
+        labels = "any" if len(unmarked) == len(variants) else listed(unmarked)
+        return [f"No steps are known of {labels}: each recording is compared as a whole."]
     counts = ", ".join(f"{label} {work.steps}" for label, work in works.items())
     sources = {work.source for work in works.values()}
     if sources == {DETECTED}:
@@ -128,30 +130,18 @@ def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
     return [f"Compared by step ({counts}); what lies outside of steps is left out."]
 
 
-def _whole(variants: Mapping[str, Variant]) -> str:
-    untold = [
-        label
-        for label, variant in variants.items()
-        if not all(run.knows_steps for run in variant.runs)
-    ]
-    which = "any" if len(untold) == len(variants) else listed(untold)
-    if not untold:
-        return "Steps are not marked alike: each recording is compared as a whole."
-    return f"No steps are known of {which}: each recording is compared as a whole."
-
-
 def _chance(variants: Mapping[str, Variant]) -> list[str]:
     counts = {label: len(variant.runs) for label, variant in variants.items()}
     if set(counts.values()) == {1}:
         return []  # The verdict says that noise is unknown.
     single = [label for label, count in counts.items() if count == 1]
-    said = []
+    notes = []
     if single:
-        said.append(f"One run of {', '.join(single)}: how much its runs differ is not known.")
+        notes.append(f"One run of {', '.join(single)}: how much its runs differ is not known.")
     least = min(count for count in counts.values() if count > 1)
     if coverage(least) < LEVEL:
-        said.append(
+        notes.append(
             f"An interval from {least} runs covers the median at most {say_share(coverage(least))}"
             " of the time: record more for a surer one."
         )
-    return said
+    return notes

@@ -12,11 +12,11 @@ from gpuprof.comparisons.measure.causes import (
     parts_of,
 )
 from gpuprof.comparisons.measure.splitting import KERNELS, SUMS
-from gpuprof.comparisons.words.cases import GONE, NEW, NOTHING, SAME, Case, listed
+from gpuprof.comparisons.words.cases import GONE, NEW, NOTHING, SAME_WITHIN, Case, listed
 from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.units import MANYFOLD, capital, say_growth, say_ns, say_share, say_signed_ns
 
-WORDS: Final = {
+_PART_NAMES: Final = {
     "kernels": "kernels",
     "graphs": "CUDA graphs",
     "communication": "communication",
@@ -29,7 +29,7 @@ WORDS: Final = {
     **{f"UVM_{ends}": f"migrations {ends}" for ends in ("HtoD", "DtoH", "DtoD")},
 }
 # Beside communication, and on the clock, kernels are what computes.
-_COMPUTE: Final = {**WORDS, COMPUTE: "compute"}
+_COMPUTE: Final = {**_PART_NAMES, COMPUTE: "compute"}
 _PEERS: Final = {"PtoP", PEER_STAGED, PEER_DEVICE_COPY}
 _PRACTICALLY_ALL: Final = 0.9
 _MOST: Final = 0.5
@@ -48,14 +48,20 @@ def reasons(case: Case) -> str:
         return ""
     shown = [name for name in large if name != COMPUTE][:_PARTS]
     compute = parts.get(COMPUTE, Sides(0, 0))
-    is_same = COMPUTE not in large and abs(_growth(compute)) <= SAME
+    is_same = COMPUTE not in large and abs(_growth(compute)) <= SAME_WITHIN
     named = _by_size({name: parts.get(name, compute) for name in (COMPUTE, *shown)})
-    said = [_moved(name, parts.get(name, compute)) for name in named]
+    clauses = [_moved(name, parts.get(name, compute)) for name in named]
     if is_same:
-        said = [f"compute is the same within {say_share(abs(_growth(compute)))}"]
-        said += [_moved(name, parts[name]) for name in shown]
-    grown = [name for name in shown if parts[name].difference_ns > 0]
-    return f": {listed(said)}{_backward(case, grown)}"
+        clauses = [f"compute is the same within {say_share(abs(_growth(compute)))}"]
+        clauses += [_moved(name, parts[name]) for name in shown]
+    share = case.candidate.get("backward_peer_share")
+    have_peers_grown = any(parts[name].difference_ns > 0 for name in _PEERS.intersection(shown))
+    backward = ""
+    if share is not None and have_peers_grown:
+        backward = (
+            f" ({say_share(share)} of the time of copies between devices is of the backward pass)"
+        )
+    return f": {listed(clauses)}{backward}"
 
 
 def _by_size(parts: Parts) -> list[str]:
@@ -70,22 +76,14 @@ def _growth(part: Sides) -> float:
     return part.difference_ns / part.baseline_ns
 
 
-def _backward(case: Case, grown: Sequence[str]) -> str:
-    """How much of the copies between devices the backward pass makes, where that grew."""
-    share = case.found.get("backward_peer_share")
-    if share is None or not {*grown} & _PEERS:
-        return ""
-    return f" ({say_share(share)} of the time of copies between devices is of the backward pass)"
-
-
 def _moved(name: str, part: Sides) -> str:
     """``exposed PtoP grew by 2.000 ms``; with a share of compute, and where it is new or gone."""
-    word = _COMPUTE.get(name, name)
     exposed = "" if name in {COMPUTE, "idle"} else "exposed "
     share = f" ({say_growth(_growth(part))})" if name == COMPUTE else ""
     note = f" ({NEW})" if not part.baseline_ns else f" ({GONE})" if not part.candidate_ns else share
     size = say_ns(abs(part.difference_ns))
-    return f"{exposed}{word} {'grew' if part.difference_ns > 0 else 'shrank'} by {size}{note}"
+    verb = "grew" if part.difference_ns > 0 else "shrank"
+    return f"{exposed}{_COMPUTE.get(name, name)} {verb} by {size}{note}"
 
 
 def reason(case: Case) -> str:
@@ -94,13 +92,13 @@ def reason(case: Case) -> str:
     is_known = case.outcome.basis != KERNELS or _knows_communication(case)
     if case.is_noise or not has_cause or not is_known:
         return ""
-    return f": {_cause_words(case) or _signed(case)}"
+    return f": {_cause_text(case) or _signed(case)}"
 
 
 def causes_in_kernels(cases: Sequence[Case]) -> str:
     """`` Most of the difference is communication: ...``; nothing where compute alone is known."""
-    told = [case for case in cases if _has_cause(case) and _knows_communication(case)]
-    clauses = [_cause(case, _sizes(told)) for case in told]
+    known = [case for case in cases if _has_cause(case) and _knows_communication(case)]
+    clauses = [_cause(case, _sizes(known)) for case in known]
     return f" {capital('; '.join(clauses))}." if clauses else ""
 
 
@@ -122,7 +120,7 @@ def causes(cases: Sequence[Case]) -> str:
     real = [case for case in cases if _has_cause(case)]
     if not real:
         return f"{kernels}, and no difference is large enough to name its cause."
-    causes = {_cause_words(case) for case in real}
+    causes = {_cause_text(case) for case in real}
     if len(causes) == 1 and None not in causes:
         amounts = [f"{_amount(case, _sizes(real))} in {case.label}" for case in real]
         return f"{kernels}, and {causes.pop()}: {listed(amounts)}."
@@ -133,17 +131,17 @@ def causes(cases: Sequence[Case]) -> str:
 def _kernels(cases: Sequence[Case]) -> str:
     growths = [_growth(_kernel_time(case)) for case in cases]
     are_cause = any(_has_cause(c) and _by_size(parts_of(c.parts))[0] == COMPUTE for c in cases)
-    if max(map(abs, growths)) <= SAME and not are_cause:
+    if max(map(abs, growths)) <= SAME_WITHIN and not are_cause:
         return f"Kernel time is the same within {say_share(max(map(abs, growths)))}"
     changes = [_kernel_change(_kernel_time(case)) for case in cases]
     if len(cases) == 1:
         return f"Kernel time {changes[0]}"
-    said = [f"{what} in {case.label}" for what, case in zip(changes, cases, strict=True)]
-    return f"Kernel time {listed(said)}"
+    clauses = [f"{text} in {case.label}" for text, case in zip(changes, cases, strict=True)]
+    return f"Kernel time {listed(clauses)}"
 
 
 def _kernel_time(case: Case) -> Sides:
-    return Sides(case.base["kernel_ns"], case.found["kernel_ns"])
+    return Sides(case.base["kernel_ns"], case.candidate["kernel_ns"])
 
 
 def _kernel_change(kernels: Sides) -> str:
@@ -165,13 +163,13 @@ def _sizes(cases: Sequence[Case]) -> Callable[[int], str]:
 
 def _cause(case: Case, say: Callable[[int], str]) -> str:
     """``most of the difference is PtoP, 3 s of 4 s in dual``; else the parts that cancel out."""
-    said = _cause_words(case)
-    if said is not None:
-        return f"{said}, {_amount(case, say)} in {case.label}"
+    cause = _cause_text(case)
+    if cause is not None:
+        return f"{cause}, {_amount(case, say)} in {case.label}"
     return f"parts of the difference cancel out in {case.label}: {_signed(case)}"
 
 
-def _cause_words(case: Case) -> str | None:
+def _cause_text(case: Case) -> str | None:
     """How much of the difference one part makes; None where parts of both signs cancel out."""
     parts = parts_of(case.parts)
     name = largest_part(parts)
@@ -183,11 +181,11 @@ def _cause_words(case: Case) -> str | None:
         size = "most of the difference"
     if share >= _PRACTICALLY_ALL:
         size = "practically the whole difference"
-    return f"{size} is {_words(case).get(name, name)}"
+    return f"{size} is {_part_names(case).get(name, name)}"
 
 
-def _words(case: Case) -> Mapping[str, str]:
-    return WORDS if case.outcome.basis == SUMS else _COMPUTE
+def _part_names(case: Case) -> Mapping[str, str]:
+    return _PART_NAMES if case.outcome.basis == SUMS else _COMPUTE
 
 
 def _amount(case: Case, say: Callable[[int], str]) -> str:
@@ -204,13 +202,13 @@ def _amount(case: Case, say: Callable[[int], str]) -> str:
 
 def _signed(case: Case) -> str:
     """The largest parts with their signs, then the sum of the others: ``HtoD +3 ms, ...``."""
-    parts, words = parts_of(case.parts), _words(case)
+    parts, part_names = parts_of(case.parts), _part_names(case)
     shown = _worth_showing(parts)
-    said = [f"{words.get(n, n)} {say_signed_ns(parts[n].difference_ns)}" for n in shown]
-    rest = difference_of(parts) - sum(parts[name].difference_ns for name in shown)
-    if rest and abs(rest) >= _WORTH_NAMING * abs(difference_of(parts)):
-        said.append(f"others {say_signed_ns(rest)}")
-    return ", ".join(said)
+    sizes = [f"{part_names.get(n, n)} {say_signed_ns(parts[n].difference_ns)}" for n in shown]
+    others_ns = difference_of(parts) - sum(parts[name].difference_ns for name in shown)
+    if others_ns and abs(others_ns) >= _WORTH_NAMING * abs(difference_of(parts)):
+        sizes.append(f"others {say_signed_ns(others_ns)}")
+    return ", ".join(sizes)
 
 
 def _worth_showing(parts: Parts) -> list[str]:

@@ -39,8 +39,8 @@ def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.outcome.basis, []).append(case)
-    known = [basis for basis in _SAY if basis in groups]
-    return " ".join(_SAY[basis](baseline, groups[basis], unit) for basis in known)
+    bases = [basis for basis in _SENTENCES if basis in groups]
+    return " ".join(_SENTENCES[basis](baseline, groups[basis], unit) for basis in bases)
 
 
 def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
@@ -51,15 +51,15 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
             continue
         (case,) = largest(judged, 1)
         if basis == COPIES:
-            return f"In each step {_step_copies(case.label, case.found)} between devices"
+            return f"In each step {_step_copies(case.label, case.candidate)} between devices"
         if basis == EPOCHS:
             return f"{case.label} takes {change(case)} per epoch than {baseline}"
         if basis == IMPLIED:
-            said = f"{case.label} takes {change(case)} GPU time than {baseline}"
-            return f"{said}, as printed shares imply"
-        what = f" {_TIMES[basis]}" if basis in _TIMES else ""
+            text = f"{case.label} takes {change(case)} GPU time than {baseline}"
+            return f"{text}, as printed shares imply"
+        time = f" {_TIMES[basis]}" if basis in _TIMES else ""
         per = " per step" if unit == STEP else ""
-        return f"{case.label} takes {change(case)}{what}{per} than {baseline}{reason(case)}"
+        return f"{case.label} takes {change(case)}{time}{per} than {baseline}{reason(case)}"
     different = [case.label for case in cases if case.outcome.basis != SAME]
     return f"{baseline} and {listed(different or [case.label for case in cases])}"
 
@@ -91,25 +91,23 @@ def _sums(baseline: str, cases: Sequence[Case], unit: str) -> str:
 def _kernels(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """``Against a, b takes 2 s (5.6 %) more kernel time. Most of it is communication: ...``."""
     real = [case for case in largest(cases) if not case.is_noise]
-    said = _of_sums(baseline, cases, unit) + causes_in_kernels(real)
-    return f"{said} What copies take is not known on both sides."
+    sums = _of_sums(baseline, cases, unit) + causes_in_kernels(real)
+    return f"{sums} What copies take is not known on both sides."
 
 
 def _of_sums(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """How much more or less time the candidates take that differ most."""
     named = largest(cases)
-    more = listed([_of_sum(case, unit) for case in named])
-    return f"Against {baseline}, {more}{others(cases, named)}{noise(named)}."
+    clauses = []
+    for case in named:
+        time = _TIMES[case.outcome.basis] + (" a step" if unit == STEP else "")
+        changed = f"{of_epoch(case)}{change(case)} {time}"
+        same = f"the same {time} within noise ({_noise(case)})"
+        clauses.append(f"{case.label} takes {same if case.is_noise else changed}")
+    return f"Against {baseline}, {listed(clauses)}{others(cases, named)}{noise(named)}."
 
 
-def _of_sum(case: Case, unit: str) -> str:
-    what = _TIMES[case.outcome.basis] + (" a step" if unit == STEP else "")
-    if case.is_noise:
-        return f"{case.label} takes the same {what} within noise ({_noise(case)})"
-    return f"{case.label} takes {of_epoch(case)}{change(case)} {what}"
-
-
-def _same(baseline: str, cases: Sequence[Case], _: str) -> str:
+def _same_recording(baseline: str, cases: Sequence[Case], _: str) -> str:
     are = "is" if len(cases) == 1 else "are"
     labels = listed([case.label for case in cases])
     return f"{labels} {are} the same recording as {baseline}: nothing differs."
@@ -126,35 +124,34 @@ def _unknown(baseline: str, cases: Sequence[Case], _: str) -> str:
 def _epochs(baseline: str, cases: Sequence[Case], _: str) -> str:
     """Where nothing but the wall time of epochs is known on both sides."""
     named = largest(cases)
-    said = listed([_of_epochs(case) for case in named])
+    clauses = [
+        f"{case.label} takes the same time per epoch within noise ({interval(case)})"
+        if case.is_noise
+        else f"{case.label} takes {change(case)} per epoch"
+        for case in named
+    ]
     return (
-        f"Against {baseline}, {said}{others(cases, named)}{noise(named)}."
+        f"Against {baseline}, {listed(clauses)}{others(cases, named)}{noise(named)}."
         " What makes the difference is not known: no other figure that tells it is known on both"
         " sides."
     )
 
 
-def _of_epochs(case: Case) -> str:
-    if case.is_noise:
-        return f"{case.label} takes the same time per epoch within noise ({interval(case)})"
-    return f"{case.label} takes {change(case)} per epoch"
-
-
 def _implied(baseline: str, cases: Sequence[Case], _: str) -> str:
     """From excerpts: the totals that the printed shares imply, and the peer rows listed."""
     named = largest(cases)
-    more = [
+    clauses = [
         f"{case.label} takes {of_epoch(case)}{change(case)} GPU time"
         f" ({say_ns(case.outcome.candidate)})"
         for case in named
     ]
-    figures = {baseline: named[0].base} | {case.label: case.found for case in named}
-    said = (
+    figures = {baseline: named[0].base} | {case.label: case.candidate for case in named}
+    text = (
         f"By the totals that the printed shares imply, against {baseline}"
-        f" ({say_ns(named[0].baseline)}) {listed(more)}{others(cases, named)}"
+        f" ({say_ns(named[0].baseline)}) {listed(clauses)}{others(cases, named)}"
         f"{noise(named)}. {_listed_peers(figures)}"
     )
-    return said.rstrip()
+    return text.rstrip()
 
 
 def _listed_peers(figures: Mapping[str, Metrics]) -> str:
@@ -166,50 +163,50 @@ def _listed_peers(figures: Mapping[str, Metrics]) -> str:
     ]
     if not times:
         return f"PtoP is not listed for {listed(unlisted)}." if unlisted else ""
-    rest = f"; for {listed(unlisted)} it is not listed" if unlisted else ""
-    return f"PtoP takes {listed(times)}{rest}."
+    absent = f"; for {listed(unlisted)} it is not listed" if unlisted else ""
+    return f"PtoP takes {listed(times)}{absent}."
 
 
 def _per_step(baseline: str, cases: Sequence[Case], _: str) -> str:
     """From recordings that count copies between devices and cannot time them."""
     named = largest(cases)
-    sides = [(baseline, named[0].base), *((case.label, case.found) for case in named)]
-    counts = [_step_copies(label, found) for label, found in sides]
-    behind = [part for case in named for part in _scope(case)]
+    sides = [(baseline, named[0].base), *((case.label, case.candidate) for case in named)]
+    counts = [_step_copies(label, figures) for label, figures in sides]
+    scopes = [text for case in named for text in _scope(case)]
     return (
         f"In each step {listed(counts)} between devices{others(cases, named)}."
-        f" {listed(behind)}{'; what' if behind else 'What'} the copies would take between GPUs"
+        f" {listed(scopes)}{'; what' if scopes else 'What'} the copies would take between GPUs"
         " is not known from this recording."
     )
 
 
 def _scope(case: Case) -> list[str]:
     """``99.5 % of the bytes in dual go to gradients of item_tower``."""
-    found = case.found
-    scope, size = found.get("largest_scope"), found.get("peer_transfer_bytes_per_step")
+    figures = case.candidate
+    scope, size = figures.get("largest_scope"), figures.get("peer_transfer_bytes_per_step")
     if not (scope and size):
         return []
-    part = say_share(found["largest_scope_bytes_per_step"] / size)
-    what = "gradients" if found["largest_scope_is_gradient"] else "the forward pass"
-    return [f"{part} of the bytes in {case.label} go to {what} of {scope}"]
+    share = say_share(figures["largest_scope_bytes_per_step"] / size)
+    purpose = "gradients" if figures["largest_scope_is_gradient"] else "the forward pass"
+    return [f"{share} of the bytes in {case.label} go to {purpose} of {scope}"]
 
 
-def _step_copies(label: str, found: Metrics) -> str:
-    calls = found["peer_transfer_calls_per_step"]
+def _step_copies(label: str, figures: Metrics) -> str:
+    calls = figures["peer_transfer_calls_per_step"]
     if not calls:
         return f"{label} copies nothing"
-    size = found.get("peer_transfer_bytes_per_step")
+    size = figures.get("peer_transfer_bytes_per_step")
     moved = "an unknown amount" if size is None else format_bytes(size)
     return f"{label} copies {moved} in {format_count(calls)} {'copy' if calls == 1 else 'copies'}"
 
 
-_SAY: Final[Mapping[str, Callable[[str, Sequence[Case], str], str]]] = {
+_SENTENCES: Final[Mapping[str, Callable[[str, Sequence[Case], str], str]]] = {
     EXPOSED: _clock,
     SUMS: _sums,
     KERNELS: _kernels,
     IMPLIED: _implied,
     COPIES: _per_step,
-    SAME: _same,
+    SAME: _same_recording,
     EPOCHS: _epochs,
     NONE: _unknown,
 }

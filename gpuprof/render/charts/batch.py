@@ -1,19 +1,17 @@
 """Speed-up over the batch size, with the break-even point."""
 
 from itertools import cycle, groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprof.errors import EmptyRecordingError
 from gpuprof.render.charts import canvas, curves
 from gpuprof.render.charts.contract import Chart, Picture, Results
-from gpuprof.render.contract import SWEEP
+from gpuprof.render.contract import SWEEP, Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _HEIGHT: Final = 4.6
-
-Row = dict[str, Any]
 
 
 def picture(results: Results) -> Picture:

@@ -41,23 +41,34 @@ STYLE: Final[dict[Any, Any]] = {
 
 @dataclass(frozen=True)
 class Look:
-    """How one kind of activity is shown: its name in the legend, its colour, its hatch."""
+    """How one kind of activity is shown: in the legend, on pages (``kind``), and in a picture."""
 
     name: str
+    kind: str
     colour: str
     hatch: str = ""
 
+    @property
+    def bar(self) -> dict[str, Any]:
+        """What matplotlib calls the colours, hatch and border of its bars."""
+        return {
+            "color": self.colour,
+            "hatch": self.hatch,
+            "edgecolor": DARK,
+            "linewidth": 0.4,
+        }
 
-KERNELS: Final = Look("kernels", "#0072B2")
-COMMUNICATION: Final = Look("communication", "#56B4E9", "---")
-PEER: Final = Look("PtoP", "#D55E00", "///")
-HTOD: Final = Look("HtoD", "#009E73", "...")
-DTOH: Final = Look("DtoH", "#CC79A7", "xxx")
-MANAGED: Final = Look("managed memory", "#F0E442", "|||")
-LOCAL: Final = Look("local copies", "#E69F00", "\\\\\\")
-MEMSETS: Final = Look("memsets", "#999999", "ooo")
-UNKNOWN: Final = Look("unknown copies", "#555555", "+++")
-NOTHING: Final = Look("idle", "#EEEEEE")
+
+KERNELS: Final = Look("kernels", "compute", "#0072B2")
+COMMUNICATION: Final = Look("communication", "communication", "#56B4E9", "---")
+PEER: Final = Look("PtoP", "peer", "#D55E00", "///")
+HTOD: Final = Look("HtoD", "htod", "#009E73", "...")
+DTOH: Final = Look("DtoH", "dtoh", "#CC79A7", "xxx")
+MANAGED: Final = Look("managed memory", "managed", "#F0E442", "|||")
+LOCAL: Final = Look("local copies", "local", "#E69F00", "\\\\\\")
+MEMSETS: Final = Look("memsets", "memset", "#999999", "ooo")
+UNKNOWN: Final = Look("unknown copies", "unknown", "#555555", "+++")
+NOTHING: Final = Look("idle", "idle", "#EEEEEE")
 _LINE_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 # Lines of a chart, each with a marker that tells it apart in grey; the last six are open ones.
 LINES: Final[tuple[dict[str, Any], ...]] = tuple(
@@ -155,6 +166,11 @@ def explain(figure: "Figure", axes: "Sequence[Axes]", order: Iterable[str] = ())
             frameon=False,
             fontsize=9,
         )
+
+
+def annotate(axes: "Axes", text: str, end: tuple[float, float]) -> None:
+    """Put a figure behind the end of a bar."""
+    axes.annotate(text, end, xytext=(4, 0), textcoords="offset points", va="center", fontsize=9)
 
 
 def save(figure: "Figure", output: Output) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -31,8 +31,7 @@ class Results:
         return table
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """What a chart shows.
 
     Args:
@@ -44,8 +43,7 @@ class Picture:
     rows: pa.Table
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """One kind of chart.
 
     Args:

@@ -1,7 +1,7 @@
 """How many copies have which size, and how long they take: a histogram over a fitted line."""
 
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from gpuprof.analyses.transfers.copy_sizes import COPY_SIZES
 from gpuprof.analyses.transfers.copy_speeds import COPY_SPEEDS
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
-from gpuprof.render.contract import RECORDING
+from gpuprof.render.contract import RECORDING, Row
 from gpuprof.schema import Schema
 from gpuprof.units import (
     NS_PER_S,
@@ -52,7 +52,6 @@ _WORTH_SAYING: Final = 0.01
 # Powers of two between two ticks, by how many there are in all.
 _TICK_STEPS: Final = {8: 1, 16: 2}
 
-Row = dict[str, Any]
 _Group = tuple[str | None, ...]
 
 
@@ -150,10 +149,7 @@ def _cost(
         bottom=[stacked[row["from_bytes"]] for row in rows],
         align="edge",
         label=_entry(rows),
-        color=look.colour,
-        hatch=look.hatch,
-        edgecolor=canvas.DARK,
-        linewidth=0.4,
+        **look.bar,
     )
     for row, height in zip(rows, heights, strict=True):
         stacked[row["from_bytes"]] += height

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.render.charts import canvas
-from gpuprof.sweeps.break_even import said
+from gpuprof.sweeps.break_even import break_even_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,11 @@ def mark_break_even(axes: "Axes", place: float | None, colour: str) -> None:
         return
     axes.plot([place], [1], marker="*", markersize=14, color=colour, markeredgecolor=canvas.DARK)
     axes.annotate(
-        said(place), (place, 1), xytext=(6, -14), textcoords="offset points", color=canvas.DARK
+        break_even_text(place),
+        (place, 1),
+        xytext=(6, -14),
+        textcoords="offset points",
+        color=canvas.DARK,
     )
 
 

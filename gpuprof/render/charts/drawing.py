@@ -1,8 +1,8 @@
 """Charts as files: checked before the work begins, drawn when the results are there."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuprof.errors import UsageError
 from gpuprof.render.charts import CHARTS, chart_named, figure_of, picture_of
@@ -14,8 +14,7 @@ from gpuprof.render.output import Output, prepare
 from gpuprof.reports import FORMAT_VERSION
 
 
-@dataclass(frozen=True)
-class Drawing:
+class Drawing(NamedTuple):
     """A chart that is to be drawn.
 
     Args:

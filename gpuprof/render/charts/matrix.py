@@ -1,11 +1,11 @@
 """Who copies to whom, as a heat map of time, with bytes and throughput in its cells."""
 
 from math import nan
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
-from gpuprof.render.contract import RECORDING
+from gpuprof.render.contract import RECORDING, Row
 from gpuprof.units import format_bytes, format_rate, say_ns, say_rate, say_share, time_axis
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ _CELL_INCHES: Final = 0.72
 _MANY: Final = 10
 # What makes this share of its way is named alone.
 _MOST: Final = 0.6
-
-Row = dict[str, Any]
 
 
 def picture(results: Results) -> Picture:

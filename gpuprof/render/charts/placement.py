@@ -1,24 +1,24 @@
 """Where a TensorFlow model runs: devices as boxes, its parts in them, copies as thick as bytes."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.charts.placement_layout import GAP, Box, Plan, Point, arranged
-from gpuprof.render.contract import RECORDING
+from gpuprof.render.contract import RECORDING, Row
 from gpuprof.units import format_bytes, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORWARD: Final = canvas.Look("forward pass, loss and update", "#56B4E9")
-GRADIENTS: Final = canvas.Look("gradients", "#E69F00", "///")
-_FORWARD_COPY: Final = canvas.Look("copies for the forward pass", "#0072B2")
-_GRADIENT_COPY: Final = canvas.Look("copies for gradients", "#D55E00", "/////")
-_FALLBACK: Final = canvas.Look("ran elsewhere than asked", "#CC0000")
+FORWARD: Final = canvas.Look("forward pass, loss and update", "forward", "#56B4E9")
+GRADIENTS: Final = canvas.Look("gradients", "gradients", "#E69F00", "///")
+_FORWARD_COPY: Final = canvas.Look("copies for the forward pass", "forward", "#0072B2")
+_GRADIENT_COPY: Final = canvas.Look("copies for gradients", "gradients", "#D55E00", "/////")
+_FALLBACK: Final = canvas.Look("ran elsewhere than asked", "fallback", "#CC0000")
 _INCHES_PER_ROW: Final = 0.24
 _THICKEST: Final = 11.0
 _THINNEST: Final = 0.7
@@ -29,8 +29,6 @@ _MOST_FIGURES: Final = 14
 _PLACES: Final = (0.5, 0.35, 0.65, 0.42, 0.58, 0.28, 0.72)
 _FIGURE_WIDTH: Final = 4.6
 _FIGURE_HEIGHT: Final = 1.0
-
-Row = dict[str, Any]
 
 
 def picture(results: Results) -> Picture:

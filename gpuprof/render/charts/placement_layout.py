@@ -4,9 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from gpuprof.render.cells import clean, shortened
+from gpuprof.render.contract import Row
 
 # Widths in the units of the picture, whose heights are rows of text.
 CELL: Final = 9.0
@@ -21,7 +22,6 @@ _NO_TOWER: Final = "loss, update and others"
 
 _ASIDE: Final = 0.3  # Rows between the middle of a box and a copy that has one against it.
 
-Row = dict[str, Any]
 Point = tuple[float, float]
 Key = tuple[str | None, ...]
 
@@ -47,8 +47,7 @@ class Box:
     row: Row = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """All boxes, and where each copy starts and ends.
 
     Args:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprof.errors import EmptyRecordingError
 from gpuprof.render.charts import canvas, curves
 from gpuprof.render.charts.contract import Chart, Picture, Results
-from gpuprof.render.contract import SWEEP
+from gpuprof.render.contract import SWEEP, Row
 from gpuprof.units import say_share
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 _HEIGHT: Final = 4.4
 _PERCENT: Final = 100
-
-Row = dict[str, Any]
 
 
 def picture(results: Results) -> Picture:

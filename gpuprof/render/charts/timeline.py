@@ -2,7 +2,7 @@
 
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results
-from gpuprof.render.contract import RECORDING
+from gpuprof.render.contract import RECORDING, Row
 from gpuprof.units import say_ns, time_axis
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ _LEAST: Final = 0.15
 _LANE_INCHES: Final = 0.26
 _DEVICE_GAP: Final = 0.5
 
-Row = dict[str, Any]
 _Place = tuple[int | None, str]
 
 

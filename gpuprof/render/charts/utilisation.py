@@ -1,11 +1,11 @@
 """How much of the time each device runs kernels or waits for transfers, slice by slice."""
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
-from gpuprof.render.contract import RECORDING
+from gpuprof.render.contract import RECORDING, Row
 from gpuprof.units import say_share, time_axis
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 _PANEL_INCHES: Final = 0.95
 _PERCENT: Final = 100
 _WORTH_SAYING: Final = 0.1
-
-Row = dict[str, Any]
 
 
 def picture(results: Results) -> Picture:
@@ -82,22 +80,20 @@ def draw(shown: Picture) -> "Figure":
 def _draw_device(axes: "Axes", rows: list[Row], first: int, factor: float) -> None:
     edges = [(row["start_ns"] - first) / factor for row in rows]
     edges.append((rows[-1]["end_ns"] - first) / factor)
-    lengths = [row["end_ns"] - row["start_ns"] for row in rows]
-    kernels = [_PERCENT * row["kernel_ns"] / n for row, n in zip(rows, lengths, strict=True)]
-    waits = [
-        _PERCENT * row["exposed_transfer_ns"] / n for row, n in zip(rows, lengths, strict=True)
-    ]
+    kernels, waits = (
+        [_PERCENT * row[column] / (row["end_ns"] - row["start_ns"]) for row in rows]
+        for column in ("kernel_ns", "exposed_transfer_ns")
+    )
     both = [kernel + wait for kernel, wait in zip(kernels, waits, strict=True)]
-    kernel_look, wait_look = canvas.KERNELS, canvas.PEER
-    axes.stairs(kernels, edges, fill=True, color=kernel_look.colour, label="runs kernels")
+    axes.stairs(kernels, edges, fill=True, color=canvas.KERNELS.colour, label="runs kernels")
     axes.stairs(
         both,
         edges,
         baseline=kernels,
         fill=True,
-        facecolor=wait_look.colour,
+        facecolor=canvas.PEER.colour,
         edgecolor=canvas.DARK,
-        hatch=wait_look.hatch,
+        hatch=canvas.PEER.hatch,
         linewidth=0.3,
         label="waits for transfers",
     )

@@ -1,7 +1,8 @@
 """Variants as stacked bars: where the GPU time goes, beside the time by the clock."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -11,15 +12,13 @@ from gpuprof.metrics import of_one_step
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results
-from gpuprof.render.contract import COMPARISON
+from gpuprof.render.contract import COMPARISON, Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _BAR_INCHES: Final = 0.55
-
-Row = dict[str, Any]
 
 # Metric -> how its part of a bar is shown, from the left to the right.
 TIME_LAYERS: Final = {
@@ -31,11 +30,11 @@ TIME_LAYERS: Final = {
     "local_copy_ns": canvas.LOCAL,
     "memset_ns": canvas.MEMSETS,
     "unknown_copy_ns": canvas.UNKNOWN,
-    "unlisted_gpu_activity_ns": Look("not listed (implied)", canvas.NOTHING.colour),
+    "unlisted_gpu_activity_ns": Look("not listed (implied)", "idle", canvas.NOTHING.colour),
 }
 BYTE_LAYERS: Final = {
-    "gradient_bytes_per_step": Look("for gradients", canvas.PEER.colour, canvas.PEER.hatch),
-    "forward_bytes_per_step": Look("for the forward pass", canvas.KERNELS.colour),
+    "gradient_bytes_per_step": replace(canvas.PEER, name="for gradients"),
+    "forward_bytes_per_step": replace(canvas.KERNELS, name="for the forward pass"),
 }
 _TOTALS: Final = ("gpu_activity_ns", "implied_gpu_activity_ns")
 _SHOWN: Final = (
@@ -154,10 +153,7 @@ def _stack(
             left=left,
             height=0.6,
             label=look.name,
-            color=look.colour,
-            hatch=look.hatch,
-            edgecolor=canvas.DARK,
-            linewidth=0.4,
+            **look.bar,
         )
         left = [start + width for start, width in zip(left, widths, strict=True)]
     return left
@@ -168,14 +164,7 @@ def _annotate(
 ) -> None:
     """Figures behind the ends of bars."""
     for place, (end, text) in enumerate(zip(ends, words, strict=True)):
-        axes.annotate(
-            text,
-            (end, place),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-        )
+        canvas.annotate(axes, text, (end, place))
     axes.margins(x=margin)
 
 

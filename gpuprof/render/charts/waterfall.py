@@ -2,16 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import compress, groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
 from gpuprof.render.cells import signed_ns
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
-from gpuprof.render.contract import COMPARISON
+from gpuprof.render.contract import COMPARISON, Row
 from gpuprof.units import format_ns, say_ns, time_axis
 
 if TYPE_CHECKING:
@@ -44,11 +43,8 @@ MOST: Final = 6
 _ROOM: Final = 0.5
 _STEP_INCHES: Final = 0.34
 
-Row = dict[str, Any]
 
-
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One bar: from where to where it goes, and whether it is a total, slower or faster."""
 
     name: str
@@ -139,27 +135,16 @@ def _draw_steps(axes: "Axes", found: Sequence[Step], basis: str) -> None:
     first = axis_start(found)
     factor, unit = time_axis(max(step.end_ns for step in found))
     for place, step in enumerate(found):
-        look = _LOOKS[step.kind]
         low, high = sorted((max(step.start_ns, first), step.end_ns))
         axes.barh(
             place,
             (high - low) / factor,
             left=low / factor,
             height=0.7,
-            color=look.colour,
-            hatch=look.hatch,
-            edgecolor=canvas.DARK,
-            linewidth=0.4,
             label=LEGEND[step.kind],
+            **_LOOKS[step.kind].bar,
         )
-        axes.annotate(
-            step.figure,
-            (high / factor, place),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-        )
+        canvas.annotate(axes, step.figure, (high / factor, place))
     names = [canvas.label(step.name, lines=2) for step in found]
     axes.set_yticks(range(len(found)), names, fontsize=9)
     axes.set_ylim(len(found) - 0.4, -0.6)

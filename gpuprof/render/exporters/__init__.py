@@ -1,4 +1,8 @@
-"""Recordings for other tools: each exporter is one file and one line in `EXPORTERS`."""
+"""Recordings for other tools: each exporter is one file and one line in `EXPORTERS`.
+
+An exporter's file has the tables that it needs, ``NEEDS``, and a function ``write`` that writes a
+recording into a binary file.
+"""
 
 from pathlib import Path
 from typing import Final
@@ -6,26 +10,21 @@ from typing import Final
 from gpuprof.errors import OutputError
 from gpuprof.profile import Profile
 from gpuprof.render.exporters import perfetto
-from gpuprof.render.exporters.contract import Exporter
 from gpuprof.render.output import Output
 
-EXPORTERS: Final[tuple[Exporter, ...]] = (perfetto.EXPORTER,)
+EXPORTERS: Final = {"perfetto": perfetto}
 
 
-def exporter_named(name: str) -> Exporter:
-    """The exporter of this name."""
-    return next(exporter for exporter in EXPORTERS if exporter.name == name)
-
-
-def export(profile: Profile, exporter: Exporter, output: Output) -> None:
+def export(profile: Profile, name: str, output: Output) -> None:
     """Write a recording in another tool's format; whole, or not at all.
 
     Raises:
         GpuprofError: The recording lacks what it takes, or the file cannot be written.
     """
-    profile.require(*exporter.needs)
+    exporter = EXPORTERS[name]
+    profile.require(*exporter.NEEDS)
     if output.path is None:
-        msg = f"a {exporter.name} trace cannot go to standard output"
+        msg = f"a {name} trace cannot go to standard output"
         raise OutputError(msg, "Give it a file name: -o trace.pftrace")
 
     def write(path: Path) -> None:

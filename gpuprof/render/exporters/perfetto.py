@@ -24,8 +24,8 @@ from gpuprof.analyses.facts.copies import end_name
 from gpuprof.errors import MissingToolError
 from gpuprof.profile import Profile
 from gpuprof.render.cells import clean
-from gpuprof.render.exporters.contract import Exporter
 
+NEEDS: Final = ("kernels", "memcpys")
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _SEQUENCE: Final = 1
 _FLUSH_PACKETS: Final = 20_000
@@ -258,11 +258,3 @@ class _Trace:
             interned = packet.interned_data.event_names.add()
             interned.iid, interned.name = number, clean(name)
         return self._names[name]
-
-
-EXPORTER: Final = Exporter(
-    "perfetto",
-    "Perfetto (https://ui.perfetto.dev) and its trace_processor",
-    ("kernels", "memcpys"),
-    write,
-)

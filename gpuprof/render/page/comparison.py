@@ -2,83 +2,62 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.splitting import EXPOSED
-from gpuprof.comparisons.tables import (
-    COMPARABILITY,
-    DIFFERENCES,
-    FIGURES,
-    KERNELS,
-    OUTCOMES,
-    RUNS,
-    SPLIT,
-)
+from gpuprof.comparisons.tables import TABLES
 from gpuprof.metrics import of_one_step
 from gpuprof.render.cells import clean
 from gpuprof.render.charts import waterfall
+from gpuprof.render.charts.canvas import Look
+from gpuprof.render.charts.variants import BYTE_LAYERS, TIME_LAYERS
 from gpuprof.render.compared import grid_with_columns
+from gpuprof.render.contract import Row
 from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, stacked
 from gpuprof.render.page.tables import grid_table, page_table
-from gpuprof.schema import Schema
 from gpuprof.units import format_bytes, format_ns, say_ns
 
-_LAYERS: Final = {
-    "kernel_ns": ("compute", "kernels"),
-    "peer_transfer_ns": ("peer", "PtoP"),
-    "htod_ns": ("htod", "HtoD"),
-    "dtoh_ns": ("dtoh", "DtoH"),
-    "managed_transfer_ns": ("managed", "managed memory"),
-    "local_copy_ns": ("local", "local copies"),
-    "memset_ns": ("memset", "memsets"),
-    "unknown_copy_ns": ("unknown", "unknown copies"),
-    "unlisted_gpu_activity_ns": ("idle", "not listed (implied)"),
-}
-_BYTE_LAYERS: Final = {
-    "gradient_bytes_per_step": ("peer", "for gradients"),
-    "forward_bytes_per_step": ("compute", "for the forward pass"),
-}
 _CLOCK_PARTS: Final = {
     "compute": "compute",
     "communication": "exposed communication",
     "peer": "exposed copies and memsets",
     "idle": "idle",
 }
-_TABLES: Final[dict[str, tuple[Schema, str]]] = {
-    "kernels": (KERNELS, "What each kernel adds"),
-    "split": (SPLIT, "What the difference is made of"),
-    "comparability": (COMPARABILITY, "What else differs"),
-    "outcomes": (OUTCOMES, "Outcomes"),
-    "differences": (DIFFERENCES, "Differences of every figure"),
-    "figures": (FIGURES, "Every figure over its runs"),
-    "runs": (RUNS, "Every run"),
+_TITLES: Final = {
+    "kernels": "What each kernel adds",
+    "split": "What the difference is made of",
+    "comparability": "What else differs",
+    "outcomes": "Outcomes",
+    "differences": "Differences of every figure",
+    "figures": "Every figure over its runs",
+    "runs": "Every run",
 }
-
 # What gives all rows of a table that a page has no room for.
 _COMMAND: Final = "gpuprof compare FILES --format json"
 _COMMANDS: Final = {"kernels": "gpuprof compare FILES --kernels --format csv"}
-
-Row = dict[str, Any]
 
 
 def comparison_page(result: Comparison) -> str:
     """A comparison as one HTML file."""
     variants = result.variants.to_pylist()
     labels = ", ".join(row["variant"] for row in variants)
+    first, point, rest = clean(result.verdict).partition(". ")
     return html(
         Document(
             title=f"{clean(labels)} - gpuprof",
             heading=clean(f"Compared: {labels}; baseline {result.baseline}"),
-            verdict=_sentences(result.verdict),
+            verdict=(f"{first}.", rest) if point else (first,),
             figures=tuple(_figures(result)),
             tables=(
                 grid_table("overview", grid_with_columns(result), "Variants"),
                 *(
-                    page_table((name, title), table, schema.columns, _COMMANDS.get(name, _COMMAND))
-                    for name, (schema, title) in _TABLES.items()
-                    if (table := getattr(result, name)).num_rows
+                    page_table(
+                        named, table, TABLES[named[0]].columns, _COMMANDS.get(named[0], _COMMAND)
+                    )
+                    for named in _TITLES.items()
+                    if (table := getattr(result, named[0])).num_rows
                 ),
             ),
             notes=tuple(map(clean, result.notes)),
@@ -90,18 +69,16 @@ def comparison_page(result: Comparison) -> str:
     )
 
 
-def _sentences(verdict: str) -> tuple[str, ...]:
-    first, point, rest = clean(verdict).partition(". ")
-    return (f"{first}.", rest) if point else (first,)
-
-
 def _figures(result: Comparison) -> list[Figure]:
     shown = of_one_step(result.variants).to_pylist()
     by_clock = EXPOSED in result.outcomes.column("basis").to_pylist()
     clock = [_clock(shown)] if by_clock else []
-    work = [_times(shown)] if any(row[m] for row in shown for m in _LAYERS) else []
-    sizes = [_bytes(shown)] if any(row[m] for row in shown for m in _BYTE_LAYERS) else []
-    return [*clock, *_waterfalls(result), *work, *sizes]
+    split = waterfall.by_candidate_basis(result.split).to_pylist()
+    candidates = [list(rows) for _, rows in groupby(split, key=lambda row: row["variant"])]
+    waterfalls = [_waterfall(result, number, rows) for number, rows in enumerate(candidates)]
+    work = [_times(shown)] if any(row[m] for row in shown for m in TIME_LAYERS) else []
+    sizes = [_bytes(shown)] if any(row[m] for row in shown for m in BYTE_LAYERS) else []
+    return [*clock, *waterfalls, *work, *sizes]
 
 
 def _clock(variants: list[Row]) -> Figure:
@@ -122,11 +99,11 @@ def _clock(variants: list[Row]) -> Figure:
 
 
 def _parts_of_span(row: Row) -> list[tuple[str, float | None]]:
-    own = [row["compute_ns"], row["exposed_communication_ns"], row["idle_ns"]]
-    if row["span_ns"] is None or None in own:
+    known = [row["compute_ns"], row["exposed_communication_ns"], row["idle_ns"]]
+    if row["span_ns"] is None or None in known:
         return [("idle", row["span_ns"])]
-    compute, communication, idle = own
-    copies = row["span_ns"] - sum(own)
+    compute, communication, idle = known
+    copies = row["span_ns"] - sum(known)
     return list(zip(_CLOCK_PARTS, (compute, communication, copies, idle), strict=True))
 
 
@@ -140,22 +117,22 @@ def _times(variants: list[Row]) -> Figure:
         "variants",
         f"Where each variant's GPU time{per} goes",
         "Sums over all devices: how much work of each kind there was, not how long it took.",
-        _layered(variants, _LAYERS, totals, format_ns),
+        _layered(variants, TIME_LAYERS, totals, format_ns),
         "bars",
     )
 
 
 def _layered(
     variants: list[Row],
-    layers: Mapping[str, tuple[str, str]],
+    layers: Mapping[str, Look],
     totals: Iterable[float | None],
     show: Callable[[float | None], str],
 ) -> Bars:
     bars = [
-        (row["variant"], [(kind, row[metric]) for metric, (kind, _) in layers.items()], total)
+        (row["variant"], [(look.kind, row[metric]) for metric, look in layers.items()], total)
         for row, total in zip(variants, totals, strict=True)
     ]
-    return stacked(bars, dict(layers.values()), show)
+    return stacked(bars, {look.kind: look.name for look in layers.values()}, show)
 
 
 def _bytes(variants: list[Row]) -> Figure:
@@ -164,19 +141,13 @@ def _bytes(variants: list[Row]) -> Figure:
         "bytes",
         "What each variant copies between devices in a step",
         "Bytes; what only gradients need apart from all others.",
-        _layered(variants, _BYTE_LAYERS, totals, format_bytes),
+        _layered(variants, BYTE_LAYERS, totals, format_bytes),
         "bars",
     )
 
 
-def _waterfalls(result: Comparison) -> list[Figure]:
-    """From the baseline to each candidate, a bar per part of the difference."""
-    rows = waterfall.by_candidate_basis(result.split).to_pylist()
-    candidates = [list(mine) for _, mine in groupby(rows, key=lambda row: row["variant"])]
-    return [_waterfall(result, number, mine) for number, mine in enumerate(candidates)]
-
-
 def _waterfall(result: Comparison, number: int, rows: list[Row]) -> Figure:
+    """From the baseline to a candidate, a bar per part of the difference."""
     steps = waterfall.steps(rows, result.baseline)
     first = waterfall.axis_start(steps)
     cut = f" Bars begin at {say_ns(first)}." if first else ""

@@ -2,10 +2,9 @@
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpuprof import __version__
 from gpuprof.render.cells import pieces, shortened
@@ -29,8 +28,7 @@ _SCRIPTS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """What a page says.
 
     Args:

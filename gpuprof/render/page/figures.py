@@ -1,9 +1,9 @@
 """What the charts of a page show: bars and matrices drawn ahead, lines and lanes as data."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,15 +11,14 @@ import pyarrow.compute as pc
 
 from gpuprof.render.cells import clean
 from gpuprof.render.charts.timeline import lane_name
+from gpuprof.render.contract import Row
 from gpuprof.units import format_bytes, format_ns, format_rate, format_share
 
-Row = dict[str, Any]
 _LEVELS: Final = 9
 _STEPS_OF_SLICE: Final = 128
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(NamedTuple):
     """A part of a bar: its kind (which colours it), place and width in percent, and words."""
 
     kind: str
@@ -28,8 +27,7 @@ class Segment:
     words: str
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """A bar: its name, the figure beside it, and its parts."""
 
     name: str
@@ -37,32 +35,28 @@ class Bar:
     segments: tuple[Segment, ...]
 
 
-@dataclass(frozen=True)
-class Bars:
+class Bars(NamedTuple):
     """Bars below each other, and a legend of kind to name."""
 
     bars: tuple[Bar, ...]
     legend: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class MatrixCell:
+class MatrixCell(NamedTuple):
     """What is written in a cell of a heat map, and how dark it is, 0 to 9."""
 
     lines: tuple[str, ...] = ()
     level: int = 0
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(NamedTuple):
     """A heat map of sources (rows) and destinations (columns)."""
 
     ends: tuple[str, ...]
     rows: tuple[tuple[MatrixCell, ...], ...]
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """One chart of a page.
 
     Args:
@@ -78,7 +72,6 @@ class Figure:
     caption: str
     shown: Any
     kind: str
-    table: str = field(default="")
 
 
 def stacked(
@@ -128,17 +121,10 @@ def matrix(rows: Sequence[Row], place: Any) -> Matrix:  # noqa: ANN401 - a sort 
     """
     ends = sorted({row[end] for row in rows for end in ("src", "dst")}, key=place)
     largest = max((row["total_ns"] for row in rows), default=0) or 1
-    cells = {
-        pair: _matrix_cell(list(found), largest)
-        for pair, found in groupby(
-            sorted(rows, key=lambda row: (row["src"], row["dst"])),
-            key=lambda row: (row["src"], row["dst"]),
-        )
-    }
-    return Matrix(
-        tuple(ends),
-        tuple(tuple(cells.get((src, dst), MatrixCell()) for dst in ends) for src in ends),
-    )
+    by_ends = groupby(sorted(rows, key=itemgetter("src", "dst")), key=itemgetter("src", "dst"))
+    cells = {pair: _matrix_cell(list(paths), largest) for pair, paths in by_ends}
+    lines = (tuple(cells.get((src, dst), MatrixCell()) for dst in ends) for src in ends)
+    return Matrix(tuple(ends), tuple(lines))
 
 
 def _matrix_cell(rows: list[Row], largest: int) -> MatrixCell:
@@ -164,25 +150,12 @@ def lanes_data(table: pa.Table) -> dict[str, Any]:
     )
     unit = max(1, slice_ns // _STEPS_OF_SLICE)
     lanes: dict[tuple[int | None, str], dict[str, Any]] = {}
-    for key, part in _parts(table):
-        device, lane, is_exposed = key
-        found = lanes.setdefault(
-            (device, lane),
-            {
-                "device": device,
-                "lane": lane,
-                "name": lane_name(lane),
-                "exposed": [],
-                "hidden": [],
-            },
-        )
-        found["exposed" if is_exposed else "hidden"] = _deltas(part, first, unit)
-    return {
-        "length": last - first,
-        "slice": slice_ns,
-        "unit": unit,
-        "lanes": list(lanes.values()),
-    }
+    for (device, lane, is_exposed), part in _parts(table):
+        head = {"device": device, "lane": lane, "name": lane_name(lane)}
+        intervals = lanes.setdefault((device, lane), head | {"exposed": [], "hidden": []})
+        intervals["exposed" if is_exposed else "hidden"] = _deltas(part, first, unit)
+    lists = list(lanes.values())
+    return {"length": last - first, "slice": slice_ns, "unit": unit, "lanes": lists}
 
 
 def _parts(table: pa.Table) -> Iterator[tuple[tuple[int | None, str, bool], pa.Table]]:

@@ -4,8 +4,7 @@ from typing import Any
 
 from gpuprof.render.charts.copy_sizes import fitted_curve, group_name, group_of
 from gpuprof.render.charts.utilisation import device_name
-
-Row = dict[str, Any]
+from gpuprof.render.contract import Row
 
 
 def utilisation_lines(rows: list[Row]) -> dict[str, Any]:

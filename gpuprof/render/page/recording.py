@@ -1,16 +1,17 @@
 """The page of one recording: the worst finding first, then charts, tables and provenance."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from gpuprof.analyses import analysis_named
-from gpuprof.profile import Origin, Profile
+from gpuprof.profile import Profile
 from gpuprof.render.cells import clean, schema_columns
 from gpuprof.render.charts import copy_sizes, utilisation
 from gpuprof.render.charts import matrix as matrix_chart
 from gpuprof.render.charts.contract import Results
+from gpuprof.render.contract import Row
 from gpuprof.render.overview import findings_lines
 from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.figures import Figure, lanes_data, matrix, stacked
@@ -58,8 +59,6 @@ _ORIGIN: Final = {
     "recorded_at": "Recorded",
 }
 
-Row = dict[str, Any]
-
 
 def recording_page(profile: Profile, names: Sequence[str] = ()) -> str:
     """A recording as one HTML file.
@@ -89,15 +88,13 @@ def recording_page(profile: Profile, names: Sequence[str] = ()) -> str:
                 if table is not None and table.num_rows and name not in _DATA
             ),
             notes=tuple(map(clean, result.notes)),
-            provenance=provenance(origin),
+            provenance=tuple(
+                (name, clean(str(value)))
+                for field, name in _ORIGIN.items()
+                if (value := getattr(origin, field))
+            ),
         )
     )
-
-
-def provenance(origin: Origin) -> tuple[tuple[str, str], ...]:
-    """What is known of where a recording comes from."""
-    values = {name: getattr(origin, field) for field, name in _ORIGIN.items()}
-    return tuple((name, clean(str(value))) for name, value in values.items() if value)
 
 
 def _verdict(result: Report) -> tuple[str, ...]:
@@ -117,8 +114,18 @@ def _verdict(result: Report) -> tuple[str, ...]:
 
 def figures(result: Report) -> list[Figure]:
     """The charts whose tables the recording has."""
-    found = [make(result) for make in (_breakdown, _timeline, _matrix, _utilisation, _copy_sizes)]
-    return [figure for figure in found if figure is not None]
+    figures_of = {
+        "breakdown": _breakdown,
+        "lanes": _timeline,
+        "peer_matrix": _matrix,
+        "utilisation_over_time": _utilisation,
+        "copy_sizes": _copy_sizes,
+    }
+    return [
+        figure_of(result)
+        for name, figure_of in figures_of.items()
+        if (table := result.tables.get(name)) is not None and table.num_rows
+    ]
 
 
 def _rows(result: Report, name: str) -> list[Row]:
@@ -126,10 +133,7 @@ def _rows(result: Report, name: str) -> list[Row]:
     return [] if table is None else table.to_pylist()
 
 
-def _breakdown(result: Report) -> Figure | None:
-    rows = _rows(result, "breakdown")
-    if not rows:
-        return None
+def _breakdown(result: Report) -> Figure:
     bars = stacked(
         [
             (
@@ -137,7 +141,7 @@ def _breakdown(result: Report) -> Figure | None:
                 [(kind, row[part]) for part, (kind, _) in _PARTS.items()],
                 row["span_ns"],
             )
-            for row in rows
+            for row in _rows(result, "breakdown")
         ],
         dict(_PARTS.values()),
     )
@@ -151,11 +155,8 @@ def _breakdown(result: Report) -> Figure | None:
     )
 
 
-def _timeline(result: Report) -> Figure | None:
-    table = result.tables.get("lanes")
-    if table is None or not table.num_rows:
-        return None
-    data = lanes_data(table)
+def _timeline(result: Report) -> Figure:
+    data = lanes_data(result.tables["lanes"])
     detail = f" What starts within {say_ns(data['slice'])} is one bar." if data["slice"] > 1 else ""
     return Figure(
         "timeline",
@@ -168,36 +169,28 @@ def _timeline(result: Report) -> Figure | None:
     )
 
 
-def _matrix(result: Report) -> Figure | None:
-    rows = _rows(result, "peer_matrix")
-    if not rows:
-        return None
+def _matrix(result: Report) -> Figure:
     return Figure(
         "matrix",
         matrix_chart.CHART.picture(Results(result.tables)).finding,
         "Rows are sources, columns destinations: time, then bytes and throughput. The darker,"
         " the more time.",
-        matrix(rows, matrix_chart.place),
+        matrix(_rows(result, "peer_matrix"), matrix_chart.place),
         "matrix",
     )
 
 
-def _utilisation(result: Report) -> Figure | None:
-    rows = _rows(result, "utilisation_over_time")
-    if not rows:
-        return None
+def _utilisation(result: Report) -> Figure:
     return Figure(
         "utilisation",
         utilisation.CHART.picture(Results(result.tables)).finding,
         "Share of each of twenty equal slices of the time at which a kernel runs.",
-        utilisation_lines(rows),
+        utilisation_lines(_rows(result, "utilisation_over_time")),
         "lines",
     )
 
 
-def _copy_sizes(result: Report) -> Figure | None:
-    if not _rows(result, "copy_sizes"):
-        return None
+def _copy_sizes(result: Report) -> Figure:
     shown = copy_sizes.CHART.picture(Results(result.tables))
     return Figure(
         "copy-sizes",

@@ -1,8 +1,7 @@
 """Result tables as tables of a page: cells for people, with what they sort by."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -16,16 +15,14 @@ from gpuprof.schema import FLOAT, INT, Column
 _MOST_ROWS: Final = 400
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One cell: its text, and the number it sorts by; None to sort by its text."""
 
     text: str
     key: float | None = None
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """One column: its name and meaning for people, and whether it holds numbers."""
 
     label: str
@@ -33,8 +30,7 @@ class Head:
     is_number: bool
 
 
-@dataclass(frozen=True)
-class PageTable:
+class PageTable(NamedTuple):
     """One table of a page.
 
     Args:

@@ -12,8 +12,8 @@ from drawing import draw
 from recordings import DUAL, SINGLE, summary
 
 from gpuprof.comparisons import comparison
-from gpuprof.comparisons.judge.gate import checks, failure, parse
-from gpuprof.errors import UsageError
+from gpuprof.comparisons.judge.gate import checks, fail, parse
+from gpuprof.errors import GateError, UsageError
 from gpuprof.render.junit import junit
 
 EXAMPLE = 'Write it as "exposed_transfer_share > 0.10", "step_ns > 1.05x" or "idle_ns > 2ms".'
@@ -153,19 +153,20 @@ def test_repeats_are_tested_by_their_median():
 
 
 def test_the_error_names_every_candidate_and_condition():
-    found = checks(_result(), [parse("peer_share > 10%"), parse("step_ns > 1ms")])
+    outcomes = checks(_result(), [parse("peer_share > 10%"), parse("step_ns > 1ms")])
 
-    error = failure(found)
+    with pytest.raises(GateError) as raised:
+        fail(outcomes)
 
-    assert error.exit_status == 3
-    assert error.message == (
+    assert raised.value.exit_status == 3
+    assert raised.value.message == (
         "dual fails peer_share > 10%: it is 20.08 %\n"
         "dual fails step_ns > 1ms: step_ns of dual is not known"
     )
 
 
 def test_no_condition_no_error():
-    assert failure(checks(_result(), [parse("peer_share > 90%")])) is None
+    fail(checks(_result(), [parse("peer_share > 90%")]))
 
 
 @pytest.fixture(scope="module", name="schema")

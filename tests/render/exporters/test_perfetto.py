@@ -9,7 +9,7 @@ from commands import CORPUS, DUAL, ROOT, gpuprof
 from drawing import draw
 
 from gpuprof.readers import read_profile
-from gpuprof.render.exporters import exporter_named
+from gpuprof.render.exporters import EXPORTERS
 
 pytest.importorskip("perfetto", reason="the package perfetto is not installed")
 
@@ -49,7 +49,7 @@ def _packets(profile, path):
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace  # noqa: PLC0415 - optional
 
     with path.open("wb") as file:
-        exporter_named("perfetto").write(profile, file)
+        EXPORTERS["perfetto"].write(profile, file)
     return Trace.FromString(path.read_bytes()).packet
 
 
