@@ -172,7 +172,7 @@ class Table:
         typed = [
             borders.checked(self.name, column, spec[column], types[column])
             if column in spec
-            else column
+            else f"CAST({column} AS BIGINT) AS {column}"
             for column in columns
         ]
         absent = (self._needed & spec.keys()) - self.view.columns - {*self._of_name}
