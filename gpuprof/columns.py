@@ -113,7 +113,6 @@ class Shown:
         self._tables, self._connection = tables, connection
         # How many columns of each table the connection sees.
         self._shown: dict[str, int] = {}
-        connection.execute("CREATE SCHEMA raw")
 
     def load(self, sql: str, window: Window | None = None) -> None:
         """Read the columns that SQL over ``raw.NAME`` names, and make them visible."""
@@ -139,6 +138,8 @@ class Shown:
 
     def _show(self, name: str) -> None:
         table, stream = self._tables[name], f"columns of {name}"
+        if not self._shown:
+            self._connection.execute("CREATE SCHEMA raw")
         self._shown[name] = len(table.columns)
         self._connection.register(stream, table)
         columns = ", ".join(

@@ -90,19 +90,22 @@ class Database:
         failure: Failure,
     ) -> None:
         self._sources, self._selection, self._failure = sources, selection, failure
-        self._connection = engine.connect()
+        self._connection = engine.connect(self._set_up)
         # DuckDB would spill into the folder that the user is in; it makes this one when it
         # spills, and removes it where it is closed in order.
         spill = Path(tempfile.gettempdir()) / f"gpuprof-{uuid4().hex}"
         weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
-        self._connection.execute(f"SET temp_directory = {engine.literal(spill)}")
+        self._spill = spill
         self._loader = prepare(self._connection)
-        self._connection.execute("CREATE SCHEMA whole")
         self._views = {name: self._view(name, source) for name, source in sources.items()}
         # What DuckDB knows by now: SQL by the name of a view, types by table and column.
         self._created: dict[str, str] = {}
         self._types: dict[str, dict[str, str]] = {}
         self._kept: set[str] = set()
+
+    def _set_up(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        connection.execute(f"SET temp_directory = {engine.literal(self._spill)}")
+        connection.execute("CREATE SCHEMA whole")
 
     def query(self, sql: str) -> pa.Table:
         """The result of a SQL query.
@@ -137,6 +140,19 @@ class Database:
                     yield plan.part(batch, names)
         except stored.BeyondBoundsError as error:
             raise self._impossible(table) from error
+
+    def names(self, table: str) -> tuple[list[int], list[str | None]]:
+        """The numbers and the names of a table whose names the reader's file numbers."""
+        names, select = ("name_id", "name"), self._views[table].names
+        plain = None if select is None else stored.as_they_are(select, names)
+        source = self._loader.table(plain[0]) if plain and self._loader else None
+        if plain is None or source is None:
+            rows = self.query(f"SELECT {', '.join(names)} FROM whole.{names_of(table)}")
+        else:
+            with self._file_errors():
+                source.load(plain[1], None)
+                rows = pa.Table.from_batches(source.batches(plain[1]))
+        return rows[0].to_pylist(), rows[1].to_pylist()
 
     def _plan(self, table: str, names: Sequence[str]) -> tuple[stored.Plan, columns.Table] | None:
         """How to take columns from the reader's file without a query; None where it takes one."""

@@ -219,6 +219,10 @@ class Profile:
         source = self.sources[table]
         return isinstance(source, View) and source.names is not None
 
+    def numbered_names(self, table: str) -> tuple[list[int], list[str | None]]:
+        """The numbers of a table's names, and the names; only where the file numbers them."""
+        return self._database.names(table)
+
     def names(self, table: str) -> str:
         """SQL for the names of a table, perhaps with others, in a column ``name``."""
         if not self.numbers(table):

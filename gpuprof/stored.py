@@ -132,6 +132,15 @@ def plan(select: Select, schema: Schema, wanted: Sequence[str]) -> Plan | None:
     return Plan(rows, columns, {name: schema.columns.get(name) for name in names})
 
 
+def as_they_are(select: Select, wanted: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The reader's table, and its columns that are the wanted ones; None where it takes a query."""
+    columns, rows = [select.columns.get(name) for name in wanted], select.source
+    if not isinstance(rows, StoredRows) or not rows.is_plain:
+        return None
+    names = [c.name for c in columns if isinstance(c, StoredColumn) and c.mask == _ALL_BITS]
+    return (rows.table, names) if len(names) == len(columns) else None
+
+
 def _check(numbers: Integers, least: float | None, most: float | None) -> None:
     if not len(numbers):
         return

@@ -23,7 +23,7 @@ NO_TIME: Final = '(t.start IS NULL OR t."end" IS NULL OR (t.start = 0 AND t."end
 
 
 class StoredColumn(str):
-    """SQL: an integer as a reader's table holds it, or some of its bits.
+    """SQL: a value as a reader's table holds it, or some bits of an integer.
 
     Args:
         name: The table's column.
@@ -84,6 +84,11 @@ class StoredRows(str):
         made = super().__new__(cls, f"FROM raw.{table} t {joins}{where}")
         made.table, made.are_timed, made.without, made.joins = table, are_timed, without, joins
         return made
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether they are all rows of the table."""
+        return not (self.are_timed or self.without or self.joins)
 
 
 class Select(NamedTuple):

@@ -9,7 +9,6 @@ import numpy.typing as npt
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.readers.common.narrow import narrowed
-from gpuprof.views import names_of
 
 UNNAMED: Final = "unknown"
 
@@ -30,8 +29,8 @@ class Names(NamedTuple):
 
 def names_by_number(profile: Profile, table: str) -> Names:
     """The names of a table whose names the reader's file numbers; unknown ones are `UNNAMED`."""
-    rows = profile.query(f"SELECT name_id, name FROM whole.{names_of(table)}")
-    return Names(rows["name_id"].to_pylist(), [n or UNNAMED for n in rows["name"].to_pylist()])
+    numbers, names = profile.numbered_names(table)
+    return Names(numbers, [name or UNNAMED for name in names])
 
 
 class ByNumber:

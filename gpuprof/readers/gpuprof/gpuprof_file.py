@@ -125,8 +125,8 @@ def _view(name: str, table: "_Table") -> View:
     columns = {column: StoredColumn(column) for column in table.rows.kinds}
     names = None
     if table.names:
-        of_names = {column: f'"{column}"' for column in table.names.kinds}
-        names = Select(of_names, f"FROM raw.{name}{_NAMES_OF}")
+        of_names = {column: StoredColumn(column) for column in table.names.kinds}
+        names = Select({**of_names}, StoredRows(name + _NAMES_OF))
     return View((Select({**columns}, StoredRows(name)),), names)
 
 

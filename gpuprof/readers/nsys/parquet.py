@@ -147,8 +147,7 @@ class _Files:
 
     @cached_property
     def _connection(self) -> "duckdb.DuckDBPyConnection":
-        connection = engine.connect()
-        self.prepare(connection)
+        connection = engine.connect(self.prepare)
         connection.execute("SET schema = 'raw'")
         return connection
 

@@ -86,8 +86,8 @@ _DOMAIN_CREATED: Final = 75
 _LOW_24_BITS: Final = 0xFFFFFF
 # Tables that number their names, and the name of a number. Names of API calls end in the version
 # that introduced the call (cudaLaunchKernel_v7000), which nsys itself leaves out.
-_NUMBERED: Final = {
-    "kernels": {"name": "value"},
+_NUMBERED: Final[Mapping[str, dict[str, str]]] = {
+    "kernels": {"name": StoredColumn("value")},
     "api_calls": {
         "name": "regexp_replace(value, '_v[0-9]{4}$', '')",
         "api": (
@@ -183,7 +183,7 @@ def _names(tables: Tables, table: str) -> Select | None:
     """Every name by its number, of the tables that give the number beside the name."""
     if STRINGS not in tables.columns or table not in _NUMBERED:
         return None
-    return Select({"name_id": "id"} | _NUMBERED[table], f"FROM raw.{STRINGS}")
+    return Select({"name_id": StoredColumn("id"), **_NUMBERED[table]}, StoredRows(STRINGS))
 
 
 def _memcpys(tables: Tables) -> Select:
