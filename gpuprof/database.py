@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 from uuid import uuid4
@@ -90,22 +91,17 @@ class Database:
         failure: Failure,
     ) -> None:
         self._sources, self._selection, self._failure = sources, selection, failure
-        self._connection = engine.connect(self._set_up)
         # DuckDB would spill into the folder that the user is in; it makes this one when it
         # spills, and removes it where it is closed in order.
         spill = Path(tempfile.gettempdir()) / f"gpuprof-{uuid4().hex}"
         weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
-        self._spill = spill
+        self._connection = engine.connect(partial(_set_up, spill))
         self._loader = prepare(self._connection)
         self._views = {name: self._view(name, source) for name, source in sources.items()}
         # What DuckDB knows by now: SQL by the name of a view, types by table and column.
         self._created: dict[str, str] = {}
         self._types: dict[str, dict[str, str]] = {}
         self._kept: set[str] = set()
-
-    def _set_up(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        connection.execute(f"SET temp_directory = {engine.literal(self._spill)}")
-        connection.execute("CREATE SCHEMA whole")
 
     def query(self, sql: str) -> pa.Table:
         """The result of a SQL query.
@@ -308,6 +304,11 @@ class Database:
         if not isinstance(error, of_values):
             return None
         return corrupt(self._failure.source, f"a number is too large, or none ({first})")
+
+
+def _set_up(spill: Path, connection: "duckdb.DuckDBPyConnection") -> None:
+    connection.execute(f"SET temp_directory = {engine.literal(spill)}")
+    connection.execute("CREATE SCHEMA whole")
 
 
 def corrupt(source: Path, fault: str) -> CorruptFileError:

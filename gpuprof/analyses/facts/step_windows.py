@@ -18,7 +18,7 @@ from gpuprof.analyses.facts.nvtx import (
     launches_within,
     named_parts,
 )
-from gpuprof.analyses.facts.parts import launched_nothing, ranges_meant
+from gpuprof.analyses.facts.range_windows import launched_nothing, ranges_meant
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, union
 from gpuprof.profile import Profile
