@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
@@ -98,6 +99,9 @@ class Database:
         self._connection = engine.connect(partial(_set_up, spill))
         self._loader = prepare(self._connection)
         self._views = {name: self._view(name, source) for name, source in sources.items()}
+        # By table, the columns of its rows that were asked for or announced: a view that has them
+        # all serves the next query as it is.
+        self._wanted: dict[str, set[str]] = {name: set() for name in sources}
         # What DuckDB knows by now: SQL by the name of a view, types by table and column.
         self._created: dict[str, str] = {}
         self._types: dict[str, dict[str, str]] = {}
@@ -166,7 +170,9 @@ class Database:
         if self._loader is None:
             return
         for name in reads.keys() & self._views.keys():
-            for sql in Table(name, self._views[name], {*reads[name]}).reads:
+            table = Table(name, self._views[name], {*reads[name]})
+            self._wanted[name].update(table.of_rows)
+            for sql in table.reads:
                 self._loader.expect(sql)
 
     def _view(self, name: str, source: Source) -> View:
@@ -207,7 +213,9 @@ class Database:
                 if name not in words:
                     continue
             self._load(table, None if "whole" in words else self._selection.extent)
-            self._create(f'whole."{name}"', table.sql(self._rows(table)))
+            self._wanted[name].update(table.of_rows)
+            shown = replace(table, asked=table.asked | self._wanted[name])
+            self._create(f'whole."{name}"', shown.sql(self._rows(shown)))
             condition = self._selection.condition(spec)
             self._create(f'main."{name}"', f'SELECT * FROM whole."{name}"{condition}')
         for name, relation in relations.items():

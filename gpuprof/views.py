@@ -160,6 +160,12 @@ class Table:
         return [column for column in in_order if column in needed & self.view.columns]
 
     @property
+    def of_rows(self) -> set[str]:
+        """The columns asked for that stand in the rows, or are made of what does."""
+        derived = facts.OF_ROWS.get(self.name, {})
+        return {c for c in self.asked if c in self.view.columns or c in derived}
+
+    @property
     def reads(self) -> list[str]:
         """SQL over the reader's tables: what must be read of them."""
         needs_names = self._of_name or names_of(self.name) in self.asked
