@@ -83,6 +83,8 @@ class Plan(NamedTuple):
             conditions += [~times.is_null for times in (start, end) if times.is_null is not None]
             if not start.numbers.all():
                 conditions.append((start.numbers != 0) | (end.numbers != 0))
+            if self.rows.are_ordered:
+                conditions.append(end.numbers >= start.numbers)
         if self.rows.without:
             name, number = self.rows.without
             numbers, is_null = stored[name]

@@ -57,13 +57,15 @@ class StoredRows(str):
     Args:
         table: The reader's table.
         are_timed: Whether rows are left out whose times are unknown, see `NO_TIME`.
+        are_ordered: Whether rows are left out that end before they start.
         without: A column, and the number that it has in other rows that are left out.
         joins: SQL of joins, which only a query can do.
     """
 
-    __slots__ = ("are_timed", "joins", "table", "without")
+    __slots__ = ("are_ordered", "are_timed", "joins", "table", "without")
     table: str
     are_timed: bool
+    are_ordered: bool
     without: tuple[str, int] | None
     joins: str
 
@@ -72,23 +74,26 @@ class StoredRows(str):
         table: str,
         *,
         are_timed: bool = False,
+        are_ordered: bool = False,
         without: tuple[str, int] | None = None,
         joins: str = "",
     ) -> Self:
         """Make the SQL."""
         conditions = [f"NOT {NO_TIME}"] if are_timed else []
+        conditions += ['t."end" >= t.start'] if are_ordered else []
         if without is not None:
             column, number = without
             conditions.append(f'try_cast(t."{column}" AS BIGINT) IS DISTINCT FROM {number}')
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         made = super().__new__(cls, f"FROM raw.{table} t {joins}{where}")
-        made.table, made.are_timed, made.without, made.joins = table, are_timed, without, joins
+        made.table, made.without, made.joins = table, without, joins
+        made.are_timed, made.are_ordered = are_timed, are_ordered
         return made
 
     @property
     def is_plain(self) -> bool:
         """Whether they are all rows of the table."""
-        return not (self.are_timed or self.without or self.joins)
+        return not (self.are_timed or self.are_ordered or self.without or self.joins)
 
 
 class Select(NamedTuple):

@@ -175,8 +175,8 @@ def _kernels(tables: Tables) -> Select:
 def _timed(
     tables: Tables, table: str, join: str = "", without: tuple[str, int] | None = None
 ) -> str:
-    rows = StoredRows(table, are_timed=True, without=without, joins=join)
-    return f'{rows} AND t."end" >= t.start' if table in tables.mistimed else rows
+    is_mistimed = table in tables.mistimed
+    return StoredRows(table, are_timed=True, are_ordered=is_mistimed, without=without, joins=join)
 
 
 def _names(tables: Tables, table: str) -> Select | None:
