@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from gpuprof import borders, columns, engine, facts, schema, signals, stored
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
-from gpuprof.selection import EVERYTHING, Selection
+from gpuprof.selection import Selection
 from gpuprof.views import EVERY_COLUMN, Select, Table, View, names_of
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Database:
         plan, source = planned
         try:
             with self._file_errors():
-                source.load(plan.names, None)
+                source.load(plan.names, self._selection.extent)
                 for batch in source.batches(plan.names):
                     yield plan.part(batch, names)
         except stored.BeyondBoundsError as error:
@@ -157,9 +157,9 @@ class Database:
     def _plan(self, table: str, names: Sequence[str]) -> tuple[stored.Plan, columns.Table] | None:
         """How to take columns from the reader's file without a query; None where it takes one."""
         view = self._views[table]
-        if self._selection != EVERYTHING or view.is_costly or len(view.selects) != 1:
+        if view.is_costly or len(view.selects) != 1:
             return None
-        plan = stored.plan(view.selects[0], schema.BY_NAME[table], names)
+        plan = stored.plan(view.selects[0], schema.BY_NAME[table], names, self._selection)
         if plan is None or self._loader is None:
             return None
         source = self._loader.table(plan.rows.table)

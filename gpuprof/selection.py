@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 # A copy belongs to each of its ends.
-_ENDS: Final = ("device_id", "src_device_id", "dst_device_id")
+ENDS: Final = ("device_id", "src_device_id", "dst_device_id")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Selection:
     def columns(self, columns: Collection[str]) -> frozenset[str]:
         """Those of a table's columns by which its rows are chosen."""
         timed = {"start_ns"} if self.windows is not None else set()
-        placed = {*_ENDS} if self.device_id is not None and "device_id" in columns else set()
+        placed = {*ENDS} if self.device_id is not None and "device_id" in columns else set()
         return frozenset((timed | placed) & {*columns})
 
     def condition(self, columns: Collection[str]) -> str:
@@ -38,7 +38,7 @@ class Selection:
         if self.windows is not None and "start_ns" in columns:
             conditions.append(_within(self.windows))
         if self.device_id is not None and "device_id" in columns:
-            ends = ", ".join(end for end in _ENDS if end in columns)
+            ends = ", ".join(end for end in ENDS if end in columns)
             conditions.append(f"{self.device_id} IN ({ends})")
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 

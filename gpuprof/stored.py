@@ -3,7 +3,7 @@
 They are the rows and values that a query gives, and have the same bounds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gpuprof.facts import UNKNOWN
 from gpuprof.schema import LONGEST_NS, Column, Schema
+from gpuprof.selection import ENDS, Selection
 from gpuprof.views import Select, StoredColumn, StoredRows
 
 Integers = npt.NDArray[Any]
@@ -38,11 +39,13 @@ class Plan(NamedTuple):
 
     Args:
         rows: Its rows.
+        selection: Which of them are chosen.
         columns: What to take each from; None for a column that is null throughout.
         specs: The bounds of each; None for none.
     """
 
     rows: StoredRows
+    selection: Selection
     columns: Mapping[str, StoredColumn | None]
     specs: Mapping[str, Column | None]
 
@@ -66,7 +69,7 @@ class Plan(NamedTuple):
         """
         stored = dict(zip(self.names, map(_values, batch.columns), strict=True))
         rows = len(batch)
-        if (kept := self._kept(stored)) is not None:
+        if (kept := self._kept(stored, rows)) is not None:
             stored = {name: _take(values, kept) for name, values in stored.items()}
             rows = int(kept.sum())
         columns = {name: self._column(name, stored, rows) for name in self.columns}
@@ -75,9 +78,9 @@ class Plan(NamedTuple):
             _check(durations, 0, LONGEST_NS)
         return [columns[name] for name in wanted]
 
-    def _kept(self, stored: Mapping[str, _Values]) -> Flags | None:
+    def _kept(self, stored: Mapping[str, _Values], rows: int) -> Flags | None:
         """Which rows are those of the table; None for all."""
-        conditions: list[Flags] = []
+        conditions = [*self._chosen(stored, rows)]
         if self.rows.are_timed:
             start, end = (stored[name] for name in _TIMES)
             conditions += [~times.is_null for times in (start, end) if times.is_null is not None]
@@ -92,15 +95,34 @@ class Plan(NamedTuple):
                 conditions.append(~is_other if is_null is None else is_null | ~is_other)
         return np.logical_and.reduce(conditions) if conditions else None
 
-    def _column(self, name: str, stored: Mapping[str, _Values], rows: int) -> Integers:
-        column, spec = self.columns[name], self.specs[name]
+    def _chosen(self, stored: Mapping[str, _Values], rows: int) -> Iterator[Flags]:
+        """Which rows start in the windows, and which are of the device."""
+        windows, device_id = self.selection.windows, self.selection.device_id
+        if windows is not None and _START in self.columns:
+            start, is_null = self._read(_START, stored, rows)
+            yield _within(windows, start)
+            if is_null is not None:
+                yield ~is_null
+        if device_id is not None and (ends := self.columns.keys() & {*ENDS}):
+            at = [self._read(end, stored, rows) for end in ends]
+            is_here = [
+                n == device_id if null is None else (n == device_id) & ~null for n, null in at
+            ]
+            yield np.logical_or.reduce(is_here)
+
+    def _read(self, name: str, stored: Mapping[str, _Values], rows: int) -> _Values:
+        """A column of the data model, whatever its values are."""
+        column = self.columns[name]
         if column is None:
-            read = _Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
-        else:
-            read = stored[column.name]
-        numbers, is_null = read
-        if column is not None and column.mask != _ALL_BITS:
+            return _Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
+        numbers, is_null = stored[column.name]
+        if column.mask != _ALL_BITS:
             numbers = (numbers.astype(np.int64) >> column.shift) & column.mask
+        return _Values(numbers, is_null)
+
+    def _column(self, name: str, stored: Mapping[str, _Values], rows: int) -> Integers:
+        spec = self.specs[name]
+        numbers, is_null = self._read(name, stored, rows)
         if name in {_START, _END}:  # whose differences may take more room
             numbers = numbers.astype(np.int64, copy=False)
         if spec is not None:
@@ -111,15 +133,19 @@ class Plan(NamedTuple):
         return numbers if is_null is None else np.where(is_null, UNKNOWN, numbers)
 
 
-def plan(select: Select, schema: Schema, wanted: Sequence[str]) -> Plan | None:
+def plan(
+    select: Select, schema: Schema, wanted: Sequence[str], selection: Selection
+) -> Plan | None:
     """How to take columns without a query; None where it takes one.
 
     Args:
         select: The rows of one table.
         schema: That table's.
         wanted: Columns of integers, also ``name_id``.
+        selection: Which of the rows are wanted.
     """
-    rows, names = select.source, {*wanted} | ({_START} if _END in wanted else set())
+    rows = select.source
+    names = {*wanted, *selection.columns(schema.columns)} | ({_START} if _END in wanted else set())
     columns: dict[str, StoredColumn | None] = {}
     for name in sorted(names):
         column = select.columns.get(name, "NULL")
@@ -131,7 +157,16 @@ def plan(select: Select, schema: Schema, wanted: Sequence[str]) -> Plan | None:
             return None
     if not isinstance(rows, StoredRows) or rows.joins:
         return None
-    return Plan(rows, columns, {name: schema.columns.get(name) for name in names})
+    return Plan(rows, selection, columns, {name: schema.columns.get(name) for name in names})
+
+
+def _within(windows: Sequence[tuple[int, int]], instants: Integers) -> Flags:
+    """Which instants are in one of the windows, which are sorted and disjoint."""
+    starts, ends = np.array([*windows, (0, 0)], np.int64).T
+    window = np.searchsorted(starts[:-1], instants, side="right") - 1
+    # Before the first window, that is the last one: an empty one.
+    is_within: Flags = (instants >= starts[window]) & (instants < ends[window])
+    return is_within
 
 
 def as_they_are(select: Select, wanted: Sequence[str]) -> tuple[str, list[str]] | None:

@@ -12,7 +12,7 @@ from gpuprof.columns import Columns, Shown
 from gpuprof.errors import MissingTableError
 from gpuprof.profile import Origin, Profile
 from gpuprof.selection import Selection
-from gpuprof.views import Select, View
+from gpuprof.views import Select, StoredColumn, StoredRows, View
 
 ORIGIN = Origin(source=Path("train.txt"), reader="nvprof-text", tool="nvprof")
 TWO_KERNELS = schema.KERNELS.table(
@@ -196,6 +196,57 @@ def test_activities_of_many_windows_are_those_that_start_in_one(borders, starts)
     part = profile.restricted(Selection(windows)).table("kernels")["start_ns"].to_pylist()
 
     assert part == sorted(t for t in starts if any(s <= t < e for s, e in windows))
+
+
+class _Loaded(Shown):
+    """Tables in memory, from which columns are taken without a query."""
+
+    queries = 0
+
+    def load(self, sql, window=None):
+        type(self).queries += 1
+        super().load(sql, window)
+
+
+@given(
+    borders=st.sets(st.integers(-20, 60), max_size=8),
+    starts=st.lists(st.integers(-30, 70), max_size=20),
+    devices=st.lists(st.sampled_from([0, 1, None]), min_size=20, max_size=20),
+    device_id=st.sampled_from([None, 0, 1, 2]),
+    is_timed=st.booleans(),
+)
+def test_integers_of_a_part_need_no_query_and_are_those_of_one(
+    borders, starts, devices, device_id, is_timed
+):
+    held = {
+        "start": pa.array(starts, pa.int64()),
+        "end": pa.array([start + 2 for start in starts], pa.int64()),
+        "deviceId": pa.array(devices[: len(starts)], pa.int64()),
+    }
+    table = Columns(
+        dict.fromkeys(held, pa.int64()),
+        lambda kinds: {name: held[name] for name in kinds},
+        lambda: len(starts),
+    )
+    named = {"start_ns": "start", "end_ns": "end", "device_id": "deviceId"}
+    columns = {name: StoredColumn(stored) for name, stored in named.items()}
+    view = View((Select(columns, StoredRows("t", are_timed=is_timed)),))
+    ordered = sorted(borders)
+    windows = tuple(zip(ordered[::2], ordered[1::2], strict=False)) or None
+    part = Profile(ORIGIN, {"memsets": view}, lambda c: _Loaded({"t": table}, c)).restricted(
+        Selection(windows, device_id)
+    )
+
+    before = _Loaded.queries
+    taken = [
+        list(row)
+        for piece in part.integers("memsets", "end_ns", "device_id")
+        for row in zip(*(column.tolist() for column in piece), strict=True)
+    ]
+
+    assert _Loaded.queries == before
+    asked = part.query("SELECT end_ns, coalesce(device_id, -2) AS device FROM memsets")
+    assert taken == [list(row.values()) for row in asked.to_pylist()]
 
 
 def test_a_copy_belongs_to_the_devices_at_both_ends():

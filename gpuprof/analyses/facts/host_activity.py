@@ -1,12 +1,17 @@
 """What the host did when: API calls as arrays, those that wait, and the ranges that were open."""
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.launches import LAUNCH_READS, launches, read_columns
+from gpuprof.analyses.facts.by_number import ByNumber, names_by_number
+from gpuprof.analyses.facts.launches import LAUNCH_READS, launches
+from gpuprof.cuda import WAITING_CALLS
 from gpuprof.intervals import Int64s, Intervals, union
 from gpuprof.profile import Profile
 
@@ -14,22 +19,24 @@ from gpuprof.profile import Profile
 _TOLERATED: Final = 0.01
 
 
-HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns is_waiting")
+_WAITS: Final = re.compile(WAITING_CALLS)
+_CALLS: Final = "SELECT start_ns, end_ns, coalesce(is_waiting, false)::TINYINT FROM api_calls"
+HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns name_id is_waiting")
 
 
 @dataclass(frozen=True, eq=False)
 class HostCalls:
-    """API calls of all threads, one element each, sorted by start.
+    """API calls of all threads, one element each.
 
     Args:
         start_ns: Start on the host.
         end_ns: End on the host.
-        is_waiting: 1 for calls that return when work on a device has ended.
+        is_waiting: Whether a call returns when work on a device has ended.
     """
 
     start_ns: Int64s
     end_ns: Int64s
-    is_waiting: Int64s
+    is_waiting: npt.NDArray[np.bool_]
 
     @property
     def any(self) -> Intervals:
@@ -39,8 +46,7 @@ class HostCalls:
     @property
     def waiting(self) -> Intervals:
         """The instants at which a thread waits for a device."""
-        chosen = self.is_waiting > 0
-        return union(self.start_ns[chosen], self.end_ns[chosen])
+        return union(self.start_ns[self.is_waiting], self.end_ns[self.is_waiting])
 
 
 def host_calls(profile: Profile) -> HostCalls:
@@ -48,14 +54,29 @@ def host_calls(profile: Profile) -> HostCalls:
     return profile.once(_host_calls)
 
 
+def waiting_calls(profile: Profile) -> ByNumber:
+    """Whether the API calls of a name wait, by its number; the reader's file numbers the names."""
+    names = names_by_number(profile, "api_calls")
+    return names.values(lambda name: _WAITS.search(name) is not None, 0)
+
+
 def _host_calls(profile: Profile) -> HostCalls:
-    start, end, waits = read_columns(
-        profile,
-        "SELECT start_ns, end_ns, coalesce(is_waiting, false)::TINYINT FROM api_calls",
-        3,
-    )
-    order = np.argsort(start, kind="stable")
-    return HostCalls(start[order], end[order], waits[order])
+    columns: list[list[Any]] = [[np.empty(0, kind)] for kind in (np.int64, np.int64, bool)]
+    for part in _calls(profile):
+        for values, column in zip(part, columns, strict=True):
+            # Copied, so that the part is not held.
+            column.append(values.astype(column[0].dtype))
+    return HostCalls(*map(np.concatenate, columns))
+
+
+def _calls(profile: Profile) -> Iterator[Sequence[Any]]:
+    """Start and end of all API calls, and whether they wait, in pieces."""
+    if not profile.numbers("api_calls"):
+        yield from profile.arrays(_CALLS)
+        return
+    waits = waiting_calls(profile)
+    for *times, name_id in profile.integers("api_calls", "start_ns", "end_ns", "name_id"):
+        yield *times, waits.of(name_id)
 
 
 def clocks_agree(profile: Profile) -> bool:

@@ -293,20 +293,26 @@ def _texts_of(
     profile: Profile, labels: Int64s, process: Numbers, correlation: Numbers
 ) -> tuple[Int64s, list[str]]:
     """The texts of some copies' labels, which are given in the order of all copies' launches."""
-    found = profile.once(_copies_launched)
-    copies = found.activities.copies
-    # Copies of one id have one launch.
-    own = found.of(copies.process), found.of(copies.correlation)
-    ids = Ids(*own)
-    index = np.full(ids.size + 1, NOT_FOUND)
-    index[ids.of(*own)] = np.arange(len(found.order))
-    index = index[ids.of(process, correlation)]
+    ids, index_at = profile.once(_indices_of_copies)
+    index = index_at[ids.of(process, correlation)]
     known = ranges_of(profile).labels
     texts = sorted({text for text, _, _ in known})
     number = {text: place for place, text in enumerate(texts)}
     of_label = np.array([*(number[text] for text, _, _ in known), NO_RANGE])
     # What is not found has the index -1, which is that of the last one here.
     return of_label[np.append(labels, NO_RANGE)[index]], texts
+
+
+def _indices_of_copies(profile: Profile) -> tuple[Ids, Int64s]:
+    """Places of the ids of launched copies, and which of these copies has the id of each."""
+    launched = profile.once(_copies_launched)
+    copies = launched.activities.copies
+    # Copies of one id have one launch.
+    keys = launched.of(copies.process), launched.of(copies.correlation)
+    ids = Ids(*keys)
+    index = np.full(ids.size + 1, NOT_FOUND)
+    index[ids.of(*keys)] = np.arange(len(launched.order))
+    return ids, index
 
 
 def usual(numbers: Int64s, texts: list[str]) -> str | None:

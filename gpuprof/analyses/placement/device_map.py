@@ -1,15 +1,16 @@
 """The devices: what they are, which processes use them, and which they copy to directly."""
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import COPY_READS, transfer_times
+from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.links import links
-from gpuprof.facts import HOST
+from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema, process_column
 
@@ -57,8 +58,8 @@ def device_map(profile: Profile) -> pa.Table:
     used: dict[tuple[int | None, int | None], dict[str, int]] = defaultdict(dict)
     for table in _USED:
         if profile.has(table):
-            for row in _counts(profile, table):
-                used[row["device_id"], row["process_id"]][f"{table[:-1]}_calls"] = row["calls"]
+            for place, calls in _counts(profile, table).items():
+                used[place][f"{table[:-1]}_calls"] = calls
     known = profile.table("devices").to_pylist() if profile.has("devices") else []
     for device in known:
         if not any(device_id == device["device_id"] for device_id, _ in used):
@@ -112,10 +113,15 @@ def _accessible(profile: Profile) -> dict[int | None, set[int]]:
     return found
 
 
-def _counts(profile: Profile, table: str) -> list[dict[str, Any]]:
-    sql = f"SELECT device_id, process_id, count(*) AS calls FROM {table} GROUP BY ALL"
-    found: list[dict[str, Any]] = profile.query(sql).to_pylist()
-    return found
+def _counts(profile: Profile, table: str) -> Mapping[tuple[int | None, int | None], int]:
+    """How many activities each device and process has."""
+    counts: Counter[tuple[int | None, int | None]] = Counter()
+    for device, process in profile.integers(table, "device_id", "process_id"):
+        for alike in groups(device, process):
+            ids = (int(column[alike[0]]) for column in (device, process))
+            device_id, process_id = (None if number == UNKNOWN else number for number in ids)
+            counts[device_id, process_id] += len(alike)
+    return counts
 
 
 def _described(

@@ -1,5 +1,6 @@
 """The longest pauses of each device: what ended them, and what the host did meanwhile."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -9,6 +10,7 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.host_activity import clocks_agree
 from gpuprof.analyses.facts.nvtx import RANGE_READS
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
+from gpuprof.intervals import union
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema, instant_column
 
@@ -59,7 +61,8 @@ _ENDERS: Final = {
     "memsets": ("'[CUDA memset]'", _ON_DEVICE),
 }
 _LAUNCHED: Final = """
-    SELECT e.number, e.end_ns, e.ended_by, e.process_id, c.start_ns AS launch_ns, c.thread_id
+    SELECT e.number, e.start_ns, e.end_ns, e.ended_by, e.process_id, c.start_ns AS launch_ns,
+        c.thread_id
     FROM enders e
     LEFT JOIN (
         SELECT process_id, correlation_id, min(start_ns) AS start_ns,
@@ -75,32 +78,36 @@ _HOST_CALLS: Final = """
             PARTITION BY number, name ORDER BY from_ns
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reach_ns
         FROM (
-            SELECT number, name, greatest(c.start_ns, e.start_ns) AS from_ns,
-                least(c.end_ns, e.end_ns) AS until_ns
-            FROM whole.api_calls c JOIN enders e ON c.start_ns < e.end_ns
-                AND c.end_ns > e.start_ns AND c.end_ns > c.start_ns
-                AND c.process_id IS NOT DISTINCT FROM e.process_id))
+            SELECT number, name, greatest(c.start_ns, l.start_ns) AS from_ns,
+                least(c.end_ns, l.end_ns) AS until_ns
+            FROM whole.api_calls c JOIN launched l ON c.start_ns < l.end_ns
+                AND c.end_ns > l.start_ns AND c.end_ns > c.start_ns
+                AND c.process_id IS NOT DISTINCT FROM l.process_id
+            WHERE {during}))
     GROUP BY number, name"""
-_RANGES: Final = f"""
+_NEAR: Final = f"""
+    SELECT c.start_ns, c.end_ns, text, process_id, thread_id,
+        range_kind IS NOT DISTINCT FROM '{OPERATION}' AS is_operation
+    FROM whole.nvtx_ranges c WHERE {{during}} OR {{around}}"""
+_NO_RANGES: Final = (
+    "SELECT 0 AS start_ns, 0 AS end_ns, '' AS text, 0 AS process_id, 0 AS thread_id,"
+    " false AS is_operation LIMIT 0"
+)
+_RANGES: Final = """
     SELECT number,
         arg_max(r.text, (r.start_ns, -r.end_ns)) FILTER (NOT is_operation) AS text,
         arg_min(r.text, (r.start_ns, -r.end_ns)) FILTER (is_operation) AS operation
-    FROM (SELECT start_ns, end_ns, text, process_id, thread_id,
-                range_kind IS NOT DISTINCT FROM '{OPERATION}' AS is_operation
-            FROM whole.nvtx_ranges) r
-        JOIN launched l ON r.start_ns <= l.launch_ns AND r.end_ns > l.launch_ns
+    FROM near r JOIN launched l ON r.start_ns <= l.launch_ns AND r.end_ns > l.launch_ns
         AND r.process_id IS NOT DISTINCT FROM l.process_id
         AND r.thread_id IS NOT DISTINCT FROM l.thread_id
     GROUP BY number"""
 _FILLING: Final = """
     SELECT number, arg_min(r.text, (r.end_ns - r.start_ns, r.start_ns, r.text)) AS host_range
-    FROM whole.nvtx_ranges r JOIN enders e ON r.start_ns < e.end_ns AND r.end_ns > e.start_ns
-        AND r.process_id IS NOT DISTINCT FROM e.process_id
-    WHERE 2 * (least(r.end_ns, e.end_ns) - greatest(r.start_ns, e.start_ns))
-        >= e.end_ns - e.start_ns
+    FROM near r JOIN launched l ON r.start_ns < l.end_ns AND r.end_ns > l.start_ns
+        AND r.process_id IS NOT DISTINCT FROM l.process_id
+    WHERE 2 * (least(r.end_ns, l.end_ns) - greatest(r.start_ns, l.start_ns))
+        >= l.end_ns - l.start_ns
     GROUP BY number"""
-_NO_RANGES: Final = "SELECT NULL AS number, NULL AS text, NULL AS operation LIMIT 0"
-_NONE_FILLING: Final = "SELECT NULL AS number, NULL AS host_range LIMIT 0"
 
 
 def gaps(profile: Profile) -> pa.Table:
@@ -133,51 +140,80 @@ def _longest(device: DeviceTimeline) -> list[dict[str, Any]]:
 
 
 def _with_context(profile: Profile, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    if not found:
-        return []
-    parts = [
-        f"SELECT g.number, g.start_ns, g.end_ns, {rank} AS rank, {name} AS ended_by,"
-        f" process_id, correlation_id FROM gaps g JOIN whole.{table} a ON {where}"
-        for rank, (table, (name, where)) in enumerate(_ENDERS.items())
-        if profile.has(table)
-    ]
-    rows = profile.query(f"""
-        WITH gaps AS ({_values(found)}),
-        enders AS (
-            SELECT * FROM ({" UNION ALL ".join(parts)})
-            QUALIFY row_number() OVER (PARTITION BY number ORDER BY rank, ended_by) = 1)
-        {_host(profile)}""").to_pylist()
-    context = {row.pop("number"): row for row in rows}
+    context: dict[int, dict[str, Any]] = {}
+    if found:
+        ended = _ended(profile, found)
+        context |= {row["number"]: {"ended_by": row["ended_by"]} for row in ended}
+        for row in _host(profile, ended):
+            context[row.pop("number")] |= row
     return [gap | context.get(number, {}) for number, gap in enumerate(found)]
 
 
-def _values(found: list[dict[str, Any]]) -> str:
-    rows = ", ".join(
-        f"({number}, {gap['start_ns']}, {gap['start_ns'] + gap['gap_ns']},"
-        f" {'NULL' if gap['device_id'] is None else gap['device_id']}::BIGINT)"
+def _ended(profile: Profile, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What ended each pause, with the call that launched it where that can be told."""
+    columns = ("number", "start_ns", "end_ns", "device_id")
+    values = [
+        (number, gap["start_ns"], gap["start_ns"] + gap["gap_ns"], gap["device_id"])
         for number, gap in enumerate(found)
-    )
-    return f"SELECT * FROM (VALUES {rows}) AS v(number, start_ns, end_ns, device_id)"
+    ]
+    ends = ", ".join(str(end) for _, _, end, _ in values)
+    parts = [
+        f"SELECT g.number, g.start_ns, g.end_ns, {rank} AS rank, {name} AS ended_by,"
+        f" process_id, correlation_id FROM gaps g JOIN whole.{table} a ON {where}"
+        f" WHERE a.start_ns IN ({ends})"
+        for rank, (table, (name, where)) in enumerate(_ENDERS.items())
+        if profile.has(table)
+    ]
+    tells_host = profile.has("api_calls") and clocks_agree(profile)
+    rows: list[dict[str, Any]] = profile.query(f"""
+        WITH gaps AS ({_values(columns, values)}),
+        enders AS (
+            SELECT * FROM ({" UNION ALL ".join(parts)})
+            QUALIFY row_number() OVER (PARTITION BY number ORDER BY rank, ended_by) = 1)
+        {_LAUNCHED if tells_host else "SELECT number, ended_by FROM enders"}""").to_pylist()
+    return rows
 
 
-def _host(profile: Profile) -> str:
-    """SQL: the rest of the query, with what the host did where that can be told."""
-    if not profile.has("api_calls") or not clocks_agree(profile):
-        return "SELECT number, ended_by FROM enders"
-    has_ranges = profile.has("nvtx_ranges")
-    return f"""
-        , launched AS ({_LAUNCHED}),
+def _values(columns: Sequence[str], rows: Iterable[Iterable[int | None]]) -> str:
+    """SQL: a table of integers."""
+    cells = [["NULL" if cell is None else str(cell) for cell in row] for row in rows]
+    listed = ", ".join(f"({'::BIGINT, '.join(row)}::BIGINT)" for row in cells)
+    return f"SELECT * FROM (VALUES {listed}) AS v({', '.join(columns)})"
+
+
+def _host(profile: Profile, ended: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the host did until each pause ended; no rows where that cannot be told."""
+    columns = ("number", "start_ns", "end_ns", "process_id", "launch_ns", "thread_id")
+    if not ended or "launch_ns" not in ended[0]:
+        return []
+    # Of millions of calls and ranges, few are near: the others need not be joined.
+    during = _near((row["start_ns"], row["end_ns"]) for row in ended)
+    around = _near((ns, ns + 1) for row in ended if (ns := row["launch_ns"]) is not None)
+    near = _NEAR.format(during=during, around=around)
+    rows: list[dict[str, Any]] = profile.query(f"""
+        WITH launched AS ({_values(columns, ([row[c] for c in columns] for row in ended))}),
         calls AS (
-            SELECT * FROM ({_HOST_CALLS})
+            SELECT * FROM ({_HOST_CALLS.format(during=during)})
             QUALIFY row_number() OVER (PARTITION BY number ORDER BY overlap_ns DESC, name) = 1),
-        ranges AS ({_RANGES if has_ranges else _NO_RANGES}),
-        filling AS ({_FILLING if has_ranges else _NONE_FILLING})
-        SELECT l.number, ended_by, launch_ns, end_ns - launch_ns AS launch_latency_ns,
-            c.name AS host_call, overlap_ns AS host_call_ns, host_range, r.text AS nvtx_range,
-            operation
+        near AS MATERIALIZED ({near if profile.has("nvtx_ranges") else _NO_RANGES}),
+        ranges AS ({_RANGES}),
+        filling AS ({_FILLING})
+        SELECT l.number, launch_ns, end_ns - launch_ns AS launch_latency_ns, c.name AS host_call,
+            overlap_ns AS host_call_ns, host_range, r.text AS nvtx_range, operation
         FROM launched l LEFT JOIN calls c ON c.number = l.number
             LEFT JOIN ranges r ON r.number = l.number
-            LEFT JOIN filling f ON f.number = l.number"""
+            LEFT JOIN filling f ON f.number = l.number""").to_pylist()
+    return rows
+
+
+def _near(windows: Iterable[tuple[int, int]]) -> str:
+    """SQL: whether a call or range ``c`` runs in one of the windows, or nearly."""
+    covered = union(*np.array([*windows], np.int64).reshape(-1, 2).T)
+    terms = [
+        f"(c.start_ns < {end} AND c.end_ns > {start})"
+        for start, end in zip(covered.start.tolist(), covered.end.tolist(), strict=True)
+    ]
+    return f"({' OR '.join(terms)})" if terms else "false"
 
 
 ANALYSIS: Final = Analysis(

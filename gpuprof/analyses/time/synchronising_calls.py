@@ -1,10 +1,19 @@
 """API calls in which the host waits for a device."""
 
-from typing import Final
+import math
+from collections import defaultdict
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.by_number import names_by_number
+from gpuprof.analyses.facts.groups import groups
+from gpuprof.analyses.facts.host_activity import waiting_calls
+from gpuprof.analyses.totals.durations import figures
+from gpuprof.facts import UNKNOWN
+from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema, process_column
 
@@ -21,6 +30,14 @@ SYNCHRONISING_CALLS: Final = Schema(
     },
 )
 
+_FIGURES: Final = ("calls", "total_ns", "mean_ns", "max_ns")
+_COLUMNS: Final = ("start_ns", "end_ns", "process_id", "name_id")
+_SUMS: Final = """
+    SELECT name, process_id, count(*) AS calls, CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns,
+        avg(end_ns - start_ns) AS mean_ns, max(end_ns - start_ns) AS max_ns
+    FROM api_calls WHERE is_waiting GROUP BY name, process_id
+    ORDER BY total_ns DESC, name, process_id"""
+
 
 def synchronising_calls(profile: Profile) -> pa.Table:
     """Sum up the calls that wait: synchronisations, synchronous copies and frees.
@@ -32,14 +49,27 @@ def synchronising_calls(profile: Profile) -> pa.Table:
         One row per function and process, the longest total first, columns as in
         `SYNCHRONISING_CALLS`. It is host time, not to be added to the time of devices.
     """
-    return SYNCHRONISING_CALLS.conform(
-        profile.query("""
-        SELECT name, process_id, count(*) AS calls,
-            CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns,
-            avg(end_ns - start_ns) AS mean_ns, max(end_ns - start_ns) AS max_ns
-        FROM api_calls WHERE is_waiting GROUP BY name, process_id
-        ORDER BY total_ns DESC, name, process_id""")
-    )
+    if not profile.numbers("api_calls"):
+        return SYNCHRONISING_CALLS.conform(profile.query(_SUMS))
+    waits, columns = waiting_calls(profile), [[np.empty(0, np.int64)] for _ in range(3)]
+    for start, end, process, name_id in profile.integers("api_calls", *_COLUMNS):
+        waiting = np.flatnonzero(waits.of(name_id))
+        for values, column in zip((name_id, process, end - start), columns, strict=True):
+            column.append(values[waiting])
+    name_id, process, duration_ns = map(np.concatenate, columns)
+    text = dict(zip(*names_by_number(profile, "api_calls"), strict=True))
+    of_name: dict[tuple[str, int | None], list[Int64s]] = defaultdict(list)
+    for alike in groups(name_id, process):
+        name, known = text[int(name_id[alike[0]])], int(process[alike[0]])
+        of_name[name, None if known == UNKNOWN else known].append(duration_ns[alike])
+    rows: list[dict[str, Any]] = [
+        {"name": name, "process_id": process_id}
+        | {figure: getattr(of, figure) for figure in _FIGURES}
+        for (name, process_id), times in of_name.items()
+        if (of := figures(np.concatenate(times))) is not None
+    ]
+    rows.sort(key=lambda row: (-row["total_ns"], row["name"], row["process_id"] or math.inf))
+    return SYNCHRONISING_CALLS.table(rows)
 
 
 ANALYSIS: Final = Analysis(
@@ -47,5 +77,5 @@ ANALYSIS: Final = Analysis(
     SYNCHRONISING_CALLS,
     ("api_calls",),
     synchronising_calls,
-    reads(api_calls="start_ns end_ns name process_id is_waiting"),
+    reads(api_calls="start_ns end_ns name name_id process_id is_waiting"),
 )

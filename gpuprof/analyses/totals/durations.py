@@ -53,8 +53,8 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
         for start, end, name_id in profile.integers(table, "start_ns", "end_ns", "name_id")
     ]
     with ThreadPoolExecutor(_THREADS) as pool:
-        figures = pool.map(_figures, _by_group(parts, len(names)))
-    return {name: of for name, of in zip(names, figures, strict=False) if of is not None}
+        of_groups = pool.map(figures, _by_group(parts, len(names)))
+    return {name: of for name, of in zip(names, of_groups, strict=False) if of is not None}
 
 
 def _by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[Durations]:
@@ -73,7 +73,12 @@ def _by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator
         yield gathered[low:high]
 
 
-def _figures(durations: Durations) -> Figures | None:
+def figures(durations: Durations) -> Figures | None:
+    """What durations in ns come to; None where there are none.
+
+    Raises:
+        OverflowError: They add up to more than 64 bits hold.
+    """
     if not len(durations):
         return None
     calls, least, most = len(durations), int(durations.min()), int(durations.max())

@@ -4,12 +4,14 @@ Source of the two bandwidths: https://github.com/NVIDIA/nccl-tests/blob/master/d
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.launches import read_columns
 from gpuprof.analyses.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.cuda import COMMUNICATION_PATTERN
@@ -94,6 +96,7 @@ _BUS_FACTORS: Final = {
     "recv": 0,
 }
 _UNTOLD: Final = -1
+_NO_KIND: Final = -1
 _KERNELS: Final = f"""
     SELECT k.start_ns, k.end_ns, coalesce(k.device_id, {UNKNOWN})::SMALLINT AS device,
         k.kind::INTEGER AS kind, {{message}} AS message
@@ -147,17 +150,13 @@ def _grouped(profile: Profile, kernels: list[str]) -> list[tuple[_Group, list[In
     """Start, end and device of the kernels of each group."""
     kinds = [_Group(*collective_of(name)) for name in kernels]
     number = {kind: index for index, kind in enumerate(sorted(set(kinds), key=str))}
-    cases = " ".join(
-        f"WHEN '{name.replace(chr(39), chr(39) * 2)}' THEN {number[kind]}"
-        for name, kind in zip(kernels, kinds, strict=True)
-    )
+    kind_of = {name: number[kind] for name, kind in zip(kernels, kinds, strict=True)}
     is_told = profile.whole.has("collectives")
-    sql = _KERNELS.format(
-        cases=cases,
-        message=f"coalesce(m.message, {_UNTOLD})" if is_told else _UNTOLD,
-        join=_JOIN if is_told else "",
-    )
-    *times, kind, message = read_columns(profile, sql, 5)
+    if is_told or not profile.numbers("kernels"):
+        *times, kind, message = read_columns(profile, _sql(kind_of, is_told=is_told), 5)
+    else:
+        *times, kind = _of_kinds(profile, kind_of)
+        message = np.full(len(kind), _UNTOLD)
     messages = (
         profile.query(f"SELECT DISTINCT message, {_SAME_MESSAGE} FROM ({_MESSAGES})").to_pylist()
         if is_told
@@ -173,6 +172,27 @@ def _grouped(profile: Profile, kernels: list[str]) -> list[tuple[_Group, list[In
         )
         for index, (of_name, of_message) in enumerate(pairs.T.tolist())
     ]
+
+
+def _sql(kind_of: Mapping[str, int], *, is_told: bool) -> str:
+    """SQL: start, end, device, kind and message of the kernels of each name."""
+    cases = " ".join(
+        f"WHEN '{name.replace(chr(39), chr(39) * 2)}' THEN {kind}" for name, kind in kind_of.items()
+    )
+    message = f"coalesce(m.message, {_UNTOLD})" if is_told else _UNTOLD
+    return _KERNELS.format(cases=cases, message=message, join=_JOIN if is_told else "")
+
+
+def _of_kinds(profile: Profile, kind_of: Mapping[str, int]) -> list[Any]:
+    """Start, end, device and kind of the kernels of each name."""
+    kinds = names_by_number(profile, "kernels").values(lambda n: kind_of.get(n, _NO_KIND), _NO_KIND)
+    columns: list[list[Any]] = [[np.empty(0, np.int64)] for _ in range(4)]
+    for *part, name_id in profile.integers("kernels", "start_ns", "end_ns", "device_id", "name_id"):
+        kind = kinds.of(name_id)
+        chosen = np.flatnonzero(kind != _NO_KIND)
+        for values, column in zip((*part, kind), columns, strict=True):
+            column.append(values[chosen])
+    return [*map(np.concatenate, columns)]
 
 
 def _described(by_name: _Group, told: _Group | None) -> _Group:
@@ -228,5 +248,5 @@ ANALYSIS: Final = Analysis(
     COLLECTIVES,
     ("kernels",),
     collectives,
-    reads(TIMELINE_READS, kernels="name process_id"),
+    reads(TIMELINE_READS, kernels="name name_id process_id"),
 )
