@@ -87,16 +87,16 @@ class Ranges:
         kinds = [(kind == OPERATION) is is_operation for _, _, kind in self.labels]
         return self if all(kinds) else self.take(np.flatnonzero(np.array(kinds, bool)[self.label]))
 
-    def by_lane(self, found: Launches) -> list[tuple[Int64s, tuple[int, int]]]:
+    def by_lane(self, launched: Launches) -> list[tuple[Int64s, tuple[int, int]]]:
         """Indices of the ranges of each thread, and where its launches lie."""
-        return [(mine, found.bounds.get(lane, (0, 0))) for lane, mine in self._lanes.items()]
+        return [(rows, launched.bounds.get(lane, (0, 0))) for lane, rows in self._lanes.items()]
 
     @cached_property
     def _lanes(self) -> dict[tuple[int, int], Int64s]:
         """Indices of the ranges of each process and thread."""
         return {
-            (int(self.process[mine[0]]), int(self.thread[mine[0]])): mine
-            for mine in groups(self.process, self.thread)
+            (int(self.process[rows[0]]), int(self.thread[rows[0]])): rows
+            for rows in groups(self.process, self.thread)
         }
 
     def __len__(self) -> int:
@@ -124,11 +124,11 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
     Operations are meant only where no other range is like it: ``*`` means the parts that people
     named, as it does of a recording without operations.
     """
-    held = ranges_of(profile)
+    ranges = ranges_of(profile)
     like = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-    alike = [like.fullmatch(text) is not None for text, _, _ in held.labels]
-    found = held.take(np.flatnonzero(np.array(alike, bool)[held.label]))
-    return found.of_kind(is_operation=False) or found
+    is_alike = [like.fullmatch(text) is not None for text, _, _ in ranges.labels]
+    alike = ranges.take(np.flatnonzero(np.array(is_alike, bool)[ranges.label]))
+    return alike.of_kind(is_operation=False) or alike
 
 
 def _ranges_of(profile: Profile) -> Ranges:
@@ -138,9 +138,9 @@ def _ranges_of(profile: Profile) -> Ranges:
     start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
     labels = tuple(sorted(numbers))
     place = np.argsort([numbers[one] for one in labels]).astype(np.int32)
-    every = Ranges(start, end, process, thread, place[label], labels)
+    ranges = Ranges(start, end, process, thread, place[label], labels)
     order = _outer_first(start, end)
-    return every if order is None else every.take(order)
+    return ranges if order is None else ranges.take(order)
 
 
 def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:
@@ -161,7 +161,7 @@ def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> li
         code += np.asarray(np.from_dlpack(word.indices), np.int64)
     which, number = _distinct(code)
     places = np.unravel_index(which, [len(different) for different in texts])
-    given = [
+    labels = [
         numbers.setdefault((texts[0][text], texts[1][domain], texts[2][kind]), len(numbers))
         for text, domain, kind in zip(*(place.tolist() for place in places), strict=True)
     ]
@@ -169,7 +169,7 @@ def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> li
     return [
         *(values.copy() for values in times[:2]),
         *map(narrowed, times[2:]),
-        np.array(given, np.int32)[number],
+        np.array(labels, np.int32)[number],
     ]
 
 
@@ -205,13 +205,13 @@ class Spans:
         np.cumsum(is_chosen, out=before[1:])
         return Spans(before[self.first], before[self.last])
 
-    def extent(self, found: Launches) -> tuple[Int64s, Int64s]:
+    def extent(self, launched: Launches) -> tuple[Int64s, Int64s]:
         """First start and last end of the launches of each range; 0 and 0 where it has none."""
-        start, end = found.activities.start_ns, found.activities.end_ns
-        compiled = arrays.extents(self.first, self.last, found.order, start, end)
+        start, end = launched.activities.start_ns, launched.activities.end_ns
+        compiled = arrays.extents(self.first, self.last, launched.order, start, end)
         return compiled or (
-            self._reduced(np.minimum, start[found.order]),
-            self._reduced(np.maximum, end[found.order]),
+            self._reduced(np.minimum, start[launched.order]),
+            self._reduced(np.maximum, end[launched.order]),
         )
 
     def _reduced(self, function: np.ufunc, values: Int64s) -> Int64s:
@@ -224,43 +224,43 @@ class Spans:
         return reduced
 
 
-def families(held: Ranges, found: Launches) -> list[tuple[Ranges, Launches]]:
+def families(ranges: Ranges, launched: Launches) -> list[tuple[Ranges, Launches]]:
     """Ranges of threads and of whole processes, each with the launches in their order."""
-    of_process = held.thread == ALL_THREADS
+    of_process = ranges.thread == ALL_THREADS
     if not of_process.any():
-        return [(held, found)] if len(held) else []
-    made = [(held.take(~of_process), found), (held.take(of_process), found.by_process())]
-    return [pair for pair in made if len(pair[0])]
+        return [(ranges, launched)] if len(ranges) else []
+    pairs = [(ranges.take(~of_process), launched), (ranges.take(of_process), launched.by_process())]
+    return [pair for pair in pairs if len(pair[0])]
 
 
-def launches_within(held: Ranges, found: Launches) -> Spans:
+def launches_within(ranges: Ranges, launched: Launches) -> Spans:
     """The launches that each range holds; both of one family."""
-    first, last = np.zeros(len(held), np.int64), np.zeros(len(held), np.int64)
-    for mine, (low, high) in held.by_lane(found):
-        times = found.launch_ns[low:high]
-        first[mine] = low + np.searchsorted(times, held.start_ns[mine], side="left")
-        last[mine] = low + np.searchsorted(times, held.end_ns[mine], side="left")
+    first, last = np.zeros(len(ranges), np.int64), np.zeros(len(ranges), np.int64)
+    for rows, (low, high) in ranges.by_lane(launched):
+        times = launched.launch_ns[low:high]
+        first[rows] = low + np.searchsorted(times, ranges.start_ns[rows], side="left")
+        last[rows] = low + np.searchsorted(times, ranges.end_ns[rows], side="left")
     return Spans(first, last)
 
 
-def innermost(held: Ranges, found: Launches) -> Numbers:
+def innermost(ranges: Ranges, launched: Launches) -> Numbers:
     """Index of the innermost range that holds each launch, or `NO_RANGE`; one family."""
-    return _at_one_end(held, found, is_outermost=False)
+    return _at_one_end(ranges, launched, is_outermost=False)
 
 
-def outermost(held: Ranges, found: Launches) -> Numbers:
+def outermost(ranges: Ranges, launched: Launches) -> Numbers:
     """Index of the outermost range that holds each launch, or `NO_RANGE`; one family."""
-    return _at_one_end(held, found, is_outermost=True)
+    return _at_one_end(ranges, launched, is_outermost=True)
 
 
-def _at_one_end(held: Ranges, found: Launches, *, is_outermost: bool) -> Numbers:
-    chosen = np.full(len(found.launch_ns), NO_RANGE, np.int32)
-    for mine, (low, high) in held.by_lane(found):
-        times, start, end = found.launch_ns[low:high], held.start_ns[mine], held.end_ns[mine]
+def _at_one_end(ranges: Ranges, launched: Launches, *, is_outermost: bool) -> Numbers:
+    chosen = np.full(len(launched.launch_ns), NO_RANGE, np.int32)
+    for rows, (low, high) in ranges.by_lane(launched):
+        times, start, end = launched.launch_ns[low:high], ranges.start_ns[rows], ranges.end_ns[rows]
         place = arrays.open_ranges(start, end, times, is_outermost=is_outermost)
         if place is None:
             place = _open_ranges(start, end, times, is_outermost=is_outermost)
-        chosen[low:high] = np.append(mine, NO_RANGE)[place]
+        chosen[low:high] = np.append(rows, NO_RANGE)[place]
     return chosen
 
 
@@ -322,26 +322,26 @@ def usual(numbers: Int64s, texts: list[str]) -> str | None:
 
 
 def _copies_launched(profile: Profile) -> Launches:
-    found = launches(profile)
-    return found.take(np.flatnonzero(found.order < len(found.activities.copies)))
+    launched = launches(profile)
+    return launched.take(np.flatnonzero(launched.order < len(launched.activities.copies)))
 
 
 def _parts_of_copies(profile: Profile) -> Int64s:
     """The label of the innermost named part of a thread around each copy's launch."""
-    held = named_parts(profile)
-    held = held.take(held.thread != ALL_THREADS)
-    return np.append(held.label, NO_RANGE)[innermost(held, profile.once(_copies_launched))]
+    ranges = named_parts(profile)
+    ranges = ranges.take(ranges.thread != ALL_THREADS)
+    return np.append(ranges.label, NO_RANGE)[innermost(ranges, profile.once(_copies_launched))]
 
 
 def _origins_of_copies(profile: Profile) -> Int64s:
     """The label of what launched each copy."""
-    named, held = profile.once(_parts_of_copies), ranges_of(profile)
-    called = held.of_kind(is_operation=True)
+    named, ranges = profile.once(_parts_of_copies), ranges_of(profile)
+    called = ranges.of_kind(is_operation=True)
     if not len(called):
         return named
     operation = outermost(called, profile.once(_copies_launched))
     operation = np.append(called.label, NO_RANGE)[operation]
-    marks = [bool(_STEP_MARK.fullmatch(text)) for text, _, _ in held.labels]
+    marks = [bool(_STEP_MARK.fullmatch(text)) for text, _, _ in ranges.labels]
     says_nothing = np.array([*marks, True])[named]
     return np.where(says_nothing & (operation != NO_RANGE), operation, named)
 
@@ -352,7 +352,7 @@ def _open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: boo
     Times that were rounded may do so, and annotations that end in another order than that in
     which they began.
     """
-    found = np.full(len(times), NO_RANGE, np.int64)
+    open_places = np.full(len(times), NO_RANGE, np.int64)
     opened: deque[int] = deque()
     ends, begun = end.tolist(), np.searchsorted(start, times, side="right").tolist()
     last = 0
@@ -364,5 +364,5 @@ def _open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: boo
         while opened and ends[opened[0]] <= time:
             opened.popleft()
         if opened:
-            found[place] = opened[0] if is_outermost else opened[-1]
-    return found
+            open_places[place] = opened[0] if is_outermost else opened[-1]
+    return open_places

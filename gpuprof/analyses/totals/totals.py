@@ -68,8 +68,7 @@ class _Sum:
 def _known_sum(values: Iterable[int | None]) -> int | None:
     """The sum, or None where any of the values is unknown."""
     values = list(values)
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    return None if None in values else sum(value for value in values if value is not None)
 
 
 def totals(profile: Profile) -> pa.Table:
@@ -83,25 +82,25 @@ def totals(profile: Profile) -> pa.Table:
         calls and 0 ns; one that an excerpt does not list, or that was not recorded, has null.
     """
     rows = profile.once(activity_sums).to_pylist()
-    known = _Coverage(profile, rows)
+    coverage = _Coverage(profile, rows)
     copies = _copies(profile, rows)
     groups = [
-        *_kernel_groups(rows, known),
-        *_transfer_groups(copies, known),
-        *_local_groups(copies, known),
+        *_kernel_groups(rows, coverage),
+        *_transfer_groups(copies, coverage),
+        *_local_groups(copies, coverage),
         _group(
             "memsets",
             "gpu_activities",
             _of_kind(rows, "memset"),
-            is_known=known.lists("memset", "memset"),
+            is_known=coverage.lists("memset", "memset"),
         ),
     ]
-    everything = _everything(groups, known)
-    whole_ns = everything["total_ns"] or everything["implied_ns"]
+    everything = _everything(groups, coverage)
+    all_ns = everything["total_ns"] or everything["implied_ns"]
     for group in (*groups, everything):
-        group["share"] = _ratio(group["total_ns"], whole_ns)
-    api = _group("api_calls", None, _of_kind(rows, "api"), is_known=known.is_whole("api"))
-    api |= {"bytes": None, "implied_ns": known.implied_ns(("api",))}
+        group["share"] = _ratio(group["total_ns"], all_ns)
+    api = _group("api_calls", None, _of_kind(rows, "api"), is_known=coverage.is_whole("api"))
+    api |= {"bytes": None, "implied_ns": coverage.implied_ns(("api",))}
     return TOTALS.table([*groups, everything, api])
 
 
@@ -119,14 +118,14 @@ class _Coverage:
 
     def is_whole(self, kind: str) -> bool:
         """Whether what is not listed did not happen."""
-        found = self._of(kind)
-        return kind in self._traced or (bool(found) and all(s.is_whole for s in found))
+        sections = self._of(kind)
+        return kind in self._traced or (bool(sections) and all(s.is_whole for s in sections))
 
     def lists(self, kind: str, name: str) -> bool:
         """Whether the time of one name is known: 0 where all else is listed."""
-        found = self._of(kind)
-        everywhere = all((s.run_id, kind, name) in self._listed for s in found)
-        return self.is_whole(kind) or (bool(found) and everywhere)
+        sections = self._of(kind)
+        everywhere = all((s.run_id, kind, name) in self._listed for s in sections)
+        return self.is_whole(kind) or (bool(sections) and everywhere)
 
     def implied_ns(self, kinds: tuple[str, ...]) -> int | None:
         """Total that the printed shares imply where rows are missing; None where none are."""
@@ -147,37 +146,40 @@ def _copies(profile: Profile, rows: list[Row]) -> dict[str, _Sum]:
         listed = {
             n: [r for r in rows if (r["activity_kind"], r["name"]) == ("memcpy", n)] for n in names
         }
-        return {name: _Sum.of(found) for name, found in listed.items()}
-    found = profile.query(
+        return {name: _Sum.of(of_name) for name, of_name in listed.items()}
+    sums = profile.query(
         f"SELECT movement AS name,"
         f" count(*) FILTER (WHERE is_counted) AS calls,"
         " CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns,"
         f" {known_sum('CASE WHEN is_counted THEN bytes ELSE 0 END')} AS bytes"
         " FROM memcpys GROUP BY 1 ORDER BY total_ns DESC, name"
     )
-    return {row["name"]: _Sum.of([row]) for row in found.to_pylist()}
+    return {row["name"]: _Sum.of([row]) for row in sums.to_pylist()}
 
 
-def _kernel_groups(rows: list[Row], known: _Coverage) -> list[Row]:
+def _kernel_groups(rows: list[Row], coverage: _Coverage) -> list[Row]:
     kernels = [row for row in rows if row["activity_kind"] == "kernel"]
     talking = [row for row in kernels if cuda.is_communication(row["name"])]
-    whole = known.is_whole("kernel")
+    is_known = coverage.is_whole("kernel")
     parts = (("kernels", "gpu_activities", kernels), ("communication_kernels", "kernels", talking))
     return [
-        _group(name, part_of, _Sum.of(found), is_known=whole) | {"bytes": None}
-        for name, part_of, found in parts
+        _group(name, part_of, _Sum.of(chosen), is_known=is_known) | {"bytes": None}
+        for name, part_of, chosen in parts
     ]
 
 
-def _transfer_groups(copies: Mapping[str, _Sum], known: _Coverage) -> list[Row]:
+def _transfer_groups(copies: Mapping[str, _Sum], coverage: _Coverage) -> list[Row]:
     host = dict.fromkeys(("HtoD", "DtoH", *(n for n in copies if n in cuda.HOST_MEMCPY_KINDS)))
     peer = [name for name in copies if name in facts.PEER_MOVEMENTS]
-    is_known = known.is_whole("memcpy")
+    is_known = coverage.is_whole("memcpy")
     # An excerpt that lists PtoP tells all of it: one row holds all its calls.
-    peer_known = known.lists("memcpy", "PtoP")
+    peer_known = coverage.lists("memcpy", "PtoP")
     return [
         _joined("transfers", "gpu_activities", copies, (*host, *peer), is_known=is_known),
-        *(_joined(n, "transfers", copies, (n,), is_known=known.lists("memcpy", n)) for n in host),
+        *(
+            _joined(n, "transfers", copies, (n,), is_known=coverage.lists("memcpy", n))
+            for n in host
+        ),
         _joined("peer_transfers", "transfers", copies, peer, is_known=peer_known),
         *(
             _joined(n, "peer_transfers", copies, (n,), is_known=is_known or peer_known)
@@ -186,20 +188,22 @@ def _transfer_groups(copies: Mapping[str, _Sum], known: _Coverage) -> list[Row]:
     ]
 
 
-def _local_groups(copies: Mapping[str, _Sum], known: _Coverage) -> list[Row]:
+def _local_groups(copies: Mapping[str, _Sum], coverage: _Coverage) -> list[Row]:
     local = [name for name in copies if name in cuda.LOCAL_MEMCPY_KINDS]
-    rest = copies.keys() - set(local) - facts.TRANSFER_MOVEMENTS
-    is_known = known.is_whole("memcpy")
+    unknown = copies.keys() - set(local) - facts.TRANSFER_MOVEMENTS
+    is_known = coverage.is_whole("memcpy")
     groups = [
         _joined("local_copies", "gpu_activities", copies, local, is_known=is_known),
         *(
-            _joined(n, "local_copies", copies, (n,), is_known=known.lists("memcpy", n))
+            _joined(n, "local_copies", copies, (n,), is_known=coverage.lists("memcpy", n))
             for n in local
         ),
     ]
     # Kinds of copy that no table of CUDA names are kept and shown, never dropped.
-    unknown = _joined("unknown_copies", "gpu_activities", copies, sorted(rest), is_known=is_known)
-    return [*groups, unknown] if rest else groups
+    of_unknown = _joined(
+        "unknown_copies", "gpu_activities", copies, sorted(unknown), is_known=is_known
+    )
+    return [*groups, of_unknown] if unknown else groups
 
 
 def _joined(
@@ -209,41 +213,41 @@ def _joined(
     return _group(name, part_of, _Sum.of([vars(part) for part in parts]), is_known=is_known)
 
 
-def _group(name: str, part_of: str | None, found: _Sum, *, is_known: bool) -> Row:
-    listed = found.total_ns if is_known or found.calls else None
+def _group(name: str, part_of: str | None, sums: _Sum, *, is_known: bool) -> Row:
+    listed = sums.total_ns if is_known or sums.calls else None
     row: Row = {"activity_group": name, "part_of": part_of, "listed_ns": listed}
     if not is_known:
         return row | dict.fromkeys(("calls", "total_ns", "mean_ns", "bytes", "implied_ns"))
     return row | {
-        "calls": found.calls,
-        "total_ns": found.total_ns,
-        "mean_ns": _ratio(found.total_ns, found.calls),
-        "bytes": found.bytes,
-        "bytes_per_s": _rate(found),
+        "calls": sums.calls,
+        "total_ns": sums.total_ns,
+        "mean_ns": _ratio(sums.total_ns, sums.calls),
+        "bytes": sums.bytes,
+        "bytes_per_s": _rate(sums),
         "implied_ns": None,
     }
 
 
-def _rate(found: _Sum) -> float | None:
-    per_ns = _ratio(found.bytes, found.total_ns)
+def _rate(sums: _Sum) -> float | None:
+    per_ns = _ratio(sums.bytes, sums.total_ns)
     return None if per_ns is None else per_ns * NS_PER_S
 
 
-def _everything(groups: list[Row], known: _Coverage) -> Row:
+def _everything(groups: list[Row], coverage: _Coverage) -> Row:
     parts = [group for group in groups if group["part_of"] == "gpu_activities"]
-    is_known = all(known.is_whole(kind) for kind in GPU_KINDS)
-    found = _Sum(*(_known_sum(part[name] for part in parts) for name in ("calls", "total_ns")))
-    everything = _group("gpu_activities", None, found, is_known=is_known)
+    is_known = all(coverage.is_whole(kind) for kind in GPU_KINDS)
+    sums = _Sum(*(_known_sum(part[name] for part in parts) for name in ("calls", "total_ns")))
+    everything = _group("gpu_activities", None, sums, is_known=is_known)
     return everything | {
         "bytes": None,
         "bytes_per_s": None,
         "listed_ns": sum(part["listed_ns"] or 0 for part in parts),
-        "implied_ns": known.implied_ns(GPU_KINDS),
+        "implied_ns": coverage.implied_ns(GPU_KINDS),
     }
 
 
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
+def _ratio(part: float | None, total: float | None) -> float | None:
+    return part / total if part is not None and total else None
 
 
 ANALYSIS: Final = Analysis(
