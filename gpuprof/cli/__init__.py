@@ -67,7 +67,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] in COMMANDS and args[0] not in _OF_PROGRAMS:
-            engine.connect_ahead(sum(map(_is_sqlite, args)))
+            # Many files are one recording, which takes no more.
+            engine.connect_ahead(min(sum(map(_is_sqlite, args)), 2))
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from gpuprof import engine
-from gpuprof.columns import Columns, Shown
+from gpuprof.columns import Columns, Tables
 from gpuprof.engine import quoted
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.table import NotReadError, readable
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
 MAGIC: Final = engine.SQLITE_MAGIC
 _BATCH_ROWS: Final = 65_536
@@ -99,12 +99,16 @@ class SqliteFile:
         last = [f"SELECT max(rowid) FROM {quoted(t)}" for t in tables if t in numbered]
         return sum(self.rows(sql)[0][0] or 0 for sql in last)
 
-    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> Shown:
+    @property
+    def prepare(self) -> Tables:
         """What makes tables visible to DuckDB as ``raw.NAME``, and reads what queries name."""
+        return Tables(self._tables)
+
+    def _tables(self) -> dict[str, Columns]:
         names = [name for name in self.columns if name in self.known]
         tables = {name: self._loaded.get(name) or self._table(name) for name in names}
         self._loaded.update(tables)
-        return Shown(tables, connection)
+        return tables
 
     def _table(self, name: str) -> Columns:
         count = f"SELECT count(*) FROM {quoted(name)}"
