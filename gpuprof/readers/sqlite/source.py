@@ -93,11 +93,13 @@ class SqliteFile:
         with self._connected() as connection:
             return connection.execute(sql).fetchall()
 
-    def most_rows(self, tables: Iterable[str]) -> int:
-        """How many rows tables hold at most, told by their last ids without reading them."""
+    def most_rows(self, tables: Iterable[str]) -> dict[str, int]:
+        """How many rows tables hold at most, by their last ids, without reading them."""
         numbered = {name for (name,) in self.rows(_NUMBERED)}
-        last = [f"SELECT max(rowid) FROM {quoted(t)}" for t in tables if t in numbered]
-        return sum(self.rows(sql)[0][0] or 0 for sql in last)
+        names = [name for name in tables if name in numbered]
+        last = (f"SELECT max(rowid) FROM {quoted(name)}" for name in names)
+        rows = self.rows(" UNION ALL ".join(last)) if names else []
+        return {name: last_id or 0 for name, (last_id,) in zip(names, rows, strict=True)}
 
     @property
     def prepare(self) -> Tables:
