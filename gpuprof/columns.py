@@ -15,7 +15,7 @@ from gpuprof.engine import quoted
 if TYPE_CHECKING:
     import duckdb
 
-_BATCH_ROWS: Final = 65_536
+BATCH_ROWS: Final = 65_536
 _RAW: Final = re.compile(r'\braw\."?(\w+)')
 _WORD: Final = re.compile(r"\w+")
 _SQL_TYPES: Final = {
@@ -49,8 +49,13 @@ class Table(Protocol):
     def load(self, names: Collection[str], window: Window | None) -> None:
         """Get ready for a query that reads some columns, of rows that start in a window."""
 
-    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some of the columns that were loaded last, in pieces."""
+    def pieces(
+        self, names: Sequence[str], window: Window | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns in pieces, read for this alone where the table holds nothing.
+
+        Rows that start outside of the window, which none needs, may be missing.
+        """
 
 
 class Columns:
@@ -84,24 +89,109 @@ class Columns:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """All columns in pieces; those that were not read yet are null."""
-        batches, schema = self.batches([*self.kinds]), self._schema()
+        batches, schema = self._batches([*self.kinds]), self._schema()
         stream = pa.RecordBatchReader.from_batches(schema, batches)
         return stream.__arrow_c_stream__(requested_schema)
 
-    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Columns in pieces; those that were not read yet are null."""
+    def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[pa.RecordBatch]:
+        """Columns of all rows in pieces."""
+        self.load(names)
+        yield from self._batches(names)
+
+    def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         columns = [self.columns.get(name) for name in names]
         count = next((len(values) for values in columns if values is not None), None)
         count = self._count() if count is None else count
         arrays = [pa.nulls(count) if values is None else values for values in columns]
         table = pa.Table.from_arrays(arrays, [*names])
-        yield from table.to_batches(max_chunksize=_BATCH_ROWS)
+        yield from table.to_batches(max_chunksize=BATCH_ROWS)
 
     def _schema(self) -> pa.Schema:
         return pa.schema([
             (name, self.columns[name].type if name in self.columns else pa.null())
             for name in self.kinds
         ])  # fmt: skip
+
+
+class Streamed:
+    """A table that is read anew for each query; queries see columns that they do not name as null.
+
+    Args:
+        kinds: Every column, with the type that queries see.
+        columns: The type that each has in the stream.
+    """
+
+    def __init__(self, kinds: Kinds, columns: Kinds) -> None:
+        self.kinds, self.columns = kinds, columns
+        self._names: Sequence[str] = []
+
+    def expect(self, names: Collection[str]) -> None:
+        """Nothing: what a query reads is not there for the next."""
+
+    def load(self, names: Collection[str], _: Window | None = None) -> None:
+        """What the next query reads."""
+        self._names = [name for name in self.kinds if name in names]
+
+    def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[pa.RecordBatch]:
+        """Columns of all rows in pieces."""
+        raise NotImplementedError
+
+    def __arrow_c_schema__(self) -> object:
+        """As Arrow's protocol has it."""
+        return self._schema().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All columns in pieces, read when they are asked for; null but for those of the query."""
+        stream = pa.RecordBatchReader.from_batches(self._schema(), self._with_nulls())
+        return stream.__arrow_c_stream__(requested_schema)
+
+    def _loaded(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Columns of the rows that the next query reads, in pieces of at most `BATCH_ROWS`."""
+        return self.pieces(names)
+
+    def _with_nulls(self) -> Iterator[pa.RecordBatch]:
+        schema, names = self._schema(), self._names
+        nulls = {n: pa.nulls(BATCH_ROWS, k) for n, k in self.columns.items() if n not in names}
+        for batch in self._loaded(names):
+            given = dict(zip(names, batch.columns, strict=True))
+            columns = [
+                nulls[name].slice(0, batch.num_rows) if name in nulls else _as(given[name], kind)
+                for name, kind in self.columns.items()
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _schema(self) -> pa.Schema:
+        return pa.schema([*self.columns.items()])
+
+
+def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    # A cast loads pyarrow.compute.
+    return values if values.type == kind else values.cast(kind)
+
+
+class Tables:
+    """Makes the tables of a file visible on a connection, as `Profile.prepare` does.
+
+    Args:
+        make: Makes the tables, which hold what is read of them.
+        settle: Changes settings of the connection.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Mapping[str, Table]],
+        settle: "Callable[[duckdb.DuckDBPyConnection], None]" = lambda _: None,
+    ) -> None:
+        self.make, self.settle = make, settle
+
+    def __call__(self, connection: "duckdb.DuckDBPyConnection") -> "Shown":
+        """Make them visible as ``raw.NAME``."""
+        return self.show(self.make(), connection)
+
+    def show(self, tables: Mapping[str, Table], connection: "duckdb.DuckDBPyConnection") -> "Shown":
+        """Make these visible that were made before."""
+        self.settle(connection)
+        return Shown(tables, connection)
 
 
 class Shown:
@@ -116,25 +206,11 @@ class Shown:
 
     def load(self, sql: str, window: Window | None = None) -> None:
         """Read the columns that SQL over ``raw.NAME`` names, and make them visible."""
-        for name, words in self._named(sql):
+        for name, words in _named(self._tables, sql):
             table = self._tables[name]
             table.load(words, window)
             if self._shown.get(name) != len(table.columns):
                 self._show(name)
-
-    def expect(self, sql: str) -> None:
-        """Note the columns that SQL over ``raw.NAME`` names."""
-        for name, words in self._named(sql):
-            self._tables[name].expect(words)
-
-    def table(self, name: str) -> Table | None:
-        """A table of the file; None where it has none of this name."""
-        return self._tables.get(name)
-
-    def _named(self, sql: str) -> Iterator[tuple[str, frozenset[str]]]:
-        """The tables that SQL names, with all of its words, among which are their columns."""
-        words = frozenset(_WORD.findall(sql))
-        return ((name, words) for name in _RAW.findall(sql) if name in self._tables)
 
     def _show(self, name: str) -> None:
         table, stream = self._tables[name], f"columns of {name}"
@@ -149,3 +225,15 @@ class Shown:
         self._connection.execute(
             f"CREATE OR REPLACE VIEW raw.{quoted(name)} AS SELECT {columns} FROM {quoted(stream)}"
         )
+
+
+def expect(tables: Mapping[str, Table], sql: str) -> None:
+    """Note the columns that SQL over ``raw.NAME`` names, which will be asked for."""
+    for name, words in _named(tables, sql):
+        tables[name].expect(words)
+
+
+def _named(tables: Mapping[str, Table], sql: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """The tables that SQL names, with all of its words, among which are their columns."""
+    words = frozenset(_WORD.findall(sql))
+    return ((name, words) for name in _RAW.findall(sql) if name in tables)

@@ -12,12 +12,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof import borders, columns, engine, facts, schema, signals, stored
@@ -54,12 +53,6 @@ class Loader(Protocol):
         Of rows that start outside the window, given in ns, none is needed.
         """
 
-    def table(self, name: str) -> columns.Table | None:
-        """What ``raw.NAME`` shows; None for no such table."""
-
-    def expect(self, sql: str) -> None:
-        """Note columns that will be asked for: whatever is read of their table reads them, too."""
-
 
 class Failure(NamedTuple):
     """What is said about a query that failed.
@@ -92,13 +85,9 @@ class Database:
         failure: Failure,
     ) -> None:
         self._sources, self._selection, self._failure = sources, selection, failure
-        # DuckDB would spill into the folder that the user is in; it makes this one when it
-        # spills, and removes it where it is closed in order.
-        spill = Path(tempfile.gettempdir()) / f"gpuprof-{uuid4().hex}"
-        weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
-        self._connection = engine.connect(partial(_set_up, spill))
-        self._loader = prepare(self._connection)
-        self._views = {name: self._view(name, source) for name, source in sources.items()}
+        self._prepare = prepare
+        self._tables = prepare.make() if isinstance(prepare, columns.Tables) else {}
+        self._views = {name: _view(name, source) for name, source in sources.items()}
         # By table, the columns of its rows that were asked for or announced: a view that has them
         # all serves the next query as it is.
         self._wanted: dict[str, set[str]] = {name: set() for name in sources}
@@ -107,36 +96,63 @@ class Database:
         self._types: dict[str, dict[str, str]] = {}
         self._kept: set[str] = set()
 
+    @property
+    def _connection(self) -> "duckdb.DuckDBPyConnection":
+        return self._opened[0]
+
+    @property
+    def _loader(self) -> Loader | None:
+        return self._opened[1]
+
+    @cached_property
+    def _opened(self) -> "tuple[duckdb.DuckDBPyConnection, Loader | None]":
+        """Made for the first query: integers that a file holds as they are need none."""
+        connection = engine.connect()
+        # DuckDB would spill into the folder that the user is in; it makes this one when it
+        # spills, and removes it where it is closed in order.
+        spill = Path(tempfile.gettempdir()) / f"gpuprof-{uuid4().hex}"
+        weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
+        connection.execute(f"SET temp_directory = {engine.literal(spill)}")
+        loader = (
+            self._prepare.show(self._tables, connection)
+            if isinstance(self._prepare, columns.Tables)
+            else self._prepare(connection)
+        )
+        for name, source in self._sources.items():
+            # DuckDB imports pandas to register a table: not for one that is empty.
+            if isinstance(source, pa.Table) and source.num_rows:
+                connection.register(f"rows of {name}", source)
+        connection.execute("CREATE SCHEMA whole")
+        return connection, loader
+
     def query(self, sql: str) -> pa.Table:
         """The result of a SQL query.
 
         Raises:
             GpuprofError: The reader's file breaks its format's rules where the query reads it.
         """
-        with self._file_errors():
+        with self._file_errors(self._connection):
             return self._relation(sql).to_arrow_table()
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The result of a SQL query piece by piece; the next query ends it."""
-        with self._file_errors():
+        with self._file_errors(self._connection):
             yield from self._relation(sql).to_arrow_reader(_BATCH_ROWS)
 
-    def integers(self, table: str, names: Sequence[str]) -> Iterator[list[Any]]:
-        """Columns of integers in pieces, as arrays of any width; `facts.UNKNOWN` for null.
+    def values(self, table: str, names: Sequence[str]) -> Iterator[list[stored.Values]]:
+        """Columns of integers in pieces, as arrays of any width.
 
         They come without a query where the reader's file holds them as they are.
         """
         planned = self._plan(table, names)
         if planned is None:
-            known = ", ".join(f"coalesce({column}, {facts.UNKNOWN})" for column in names)
-            for batch in self.batches(f'SELECT {known} FROM "{table}"'):
-                yield [np.from_dlpack(column) for column in batch.columns]
+            for batch in self.batches(f'SELECT {", ".join(names)} FROM "{table}"'):
+                yield [*map(stored.values, batch.columns)]
             return
         plan, source = planned
         try:
             with self._file_errors():
-                source.load(plan.names, self._selection.extent)
-                for batch in source.batches(plan.names):
+                for batch in source.pieces(plan.names, self._selection.extent):
                     yield plan.part(batch, names)
         except stored.BeyondBoundsError as error:
             raise self._impossible(table) from error
@@ -145,14 +161,17 @@ class Database:
         """The numbers and the names of a table whose names the reader's file numbers."""
         names, select = ("name_id", "name"), self._views[table].names
         plain = None if select is None else stored.as_they_are(select, names)
-        source = self._loader.table(plain[0]) if plain and self._loader else None
+        source = None if plain is None else self._tables.get(plain[0])
         if plain is None or source is None:
             rows = self.query(f"SELECT {', '.join(names)} FROM whole.{names_of(table)}")
         else:
             with self._file_errors():
-                source.load(plain[1], None)
-                rows = pa.Table.from_batches(source.batches(plain[1]))
+                rows = pa.Table.from_batches(source.pieces(plain[1]))
         return rows[0].to_pylist(), rows[1].to_pylist()
+
+    def needs_query(self, table: str, names: Sequence[str]) -> bool:
+        """Whether columns of integers are not as they are in the reader's file."""
+        return self._plan(table, names) is None
 
     def _plan(self, table: str, names: Sequence[str]) -> tuple[stored.Plan, columns.Table] | None:
         """How to take columns from the reader's file without a query; None where it takes one."""
@@ -160,30 +179,16 @@ class Database:
         if view.is_costly or len(view.selects) != 1:
             return None
         plan = stored.plan(view.selects[0], schema.BY_NAME[table], names, self._selection)
-        if plan is None or self._loader is None:
-            return None
-        source = self._loader.table(plan.rows.table)
-        return None if source is None else (plan, source)
+        source = self._tables.get(plan.rows.table) if plan is not None else None
+        return (plan, source) if plan is not None and source is not None else None
 
     def expect(self, reads: Mapping[str, Collection[str]]) -> None:
         """Announce columns by table, so that each table of the file is read in one pass."""
-        if self._loader is None:
-            return
         for name in reads.keys() & self._views.keys():
             table = Table(name, self._views[name], {*reads[name]})
             self._wanted[name].update(table.of_rows)
             for sql in table.reads:
-                self._loader.expect(sql)
-
-    def _view(self, name: str, source: Source) -> View:
-        if isinstance(source, View):
-            return source
-        # DuckDB imports pandas to register a table: not for one that is empty.
-        if not source.num_rows:
-            return View((Select({}, "WHERE false"),))
-        self._connection.register(f"rows of {name}", source)
-        columns = {column: f'"{column}"' for column in source.column_names}
-        return View((Select(columns, f'FROM "rows of {name}"'),))
+                columns.expect(self._tables, sql)
 
     def _relation(self, sql: str) -> "duckdb.DuckDBPyRelation":
         import duckdb  # noqa: PLC0415 - loaded by now
@@ -250,10 +255,10 @@ class Database:
         self._created = {n: s for n, s in self._created.items() if view not in s} | {view: sql}
 
     @contextmanager
-    def _file_errors(self) -> Iterator[None]:
+    def _file_errors(self, *connections: "duckdb.DuckDBPyConnection") -> Iterator[None]:
         """Say of a query that failed what it says about the reader's file."""
         try:
-            with signals.interrupting(self._connection):
+            with signals.interrupting(*connections):
                 yield
         except GpuprofError:
             raise
@@ -276,7 +281,7 @@ class Database:
         if isinstance(source, pa.Table):
             fault = schema.BY_NAME[name].fault(source)
         else:
-            with self._file_errors():
+            with self._file_errors(self._connection):
                 fault = self._fault(name, source)
         return corrupt(
             self._failure.source, f"table {name}: {fault or 'its values are impossible'}"
@@ -314,9 +319,13 @@ class Database:
         return corrupt(self._failure.source, f"a number is too large, or none ({first})")
 
 
-def _set_up(spill: Path, connection: "duckdb.DuckDBPyConnection") -> None:
-    connection.execute(f"SET temp_directory = {engine.literal(spill)}")
-    connection.execute("CREATE SCHEMA whole")
+def _view(name: str, source: Source) -> View:
+    if isinstance(source, View):
+        return source
+    if not source.num_rows:
+        return View((Select({}, "WHERE false"),))
+    columns = {column: f'"{column}"' for column in source.column_names}
+    return View((Select(columns, f'FROM "rows of {name}"'),))
 
 
 def corrupt(source: Path, fault: str) -> CorruptFileError:

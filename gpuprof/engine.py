@@ -1,8 +1,6 @@
 """DuckDB, which answers every query."""
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import duckdb
@@ -11,36 +9,8 @@ if TYPE_CHECKING:
 NO_BAR: Final = "SET enable_progress_bar = false"
 
 
-def connect(
-    set_up: "Callable[[duckdb.DuckDBPyConnection], object]",
-) -> "duckdb.DuckDBPyConnection":
-    """A connection of its own, made and set up when it is first used: DuckDB loads slowly."""
-    return cast("duckdb.DuckDBPyConnection", _Connection(set_up))
-
-
-class _Connection:
-    """What DuckDB's connection is, once anything of it is asked for."""
-
-    def __init__(self, set_up: "Callable[[duckdb.DuckDBPyConnection], object]") -> None:
-        self._set_up = set_up
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._made, name)
-
-    def interrupt(self) -> None:
-        """End what it does, if it does anything."""
-        if "_made" in vars(self):
-            self._made.interrupt()
-
-    @cached_property
-    def _made(self) -> "duckdb.DuckDBPyConnection":
-        connection = _connected()
-        self._set_up(connection)
-        return connection
-
-
-def _connected() -> "duckdb.DuckDBPyConnection":
-    """A connection that asks nobody else for anything."""
+def connect() -> "duckdb.DuckDBPyConnection":
+    """A connection of its own, which asks nobody else for anything."""
     import duckdb  # noqa: PLC0415 - 0.1 s that a summary of a text file does not need
 
     names = ("autoinstall_known_extensions", "autoload_known_extensions")

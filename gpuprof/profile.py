@@ -18,6 +18,7 @@ from gpuprof import schema
 from gpuprof.database import Database, Failure, Loader, Source, corrupt
 from gpuprof.errors import GpuprofError, MissingTableError
 from gpuprof.selection import EVERYTHING, Selection
+from gpuprof.stored import Values
 from gpuprof.views import View, names_of
 
 if TYPE_CHECKING:
@@ -208,7 +209,16 @@ class Profile:
         Raises:
             GpuprofError: The reader's file breaks its format's rules.
         """
-        yield from self._database.integers(table, names)
+        for part in self.values(table, *names):
+            yield [column.filled for column in part]
+
+    def values(self, table: str, *names: str) -> Iterator[list[Values]]:
+        """The same with what tells which are null."""
+        yield from self._database.values(table, names)
+
+    def needs_query(self, table: str, *names: str) -> bool:
+        """Whether columns of integers take a query: the reader's file has no such columns."""
+        return self._database.needs_query(table, names)
 
     def numbers(self, table: str) -> bool:
         """Whether the reader's file numbers the names of a table.

@@ -27,11 +27,18 @@ class BeyondBoundsError(Exception):
     """A table holds what no recording can."""
 
 
-class _Values(NamedTuple):
+class Values(NamedTuple):
     """A column of some rows: its numbers, and where there is none; None for nowhere."""
 
     numbers: Integers
     is_null: Flags | None
+
+    @property
+    def filled(self) -> Integers:
+        """The numbers, `UNKNOWN` where there is none."""
+        if self.is_null is None:
+            return self.numbers
+        return np.where(self.is_null, UNKNOWN, self.numbers)
 
 
 class Plan(NamedTuple):
@@ -57,8 +64,8 @@ class Plan(NamedTuple):
         names += [self.rows.without[0]] if self.rows.without else []
         return [*dict.fromkeys(names)]
 
-    def part(self, batch: pa.RecordBatch, wanted: Sequence[str]) -> list[Integers]:
-        """The wanted columns of some rows; `UNKNOWN` stands for null.
+    def part(self, batch: pa.RecordBatch, wanted: Sequence[str]) -> list[Values]:
+        """The wanted columns of some rows.
 
         Args:
             batch: The columns of `names`.
@@ -67,18 +74,18 @@ class Plan(NamedTuple):
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
-        stored = dict(zip(self.names, map(_values, batch.columns), strict=True))
+        stored = dict(zip(self.names, map(values, batch.columns), strict=True))
         rows = len(batch)
         if (kept := self._kept(stored, rows)) is not None:
-            stored = {name: _take(values, kept) for name, values in stored.items()}
+            stored = {name: _take(column, kept) for name, column in stored.items()}
             rows = int(kept.sum())
         columns = {name: self._column(name, stored, rows) for name in self.columns}
         if _END in columns:
-            durations = columns[_END] - columns[_START]
+            durations = columns[_END].numbers - columns[_START].numbers
             _check(durations, 0, LONGEST_NS)
         return [columns[name] for name in wanted]
 
-    def _kept(self, stored: Mapping[str, _Values], rows: int) -> Flags | None:
+    def _kept(self, stored: Mapping[str, Values], rows: int) -> Flags | None:
         """Which rows are those of the table; None for all."""
         conditions = [*self._chosen(stored, rows)]
         if self.rows.are_timed:
@@ -95,7 +102,7 @@ class Plan(NamedTuple):
                 conditions.append(~is_other if is_null is None else is_null | ~is_other)
         return np.logical_and.reduce(conditions) if conditions else None
 
-    def _chosen(self, stored: Mapping[str, _Values], rows: int) -> Iterator[Flags]:
+    def _chosen(self, stored: Mapping[str, Values], rows: int) -> Iterator[Flags]:
         """Which rows start in the windows, and which are of the device."""
         windows, device_id = self.selection.windows, self.selection.device_id
         if windows is not None and _START in self.columns:
@@ -110,17 +117,17 @@ class Plan(NamedTuple):
             ]
             yield np.logical_or.reduce(is_here)
 
-    def _read(self, name: str, stored: Mapping[str, _Values], rows: int) -> _Values:
+    def _read(self, name: str, stored: Mapping[str, Values], rows: int) -> Values:
         """A column of the data model, whatever its values are."""
         column = self.columns[name]
         if column is None:
-            return _Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
+            return Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
         numbers, is_null = stored[column.name]
         if column.mask != _ALL_BITS:
             numbers = (numbers.astype(np.int64) >> column.shift) & column.mask
-        return _Values(numbers, is_null)
+        return Values(numbers, is_null)
 
-    def _column(self, name: str, stored: Mapping[str, _Values], rows: int) -> Integers:
+    def _column(self, name: str, stored: Mapping[str, Values], rows: int) -> Values:
         spec = self.specs[name]
         numbers, is_null = self._read(name, stored, rows)
         if name in {_START, _END}:  # whose differences may take more room
@@ -130,7 +137,7 @@ class Plan(NamedTuple):
             if spec.required and len(known) < rows:
                 raise BeyondBoundsError
             _check(known, spec.least, spec.most)
-        return numbers if is_null is None else np.where(is_null, UNKNOWN, numbers)
+        return Values(numbers, is_null)
 
 
 def plan(
@@ -185,17 +192,18 @@ def _check(numbers: Integers, least: float | None, most: float | None) -> None:
         raise BeyondBoundsError
 
 
-def _take(values: _Values, kept: Flags) -> _Values:
-    numbers, is_null = values
-    return _Values(numbers[kept], None if is_null is None else is_null[kept])
+def _take(column: Values, kept: Flags) -> Values:
+    numbers, is_null = column
+    return Values(numbers[kept], None if is_null is None else is_null[kept])
 
 
-def _values(array: pa.Array) -> _Values:
+def values(array: pa.Array) -> Values:
+    """Integers of any width."""
     kind = f"i{array.type.bit_width // 8}"
     numbers = np.frombuffer(array.buffers()[1] or b"", kind)
     numbers = numbers[array.offset : array.offset + len(array)]
     if not array.null_count:
-        return _Values(numbers, None)
+        return Values(numbers, None)
     bits = np.frombuffer(array.buffers()[0], np.uint8)
     is_there = np.unpackbits(bits, bitorder="little")[array.offset : array.offset + len(array)]
-    return _Values(numbers, ~is_there.astype(bool))
+    return Values(numbers, ~is_there.astype(bool))

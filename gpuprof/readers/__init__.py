@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
 from itertools import islice
@@ -47,6 +48,7 @@ READERS: Final = {
 }
 # Of a file that begins so, only these are asked: to import all takes longer than many a report.
 _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
+_THREADS: Final = 2
 
 
 Recording = AnyPath | Sequence[AnyPath] | Profile
@@ -146,19 +148,35 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     if reader is not None:
         chosen = {file: asked for file, asked in chosen.items() if asked.name == reader}
     _check_one_format(place, chosen)
-    profiles = []
-    empty: list[EmptyRecordingError] = []
-    for file, file_reader in chosen.items():
-        try:
-            profiles.append(sections.chosen(_read_by(file_reader, file), None))
-        except EmptyRecordingError as error:  # A rank that did nothing on a GPU is normal.
-            empty.append(error)
+    opened = _opened(chosen)
+    profiles = [profile for profile in opened if isinstance(profile, Profile)]
+    empty = [error for error in opened if isinstance(error, EmptyRecordingError)]
     if not profiles:
         raise empty[0]
     profile = profiles[0] if len(profiles) == 1 else many.joined(profiles)
     notes += [f"Left out: {error.message}." for error in empty]
     warnings = (*notes, *profile.origin.warnings)
     return replace(profile, origin=replace(profile.origin, source=place, warnings=warnings))
+
+
+def _opened(chosen: Mapping[Path, Reader]) -> list[Profile | EmptyRecordingError]:
+    """The recordings of files of one each; for those of ranks without a GPU why they are empty."""
+    if not all(reader.name in _DATABASES for reader in chosen.values()):
+        return [*map(_read_or_empty, chosen.values(), chosen)]
+    # Of a database little is read, and that without Python.
+    with ThreadPoolExecutor(_THREADS) as pool:
+        try:
+            return [*pool.map(_read_or_empty, chosen.values(), chosen)]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _read_or_empty(reader: Reader, path: Path) -> Profile | EmptyRecordingError:
+    try:
+        return sections.chosen(_read_by(reader, path), None)
+    except EmptyRecordingError as error:  # A rank that did nothing on a GPU is normal.
+        return error
 
 
 def _readable(files: Sequence[Path]) -> tuple[dict[Path, Reader], list[str]]:

@@ -8,25 +8,31 @@ ordinal on its host. So processes whose numbers coincide get new ones, and so do
 ordinals stay as they are where no two processes use the same one (the ranks of one host);
 where they do (ranks on several hosts, or with CUDA_VISIBLE_DEVICES), every process' devices are
 taken for different ones and counted on in the order of ranks, which ``devices.rank`` tells.
+
+Each file is read by itself. Columns of integers go through one file after another, and none of
+them stays in memory; what a query in SQL names is read once and stays, as narrow as it can be.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpuprof import schema
+from gpuprof.columns import BATCH_ROWS, Columns, Kinds, Streamed, Table, Tables, Window
+from gpuprof.cuda import UNKNOWN
 from gpuprof.errors import InputError
-from gpuprof.profile import Origin, Profile
-from gpuprof.readers.common.narrow import narrow_column
-from gpuprof.views import Select, View
-
-if TYPE_CHECKING:
-    import duckdb
+from gpuprof.profile import Profile
+from gpuprof.readers.alike import Recordings
+from gpuprof.readers.common.narrow import arrow, narrow_column
+from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
@@ -34,50 +40,148 @@ _NUMBER: Final = re.compile(r"\d+")
 # A larger number in a file's name is a time or a process.
 _LARGEST_RANK: Final = 1_000_000
 _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
-_NAMED_ANEW: Final = (_DEVICES, _LINKS)
 _SHARED: Final = (
     "Several processes use devices of the same number, which are taken for different ones:"
     " devices are counted on in the order of ranks."
 )
+_NO_CLOCK: Final = "The files have no common clock: each begins at 0."
+_NAME_ID: Final = "name_id"
+# The number of a name that is not known.
+_UNNAMED: Final = 0
 
 _Numbers = Mapping[int | None, int]
+_Pieces = Iterator[list[pa.Array | pa.ChunkedArray]]
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One file's tables, in memory, with what is needed to tell it from the others.
+@dataclass(frozen=True, eq=False)
+class _File:
+    """One file.
 
     Args:
-        new: Column to what its numbers are called among all files; where it is asked for, as
-            the tables themselves are never copied.
+        runs: Its runs; one where it tells of none.
+        recordings: Answers queries to it.
     """
 
-    name: str
+    profile: Profile
     rank: int | None
-    origin_ns: int | None
-    end_ns: int
-    tables: Mapping[str, pa.Table]
-    new: Mapping[str, _Numbers] = field(default_factory=dict)
+    runs: pa.Table
+    recordings: Recordings
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+        return self.profile.origin.source.name
+
+    @property
+    def origin_ns(self) -> int | None:
+        """When its clock began; None where it does not tell."""
+        return self.profile.origin.epoch_ns
+
+    def source(self, table: str) -> pa.Table | View:
+        """Its rows of a table; none where it has no such table."""
+        rows = self.runs if table == _RUNS else self.profile.sources.get(table)
+        return schema.BY_NAME[table].empty() if rows is None else rows
+
+    def table(self, name: str) -> pa.Table:
+        """A small table."""
+        rows, spec = self.source(name), schema.BY_NAME[name]
+        if isinstance(rows, View):
+            rows = self.query(f'SELECT {", ".join(spec.columns)} FROM "{name}"')
+        return spec.conform(rows)
+
+    def told_runs(self) -> pa.Table:
+        """The runs that it tells of."""
+        has_runs = self.profile.has(_RUNS)
+        rows = self.profile.sources[_RUNS] if has_runs else schema.RUNS.empty()
+        if isinstance(rows, View):
+            rows = self.query(f'SELECT {", ".join(schema.RUNS.columns)} FROM "{_RUNS}"')
+        return schema.RUNS.conform(rows)
+
+    def query(self, sql: str) -> pa.Table:
+        """The result of a query."""
+        return self.recordings.query(self.profile, sql)
+
+    def names(self, table: str) -> pa.Table:
+        """The names of a table by their numbers, where the file numbers them."""
+        if not self.may_hold(table):
+            kinds = {_NAME_ID: pa.int64(), "name": pa.string()}
+            return pa.Table.from_batches([], schema=pa.schema([*kinds.items()]))
+        return self.query(f"SELECT * FROM whole.{names_of(table)}")
+
+    def may_hold(self, table: str) -> bool:
+        """Whether a table may have rows."""
+        rows = self.source(table)
+        return isinstance(rows, View) or rows.num_rows > 0
 
     def numbers(self, *columns: str) -> set[int]:
         """The numbers that its activities have in these columns."""
-        found: set[int] = set()
-        for name, table in self.tables.items():
-            for column in columns:
-                if name not in (_DEVICES, _LINKS, _RUNS) and column in table.column_names:
-                    found |= set(table[column].unique().to_pylist())
-        return found - {None}
+        numbers: set[int] = set()
+        for table in self.profile.sources:
+            names = [name for name in columns if name in schema.BY_NAME[table].columns]
+            if names and table not in (_DEVICES, _LINKS, _RUNS):
+                for piece in self.pieces(table, names):
+                    numbers.update(*(values.unique().to_pylist() for values in piece))
+        return numbers - {None}
 
-    def follows(self, other: "_Part") -> bool:
-        """Whether it is a later stretch of the same process."""
-        if self.rank != other.rank or self.origin_ns is None or other.origin_ns is None:
-            return False
-        pids = self.numbers("process_id")
-        is_apart = (
-            self.origin_ns >= other.origin_ns + other.end_ns
-            or other.origin_ns >= self.origin_ns + self.end_ns
-        )
-        return bool(pids) and pids == other.numbers("process_id") and is_apart
+    @cached_property
+    def pids(self) -> set[int]:
+        """The processes of its activities."""
+        return self.numbers("process_id")
+
+    @cached_property
+    def used(self) -> set[int]:
+        """The devices of its activities."""
+        return self.numbers(*_DEVICE_COLUMNS)
+
+    @cached_property
+    def ends(self) -> Mapping[str, tuple[int, int]]:
+        """How many rows each table of activities has, and when the last of them ends."""
+        ends = {}
+        for table in self.profile.sources:
+            if "end_ns" in schema.BY_NAME[table].columns:
+                pieces = [column for (column,) in self.pieces(table, ["end_ns"])]
+                last = [pc.max(column).as_py() for column in pieces if len(column)]
+                ends[table] = sum(map(len, pieces)), max(last, default=0)
+        return ends
+
+    @property
+    def end_ns(self) -> int:
+        """When its last activity ends."""
+        return max((end_ns for _, end_ns in self.ends.values()), default=0)
+
+    def pieces(self, table: str, names: Sequence[str]) -> _Pieces:
+        """Columns of its rows, as narrow as they are, read for this alone."""
+        rows = self.source(table)
+        if isinstance(rows, pa.Table):
+            if rows.num_rows:
+                held, kinds = {*rows.column_names}, schema.BY_NAME[table].kinds
+                count = rows.num_rows
+                yield [rows[n] if n in held else pa.nulls(count, kinds[n]) for n in names]
+        elif self._needs_query(table, names):
+            yield self._queried(table, names)
+        else:
+            # Of its own, so that what it reads of the file goes with it.
+            for part in replace(self.profile).values(table, *names):
+                yield [arrow(*column) for column in part]
+
+    def _needs_query(self, table: str, names: Sequence[str]) -> bool:
+        kinds = schema.BY_NAME[table].kinds
+        if any(kinds.get(name, pa.int64()) != pa.int64() for name in names):
+            return True
+        return replace(self.profile).needs_query(table, *names)
+
+    def _queried(self, table: str, names: Sequence[str]) -> list[pa.ChunkedArray]:
+        rows = self.query(f'SELECT {", ".join(names)} FROM "{table}"')
+        kinds = schema.BY_NAME[table].kinds
+        return [narrow_column(rows[name], kinds.get(name, pa.int64())) for name in names]
+
+    def keeps_order(self, table: str) -> bool:
+        """Whether two queries see its rows in the same order; DuckDB joins in any."""
+        rows = self.source(table)
+        if isinstance(rows, pa.Table):
+            return True
+        sources = [select.source for select in rows.selects]
+        return all(isinstance(source, StoredRows) and not source.joins for source in sources)
 
 
 def joined(profiles: Sequence[Profile]) -> Profile:
@@ -86,29 +190,325 @@ def joined(profiles: Sequence[Profile]) -> Profile:
     Raises:
         InputError: Two of them are the same recording.
     """
-    # Of their own, so that what they read of their files goes with them.
-    readings = [replace(profile) for profile in reversed(profiles)]
-    ranks = _ranks(readings[::-1])
-    parts = [_part(readings.pop(), rank) for rank in ranks]
-    _refuse_twins(parts)
-    parts.sort(key=lambda part: (part.rank is None, part.rank or 0, part.name))
-    processes = _processes(parts)
-    parts, notes = _renumbered(parts, processes)
-    return _together(profiles, parts, notes)
+    job = _Job(profiles)
+    texts = [*job.notes, *(text for profile in profiles for text in profile.origin.warnings)]
+    warnings = tuple(dict.fromkeys(texts))
+    origin = replace(profiles[0].origin, epoch_ns=job.earliest_ns, warnings=warnings)
+    events = sum(profile.events for profile in profiles)
+    return Profile(origin, job.sources, Tables(job.tables), stored=events)
 
 
-def _ranks(profiles: Sequence[Profile]) -> list[int | None]:
-    """Each file's rank: as it says itself, else as the names of all say."""
-    told = [_told_rank(profile) for profile in profiles]
-    if None not in told:
-        return told
-    names = [profile.origin.source.name for profile in profiles]
-    return _ranks_of_names(names)
+class _Job:
+    """The files of a job: what their numbers mean among all of them.
+
+    Raises:
+        InputError: Two of them are the same recording.
+    """
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        files = _files(profiles)
+        _refuse_twins(files)
+        self.files = sorted(files, key=lambda file: (file.rank is None, file.rank or 0, file.name))
+        names = (name for file in self.files for name in file.profile.sources)
+        self._tables = [*dict.fromkeys((*names, _RUNS, _DEVICES))]
+        self.held: dict[str, list[dict[str, pa.ChunkedArray]]] = {}
+        self._ids_of: dict[str, list[_Ids]] = {}
+
+    @cached_property
+    def earliest_ns(self) -> int | None:
+        """When the first file begins; None where they have no common clock."""
+        origins_ns = [file.origin_ns for file in self.files if file.origin_ns is not None]
+        return min(origins_ns) if len(origins_ns) == len(self.files) else None
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know of the files together."""
+        notes = [_SHARED] if self._shares_devices else []
+        return notes if self.earliest_ns is not None else [*notes, _NO_CLOCK]
+
+    @cached_property
+    def sources(self) -> dict[str, pa.Table | View]:
+        """The tables of all files."""
+        sources: dict[str, pa.Table | View] = {_DEVICES: self._devices()}
+        for name in self._tables:
+            if name == _LINKS:
+                sources[name] = self._links()
+            elif name != _DEVICES:
+                is_empty = not any(file.may_hold(name) for file in self.files)
+                sources[name] = schema.BY_NAME[name].empty() if is_empty else self._view(name)
+        return sources
+
+    def tables(self) -> dict[str, Table]:
+        """What the views of `sources` select from."""
+        tables: dict[str, Table] = {}
+        for name, source in self.sources.items():
+            if isinstance(source, View):
+                tables[name] = _Rows(self, name, source.columns)
+            if isinstance(source, View) and source.names is not None:
+                tables[names_of(name)] = self._names(name)
+        return tables
+
+    def in_job(
+        self, number: int, table: str, name: str, values: pa.Array | pa.ChunkedArray
+    ) -> pa.Array | pa.ChunkedArray:
+        """A column of the file of this place with times and numbers as among all files."""
+        if name in {"start_ns", "end_ns"}:
+            shift_ns = self._shift_ns(number)
+            return pc.add(values.cast(pa.int64()), shift_ns) if shift_ns else values
+        if name == _NAME_ID:
+            return self._ids(table)[number].renamed(values)
+        if name == "run_id" and values.null_count < len(values):
+            return pc.add(values.cast(pa.int64()).fill_null(0), self._first_runs[number])
+        if name == "process_id" and self.process_maps is not None:
+            return _renamed(values, self.process_maps[number])
+        if name in _DEVICE_COLUMNS and self._shares_devices:
+            return _renamed(values, self._device_maps[number])
+        return values
+
+    def names_of(self, table: str) -> list[str]:
+        """The columns that depend on the name alone, where all files number names."""
+        sources = [file.source(table) for file in self.files if file.may_hold(table)]
+        names = [source.names if isinstance(source, View) else None for source in sources]
+        columns = {frozenset(() if of is None else of.columns) for of in names}
+        return sorted(columns.pop() - {_NAME_ID}) if len(columns) == 1 else []
+
+    def _view(self, table: str) -> View:
+        """A table of all files, whose columns can be read without a query."""
+        of_name = self.names_of(table)
+        columns = [name for name in schema.BY_NAME[table].columns if name not in of_name]
+        columns += [_NAME_ID] if of_name else []
+        rows = Select({name: StoredColumn(name) for name in columns}, StoredRows(table))
+        names = Select({n: f'"{n}"' for n in (_NAME_ID, *of_name)}, f"FROM raw.{names_of(table)}")
+        return View((rows,), names if of_name else None)
+
+    def _names(self, table: str) -> Columns:
+        """The names of all files, the same one as often as files have it."""
+        texts = self.names_of(table)
+        kinds = {_NAME_ID: pa.int64(), **{name: pa.string() for name in texts}}
+
+        def read(wanted: Kinds) -> dict[str, pa.ChunkedArray]:
+            unnamed = pa.Table.from_pylist([{_NAME_ID: _UNNAMED, "name": UNKNOWN}])
+            named = [ids.renumbered for ids in self._ids(table)]
+            rows = pa.concat_tables([unnamed, *named], promote_options="permissive")
+            return {name: rows[name].cast(kind) for name, kind in wanted.items()}
+
+        return Columns(kinds, read, lambda: len(read(kinds)[_NAME_ID]))
+
+    def _ids(self, table: str) -> "list[_Ids]":
+        """What each file's numbers of names are among all files."""
+        if table not in self._ids_of:
+            ids: list[_Ids] = []
+            for file in self.files:
+                ids.append(_Ids(file.names(table), ids[-1].end if ids else _UNNAMED + 1))
+            self._ids_of[table] = ids
+        return self._ids_of[table]
+
+    def _shift_ns(self, number: int) -> int:
+        origin_ns = self.files[number].origin_ns
+        if self.earliest_ns is None or origin_ns is None:
+            return 0
+        return origin_ns - self.earliest_ns
+
+    @cached_property
+    def _processes(self) -> list[int]:
+        """For each file the place of its process: that of the first file of the same process."""
+        places: list[int] = []
+        for number, file in enumerate(self.files):
+            same = (place for place in range(number) if _follows(file, self.files[place]))
+            earlier = next(same, None)
+            places.append(number if earlier is None else places[earlier])
+        return places
+
+    @cached_property
+    def process_maps(self) -> list[_Numbers] | None:
+        """What processes are called; None where their numbers tell them apart."""
+        pids = [file.pids for file in self.files]
+        if all(pids) and not _coincide(pids, self._processes):
+            return None
+        return [_process_map(ids, place) for ids, place in zip(pids, self._processes, strict=True)]
+
+    @cached_property
+    def _shares_devices(self) -> bool:
+        """Whether two processes use devices of one number."""
+        return _coincide([file.used for file in self.files], self._processes)
+
+    @cached_property
+    def _device_maps(self) -> list[_Numbers]:
+        """What the devices are called that each file uses."""
+        used = [file.used for file in self.files]
+        if self._shares_devices:
+            return _device_maps(used, self._processes)
+        return [{number: number for number in numbers} for numbers in used]
+
+    @cached_property
+    def _first_runs(self) -> list[int]:
+        return [0, *accumulate(file.runs.num_rows for file in self.files)]
+
+    def _devices(self) -> pa.Table:
+        """The devices that were used: files list all of their host."""
+        pairs = zip(self.files, self._device_maps, strict=True)
+        return _different(_devices(file, numbers) for file, numbers in pairs)
+
+    def _links(self) -> pa.Table:
+        """The links between devices that were used."""
+        maps = self._device_maps
+        if not self._shares_devices:
+            # Where a number means the same device to all, a link may join those of two processes.
+            maps = [{key: new for numbers in maps for key, new in numbers.items()}] * len(maps)
+        pairs = zip(self.files, maps, strict=True)
+        return _different(_links(file.table(_LINKS), numbers) for file, numbers in pairs)
 
 
-def _told_rank(profile: Profile) -> int | None:
-    ranks = profile.table(_RUNS)["rank"].to_pylist() if profile.has(_RUNS) else []
-    return ranks[0] if len(ranks) == 1 else None
+@dataclass(frozen=True)
+class _Ids:
+    """The names of a file among those of all files.
+
+    Args:
+        names: Its names by its own numbers, in the column ``name_id``.
+        first: The number of its first name.
+    """
+
+    names: pa.Table
+    first: int
+
+    @property
+    def end(self) -> int:
+        """The first number after those of its names."""
+        return self.first + int(self.names.num_rows)
+
+    @property
+    def renumbered(self) -> pa.Table:
+        """Its names by their numbers among all files."""
+        names = _with(self.names, "name", self.names["name"].fill_null(UNKNOWN))
+        return _with(names, _NAME_ID, arrow(np.arange(self.first, self.end)))
+
+    def renamed(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+        """Its numbers as those among all files; where it has no name of that number `_UNNAMED`."""
+        known = self.names[_NAME_ID].combine_chunks()
+        places = pc.index_in(values.cast(pa.int64()), value_set=known)
+        return pc.add(places.cast(pa.int64()), self.first).fill_null(_UNNAMED)
+
+
+class _Rows(Streamed):
+    """A table of all files.
+
+    What queries in SQL named stays in memory, as the files have it.
+    """
+
+    def __init__(self, job: _Job, table: str, columns: Collection[str]) -> None:
+        kinds = {_NAME_ID: pa.int64(), **schema.BY_NAME[table].kinds}
+        kinds = {name: kind for name, kind in kinds.items() if name in columns}
+        coded = pa.dictionary(pa.int32(), pa.string())
+        types = {name: coded if kind == pa.string() else kind for name, kind in kinds.items()}
+        super().__init__(kinds, types)
+        self._job, self._table = job, table
+        self._expected: set[str] = set()
+        # By file; what one connection reads others need not read again.
+        self._held = job.held.setdefault(table, [{} for _ in job.files])
+
+    def expect(self, names: Collection[str]) -> None:
+        """Note columns that are read together with the first that is needed."""
+        self._expected.update(names)
+
+    def load(self, names: Collection[str], _: Window | None = None) -> None:
+        """Read the columns that are not there yet, of one file after another."""
+        super().load(names)
+        self._names = self._names or [*self.kinds][:1]
+        for file, held in zip(self._job.files, self._held, strict=True):
+            if any(name not in held for name in self._names):
+                needed = {*self._names, *self._expected}
+                needed = needed if file.keeps_order(self._table) else {*self.kinds}
+                missing = [name for name in self.kinds if name in needed and name not in held]
+                held.update(_gathered(file.pieces(self._table, missing), missing, self.kinds))
+            if len({len(column) for column in held.values()}) > 1:
+                msg = f"{file.profile.origin.source} changed while it was read"
+                raise InputError(msg, "Is it still being written? Wait for that, then try again.")
+        if "process_id" in self._names:
+            self._job.process_maps  # noqa: B018 - asks the files, which no stream can
+
+    def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[pa.RecordBatch]:
+        """Columns of all rows, one file after another, of which none stays in memory."""
+        for number, (file, held) in enumerate(zip(self._job.files, self._held, strict=True)):
+            if all(name in held for name in names):
+                rows = iter([[held[name] for name in names]])
+            elif file.may_hold(self._table):
+                rows = file.pieces(self._table, names)
+            else:
+                continue
+            for piece in rows:
+                yield from self._batches(number, names, [*map(_plain, piece)])
+
+    def _loaded(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for number, held in enumerate(self._held):
+            yield from self._batches(number, names, [held[name] for name in names])
+
+    def _batches(
+        self,
+        number: int,
+        names: Sequence[str],
+        values: Sequence[pa.Array | pa.ChunkedArray],
+    ) -> Iterator[pa.RecordBatch]:
+        columns = [
+            self._job.in_job(number, self._table, name, column)
+            for name, column in zip(names, values, strict=True)
+        ]
+        table = pa.Table.from_arrays(columns, [*names])
+        yield from table.to_batches(max_chunksize=BATCH_ROWS)
+
+
+def _gathered(pieces: _Pieces, names: Sequence[str], kinds: Kinds) -> dict[str, pa.ChunkedArray]:
+    """Columns of all pieces; no rows where there is none."""
+    tables = [pa.Table.from_arrays(piece, [*names]) for piece in pieces]
+    if not tables:
+        return {name: pa.chunked_array([], kinds[name]) for name in names}
+    # Numbers of one column are of 8 bits in one piece and of 32 in another.
+    table = pa.concat_tables(tables, promote_options="permissive")
+    return {name: _of_wide_codes(table[name]) for name in names}
+
+
+def _of_wide_codes(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts as a dictionary whose codes are of the width that all files have."""
+    if pa.types.is_string(values.type):
+        return values.dictionary_encode()
+    if not (pa.types.is_dictionary(values.type) and pa.types.is_string(values.type.value_type)):
+        return values
+    coded = pa.dictionary(pa.int32(), pa.string())
+    parts = [
+        pa.DictionaryArray.from_arrays(part.indices.cast(pa.int32()), part.dictionary)
+        for part in values.chunks
+    ]
+    return pa.chunked_array(parts, coded)
+
+
+def _plain(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Integers that may be codes as they are."""
+    is_coded = pa.types.is_dictionary(values.type)
+    return values.cast(values.type.value_type) if is_coded else values
+
+
+def _renamed(values: pa.Array | pa.ChunkedArray, numbers: _Numbers) -> pa.Array | pa.ChunkedArray:
+    """Other numbers in the place of those of a file; where it has none, what None is called."""
+    known = [number for number in numbers if number is not None]
+    new = pa.array([numbers[number] for number in known], pa.int64())
+    places = pc.index_in(values.cast(pa.int64()), value_set=pa.array(known, pa.int64()))
+    renamed = new.take(places) if isinstance(places, pa.Array) else pc.take(new, places)
+    return renamed.fill_null(numbers[None]) if None in numbers else renamed
+
+
+def _files(profiles: Sequence[Profile]) -> list[_File]:
+    """The files as they were given, with their ranks."""
+    recordings = Recordings()
+    files = [_File(p, None, schema.RUNS.empty(), recordings) for p in profiles]
+    runs = [file.told_runs() for file in files]
+    told = [rows["rank"][0].as_py() if rows.num_rows == 1 else None for rows in runs]
+    if None in told:
+        told = _ranks_of_names([file.name for file in files])
+    ranked = []
+    for file, rows, rank in zip(files, runs, told, strict=True):
+        listed = rows.to_pylist() or [{"run_id": 0}]
+        listed = [listed[0] | {"rank": rank}] if len(listed) == 1 else listed
+        ranked.append(replace(file, rank=rank, runs=schema.RUNS.table(listed)))
+    return ranked
 
 
 def _ranks_of_names(names: Sequence[str]) -> list[int | None]:
@@ -125,84 +525,28 @@ def _ranks_of_names(names: Sequence[str]) -> list[int | None]:
     return list(ranks) if is_told else [None] * len(names)
 
 
-def _part(profile: Profile, rank: int | None) -> _Part:
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that one file does not need
-
-    tables = {name: _table(profile, name) for name in profile.sources}
-    ends = [t["end_ns"] for t in tables.values() if "end_ns" in t.column_names and t.num_rows]
-    end_ns = max((pc.max(end).as_py() for end in ends), default=0)
-    if _RUNS not in tables:
-        tables[_RUNS] = schema.RUNS.table([{"run_id": 0}])
-    runs = tables[_RUNS]
-    if runs.num_rows == 1:
-        tables[_RUNS] = _with(runs, "rank", pa.array([rank], pa.int64()))
-    return _Part(profile.origin.source.name, rank, profile.origin.epoch_ns, end_ns, tables)
-
-
-def _table(profile: Profile, name: str) -> pa.Table:
-    """A table; one that may hold millions of rows with columns as narrow as its values allow."""
-    source, spec = profile.sources[name], schema.BY_NAME[name]
-    if "start_ns" not in spec.columns:
-        return profile.table(name)
-    if isinstance(source, pa.Table):
-        return source
-    rows = profile.batches(f'SELECT {", ".join(spec.columns)} FROM "{name}"')
-    narrow = [_narrow(pa.Table.from_batches([batch]), spec) for batch in rows]
-    # Numbers of one column are of 8 bits in one piece and of 32 in another.
-    return pa.concat_tables(narrow, promote_options="permissive") if narrow else spec.empty()
-
-
-def _narrow(table: pa.Table, spec: schema.Schema) -> pa.Table:
-    # Else what each piece took for a while adds up.
-    pa.default_memory_pool().release_unused()
-    return spec.narrow(pa.table({f.name: narrow_column(table[f.name], f.type) for f in spec.arrow}))
-
-
-def _refuse_twins(parts: Sequence[_Part]) -> None:
+def _refuse_twins(files: Sequence[_File]) -> None:
     """The same recording twice, as in a plain and a gzip file, would count twice."""
-    seen: dict[tuple[object, ...], str] = {}
-    for part in parts:
-        rows = tuple(sorted((name, table.num_rows) for name, table in part.tables.items()))
-        who = frozenset(part.numbers("process_id")), frozenset(part.numbers("device_id"))
-        key = (part.origin_ns, part.end_ns, part.rank, who, rows)
-        if part.origin_ns is not None and key in seen:
-            msg = f"{seen[key]} and {part.name} are the same recording"
-            raise InputError(msg, "Leave one of them out.")
-        seen[key] = part.name
+    for number, file in enumerate(files):
+        for other in files[:number]:
+            if file.origin_ns is None or file.origin_ns != other.origin_ns:
+                continue
+            if file.rank == other.rank and _says(file) == _says(other):
+                msg = f"{other.name} and {file.name} are the same recording"
+                raise InputError(msg, "Leave one of them out.")
 
 
-def _processes(parts: Sequence[_Part]) -> list[int]:
-    """For each file the place of its process: that of the first file of the same process."""
-    places: list[int] = []
-    for number, part in enumerate(parts):
-        same = (place for place in range(number) if part.follows(parts[place]))
-        earlier = next(same, None)
-        places.append(number if earlier is None else places[earlier])
-    return places
+def _says(file: _File) -> tuple[object, ...]:
+    return file.runs.num_rows, file.ends, file.pids, file.used
 
 
-def _renumbered(
-    parts: Sequence[_Part], processes: Sequence[int]
-) -> tuple[list[_Part], tuple[str, ...]]:
-    """The same files with processes and devices that no two of them confuse."""
-    pids = [part.numbers("process_id") for part in parts]
-    if not all(pids) or _coincide(pids, processes):
-        names = [_process_map(ids, place) for ids, place in zip(pids, processes, strict=True)]
-        parts = [_called(p, ("process_id",), m) for p, m in zip(parts, names, strict=True)]
-    used = [part.numbers(*_DEVICE_COLUMNS) for part in parts]
-    is_shared = _coincide(used, processes)
-    own: list[_Numbers] = [{number: number for number in found} for found in used]
-    maps = _device_maps(used, processes) if is_shared else own
-    if is_shared:
-        parts = [_called(p, _DEVICE_COLUMNS, m) for p, m in zip(parts, maps, strict=True)]
-    parts = [_with_devices(part, found) for part, found in zip(parts, maps, strict=True)]
-    # Where a number means the same device to all, a link may join those of two processes.
-    everyone: _Numbers = {number: number for found in used for number in found}
-    parts = [
-        _with_links(part, found if is_shared else everyone)
-        for part, found in zip(parts, maps, strict=True)
-    ]
-    return parts, (_SHARED,) if is_shared else ()
+def _follows(file: _File, other: _File) -> bool:
+    """Whether it is a later stretch of the same process."""
+    if file.rank != other.rank or file.origin_ns is None or other.origin_ns is None:
+        return False
+    is_later = file.origin_ns >= other.origin_ns + other.end_ns
+    is_apart = is_later or other.origin_ns >= file.origin_ns + file.end_ns
+    return is_apart and bool(file.pids) and file.pids == other.pids
 
 
 def _coincide(numbers: Sequence[set[int]], processes: Sequence[int]) -> bool:
@@ -229,99 +573,27 @@ def _device_maps(used: Sequence[set[int]], processes: Sequence[int]) -> list[_Nu
     return [maps[process] for process in processes]
 
 
-def _called(part: _Part, columns: Sequence[str], numbers: _Numbers) -> _Part:
-    return replace(part, new={**part.new, **dict.fromkeys(columns, numbers)})
-
-
-def _with_devices(part: _Part, numbers: _Numbers) -> _Part:
-    """Its devices, but only those that it used: files list all of their host."""
-    known = part.tables.get(_DEVICES, schema.DEVICES.empty()).to_pylist()
+def _devices(file: _File, numbers: _Numbers) -> pa.Table:
     rows = [
-        row | {"device_id": numbers[row["device_id"]], "rank": part.rank}
-        for row in known
+        row | {"device_id": numbers[row["device_id"]], "rank": file.rank}
+        for row in file.table(_DEVICES).to_pylist()
         if row["device_id"] in numbers
     ]
     listed = {row["device_id"] for row in rows}
-    rows += [{"device_id": n, "rank": part.rank} for n in numbers.values() if n not in listed]
-    return replace(part, tables={**part.tables, _DEVICES: schema.DEVICES.table(rows)})
+    rows += [{"device_id": n, "rank": file.rank} for n in numbers.values() if n not in listed]
+    return schema.DEVICES.table(rows)
 
 
-def _with_links(part: _Part, numbers: _Numbers) -> _Part:
-    """The links between devices that were used; null is the host."""
+def _links(listed: pa.Table, numbers: _Numbers) -> pa.Table:
+    """The links between devices of these numbers; null is the host."""
     ends = ("device_id", "peer_device_id")
     new = {None: None, **numbers}
-    if _LINKS not in part.tables:
-        return part
     rows = [
         row | {end: new[row[end]] for end in ends}
-        for row in part.tables[_LINKS].to_pylist()
+        for row in listed.to_pylist()
         if all(row[end] in new for end in ends)
     ]
-    return replace(part, tables={**part.tables, _LINKS: schema.LINKS.table(rows)})
-
-
-def _together(
-    profiles: Sequence[Profile], parts: Sequence[_Part], notes: tuple[str, ...]
-) -> Profile:
-    origins = [part.origin_ns for part in parts if part.origin_ns is not None]
-    earliest = min(origins) if len(origins) == len(parts) else None
-    if earliest is None:
-        notes += ("The files have no common clock: each begins at 0.",)
-    first_runs = [0, *accumulate(part.tables[_RUNS].num_rows for part in parts)]
-    told = tuple(dict.fromkeys(text for p in profiles for text in p.origin.warnings))
-    origin = replace(profiles[0].origin, epoch_ns=earliest, warnings=(*notes, *told))
-    rows: dict[str, dict[str, tuple[pa.Table, Select]]] = {}
-    for part, first_run in zip(parts, first_runs, strict=False):
-        shift_ns = 0 if earliest is None or part.origin_ns is None else part.origin_ns - earliest
-        offsets = {"start_ns": shift_ns, "end_ns": shift_ns, "run_id": first_run}
-        for name, table in part.tables.items():
-            seen = f"file {len(rows.setdefault(name, {}))} of {name}"
-            rows[name][seen] = table, Select(_columns(part, name, offsets), f'FROM "{seen}"')
-    return _over(origin, rows)
-
-
-def _columns(part: _Part, name: str, offsets: Mapping[str, int]) -> dict[str, str]:
-    """SQL by column: the columns of a table, with numbers and times as they are among all files."""
-    table = part.tables[name]
-    held = {column: f'"{column}"' for column in table.column_names}
-    columns = {}
-    for column in schema.BY_NAME[name].columns:
-        value = held.get(column, "NULL")
-        if column in part.new:
-            value = _renamed(value, part.new[column])
-        if column in offsets and column in held:
-            value = f"coalesce({value}, 0)" if column == "run_id" else value
-            value = f"CAST({value} AS BIGINT) + {offsets[column]}"
-        columns[column] = value
-    return columns
-
-
-def _renamed(value: str, numbers: _Numbers) -> str:
-    cases = " ".join(f"WHEN {old} THEN {new}" for old, new in numbers.items() if old is not None)
-    other = numbers.get(None, "NULL")
-    return f"CASE {value} {cases} ELSE {other} END" if cases else f"{other}"
-
-
-def _over(origin: Origin, rows: Mapping[str, Mapping[str, tuple[pa.Table, Select]]]) -> Profile:
-    """A recording over the tables of all files, of which a query reads the columns it names."""
-    sources: dict[str, pa.Table | View] = {}
-    for name, files in rows.items():
-        selects = tuple(select for table, select in files.values() if table.num_rows)
-        if name in _NAMED_ANEW:
-            sources[name] = _different(table for table, _ in files.values())
-        elif selects:
-            sources[name] = View(selects)
-        else:
-            sources[name] = schema.BY_NAME[name].empty()
-
-    def prepare(connection: "duckdb.DuckDBPyConnection") -> None:
-        for name in (name for name in rows if isinstance(sources[name], View)):
-            for seen, (table, _) in rows[name].items():
-                if table.num_rows:
-                    connection.register(seen, table)
-
-    stored = sum(table.num_rows for files in rows.values() for table, _ in files.values())
-    return Profile(origin, sources, prepare, stored=stored)
+    return schema.LINKS.table(rows)
 
 
 def _different(tables: Iterable[pa.Table]) -> pa.Table:
@@ -330,7 +602,5 @@ def _different(tables: Iterable[pa.Table]) -> pa.Table:
     return table.group_by(table.column_names, use_threads=False).aggregate([])
 
 
-def _with(table: pa.Table, name: str, values: pa.ChunkedArray | pa.Array) -> pa.Table:
-    if name not in table.column_names:
-        return table.append_column(name, values)
+def _with(table: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, values)

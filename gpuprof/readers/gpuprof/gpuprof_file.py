@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof import borders, json_input, schema
-from gpuprof.columns import Columns, Kinds, Shown, Table
+from gpuprof.columns import Columns, Kinds, Table, Tables
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
@@ -85,15 +85,14 @@ def read(path: Path) -> Profile:
         name: _table(path, name, members) for name in schema.BY_NAME if name + SUFFIX in members
     }
 
-    def prepare(connection: "duckdb.DuckDBPyConnection") -> Shown:
-        _keep_sides_of_joins(connection)
+    def make() -> dict[str, Table]:
         columns: dict[str, Table] = {n: _columns(table.rows) for n, table in tables.items()}
         named = {name + _NAMES_OF: table.names for name, table in tables.items() if table.names}
-        columns |= {name: _columns(names) for name, names in named.items()}
-        return Shown(columns, connection)
+        return columns | {name: _columns(names) for name, names in named.items()}
 
     views = {name: _view(name, table) for name, table in tables.items()}
     events = sum(table.events for table in tables.values())
+    prepare = Tables(make, _keep_sides_of_joins)
     return Profile(origin, views, prepare, partial(_failure, path), stored=events)
 
 

@@ -6,13 +6,13 @@ The file keeps, for each group of rows, the first and the last start.
 import errno
 import io
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof.columns import Kinds, Window
+from gpuprof.columns import Kinds, Streamed, Window
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -93,7 +93,7 @@ def opened(part: FilePart, texts: Collection[str], metadata: Any = None) -> Any:
     )
 
 
-class ParquetColumns:
+class ParquetColumns(Streamed):
     """The columns of a table as the last query named them; DuckDB sees the others as null.
 
     Nothing of it stays in memory: each query decodes it anew, some rows at a time.
@@ -105,22 +105,21 @@ class ParquetColumns:
     """
 
     def __init__(self, part: FilePart, metadata: Any, kinds: Kinds) -> None:  # noqa: ANN401 - as above
-        self.kinds, self._part, self._metadata = kinds, part, metadata
+        self._part, self._metadata = part, metadata
         self._texts = [name for name, kind in kinds.items() if kind == pa.string()]
         arrow = opened(part.again(), self._texts, metadata).schema_arrow
-        self.columns: Mapping[str, Any] = {name: arrow.field(name).type for name in kinds}
-        self._names: Sequence[str] = []
+        super().__init__(kinds, {name: arrow.field(name).type for name in kinds})
         self._groups: Sequence[int] = range(metadata.num_row_groups)
 
-    def expect(self, names: Collection[str]) -> None:
-        """Nothing: what a query reads is not there for the next."""
-
-    def load(self, names: Collection[str], window: Window | None) -> None:
+    def load(self, names: Collection[str], window: Window | None = None) -> None:
         """What the next query reads: columns, and from when to when."""
-        self._names = [name for name in self.kinds if name in names]
-        self._groups = [
-            group for group in range(self._metadata.num_row_groups) if self._overlaps(group, window)
-        ]
+        super().load(names)
+        self._groups = self._within(window)
+
+    def _within(self, window: Window | None) -> list[int]:
+        """The groups of rows that may lie in a window."""
+        groups = range(self._metadata.num_row_groups)
+        return [group for group in groups if self._overlaps(group, window)]
 
     def _overlaps(self, group: int, window: Window | None) -> bool:
         if window is None or _TIME not in self.kinds:
@@ -130,32 +129,16 @@ class ParquetColumns:
         times = about.column(place).statistics
         return times is None or not times.has_min_max or (times.min < most and least <= times.max)
 
-    def __arrow_c_schema__(self) -> object:
-        """As Arrow's protocol has it."""
-        return self._schema().__arrow_c_schema__()
+    def pieces(
+        self, names: Sequence[str], window: Window | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns in pieces, of the groups of rows that may lie in a window."""
+        return self._read(names, self._within(window))
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """All columns in pieces, read when they are asked for; null but for those of the query."""
-        stream = pa.RecordBatchReader.from_batches(self._schema(), self._with_nulls())
-        return stream.__arrow_c_stream__(requested_schema)
+    def _loaded(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self._read(names, self._groups)
 
-    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns of the rows that were asked for last, in pieces."""
+    def _read(self, names: Sequence[str], groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         file = opened(self._part.again(), self._texts, self._metadata)
-        for batch in file.iter_batches(_BATCH_ROWS, self._groups, [*names]):
+        for batch in file.iter_batches(_BATCH_ROWS, groups, [*names]):
             yield batch.select([*names])
-
-    def _with_nulls(self) -> Iterator[pa.RecordBatch]:
-        schema, names = self._schema(), self._names
-        nulls = {
-            k: pa.nulls(_BATCH_ROWS, kind) for k, kind in self.columns.items() if k not in names
-        }
-        for batch in self.batches(names):
-            columns = [
-                nulls[name].slice(0, batch.num_rows) if name in nulls else batch.column(name)
-                for name in self.kinds
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def _schema(self) -> pa.Schema:
-        return pa.schema([(name, self.columns[name]) for name in self.kinds])

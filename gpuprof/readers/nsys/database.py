@@ -43,8 +43,8 @@ def export_of(database: Path, path: Path, reader: str) -> Export:
     """
     file = open_sqlite(database, tables.KINDS)
     columns = {table: frozenset(names) for table, names in file.columns.items()}
-    events = file.most_rows(table for table in tables.EVENTS if table in columns)
-    return Export(path, reader, columns, file.rows, file.prepare, file.failure, file.filled, events)
+    rows = file.most_rows(table for table in tables.EVENTS if table in columns)
+    return Export(path, reader, columns, file.rows, file.prepare, file.failure, file.filled, rows)
 
 
 READER: Final = Reader(

@@ -147,7 +147,8 @@ class _Files:
 
     @cached_property
     def _connection(self) -> "duckdb.DuckDBPyConnection":
-        connection = engine.connect(self.prepare)
+        connection = engine.connect()
+        self.prepare(connection)
         connection.execute("SET schema = 'raw'")
         return connection
 

@@ -67,7 +67,7 @@ class Export:
         prepare: Makes the tables visible to DuckDB as ``raw.NAME``; see `Profile`.
         failure: What a failed query says about the file.
         filled: Table name to the columns that hold no null, where the file says so.
-        events: About how many events the tables hold; 0 where that is not known.
+        most_rows: Table name to about how many rows it holds, where that is known.
         recorder_version: Version of nsys that recorded, where the tables are of a report.
     """
 
@@ -78,7 +78,7 @@ class Export:
     prepare: "Callable[[duckdb.DuckDBPyConnection], Loader | None]"
     failure: Callable[[Exception], GpuprofError | None]
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    events: int = 0
+    most_rows: Mapping[str, int] = field(default_factory=dict)
     recorder_version: str | None = None
 
     def has(self, table: str, *columns: str) -> bool:
@@ -126,7 +126,7 @@ def profile(export: Export) -> Profile:
         sources,
         export.prepare,
         export.failure,
-        stored=export.events,
+        stored=sum(export.most_rows.values()),
     )
 
 

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof.columns import Columns, Shown
+from gpuprof.columns import Columns, Tables
 from gpuprof.engine import quoted
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.table import NotReadError, readable
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
 MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
@@ -92,18 +92,24 @@ class SqliteFile:
         with self._connected() as connection:
             return connection.execute(sql).fetchall()
 
-    def most_rows(self, tables: Iterable[str]) -> int:
-        """How many rows tables hold at most, told by their last ids without reading them."""
+    def most_rows(self, tables: Iterable[str]) -> dict[str, int]:
+        """How many rows tables hold at most, by their last ids, without reading them."""
         numbered = {name for (name,) in self.rows(_NUMBERED)}
-        last = [f"SELECT max(rowid) FROM {quoted(t)}" for t in tables if t in numbered]
-        return sum(number or 0 for (number,) in self.rows(" UNION ALL ".join(last) or "SELECT 0"))
+        names = [name for name in tables if name in numbered]
+        last = (f"SELECT max(rowid) FROM {quoted(name)}" for name in names)
+        rows = self.rows(" UNION ALL ".join(last)) if names else []
+        return {name: last_id or 0 for name, (last_id,) in zip(names, rows, strict=True)}
 
-    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> Shown:
+    @property
+    def prepare(self) -> Tables:
         """What makes tables visible to DuckDB as ``raw.NAME``, and reads what queries name."""
+        return Tables(self._tables)
+
+    def _tables(self) -> dict[str, Columns]:
         names = [name for name in self.columns if name in self.known]
         tables = {name: self._loaded.get(name) or self._table(name) for name in names}
         self._loaded.update(tables)
-        return Shown(tables, connection)
+        return tables
 
     def _table(self, name: str) -> Columns:
         count = f"SELECT count(*) FROM {quoted(name)}"
