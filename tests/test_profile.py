@@ -1,4 +1,3 @@
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +7,8 @@ from hypothesis import strategies as st
 from recordings import kernel, trace
 
 from gpuprof import schema
-from gpuprof.columns import Columns, Shown
+from gpuprof.columns import Columns, Tables
+from gpuprof.database import Database
 from gpuprof.errors import MissingTableError
 from gpuprof.profile import Origin, Profile
 from gpuprof.selection import Selection
@@ -198,16 +198,6 @@ def test_activities_of_many_windows_are_those_that_start_in_one(borders, starts)
     assert part == sorted(t for t in starts if any(s <= t < e for s, e in windows))
 
 
-class _Loaded(Shown):
-    """Tables in memory, from which columns are taken without a query."""
-
-    queries = 0
-
-    def load(self, sql, window=None):
-        type(self).queries += 1
-        super().load(sql, window)
-
-
 @given(
     borders=st.sets(st.integers(-20, 60), max_size=8),
     starts=st.lists(st.integers(-30, 70), max_size=20),
@@ -233,18 +223,18 @@ def test_integers_of_a_part_need_no_query_and_are_those_of_one(
     view = View((Select(columns, StoredRows("t", are_timed=is_timed)),))
     ordered = sorted(borders)
     windows = tuple(zip(ordered[::2], ordered[1::2], strict=False)) or None
-    part = Profile(ORIGIN, {"memsets": view}, lambda c: _Loaded({"t": table}, c)).restricted(
+    part = Profile(ORIGIN, {"memsets": view}, Tables(lambda: {"t": table})).restricted(
         Selection(windows, device_id)
     )
 
-    before = _Loaded.queries
-    taken = [
-        list(row)
-        for piece in part.integers("memsets", "end_ns", "device_id")
-        for row in zip(*(column.tolist() for column in piece), strict=True)
-    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(Database, "batches")
+        taken = [
+            list(row)
+            for piece in part.integers("memsets", "end_ns", "device_id")
+            for row in zip(*(column.tolist() for column in piece), strict=True)
+        ]
 
-    assert _Loaded.queries == before
     asked = part.query("SELECT end_ns, coalesce(device_id, -2) AS device FROM memsets")
     assert taken == [list(row.values()) for row in asked.to_pylist()]
 
@@ -342,7 +332,7 @@ class _Read:
 
     def profile(self, **columns):
         view = View((Select(columns, "FROM raw.file t"),))
-        return Profile(ORIGIN, {"kernels": view}, partial(Shown, self.columns))
+        return Profile(ORIGIN, {"kernels": view}, Tables(lambda: self.columns))
 
 
 OF_FILE = {

@@ -263,8 +263,10 @@ def _line(grid: Grid, widths: Mapping[int, int], row: Sequence[str]) -> str:
     """Names left, figures right; wide characters take two columns."""
     parts = []
     for text, (column, width) in zip(row, widths.items(), strict=True):
-        cell = text if cell_len(text) <= width else set_cell_size(text, width)
-        room = " " * (width - cell_len(cell))
+        # Nearly all texts are of plain letters, which need not be looked up one by one.
+        taken = len(text) if text.isascii() else cell_len(text)
+        cell = text if taken <= width else set_cell_size(text, width)
+        room = " " * (width - taken)
         parts.append(cell + room if column in grid.name_columns else room + cell)
     return (" " * _GAP).join(parts).rstrip()
 

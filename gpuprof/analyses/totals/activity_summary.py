@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.totals.durations import figures_by_name
+from gpuprof.analyses.facts.durations import figures_by_name
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY
 

@@ -2,12 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
-from gpuprof.analyses.facts.step_windows import DETECTED, FROM_RANGES, StepWindows, step_windows
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.step_windows import (
+    DETECTED,
+    FROM_RANGES,
+    STEP_READS,
+    StepWindows,
+    step_windows,
+)
 from gpuprof.analyses.facts.step_windows import windows_of_range as steps_of_range
+from gpuprof.analyses.facts.timeline import TIMELINE_READS
+from gpuprof.analyses.totals.activity_summary import SUM_READS
+from gpuprof.comparisons.measure.matching import SHAPE
 from gpuprof.errors import UsageError
 from gpuprof.intervals import union
 from gpuprof.profile import Profile
@@ -17,6 +28,8 @@ from gpuprof.units import counted
 FROM_EPOCHS: Final = "epochs"
 STEP: Final = "step"
 RECORDING: Final = "recording"
+# What is asked of every recording, so that each table of a file is read in one pass.
+_READS: Final = reads(STEP_READS, TIMELINE_READS, SUM_READS, kernels=" ".join(SHAPE))
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,8 @@ def works(
         UsageError: Steps are asked for, and a recording knows none or too few.
         MissingTableError: Ranges are asked for, and a recording has none.
     """
+    for profile in chain.from_iterable(variants.values()):
+        profile.expect(_READS)
     all_steps = {
         label: tuple(_steps(profile, range_text) for profile in runs)
         for label, runs in variants.items()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from nsys_export import KERNEL, STRINGS, kernel, write
 
 from gpuprof import native
-from gpuprof.analyses.totals.durations import figures_by_name
+from gpuprof.analyses.facts.durations import figures_by_name
 from gpuprof.errors import CorruptFileError
 from gpuprof.readers import read_profile
 from gpuprof.reports import report
