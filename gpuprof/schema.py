@@ -396,6 +396,28 @@ SYNCHRONIZATIONS: Final = Schema(
         **_TIMES,
         **_PLACE,
         "sync_kind": Column(TEXT, "", "event, stream_wait, stream or context."),
+        "event_id": Column(INT, "", "CUDA event that is waited for; null for none."),
+        "src_device_id": _device("Device on which that event was recorded last before."),
+        "src_stream_id": Column(INT, "", "Stream on which it was."),
+    },
+)
+CUDA_EVENTS: Final = Schema(
+    "cuda_events",
+    "one CUDA event recorded on a stream (cudaEventRecord): its call tells when",
+    {
+        **_PLACE,
+        "event_id": Column(INT, "", "The event; it may be recorded again.", required=True),
+    },
+)
+HOST_CALLS: Final = Schema(
+    "host_calls",
+    "one call on the host of a library beside CUDA",
+    {
+        **_TIMES,
+        "library": Column(TEXT, "", "mpi, ucx, or os for the operating system.", required=True),
+        "name": Column(TEXT, "", "MPI_Sendrecv, pthread_cond_wait, ...", required=True),
+        "process_id": process_column("Operating-system process."),
+        "thread_id": Column(INT, "", "Operating-system thread."),
     },
 )
 GRAPH_LAUNCHES: Final = Schema(
@@ -577,6 +599,8 @@ TABLES: Final = (
     API_CALLS,
     NVTX_RANGES,
     SYNCHRONIZATIONS,
+    CUDA_EVENTS,
+    HOST_CALLS,
     GRAPH_LAUNCHES,
     OVERHEADS,
     COLLECTIVES,

@@ -50,6 +50,8 @@ class Arguments(msgspec.Struct, gc=False):
     group_size: Scalar = msgspec.field(default=None, name="Group size")
     group: Scalar = msgspec.field(default=None, name="Process Group Name")
     dtype: Scalar = None
+    event: Scalar = msgspec.field(default=None, name="wait_on_cuda_event_id")
+    src_stream: Scalar = msgspec.field(default=None, name="wait_on_stream")
     # Of HIP's calls: hipMemcpyKind, and before 2023 the size of a copy.
     kind: Scalar = None
     size: Scalar = None

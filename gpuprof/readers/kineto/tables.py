@@ -114,7 +114,11 @@ def device_id(event: Event) -> int | None:
 
 
 def _stream_id(event: Event) -> int | None:
-    stream = _first(event.args.stream, event.tid)
+    return _stream(event.args.stream, event.tid)
+
+
+def _stream(*values: Scalar) -> int | None:
+    stream = _first(*values)
     return None if stream in (-1, _INVALID) else stream
 
 
@@ -255,8 +259,19 @@ def _ranges(groups: Mapping[str, Timed]) -> pa.Table:
 
 
 def _synchronizations(group: Timed, process_id: int | None) -> pa.Table:
-    kinds = [SYNC_KINDS.get(event.label) for event in group.events]
-    columns = {**_place(group, process_id), "sync_kind": kinds}
+    place = _place(group, process_id)
+    sources = [_stream(event.args.src_stream) for event in group.events]
+    columns = {
+        **place,
+        "sync_kind": [SYNC_KINDS.get(event.label) for event in group.events],
+        "event_id": [integer(event.args.event) for event in group.events],
+        # Kineto knows the events of a context by themselves: theirs is the same device.
+        "src_device_id": [
+            None if source is None else device
+            for source, device in zip(sources, place["device_id"], strict=True)
+        ],
+        "src_stream_id": sources,
+    }
     return _narrow(schema.SYNCHRONIZATIONS, group, columns)
 
 

@@ -20,9 +20,17 @@ MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
 MEMSET: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
 RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 SYNCHRONIZATION: Final = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+CUDA_EVENT: Final = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
 GRAPH_TRACE: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 NVTX: Final = "NVTX_EVENTS"
 OVERHEADS: Final = {"PROFILER_OVERHEAD": "profiler", "CUPTI_ACTIVITY_KIND_OVERHEAD": "cuda"}
+# Table -> the library whose calls it holds.
+HOST_CALLS: Final = {
+    **dict.fromkeys((f"MPI_{kind}_EVENTS" for kind in ("P2P", "COLLECTIVES", "OTHER")), "mpi"),
+    "MPI_START_WAIT_EVENTS": "mpi",
+    **dict.fromkeys(("UCP_EVENTS", "UCP_SUBMIT_EVENTS", "UCP_PROGRESS_EVENTS"), "ucx"),
+    "OSRT_API": "os",
+}
 STRINGS: Final = "StringIds"
 EVENT_CLASSES: Final = "ENUM_NSYS_EVENT_CLASS"
 GPUS: Final = ("TARGET_INFO_CUDA_DEVICE", "TARGET_INFO_CUDA_GPU", "TARGET_INFO_GPU")
@@ -38,6 +46,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     MEMSET: ("start", "end"),
     RUNTIME: ("start", "end", "nameId"),
     SYNCHRONIZATION: ("start", "end"),
+    CUDA_EVENT: ("eventId", "correlationId"),
     GRAPH_TRACE: ("start", "end"),
     NVTX: ("start", "end", "eventType"),
     STRINGS: ("id", "value"),
@@ -48,6 +57,7 @@ USED: Final = (
     *GPUS,
     *PROCESSES,
     *OVERHEADS,
+    *HOST_CALLS,
     "PROCESSES",
     "DIAGNOSTIC_EVENT",
     "META_DATA_EXPORT",
@@ -73,14 +83,16 @@ _NUMBERS: Final = (
     "pid", "processId", "gpuId", "totalMemory", "globalMemorySize", "memoryBandwidth",
     "globalMemoryBandwidth", "clockRate", "computeMajor", "computeMinor", "smMajor", "smMinor",
     "computeCapabilityMajor", "computeCapabilityMinor", "severity", "utcEpochNs",
-    "eventClass", "returnValue",
+    "eventClass", "returnValue", "eventId",
 )  # fmt: skip
 _OF_ACTIVITIES: Final = dict.fromkeys(_NUMBERS, pa.int64()) | {"text": pa.string()}
 KINDS: Final = dict.fromkeys(USED, _OF_ACTIVITIES | dict.fromkeys(_TEXTS, pa.string())) | (
-    dict.fromkeys((*EVENTS, SYNCHRONIZATION, *OVERHEADS), _OF_ACTIVITIES)
+    dict.fromkeys((*EVENTS, SYNCHRONIZATION, CUDA_EVENT, *OVERHEADS, *HOST_CALLS), _OF_ACTIVITIES)
 )
 
 _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
+# In place of the stream or event of what has none; before nsys 2024 of the stream of any wait.
+_NONE: Final = 2**32 - 1
 _RANGE_KINDS: Final = {59: "push_pop", 60: "start_end"}
 _DOMAIN_CREATED: Final = 75
 _LOW_24_BITS: Final = 0xFFFFFF
@@ -138,6 +150,7 @@ def views(tables: Tables) -> dict[str, View]:
         "api_calls": (RUNTIME, _api_calls),
         "nvtx_ranges": (NVTX, _nvtx_ranges),
         "synchronizations": (SYNCHRONIZATION, _synchronizations),
+        "cuda_events": (CUDA_EVENT, _cuda_events),
         "graph_launches": (GRAPH_TRACE, _graph_launches),
     }
     found = {
@@ -145,7 +158,12 @@ def views(tables: Tables) -> dict[str, View]:
         for name, (raw, make) in made.items()
         if raw in tables.columns
     }
-    more = {"overheads": _overheads(tables), "devices": _devices(tables), "runs": _runs(tables)}
+    more = {
+        "host_calls": _host_calls(tables),
+        "overheads": _overheads(tables),
+        "devices": _devices(tables),
+        "runs": _runs(tables),
+    }
     return found | {name: View(selects) for name, selects in more.items() if selects}
 
 
@@ -311,9 +329,28 @@ def _nvtx_ranges(tables: Tables) -> Select:
 
 
 def _synchronizations(tables: Tables) -> Select:
-    kind = words(tables.pick(SYNCHRONIZATION, "syncType"), _SYNC_KINDS)
-    columns = _place(tables, SYNCHRONIZATION) | {"sync_kind": kind}
-    return Select(columns, _timed(tables, SYNCHRONIZATION))
+    place = _place(tables, SYNCHRONIZATION)
+    columns = place | {
+        "stream_id": f"nullif({place['stream_id']}, {_NONE})",
+        "sync_kind": words(tables.pick(SYNCHRONIZATION, "syncType"), _SYNC_KINDS),
+        "event_id": f"nullif({tables.pick(SYNCHRONIZATION, 'eventId')}, {_NONE})",
+    }
+    join = ""
+    known = {"eventId", "correlationId", "globalPid"}
+    if all(known <= tables.columns.get(table, set()) for table in (SYNCHRONIZATION, CUDA_EVENT)):
+        # An event may be recorded again and again; ids grow in the order of calls.
+        join = f"""
+            ASOF LEFT JOIN raw.{CUDA_EVENT} e ON e.globalPid = t.globalPid
+                AND e.eventId = t.eventId AND e.correlationId < t.correlationId"""
+        columns["src_device_id"] = tables.pick(CUDA_EVENT, "deviceId", alias="e")
+        columns["src_stream_id"] = tables.pick(CUDA_EVENT, "streamId", alias="e")
+    return Select(columns, _timed(tables, SYNCHRONIZATION, join))
+
+
+def _cuda_events(tables: Tables) -> Select:
+    place = _place(tables, CUDA_EVENT)
+    columns = {name: place[name] for name in place if name not in _TIMES}
+    return Select(columns | {"event_id": StoredColumn("eventId")}, StoredRows(CUDA_EVENT))
 
 
 def _graph_launches(tables: Tables) -> Select:
@@ -329,6 +366,24 @@ def _overheads(tables: Tables) -> tuple[Select, ...]:
             columns = {"source": f"'{source}'", "name": name} | _thread(tables, table)
             selects.append(Select(_TIMES | columns, _timed(tables, table, join)))
     return tuple(selects)
+
+
+def _host_calls(tables: Tables) -> tuple[Select, ...]:
+    selects = []
+    for table, library in HOST_CALLS.items():
+        if {"start", "end"} <= tables.columns.get(table, frozenset()):
+            number = tables.pick(table, "textId", "nameId")
+            name, join = _string(tables, number)
+            columns = {"library": f"'{library}'", "name": f"coalesce({name}, 'unknown')"}
+            # A wait for several requests has a row for each.
+            rows = f'FROM (SELECT DISTINCT start, "end", {", ".join(_names_in(tables, table))}'
+            source = f"{rows} FROM raw.{table}) t {join} WHERE NOT {UNTIMED}"
+            selects.append(Select(_TIMES | columns | _thread(tables, table), source))
+    return tuple(selects)
+
+
+def _names_in(tables: Tables, table: str) -> list[str]:
+    return sorted({"globalTid", "textId", "nameId"} & tables.columns[table])
 
 
 def _devices(tables: Tables) -> tuple[Select, ...]:

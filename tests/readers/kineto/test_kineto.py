@@ -294,6 +294,17 @@ def test_synchronisations_are_there_only_where_they_were_traced(tmp_path):
     ) == [{"sync_kind": "stream_wait", "stream_id": None}]
 
 
+@pytest.mark.parametrize(("source", "expected"), [(20, (20, 0)), (-1, (None, None))])
+def test_a_wait_names_the_stream_on_which_its_event_was_recorded(tmp_path, source, expected):
+    waited = {"wait_on_stream": source, "wait_on_cuda_event_id": 19}
+    sync = event("cuda_sync", "Stream Wait Event", 1, 2, device=0, context=1, stream=24, **waited)
+
+    path = written(tmp_path, [KERNEL, sync])
+
+    (row,) = rows(path, "synchronizations", "event_id", "src_stream_id", "src_device_id")
+    assert tuple(row.values()) == (19, *expected)
+
+
 def test_a_collective_tells_its_message(tmp_path):
     args = {
         "Collective name": "_allgather_base",

@@ -3,6 +3,7 @@ import subprocess
 import sys
 from contextlib import closing
 
+import nsys_export
 import pandas as pd
 import pytest
 from nsys_export import (
@@ -566,6 +567,72 @@ def test_what_held_up_the_program_is_told_with_who_did(tmp_path):
         (1, 4, "profiler", "saxpy(float*)", 9, 12),
         (2, 4, "cuda", None, 9, 12),
     ]
+
+
+def test_calls_of_other_libraries_are_told_with_their_library(tmp_path):
+    made = {"start": 1, "end": 4, "globalTid": pid(9) | 12, "textId": 1, "requestHandle": 5}
+    os_call = {"start": 3, "end": 9, "globalTid": pid(9) | 13, "nameId": None, "eventClass": 27}
+    tables = {
+        # A wait for two requests has two rows.
+        "MPI_START_WAIT_EVENTS": [made, made | {"requestHandle": 6}],
+        "MPI_P2P_EVENTS": [made | {"start": 2}, made | {"start": 3, "end": None}],
+        "UCP_EVENTS": [made | {"start": 2, "end": 3}],
+        "OSRT_API": [os_call],
+        KERNEL: [kernel(0, 9)],
+    }
+    path = write(tmp_path / "x.sqlite", tables)
+
+    calls = read_profile(path).query("SELECT * FROM host_calls ORDER BY start_ns, library")
+
+    assert [tuple(row.values()) for row in calls.to_pylist()] == [
+        (1, 4, "mpi", "saxpy(float*)", 9, 12),
+        (2, 4, "mpi", "saxpy(float*)", 9, 12),
+        (2, 3, "ucx", "saxpy(float*)", 9, 12),
+        (3, 9, "os", "unknown", 9, 13),
+    ]
+    assert not read_profile(write(tmp_path / "y.sqlite", {KERNEL: [kernel(0, 9)]})).has(
+        "host_calls"
+    )
+
+
+def test_a_wait_names_the_stream_on_which_its_event_was_recorded_last(tmp_path):
+    place = {"deviceId": 0, "contextId": 1, "globalPid": pid(9)}
+    none = 2**32 - 1
+    events = [
+        place | {"deviceId": device, "streamId": stream, "correlationId": number, "eventId": 5}
+        for device, stream, number in ((0, 7, 10), (1, 8, 20), (0, 9, 40))
+    ]
+    sync = place | {"start": 1, "end": 2, "syncType": 2, "streamId": 13, "eventId": 5}
+    tables = {
+        KERNEL: [kernel(0, 9)],
+        "CUPTI_ACTIVITY_KIND_CUDA_EVENT": [
+            *events,
+            events[0] | {"globalPid": pid(8), "correlationId": 25, "streamId": 99},
+        ],
+        nsys_export.SYNCHRONIZATION: [
+            sync | {"correlationId": 30},
+            sync | {"correlationId": 11},
+            sync | {"correlationId": 9},
+            sync | {"correlationId": 50, "eventId": none, "streamId": none, "syncType": 4},
+        ],
+    }
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+
+    waits = profile.query(
+        "SELECT correlation_id, sync_kind, stream_id, event_id, src_device_id, src_stream_id"
+        " FROM synchronizations ORDER BY correlation_id"
+    )
+
+    assert [tuple(row.values()) for row in waits.to_pylist()] == [
+        (9, "stream_wait", 13, 5, None, None),
+        (11, "stream_wait", 13, 5, 0, 7),
+        (30, "stream_wait", 13, 5, 1, 8),
+        (50, "context", None, None, None, None),
+    ]
+    assert profile.table("cuda_events").select(["stream_id", "event_id"]).to_pylist()[0] == {
+        "stream_id": 7,
+        "event_id": 5,
+    }
 
 
 @pytest.mark.parametrize(
