@@ -111,24 +111,29 @@ def together(sets: Sequence[Intervals]) -> Intervals:
     )
 
 
-def _overlapping(a: Intervals, b: Intervals) -> tuple[Int64s, Int64s]:
+def overlapping(a: Intervals, b: Intervals) -> tuple[Int64s, Int64s]:
     """Index of the first interval of b that meets each of a, and how many do."""
     first = np.searchsorted(b.end, a.start, side="right")
     return first, np.searchsorted(b.start, a.end, side="left") - first
 
 
-def _runs(first: Int64s, count: Int64s) -> Int64s:
+def runs(first: Int64s, count: Int64s) -> Int64s:
     """``first[i], first[i] + 1, ...``, ``count[i]`` of them, for every i in turn."""
     steps = np.arange(int(count.sum()), dtype=np.int64)
     return steps + np.repeat(first - _before(count), count)
+
+
+def pairs(first: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:
+    """Every index i with each of ``first[i], first[i] + 1, ...``, ``count[i]`` of them."""
+    return np.repeat(np.arange(len(first)), count), runs(first, count)
 
 
 def intersection(a: Intervals, b: Intervals) -> Intervals:
     """The instants that both cover."""
     if len(a) > len(b):
         a, b = b, a
-    first, count = _overlapping(a, b)
-    met = _runs(first, count)
+    first, count = overlapping(a, b)
+    met = runs(first, count)
     return Intervals(
         np.maximum(np.repeat(a.start, count), b.start[met]),
         np.minimum(np.repeat(a.end, count), b.end[met]),
@@ -142,8 +147,8 @@ def difference(a: Intervals, b: Intervals) -> Intervals:
     swept = arrays.difference(a.start, a.end, b.start, b.end)
     if swept is not None:
         return Intervals(*swept)
-    first, count = _overlapping(a, b)
-    met = _runs(first, count)
+    first, count = overlapping(a, b)
+    met = runs(first, count)
     # What an interval of a leaves lies between its start, the ends and starts of those of b
     # that meet it, and its end: one piece more than met it, some of them empty.
     opening = _before(count + 1)

@@ -29,6 +29,7 @@ ANALYSES: Final = {
     "copy_sizes": "transfers.copy_sizes",
     "utilisation_over_time": "time.utilisation_over_time",
     "gaps": "time.gaps",
+    "pauses": "time.pauses",
     "launch_latency": "time.launch_latency",
     "synchronising_calls": "time.synchronising_calls",
     "device_map": "placement.device_map",

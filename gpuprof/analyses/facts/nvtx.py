@@ -36,7 +36,7 @@ NO_RANGE: Final = -1
 # Beyond this, sorting codes takes less than an array by code.
 _MOST_CODES: Final = 1 << 20
 # PyTorch's own mark of a step is around everything: it tells when, not what.
-_STEP_MARK: Final = re.compile(r"ProfilerStep#\d+")
+STEP_MARK: Final = re.compile(r"ProfilerStep#\d+")
 
 RANGE_READS: Final = reads(
     LAUNCH_READS,
@@ -89,10 +89,10 @@ class Ranges:
 
     def by_lane(self, launched: Launches) -> list[tuple[Int64s, tuple[int, int]]]:
         """Indices of the ranges of each thread, and where its launches lie."""
-        return [(rows, launched.bounds.get(lane, (0, 0))) for lane, rows in self._lanes.items()]
+        return [(rows, launched.bounds.get(lane, (0, 0))) for lane, rows in self.lanes.items()]
 
     @cached_property
-    def _lanes(self) -> dict[tuple[int, int], Int64s]:
+    def lanes(self) -> dict[tuple[int, int], Int64s]:
         """Indices of the ranges of each process and thread."""
         return {
             (int(self.process[rows[0]]), int(self.thread[rows[0]])): rows
@@ -256,12 +256,19 @@ def outermost(ranges: Ranges, launched: Launches) -> Numbers:
 def _at_one_end(ranges: Ranges, launched: Launches, *, is_outermost: bool) -> Numbers:
     chosen = np.full(len(launched.launch_ns), NO_RANGE, np.int32)
     for rows, (low, high) in ranges.by_lane(launched):
-        times, start, end = launched.launch_ns[low:high], ranges.start_ns[rows], ranges.end_ns[rows]
-        place = arrays.open_ranges(start, end, times, is_outermost=is_outermost)
-        if place is None:
-            place = _open_ranges(start, end, times, is_outermost=is_outermost)
+        times = launched.launch_ns[low:high]
+        place = open_at(ranges.take(rows), times, is_outermost=is_outermost)
         chosen[low:high] = np.append(rows, NO_RANGE)[place]
     return chosen
+
+
+def open_at(ranges: Ranges, times: Int64s, *, is_outermost: bool) -> Int64s:
+    """Index of the range of a thread that is open at each ascending time, or `NO_RANGE`."""
+    start, end = ranges.start_ns, ranges.end_ns
+    place = arrays.open_ranges(start, end, times, is_outermost=is_outermost)
+    if place is None:
+        return _open_ranges(start, end, times, is_outermost=is_outermost)
+    return place
 
 
 def parts_around(
@@ -341,7 +348,7 @@ def _origins_of_copies(profile: Profile) -> Int64s:
         return named
     operation = outermost(called, profile.once(_copies_launched))
     operation = np.append(called.label, NO_RANGE)[operation]
-    marks = [bool(_STEP_MARK.fullmatch(text)) for text, _, _ in ranges.labels]
+    marks = [bool(STEP_MARK.fullmatch(text)) for text, _, _ in ranges.labels]
     says_nothing = np.array([*marks, True])[named]
     return np.where(says_nothing & (operation != NO_RANGE), operation, named)
 

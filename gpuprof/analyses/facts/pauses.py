@@ -1,0 +1,108 @@
+"""The pauses of all devices as arrays, each with the call that launched what ended it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.groups import Numbers
+from gpuprof.analyses.facts.launches import LAUNCH_READS, Activities, Launches, launches
+from gpuprof.analyses.facts.timeline import TIMELINE_READS, timelines
+from gpuprof.facts import UNKNOWN
+from gpuprof.intervals import Int64s, pairs
+from gpuprof.profile import Profile
+
+# Between two activities that follow one another at once lie up to some microseconds.
+SHORT_NS: Final = 10_000
+NOT_LAUNCHED: Final = -1
+
+PAUSE_READS: Final = reads(LAUNCH_READS, TIMELINE_READS)
+
+
+@dataclass(frozen=True, eq=False)
+class Pauses:
+    """Pauses longer than `SHORT_NS`, one element each, by device and time.
+
+    Args:
+        device: The device; `UNKNOWN` where none is known.
+        start_ns: Where its last activity ended.
+        end_ns: Where the next one began.
+        launch: Place among the launches of an activity that began there, or `NOT_LAUNCHED`.
+        launch_ns: Start of the call that launched it; 0 where that is unknown.
+    """
+
+    device: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    launch: Int64s
+    launch_ns: Int64s
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.start_ns)
+
+
+def pauses_of(profile: Profile) -> Pauses:
+    """The pauses of the whole recording; those of a part may have begun before it."""
+    return profile.whole.once(_pauses_of)
+
+
+def places_of_launches(profile: Profile) -> Numbers:
+    """The place of each activity among the launches, or `NOT_LAUNCHED`."""
+    return profile.whole.once(_places_of_launches)
+
+
+def _places_of_launches(profile: Profile) -> Numbers:
+    found = launches(profile)
+    places = np.full(len(found.activities), NOT_LAUNCHED, found.order.dtype)
+    places[found.order] = np.arange(len(found.order))
+    return places
+
+
+def _pauses_of(profile: Profile) -> Pauses:
+    columns: list[list[Int64s]] = [[], [], []]
+    for one in timelines(profile):
+        is_long = one.idle.end - one.idle.start > SHORT_NS
+        number = UNKNOWN if one.device_id is None else one.device_id
+        device = np.full(int(is_long.sum()), number, np.int64)
+        for column, values in zip(
+            columns, (device, one.idle.start[is_long], one.idle.end[is_long]), strict=True
+        ):
+            column.append(values)
+    device, start, end = (np.concatenate([np.empty(0, np.int64), *c]) for c in columns)
+    found = launches(profile)
+    launch = _launch_at(found, places_of_launches(profile), device, end)
+    # The last place is of what has no launch.
+    launch_ns = np.append(found.launch_ns, 0)[launch]
+    return Pauses(device, start, end, launch, launch_ns)
+
+
+def _launch_at(found: Launches, places: Numbers, device: Int64s, instant: Int64s) -> Int64s:
+    """The launch of an activity that begins on each device at an instant."""
+    every = found.activities
+    launch = np.full(len(instant), NOT_LAUNCHED)
+    for low, high in every.tables.values():
+        starts = every.start_ns[low:high]
+        order = None if (starts[1:] >= starts[:-1]).all() else np.argsort(starts, kind="stable")
+        ordered = starts if order is None else starts[order]
+        first = np.searchsorted(ordered, instant, side="left")
+        last = np.searchsorted(ordered, instant, side="right")
+        pause, place = pairs(first, last - first)
+        place = low + (place if order is None else order[place])
+        is_ender = _is_on(every, place, device[pause]) & (every.end_ns[place] > instant[pause])
+        is_ender &= (places[place] != NOT_LAUNCHED) & (launch[pause] == NOT_LAUNCHED)
+        # What is written later overwrites what was before: the first one remains.
+        pause, place = pause[is_ender][::-1], place[is_ender][::-1]
+        launch[pause] = places[place]
+    return launch
+
+
+def _is_on(every: Activities, place: Int64s, device: Int64s) -> npt.NDArray[np.bool_]:
+    """Whether activities are on the timelines of devices: peer copies on those of both ends."""
+    is_on: npt.NDArray[np.bool_] = every.device[place] == device
+    copy = np.flatnonzero(place < len(every.copies))
+    ends = every.copies.src[place[copy]], every.copies.dst[place[copy]]
+    is_on[copy] |= (ends[0] == device[copy]) | (ends[1] == device[copy])
+    return is_on

@@ -1,0 +1,386 @@
+"""Why each device paused: what it waited for, or what the host did while the device had no work.
+
+What ends a pause was launched by a call on the host. Before that call began, the host was late,
+and what its thread was in then is the cause. From then on the device waited: for work of another
+stream or device that ended just before, where there is such work; else for the launch itself.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.awaited import AWAITED_READS, NEAR_NS, awaited, streams_of
+from gpuprof.analyses.facts.calls import NOT_FOUND
+from gpuprof.analyses.facts.groups import Numbers, groups
+from gpuprof.analyses.facts.host_activity import clocks_agree
+from gpuprof.analyses.facts.launches import ALL_THREADS, launches
+from gpuprof.analyses.facts.nvtx import RANGE_READS, STEP_MARK, ranges_of
+from gpuprof.analyses.facts.pauses import NOT_LAUNCHED, PAUSE_READS, SHORT_NS, Pauses, pauses_of
+from gpuprof.analyses.facts.thread_calls import (
+    NO_STRETCHES,
+    Stretches,
+    Thread,
+    calls_within,
+    ranges_within,
+)
+from gpuprof.analyses.facts.timeline import DeviceTimeline, far_ends, timelines
+from gpuprof.cuda import WAITING_CALLS
+from gpuprof.facts import UNKNOWN
+from gpuprof.intervals import (
+    Int64s,
+    Intervals,
+    covered_within,
+    difference,
+    overlapping,
+    pairs,
+    union,
+)
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, OPERATION, TEXT, Column, Schema, instant_column
+
+PAUSES: Final = Schema(
+    "pauses",
+    "all time for one cause in which a device does nothing",
+    {
+        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "cause": Column(
+            TEXT,
+            "",
+            "After the launch the device waited: waits_for_stream, waits_for_device,"
+            " waits_for_unknown, or launch for what began within 20 us of its call's return."
+            " Before it the host was late, in mpi_call, nccl_call, synchronising_call, cuda_call,"
+            " ucx_call, os_call, operation or range, or in nothing that was recorded: host_late."
+            " unknown: which call launched, or when, cannot be told. short: pauses of at most"
+            " 10 us.",
+            required=True,
+        ),
+        "detail": Column(
+            TEXT, "", "Name of the stream, device, call, operation or range; null for none."
+        ),
+        "pauses": Column(INT, "1", "Pauses with such time; a pause may have several causes."),
+        "total_ns": Column(INT, "ns", "This time; all rows of a device are its idle time."),
+        "longest_ns": Column(INT, "ns", "The most of it in one pause."),
+        "longest_start_ns": instant_column("Start of that pause."),
+        "span_share": Column(FLOAT, "1", "Share of the device's span."),
+    },
+)
+_SHORT: Final = ("short", None)
+_UNKNOWN: Final = ("unknown", None)
+_LATE: Final = ("host_late", None)
+_AWAITED_UNKNOWN: Final = ("waits_for_unknown", None)
+_HOST_CAUSES: Final = {"mpi": "mpi_call", "ucx": "ucx_call", "os": "os_call"}
+_WAITING: Final = re.compile(WAITING_CALLS)
+_NCCL: Final = "NCCL"
+# What torch.autograd.profiler.emit_nvtx adds to the name of an operation.
+_OF_ONE_CALL: Final = re.compile(r", (?:seq|op_id) = .*", re.DOTALL)
+_NUMBER: Final = re.compile(r"\d+")
+# Of one cause on one device; more would hide the others.
+_MOST_DETAILS: Final = 10
+
+_Label: TypeAlias = tuple[str, str | None]
+_Layers: TypeAlias = list[Mapping[Thread, Stretches]]
+
+
+class _Labels(dict[_Label, int]):
+    """Causes with their details, and a number for each."""
+
+    def of(self, cause: str, detail: str | None) -> int:
+        """Its number, given when it is first asked for."""
+        return self.setdefault((cause, detail), len(self))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pieces:
+    """Pieces of pauses, one element each.
+
+    Args:
+        pause: Index of the pause.
+        stretches: When, and the number of the cause.
+        labels: Cause and detail by these numbers.
+    """
+
+    pause: Int64s
+    stretches: Stretches
+    labels: tuple[_Label, ...]
+
+
+def pauses(profile: Profile) -> pa.Table:
+    """Say why each device did nothing, instant by instant.
+
+    Args:
+        profile: Needs ``kernels``, ``memcpys`` and ``api_calls``; ``host_calls``,
+            ``nvtx_ranges`` and ``synchronizations`` tell more.
+
+    Returns:
+        One row per device, cause and detail, the longest total of a device first, columns as in
+        `PAUSES`. The totals of a device add up to its idle time in ``breakdown``.
+    """
+    every, pieces = pauses_of(profile), profile.whole.once(_pieces)
+    devices = {one.device_id: one for one in timelines(profile.whole)}
+    rows = []
+    for device in timelines(profile):
+        number = UNKNOWN if device.device_id is None else device.device_id
+        of_device = np.flatnonzero(every.device[pieces.pause] == number)
+        mine = [
+            *_rows(device, every, pieces, of_device),
+            *_short(device, devices[device.device_id].idle),
+        ]
+        rows += sorted(mine, key=lambda row: (-row["total_ns"], row["cause"], row["detail"] or ""))
+    return PAUSES.table(rows)
+
+
+def _rows(
+    device: DeviceTimeline, every: Pauses, pieces: _Pieces, chosen: Int64s
+) -> list[dict[str, Any]]:
+    """The rows of some pieces, which are of one device."""
+    parts = pieces.stretches.take(chosen)
+    lengths = covered_within(device.idle, parts.start_ns, parts.end_ns)
+    filled = np.flatnonzero(lengths)
+    pause, label, lengths = pieces.pause[chosen][filled], parts.label[filled], lengths[filled]
+    label, labels = _shortened(label, lengths, pieces.labels)
+    rows = []
+    for of_label in groups(label):
+        # Pieces of one cause in one pause, of which a pause may have many.
+        _, first, index = np.unique(pause[of_label], return_index=True, return_inverse=True)
+        sums = np.zeros(len(first), np.int64)
+        np.add.at(sums, index, lengths[of_label])
+        starts = every.start_ns[pause[of_label][first]]
+        rows.append(_row(device, labels[int(label[of_label[0]])], sums, starts))
+    return rows
+
+
+def _shortened(
+    label: Numbers, lengths: Int64s, labels: tuple[_Label, ...]
+) -> tuple[Numbers, tuple[_Label, ...]]:
+    """The same labels with the longest details of each cause, and one for its others."""
+    totals = np.zeros(len(labels), np.int64)
+    np.add.at(totals, label, lengths)
+    by_cause: dict[str, list[int]] = {}
+    for number in np.argsort(-totals, kind="stable")[: np.count_nonzero(totals)].tolist():
+        by_cause.setdefault(labels[number][0], []).append(number)
+    renamed, named = np.arange(len(labels)), [*labels]
+    for cause, numbers in by_cause.items():
+        if others := numbers[_MOST_DETAILS:]:
+            renamed[others] = len(named)
+            named.append((cause, f"{len(others):,} others"))
+    return renamed[label], tuple(named)
+
+
+def _short(device: DeviceTimeline, idle: Intervals) -> list[dict[str, Any]]:
+    """The row of short pauses, as long as they are in the whole recording."""
+    is_short = idle.end - idle.start <= SHORT_NS
+    start, end = idle.start[is_short], idle.end[is_short]
+    # There may be millions, which in the whole recording are there as a whole.
+    lengths = end - start if device.idle is idle else covered_within(device.idle, start, end)
+    chosen = lengths > 0
+    return [_row(device, _SHORT, lengths[chosen], start[chosen])] if chosen.any() else []
+
+
+def _row(device: DeviceTimeline, label: _Label, sums: Int64s, starts: Int64s) -> dict[str, Any]:
+    longest = int(sums.argmax())
+    return {
+        "device_id": device.device_id,
+        "cause": label[0],
+        "detail": label[1],
+        "pauses": len(sums),
+        "total_ns": int(sums.sum()),
+        "longest_ns": int(sums[longest]),
+        "longest_start_ns": int(starts[longest]),
+        "span_share": int(sums.sum()) / device.span.length,
+    }
+
+
+def _pieces(profile: Profile) -> _Pieces:
+    every, labels = pauses_of(profile), _Labels()
+    is_told = (every.launch != NOT_LAUNCHED) & clocks_agree(profile)
+    # Such a device works for another process, whose calls are not in this recording.
+    is_told &= ~np.isin(every.device, far_ends(profile))
+    unknown = np.flatnonzero(~is_told)
+    label = np.full(len(unknown), labels.of(*_UNKNOWN))
+    parts = [(unknown, Stretches(every.start_ns[unknown], every.end_ns[unknown], label))]
+    told = np.flatnonzero(is_told)
+    if len(told):
+        hull = union(every.start_ns[told], every.end_ns[told])
+        cuda = calls_within(profile, "api_calls", hull, lambda name: labels.of(*_cuda(name)))
+        layers = _layers(profile, hull, cuda, labels)
+        lane, threads = _lanes(profile, every.launch[told])
+        parts += [
+            _late(every, told[mine], threads[int(lane[mine[0]])], layers, labels)
+            for mine in groups(every.device[told], lane)
+        ]
+        launching = _launching(every, told, cuda, (lane, threads))
+        parts.append(_launched(profile, every, told, launching, labels))
+    pause = np.concatenate([index for index, _ in parts])
+    columns = zip(*((s.start_ns, s.end_ns, s.label) for _, s in parts), strict=True)
+    return _Pieces(pause, Stretches(*map(np.concatenate, columns)), tuple(labels))
+
+
+def _cuda(name: str) -> _Label:
+    return ("synchronising_call" if _WAITING.search(name) else "cuda_call"), name
+
+
+def _layers(
+    profile: Profile, hull: Intervals, cuda: Mapping[Thread, Stretches], labels: _Labels
+) -> _Layers:
+    """What threads were in at some instants: of what is open at once the first layer counts.
+
+    Libraries call CUDA, and CUDA the operating system: the outer call says what the host did.
+    """
+    mpi, ucx, os_calls = (_library(profile, hull, name, labels) for name in _HOST_CAUSES)
+    nccl, *ranges = _ranges(profile, hull, labels)
+    return [mpi, nccl, cuda, ucx, os_calls, *ranges]
+
+
+def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
+    """NCCL's calls, the operations that the program called, the nearest names that people gave."""
+    if not profile.has("nvtx_ranges"):
+        return [{}]
+    held = ranges_of(profile)
+    nccl, operations, ranges = {}, {}, {}
+    details = _details([text for text, _, _ in held.labels])
+    for number, ((text, domain, kind), detail) in enumerate(zip(held.labels, details, strict=True)):
+        if domain == _NCCL:
+            nccl[number] = labels.of("nccl_call", detail)
+        elif kind == OPERATION or _OF_ONE_CALL.search(text):
+            operations[number] = labels.of("operation", detail)
+        elif not STEP_MARK.fullmatch(text):
+            ranges[number] = labels.of("range", detail)
+    return [
+        ranges_within(held, hull, nccl, is_outermost=True),
+        ranges_within(held, hull, operations, is_outermost=True),
+        ranges_within(held, hull, ranges, is_outermost=False),
+    ]
+
+
+def _details(texts: list[str]) -> list[str]:
+    """Names without what tells calls apart: of many that differ in numbers a pattern of all."""
+    names = [_OF_ONE_CALL.sub("", text) for text in texts]
+    patterns = {name: _NUMBER.sub("*", name) for name in names}
+    alike = Counter(patterns.values())
+    return [patterns[name] if alike[patterns[name]] > _MOST_DETAILS else name for name in names]
+
+
+def _library(
+    profile: Profile, hull: Intervals, library: str, labels: _Labels
+) -> Mapping[Thread, Stretches]:
+    if not profile.has("host_calls"):
+        return {}
+    cause = _HOST_CAUSES[library]
+    where = f"WHERE library = '{library}'"
+    return calls_within(profile, "host_calls", hull, lambda name: labels.of(cause, name), where)
+
+
+def _lanes(profile: Profile, launch: Int64s) -> tuple[Int64s, list[Thread]]:
+    """Which thread made each of some launches, and the threads."""
+    bounds = sorted(launches(profile).bounds.items(), key=lambda item: item[1])
+    lows = [low for _, (low, _) in bounds]
+    return np.searchsorted(lows, launch, side="right") - 1, [thread for thread, _ in bounds]
+
+
+def _late(
+    every: Pauses, pause: Int64s, thread: Thread, layers: _Layers, labels: _Labels
+) -> tuple[Int64s, Stretches]:
+    """What a thread did in pauses of one device before it launched what ended them."""
+    start = every.start_ns[pause]
+    until = np.clip(every.launch_ns[pause], start, every.end_ns[pause])
+    left = Intervals(start[until > start], until[until > start])
+    parts = []
+    for layer in layers:
+        for who in (thread, (thread[0], ALL_THREADS)):
+            covering = layer.get(who, NO_STRETCHES).outermost()
+            parts.append(_covered(left, covering))
+            left = difference(left, union(covering.start_ns, covering.end_ns))
+    parts.append(Stretches(left.start, left.end, np.full(len(left), labels.of(*_LATE))))
+    columns = zip(*((s.start_ns, s.end_ns, s.label) for s in parts), strict=True)
+    joined = Stretches(*map(np.concatenate, columns))
+    return pause[np.searchsorted(start, joined.start_ns, side="right") - 1], joined
+
+
+def _covered(left: Intervals, covering: Stretches) -> Stretches:
+    """The parts of disjoint stretches that lie within a set of instants."""
+    index, place = pairs(*overlapping(left, Intervals(covering.start_ns, covering.end_ns)))
+    return Stretches(
+        np.maximum(left.start[index], covering.start_ns[place]),
+        np.minimum(left.end[index], covering.end_ns[place]),
+        covering.label[place],
+    )
+
+
+def _launching(
+    every: Pauses,
+    told: Int64s,
+    cuda: Mapping[Thread, Stretches],
+    lanes: tuple[Int64s, list[Thread]],
+) -> tuple[Int64s, Numbers]:
+    """When the call that launched what ended each pause returned, and its label.
+
+    Calls that do not reach into a pause have returned when they began.
+    """
+    returned, label = every.launch_ns[told].copy(), np.full(len(told), NOT_FOUND)
+    lane, threads = lanes
+    for mine in groups(lane):
+        calls = cuda.get(threads[int(lane[mine[0]])], NO_STRETCHES)
+        calls = calls.take(np.lexsort((-calls.end_ns, calls.start_ns)))
+        place = np.searchsorted(calls.start_ns, returned[mine], side="left")
+        is_there = np.append(calls.start_ns, -1)[place] == returned[mine]
+        rows, place = mine[is_there], place[is_there]
+        returned[rows], label[rows] = calls.end_ns[place], calls.label[place]
+    return returned, label
+
+
+def _launched(
+    profile: Profile,
+    every: Pauses,
+    told: Int64s,
+    launching: tuple[Int64s, Numbers],
+    labels: _Labels,
+) -> tuple[Int64s, Stretches]:
+    """The parts of pauses from the launch on of what ended them."""
+    names = [*labels]
+    returned, call = launching
+    start = np.clip(every.launch_ns[told], every.start_ns[told], every.end_ns[told])
+    end = every.end_ns[told]
+    label = np.full(len(told), labels.of("launch", None))
+    for number in np.unique(call[call != NOT_FOUND]).tolist():
+        label[call == number] = labels.of("launch", names[number][1])
+    slow = np.flatnonzero(end - returned > NEAR_NS)
+    label[slow] = labels.of(*_AWAITED_UNKNOWN)
+    if len(slow):
+        device = every.device[told][slow]
+        cause = awaited(profile, device, every.launch[told][slow], start[slow], end[slow])
+        slow, device, cause = (column[cause != NOT_FOUND] for column in (slow, device, cause))
+        other = launches(profile).activities.device[cause]
+        stream = np.where(other == device, streams_of(profile)[cause], NOT_FOUND)
+        for mine in groups(other, stream):
+            place = int(other[mine[0]]), int(stream[mine[0]])
+            label[slow[mine]] = labels.of(*_awaited(*place))
+    filled = np.flatnonzero(end > start)
+    return told[filled], Stretches(start, end, label).take(filled)
+
+
+def _awaited(device: int, stream: int) -> _Label:
+    """The cause and detail of a wait; the stream is that of the same device, or none."""
+    if stream != NOT_FOUND:
+        return "waits_for_stream", None if stream == UNKNOWN else f"stream {stream}"
+    return "waits_for_device", None if device == UNKNOWN else f"device {device}"
+
+
+ANALYSIS: Final = Analysis(
+    "Why devices paused",
+    PAUSES,
+    ("kernels", "memcpys", "api_calls"),
+    pauses,
+    reads(
+        PAUSE_READS,
+        AWAITED_READS,
+        RANGE_READS,
+        api_calls="start_ns end_ns process_id thread_id name",
+        host_calls="start_ns end_ns process_id thread_id name library",
+    ),
+)
