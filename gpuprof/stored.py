@@ -64,28 +64,28 @@ class Plan(NamedTuple):
         names += [self.rows.without[0]] if self.rows.without else []
         return [*dict.fromkeys(names)]
 
-    def part(self, batch: pa.RecordBatch, wanted: Sequence[str]) -> list[Values]:
-        """The wanted columns of some rows.
+    def part(self, batch: pa.RecordBatch, needed: Sequence[str]) -> list[Values]:
+        """The needed columns of some rows.
 
         Args:
             batch: The columns of `names`.
-            wanted: Names of the data model.
+            needed: Names of the data model.
 
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
         stored = dict(zip(self.names, map(values, batch.columns), strict=True))
         rows = len(batch)
-        if (kept := self._kept(stored, rows)) is not None:
-            stored = {name: _take(column, kept) for name, column in stored.items()}
-            rows = int(kept.sum())
+        if (is_row := self._row_filter(stored, rows)) is not None:
+            stored = {name: _take(column, is_row) for name, column in stored.items()}
+            rows = int(is_row.sum())
         columns = {name: self._column(name, stored, rows) for name in self.columns}
         if _END in columns:
             durations = columns[_END].numbers - columns[_START].numbers
             _check(durations, 0, LONGEST_NS)
-        return [columns[name] for name in wanted]
+        return [columns[name] for name in needed]
 
-    def _kept(self, stored: Mapping[str, Values], rows: int) -> Flags | None:
+    def _row_filter(self, stored: Mapping[str, Values], rows: int) -> Flags | None:
         """Which rows are those of the table; None for all."""
         conditions = [*self._chosen(stored, rows)]
         if self.rows.are_timed:
@@ -133,26 +133,26 @@ class Plan(NamedTuple):
         if name in {_START, _END}:  # whose differences may take more room
             numbers = numbers.astype(np.int64, copy=False)
         if spec is not None:
-            known = numbers if is_null is None else numbers[~is_null]
-            if spec.required and len(known) < rows:
+            present = numbers if is_null is None else numbers[~is_null]
+            if spec.required and len(present) < rows:
                 raise BeyondBoundsError
-            _check(known, spec.least, spec.most)
+            _check(present, spec.least, spec.most)
         return Values(numbers, is_null)
 
 
 def plan(
-    select: Select, schema: Schema, wanted: Sequence[str], selection: Selection
+    select: Select, schema: Schema, needed: Sequence[str], selection: Selection
 ) -> Plan | None:
     """How to take columns without a query; None where it takes one.
 
     Args:
         select: The rows of one table.
         schema: That table's.
-        wanted: Columns of integers, also ``name_id``.
-        selection: Which of the rows are wanted.
+        needed: Columns of integers, also ``name_id``.
+        selection: Which of the rows are given.
     """
     rows = select.source
-    names = {*wanted, *selection.columns(schema.columns)} | ({_START} if _END in wanted else set())
+    names = {*needed, *selection.columns(schema.columns)} | ({_START} if _END in needed else set())
     columns: dict[str, StoredColumn | None] = {}
     for name in sorted(names):
         column = select.columns.get(name, "NULL")
@@ -176,9 +176,9 @@ def _within(windows: Sequence[tuple[int, int]], instants: Integers) -> Flags:
     return is_within
 
 
-def as_they_are(select: Select, wanted: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The reader's table, and its columns that are the wanted ones; None where it takes a query."""
-    columns, rows = [select.columns.get(name) for name in wanted], select.source
+def as_they_are(select: Select, needed: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The reader's table, and its columns that are these ones; None where it takes a query."""
+    columns, rows = [select.columns.get(name) for name in needed], select.source
     if not isinstance(rows, StoredRows) or not rows.is_plain:
         return None
     names = [c.name for c in columns if isinstance(c, StoredColumn) and c.mask == _ALL_BITS]
@@ -192,9 +192,9 @@ def _check(numbers: Integers, least: float | None, most: float | None) -> None:
         raise BeyondBoundsError
 
 
-def _take(column: Values, kept: Flags) -> Values:
+def _take(column: Values, is_row: Flags) -> Values:
     numbers, is_null = column
-    return Values(numbers[kept], None if is_null is None else is_null[kept])
+    return Values(numbers[is_row], None if is_null is None else is_null[is_row])
 
 
 def values(array: pa.Array) -> Values:

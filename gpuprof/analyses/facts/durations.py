@@ -45,9 +45,11 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     Raises:
         OverflowError: The durations add up to more than 64 bits hold.
     """
-    every = names_by_number(profile, table)
-    names = {name: place for place, name in enumerate(dict.fromkeys([UNNAMED, *every.names]))}
-    place = every.values(names.__getitem__, names[UNNAMED])
+    numbered_names = names_by_number(profile, table)
+    names = {
+        name: place for place, name in enumerate(dict.fromkeys([UNNAMED, *numbered_names.names]))
+    }
+    place = numbered_names.values(names.__getitem__, names[UNNAMED])
     parts = [
         (narrowed(end - start), place.of(name_id))
         for start, end, name_id in profile.integers(table, "start_ns", "end_ns", "name_id")
@@ -67,8 +69,8 @@ def _by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator
         kind = np.promote_types(kind, durations.dtype)
     gathered = arrays.grouped(parts, counts, kind)
     if gathered is None:
-        every, group = map(np.concatenate, zip(*parts, strict=True))
-        gathered = every[np.argsort(group, kind="stable")]
+        durations, group = map(np.concatenate, zip(*parts, strict=True))
+        gathered = durations[np.argsort(group, kind="stable")]
     for low, high in pairwise([0, *np.cumsum(counts).tolist()]):
         yield gathered[low:high]
 
