@@ -164,10 +164,14 @@ class Database:
         source = None if plain is None else self._tables.get(plain[0])
         if plain is None or source is None:
             rows = self.query(f"SELECT {', '.join(names)} FROM whole.{names_of(table)}")
-        else:
-            with self._file_errors():
-                rows = pa.Table.from_batches(source.pieces(plain[1]))
-        return rows[0].to_pylist(), rows[1].to_pylist()
+            return rows["name_id"].to_pylist(), rows["name"].to_pylist()
+        numbers: list[int] = []
+        texts: list[str | None] = []
+        with self._file_errors():
+            for piece in source.pieces(plain[1]):
+                numbers += piece.column(0).to_pylist()
+                texts += piece.column(1).to_pylist()
+        return numbers, texts
 
     def needs_query(self, table: str, names: Sequence[str]) -> bool:
         """Whether columns of integers are not as they are in the reader's file."""

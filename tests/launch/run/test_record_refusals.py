@@ -189,13 +189,14 @@ def test_full_disk_under_nsys_leaves_nothing(tiny_disk):
     assert list(tiny_disk.iterdir()) == []
 
 
-def test_ctrl_c_before_the_program_starts_leaves_no_folder():
+def test_ctrl_c_before_the_program_starts_leaves_no_folder(monkeypatch):
     def stopped():
         raise KeyboardInterrupt
 
     recorder = replace(unrecorded.RECORDER, versions=stopped)
+    monkeypatch.setattr("gpuprof.launch.recording.all_recorders", lambda: [recorder])
     options = Options(recorder.name, folder=Path("run"))
     with pytest.raises(KeyboardInterrupt):
-        start(Program((sys.executable, "script.py")), options, print, (recorder,))
+        start(Program((sys.executable, "script.py")), options, print)
 
     assert not Path("run").exists()
