@@ -31,9 +31,9 @@ static Integers integers_of(const Column *column, size_t rows) {
     return (Integers){column->values, (size_t)column->width, rows};
 }
 
-/* Unions and differences of whatever was decoded. */
+/* Unions, differences and groups of whatever was decoded. */
 static void use(const Column *columns, size_t rows) {
-    int64_t bounds[129];
+    int64_t bounds[129], next[128];
     Intervals made;
     Integers group = integers_of(&columns[2], rows), values = integers_of(&columns[1], rows);
     if (!unions_by_key(integers_of(&columns[0], rows), values, group, 128, bounds, &made)) {
@@ -46,6 +46,10 @@ static void use(const Column *columns, size_t rows) {
         free(room);
         release_intervals(&made);
     }
+    int64_t *gathered = malloc((rows + 1) * sizeof *gathered);
+    for (size_t i = 0; i < 128; i++) next[i] = (int64_t)(i % 3) - (int64_t)(i % 5 == 4);
+    (void)gather_groups(values, group, 128, next, (Integers){gathered, values.width, rows});
+    free(gathered);
 }
 
 /* Launches and ranges of whatever was decoded, sorted or not. */
