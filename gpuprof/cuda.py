@@ -206,6 +206,11 @@ _PCIE_LANES: Final = {
 }
 
 
+def is_waiting(name: str) -> bool:
+    """Whether an API call returns when work on a device has ended."""
+    return re.search(WAITING_CALLS, name) is not None
+
+
 def pcie_bytes_per_s(generation: int, lanes: int) -> int | None:
     """Peak of a PCIe link in one direction, before packet headers; None where not known.
 

@@ -1,6 +1,5 @@
 """What the host did when: API calls as arrays, those that wait, and the ranges that were open."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,8 +9,8 @@ import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import ByNumber, names_by_number
-from gpuprof.analyses.facts.launches import LAUNCH_READS, launches
-from gpuprof.cuda import WAITING_CALLS
+from gpuprof.analyses.facts.launches import LAUNCH_READS, columns_of, launches
+from gpuprof.cuda import is_waiting
 from gpuprof.intervals import Int64s, Intervals, union
 from gpuprof.profile import Profile
 
@@ -19,7 +18,6 @@ from gpuprof.profile import Profile
 _TOLERATED: Final = 0.01
 
 
-_WAITS: Final = re.compile(WAITING_CALLS)
 _CALLS: Final = "SELECT start_ns, end_ns, coalesce(is_waiting, false)::TINYINT FROM api_calls"
 HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns name_id is_waiting")
 
@@ -57,16 +55,12 @@ def host_calls(profile: Profile) -> HostCalls:
 def waiting_calls(profile: Profile) -> ByNumber:
     """Whether the API calls of a name wait, by its number; the reader's file numbers the names."""
     names = names_by_number(profile, "api_calls")
-    return names.values(lambda name: _WAITS.search(name) is not None, 0)
+    return names.values(is_waiting, 0)
 
 
 def _host_calls(profile: Profile) -> HostCalls:
-    columns: list[list[Any]] = [[np.empty(0, kind)] for kind in (np.int64, np.int64, bool)]
-    for part in _calls(profile):
-        for values, column in zip(part, columns, strict=True):
-            # Copied, so that the part is not held.
-            column.append(values.astype(column[0].dtype))
-    return HostCalls(*map(np.concatenate, columns))
+    start, end, waits = columns_of(_calls(profile), 3)
+    return HostCalls(start, end, waits.astype(bool))
 
 
 def _calls(profile: Profile) -> Iterator[Sequence[Any]]:

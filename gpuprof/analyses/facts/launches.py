@@ -4,7 +4,7 @@ Activities and calls meet by process and correlation id: ids repeat across proce
 several calls bear one id (a runtime call and the driver call inside it), the earliest launched.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -166,9 +166,14 @@ def launches(profile: Profile) -> Launches:
 
 def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
     """The columns of a query, all integers and never null, as arrays."""
-    parts = [*profile.arrays(sql)]
+    return columns_of(profile.arrays(sql), columns)
+
+
+def columns_of(parts: Iterable[Sequence[Any]], columns: int) -> list[Any]:
+    """So many columns that come in pieces, each as one array."""
+    pieces = [*parts]
     return [
-        np.concatenate([part[place] for part in parts]) if parts else np.empty(0, np.int64)
+        np.concatenate([piece[place] for piece in pieces]) if pieces else np.empty(0, np.int64)
         for place in range(columns)
     ]
 

@@ -30,7 +30,7 @@ from gpuprof.analyses.facts.thread_calls import (
     ranges_within,
 )
 from gpuprof.analyses.facts.timeline import DeviceTimeline, far_ends, timelines
-from gpuprof.cuda import WAITING_CALLS
+from gpuprof.cuda import is_waiting
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import (
     Int64s,
@@ -75,7 +75,6 @@ _UNKNOWN: Final = ("unknown", None)
 _LATE: Final = ("host_late", None)
 _AWAITED_UNKNOWN: Final = ("waits_for_unknown", None)
 _HOST_CAUSES: Final = {"mpi": "mpi_call", "ucx": "ucx_call", "os": "os_call"}
-_WAITING: Final = re.compile(WAITING_CALLS)
 _NCCL: Final = "NCCL"
 # What torch.autograd.profiler.emit_nvtx adds to the name of an operation.
 _OF_ONE_CALL: Final = re.compile(r", (?:seq|op_id) = .*", re.DOTALL)
@@ -121,14 +120,14 @@ def pauses(profile: Profile) -> pa.Table:
         One row per device, cause and detail, the longest total of a device first, columns as in
         `PAUSES`. The totals of a device add up to its idle time in ``breakdown``.
     """
-    every, pieces = pauses_of(profile), profile.whole.once(_pieces)
+    all_pauses, pieces = pauses_of(profile), profile.whole.once(_pieces)
     devices = {one.device_id: one for one in timelines(profile.whole)}
     rows = []
     for device in timelines(profile):
         number = UNKNOWN if device.device_id is None else device.device_id
-        of_device = np.flatnonzero(every.device[pieces.pause] == number)
+        of_device = np.flatnonzero(all_pauses.device[pieces.pause] == number)
         mine = [
-            *_rows(device, every, pieces, of_device),
+            *_rows(device, all_pauses, pieces, of_device),
             *_short(device, devices[device.device_id].idle),
         ]
         rows += sorted(mine, key=lambda row: (-row["total_ns"], row["cause"], row["detail"] or ""))
@@ -136,7 +135,7 @@ def pauses(profile: Profile) -> pa.Table:
 
 
 def _rows(
-    device: DeviceTimeline, every: Pauses, pieces: _Pieces, chosen: Int64s
+    device: DeviceTimeline, all_pauses: Pauses, pieces: _Pieces, chosen: Int64s
 ) -> list[dict[str, Any]]:
     """The rows of some pieces, which are of one device."""
     parts = pieces.stretches.take(chosen)
@@ -150,7 +149,7 @@ def _rows(
         _, first, index = np.unique(pause[of_label], return_index=True, return_inverse=True)
         sums = np.zeros(len(first), np.int64)
         np.add.at(sums, index, lengths[of_label])
-        starts = every.start_ns[pause[of_label][first]]
+        starts = all_pauses.start_ns[pause[of_label][first]]
         rows.append(_row(device, labels[int(label[of_label[0]])], sums, starts))
     return rows
 
@@ -197,32 +196,32 @@ def _row(device: DeviceTimeline, label: _Label, sums: Int64s, starts: Int64s) ->
 
 
 def _pieces(profile: Profile) -> _Pieces:
-    every, labels = pauses_of(profile), _Labels()
-    is_told = (every.launch != NOT_LAUNCHED) & clocks_agree(profile)
+    all_pauses, labels = pauses_of(profile), _Labels()
+    is_launched = (all_pauses.launch != NOT_LAUNCHED) & clocks_agree(profile)
     # Such a device works for another process, whose calls are not in this recording.
-    is_told &= ~np.isin(every.device, far_ends(profile))
-    unknown = np.flatnonzero(~is_told)
+    is_launched &= ~np.isin(all_pauses.device, far_ends(profile))
+    unknown = np.flatnonzero(~is_launched)
     label = np.full(len(unknown), labels.of(*_UNKNOWN))
-    parts = [(unknown, Stretches(every.start_ns[unknown], every.end_ns[unknown], label))]
-    told = np.flatnonzero(is_told)
-    if len(told):
-        hull = union(every.start_ns[told], every.end_ns[told])
+    parts = [(unknown, Stretches(all_pauses.start_ns[unknown], all_pauses.end_ns[unknown], label))]
+    launched = np.flatnonzero(is_launched)
+    if len(launched):
+        hull = union(all_pauses.start_ns[launched], all_pauses.end_ns[launched])
         cuda = calls_within(profile, "api_calls", hull, lambda name: labels.of(*_cuda(name)))
         layers = _layers(profile, hull, cuda, labels)
-        lane, threads = _lanes(profile, every.launch[told])
+        lane, threads = _lanes(profile, all_pauses.launch[launched])
         parts += [
-            _late(every, told[mine], threads[int(lane[mine[0]])], layers, labels)
-            for mine in groups(every.device[told], lane)
+            _late(all_pauses, launched[mine], threads[int(lane[mine[0]])], layers, labels)
+            for mine in groups(all_pauses.device[launched], lane)
         ]
-        launching = _launching(every, told, cuda, (lane, threads))
-        parts.append(_launched(profile, every, told, launching, labels))
+        launching = _launching(all_pauses, launched, cuda, (lane, threads))
+        parts.append(_launched(profile, all_pauses, launched, launching, labels))
     pause = np.concatenate([index for index, _ in parts])
     columns = zip(*((s.start_ns, s.end_ns, s.label) for _, s in parts), strict=True)
     return _Pieces(pause, Stretches(*map(np.concatenate, columns)), tuple(labels))
 
 
 def _cuda(name: str) -> _Label:
-    return ("synchronising_call" if _WAITING.search(name) else "cuda_call"), name
+    return ("synchronising_call" if is_waiting(name) else "cuda_call"), name
 
 
 def _layers(
@@ -241,10 +240,10 @@ def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
     """NCCL's calls, the operations that the program called, the nearest names that people gave."""
     if not profile.has("nvtx_ranges"):
         return [{}]
-    held = ranges_of(profile)
+    nvtx = ranges_of(profile)
     nccl, operations, ranges = {}, {}, {}
-    details = _details([text for text, _, _ in held.labels])
-    for number, ((text, domain, kind), detail) in enumerate(zip(held.labels, details, strict=True)):
+    details = _details([text for text, _, _ in nvtx.labels])
+    for number, ((text, domain, kind), detail) in enumerate(zip(nvtx.labels, details, strict=True)):
         if domain == _NCCL:
             nccl[number] = labels.of("nccl_call", detail)
         elif kind == OPERATION or _OF_ONE_CALL.search(text):
@@ -252,9 +251,9 @@ def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
         elif not STEP_MARK.fullmatch(text):
             ranges[number] = labels.of("range", detail)
     return [
-        ranges_within(held, hull, nccl, is_outermost=True),
-        ranges_within(held, hull, operations, is_outermost=True),
-        ranges_within(held, hull, ranges, is_outermost=False),
+        ranges_within(nvtx, hull, nccl, is_outermost=True),
+        ranges_within(nvtx, hull, operations, is_outermost=True),
+        ranges_within(nvtx, hull, ranges, is_outermost=False),
     ]
 
 
@@ -284,37 +283,39 @@ def _lanes(profile: Profile, launch: Int64s) -> tuple[Int64s, list[Thread]]:
 
 
 def _late(
-    every: Pauses, pause: Int64s, thread: Thread, layers: _Layers, labels: _Labels
+    all_pauses: Pauses, pause: Int64s, thread: Thread, layers: _Layers, labels: _Labels
 ) -> tuple[Int64s, Stretches]:
     """What a thread did in pauses of one device before it launched what ended them."""
-    start = every.start_ns[pause]
-    until = np.clip(every.launch_ns[pause], start, every.end_ns[pause])
-    left = Intervals(start[until > start], until[until > start])
+    start = all_pauses.start_ns[pause]
+    until = np.clip(all_pauses.launch_ns[pause], start, all_pauses.end_ns[pause])
+    open_time = Intervals(start[until > start], until[until > start])
     parts = []
     for layer in layers:
         for who in (thread, (thread[0], ALL_THREADS)):
             covering = layer.get(who, NO_STRETCHES).outermost()
-            parts.append(_covered(left, covering))
-            left = difference(left, union(covering.start_ns, covering.end_ns))
-    parts.append(Stretches(left.start, left.end, np.full(len(left), labels.of(*_LATE))))
+            parts.append(_covered(open_time, covering))
+            open_time = difference(open_time, union(covering.start_ns, covering.end_ns))
+    parts.append(
+        Stretches(open_time.start, open_time.end, np.full(len(open_time), labels.of(*_LATE)))
+    )
     columns = zip(*((s.start_ns, s.end_ns, s.label) for s in parts), strict=True)
     joined = Stretches(*map(np.concatenate, columns))
     return pause[np.searchsorted(start, joined.start_ns, side="right") - 1], joined
 
 
-def _covered(left: Intervals, covering: Stretches) -> Stretches:
+def _covered(open_time: Intervals, covering: Stretches) -> Stretches:
     """The parts of disjoint stretches that lie within a set of instants."""
-    index, place = pairs(*overlapping(left, Intervals(covering.start_ns, covering.end_ns)))
+    index, place = pairs(*overlapping(open_time, Intervals(covering.start_ns, covering.end_ns)))
     return Stretches(
-        np.maximum(left.start[index], covering.start_ns[place]),
-        np.minimum(left.end[index], covering.end_ns[place]),
+        np.maximum(open_time.start[index], covering.start_ns[place]),
+        np.minimum(open_time.end[index], covering.end_ns[place]),
         covering.label[place],
     )
 
 
 def _launching(
-    every: Pauses,
-    told: Int64s,
+    all_pauses: Pauses,
+    launched: Int64s,
     cuda: Mapping[Thread, Stretches],
     lanes: tuple[Int64s, list[Thread]],
 ) -> tuple[Int64s, Numbers]:
@@ -322,7 +323,7 @@ def _launching(
 
     Calls that do not reach into a pause have returned when they began.
     """
-    returned, label = every.launch_ns[told].copy(), np.full(len(told), NOT_FOUND)
+    returned, label = all_pauses.launch_ns[launched].copy(), np.full(len(launched), NOT_FOUND)
     lane, threads = lanes
     for mine in groups(lane):
         calls = cuda.get(threads[int(lane[mine[0]])], NO_STRETCHES)
@@ -336,24 +337,26 @@ def _launching(
 
 def _launched(
     profile: Profile,
-    every: Pauses,
-    told: Int64s,
+    all_pauses: Pauses,
+    launched: Int64s,
     launching: tuple[Int64s, Numbers],
     labels: _Labels,
 ) -> tuple[Int64s, Stretches]:
     """The parts of pauses from the launch on of what ended them."""
     names = [*labels]
     returned, call = launching
-    start = np.clip(every.launch_ns[told], every.start_ns[told], every.end_ns[told])
-    end = every.end_ns[told]
-    label = np.full(len(told), labels.of("launch", None))
+    start = np.clip(
+        all_pauses.launch_ns[launched], all_pauses.start_ns[launched], all_pauses.end_ns[launched]
+    )
+    end = all_pauses.end_ns[launched]
+    label = np.full(len(launched), labels.of("launch", None))
     for number in np.unique(call[call != NOT_FOUND]).tolist():
         label[call == number] = labels.of("launch", names[number][1])
     slow = np.flatnonzero(end - returned > NEAR_NS)
     label[slow] = labels.of(*_AWAITED_UNKNOWN)
     if len(slow):
-        device = every.device[told][slow]
-        cause = awaited(profile, device, every.launch[told][slow], start[slow], end[slow])
+        device = all_pauses.device[launched][slow]
+        cause = awaited(profile, device, all_pauses.launch[launched][slow], start[slow], end[slow])
         slow, device, cause = (column[cause != NOT_FOUND] for column in (slow, device, cause))
         other = launches(profile).activities.device[cause]
         stream = np.where(other == device, streams_of(profile)[cause], NOT_FOUND)
@@ -361,7 +364,7 @@ def _launched(
             place = int(other[mine[0]]), int(stream[mine[0]])
             label[slow[mine]] = labels.of(*_awaited(*place))
     filled = np.flatnonzero(end > start)
-    return told[filled], Stretches(start, end, label).take(filled)
+    return launched[filled], Stretches(start, end, label).take(filled)
 
 
 def _awaited(device: int, stream: int) -> _Label:

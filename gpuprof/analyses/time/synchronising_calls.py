@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.durations import figures
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.host_activity import waiting_calls
+from gpuprof.analyses.facts.launches import columns_of
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
@@ -51,12 +53,7 @@ def synchronising_calls(profile: Profile) -> pa.Table:
     """
     if not profile.numbers("api_calls"):
         return SYNCHRONISING_CALLS.conform(profile.query(_SUMS))
-    waits, columns = waiting_calls(profile), [[np.empty(0, np.int64)] for _ in range(3)]
-    for start, end, process, name_id in profile.integers("api_calls", *_COLUMNS):
-        waiting = np.flatnonzero(waits.of(name_id))
-        for values, column in zip((name_id, process, end - start), columns, strict=True):
-            column.append(values[waiting])
-    name_id, process, duration_ns = map(np.concatenate, columns)
+    name_id, process, duration_ns = columns_of(_waits(profile), 3)
     text = dict(zip(*names_by_number(profile, "api_calls"), strict=True))
     of_name: dict[tuple[str, int | None], list[Int64s]] = defaultdict(list)
     for alike in groups(name_id, process):
@@ -68,8 +65,22 @@ def synchronising_calls(profile: Profile) -> pa.Table:
         for (name, process_id), times in of_name.items()
         if (of := figures(np.concatenate(times))) is not None
     ]
-    rows.sort(key=lambda row: (-row["total_ns"], row["name"], row["process_id"] or math.inf))
+    rows.sort(
+        key=lambda row: (
+            -row["total_ns"],
+            row["name"],
+            (math.inf if row["process_id"] is None else row["process_id"]),
+        )
+    )
     return SYNCHRONISING_CALLS.table(rows)
+
+
+def _waits(profile: Profile) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
+    """Number of the name, process and duration of the calls that wait, in pieces."""
+    waits = waiting_calls(profile)
+    for start, end, process, name_id in profile.integers("api_calls", *_COLUMNS):
+        rows = np.flatnonzero(waits.of(name_id))
+        yield name_id[rows], process[rows], (end - start)[rows]
 
 
 ANALYSIS: Final = Analysis(

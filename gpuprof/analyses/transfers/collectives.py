@@ -4,7 +4,7 @@ Source of the two bandwidths: https://github.com/NVIDIA/nccl-tests/blob/master/d
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.by_number import names_by_number
-from gpuprof.analyses.facts.launches import read_columns
+from gpuprof.analyses.facts.launches import columns_of, read_columns
 from gpuprof.analyses.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.cuda import COMMUNICATION_PATTERN
 from gpuprof.facts import UNKNOWN
@@ -155,7 +155,7 @@ def _grouped(profile: Profile, kernels: list[str]) -> list[tuple[_Group, list[In
     if is_told or not profile.numbers("kernels"):
         *times, kind, message = read_columns(profile, _sql(kind_of, is_told=is_told), 5)
     else:
-        *times, kind = _of_kinds(profile, kind_of)
+        *times, kind = columns_of(_of_kinds(profile, kind_of), 4)
         message = np.full(len(kind), _UNTOLD)
     messages = (
         profile.query(f"SELECT DISTINCT message, {_SAME_MESSAGE} FROM ({_MESSAGES})").to_pylist()
@@ -183,16 +183,13 @@ def _sql(kind_of: Mapping[str, int], *, is_told: bool) -> str:
     return _KERNELS.format(cases=cases, message=message, join=_JOIN if is_told else "")
 
 
-def _of_kinds(profile: Profile, kind_of: Mapping[str, int]) -> list[Any]:
-    """Start, end, device and kind of the kernels of each name."""
+def _of_kinds(profile: Profile, kind_of: Mapping[str, int]) -> Iterator[list[Any]]:
+    """Start, end, device and kind of the kernels of each name, in pieces."""
     kinds = names_by_number(profile, "kernels").values(lambda n: kind_of.get(n, _NO_KIND), _NO_KIND)
-    columns: list[list[Any]] = [[np.empty(0, np.int64)] for _ in range(4)]
     for *part, name_id in profile.integers("kernels", "start_ns", "end_ns", "device_id", "name_id"):
         kind = kinds.of(name_id)
-        chosen = np.flatnonzero(kind != _NO_KIND)
-        for values, column in zip((*part, kind), columns, strict=True):
-            column.append(values[chosen])
-    return [*map(np.concatenate, columns)]
+        rows = np.flatnonzero(kind != _NO_KIND)
+        yield [column[rows] for column in (*part, kind)]
 
 
 def _described(by_name: _Group, told: _Group | None) -> _Group:
