@@ -1,0 +1,137 @@
+"""Short names of kernels: the function's own name, as ``nsys stats`` prints with ``:base``."""
+
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import chain, count, takewhile
+from typing import Final
+
+from gpuprof.readers.common.demangle import demangled
+
+_SIGNATURE: Final = re.compile(r"[<(]")
+_TOKEN: Final = re.compile(
+    r"\boperator ?(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|[<>]=?)|->|::|[<>()\[\]{} ]"
+)
+_OPENING: Final = {")": "(", ">": "<", "]": "[", "}": "{"}
+# After the parameters of a function around a name, or a cast of nsys' that lost its parentheses.
+_GOES_ON: Final = re.compile(r"(?: const)?::|\w")
+_NAME: Final = re.compile(r"(?!operator\b)[\w$.~-]+")
+
+# What tells variants of a template apart: its arguments, names before types and numbers.
+_SAYS_NOTHING: Final = re.compile(
+    r"(?:\w+|<unnamed>|\(anonymous namespace\))::"  # Namespaces.
+    r"|(?:\([a-z ]+\)|\b[a-z]+=)(?=-?\d)"  # The types of numbers: (int)4 of nsys, int=4 of nvprof.
+)
+_WORD: Final = re.compile(
+    r"\b(?!(?:void|const|restrict|unsigned|signed|operator|instance|lambda)\b)\w+"
+)
+_TYPE: Final = re.compile(r"T\d*|bool|char|short|int|long|float|double|[aA]rray|true|false")
+_MOST_WORDS: Final = 4
+# Functions of libraries that many of their kernels share: the argument, or the namespace, tells.
+_OF_SCOPE: Final = re.compile(r"\b(\w+)::((?:device_)?kernel\d?)<(?:\w+::)*(\w+)", re.IGNORECASE)
+
+
+def short_name(name: str) -> str:
+    """The function's own name: no return type, namespaces, template arguments nor parameters.
+
+    What is no C++ function keeps its name: a fusion of XLA, a kernel of Triton or cuBLAS. A
+    lambda or call operator has the name of the function around it.
+
+    Args:
+        name: As a tool wrote it: demangled, or mangled, which is demangled where C++'s library
+            is there.
+    """
+    text = demangled(name)
+    if not _SIGNATURE.search(text):
+        return text
+    around, start, end = "", 0, None
+    for token in _outermost(text):
+        mark, place = token[0], token.start()
+        if mark in _OPENING.values():
+            end = place if end is None else end
+        elif text.startswith(" [", place):  # [clone .kd], [with T = int]
+            end = place if end is None else end
+            break
+        elif mark in {"::", " "} and not text.startswith(" const::", place):
+            part = _function(text[start : place if end is None else end])
+            around = (part or around) if mark == "::" else ""
+            start, end = token.end(), None
+        elif mark == ")" and not _GOES_ON.match(text, place + 1):
+            break
+    return _function(text[start:end]) or around or text
+
+
+def _outermost(text: str) -> Iterator[re.Match[str]]:
+    """What parts a name outside its brackets, with the outermost brackets themselves."""
+    brackets: list[str] = []
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark in _OPENING:
+            if mark == ">" and brackets[-1:] != ["<"]:
+                continue  # A comparison within parentheses.
+            while brackets and brackets.pop() != _OPENING[mark]:
+                pass
+        if not brackets:
+            yield token
+        if mark in _OPENING.values():
+            brackets.append(mark)
+
+
+def _function(part: str) -> str:
+    """A part of a qualified name if it names a function or class; otherwise an empty text."""
+    return part if _NAME.fullmatch(part) else ""
+
+
+def short_names(names: Iterable[str]) -> Mapping[str, str]:
+    """What one view calls each of its kernels: short names, and what tells alike ones apart.
+
+    ``elementwise_kernel`` where no other kernel of the view has this short name, otherwise
+    ``elementwise_kernel<FillFunctor, Half>``, with the words of the full name in which it
+    differs.
+    """
+    groups: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
+    for name in dict.fromkeys(names):
+        base, words = _base(name)
+        groups[base][name] = words
+    return dict(chain.from_iterable(_apart(base, group) for base, group in groups.items()))
+
+
+def _base(name: str) -> tuple[str, tuple[str, ...]]:
+    """The short name, with what says more where many kernels of a library share it."""
+    base = short_name(name)
+    shared = _OF_SCOPE.search(demangled(name))
+    if shared is None or shared[2] != base:
+        return base, ()
+    return (base, (shared[3],)) if shared[1] == "cutlass" else (f"{shared[1]}::{base}", ())
+
+
+def _apart(base: str, labels: dict[str, tuple[str, ...]]) -> Iterable[tuple[str, str]]:
+    """Each name with its base and as few words as tell it from the others of this base."""
+    words = {name: _words(name) for name in labels} if len(labels) > 1 else {}
+    for _ in range(_MOST_WORDS):
+        for alike in _alike(labels):
+            columns = zip(*(words[name] for name in alike), strict=False)
+            place = sum(1 for _ in takewhile(lambda column: len({*column}) == 1, columns))
+            labels = labels | {
+                name: labels[name] + (*words[name][place : place + 1],) for name in alike
+            }
+            words |= {name: words[name][place + 1 :] for name in alike}
+    shown = {name: f"{base}<{', '.join(ws)}>" if ws else base for name, ws in labels.items()}
+    for alike in _alike(shown):
+        for name, number in zip(alike[1:], count(2), strict=False):
+            shown[name] += f" #{number}"
+    return shown.items()
+
+
+def _alike(labels: Mapping[str, Hashable]) -> list[list[str]]:
+    """Groups of names with one label."""
+    groups: dict[Hashable, list[str]] = defaultdict(list)
+    for name, label in labels.items():
+        groups[label].append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _words(name: str) -> list[str]:
+    """The words of a full name but for namespaces: names first, then types, then numbers."""
+    words = _WORD.findall(_SAYS_NOTHING.sub("", demangled(name)))
+    return sorted(words, key=lambda word: (word[0].isdigit(), _TYPE.fullmatch(word) is not None))
