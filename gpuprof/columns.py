@@ -129,8 +129,8 @@ class Streamed:
         """Nothing: what a query reads is not there for the next."""
 
     def load(self, names: Collection[str], _: Window | None = None) -> None:
-        """What the next query reads."""
-        self._names = [name for name in self.kinds if name in names]
+        """What the next query reads: also what earlier ones read, as the views check all of it."""
+        self._names = [name for name in self.kinds if name in names or name in self._names]
 
     def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[pa.RecordBatch]:
         """Columns of all rows in pieces."""

@@ -358,3 +358,19 @@ def test_real_ranks_of_one_host_read_as_one_recording():
     assert profile.table("api_calls").num_rows == sum(
         p.table("api_calls").num_rows for p in singles
     )
+
+
+def test_a_query_reads_less_than_the_one_before_it(tmp_path):
+    """What earlier queries read is checked by the views, so that it must still be there."""
+    for rank in (0, 1):
+        path = rank_file(tmp_path, f"{rank}.json", device=rank, pid=100 + rank, rank=rank)
+        trace = json.loads(path.read_text())
+        place = {"device": rank, "context": 1, "stream": 7, "correlation": 9, "bytes": 8}
+        copy = {"cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)", "args": place}
+        copy |= {"ph": "X", "ts": UNIX_US + 50, "dur": 5, "pid": rank, "tid": 7}
+        trace["traceEvents"].append(copy)
+        path.write_text(json.dumps(trace))
+    profile = read_profile(tmp_path)
+
+    assert profile.query("SELECT busy_device_id FROM copies_by_device").num_rows == 2
+    assert profile.query("SELECT start_ns FROM memcpys").num_rows == 2
