@@ -118,6 +118,8 @@ class Profile:
         stored: About how many events lie in the reader's file, where that is known.
         sections: The recordings of a file that holds several, which this one then adds up; see
             `gpuprof.readers.sections`.
+        skip_steps: Steps at the beginning of each phase that are set aside; None for those that
+            are found to be warm-up.
     """
 
     origin: Origin
@@ -129,6 +131,7 @@ class Profile:
     selection: Selection = EVERYTHING
     stored: int = 0
     sections: tuple[Section, ...] = field(default=(), repr=False)
+    skip_steps: int | None = None
     _whole: "Profile | None" = field(default=None, repr=False)
 
     @property
@@ -290,7 +293,9 @@ _TIMELESS = {
     if "start_ns" not in spec.columns and name not in {"devices", "links", "runs"}
 }
 # Sums over devices, or of devices that have other names.
-_OF_ALL_DEVICES = {"activity_summary", "tensor_copies", "operations", "functions"}
+_OF_ALL_DEVICES = {
+    "activity_summary", "tensor_copies", "operations", "operation_inputs", "functions",
+}  # fmt: skip
 
 
 class _Frames(Mapping[str, Any]):

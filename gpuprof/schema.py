@@ -288,6 +288,11 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     )
 
 
+def texts(values: list[str | None]) -> pa.Array:
+    """Texts as Arrow data, without importing pandas."""
+    return _array(values, pa.string())
+
+
 def _bits(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     return np.packbits(flags, bitorder="little")
 
@@ -411,11 +416,15 @@ CUDA_EVENTS: Final = Schema(
 )
 HOST_CALLS: Final = Schema(
     "host_calls",
-    "one call on the host of a library beside CUDA",
+    "one call on the host of a library beside CUDA, or of a Python function",
     {
         **_TIMES,
-        "library": Column(TEXT, "", "mpi, ucx, or os for the operating system.", required=True),
-        "name": Column(TEXT, "", "MPI_Sendrecv, pthread_cond_wait, ...", required=True),
+        "library": Column(
+            TEXT, "", "mpi, ucx, python, or os for the operating system.", required=True
+        ),
+        "name": Column(
+            TEXT, "", "MPI_Sendrecv, pthread_cond_wait, train.py(12): step, ...", required=True
+        ),
         "process_id": process_column("Operating-system process."),
         "thread_id": Column(INT, "", "Operating-system thread."),
     },
@@ -582,6 +591,21 @@ OPERATIONS: Final = Schema(
         "total_ns": _amount(INT, "ns", "Host time of the traced calls; null where none was."),
     },
 )
+OPERATION_INPUTS: Final = Schema(
+    "operation_inputs",
+    "one tensor that an operation of a TensorFlow program takes",
+    {
+        "function": Column(TEXT, "", "tf.function it is part of.", required=True),
+        "tensor": Column(TEXT, "", "Operation and output that it is, such as Split:1."),
+        "src_device": Column(TEXT, "", "Where it is made.", required=True),
+        "dst_operation": Column(TEXT, "", "Operation that takes it.", required=True),
+        "dst_device": Column(TEXT, "", "Where that runs.", required=True),
+        "bytes": _size("Size; null where unknown."),
+        "is_variable": Column(FLAG, "", "A variable's handle, which stays where it is."),
+        "trace": _amount(INT, "", "Which graph of the function; its sizes differ from others'."),
+        "calls": _amount(INT, "1", "Executions of that graph.", required=True),
+    },
+)
 FUNCTIONS: Final = Schema(
     "functions",
     "one tf.function of a TensorFlow program, as often as the recorder saw it run",
@@ -613,5 +637,6 @@ TABLES: Final = (
     TENSOR_COPIES,
     OPERATIONS,
     FUNCTIONS,
+    OPERATION_INPUTS,
 )
 BY_NAME: Final = {schema.name: schema for schema in TABLES}

@@ -31,6 +31,9 @@ TABLES = {
     "DRIVER": _CALL,
     "MARKER": "flags timestamp id objectKind objectId name domain",
     "SYNCHRONIZATION": "type start end correlationId contextId streamId cudaEventId",
+    "CUDA_EVENT": "correlationId contextId streamId eventId",
+    "OVERHEAD": "overheadKind objectKind objectId start end",
+    "STREAM": "contextId streamId priority flag correlationId",
     "UNIFIED_MEMORY_COUNTER": (
         "counterKind value start end address srcId dstId streamId processId flags"
     ),
@@ -65,7 +68,13 @@ def write(path, strings=(), without=(), **rows):
     return path
 
 
-_BYTES = {("NAME", "objectId"), ("MARKER", "objectId"), ("DEVICE", "uuid"), ("PCIE", "id")}
+_BYTES = {
+    ("NAME", "objectId"),
+    ("MARKER", "objectId"),
+    ("OVERHEAD", "objectId"),
+    ("DEVICE", "uuid"),
+    ("PCIE", "id"),
+}
 _BYTES |= {("NVLINK", name) for name in ("idDev0", "idDev1", "portDev0", "portDev1")}
 
 

@@ -21,6 +21,7 @@ from gpuprof.schema import (
     ACTIVITY_SUMMARY,
     BY_NAME,
     FUNCTIONS,
+    OPERATION_INPUTS,
     OPERATIONS,
     TENSOR_COPIES,
     Schema,
@@ -50,6 +51,9 @@ def read(path: Path) -> Profile:
             "tensor_copies": copies,
             "devices": _devices(_process(document).get("devices")),
         }
+        # Absent from recordings of gpuprof before 2026-11-23.
+        if "operation_inputs" in document:
+            tables["operation_inputs"] = typed(OPERATION_INPUTS, document["operation_inputs"])
         sources = {name: _table(BY_NAME[name], rows) for name, rows in tables.items()}
         sources["activity_summary"] = ACTIVITY_SUMMARY.table(_summary(copies))
         return Profile(_origin(path, document, copies), sources)
@@ -179,7 +183,14 @@ READER: Final = Reader(
     name="tensorflow-run",
     title="What `gpuprof record --recorder tensorflow` saw of one process",
     versions="format_version 1 (TensorFlow 2.19 to 2.21)",
-    gives=("functions", "operations", "tensor_copies", "devices", "activity_summary"),
+    gives=(
+        "functions",
+        "operations",
+        "tensor_copies",
+        "operation_inputs",
+        "devices",
+        "activity_summary",
+    ),
     cannot="how long a copy takes, and anything of GPU kernels",
     read=read,
     recognises=_recognises,

@@ -24,6 +24,8 @@ class Kind:
     ANNOTATIONS, SYNCHRONIZATIONS = "annotations", schema.SYNCHRONIZATIONS.name
     # Since annotations have a category of their own, and before.
     OPERATIONS, OPERATORS = "operations", "operators"
+    # Of which there are as many as of all others together: read when they are asked for.
+    PYTHON = schema.HOST_CALLS.name
 
 
 class Arguments(msgspec.Struct, gc=False):

@@ -8,13 +8,17 @@ Source: https://github.com/pytorch/kineto, libkineto/src/output_json.cpp.
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
+from gpuprof import schema
+from gpuprof.columns import Columns, Kinds, Tables, Window
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.json_values import Scalar, integer, text
 from gpuprof.profile import Origin, Profile
@@ -23,6 +27,7 @@ from gpuprof.readers.contract import Reader
 from gpuprof.readers.kineto import rocm, tables
 from gpuprof.readers.kineto.events import Alike, Device, Event, Kind, Span, Timed
 from gpuprof.units import NS_PER_US, counted
+from gpuprof.views import Select, View
 
 # Category (capitalised until 2022) -> what its events are. The GPU's copy of an annotation
 # (gpu_user_annotation) is left out: it is the host's one seen again.
@@ -41,10 +46,12 @@ CATEGORIES: Final = {
     "cpu_op": Kind.OPERATIONS,
     "cuda_sync": Kind.SYNCHRONIZATIONS,
 }
+# Calls of Python functions, and of modules.
+_PYTHON: Final = "python_function"
 # Without any of these the GPU was not traced.
 _OF_A_GPU: Final = frozenset({*Kind.WORK, *Kind.CALLS})
 # Of these only name, thread and times are read.
-_SPANS: Final = frozenset({Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS})
+_SPANS: Final = frozenset({Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS, Kind.PYTHON})
 
 # Above this number of microseconds a double no longer holds single nanoseconds, and Kineto
 # printed doubles before it counted from baseTimeNanoseconds.
@@ -90,12 +97,8 @@ def read(path: Path) -> Profile:
 
 
 def _profile(path: Path) -> Profile:
-    trace, timed = _trace(path)
-    # A time of 0 means that CUPTI could not tell it; some versions print negative durations.
-    sound = {
-        kind: group.rows((group.start_ns > 0) & (group.duration_ns >= 0))
-        for kind, group in timed.items()
-    }
+    trace, timed, has_python = _trace(path)
+    sound = {kind: _sound(group) for kind, group in timed.items()}
     origin_ns = _origin_ns(path, sound)
     epoch_ns = (integer(trace.baseTimeNanoseconds) or 0) + origin_ns
     lost = sum(len(timed[kind].codes) - len(sound[kind].codes) for kind in timed)
@@ -112,18 +115,68 @@ def _profile(path: Path) -> Profile:
         warnings=(*_warnings(trace, lost), *_doubts(groups)),
     )
     rank = integer(trace.distributedInfo.rank)
-    return Profile(origin, tables.tables(groups, trace.deviceProperties, rank))
+    sources = tables.tables(groups, trace.deviceProperties, rank)
+    if not has_python:
+        return Profile(origin, sources)
+    calls = schema.HOST_CALLS
+    rows = Select({name: name for name in calls.columns}, f"FROM raw.{calls.name}")
+    return Profile(
+        origin,
+        {**sources, calls.name: View((rows,))},
+        Tables(lambda: {calls.name: _PythonCalls(path, origin_ns)}),
+    )
 
 
-def _trace(path: Path) -> tuple[_Trace, dict[str, Timed]]:
-    """What a trace says beside its events, and its events by what they are."""
+class _PythonCalls(Columns):
+    """The calls of Python functions, which are read when a query asks for them.
+
+    Args:
+        path: The file.
+        origin_ns: The recording's origin, on the file's clock.
+    """
+
+    def __init__(self, path: Path, origin_ns: int) -> None:
+        super().__init__(schema.HOST_CALLS.kinds, self._held, lambda: int(self._calls.num_rows))
+        self._path, self._origin_ns = path, origin_ns
+
+    def load(self, names: Collection[str], window: Window | None = None) -> None:
+        """Read them here, where errors are what they are: DuckDB would wrap them."""
+        self._calls  # noqa: B018 - reads
+        super().load(names, window)
+
+    def _held(self, kinds: Kinds) -> dict[str, pa.Array | pa.ChunkedArray]:
+        rows = self._calls
+        held = {*rows.column_names}
+        return {
+            name: rows[name] if name in held else pa.nulls(rows.num_rows, kind)
+            for name, kind in kinds.items()
+        }
+
+    @cached_property
+    def _calls(self) -> pa.Table:
+        with json_events.within_limits(self._path):
+            trace, categories = _decoded(self._path, gunzip.content(self._path))
+            events = zip(trace.traceEvents, categories, strict=True)
+            raw = [event for event, category in events if category == _PYTHON]
+            timed = _timed(self._path, Kind.PYTHON, raw)
+            return tables.python_calls(_sound(timed).since(self._origin_ns))
+
+
+def _sound(group: Timed) -> Timed:
+    """Those whose times are valid: 0 means that CUPTI could not tell, and some are negative."""
+    return group.rows((group.start_ns > 0) & (group.duration_ns >= 0))
+
+
+def _trace(path: Path) -> tuple[_Trace, dict[str, Timed], bool]:
+    """What a trace says beside its events, its events by kind, and whether it has Python's."""
     trace, categories = _decoded(path, gunzip.content(path))
     chosen = _chosen(trace.traceEvents, categories)
     if not _OF_A_GPU & chosen.keys():
         raise _no_gpu(path, categories)
+    has_python = _PYTHON in categories
     # What is not needed any more goes, and with the last raw event the text of the file.
     trace.traceEvents, categories = [], []
-    return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}
+    return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}, has_python
 
 
 def _decoded(path: Path, data: bytes) -> tuple[_Trace, list[str]]:
@@ -225,7 +278,8 @@ _MARKS: Final = re.compile(
 
 
 _GIVES: Final = (
-    *Kind.WORK, "api_calls", "nvtx_ranges", Kind.SYNCHRONIZATIONS, "collectives", "devices", "runs",
+    *Kind.WORK, "api_calls", "nvtx_ranges", Kind.SYNCHRONIZATIONS, Kind.PYTHON, "collectives",
+    "devices", "runs",
 )  # fmt: skip
 READER: Final = Reader(
     name="kineto",

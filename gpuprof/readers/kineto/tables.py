@@ -258,6 +258,18 @@ def _ranges(groups: Mapping[str, Timed]) -> pa.Table:
     return _narrow(schema.NVTX_RANGES, group, columns)
 
 
+def python_calls(group: Timed) -> pa.Table:
+    """Calls of Python functions, by file, line and name, sorted by start."""
+    columns = {
+        **_times(group),
+        "library": ["python"] * len(group.events),
+        "name": [event.label for event in group.events],
+        "process_id": [integer(event.pid) for event in group.events],
+        "thread_id": [integer(event.tid) for event in group.events],
+    }
+    return _narrow(schema.HOST_CALLS, group, columns).sort_by("start_ns")
+
+
 def _synchronizations(group: Timed, process_id: int | None) -> pa.Table:
     place = _place(group, process_id)
     sources = [_stream(event.args.src_stream) for event in group.events]

@@ -23,7 +23,18 @@ from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.tables import Tables
 from gpuprof.readers.nvprof import tables as nvprof_tables
 from gpuprof.readers.nvprof.links import links
-from gpuprof.readers.nvprof.tables import CALLS, GPU_WORK, MARKER, NEEDED, PREFIX, STRINGS, TIMED
+from gpuprof.readers.nvprof.tables import (
+    CALLS,
+    GPU_WORK,
+    MARKER,
+    NEEDED,
+    OVERHEAD,
+    OVERHEAD_COLUMNS,
+    OVERHEAD_KINDS,
+    PREFIX,
+    STRINGS,
+    TIMED,
+)
 from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite
 from gpuprof.readers.sqlite.table import mismatch
 from gpuprof.secrets import masked_text
@@ -93,6 +104,8 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
     sources: dict[str, pa.Table | View] = dict(nvprof_tables.views(database))
     if MARKER in file.columns:
         sources["nvtx_ranges"] = _ranges(file, origin_ns)
+    if {*OVERHEAD_COLUMNS} <= file.columns.get(OVERHEAD, {}).keys():
+        sources["overheads"] = _overheads(file, origin_ns)
     if (rows := links(file)) is not None:
         sources["links"] = rows
     if process_id is not None:
@@ -240,6 +253,31 @@ def _ranges(file: SqliteFile, origin_ns: int) -> pa.Table:
     )
 
 
+def _overheads(file: SqliteFile, origin_ns: int) -> pa.Table:
+    """When the profiler or CUDA held up a thread, or all threads of the process."""
+    found = file.rows(
+        'SELECT t.start, t."end", t.overheadKind, t.objectKind, hex(t.objectId)'
+        f" FROM {OVERHEAD} t WHERE {TIMED} ORDER BY t.start"
+    )
+    rows = borders.rows_of(found, int, int, int, int, str)
+    if len(rows) < len(found):
+        raise mismatch(file, OVERHEAD)
+    return schema.OVERHEADS.table(
+        [
+            {
+                "start_ns": start - origin_ns,
+                "end_ns": end - origin_ns,
+                "source": source,
+                "name": name,
+                "process_id": _number(place, 0),
+                "thread_id": None if of == _PROCESS else _number(place, 4),
+            }
+            for start, end, kind, of, place in rows
+            for source, name in [OVERHEAD_KINDS.get(kind, ("profiler", None))]
+        ]
+    )
+
+
 def _warnings(
     file: SqliteFile, counts: dict[str, _Counts], names: Iterable[str]
 ) -> tuple[str, ...]:
@@ -271,8 +309,8 @@ def _searches(path: Path) -> bool:
 
 
 _GIVES: Final = (
-    "kernels", "memcpys", "memsets", "api_calls", "nvtx_ranges", "synchronizations", "devices",
-    "links", "runs",
+    "kernels", "memcpys", "memsets", "api_calls", "nvtx_ranges", "synchronizations",
+    "cuda_events", "overheads", "devices", "links", "runs",
 )  # fmt: skip
 READER: Final = Reader(
     name=NAME,

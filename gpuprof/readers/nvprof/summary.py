@@ -57,18 +57,21 @@ class Summary:
             its name), or one of `SKIPPED`.
         broken: What is wrong with the last row; an error only if the log goes on.
         unread_tables: Kinds of nvprof's tables that the log holds, too.
+        is_new_table: Whether the next row is the first of a table.
     """
 
     path: Path
     section: str = "unknown"
     broken: GpuprofError | None = None
     unread_tables: Sequence[str] = ()
+    is_new_table: bool = True
     frame: Frame = field(default_factory=Frame)
     run_id: int | None = None
     _rows: list[dict[str, Any]] = field(default_factory=list)
     _migrations: dict[tuple[int | None, str], dict[str, Any]] = field(default_factory=dict)
     _devices: dict[int, dict[str, Any]] = field(default_factory=dict)
     _without_kernels: int = 0
+    _names: dict[int | None, set[tuple[str, str]]] = field(default_factory=dict)
     _signs: set[str] = field(default_factory=set)
 
     def hear(self, text: str) -> bool:
@@ -97,7 +100,9 @@ class Summary:
         return True
 
     def _heading(self, line: str) -> None:
-        if line.startswith("Profiling result:"):
+        if line.startswith('Device "'):
+            self._names.pop(self.run_id, None)
+        elif line.startswith("Profiling result:"):
             self.section = "gpu"
         elif line.startswith("Unified Memory profiling result:"):
             self.section = "migrations"
@@ -116,6 +121,7 @@ class Summary:
         """Take in the head of a table; from CUDA 9 on its rows say what they are."""
         if self.section in {"nvtx", "other"}:
             return
+        self.is_new_table = True
         is_gpu = self.section == "gpu" and not is_labelled
         self._signs.add("head of GPU rows" if is_gpu else "head")
         if is_labelled:
@@ -136,9 +142,18 @@ class Summary:
             msg = "a row without a name"
             raise ValueError(msg)
         check_size(columns.values())
-        self._rows.append(
-            {"run_id": self.run_id, **_kind_and_name(name.rstrip(), self.section), **columns}
-        )
+        named = _kind_and_name(name.rstrip(), self.section)
+        if named["activity_kind"] != "api":
+            self._begin_table(*named.values())
+        self.is_new_table = False
+        self._rows.append({"run_id": self.run_id, **named, **columns})
+
+    def _begin_table(self, kind: str, name: str) -> None:
+        """See whether a row is of a further run: one prints each name once, or once a device."""
+        names = self._names.setdefault(self.run_id, set())
+        if names and (self.is_new_table or (kind, name) in names):
+            self.run_id = self.frame.start_unnamed()
+        self._names.setdefault(self.run_id, set()).add((kind, name))
 
     def migrate(self, name: str, calls: int, size: int | None, total_ns: int | None) -> None:
         """Add migrations of unified memory; the summary has one row for all devices.
@@ -169,7 +184,9 @@ class Summary:
         row["total_ns"] = _plus(row["total_ns"], total_ns)
 
     def device(self, label: str) -> None:
-        """Take in a device's label, ``Tesla K80 (0)``."""
+        """Take in a device's label, ``Tesla K80 (0)``; its table is of the same run."""
+        if self.section != "migrations":
+            self._names.pop(self.run_id, None)
         if (match := DEVICE.match(label)) is not None:
             number = int(match[2])
             self._devices.setdefault(number, {"device_id": number, "name": match[1]})

@@ -25,9 +25,12 @@ MEMSET: Final = f"{PREFIX}MEMSET"
 KERNELS: Final = (f"{PREFIX}CONCURRENT_KERNEL", f"{PREFIX}KERNEL")
 CALLS: Final = {"runtime": f"{PREFIX}RUNTIME", "driver": f"{PREFIX}DRIVER"}
 SYNCHRONIZATION: Final = f"{PREFIX}SYNCHRONIZATION"
+CUDA_EVENT: Final = f"{PREFIX}CUDA_EVENT"
+OVERHEAD: Final = f"{PREFIX}OVERHEAD"
 MIGRATION: Final = f"{PREFIX}UNIFIED_MEMORY_COUNTER"
 DEVICE: Final = f"{PREFIX}DEVICE"
 CONTEXT: Final = f"{PREFIX}CONTEXT"
+STREAM: Final = f"{PREFIX}STREAM"
 MARKER: Final = f"{PREFIX}MARKER"
 STRINGS: Final = "StringTable"
 
@@ -47,6 +50,7 @@ NEEDED: Final = {
     **GPU_WORK,
     **dict.fromkeys(CALLS.values(), ("start", "end", "cbid")),
     SYNCHRONIZATION: ("start", "end", "type"),
+    CUDA_EVENT: ("eventId", "correlationId"),
     MARKER: ("timestamp", "flags", "id", "name"),
     STRINGS: ("_id_", "value"),
 }
@@ -58,16 +62,29 @@ _NUMBERS: Final = (
     "threadId", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
     "staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "objectKind", "isCudaVisible",
     "globalMemorySize", "globalMemoryBandwidth", "computeCapabilityMajor", "coreClockRate",
-    "computeCapabilityMinor",
+    "computeCapabilityMinor", "eventId", "cudaEventId",
 )  # fmt: skip
 KINDS: Final = {
-    **{table: dict.fromkeys(_NUMBERS, pa.int64()) for table in (*NEEDED, DEVICE, CONTEXT)},
+    **{table: dict.fromkeys(_NUMBERS, pa.int64()) for table in (*NEEDED, DEVICE, CONTEXT, STREAM)},
     STRINGS: {"_id_": pa.int64(), "value": pa.string()},
 }
 # CUPTI's CUpti_ActivityUnifiedMemoryCounterKind; the others count faults and thrashing.
 MIGRATION_KINDS: Final = {1: "UVM_HtoD", 2: "UVM_DtoH", 8: "UVM_DtoD"}
 # CUPTI's CUpti_ActivitySynchronizationType.
 _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
+OVERHEAD_COLUMNS: Final = ("start", "end", "overheadKind", "objectKind", "objectId")
+# CUPTI's CUpti_ActivityOverheadKind: which of both holds up the thread, and by what.
+OVERHEAD_KINDS: Final = {
+    1: ("cuda", "Driver compiler"),
+    1 << 16: ("profiler", "CUPTI buffer flush"),
+    2 << 16: ("profiler", "CUPTI instrumentation"),
+    3 << 16: ("profiler", "CUPTI resource"),
+    4 << 16: ("cuda", "Runtime triggered module loading"),
+    5 << 16: ("cuda", "Lazy function loading"),
+    6 << 16: ("cuda", "Command buffer full"),
+}
+# In place of a stream or an event.
+_NONE: Final = "(-1, 4294967295)"
 # CUPTI writes 0 for times that it could not collect, and no end for what never ended.
 TIMED: Final = 't.start > 0 AND t."end" >= t.start'
 _BYTES_PER_KB: Final = 1000
@@ -122,6 +139,7 @@ def views(database: Database) -> dict[str, View]:
         ("memsets", MEMSET, _memsets),
         *(("api_calls", table, _calls) for table in CALLS.values()),
         ("synchronizations", SYNCHRONIZATION, _synchronizations),
+        ("cuda_events", CUDA_EVENT, _cuda_events),
         ("devices", DEVICE, _devices),
     )
     selects: dict[str, list[Select]] = {}
@@ -217,20 +235,57 @@ def _calls(database: Database, table: str) -> Select:
 
 
 def _synchronizations(database: Database, table: str) -> Select:
-    context = database.pick(table, "contextId")
-    stream = database.pick(table, "streamId")
-    of_contexts = database.tables.columns.get(CONTEXT, frozenset())
-    has_devices = {"contextId", "deviceId"} <= of_contexts and context != "NULL"
-    join = f"LEFT JOIN raw.{CONTEXT} c ON c.contextId = {context}" if has_devices else ""
+    event = f"CASE WHEN {database.pick(table, 'cudaEventId')} NOT IN {_NONE} THEN t.cudaEventId END"
+    has_event = "cudaEventId" in database.tables.columns[table]
+    columns, join = _stream(database, table)
+    columns |= {
+        "sync_kind": words("t.type", _SYNC_KINDS),
+        "event_id": event if has_event else "NULL",
+    }
+    if CUDA_EVENT in database.tables.columns and has_event:
+        # An event may be recorded again and again; ids grow in the order of calls.
+        source, source_join = _stream(database, CUDA_EVENT)
+        join += f"""
+            ASOF LEFT JOIN (
+                SELECT t.eventId AS event, t.correlationId AS record,
+                    {source["device_id"]} AS device, {source["stream_id"]} AS stream
+                FROM raw.{CUDA_EVENT} t {source_join}
+            ) e ON e.event = {event} AND e.record < t.correlationId"""
+        columns |= {"src_device_id": "e.device", "src_stream_id": "e.stream"}
+    return Select(database.times() | columns, _timed(table, join))
+
+
+def _cuda_events(database: Database, table: str) -> Select:
+    columns, join = _stream(database, table)
+    return Select(columns | {"event_id": "t.eventId"}, f"FROM raw.{table} t {join}")
+
+
+def _stream(database: Database, table: str) -> tuple[dict[str, str], str]:
+    """Where a call on a stream belongs to, and the joins for it.
+
+    CUPTI gives the context that was current in the call; its stream may be another one's.
+    """
+    tables = database.tables.columns
+    context, stream = database.pick(table, "contextId"), database.pick(table, "streamId")
+    join = ""
+    if stream != "NULL" and {"contextId", "streamId"} <= tables.get(STREAM, frozenset()):
+        join = f"""
+            LEFT JOIN (
+                SELECT streamId AS number, min(contextId) AS context FROM raw.{STREAM}
+                GROUP BY streamId HAVING min(contextId) = max(contextId)
+            ) s ON s.number = {stream}"""
+        context = f"coalesce(s.context, {context})"
+    has_devices = {"contextId", "deviceId"} <= tables.get(CONTEXT, frozenset())
+    if has_devices := has_devices and context != "NULL":
+        join += f" LEFT JOIN raw.{CONTEXT} c ON c.contextId = {context}"
     columns = {
         "device_id": "c.deviceId" if has_devices else "NULL",
         "context_id": context,
-        "stream_id": f"CASE WHEN {stream} NOT IN (-1, 4294967295) THEN {stream} END",
+        "stream_id": f"CASE WHEN {stream} NOT IN {_NONE} THEN {stream} END",
         "process_id": database.process,
         "correlation_id": database.pick(table, "correlationId"),
-        "sync_kind": words("t.type", _SYNC_KINDS),
     }
-    return Select(database.times() | columns, _timed(table, join))
+    return columns, join
 
 
 def _devices(database: Database, table: str) -> Select:

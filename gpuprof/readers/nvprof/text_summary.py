@@ -81,6 +81,7 @@ def _row(summary: Summary, line: log.Line, lead: str) -> None:
         summary.run_id = summary.frame.start_unnamed(line.comment)
     if (label := _LABEL.search(lead)) is not None:
         summary.label(label[1])
+        summary.is_new_table = True
     if summary.section in SKIPPED:
         return
     match = _ROW.match(line.text[len(lead) :])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
 from gpuprof.readers import find_reader, read_profile
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "kineto"
@@ -500,3 +500,52 @@ def test_a_real_trace_has_the_totals_that_were_counted_once():
     """).to_pylist()
     assert counted == {"calls": 2040, "total_ns": 21_862_000, "bytes": 5_892_787_600, "devices": 1}
     assert profile.table("runs").column("rank").to_pylist() == [1]
+
+
+PYTHON = [
+    event("python_function", "train.py(3): step", 12, 9),
+    event("python_function", "train.py(1): <module>", 2, 20),
+    event("python_function", "train.py(9): lost", 0, 1),
+]
+
+
+def test_functions_of_python_are_host_calls(tmp_path):
+    path = written(tmp_path, [KERNEL, *PYTHON])
+
+    columns = ("start_ns", "end_ns", "library", "name", "process_id", "thread_id")
+    assert [tuple(row.values()) for row in rows(path, "host_calls", *columns)] == [
+        (-8_000, 12_000, "python", "train.py(1): <module>", 40, 41),
+        (2_000, 11_000, "python", "train.py(3): step", 40, 41),
+    ]
+    # The origin is that of all else.
+    assert rows(path, "kernels", "start_ns") == [{"start_ns": 0}]
+    assert not read_profile(written(tmp_path, [KERNEL], "without.json")).has("host_calls")
+
+
+def test_functions_of_python_are_read_when_they_are_asked_for(tmp_path):
+    path = written(tmp_path, [KERNEL, *PYTHON])
+    profile = read_profile(path)
+    path.unlink()
+
+    assert profile.table("kernels").num_rows == 1
+    with pytest.raises(InputError) as caught:
+        profile.query("SELECT count(*) AS calls FROM host_calls")
+    assert caught.value.message == f"{path} cannot be read: No such file or directory"
+
+
+def test_functions_of_python_of_two_ranks_are_read_together(tmp_path):
+    for rank in range(2):
+        shifted = [KERNEL, *PYTHON[: rank + 1]]
+        written(tmp_path, shifted, f"rank{rank}.json", distributedInfo={"rank": rank})
+
+    calls = read_profile(tmp_path).query("SELECT count(*) AS calls FROM host_calls")
+    assert calls.to_pylist() == [{"calls": 3}]
+
+
+@pytest.mark.parametrize(("name", "calls"), [("A", 3186), ("B", 2093)])
+def test_real_functions_of_python(name, calls):
+    path = CORPUS / f"brainstorm_a100_rank{name}.pt.trace.json"
+    if not path.exists():
+        pytest.skip("no corpus beside the checkout")
+
+    assert read_profile(path).table("host_calls").num_rows == calls

@@ -908,7 +908,7 @@ def test_one_table_of_a_database_imports_no_other_analysis_reader_or_renderer(tm
     path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
     code = (
         "import atexit, sys; from gpuprof.cli import main; "
-        "idle = {'gpuprof.' + name for name in ('manifest', 'analyses.findings',"
+        "idle = {'gpuprof.' + name for name in ('manifest', 'analyses.findings.findings',"
         " 'analyses.facts.launches', 'readers.nvprof.database', 'render.csv', 'render.json')}; "
         "atexit.register(lambda: print(sorted(idle & sys.modules.keys()))); "
         "main(['report', sys.argv[1], '--table', 'kernel_summary'])"

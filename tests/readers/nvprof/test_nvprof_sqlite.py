@@ -355,6 +355,65 @@ def test_synchronizations_find_their_device_by_their_context(tmp_path):
     ]
 
 
+def test_a_stream_wait_names_the_stream_on_which_its_event_was_recorded_last(tmp_path):
+    """As MXNet's NCCL does in a real file: one event is recorded on one stream after another."""
+    wait = {"type": 2, "contextId": 2, "cudaEventId": 167}
+    profile = _read(
+        tmp_path,
+        ["f"],
+        kernel=[at(0, 1, name=2)],
+        context=[{"contextId": 1, "deviceId": 0}, {"contextId": 2, "deviceId": 1}],
+        stream=[{"contextId": 1, "streamId": 14}, {"contextId": 2, "streamId": 22}],
+        cuda_event=[
+            {"correlationId": 2587, "contextId": 2, "streamId": 14, "eventId": 167},
+            {"correlationId": 2628, "contextId": 2, "streamId": 22, "eventId": 167},
+        ],
+        synchronization=[
+            at(0, 1, correlationId=2000, streamId=22, **wait),
+            at(1, 2, correlationId=2588, streamId=22, **wait),
+            at(2, 3, correlationId=2629, streamId=14, **wait),
+            at(3, 4, correlationId=2700, type=3, contextId=2, streamId=22, cudaEventId=-1),
+        ],
+    )
+
+    columns = ("device_id", "stream_id", "event_id", "src_device_id", "src_stream_id")
+    assert _rows(profile, "synchronizations", *columns) == [
+        (1, 22, 167, None, None),
+        (1, 22, 167, 0, 14),
+        (0, 14, 167, 1, 22),
+        (1, 22, None, None, None),
+    ]
+    events = ("device_id", "stream_id", "correlation_id", "event_id")
+    assert sorted(_rows(profile, "cuda_events", *events)) == [
+        (0, 14, 2587, 167),
+        (1, 22, 2628, 167),
+    ]
+
+
+def test_overheads_are_of_the_profiler_or_of_cuda(tmp_path):
+    process, thread = PID.to_bytes(4, "little") + bytes(9), PID.to_bytes(4, "little")
+    thread += (77).to_bytes(4, "little") + bytes(5)
+    profile = _read(
+        tmp_path,
+        ["f"],
+        kernel=[at(5, 9, name=2)],
+        overhead=[
+            at(1, 3, overheadKind=2 << 16, objectKind=1, objectId=process),
+            at(2, 4, overheadKind=1, objectKind=2, objectId=thread),
+            at(6, 7, overheadKind=99, objectKind=2, objectId=thread),
+            {"start": 0, "end": 0, "overheadKind": 1, "objectKind": 1, "objectId": process},
+        ],
+    )
+
+    columns = ("start_ns", "source", "name", "process_id", "thread_id")
+    # The origin is that of what the program did.
+    assert _rows(profile, "overheads", *columns) == [
+        (-4, "profiler", "CUPTI instrumentation", PID, None),
+        (-3, "cuda", "Driver compiler", PID, 77),
+        (1, "profiler", None, PID, 77),
+    ]
+
+
 def test_devices_are_those_that_cuda_saw(tmp_path):
     common = {"name": 2, "computeCapabilityMajor": 7, "globalMemoryBandwidth": 898_048_000}
     profile = _read(

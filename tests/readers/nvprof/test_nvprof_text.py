@@ -289,6 +289,36 @@ def test_rows_told_apart_by_comments_are_runs_of_their_own(tmp_path):
     assert [row["run_id"] for row in (*_summary(one), *_summary(two))] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param(TABLE, id="table"),
+        pytest.param(f"GPU activities:   {KERNEL}  {COPY}", id="rows"),
+        pytest.param(OLD + KERNEL + COPY + OLD + CALL, id="old"),
+        pytest.param(KERNEL + COPY, id="rows-alone"),
+    ],
+)
+def test_tables_that_an_article_quotes_without_process_ids_are_not_added_up(tmp_path, table):
+    path = tmp_path / "article.md"
+    path.write_text(f"One GPU:\n{table}\nTwo GPUs:\n{table}\nFour:\n{table}")
+
+    with pytest.raises(InputError, match="holds 3 recordings, which are not added up"):
+        gpuprof.read_profile(path)
+
+    profile = gpuprof.read_profile(path, section=2)
+    assert sum(row["total_ns"] for row in _summary(profile) if row["activity_kind"] != "api") == 1e7
+
+
+def test_tables_of_the_devices_of_one_process_add_up(tmp_path):
+    tables = [
+        f'==4711== Device "Tesla K80 ({n})"\n{TYPED} GPU activities: {KERNEL}' for n in (0, 1)
+    ]
+
+    profile = _read(tmp_path, START + RESULT + "".join(tables))
+
+    assert [row["total_ns"] for row in _summary(profile)] == [7_500_000, 7_500_000]
+
+
 def test_migrations_of_unified_memory_add_up_over_devices(tmp_path):
     head = "   Count  Avg Size  Min Size  Max Size  Total Size  Total Time  Name\n"
     text = (
