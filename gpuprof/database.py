@@ -91,6 +91,8 @@ class Database:
         # By table, the columns of its rows that were asked for or announced: a view that has them
         # all serves the next query as it is.
         self._wanted: dict[str, set[str]] = {name: set() for name in sources}
+        # By table, the columns of integers that were found to be within their bounds.
+        self._checked: dict[str, set[str]] = {name: set() for name in sources}
         # What DuckDB knows by now: SQL by the name of a view, types by table and column.
         self._created: dict[str, str] = {}
         self._types: dict[str, dict[str, str]] = {}
@@ -150,10 +152,13 @@ class Database:
                 yield [*map(stored.values, batch.columns)]
             return
         plan, source = planned
+        checked = self._checked[table]
+        plan = plan._replace(is_checked=plan.columns.keys() <= checked)
         try:
             with self._file_errors():
                 for batch in source.pieces(plan.names, self._selection.extent):
                     yield plan.part(batch, names)
+            checked.update(plan.columns)
         except stored.BeyondBoundsError as error:
             raise self._impossible(table) from error
 

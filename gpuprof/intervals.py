@@ -15,6 +15,7 @@ import numpy.typing as npt
 from gpuprof.native import arrays
 
 Int64s = npt.NDArray[np.int64]
+_NEIGHBOURS: Final = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +116,20 @@ def overlapping(a: Intervals, b: Intervals) -> tuple[Int64s, Int64s]:
     """Index of the first interval of b that meets each of a, and how many do."""
     first = np.searchsorted(b.end, a.start, side="right")
     return first, np.searchsorted(b.start, a.end, side="left") - first
+
+
+def meeting(a: Intervals, b: Intervals) -> Int64s:
+    """Indices of the intervals of a, in any order and perhaps overlapping, that meet any of b.
+
+    Where b is rare in a long row of intervals, most of them are told with their neighbours.
+    """
+    if not len(a) or not len(b):
+        return _int64([])
+    first = np.arange(0, len(a), _NEIGHBOURS)
+    stretch = Intervals(np.minimum.reduceat(a.start, first), np.maximum.reduceat(a.end, first))
+    near = first[overlapping(stretch, b)[1] > 0]
+    rows = runs(near, np.minimum(len(a) - near, _NEIGHBOURS))
+    return rows[overlapping(Intervals(a.start[rows], a.end[rows]), b)[1] > 0]
 
 
 def runs(first: Int64s, count: Int64s) -> Int64s:

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 from gpuprof.intervals import (
     NOTHING,
+    Intervals,
     attribute,
     covered_before,
     covered_within,
     difference,
     intersection,
+    meeting,
+    overlapping,
     single,
     together,
     union,
@@ -117,3 +120,18 @@ def test_nothing_combines_with_nothing():
     assert listed(intersection(NOTHING, single(0, 5))) == []
     assert listed(difference(single(0, 5), NOTHING)) == [(0, 5)]
     assert attribute([NOTHING, single(0, 5)])[1].length == 5
+
+
+def test_intervals_that_meet_rare_instants_are_those_that_overlap_any() -> None:
+    rng = np.random.default_rng(5)
+    start = rng.permutation(np.arange(2_000)) * 10
+    calls = Intervals(start, start + rng.integers(0, 40, len(start)))
+    rare = union(np.array([95, 7_003, 19_990]), np.array([120, 7_004, 25_000]))
+
+    rows = meeting(calls, rare)
+
+    _, count = overlapping(calls, rare)
+    assert rows.tolist() == np.flatnonzero(count).tolist()
+    assert 0 < len(rows) < len(start)
+    assert not len(meeting(calls, NOTHING))
+    assert not len(meeting(NOTHING, rare))

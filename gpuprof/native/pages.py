@@ -27,7 +27,7 @@ _STATUSES: Final = {
 }
 _NO_MEMORY: Final = 3
 _HEADER_BYTES: Final = 100
-_PAGES_AT_ONCE: Final = 256
+_PAGES_AT_ONCE: Final = 1024
 _SMALLEST_PAGE: Final = 512
 _LARGEST_PAGE: Final = 65_536
 _LEAST_USABLE: Final = 480

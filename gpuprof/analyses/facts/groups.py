@@ -15,7 +15,8 @@ _SIXTEEN_BITS: Final = 0xFFFF
 def numbered(values: Numbers) -> Numbers:
     """Numbers in the order of the values, in few bits where that is possible: these sort fast."""
     if len(values) and int(values.max()) - int(values.min()) <= _SIXTEEN_BITS:
-        small: Numbers = (values - values.min()).astype(np.uint16)
+        # A difference may take one bit more than the values.
+        small: Numbers = np.subtract(values, values.min(), dtype=np.int64).astype(np.uint16)
         return small
     return np.searchsorted(np.unique(values), values)
 

@@ -90,7 +90,10 @@ def _clocks_agree(profile: Profile) -> bool:
 def early_starts(profile: Profile) -> tuple[int, int, int]:
     """Activities whose call is known, those that start before it, and by how much in the median."""
     found = launches(profile.whole)
-    ahead = found.launch_ns - found.of(found.activities.start_ns)
-    ahead_early = ahead[ahead > 0]
-    median = int(np.median(ahead_early)) if len(ahead_early) else 0
-    return len(ahead), len(ahead_early), median
+    start_ns, early = found.activities.start_ns, [np.empty(0, np.int64)]
+    for rows in found.pieces():
+        ahead = found.launch_ns[rows] - start_ns[found.order[rows]]
+        early.append(ahead[ahead > 0])
+    ahead = np.concatenate(early)
+    median = int(np.median(ahead)) if len(ahead) else 0
+    return len(found.order), len(ahead), median

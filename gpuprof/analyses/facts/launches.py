@@ -18,6 +18,7 @@ from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.timeline import COMPUTE, LOCAL_COPY, TRANSFER
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
+from gpuprof.native import arrays
 from gpuprof.profile import Profile
 from gpuprof.readers.common.narrow import narrowed
 
@@ -47,6 +48,8 @@ _COPIES: Final = f"""
 _LAYERS: Final = {"kernels": COMPUTE, "graph_launches": COMPUTE, "memsets": LOCAL_COPY}
 # Ten million activities fit into a third of a gigabyte where small numbers take little room.
 _BITS: Final = 63
+# An array that grows has room for so little more, as a share of it.
+_SPARE: Final = 8
 _KINDS: Final = (
     *(np.int8, np.int8, np.int64, np.int64, np.int16, np.int8),
     *(np.int64, np.int16, np.int16, np.int8, np.int8),
@@ -121,6 +124,10 @@ class Launches:
     launch_ns: Int64s
     bounds: Mapping[tuple[int, int], tuple[int, int]]
 
+    def pieces(self) -> Iterator[slice]:
+        """Slices that together are all of them, each small enough for the processor's cache."""
+        return pieces(len(self.order))
+
     def of(self, column: Numbers) -> Numbers:
         """A column of the activities, in the order of the launches."""
         return column[self.order]
@@ -142,8 +149,8 @@ class Launches:
             first, _ = bounds.get((process, ALL_THREADS), (low, high))
             bounds[process, ALL_THREADS] = first, high
         for low, high in bounds.values():
-            by_time = low + _by_time(self.launch_ns[low:high])
-            order[low:high], launch_ns[low:high] = self.order[by_time], self.launch_ns[by_time]
+            rows = low + by_time(self.launch_ns[low:high])
+            order[low:high], launch_ns[low:high] = self.order[rows], self.launch_ns[rows]
         return Launches(self.activities, order, launch_ns, bounds)
 
     def of_process(self, process: int) -> Numbers:
@@ -171,29 +178,58 @@ def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
 
 def columns_of(parts: Iterable[Sequence[Any]], columns: int) -> list[Any]:
     """So many columns that come in pieces, each as one array."""
-    pieces = [*parts]
-    return [
-        np.concatenate([piece[place] for piece in pieces]) if pieces else np.empty(0, np.int64)
-        for place in range(columns)
-    ]
+    made = [Growing() for _ in range(columns)]
+    for part in parts:
+        for column, values in zip(made, part, strict=True):
+            column.add(values)
+    return [column.values for column in made]
+
+
+class Growing:
+    """An array of integers that come in pieces: all of these and the array take twice the memory.
+
+    Args:
+        kind: A type that its values have at least; by default that of the first piece.
+    """
+
+    def __init__(self, kind: type[np.integer[Any]] | None = None) -> None:
+        self._values: Any = np.empty(0, kind or np.int64)
+        self._rows, self._is_kind_known = 0, kind is not None
+
+    def add(self, part: Numbers) -> None:
+        """Some more values, which are copied."""
+        rows = self._rows + len(part)
+        kind = part.dtype
+        if self._is_kind_known:
+            kind = np.promote_types(kind, self._values.dtype)
+        if kind != self._values.dtype:
+            self._values = self._values[: self._rows].astype(kind)
+        if rows > len(self._values):
+            self._values.resize(rows + rows // _SPARE, refcheck=False)
+        self._values[self._rows : rows] = part
+        self._rows, self._is_kind_known = rows, True
+
+    @property
+    def values(self) -> Any:  # noqa: ANN401 - integers of any width
+        """All values, when there are no more to come."""
+        self._values.resize(self._rows, refcheck=False)
+        return self._values
 
 
 def _read(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
     """All activities, and the process and correlation id of each."""
-    columns: list[list[Any]] = [[np.empty(0, kind)] for kind in _KINDS]
+    columns = [Growing(kind) for kind in _KINDS]
     tables, rows = {}, 0
     for table in filter(profile.has, ("memcpys", *_LAYERS)):
         low = rows
         for part in _parts(profile, table):
             rows += len(part[0])
-            # Copied, so that the part is not held.
             for values, column in zip(part, columns, strict=False):
-                column.append(values.astype(values.dtype))
+                column.add(values)
         tables[table] = low, rows
-    process, correlation, start, end, device, layer = (
-        np.concatenate(columns.pop(0)) for _ in range(6)
+    process, correlation, start, end, device, layer, *of_copies = (
+        column.values for column in columns
     )
-    of_copies = [np.concatenate(column) for column in columns]
     ids = [ids[: len(of_copies[0])].copy() for ids in (process, correlation)]
     every = Activities(start, end, device, layer, Copies(*of_copies, *ids), tables)
     return every, process, correlation
@@ -220,8 +256,8 @@ def _launches(profile: Profile) -> Launches:
     first = _first_calls(profile, ids)
     lanes, lane = first.lanes()
     lane = lane[place]
-    order = np.argsort(lane, kind="stable").astype(place.dtype)
-    borders = np.cumsum(np.bincount(lane, minlength=len(lanes)))[: len(lanes)].tolist()
+    order, counts = _grouped(lane, len(lanes) + 1)
+    borders = np.cumsum(counts)[: len(lanes)].tolist()
     bounds = dict(zip(lanes, pairwise([0, *borders]), strict=True))
     del lane
     order = order[: borders[-1] if lanes else 0]
@@ -229,8 +265,8 @@ def _launches(profile: Profile) -> Launches:
     for low, high in bounds.values():
         mine = order[low:high]
         times = first.start_ns[place[mine]]
-        by_time = _by_time(times)
-        order[low:high], launch_ns[low:high] = mine[by_time], times[by_time]
+        ordered = by_time(times)
+        order[low:high], launch_ns[low:high] = mine[ordered], times[ordered]
     return Launches(every, order, launch_ns, bounds)
 
 
@@ -243,7 +279,20 @@ def _first_calls(profile: Profile, ids: Ids) -> FirstCalls:
     return first
 
 
-def _by_time(times: Int64s) -> Int64s:
+def _grouped(group: Numbers, groups: int) -> tuple[Numbers, Int64s]:
+    """The rows of each group one after another, and how many these are."""
+    counts = np.zeros(groups, np.int64)
+    for rows in pieces(len(group)):
+        counts += np.bincount(group[rows], minlength=groups)
+    kind = np.dtype(np.int32 if len(group) < 1 << 31 else np.int64)
+    parts = (
+        (np.arange(rows.start, rows.stop, dtype=kind), group[rows]) for rows in pieces(len(group))
+    )
+    order = arrays.grouped(parts, counts, kind)
+    return np.argsort(group, kind="stable").astype(kind) if order is None else order, counts
+
+
+def by_time(times: Int64s) -> Int64s:
     """The order of some times, of equal ones the first one first."""
     if (times[1:] >= times[:-1]).all():
         return np.arange(len(times))

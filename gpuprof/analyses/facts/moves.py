@@ -11,7 +11,7 @@ from gpuprof.analyses.facts.launches import read_columns
 from gpuprof.analyses.facts.nvtx import origins, parts_around
 from gpuprof.analyses.facts.timeline import timeline_of
 from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, covered_within
+from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
 _MOVES: Final = f"""
@@ -87,6 +87,6 @@ def works_between(profile: Profile, there: Moves, back: Moves) -> npt.NDArray[np
     works = np.zeros(len(there), bool)
     for device in np.unique(there.dst).tolist():
         here = np.flatnonzero(there.dst == device)
-        kernels = timeline_of(profile.whole, device).kernels
-        works[here] = covered_within(kernels, there.end_ns[here], back.start_ns[here]) > 0
+        timeline = timeline_of(profile.whole, device)
+        works[here] = timeline.kernel_ns(there.end_ns[here], back.start_ns[here]) > 0
     return works

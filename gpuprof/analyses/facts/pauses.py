@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Activities, Launches, launches
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.facts import UNKNOWN
@@ -49,16 +48,19 @@ def pauses_of(profile: Profile) -> Pauses:
     return profile.whole.once(_pauses_of)
 
 
-def places_of_launches(profile: Profile) -> Numbers:
-    """The place of each activity among the launches, or `NOT_LAUNCHED`."""
-    return profile.whole.once(_places_of_launches)
-
-
-def _places_of_launches(profile: Profile) -> Numbers:
-    found = launches(profile)
-    places = np.full(len(found.activities), NOT_LAUNCHED, found.order.dtype)
-    places[found.order] = np.arange(len(found.order))
-    return places
+def places_of_launches(found: Launches, activities: Int64s) -> Int64s:
+    """The place of each of a few activities among all launches, or `NOT_LAUNCHED`."""
+    is_meant = np.zeros(len(found.activities), bool)
+    is_meant[activities] = True
+    at = [rows.start + np.flatnonzero(is_meant[found.order[rows]]) for rows in found.pieces()]
+    places = np.concatenate([np.empty(0, np.int64), *at])
+    launched = found.order[places]
+    by_activity = np.argsort(launched)
+    index = np.searchsorted(launched, activities, sorter=by_activity)
+    is_launched = np.isin(activities, launched)
+    chosen = np.full(len(activities), NOT_LAUNCHED)
+    chosen[is_launched] = places[by_activity[index[is_launched]]]
+    return chosen
 
 
 def _pauses_of(profile: Profile) -> Pauses:
@@ -73,13 +75,13 @@ def _pauses_of(profile: Profile) -> Pauses:
             column.append(values)
     device, start, end = (np.concatenate([np.empty(0, np.int64), *c]) for c in columns)
     found = launches(profile)
-    launch = _launch_at(found, places_of_launches(profile), device, end)
-    # The last place is of what has no launch.
-    launch_ns = np.append(found.launch_ns, 0)[launch]
+    launch = _launch_at(found, device, end)
+    launch_ns, is_launched = np.zeros_like(launch), launch != NOT_LAUNCHED
+    launch_ns[is_launched] = found.launch_ns[launch[is_launched]]
     return Pauses(device, start, end, launch, launch_ns)
 
 
-def _launch_at(found: Launches, places: Numbers, device: Int64s, instant: Int64s) -> Int64s:
+def _launch_at(found: Launches, device: Int64s, instant: Int64s) -> Int64s:
     """The launch of an activity that begins on each device at an instant."""
     every = found.activities
     launch = np.full(len(instant), NOT_LAUNCHED)
@@ -92,10 +94,12 @@ def _launch_at(found: Launches, places: Numbers, device: Int64s, instant: Int64s
         pause, place = pairs(first, last - first)
         place = low + (place if order is None else order[place])
         is_ender = _is_on(every, place, device[pause]) & (every.end_ns[place] > instant[pause])
-        is_ender &= (places[place] != NOT_LAUNCHED) & (launch[pause] == NOT_LAUNCHED)
+        is_ender &= launch[pause] == NOT_LAUNCHED
         # What is written later overwrites what was before: the first one remains.
         pause, place = pause[is_ender][::-1], place[is_ender][::-1]
-        launch[pause] = places[place]
+        launched = places_of_launches(found, place)
+        is_launched = launched != NOT_LAUNCHED
+        launch[pause[is_launched]] = launched[is_launched]
     return launch
 
 

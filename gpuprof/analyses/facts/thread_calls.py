@@ -10,7 +10,7 @@ from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.nvtx import NO_RANGE, Ranges, open_at
 from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, Intervals, overlapping
+from gpuprof.intervals import Int64s, Intervals, meeting
 from gpuprof.profile import Profile
 
 Thread = tuple[int, int]
@@ -43,6 +43,18 @@ class Stretches:
         start[1:] = np.maximum(start[1:], reach)
         return Stretches(start, ordered.end_ns, ordered.label).take(ordered.end_ns > start)
 
+    def innermost(self) -> "Stretches":
+        """At each instant the one that began last: disjoint."""
+        return _disjoint(self.take(np.lexsort((-self.end_ns, self.start_ns))), is_outermost=False)
+
+
+def _disjoint(ordered: Stretches, *, is_outermost: bool) -> Stretches:
+    """The innermost or outermost at each instant of stretches that are sorted, the outer first."""
+    borders = np.unique(np.concatenate([ordered.start_ns, ordered.end_ns]))
+    place = open_at(ordered, borders, is_outermost=is_outermost)[:-1]
+    is_open = place != NO_RANGE
+    return Stretches(borders[:-1][is_open], borders[1:][is_open], ordered.label[place[is_open]])
+
 
 NO_STRETCHES: Final = Stretches(*(np.empty(0, np.int64) for _ in range(3)))
 
@@ -65,8 +77,7 @@ def calls_within(
     """
     parts = [[np.empty(0, np.int64)] * 5]
     for *place, names in _rows(profile.whole, table, label, where):
-        _, count = overlapping(Intervals(*place[:2]), instants)
-        kept = np.flatnonzero(count)
+        kept = meeting(Intervals(*place[:2]), instants)
         parts.append([column[kept] for column in (*place, names)])
     start, end, process, thread, labels = (
         np.concatenate(column) for column in zip(*parts, strict=True)
@@ -105,15 +116,10 @@ def ranges_within(
     """
     number = np.full(len(held.labels), NO_RANGE)
     number[[*labels]] = [*labels.values()]
-    _, count = overlapping(Intervals(held.start_ns, held.end_ns), instants)
-    kept = held.take(np.flatnonzero((count > 0) & (number[held.label] != NO_RANGE)))
-    stretches = {}
-    for thread, mine in kept.lanes.items():
-        of_thread = kept.take(mine)
-        borders = np.unique(np.concatenate([of_thread.start_ns, of_thread.end_ns]))
-        place = open_at(of_thread, borders, is_outermost=is_outermost)[:-1]
-        is_open = place != NO_RANGE
-        stretches[thread] = Stretches(
-            borders[:-1][is_open], borders[1:][is_open], number[of_thread.label][place[is_open]]
-        )
-    return stretches
+    near = held.take(meeting(Intervals(held.start_ns, held.end_ns), instants))
+    kept = near.take(np.flatnonzero(number[near.label] != NO_RANGE))
+    labelled = Stretches(kept.start_ns, kept.end_ns, number[kept.label])
+    return {
+        thread: _disjoint(labelled.take(mine), is_outermost=is_outermost)
+        for thread, mine in kept.lanes.items()
+    }

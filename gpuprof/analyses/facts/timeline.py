@@ -24,6 +24,7 @@ from gpuprof.intervals import (
     Int64s,
     Intervals,
     attribute,
+    covered_within,
     difference,
     intersection,
     single,
@@ -81,11 +82,19 @@ class DeviceTimeline:
         """The instants at which at least one kernel runs, of communication or not."""
         return together([self.busy[COMPUTE], self.busy[COMMUNICATION]])
 
+    def kernel_ns(self, start: Int64s, end: Int64s) -> Int64s:
+        """For how long at least one kernel runs in each window; `kernels` takes far more memory."""
+        of_layers = (
+            covered_within(self.exposed[layer], start, end) for layer in (COMPUTE, COMMUNICATION)
+        )
+        return np.add(*of_layers)
+
     @cached_property
     def idle(self) -> Intervals:
         """The instants of the span at which nothing runs."""
         left = self.span
-        for layer in self.exposed:
+        # Compute, which leaves millions of gaps, comes last.
+        for layer in reversed(self.exposed):
             left = difference(left, layer)
         return left
 
