@@ -9,6 +9,7 @@ from gpuprof.statistics import (
     median_interval,
     rank_test,
     rank_tests,
+    step_interval,
 )
 
 
@@ -71,3 +72,42 @@ def test_many_tests_need_smaller_p_values():
     assert adjusted(np.array([0.01, 0.02, 0.03, 0.5])).tolist() == pytest.approx(
         [0.04, 0.04, 0.04, 0.5]
     )
+
+
+def test_fewer_than_three_steps_have_no_interval():
+    assert step_interval(np.array([10, 11])) is None
+    assert step_interval(np.array([10, 10, 10])) == (10, 10)
+
+
+@pytest.mark.parametrize("number", [3, 10, 471, 50_000])
+def test_an_interval_of_steps_holds_their_median_and_is_the_same_each_time(number):
+    lengths = np.random.default_rng(number).integers(900, 1100, number)
+
+    low, high = step_interval(lengths)
+
+    assert lengths.min() <= low <= np.median(lengths) <= high <= lengths.max()
+    assert step_interval(lengths) == (low, high)
+
+
+def walks(dependence, count, number):
+    """Series in which each value holds so much of the one before."""
+    drawn = np.random.default_rng(1).normal(0, 1, (count, number))
+    for place in range(1, number):
+        drawn[:, place] += dependence * drawn[:, place - 1]
+    return drawn[:, number // 5 :]
+
+
+@pytest.mark.parametrize(("dependence", "least"), [(0.0, 0.90), (0.5, 0.85)])
+def test_intervals_of_steps_hold_the_true_median_as_often_as_they_say(dependence, least):
+    intervals = [step_interval(series) for series in walks(dependence, 200, 250)]
+
+    assert least <= np.mean([low <= 0 <= high for low, high in intervals]) <= 0.99
+
+
+def test_steps_that_depend_on_one_another_have_a_wider_interval_than_others():
+    (series,) = walks(0.8, 1, 500)
+    mixed = np.random.default_rng(2).permutation(series)
+
+    widths = [high - low for low, high in map(step_interval, (series, mixed))]
+
+    assert widths[0] > 1.5 * widths[1]

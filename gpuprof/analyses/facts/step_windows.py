@@ -23,13 +23,17 @@ from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, union
 from gpuprof.profile import Profile
 
-STEP_READS: Final = reads(RANGE_READS, kernels="start_ns end_ns device_id name name_hash")
+STEP_READS: Final = reads(
+    RANGE_READS, kernels="start_ns end_ns device_id stream_id name name_hash is_communication"
+)
 FROM_RANGES: Final = "ranges"
 DETECTED: Final = "detected"
 
 # Words that scripts and frameworks mark a step with: ProfilerStep#3, step 3, train_step, iter_3.
+# An optimizer's step is only the end of one.
 _STEP: Final = re.compile(
-    r"(?:^|[^a-z])(?:profiler|train(?:ing)?|mini)?[ _]?(?:step|iter|iteration|batch)s?(?:$|[^a-z])",
+    r"^(?!.*optim).*(?:^|[^a-z])(?:profiler|train(?:ing)?|mini)?[ _]?"
+    r"(?:step|iter|iteration|batch)s?(?:$|[^a-z])",
     re.IGNORECASE,
 )
 _DIGITS: Final = re.compile(r"\d+")
@@ -99,9 +103,14 @@ def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:
     return named
 
 
+def masked(text: str) -> str:
+    """A text with # for its digits: what ranges have in common that differ in numbers only."""
+    return _DIGITS.sub("#", text)
+
+
 def _named(parts: Ranges, launched: Launches) -> Iterator[StepWindows]:
     """For each process, the text of steps whose ranges hold most launches."""
-    texts = [_DIGITS.sub("#", text) for text, _, _ in parts.labels]
+    texts = [masked(text) for text, _, _ in parts.labels]
     of_steps = sorted({text for text in texts if _STEP.search(text)})
     return _most_launches(parts, launched, texts, of_steps, least=_LEAST_STEPS)
 
@@ -149,17 +158,23 @@ def _windows(
 
 
 def _detected(profile: Profile) -> Iterator[StepWindows]:
-    """For each device, the kernel that opens a pattern of launches that repeats."""
+    """For each device, the kernel that opens a pattern of launches that repeats.
+
+    The pattern is that of one stream: others run beside it, in an order that varies.
+    """
     if not profile.has("kernels"):
         return
-    device, start, end, name = read_columns(
+    device, start, end, name, stream, communicates = read_columns(
         profile,
         f"SELECT coalesce(device_id, {UNKNOWN})::SMALLINT, start_ns, end_ns,"
-        " coalesce(name_hash, 0) FROM kernels",
-        4,
+        f" coalesce(name_hash, 0), coalesce(stream_id, {UNKNOWN}),"
+        " coalesce(is_communication, false)::TINYINT FROM kernels",
+        6,
     )
     for one in np.unique(device).tolist():
         mine = np.flatnonzero(device == one)
+        time = (end - start)[mine] * (1 - communicates[mine])
+        mine = mine[stream[mine] == _busiest(stream[mine], time)]
         mine = mine[np.argsort(start[mine], kind="stable")]
         opening = opening_kernels(name[mine], start[mine], end[mine])
         if opening is not None:
@@ -169,15 +184,23 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
             yield StepWindows(None, (one,), text, DETECTED, begun, np.append(begun[1:], last))
 
 
+def _busiest(stream: Int64s, time: Int64s) -> int:
+    streams, number = np.unique(stream, return_inverse=True)
+    return int(streams[np.bincount(number, time).argmax()])
+
+
 def _kernel_name(profile: Profile, name_hash: int) -> str:
     found = profile.query(f"SELECT name FROM kernels WHERE name_hash = {name_hash} LIMIT 1")
-    return str(found.column(0)[0].as_py()) if found.num_rows else ""
+    return str(found.column(0)[0].as_py()) if found.num_rows else "unnamed kernel"
 
 
 def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
     """Indices of the kernels that open a repetition of the launch pattern; None where none.
 
-    The period is the smallest distance at which the sequence of names agrees best with itself.
+    The period is the smallest distance at which the sequence of names agrees best with itself, as
+    in M. G. Elfeky, W. G. Aref, A. K. Elmagarmid, Periodicity Detection in Time Series Databases,
+    IEEE Transactions on Knowledge and Data Engineering 17, 2005; but only distances that are usual
+    between kernels of one name are tried.
     Of the names that occur once per period, the one after the longest pauses opens it.
 
     Args:

@@ -6,7 +6,15 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.step_windows import STEP_READS, StepWindows, step_windows
+from gpuprof.analyses.facts.phases import (
+    CUT,
+    PHASE_READS,
+    SAMPLE,
+    WARM_UP,
+    PhaseSteps,
+    steps_in_part,
+)
+from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.analyses.time.breakdown import BREAKDOWN, LAYER_NAMES
 from gpuprof.facts import UNKNOWN
@@ -20,6 +28,7 @@ _PARTS: Final = (
     "exposed_transfer_ns",
     "exposed_local_copy_ns",
 )
+_STATUS: Final = {SAMPLE: "sample", WARM_UP: "warm_up", CUT: "cut"}
 STEPS: Final = Schema(
     "steps",
     "one training step on one device",
@@ -32,6 +41,15 @@ STEPS: Final = Schema(
         ),
         "text": Column(
             TEXT, "", "Text of the ranges with # for digits, or the kernel that opens a step."
+        ),
+        "phase": Column(TEXT, "", "Name of its phase, as in the table phases.", required=True),
+        "status": Column(
+            TEXT,
+            "",
+            "sample: the figures of its phase are medians of these; outlier: a sample far longer "
+            "than most; warm_up, set aside; cut off by the recording's ends; other: not alike, or "
+            "with the pause before the next phase.",
+            required=True,
         ),
         "start_ns": instant_column("Start of the step on the devices.", required=True),
         "span_ns": Column(INT, "ns", "Its length, idle time included.", required=True),
@@ -50,7 +68,8 @@ def steps(profile: Profile) -> pa.Table:
 
     A step runs from the first activity that its range launched to the first of the next step
     where their ranges follow one another closely, else to the last that it launched. Where no
-    range names steps, a pattern of kernels that repeats is taken for them, and said to be.
+    range names steps, a pattern of kernels that repeats is taken for them, and said to be: those
+    of several devices at once are the steps of the busiest.
 
     Args:
         profile: Needs ``kernels`` and ``memcpys``; ``nvtx_ranges`` and ``api_calls`` for steps
@@ -64,9 +83,10 @@ def steps(profile: Profile) -> pa.Table:
     every = {one.device_id: one for one in timelines(profile.whole)}
     rows = [
         row
-        for series in step_windows(profile)
-        for device in series.devices
-        for row in _rows(series, every[None if device == UNKNOWN else device], profile)
+        for series in steps_in_part(profile)
+        for number in series.phase.devices
+        if profile.selection.device_id in {None, device := None if number == UNKNOWN else number}
+        for row in _rows(series, every[device])
     ]
     rows.sort(key=lambda row: (row["start_ns"], row["process_id"] or 0, row["device_id"] or 0))
     return STEPS.table(rows)
@@ -83,9 +103,7 @@ def in_part(series: StepWindows, profile: Profile) -> Int64s:
     return np.flatnonzero(chosen)
 
 
-def _rows(series: StepWindows, device: DeviceTimeline, profile: Profile) -> list[dict[str, Any]]:
-    if profile.selection.device_id not in {None, device.device_id}:
-        return []
+def _rows(series: PhaseSteps, device: DeviceTimeline) -> list[dict[str, Any]]:
     start, end = series.start_ns, series.end_ns
     parts = {
         name: covered_within(layer, start, end).tolist()
@@ -96,20 +114,25 @@ def _rows(series: StepWindows, device: DeviceTimeline, profile: Profile) -> list
         for layer, what in LAYER_NAMES.items()
     }
     same = {
-        "process_id": series.process_id,
+        "process_id": series.phase.process_id,
         "device_id": device.device_id,
-        "source": series.source,
+        "source": series.phase.source,
         "text": series.text,
+        "phase": series.phase.name,
     }
+    status = [_STATUS.get(one, "other") for one in series.status.tolist()]
+    for place in series.outliers.tolist():
+        status[place] = "outlier"
     rows = []
-    for step in in_part(series, profile).tolist():
-        split = {name: values[step] for name, values in parts.items()}
-        span = int(end[step] - start[step])
-        times = {"step": step, "start_ns": int(start[step]), "span_ns": span}
+    for place, step in enumerate(series.number.tolist()):
+        split = {name: values[place] for name, values in parts.items()}
+        span = int(end[place] - start[place])
+        times = {"step": step, "start_ns": int(start[place]), "span_ns": span}
         for what, values in busy.items():
-            times[f"busy_{what}_ns"] = values[step]
-            times[f"hidden_{what}_ns"] = values[step] - split[f"exposed_{what}_ns"]
-        rows.append(same | times | split | {"idle_ns": span - sum(split.values())})
+            times[f"busy_{what}_ns"] = values[place]
+            times[f"hidden_{what}_ns"] = values[place] - split[f"exposed_{what}_ns"]
+        idle = {"status": status[place], "idle_ns": span - sum(split.values())}
+        rows.append(same | times | split | idle)
     return rows
 
 
@@ -118,5 +141,5 @@ ANALYSIS: Final = Analysis(
     STEPS,
     ("kernels", "memcpys"),
     steps,
-    reads(STEP_READS, TIMELINE_READS),
+    reads(PHASE_READS, TIMELINE_READS),
 )

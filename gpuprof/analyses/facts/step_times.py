@@ -1,0 +1,87 @@
+"""Where the time of steps changes: the end of a warm-up, and levels that last."""
+
+from typing import Final
+
+import numpy as np
+
+from gpuprof.intervals import Int64s
+
+_LEAST_LEFT: Final = 2
+_MOST_WARM_UP: Final = 50
+_MOST_SHARE: Final = 1 / 3
+# A step of the warm-up takes longer than those after it by so many standard deviations (a normal
+# distribution's, from the median absolute deviation), and by such a share of them.
+_DEVIATIONS: Final = 3 * 1.4826
+_LONGER: Final = 0.02
+_LEVEL: Final = 0.05
+# Usual times of one level differ less than by this factor.
+SIMILAR: Final = 1.25
+
+
+def warm_up_steps(lengths: Int64s) -> int:
+    """How many steps at the beginning take longer than those that follow them.
+
+    The change point of the signs of the first steps, less what the steps after them usually take
+    and vary, is where their sum is largest. So single slow steps later on do not count, nor does
+    a single usual one between slow ones. At most a third of the steps, or two, are warm-up, and
+    two or more are left.
+
+    Source: G. A. McGilchrist, K. D. Woodyer, Note on a Distribution-free CUSUM Technique,
+    Technometrics 17, 1975; E. S. Page, Continuous Inspection Schemes, Biometrika 41, 1954.
+
+    Args:
+        lengths: Times of steps in ns, in order.
+    """
+    most = min(max(int(len(lengths) * _MOST_SHARE), 2), len(lengths) - _LEAST_LEFT, _MOST_WARM_UP)
+    if most < 1:
+        return 0
+    following = lengths[most : 3 * most + _MOST_WARM_UP]
+    usual = np.median(following)
+    spread = np.median(np.abs(following - usual))
+    is_slow = lengths[:most] > usual + max(_DEVIATIONS * spread, _LONGER * usual)
+    surplus = np.cumsum(np.where(is_slow, 1, -1))
+    return int(surplus.argmax()) + 1 if surplus.max() > 0 else 0
+
+
+def levels(lengths: Int64s) -> list[slice]:
+    """Stretches of steps of similar length: split where a change of it lasts.
+
+    A stretch is split where the ranks of its lengths change most, if that is significant at 5 %
+    and the medians differ by a quarter, and each side again.
+
+    Source: A. N. Pettitt, A Non-parametric Approach to the Change-point Problem, Applied
+    Statistics 28, 1979; split again and again as in L. J. Vostrikova, Detecting "Disorder" in
+    Multidimensional Random Processes, Soviet Mathematics Doklady 24, 1981.
+    """
+    place = _change(lengths)
+    if place is None:
+        return [slice(0, len(lengths))]
+    later = levels(lengths[place:])
+    return [
+        *levels(lengths[:place]),
+        *(slice(place + level.start, place + level.stop) for level in later),
+    ]
+
+
+def are_similar(one_ns: float, other_ns: float) -> bool:
+    """Whether two usual times of steps are of one level."""
+    return max(one_ns, other_ns) < SIMILAR * min(one_ns, other_ns)
+
+
+def _change(lengths: Int64s) -> int | None:
+    """How many steps precede the one change of their time; None for no change."""
+    number = len(lengths)
+    if number < 2 * _LEAST_LEFT:
+        return None
+    _, member, ties = np.unique(lengths, return_inverse=True, return_counts=True)
+    # Ranks, those of ties their mean.
+    rank = (np.cumsum(ties) - (ties - 1) / 2)[member]
+    excess = np.abs(2 * np.cumsum(rank) - np.arange(1, number + 1) * (number + 1))
+    place = int(excess[:-1].argmax()) + 1
+    chance = 2 * np.exp(-6 * excess[place - 1] ** 2 / (number**3 + number**2))
+    before, after = (float(np.median(part)) for part in (lengths[:place], lengths[place:]))
+    if chance > _LEVEL or are_similar(before, after):
+        return None
+    # Ranks within a level move the place by some steps: it is where most lie on their side.
+    is_before = (lengths > np.sqrt(before * after)) == (before > after)
+    return int(np.cumsum(np.where(is_before, 1, -1))[:-1].argmax()) + 1
