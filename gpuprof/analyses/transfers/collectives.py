@@ -4,19 +4,20 @@ Source of the two bandwidths: https://github.com/NVIDIA/nccl-tests/blob/master/d
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.by_number import names_by_number
-from gpuprof.analyses.facts.launches import columns_of, read_columns
+from gpuprof.analyses.facts.communication import (
+    COMMUNICATION_READS,
+    Collective,
+    CommunicationKernels,
+    communication_kernels,
+)
 from gpuprof.analyses.facts.timeline import COMPUTE, TIMELINE_READS, timelines
-from gpuprof.cuda import COMMUNICATION_PATTERN
 from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, difference, union
+from gpuprof.intervals import difference, union
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -54,35 +55,6 @@ COLLECTIVES: Final = Schema(
     },
 )
 
-# ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclKernel_AllReduce_RING_LL_Sum_float and
-# ncclAllReduceRingLLKernel_sum_f32: three generations of names.
-_COLLECTIVE: Final = re.compile(
-    r"(AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAll|Reduce|Send|Recv)",
-    re.IGNORECASE,
-)
-_TYPE: Final = re.compile(
-    r"(?:_|<)(u?int(?:8|32|64)_t|[ui](?:8|32|64)|[bf]*f(?:16|32|64)|float|half|double|__nv_bfloat16"
-    r"|bfloat16|fp8\w*)(?:_|\(|>|$)"
-)
-
-
-def collective_of(kernel_name: str) -> tuple[str, str | None]:
-    """The collective and the type of its elements that a communication kernel's name tells."""
-    found = _COLLECTIVE.search(kernel_name)
-    kind = _TYPE.search(kernel_name)
-    return found[1] if found else kernel_name, kind[1] if kind else None
-
-
-class _Group(NamedTuple):
-    """What tells one row from another on a device."""
-
-    collective: str
-    data_type: str | None
-    message_bytes: int | None = None
-    group_size: int | None = None
-    process_group: str | None = None
-
-
 # The framework's word by its letters -> how often each byte of a message crosses a rank's link
 # in a group of n, by (n - 1) / n; 0 stands for once, whatever n is. First match counts.
 _BUS_FACTORS: Final = {
@@ -95,25 +67,6 @@ _BUS_FACTORS: Final = {
     "send": 0,
     "recv": 0,
 }
-_UNTOLD: Final = -1
-_NO_KIND: Final = -1
-_KERNELS: Final = f"""
-    SELECT k.start_ns, k.end_ns, coalesce(k.device_id, {UNKNOWN})::SMALLINT AS device,
-        k.kind::INTEGER AS kind, {{message}} AS message
-    FROM (SELECT start_ns, end_ns, device_id, process_id, CASE name {{cases}} END AS kind
-        FROM kernels WHERE is_communication) k {{join}}"""
-# Sizes of one collective and group, numbered alike in both queries.
-_SAME_MESSAGE: Final = "collective, data_type, message_bytes, group_size, process_group"
-_MESSAGES: Final = f"""
-    SELECT *, dense_rank() OVER (ORDER BY {_SAME_MESSAGE}) - 1 AS message FROM (
-        SELECT start_ns, end_ns, device_id, process_id, collective, data_type, group_size,
-            process_group, greatest(bytes_in, bytes_out) AS message_bytes
-        FROM whole.collectives)"""
-_JOIN: Final = f"""
-    LEFT JOIN (SELECT DISTINCT ON (start_ns, end_ns, device_id, process_id) * FROM ({_MESSAGES})) m
-    ON m.start_ns = k.start_ns AND m.end_ns = k.end_ns
-        AND m.device_id IS NOT DISTINCT FROM k.device_id
-        AND m.process_id IS NOT DISTINCT FROM k.process_id"""
 
 
 def collectives(profile: Profile) -> pa.Table:
@@ -130,77 +83,17 @@ def collectives(profile: Profile) -> pa.Table:
         One row per device, collective, message and group, the longest exposed first, columns
         as in `COLLECTIVES`; no rows where no communication kernel ran.
     """
-    names = f"SELECT DISTINCT name FROM {profile.names('kernels')}"
-    found = profile.query(
-        f"{names} WHERE regexp_matches(name, '{COMMUNICATION_PATTERN}', 'i')"
-        # Among all names of a file are environments: words with zero bytes, which SQL has none of.
-        " AND NOT contains(name, chr(0)) ORDER BY name"
-    )
-    kernels = found.column(0).to_pylist()
-    if not kernels:
-        return COLLECTIVES.empty()
+    kernels = communication_kernels(profile)
     rows = [
-        row for group, times in _grouped(profile, kernels) for row in _rows(profile, group, times)
+        row for kind in range(len(kernels.collectives)) for row in _rows(profile, kernels, kind)
     ]
     rows.sort(key=lambda row: (-row["exposed_ns"], -row["total_ns"], row["device_id"] or 0))
     return COLLECTIVES.table(rows)
 
 
-def _grouped(profile: Profile, kernels: list[str]) -> list[tuple[_Group, list[Int64s]]]:
-    """Start, end and device of the kernels of each group."""
-    kinds = [_Group(*collective_of(name)) for name in kernels]
-    number = {kind: index for index, kind in enumerate(sorted(set(kinds), key=str))}
-    kind_of = {name: number[kind] for name, kind in zip(kernels, kinds, strict=True)}
-    is_told = profile.whole.has("collectives")
-    if is_told or not profile.numbers("kernels"):
-        *times, kind, message = read_columns(profile, _sql(kind_of, is_told=is_told), 5)
-    else:
-        *times, kind = columns_of(_of_kinds(profile, kind_of), 4)
-        message = np.full(len(kind), _UNTOLD)
-    messages = (
-        profile.query(f"SELECT DISTINCT message, {_SAME_MESSAGE} FROM ({_MESSAGES})").to_pylist()
-        if is_told
-        else []
-    )
-    told = {row.pop("message"): _Group(**row) for row in messages}
-    ordered = list(number)
-    pairs, member = np.unique(np.stack([kind, message]), axis=1, return_inverse=True)
-    return [
-        (
-            _described(ordered[of_name], told.get(of_message)),
-            [column[member == index] for column in times],
-        )
-        for index, (of_name, of_message) in enumerate(pairs.T.tolist())
-    ]
-
-
-def _sql(kind_of: Mapping[str, int], *, is_told: bool) -> str:
-    """SQL: start, end, device, kind and message of the kernels of each name."""
-    cases = " ".join(
-        f"WHEN '{name.replace(chr(39), chr(39) * 2)}' THEN {kind}" for name, kind in kind_of.items()
-    )
-    message = f"coalesce(m.message, {_UNTOLD})" if is_told else _UNTOLD
-    return _KERNELS.format(cases=cases, message=message, join=_JOIN if is_told else "")
-
-
-def _of_kinds(profile: Profile, kind_of: Mapping[str, int]) -> Iterator[list[Any]]:
-    """Start, end, device and kind of the kernels of each name, in pieces."""
-    kinds = names_by_number(profile, "kernels").values(lambda n: kind_of.get(n, _NO_KIND), _NO_KIND)
-    for *part, name_id in profile.integers("kernels", "start_ns", "end_ns", "device_id", "name_id"):
-        kind = kinds.of(name_id)
-        rows = np.flatnonzero(kind != _NO_KIND)
-        yield [column[rows] for column in (*part, kind)]
-
-
-def _described(by_name: _Group, told: _Group | None) -> _Group:
-    """What the framework says, and the kernel's name where it is silent."""
-    if told is None:
-        return by_name
-    return told._replace(data_type=told.data_type or by_name.data_type)
-
-
-def _rows(profile: Profile, group: _Group, times: list[Int64s]) -> list[dict[str, Any]]:
-    start, end, device = times
+def _rows(profile: Profile, kernels: CommunicationKernels, kind: int) -> list[dict[str, Any]]:
+    group, is_of = kernels.collectives[kind], kernels.kind == kind
+    start, end, device = (c[is_of] for c in (kernels.start_ns, kernels.end_ns, kernels.device))
     rows = []
     for one in timelines(profile.whole):
         here = device == (UNKNOWN if one.device_id is None else one.device_id)
@@ -215,13 +108,14 @@ def _rows(profile: Profile, group: _Group, times: list[Int64s]) -> list[dict[str
                     "total_ns": total,
                     "mean_ns": total / calls,
                     "exposed_ns": difference(running, one.busy[COMPUTE]).length,
-                    **_bandwidths(group, calls, total),
+                    **bandwidths(group, calls, total),
                 }
             )
     return rows
 
 
-def _bandwidths(group: _Group, calls: int, total_ns: int) -> dict[str, float]:
+def bandwidths(group: Collective, calls: int, total_ns: int) -> dict[str, float]:
+    """Algorithm and bus bandwidth in bytes per second, as far as the collective tells them."""
     if group.message_bytes is None or not total_ns:
         return {}
     algorithm = calls * group.message_bytes * NS_PER_S / total_ns
@@ -245,5 +139,5 @@ ANALYSIS: Final = Analysis(
     COLLECTIVES,
     ("kernels",),
     collectives,
-    reads(TIMELINE_READS, kernels="name name_id process_id"),
+    reads(TIMELINE_READS, COMMUNICATION_READS),
 )

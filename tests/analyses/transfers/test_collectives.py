@@ -6,8 +6,9 @@ from collections import defaultdict
 import pytest
 from drawing import draw
 
+from gpuprof.analyses.facts.communication import collective_of
 from gpuprof.analyses.placement.device_map import device_map
-from gpuprof.analyses.transfers.collectives import bus_factor, collective_of, collectives
+from gpuprof.analyses.transfers.collectives import bus_factor, collectives
 
 
 @pytest.mark.parametrize(

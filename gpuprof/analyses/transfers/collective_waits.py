@@ -1,0 +1,228 @@
+"""How long collectives moved data, and how long they waited for the last rank to arrive."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.collective_parts import (
+    NONE,
+    RANKS,
+    SETUP,
+    SPREAD,
+    CollectiveParts,
+    collective_parts,
+)
+from gpuprof.analyses.facts.groups import groups
+from gpuprof.analyses.facts.last_ranks import (
+    COLLECTIVE,
+    COPIES,
+    HOST,
+    LAST_READS,
+    Kept,
+    kept,
+    ranks_of,
+)
+from gpuprof.analyses.facts.timeline import COMPUTE, timelines
+from gpuprof.analyses.transfers.collectives import bandwidths
+from gpuprof.facts import UNKNOWN
+from gpuprof.intervals import NOTHING, Int64s, covered_within
+from gpuprof.profile import Profile
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.units import format_ratio, say_ns
+
+COLLECTIVE_WAITS: Final = Schema(
+    "collective_waits",
+    "all calls of one collective, message and group on one stream of one device",
+    {
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
+        "rank": Column(INT, "1", "Rank that uses the device, where known."),
+        "stream_id": Column(INT, "", "Stream; null where unknown."),
+        "collective": Column(TEXT, "", "As in collectives.", required=True),
+        "data_type": Column(TEXT, "", "As in collectives."),
+        "message_bytes": Column(INT, "B", "As in collectives."),
+        "group_size": Column(INT, "1", "Ranks that take part; null where not told."),
+        "process_group": Column(TEXT, "", "The framework's name of the group."),
+        "basis": Column(
+            TEXT,
+            "",
+            "How the parts are known. ranks: calls are matched over the devices of the recording;"
+            " the shortest kernel of each is the transfer, what others last longer is waiting for"
+            " the last. spread: one rank is known; what a call lasts longer than the shortest tenth"
+            " of those of its message (of its place in the step, where durations repeat) can be"
+            " waiting. clocks: not known, as the clocks of devices disagree. none: not known, as"
+            " there are too few calls.",
+            required=True,
+        ),
+        "ranks": Column(INT, "1", "Devices whose kernels were matched; null for one alone."),
+        "calls": Column(INT, "1", "How often.", required=True),
+        "first_call_ns": Column(
+            INT, "ns", "First call, if it is set-up and so no part of what follows; else null."
+        ),
+        "transfer_ns": Column(
+            INT, "ns", "Time that moving data took; of spread at least. Null where not known."
+        ),
+        "waiting_ns": Column(
+            INT, "ns", "Waiting for the last rank; of spread at most. Null where not known."
+        ),
+        "unknown_ns": Column(INT, "ns", "Time of calls whose transfer and waiting are not known."),
+        "exposed_transfer_ns": Column(INT, "ns", "Transfer while no compute kernel runs."),
+        "exposed_waiting_ns": Column(INT, "ns", "Waiting while no compute kernel runs."),
+        "median_lag_ns": Column(
+            INT, "ns", "How much later than the first rank it came, in the median over calls."
+        ),
+        "last_share": Column(FLOAT, "1", "Share of the calls in which it was the last rank."),
+        "kept_by": Column(
+            TEXT, "", "What kept it before the calls in which it was the last; null if not known."
+        ),
+        "is_same_stream": Column(
+            FLAG, "", "Whether its stream also runs compute kernels, which then cannot hide it."
+        ),
+        "bus_bytes_per_s": Column(
+            FLOAT, "B/s", "As in collectives, of the transfer; null where no message is told."
+        ),
+    },
+)
+
+
+def collective_waits(profile: Profile) -> pa.Table:
+    """Split the time of collectives into transfer and waiting.
+
+    Args:
+        profile: Needs ``kernels``; ``collectives`` tell messages and groups, and recordings of all
+            ranks, read together, tell who waited for whom.
+
+    Returns:
+        One row per device, stream, collective, message and group, the longest waiting first,
+        columns as in `COLLECTIVE_WAITS`; no rows where no communication kernel ran. Of each row
+        the first call, transfer, waiting and what is unknown add up to the time of all calls.
+    """
+    parts = collective_parts(profile)
+    rows = [_row(profile, parts, kernels) for kernels in _by_row(profile, parts)]
+    rows.sort(
+        key=lambda row: (
+            -row.get("waiting_ns", 0),
+            -row.get("transfer_ns", 0),
+            UNKNOWN if row["device_id"] is None else row["device_id"],
+        )
+    )
+    return COLLECTIVE_WAITS.table(rows)
+
+
+def _by_row(profile: Profile, parts: CollectiveParts) -> Iterator[Int64s]:
+    """The kernels of each row, of the part of the recording that is looked at."""
+    kernels, part = parts.kernels, profile.selection
+    chosen = np.ones(len(kernels), bool)
+    if part.device_id is not None:
+        chosen &= kernels.device == part.device_id
+    if part.windows is not None:
+        starts, ends = np.array(part.windows, np.int64).reshape(-1, 2).T
+        place = np.searchsorted(starts, kernels.start_ns, side="right") - 1
+        chosen &= (place >= 0) & (kernels.start_ns < np.append(ends, 0)[place])
+    rows = np.flatnonzero(chosen)
+    rows = rows[np.argsort(kernels.start_ns[rows], kind="stable")]
+    columns = kernels.device, kernels.stream, kernels.kind
+    return (rows[alike] for alike in groups(*(column[rows] for column in columns)))
+
+
+def _row(profile: Profile, parts: CollectiveParts, rows: Int64s) -> dict[str, Any]:
+    kernels = parts.kernels
+    collective = kernels.collectives[kernels.kind[rows[0]]]
+    device, stream = int(kernels.device[rows[0]]), int(kernels.stream[rows[0]])
+    took, basis = (kernels.end_ns - kernels.start_ns)[rows], parts.basis[rows]
+    is_split, is_setup = (basis == RANKS) | (basis == SPREAD), basis == SETUP
+    row = {
+        "device_id": None if device == UNKNOWN else device,
+        "rank": ranks_of(profile).get(device),
+        "stream_id": None if stream == UNKNOWN else stream,
+        **collective._asdict(),
+        "basis": _basis(parts, device, basis),
+        "calls": len(rows),
+        "first_call_ns": int(took[is_setup].sum()) if is_setup.any() else None,
+        "unknown_ns": int(took[basis == NONE].sum()),
+        "is_same_stream": None if stream == UNKNOWN else bool(parts.is_same_stream[rows[0]]),
+    }
+    if is_split.any():
+        row |= _parts(profile, parts, rows[is_split], row["device_id"])
+        row |= {
+            name: value
+            for name, value in bandwidths(
+                collective, int(is_split.sum()), row["transfer_ns"]
+            ).items()
+            if name in COLLECTIVE_WAITS.columns
+        }
+    matched = rows[basis == RANKS]
+    return row | (_lateness(profile, parts, matched, device) if len(matched) else {})
+
+
+def _basis(parts: CollectiveParts, device: int, basis: npt.NDArray[np.int8]) -> str:
+    if (basis == RANKS).any():
+        return "ranks"
+    if (basis == SPREAD).any():
+        return "spread"
+    return "clocks" if any(device in pair[:2] for pair in parts.clocks) else "none"
+
+
+def _parts(
+    profile: Profile, parts: CollectiveParts, rows: Int64s, device_id: int | None
+) -> dict[str, int]:
+    """Transfer and waiting of some kernels of a device, and how much of each nothing hides."""
+    lines = {line.device_id: line for line in timelines(profile.whole)}
+    compute = lines[device_id].busy[COMPUTE] if device_id in lines else NOTHING
+    start, end = parts.kernels.start_ns[rows], parts.kernels.end_ns[rows]
+    middle = start + parts.waiting_ns[rows]
+    transfer, waiting = int(parts.transfer_ns[rows].sum()), int(parts.waiting_ns[rows].sum())
+    return {
+        "transfer_ns": transfer,
+        "waiting_ns": waiting,
+        "exposed_transfer_ns": transfer - int(covered_within(compute, middle, end).sum()),
+        "exposed_waiting_ns": waiting - int(covered_within(compute, start, middle).sum()),
+    }
+
+
+def _lateness(
+    profile: Profile, parts: CollectiveParts, rows: Int64s, device: int
+) -> dict[str, Any]:
+    """How late a device came to calls whose ranks are known, and what kept it."""
+    (devices,) = {
+        communicator.devices
+        for communicator in parts.communicators
+        if np.isin(rows[0], communicator.rows)
+    }
+    is_late = parts.is_last[rows]
+    caused = np.bincount(parts.instance.clip(0), parts.waiting_ns)[parts.instance[rows]]
+    # A rank for which others wait as long as for any other is not what keeps them.
+    is_cause = caused[is_late].sum() * len(devices) > caused.sum()
+    reason = kept(profile, device, rows[is_late]) if is_cause else None
+    return {
+        "ranks": len(devices),
+        "median_lag_ns": int(np.median(parts.lag_ns[rows])),
+        "last_share": float(is_late.mean()),
+        "kept_by": None if reason is None else say_kept(reason),
+    }
+
+
+def say_kept(reason: Kept) -> str:
+    """What kept a rank, for people: ``host: its device idled 1.39 ms longer``."""
+    longer = say_ns(reason.longer_ns)
+    if reason.cause == HOST:
+        return f"host: its device idled {longer} longer than the median of the others"
+    if reason.cause == COPIES:
+        return f"copies: they took {longer} longer than on the median of the others"
+    if reason.cause == COLLECTIVE:
+        return f"another collective: {longer} longer in it than the median of the others"
+    name, times = (reason.kernel or "").split("(")[0].split("<")[0], format_ratio(reason.ratio)
+    many = "as long" if reason.cause == "kernels" else "as many"
+    return f"{reason.cause}: {longer} more, {name} {times} {many} as on the median of the others"
+
+
+ANALYSIS: Final = Analysis(
+    "Transfer and waiting in collectives",
+    COLLECTIVE_WAITS,
+    ("kernels",),
+    collective_waits,
+    reads(LAST_READS),
+)
