@@ -34,6 +34,7 @@ class _Counters:
 
     epochs = 0
     steps = 0
+    open_epochs = 0
 
 
 class _Window:
@@ -112,8 +113,12 @@ def epoch(number: SupportsIndex | None = None) -> Iterator[None]:
     _Counters.steps = 0
     _Window.before(number)
     started_ns, started = time.time_ns(), time.perf_counter()
-    with _range(f"epoch {number}"):
-        yield
+    _Counters.open_epochs += 1
+    try:
+        with _range(f"epoch {number}"):
+            yield
+    finally:
+        _Counters.open_epochs -= 1
     seconds = time.perf_counter() - started
     _Window.after(number)
     _append({
@@ -138,6 +143,11 @@ def step(number: SupportsIndex | None = None) -> Iterator[None]:
     with _range(f"step {number}"):
         yield
     _Counters.steps += 1
+
+
+def is_in_epoch() -> bool:
+    """Whether an epoch is marked that has not ended."""
+    return _Counters.open_epochs > 0
 
 
 def _integer(number: SupportsIndex) -> int:
@@ -191,14 +201,23 @@ def _keras_callback() -> type:
     class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
         """Marks the epochs and training steps of ``model.fit``.
 
-        An epoch includes its validation, as Keras counts it.
+        An epoch includes its validation, as Keras counts it. `gpuprof record --recorder
+        tensorflow` does this by itself.
+
+        Args:
+            is_counted: Whether epochs go on from those of the process, as several calls of
+                ``fit`` want it, instead of Keras' own numbers.
 
         Example:
             >>> model.fit(x, y, epochs=5, callbacks=[gpuprof.KerasCallback()])
         """
 
+        def __init__(self, *, is_counted: bool = False) -> None:
+            super().__init__()
+            self.is_counted = is_counted
+
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
-            self._epoch = _opened(globals()["epoch"](epoch))
+            self._epoch = _opened(globals()["epoch"](None if self.is_counted else epoch))
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
             self._epoch.__exit__(None, None, None)
@@ -208,6 +227,7 @@ def _keras_callback() -> type:
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
             self._step.__exit__(None, None, None)
+            _Counters.steps = batch + 1  # where Keras runs several steps at once
 
     return KerasCallback
 

@@ -18,6 +18,34 @@ def copy(tensor, size, calls=10, **changes):
     } | changes
 
 
+def operation(name, device="CPU:0", asked=None, **changes):
+    return {
+        "function": "step",
+        "operation": name,
+        "operation_type": "MatMul",
+        "requested_device": asked,
+        "device": device,
+        "calls": 10,
+        "traced_calls": 10,
+        "total_ns": 100,
+    } | changes
+
+
+def taken(tensor, taker, device="CPU:0", src_device="CPU:0", size=None, **changes):
+    """An input of an operation on a device."""
+    return {
+        "function": "step",
+        "tensor": tensor,
+        "src_device": src_device,
+        "dst_operation": taker,
+        "dst_device": device,
+        "bytes": size,
+        "is_variable": False,
+        "trace": 0,
+        "calls": 10,
+    } | changes
+
+
 def document(*copies, **changes):
     return {
         "format": "gpuprof-tensorflow",

@@ -1,6 +1,7 @@
 """Parts of a program that take turns on two devices, and copy each time: layers placed in turn."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,7 +12,9 @@ from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.moves import Moves, followers, moves, works_between
 from gpuprof.analyses.facts.nvtx import NO_RANGE, RANGE_READS
 from gpuprof.analyses.facts.timeline import TIMELINE_READS
-from gpuprof.analyses.transfers.tensor_transfers import scope_of
+from gpuprof.analyses.placement.dataflow import Node, dataflow
+from gpuprof.analyses.placement.misplacements import ALL, turning
+from gpuprof.analyses.transfers.tensor_transfers import names_of
 from gpuprof.facts import HOST
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema
@@ -40,6 +43,7 @@ ALTERNATION: Final = Schema(
 
 _LEAST_TURNS: Final = 2
 _ROWS: Final = 20
+_ENDS: Final = ("src", "dst")
 
 Row = dict[str, Any]
 
@@ -49,7 +53,7 @@ def alternation(profile: Profile) -> pa.Table:
 
     A turn is a copy from one device to another, then kernels there, then a copy back that
     another NVTX range launched, with no copy between the two devices in between. Of TensorFlow,
-    a part of the model (the outermost scope of its names) alternates where its forward pass
+    a tower of the model alternates where its forward pass
     copies both ways between operations of its own on the same two devices in every step.
 
     Args:
@@ -128,15 +132,24 @@ def _of_tensors(profile: Profile) -> list[Row]:
         WHERE NOT c.is_control AND c.is_gradient IS false AND c.calls >= f.executions
         ORDER BY c.bytes DESC""").to_pylist()
     ways: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    scope_of = _scopes(profile)
     for row in rows:
-        scope = scope_of(row["src_operation"] or "")
-        if scope is not None and scope == scope_of(row["dst_operation"] or ""):
+        scope, other = (scope_of((row["function"], row[f"{e}_operation"] or "")) for e in _ENDS)
+        if scope is not None and scope == other:
             ways[scope, row["src_device"], row["dst_device"]].append(row)
     return [
         _tensor_row(scope, there, ways[scope, dst, src])
         for (scope, src, dst), there in sorted(ways.items())
         if src < dst and ways.get((scope, dst, src))
     ]
+
+
+def _scopes(profile: Profile) -> Callable[[Node], str | None]:
+    """The tower of an operation; of a model without towers that takes turns, all of it."""
+    flow = profile.once(dataflow) if profile.has("operations") else None
+    every = turning(flow).get(ALL, ()) if flow else ()
+    names = profile.once(names_of)
+    return lambda node: ALL if node in every else names[node[0]].tower(node[1])
 
 
 def _tensor_row(scope: str, there: list[Row], back: list[Row]) -> Row:

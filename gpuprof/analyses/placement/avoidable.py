@@ -1,19 +1,21 @@
 """Copies that need not be, in a phrase each, for the findings of a recording."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuprof.analyses.facts.copies import end_name
 from gpuprof.analyses.facts.groups import groups
-from gpuprof.analyses.facts.moves import Moves, works_between
+from gpuprof.analyses.facts.moves import Moves, moves, works_between
 from gpuprof.analyses.facts.timeline import TRANSFER, DeviceTimeline
 from gpuprof.analyses.placement.alternation import turns
-from gpuprof.analyses.transfers.ping_pong import repeated_pairs, suggestion
+from gpuprof.analyses.transfers.ping_pong import Pairs, repeated_pairs, suggestion
 from gpuprof.analyses.transfers.repeated_transfers import copied_again
 from gpuprof.facts import HOST
-from gpuprof.intervals import intersection, union
+from gpuprof.intervals import Int64s, intersection, union
 from gpuprof.profile import Profile
 from gpuprof.units import counted, format_bytes
 
@@ -51,6 +53,10 @@ class Avoidable(NamedTuple):
 
 def avoidable(profile: Profile) -> list[Avoidable]:
     """What goes there and back; of recordings that are not large, what is repeated, too."""
+    return profile.once(_avoidable)
+
+
+def _avoidable(profile: Profile) -> list[Avoidable]:
     found = [*_there_and_back(profile)]
     return found if not_sought(profile) else [*found, *_turns(profile), *_again(profile)]
 
@@ -60,8 +66,8 @@ def not_sought(profile: Profile) -> str:
     if profile.events <= _MOST_EVENTS or not profile.has("memcpys", "kernels"):
         return ""
     return (
-        f"Over {_MOST_EVENTS:,} events: why devices idle, what steps copy again and what takes"
-        " turns are in --table utilisation, repeated_transfers and alternation alone."
+        f"Over {_MOST_EVENTS:,} events: what steps copy again and what takes turns are in --table"
+        " repeated_transfers and alternation alone."
     )
 
 
@@ -74,7 +80,7 @@ def _there_and_back(profile: Profile) -> Iterator[Avoidable]:
     every, alike = repeated_pairs(profile)
     some = every.take(np.concatenate([np.empty(0, np.int64), *alike]))
     is_meant = (some.there.dst == HOST) | works_between(profile, some.there, some.back)
-    some = some.take(is_meant & (some.there.src != HOST))
+    some = some.take(is_meant & (some.there.src != HOST) & ~_are_exchanged(profile, some))
     for mine in groups(some.there.src, some.there.dst):
         one = some.take(mine)
         src, dst = int(one.there.src[0]), int(one.there.dst[0])
@@ -85,6 +91,44 @@ def _there_and_back(profile: Profile) -> Iterator[Avoidable]:
             suggestion(src, dst),
             "ping_pong",
         )
+
+
+def _are_exchanged(profile: Profile, some: Pairs) -> npt.NDArray[np.bool_]:
+    """Whether two devices give one another what they have, and then both work.
+
+    So neighbours do that exchange borders: the first copy of such a pair was sent before a kernel
+    saw what the other device had sent last.
+    """
+    copies = some.there
+    every = moves(profile)
+    exchanged = [np.empty((0, 3), np.int64)]
+    for rows in groups(np.minimum(every.src, every.dst), np.maximum(every.src, every.dst)):
+        alike = every.take(rows)
+        if min(alike.src[0], alike.dst[0]) != HOST:
+            exchanged.append(_keys(alike.take(_without_an_answer(profile, alike))))
+    both = np.concatenate([*exchanged, _keys(copies)])
+    _, number = np.unique(both, axis=0, return_inverse=True)
+    before, asked = np.split(number.reshape(-1), [len(both) - len(copies)])
+    is_exchanged: npt.NDArray[np.bool_] = np.isin(asked, before)
+    at_source = replace(copies, dst=copies.src)
+    return is_exchanged & works_between(profile, at_source, some.back)
+
+
+def _keys(copies: Moves) -> Int64s:
+    return np.stack([copies.start_ns, copies.src, copies.dst], axis=1).astype(np.int64)
+
+
+def _without_an_answer(profile: Profile, some: Moves) -> Int64s:
+    """The copies of two devices before which no kernel ran on what the other one sent last."""
+    place, first = np.arange(len(some)), some.src[0]
+    last = [
+        np.maximum.accumulate(np.where((some.src == first) == is_first, place, -1))
+        for is_first in (True, False)
+    ]
+    opposite = np.where(some.src == first, last[1], last[0])
+    later = np.flatnonzero(opposite >= 0)
+    works = works_between(profile, some.take(opposite[later]), some.take(later))
+    return later[~works]
 
 
 def _turns(profile: Profile) -> Iterator[Avoidable]:

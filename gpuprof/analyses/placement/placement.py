@@ -1,14 +1,14 @@
 """Where the parts of a TensorFlow model run, where they were asked for, and what joins them."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.transfers.tensor_transfers import step_executions
+from gpuprof.analyses.facts.model_parts import Part
+from gpuprof.analyses.placement.dataflow import NO_WORK
+from gpuprof.analyses.transfers.tensor_transfers import names_of, step_executions
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
@@ -46,60 +46,7 @@ EDGES: Final = Schema(
     },
 )
 
-# Scopes that say nothing of the model.
-_OUTER: Final = ("StatefulPartitionedCall/", "ConstantFolding/", "GroupCrossDeviceControlEdges_0/")
-_GRADIENTS: Final = ("gradient_tape/", "gradients/")
-# What a graph holds beside what computes: its place tells nothing.
-_NO_WORK: Final = ("Const", "NoOp", "Identity")
-
 Row = dict[str, Any]
-
-
-class Part(NamedTuple):
-    """A part of a model on a device, as in `PLACEMENT`."""
-
-    device: str
-    tower: str | None
-    layer: str | None
-    is_gradient: bool
-
-
-class _Names:
-    """What the scopes in operations' names say of the model.
-
-    Scopes have names in small letters, as Keras gives them; what begins with a capital is an
-    operation with others of its own. The tower is the outermost scope, if it holds more than
-    one operation; the layer is the one below it, or the next one where that holds several, as
-    a model within a tower does.
-    """
-
-    def __init__(self, operations: Iterable[str]) -> None:
-        found = [scopes for scopes, _ in map(_scopes, operations) if scopes]
-        sizes = Counter(scopes[0] for scopes in found)
-        self._towers = {tower for tower, size in sizes.items() if size > 1}
-        nested: dict[tuple[str, ...], set[str]] = {}
-        for tower, layer, inner in (scopes[:3] for scopes in found if scopes[2:]):
-            nested.setdefault((tower, layer), set()).add(inner)
-        self._models = {place for place, inner in nested.items() if len(inner) > 1}
-
-    def part(self, device: str, operation: str | None) -> Part:
-        """The part that an operation belongs to."""
-        scopes, is_gradient = _scopes(operation or "")
-        if not scopes or scopes[0] not in self._towers:
-            return Part(device, None, None, is_gradient)
-        below = scopes[2:] if tuple(scopes[:2]) in self._models else scopes[1:]
-        return Part(device, scopes[0], below[0] if below else None, is_gradient)
-
-
-def _scopes(operation: str) -> tuple[list[str], bool]:
-    """The scopes of an operation's name, and whether it is one of the gradients'."""
-    for scope in _OUTER:
-        operation = operation.removeprefix(scope)
-    bare = operation
-    for scope in _GRADIENTS:
-        bare = bare.removeprefix(scope)
-    scopes = takewhile(lambda word: word[:1].islower(), bare.split("/")[:-1])
-    return list(scopes), bare != operation
 
 
 def placement(profile: Profile) -> pa.Table:
@@ -114,10 +61,10 @@ def placement(profile: Profile) -> pa.Table:
         others are left out.
     """
     found: dict[Part, list[Row]] = {}
-    names = _names(profile)
+    names = profile.once(names_of)
     for row in _in_steps(profile, "operations"):
-        if row["operation_type"] not in _NO_WORK:
-            part = names.part(row["device"], row["operation"])
+        if row["operation_type"] not in NO_WORK:
+            part = names[row["function"]].part(row["device"], row["operation"])
             found[part] = [*found.pop(part, []), row]
     return PLACEMENT.table([part._asdict() | _summary(rows) for part, rows in found.items()])
 
@@ -133,21 +80,18 @@ def placement_edges(profile: Profile) -> pa.Table:
         carry no data and are left out. No rows if nothing crossed devices.
     """
     found: dict[tuple[Part, Part], list[Row]] = {}
-    names = _names(profile)
+    names = profile.once(names_of)
     for row in _in_steps(profile, "tensor_copies"):
         if not row["is_control"]:
+            part_of = names[row["function"]].part
             ends = (
-                names.part(row["src_device"], row["src_operation"]),
-                names.part(row["dst_device"], row["dst_operation"]),
+                part_of(row["src_device"], row["src_operation"]),
+                part_of(row["dst_device"], row["dst_operation"]),
             )
             found.setdefault(ends, []).append(row)
     steps = sum(_steps(profile).values())
     rows = [_edge(*ends, copies, steps) for ends, copies in found.items()]
     return EDGES.table(sorted(rows, key=lambda row: -(row["bytes_per_step"] or 0)))
-
-
-def _names(profile: Profile) -> _Names:
-    return _Names(row["operation"] for row in _in_steps(profile, "operations"))
 
 
 def _steps(profile: Profile) -> dict[str, int]:

@@ -1,17 +1,21 @@
 """What a TensorFlow program's placement costs without need, and what to try."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.placement.placement import placement, placement_edges
+from gpuprof.analyses.placement.dataflow import Copied, Dataflow, Moves, Node, dataflow
+from gpuprof.analyses.placement.misplacements import Misplacement, misplacements
+from gpuprof.analyses.placement.placement import placement
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import counted, format_bytes, say_share
 
+# What one of them alone saves may be lost to another one.
+_JOINT: Final = ("gradients_outside", "weights_apart", "optimiser_slots", "update_outside")
 # Less of what a step copies is not worth a sentence.
 _LEAST_SHARE: Final = 0.01
 
@@ -20,7 +24,19 @@ HINTS: Final = Schema(
     "one thing about the placement that can be mended",
     {
         "rank": Column(INT, "1", "1 for the worst.", required=True),
-        "bytes_per_step": Column(FLOAT, "B", "What it makes a step copy; null where unknown."),
+        "cause": Column(
+            TEXT,
+            "",
+            "gradients_outside, weights_apart, optimiser_slots, update_outside, shared_embedding,"
+            " repeated_reads, concatenation, alternating_layers or moved_silently.",
+            required=True,
+        ),
+        "bytes_per_step": Column(
+            FLOAT, "B", "What a step copies to and from what is misplaced; null where unknown."
+        ),
+        "saves_bytes_per_step": Column(
+            FLOAT, "B", "What a step copies less at most where it is mended; null where unknown."
+        ),
         "share": Column(FLOAT, "1", "Of all that a step copies; null where unknown."),
         "finding": Column(TEXT, "", "What it is.", required=True),
         "suggestion": Column(TEXT, "", "What to try.", required=True),
@@ -32,62 +48,76 @@ Row = dict[str, Any]
 
 
 def placement_hints(profile: Profile) -> pa.Table:
-    """Gradients that run elsewhere than their forward pass, and operations moved silently.
+    """What runs on another device than it should, and operations moved silently.
 
-    TensorFlow does not place gradients with the operations that they belong to: under
-    `tf.device` scopes around the forward pass alone they run on the default device.
+    Each misplacement is judged on the graph of the training step: what would be copied if it were
+    mended. What others hide, as weights whose gradients are elsewhere, too, counts as it would
+    with the gradients, the weights and the updates mended together.
 
     Args:
-        profile: Needs ``tensor_copies``, ``operations`` and ``functions``.
+        profile: Needs ``tensor_copies``, ``operations`` and ``functions``; without
+            ``operation_inputs`` what would be copied anew is not known, and saves less.
 
     Returns:
-        Columns as in `HINTS`, what copies most first; no rows where nothing is amiss.
+        Columns as in `HINTS`, what saves most first; no rows where nothing is amiss.
     """
-    parts = profile.once(placement).to_pylist()
-    edges = profile.once(placement_edges).to_pylist()
-    found = [*_misplaced(parts, edges), *_fallbacks(parts)]
-    found.sort(key=lambda row: -(row["bytes_per_step"] or 0))
-    return HINTS.table([row | {"rank": rank} for rank, row in enumerate(found, start=1)])
+    flow = profile.once(dataflow)
+    hints = [*(_misplaced(flow) if flow else ()), *_fallbacks(profile.once(placement).to_pylist())]
+    hints.sort(key=lambda row: (-(row["saves_bytes_per_step"] or 0), row["finding"]))
+    return HINTS.table([row | {"rank": rank} for rank, row in enumerate(hints, start=1)])
 
 
-def _misplaced(parts: list[Row], edges: list[Row]) -> Iterator[Row]:
-    """Towers whose gradients run on another device than their forward pass."""
-    total = _bytes(edges)
-    for tower in dict.fromkeys(row["tower"] for row in parts if row["tower"]):
-        forward, gradients = (
-            _main_device([r for r in parts if r["tower"] == tower and r["is_gradient"] is flag])
-            for flag in (False, True)
-        )
-        moved = _bytes([row for row in edges if row["is_gradient"] and _touches(row, tower)])
-        share = moved / total if moved is not None and total else None
-        if None in (forward, gradients) or forward == gradients or (share or 0) < _LEAST_SHARE:
+def _misplaced(flow: Dataflow) -> Iterator[Row]:
+    """What of the model is elsewhere than it should be, if it costs a part of the copies."""
+    today = flow.copied()
+    candidates = misplacements(flow)
+    joint = [misplaced for misplaced in candidates if misplaced.cause in _JOINT]
+    for misplaced in candidates:
+        saved, leaves = _saving(flow, misplaced, joint)
+        is_known = misplaced.adds_bytes is not None and not saved.unknown
+        if is_known and saved.bytes < _LEAST_SHARE * today.bytes:
             continue
+        touched = flow.touching(misplaced.moves)
+        share = touched.bytes / today.bytes if today.bytes and not today.unknown else None
+        of_all = "" if share is None else f", {say_share(share)} of all"
         yield {
-            "bytes_per_step": moved,
+            "cause": misplaced.cause,
+            "bytes_per_step": None if touched.unknown else touched.bytes,
+            "saves_bytes_per_step": saved.bytes if is_known else None,
             "share": share,
-            "finding": f"gradients of {tower} run on {gradients}, its forward pass on {forward}:"
-            f" for them each step copies {format_bytes(moved)}, {say_share(share)} of all",
-            "suggestion": "TensorFlow's gradients ignore the forward scope: try colocating them,"
-            " with a tape per tower and its gradient() under the tower's tf.device",
-            "table": "placement_edges",
+            "finding": f"{misplaced.finding}: for {misplaced.pronoun} each step copies"
+            f" {_amount(touched)}{of_all}",
+            "suggestion": misplaced.fix + leaves,
+            "table": misplaced.table,
         }
 
 
-def _main_device(rows: list[Row]) -> str | None:
-    """The device of most operations; None for none."""
-    count: Counter[str] = Counter()
-    for row in rows:
-        count[row["device"]] += row["operations"]
-    return max(count, key=lambda name: count[name]) if count else None
+def _saving(
+    flow: Dataflow, misplaced: Misplacement, joint: Sequence[Misplacement]
+) -> tuple[Copied, str]:
+    """What a step copies less where something is mended, and what that leaves, in a clause."""
+    if misplaced.adds_bytes is None:
+        return Copied(0, 0), ""
+    alone = flow.copied(misplaced.moves).less(Copied(-misplaced.adds_bytes, 0))
+    saved = flow.copied().less(alone)
+    if misplaced in joint:
+        others = _union(other.moves for other in joint if other is not misplaced)
+        remaining = flow.copied(others | dict(misplaced.moves))
+        last = min(flow.copied(others).less(remaining), flow.copied().less(remaining))
+        if last > saved:
+            also = " with the other findings mended, too, which leaves"
+            return last, f": saves {_amount(last)} a step{also} {_amount(remaining)}"
+    return saved, f": saves {_amount(saved)} a step, leaves {_amount(alone)}"
 
 
-def _touches(edge: Row, tower: str) -> bool:
-    return tower in (edge["src_tower"], edge["dst_tower"])
+def _union(moves: Iterable[Moves]) -> dict[Node, str]:
+    return {node: device for some in moves for node, device in some.items()}
 
 
-def _bytes(edges: list[Row]) -> float | None:
-    sizes = [row["bytes_per_step"] for row in edges]
-    return None if None in sizes else sum(sizes)
+def _amount(copied: Copied) -> str:
+    unknown = f"{copied.unknown:g} x an unknown size" if copied.unknown else ""
+    known = format_bytes(copied.bytes) if copied.bytes or not unknown else ""
+    return " and ".join(filter(None, (known, unknown)))
 
 
 def _fallbacks(parts: list[Row]) -> Iterator[Row]:
@@ -99,7 +129,9 @@ def _fallbacks(parts: list[Row]) -> Iterator[Row]:
     for (asked, ran), operations in count.items():
         ops = counted(operations, "operation", "operations")
         yield {
+            "cause": "moved_silently",
             "bytes_per_step": None,
+            "saves_bytes_per_step": None,
             "share": None,
             "finding": f"{ops} ran on {ran}, though {asked} was asked for",
             "suggestion": "see which device is missing;"

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.nvtx import Ranges, families, launches_within, ranges_of
 from gpuprof.profile import Profile
+from gpuprof.stored import within
 
 # Scripts write "backward"; PyTorch's operations and emit_nvtx
 # "autograd::engine::evaluate_function: MmBackward0" and "MmBackward0, seq = 12", traces before
@@ -59,7 +60,4 @@ def _is_seen(profile: Profile, start_ns: npt.NDArray[np.int64]) -> npt.NDArray[n
     """Which starts lie in the part that is looked at."""
     if profile.selection.windows is None:
         return np.ones(len(start_ns), bool)
-    seen = np.zeros(len(start_ns), bool)
-    for start, end in profile.selection.windows:
-        seen |= (start_ns >= start) & (start_ns < end)
-    return seen
+    return within(profile.selection.windows, start_ns)

@@ -18,7 +18,7 @@ from gpuprof.analyses.facts.links import link_between
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.analyses.transfers.transfers import bytes_per_s
 from gpuprof.facts import HOST
-from gpuprof.intervals import Intervals, difference, union
+from gpuprof.intervals import Intervals, union
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -127,13 +127,14 @@ def _exposed(profile: Profile, row: dict[str, Any]) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for end in ("src", "dst"):
         if row[end] is not None and row[end] != HOST:
-            running = _running_on(times, row[end], route)
+            running = running_on(times, row[end], route)
             found[f"{end}_busy_ns"] = running.length
             found[f"{end}_exposed_ns"] = _without_kernels(profile, running, row[end])
     return found
 
 
-def _running_on(times: Times, device: int, route: Route) -> Intervals:
+def running_on(times: Times, device: int, route: Route) -> Intervals:
+    """When copies of a route run on one of its ends."""
     # A staged half runs on one device only; a direct copy occupies both its ends.
     here = (times.device_id == device) | (route.path != "staged")
     return union(times.start_ns[here], times.end_ns[here])
@@ -141,7 +142,8 @@ def _running_on(times: Times, device: int, route: Route) -> Intervals:
 
 def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
     # A copy that starts in a window may end behind it, where kernels hide it too.
-    return difference(running, timeline_of(profile.whole, device).kernels).length
+    hidden_ns = timeline_of(profile.whole, device).kernel_ns(running.start, running.end)
+    return running.length - int(hidden_ns.sum())
 
 
 ANALYSIS: Final = Analysis(

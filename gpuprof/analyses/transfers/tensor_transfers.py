@@ -1,11 +1,13 @@
 """Which tensors a TensorFlow program copies between devices, and which operations make it so."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.model_parts import Names
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
@@ -17,7 +19,7 @@ TENSOR_TRANSFERS: Final = Schema(
         "dst_device": Column(TEXT, "", "Such as CPU:1.", required=True),
         "src_operation": Column(TEXT, "", "Operation that makes it."),
         "dst_operation": Column(TEXT, "", "Operation that takes it; the first of several."),
-        "name_scope": Column(TEXT, "", "Part of the model: the outermost scope of its names."),
+        "name_scope": Column(TEXT, "", "Part of the model, as the tower of placement."),
         "is_gradient": Column(FLAG, "", "The forward pass alone would not make this copy."),
         "function": Column(TEXT, "", "tf.function it is part of; null for eager copies."),
         "calls": Column(INT, "1", "How often, in the executions seen.", required=True),
@@ -55,8 +57,6 @@ PER_STEP: Final = Schema(
 )
 
 _COLLECTIVES: Final = ("Collective", "Nccl")
-# Scopes that say nothing of the model: of a function that Keras calls, and of gradients.
-_OUTER_SCOPES: Final = ("StatefulPartitionedCall/", "gradient_tape/", "gradients/")
 
 Row = dict[str, Any]
 
@@ -73,7 +73,11 @@ def tensor_transfers(profile: Profile) -> pa.Table:
         Columns as in `TENSOR_TRANSFERS`. No rows if nothing crossed devices.
     """
     steps = step_executions(profile)
-    rows = [_transfer(row, steps.get(row["function"])) for row in _copies(profile)]
+    names = profile.once(names_of)
+    rows = [
+        _transfer(row, steps.get(row["function"]), names[row["function"]])
+        for row in _copies(profile)
+    ]
     return TENSOR_TRANSFERS.table(sorted(rows, key=_cost))
 
 
@@ -136,10 +140,11 @@ def _bytes_per_step(rows: list[Row], steps: int) -> float | None:
     return None if None in sizes else sum(sizes) / steps
 
 
-def _transfer(row: Row, steps: int | None) -> Row:
+def _transfer(row: Row, steps: int | None, names: Names) -> Row:
     known = steps and row["bytes"] is not None
+    towers = (names.tower(row[end] or "") for end in ("src_operation", "dst_operation"))
     return {name: row[name] for name in row if name in TENSOR_TRANSFERS.columns} | {
-        "name_scope": name_scope(row),
+        "name_scope": next(filter(None, towers), None),
         "calls_per_step": row["calls"] / steps if steps else None,
         "bytes_per_step": row["bytes"] / steps if known else None,
     }
@@ -149,22 +154,15 @@ def _cost(row: Row) -> tuple[float, int, str]:
     return -(row["bytes_per_step"] or 0.0), -row["calls"], row["src_operation"] or ""
 
 
-def name_scope(row: Row) -> str | None:
-    """The outermost scope in the names of the two ends, that of a gradient's forward part."""
-    ends = (scope_of(row[end] or "") for end in ("src_operation", "dst_operation"))
-    return next((scope for scope in ends if scope is not None), None)
-
-
-def scope_of(operation: str) -> str | None:
-    """The outermost scope of an operation's name within the model; None where it has none."""
-    scope, separator, _ = _of_the_model(operation).partition("/")
-    return scope if separator else None
-
-
-def _of_the_model(name: str) -> str:
-    for scope in _OUTER_SCOPES:
-        name = name.removeprefix(scope)
-    return name
+def names_of(profile: Profile) -> defaultdict[str | None, Names]:
+    """What the names of a function's operations say of the model's parts, by function."""
+    operations: dict[str, list[Row]] = defaultdict(list)
+    if profile.has("operations"):
+        for row in profile.table("operations").to_pylist():
+            operations[row["function"]].append(row)
+    names: defaultdict[str | None, Names] = defaultdict(lambda: Names(()))
+    names.update({function: Names(rows) for function, rows in operations.items()})
+    return names
 
 
 ANALYSIS: Final = Analysis(

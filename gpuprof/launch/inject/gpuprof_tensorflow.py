@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import gpuprof_tensorflow_fit
 from gpuprof_ending import at_end
 from gpuprof_tensorflow_graphs import Functions
 from gpuprof_window import WINDOW, process_name
@@ -37,6 +38,7 @@ def install(run_dir: str) -> None:
         from tensorflow.python.eager import context  # noqa: PLC0415 - the script has imported it
 
         _when_initialized(context.Context, Path(run_dir))
+        gpuprof_tensorflow_fit.watch()
     except Exception as error:  # noqa: BLE001 - the user's program goes on, whatever happens
         print(f"gpuprof: TensorFlow is not recorded: {error}", file=sys.stderr)  # noqa: T201
 

@@ -18,6 +18,7 @@ _WITHOUT_SIZE = {"string", "resource", "variant"}
 _UPDATES = ("ResourceApply", "ResourceScatter", "AssignVariableOp", "AssignSub", "AssignAdd")
 _GRADIENT = ("gradient_tape/", "gradients/", "_grad/")
 _ENDS = {"_Arg", "_Retval", "_DeviceArg", "_DeviceRetval"}
+_RESOURCE = 20  # DT_RESOURCE
 _EAGER = {"_DeviceArg", "_DeviceRetval"}
 
 
@@ -52,6 +53,7 @@ def row(graph: Any, names: list[str]) -> dict[str, Any]:
     asked = {n.name: n.device for n in graph.pre_optimization_graph.node if n.device}
     nodes = [n for part in graph.partition_graphs for n in part.node]
     real = [n for n in nodes if n.op not in _SENDS | _RECVS | _ENDS]
+    sizes = tensor_bytes(graph.post_optimization_graph)
     return {
         "functions": names,
         "is_training": any(n.op.startswith(_UPDATES) for n in real)
@@ -62,18 +64,41 @@ def row(graph: Any, names: list[str]) -> dict[str, Any]:
             [n.name, n.op, short(asked[n.name]) if n.name in asked else None, short(n.device)]
             for n in real
         ],
-        "copies": list(_copies(graph, nodes)),
+        "copies": list(_copies(nodes, sizes)),
+        "inputs": list(_inputs(nodes, sizes)),
     }
 
 
-def _copies(graph: Any, nodes: list[Any]) -> Iterator[dict[str, Any]]:
+def _inputs(nodes: list[Any], sizes: dict[tuple[str, int], int]) -> Iterator[list[Any]]:
+    """What each operation takes: tensor, device, taker, its device, bytes, whether a variable.
+
+    An input from another device is that of the operation there, not what received it.
+    """
+    keys = {n.name: n.attr["tensor_name"].s.decode() for n in nodes if n.op in _RECVS}
+    sources = {
+        n.attr["tensor_name"].s.decode(): _source(n.input[0]) for n in nodes if n.op in _SENDS
+    }
+    by_name = {n.name: n for n in nodes}
+    for node in nodes:
+        if node.op in _SENDS | _RECVS | _ENDS:
+            continue
+        for item in node.input:
+            name, index = _source(item)
+            name, index = sources.get(keys.get(name, ""), (name, index))
+            source = by_name.get(name)
+            if item.startswith("^") or source is None or _is_control(source):
+                continue
+            is_variable = source.op == "_Arg" and source.attr["T"].type == _RESOURCE
+            size = None if is_variable else sizes.get((name, index))
+            ends = [f"{name}:{index}", short(source.device), node.name, short(node.device)]
+            yield [*ends, size, is_variable]
+
+
+def _copies(nodes: list[Any], sizes: dict[tuple[str, int], int]) -> Iterator[dict[str, Any]]:
     sends = [n for n in nodes if n.op in _SENDS]
-    if not sends:
-        return
-    sizes = tensor_bytes(graph.post_optimization_graph)
     takers = _takers(nodes)
     recvs = {n.attr["tensor_name"].s.decode(): n.name for n in nodes if n.op in _RECVS}
-    controls = {n.name for n in nodes if n.op == "Const" and "/ctrl/_" in n.name}
+    controls = {n.name for n in nodes if _is_control(n)}
     for send in sends:
         key = send.attr["tensor_name"].s.decode()
         source, index = _source(send.input[0])
@@ -92,6 +117,11 @@ def _copies(graph: Any, nodes: list[Any]) -> Iterator[dict[str, Any]]:
             "is_control": is_control,
             "bytes_per_call": None if is_control else sizes.get((source, index)),
         }
+
+
+def _is_control(node: Any) -> bool:
+    """Whether it stands for a control edge between devices: order only, no data."""
+    return bool(node.op == "Const" and "/ctrl/_" in node.name)
 
 
 def _takers(nodes: list[Any]) -> dict[str, list[str]]:

@@ -13,6 +13,10 @@ Format ``gpuprof-tensorflow``, version 1, one JSON object:
 - ``tensor_copies``: ``function`` (null: an eager operation's input), ``src_device``,
   ``dst_device``, ``tensor``, ``src_operation``, ``dst_operation``, ``is_gradient``,
   ``is_control``, ``calls``, ``bytes_per_call`` (null: unknown; control edges carry no data);
+- ``operation_inputs``: ``function``, ``tensor``, ``src_device``, ``dst_operation``,
+  ``dst_device``, ``bytes`` (null: unknown), ``is_variable`` (a variable's handle, which stays
+  where it is), ``trace`` (which graph of the function) and ``calls`` (of that graph): what each
+  operation takes, from its own or another device;
 - ``notes``: what a reader of the numbers must know, a sentence each.
 
 All calls belong to executions that were seen whole, so a sum over a function's rows divided by
@@ -40,6 +44,7 @@ FOLDERS: Final = "tensorflow-*"
 _TRACE_NUMBER: Final = re.compile(r"^__(?:inference|forward|backward)_(.*?)_\d+$")
 # Operations that were traced no more often than this were traced whenever they ran.
 _TRACED_FOR_SURE: Final = 900
+_INPUT: Final = ("tensor", "src_device", "dst_operation", "dst_device", "bytes", "is_variable")
 _LOCAL: Final = "/job:localhost/replica:0/task:0/device:"
 
 Row = dict[str, Any]
@@ -132,6 +137,11 @@ def digest(folder: Path) -> Row:
         "tensor_copies": [
             {"function": function, **copy._asdict()}
             for function, copy in (*copies, *((None, copy) for copy in _eager_copies(totals)))
+        ],
+        "operation_inputs": [
+            {"function": names[run.function], "trace": trace, **row}
+            for trace, run in enumerate(complete)
+            for row in _inputs(run)
         ],
         "notes": list(_notes(folder, complete, totals, windows)),
     }
@@ -289,6 +299,11 @@ def _operations(run: _GraphTotals) -> Iterator[Row]:
             "traced_calls": traced,
             "total_ns": None if traced is None else run.total_ns[name],
         }
+
+
+def _inputs(run: _GraphTotals) -> Iterator[Row]:
+    for row in run.graph.get("inputs", ()) if run.graph else ():
+        yield dict(zip(_INPUT, row, strict=True)) | {"calls": len(run.step_ids)}
 
 
 def _calls(run: _GraphTotals, traced: int) -> int | None:

@@ -2,26 +2,13 @@
 
 import pytest
 from commands import ROOT
-from tensorflow_runs import copy, document, written
+from tensorflow_runs import copy, document, operation, written
 
 from gpuprof.analyses.placement.placement import placement, placement_edges
 from gpuprof.analyses.placement.placement_hints import placement_hints
 from gpuprof.readers import read_profile
 
 SAMPLES = ROOT / "sample_logs" / "tensorflow" / "2.21.0"
-
-
-def operation(name, device="CPU:0", asked=None, **changes):
-    return {
-        "function": "step",
-        "operation": name,
-        "operation_type": "MatMul",
-        "requested_device": asked,
-        "device": device,
-        "calls": 10,
-        "traced_calls": 10,
-        "total_ns": 100,
-    } | changes
 
 
 def profile(folder, *operations, copies=(), **changes):
@@ -65,6 +52,75 @@ def parts(folder, *names):
 )
 def test_parts_follow_from_the_scopes_of_names(tmp_path, names, expected):
     assert parts(tmp_path, *names) == expected
+
+
+def read(name):
+    return operation(f"{name}/ReadVariableOp", operation_type="ReadVariableOp")
+
+
+def layers(*names, device="CPU:0"):
+    """The operations of layers with weights, and their gradients."""
+    return [
+        row
+        for name in names
+        for row in (
+            operation(f"{name}/MatMul", device),
+            read(name),
+            operation(f"gradient_tape/{name}/MatMul"),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [
+        pytest.param(
+            layers("functional_1/user/dense", "functional_1/user/pool")
+            + layers("functional_1/item/dense", "functional_1/item/pool", device="CPU:1"),
+            {("user", "dense"), ("user", "pool"), ("item", "dense"), ("item", "pool")},
+            id="a-model-around-towers",
+        ),
+        pytest.param(
+            layers("two_towers/user/a", "two_towers/user/b", "two_towers/item/c"),
+            {("user", "a"), ("user", "b"), ("item", "c")},
+            id="on-one-device",
+        ),
+        pytest.param(
+            layers("net/user_dense", "net/user_embed")
+            + layers("net/item_dense", "net/item_embed", device="CPU:1"),
+            {
+                *(("user", f"user_{name}") for name in ("dense", "embed")),
+                *(("item", f"item_{name}") for name in ("dense", "embed")),
+            },
+            id="layers-side-by-side",
+        ),
+        pytest.param(
+            layers(
+                "sequential/dense", "sequential/dense_1", "sequential/conv", "sequential/conv_1"
+            ),
+            {(name, None) for name in ("dense", "dense_1", "conv", "conv_1")},
+            id="names-that-keras-gave",
+        ),
+        pytest.param(
+            layers("tower/embed", "tower/dense"),
+            {("tower", "embed"), ("tower", "dense")},
+            id="a-single-tower",
+        ),
+        pytest.param(
+            layers("model_1/on_device_1/user_tower_1/a_1", "model_1/on_device_1/user_tower_1/b_1")
+            + layers("model_1/rating_1"),
+            {("user_tower", "a"), ("user_tower", "b"), ("rating", None)},
+            id="a-model-within-a-layer-traced-again",
+        ),
+        pytest.param(
+            [*layers("matmul"), operation("matmul")], {(None, None)}, id="an-operation-of-its-own"
+        ),
+    ],
+)
+def test_scopes_around_the_whole_model_are_no_part_of_it(tmp_path, operations, expected):
+    rows = placement(profile(tmp_path, *operations)).to_pylist()
+
+    assert {(row["tower"], row["layer"]) for row in rows} == expected
 
 
 def test_a_part_says_what_was_asked_for_and_what_ran_elsewhere(tmp_path):

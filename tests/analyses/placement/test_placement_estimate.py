@@ -1,4 +1,4 @@
-"""What cheaper peer copies could win at most."""
+"""What cheaper peer copies could win."""
 
 from drawing import draw
 from hypothesis import given, settings
@@ -7,7 +7,7 @@ from strategies import MOVES, ends_of, instants, is_transfer
 from strategies import rows as rows_of
 
 from gpuprof.analyses.facts.step_windows import step_windows
-from gpuprof.analyses.placement.placement_bound import PLACEMENT_BOUND, placement_bound
+from gpuprof.analyses.placement.placement_estimate import PLACEMENT_ESTIMATE, placement_estimate
 from gpuprof.selection import Selection
 
 PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}
@@ -16,15 +16,15 @@ NAMES = ("measured_ns", "peer_busy_ns", "peer_exposed_ns", "if_free_ns", "if_hid
 
 
 def rows(profile, *names):
-    return [tuple(row[name] for name in names) for row in placement_bound(profile).to_pylist()]
+    return [tuple(row[name] for name in names) for row in placement_estimate(profile).to_pylist()]
 
 
-def test_nothing_that_ran_bounds_nothing():
-    assert placement_bound(draw()).num_rows == 0
-    assert placement_bound(draw()).schema == PLACEMENT_BOUND.arrow
+def test_nothing_that_ran_has_no_estimates():
+    assert placement_estimate(draw()).num_rows == 0
+    assert placement_estimate(draw()).schema == PLACEMENT_ESTIMATE.arrow
 
 
-def test_bounds_of_a_whole_recording_are_for_the_device_that_waits_longest():
+def test_estimates_of_a_whole_recording_are_for_the_device_that_waits_longest():
     # Device 0 computes from 0 to 60, device 1 from 0 to 40; the copy runs from 50 to 80.
     profile = draw(kernels=[(0, 60), (0, 40, ON_1), (80, 100, ON_1)], memcpys=[(50, 80, PUSHED)])
 
@@ -32,7 +32,7 @@ def test_bounds_of_a_whole_recording_are_for_the_device_that_waits_longest():
     assert rows(profile, "source", "step", "if_none_hidden_ns") == [("recording", None, 100)]
 
 
-def test_the_bounds_of_one_device_are_its_own():
+def test_the_estimates_of_one_device_are_its_own():
     # As above: of device 0, whose kernel hides the copy until 60.
     profile = draw(kernels=[(0, 60), (0, 40, ON_1), (80, 100, ON_1)], memcpys=[(50, 80, PUSHED)])
 
@@ -43,7 +43,7 @@ def test_the_bounds_of_one_device_are_its_own():
 
 def test_hidden_copies_cost_their_time_where_nothing_hides_them():
     profile = draw(kernels=[(0, 100)], memcpys=[(10, 30, PUSHED), (90, 110, PUSHED)])
-    row = next(r for r in placement_bound(profile).to_pylist())
+    row = next(r for r in placement_estimate(profile).to_pylist())
 
     assert row["device_id"] == 1
     profile = draw(
@@ -77,7 +77,7 @@ def test_staged_halves_cost_only_the_device_they_run_on():
     assert rows(profile, "device_id", "peer_exposed_ns") == [(1, 6)]
 
 
-def test_each_step_has_its_own_bound():
+def test_each_step_has_its_own_estimate():
     profile = draw(
         nvtx_ranges=[(0, 50, {"text": "step 0"}), (50, 100, {"text": "step 1"})],
         api_calls=[(n, n + 1, {"correlation_id": n}) for n in (1, 2, 51, 52)],
@@ -108,7 +108,7 @@ def waits(device, kernels, memcpys):
 
 
 def check(row, peer, exposed):
-    """The bounds of a row follow from the two sets of instants."""
+    """The estimates of a row follow from the two sets of instants."""
     measured, busy, alone = row["measured_ns"], len(peer), len(exposed)
     assert (row["peer_busy_ns"], row["peer_exposed_ns"]) == (busy, alone)
     assert row["if_free_ns"] == measured - alone
@@ -119,7 +119,7 @@ def check(row, peer, exposed):
 
 @settings(max_examples=40)
 @given(rows_of({"device_id": DEVICES}), rows_of(MOVES), st.sampled_from([None, (20, 60)]))
-def test_bounds_of_a_recording_are_those_of_its_instants(kernels, memcpys, window):
+def test_estimates_of_a_recording_are_those_of_its_instants(kernels, memcpys, window):
     # No name occurs often enough to be taken for a step.
     named = [(s, e, k | {"name": f"kernel {n}"}) for n, (s, e, k) in enumerate(kernels)]
     profile = draw(kernels=named, memcpys=memcpys)
@@ -133,7 +133,7 @@ def test_bounds_of_a_recording_are_those_of_its_instants(kernels, memcpys, windo
             spans[device] = within & set(range(min(r[0] for r in mine), max(r[1] for r in mine)))
     # Of a part, devices that did nothing in it are not asked.
     asked = {device: span for device, span in spans.items() if window is None or span}
-    found = placement_bound(seen).to_pylist()
+    found = placement_estimate(seen).to_pylist()
 
     assert len(found) == bool(asked)
     for row in found:
@@ -155,7 +155,7 @@ STEP = 40
     st.lists(rows_of({"device_id": DEVICES}, STEP, min_size=1, max_size=3), min_size=2, max_size=4),
     rows_of(MOVES, 4 * STEP),
 )
-def test_bounds_of_steps_are_those_of_the_instants_in_them(steps, memcpys):
+def test_estimates_of_steps_are_those_of_the_instants_in_them(steps, memcpys):
     # Each step's kernels, launched in its range, start in its own forty ns.
     shifted = [
         [(s + n * STEP, e + n * STEP, kernel) for s, e, kernel in kernels]
@@ -174,7 +174,7 @@ def test_bounds_of_steps_are_those_of_the_instants_in_them(steps, memcpys):
     )
     [series] = step_windows(profile)
     windows = list(zip(series.start_ns.tolist(), series.end_ns.tolist(), strict=True))
-    found = placement_bound(profile).to_pylist()
+    found = placement_estimate(profile).to_pylist()
 
     assert [row["step"] for row in found] == list(range(len(steps)))
     for row, (start, end) in zip(found, windows, strict=True):

@@ -1,0 +1,86 @@
+"""Marks the epochs and steps of Keras' ``model.fit``, unless the script marks its own."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+_TRAINER = "keras.src.backend.tensorflow.trainer"
+_GPUPROF = str(Path(__file__).resolve().parents[3])
+
+
+def watch() -> None:
+    """Mark what ``fit`` trains, as soon as Keras has been imported."""
+    if _TRAINER in sys.modules:
+        _mark(sys.modules[_TRAINER])
+    else:
+        sys.meta_path.insert(0, _WhenImported())
+
+
+class _WhenImported:
+    """A finder that steps aside at the import of Keras' trainer."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002
+        """The module's own spec, with the marks behind its execution."""
+        if name != _TRAINER:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                execute(module)
+                _mark(module)
+
+            setattr(spec.loader, "exec_module", exec_module)  # noqa: B010 - of this one loader
+        return spec
+
+
+def _mark(trainer: Any) -> None:
+    original = trainer.TensorFlowTrainer.fit
+    signature = inspect.signature(original)
+
+    def fit(*args: Any, **named: Any) -> Any:
+        try:
+            given = signature.bind(*args, **named)
+            callbacks = _with_marks(given.arguments.get("callbacks"))
+        except Exception as error:  # noqa: BLE001 - Keras says what is wrong with a call
+            del error
+            return original(*args, **named)
+        given.arguments["callbacks"] = callbacks
+        return original(*given.args, **given.kwargs)
+
+    fit.__doc__, fit.__name__ = original.__doc__, original.__name__
+    setattr(fit, "__signature__", signature)  # noqa: B010 - Keras looks at it
+    trainer.TensorFlowTrainer.fit = fit
+
+
+def _with_marks(callbacks: Any) -> Any:
+    """The callbacks and one that marks; as they are where the script marks epochs itself."""
+    annotate = _annotate()
+    several = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
+    listed = getattr(callbacks, "callbacks", None) or [c for c in several if c is not None]
+    if annotate.is_in_epoch() or any(isinstance(c, annotate.KerasCallback) for c in listed):
+        return callbacks
+    marks = annotate.KerasCallback(is_counted=True)
+    if hasattr(callbacks, "append") and hasattr(callbacks, "callbacks"):
+        callbacks.append(marks)  # a CallbackList, which Keras takes as it is
+        return callbacks
+    return [*listed, marks]
+
+
+def _annotate() -> Any:
+    """The marks of gpuprof, from beside this file where the script's Python has no gpuprof."""
+    try:
+        return importlib.import_module("gpuprof.annotate")
+    except ImportError:
+        sys.path.append(_GPUPROF)
+        try:
+            return importlib.import_module("gpuprof.annotate")
+        finally:
+            sys.path.remove(_GPUPROF)
