@@ -75,7 +75,12 @@ VARIANTS: Final = Schema(
         "span_ns": _time(
             f"Time of the compared steps, or from first start to last end, {_BUSIEST}."
         ),
-        "step_ns": Column(FLOAT, "ns", "span_ns / steps; null where steps are not compared."),
+        "step_ns": Column(
+            FLOAT,
+            "ns",
+            f"Median over the compared steps, {_BUSIEST}; span_ns / steps where only their number"
+            " is known, null where steps are not compared.",
+        ),
         "compute_ns": _time(f"A compute kernel runs, {_BUSIEST}."),
         "exposed_communication_ns": _time(
             f"A communication kernel runs, and no compute kernel, {_BUSIEST}."

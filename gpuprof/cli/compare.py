@@ -67,9 +67,8 @@ def _seconds(
 @click.option(
     "--skip-steps",
     type=click.IntRange(min=0),
-    default=0,
     metavar="N",
-    help="Leave out the first N steps of each run, where they warm up.",
+    help="Leave out the first N steps of each phase, 0 for none; else the warm-up that is found.",
 )
 @click.option(
     "--kernels",
@@ -83,7 +82,8 @@ def _seconds(
     multiple=True,
     metavar="CONDITION",
     help='End with status 3 where this is true of a candidate, as in "step_ns > 1.05x" (times '
-    'the baseline) or "exposed_transfer_share > 10%"; for CI. Repeat for more.',
+    'the baseline), "step_ns > 1.02x beyond noise" or "exposed_transfer_share > 10%"; for CI. '
+    "Repeat for more.",
 )
 @click.option(
     "--junit",
@@ -99,12 +99,13 @@ def command(  # noqa: PLR0913 - one parameter per option
     output: str,
     force: bool,
     wide: bool,
+    full_names: bool,
     labels: tuple[tuple[str, str], ...],
     sections: tuple[str, ...],
     baseline: str | None,
     epoch_seconds: dict[str, float],
     range_text: str | None,
-    skip_steps: int,
+    skip_steps: int | None,
     is_kernels: bool,
     conditions: tuple[str, ...],
     junit: str | None,
@@ -143,7 +144,12 @@ def command(  # noqa: PLR0913 - one parameter per option
         charts, data_format, page, COMPARISON, force=force, inputs=inputs, others=(target, tests)
     )
     recordings = _recordings(files, labels)
-    page_room = room(output, is_wide=wide, tables=("kernels",) if is_kernels else None)
+    page_room = room(
+        output,
+        is_wide=wide,
+        tables=("kernels",) if is_kernels else None,
+        has_full_names=full_names,
+    )
     # Of the label or file before it, or of all.
     section_of = {label: name for label, _, name in (text.rpartition("=") for text in sections)}
     with watched(f"Reading {len(recordings)} recordings", files):
@@ -152,7 +158,7 @@ def command(  # noqa: PLR0913 - one parameter per option
             variants, baseline, epoch_seconds, range_text=range_text, skip_steps=skip_steps
         )
         text = renderer_named(form).comparison(result, page_room)
-        further.write_comparison(result)
+        further.write_comparison(result, has_full_names=full_names)
     target.write_text(text)
     outcomes = checks(result, gates)
     if tests is not None:

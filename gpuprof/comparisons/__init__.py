@@ -3,14 +3,19 @@
 (Not ``compare.py``: a module of that name would hide the function `gpuprof.compare`.)
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuprof.comparisons.judge.outcomes import EXACT, SAME, outcome
+from gpuprof.comparisons.judge.certainty import EXACT
+from gpuprof.comparisons.judge.outcomes import CALLS, SAME, outcome, outcome_of_calls
+from gpuprof.comparisons.judge.step_noise import step_noise
 from gpuprof.comparisons.measure.baselines import baselines
+from gpuprof.comparisons.measure.calls import by_call, calls_of
 from gpuprof.comparisons.measure.comparability import comparability_notes, mismatches
 from gpuprof.comparisons.measure.differences import difference_rows, figure_rows
 from gpuprof.comparisons.measure.kernels import Side, kernel_rows
@@ -25,7 +30,7 @@ from gpuprof.comparisons.measure.runs import (
 )
 from gpuprof.comparisons.measure.splitting import split
 from gpuprof.comparisons.measure.variants import Recording, is_same, labelled
-from gpuprof.comparisons.measure.work import is_sampled, unit_of, works
+from gpuprof.comparisons.measure.work import STEP, Works, is_sampled, unit_of, works
 from gpuprof.comparisons.result import Comparison
 from gpuprof.comparisons.rows import Difference, KernelPair, Outcome, Part, table_of
 from gpuprof.comparisons.tables import (
@@ -39,10 +44,12 @@ from gpuprof.comparisons.tables import (
 )
 from gpuprof.comparisons.words.cases import Case
 from gpuprof.comparisons.words.notes import notes
-from gpuprof.comparisons.words.verdicts import headline, verdict
+from gpuprof.comparisons.words.verdicts import headline, in_brief, unequal_work, verdict
 from gpuprof.errors import UsageError
+from gpuprof.kernel_names import short_name
 from gpuprof.metrics import VARIANTS
 from gpuprof.profile import Profile, to_frame
+from gpuprof.units import counted, say_ns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +102,7 @@ def comparison(
     epoch_seconds: Mapping[str, float] | None = None,
     *,
     range_text: str | None = None,
-    skip_steps: int = 0,
+    skip_steps: int | None = None,
 ) -> Comparison:
     """Compare the runs of each variant by label; see `compare`.
 
@@ -104,7 +111,10 @@ def comparison(
         baseline: As in `compare`.
         epoch_seconds: As in `compare`.
         range_text: Text of the NVTX ranges to compare as steps; * stands for anything.
-        skip_steps: Steps to leave out at the start of each run.
+        skip_steps: Steps to leave out at the start of each phase; None for the warm-up found.
+
+    Returns:
+        Of several phases the one whose differences come to most, with the others.
 
     Raises:
         UsageError: Fewer than two variants, a label that none of them has, or steps that are
@@ -113,7 +123,74 @@ def comparison(
     chosen = _baseline(variants, baseline)
     seconds = _checked_seconds(variants, epoch_seconds or {})
     runs = {label: (p,) if isinstance(p, Profile) else tuple(p) for label, p in variants.items()}
-    compared = works(runs, range_text, skip_steps)
+    phases = works(runs, range_text, skip_steps)
+    names = _phase_names(phases)
+    compared = [_of_phase(chosen, seconds, *named) for named in zip(phases, names, strict=True)]
+    if (by_calls := _by_call(chosen, seconds, phases[0], compared[0])) is not None:
+        return by_calls
+    first, *others = sorted(compared, key=lambda one: -one.largest_ns)
+    brief = [in_brief(one.result.phase, one.cases) for one in others]
+    return replace(
+        first.result,
+        verdict=" ".join([first.result.verdict, *brief]),
+        others=tuple(one.result for one in others),
+    )
+
+
+def _by_call(
+    chosen: str, seconds: Mapping[str, float], recordings: Works, compared: "_Compared"
+) -> Comparison | None:
+    """Recordings of unequal work by the calls of their costliest kernel; None where they are not.
+
+    The calls of another kernel than the costliest may well have stopped in a side's middle.
+    """
+    unequal = [case for case in compared.cases if case.outcome.basis == CALLS]
+    if not unequal or unequal[0].calls is None:
+        return None
+    name = unequal[0].calls.name
+    works = {label: [by_call(work, name) for work in runs] for label, runs in recordings.items()}
+    called = {label: tuple(filter(None, runs)) for label, runs in works.items()}
+    if any(len(runs) < len(works[label]) for label, runs in called.items()):
+        return None
+    result = _of_phase(chosen, seconds, called, None).result
+    first = " ".join(unequal_work(chosen, case, of_recordings=True) for case in unequal)
+    return replace(result, verdict=f"{first} {result.verdict}")
+
+
+class _Compared(NamedTuple):
+    """The comparison of one phase, with what its sentences are made of."""
+
+    result: Comparison
+    cases: Sequence[Case]
+
+    @property
+    def largest_ns(self) -> float:
+        """The largest difference of all its steps; 0 where nothing is compared by step."""
+        return max(
+            (abs(case.difference) * (case.outcome.baseline_steps or 0) for case in self.cases),
+            default=0,
+        )
+
+
+def _phase_names(phases: Sequence[Works]) -> list[str | None]:
+    """What each of several phases is called, with what tells it from the others."""
+    if len(phases) == 1:
+        return [None]
+    works = [next(iter(of_phase.values()))[0] for of_phase in phases]
+    count = Counter((work.phase, work.devices) for work in works)
+    names: list[str | None] = []
+    for work in works:
+        apart = [counted(work.devices, "device", "devices")]
+        if count[work.phase, work.devices] > 1:
+            apart.append(f"from {say_ns(work.start_ns)} on")
+        names.append(f"{short_name(work.phase or '')} ({', '.join(apart)})")
+    return names
+
+
+def _of_phase(
+    chosen: str, seconds: Mapping[str, float], compared: Works, phase: str | None
+) -> _Compared:
+    """The comparison of the steps of one phase, or of whole recordings."""
     measured = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
     base, candidates = measured[chosen], [v for v in measured.values() if v.label != chosen]
     unit, figures = unit_of(compared), known_figures(measured)
@@ -126,7 +203,8 @@ def comparison(
         for candidate, pair in zip(candidates, pairs, strict=True)
         for row in mismatches(base, candidate, pair.kernels)
     ]
-    return Comparison(
+    place = chosen if phase is None else f"{chosen} in {phase}"
+    result = Comparison(
         chosen,
         unit,
         VARIANTS.table([variant_row(v, v.median) for v in measured.values()]),
@@ -137,10 +215,12 @@ def comparison(
         table_of(KERNELS, [row for pair in pairs for row in pair.kernels]),
         table_of(COMPARABILITY, checked),
         table_of(OUTCOMES, [case.outcome for case in cases]),
-        verdict(chosen, cases, unit),
-        headline(chosen, cases, unit),
+        verdict(place, cases, unit),
+        headline(place, cases, unit),
         (*comparability_notes(checked, chosen, unit), *notes(measured, unit)),
+        phase,
     )
+    return _Compared(result, cases)
 
 
 class _Pair(NamedTuple):
@@ -153,17 +233,28 @@ class _Pair(NamedTuple):
 
 def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Difference]) -> _Pair:
     label, sides = candidate.label, _sides(base, candidate)
-    parts = split(*sides)
+    parts, kernels = split(*sides), kernel_rows(*sides)
+    devices = {variant.median.metrics.get("devices") for variant in (base, candidate)}
+    # Work that is split among more devices takes more calls, and is no more work.
+    calls = calls_of(kernels) if len(devices) == 1 else None
     by_metric = {row.metric: row for row in differences if row.variant == label}
     figures = median_figures(base), median_figures(candidate)
     judged = Outcome(label, SAME, certainty=EXACT)
     if not is_same(base.median, candidate.median):
         gpu_ns = figures[0]["gpu_ns"], figures[1]["gpu_ns"]
         judged = outcome(label, by_metric, parts, gpu_ns, unit)
+        if calls and calls.are_unequal and unit != STEP and parts:
+            judged = outcome_of_calls(label, calls)
+        judged = judged._replace(
+            phase=base.median.work.phase,
+            work_percent=calls and 100 * calls.work_growth,
+            call_percent=calls and 100 * calls.mean_growth,
+            **step_noise(base.median, candidate.median),
+        )
     return _Pair(
         [row for of_basis in parts.values() for row in of_basis],
-        kernel_rows(*sides),
-        Case(label, judged, parts.get(judged.basis, ()), *figures),
+        kernels,
+        Case(label, judged, parts.get(judged.basis, ()), *figures, calls, base.median.work.of_step),
     )
 
 

@@ -25,6 +25,8 @@ class Comparison:
         verdict: The same in a sentence or two.
         headline: Its core in one line, as the title of a chart.
         notes: What a reader must know to trust the figures.
+        phase: The name of the phase whose steps all of this is of; None where there is one.
+        others: The same of the other phases that all runs have; empty where there are none.
     """
 
     baseline: str
@@ -40,3 +42,5 @@ class Comparison:
     verdict: str
     headline: str
     notes: tuple[str, ...]
+    phase: str | None = None
+    others: tuple["Comparison", ...] = ()

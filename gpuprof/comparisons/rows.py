@@ -50,6 +50,8 @@ class KernelPair(NamedTuple):
     is_reshaped: bool
     baseline_calls: float | None
     candidate_calls: float | None
+    baseline_mean_ns: float | None
+    candidate_mean_ns: float | None
     baseline_ns: int | None
     candidate_ns: int | None
     difference_ns: int | None
@@ -84,6 +86,16 @@ class Outcome(NamedTuple):
     certainty: str = ""
     cause: str | None = None
     cause_ns: int | None = None
+    phase: str | None = None
+    baseline_steps: int | None = None
+    candidate_steps: int | None = None
+    baseline_low_ns: float | None = None
+    baseline_high_ns: float | None = None
+    candidate_low_ns: float | None = None
+    candidate_high_ns: float | None = None
+    certainty_of_steps: str | None = None
+    work_percent: float | None = None
+    call_percent: float | None = None
 
 
 def table_of(schema: Schema, rows: Sequence[NamedTuple]) -> pa.Table:

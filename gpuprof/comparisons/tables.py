@@ -97,8 +97,8 @@ KERNELS: Final = Schema(
         "grid": Column(TEXT, "", "Blocks as 128x1x1; null where a side tells no launch shapes."),
         "block": Column(TEXT, "", "Threads of a block; null likewise."),
         "status": _text(
-            "slower, faster or same; new or gone where one side lacks it; unlisted where that"
-            " side lists only a part; common where a time is unknown."
+            "slower, faster or same by the mean of a call; new or gone where one side lacks it;"
+            " unlisted where that side lists only a part; common where a time is unknown."
         ),
         "is_communication": Column(FLAG, "", "Whether it moves data between devices."),
         "is_reshaped": Column(
@@ -108,6 +108,10 @@ KERNELS: Final = Schema(
             FLOAT, "1", "Of a step where steps are compared.", kind=Kind.COUNT
         ),
         "candidate_calls": Column(FLOAT, "1", "Likewise.", kind=Kind.COUNT),
+        "baseline_mean_ns": Column(
+            FLOAT, "ns", "Mean of a call; null where unknown or not called."
+        ),
+        "candidate_mean_ns": Column(FLOAT, "ns", "Likewise."),
         "baseline_ns": Column(INT, "ns", "Sum over all devices; null where it may be missing."),
         "candidate_ns": Column(INT, "ns", "Likewise."),
         "difference_ns": Column(INT, "ns", "candidate_ns - baseline_ns."),
@@ -148,8 +152,10 @@ OUTCOMES: Final = Schema(
     {
         "variant": _text("The candidate."),
         "basis": _text(
-            "exposed, sums or kernels as in `split`; implied (by printed shares), copies (per"
-            " step), epochs (wall time alone), same (recording), none."
+            "exposed, sums or kernels as in `split`; calls (of recordings whose numbers of calls"
+            " differ: the candidate's calls of kernels that both have, at each side's mean);"
+            " implied (by printed shares), copies (per step), epochs (wall time alone), same"
+            " (recording), none."
         ),
         "metric": Column(TEXT, "", "The column of `variants` that is judged; null for none."),
         "baseline": _figure("The baseline's figure."),
@@ -159,7 +165,8 @@ OUTCOMES: Final = Schema(
         "low_percent": Column(FLOAT, "%", "Lower end of the difference's interval."),
         "high_percent": Column(FLOAT, "%", "Upper end of the difference's interval."),
         "certainty": _text(
-            "beyond noise, within noise, noise unknown (one run on a side) or exact (counts)."
+            "Of noise between runs: beyond noise, within noise, noise unknown (one run on a side)"
+            " or exact (counts)."
         ),
         "cause": Column(
             TEXT,
@@ -168,6 +175,33 @@ OUTCOMES: Final = Schema(
             " parts of both signs cancel out.",
         ),
         "cause_ns": Column(INT, "ns", "The difference of that part."),
+        "phase": Column(TEXT, "", "The phase whose steps are compared; null for none."),
+        "baseline_steps": Column(INT, "1", "Whole steps of the busiest device that are compared."),
+        "candidate_steps": Column(INT, "1", "Likewise."),
+        **{
+            f"{side}_{end}_ns": Column(
+                FLOAT,
+                "ns",
+                f"{words} end of the 95 % interval of the median step of one run, by its steps.",
+            )
+            for side in ("baseline", "candidate")
+            for end, words in (("low", "Lower"), ("high", "Upper"))
+        },
+        "certainty_of_steps": Column(
+            TEXT,
+            "",
+            "Of noise between the steps of one run: beyond noise where these intervals do not"
+            " meet, else within noise; null from fewer than three steps on a side.",
+        ),
+        "work_percent": Column(
+            FLOAT,
+            "%",
+            "How much more work the calls of compute kernels that both have are, at the baseline's"
+            " means; null where unknown.",
+        ),
+        "call_percent": Column(
+            FLOAT, "%", "How much longer the candidate's calls of these take; null likewise."
+        ),
     },
 )
 # By their keys in JSON.

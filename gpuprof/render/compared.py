@@ -189,7 +189,8 @@ def short_grid(result: Comparison) -> Grid:
 
 
 def _title(result: Comparison) -> str:
-    return "Of one step" if result.unit == "step" else ""
+    of_phase = f" of {clean(result.phase)}" if result.phase else ""
+    return f"Of one step{of_phase}" if result.unit == "step" else ""
 
 
 def _beside(figures: _Figures) -> Grid:

@@ -6,16 +6,20 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.comparisons import Comparison
-from gpuprof.render.cells import clean, percent, signed_ns
+from gpuprof.render.cells import clean, percent, signed_ns, with_short_names
+from gpuprof.render.contract import Row
 from gpuprof.render.overview import Grid
 
 
-def kernel_grids(result: Comparison, most: int | None) -> list[Grid]:
+def kernel_grids(
+    result: Comparison, most: int | None, *, has_full_names: bool = False
+) -> list[Grid]:
     """Each candidate's kernels, the largest differences first.
 
     Args:
         result: The comparison.
         most: How many kernels of each candidate to show; None for all.
+        has_full_names: Whether kernels bear their full names, not their short ones.
     """
     counts = Counter(result.kernels.column("variant").to_pylist())
     grids, first = [], 0
@@ -26,10 +30,11 @@ def kernel_grids(result: Comparison, most: int | None) -> list[Grid]:
         # Where a side tells no launch shapes.
         if own.column("grid").null_count == count:
             title += ", by name alone"
+        title += ", calls x mean"
         shown = own.slice(0, most)
         if len(shown) < count:
             title += f" ({len(shown)} of {count})"
-        grids.append(_kernels(title, shown))
+        grids.append(_kernels(title, shown if has_full_names else with_short_names(shown)))
         first += count
     return grids
 
@@ -43,8 +48,8 @@ def _kernels(title: str, table: pa.Table) -> Grid:
             signed_ns(row["difference_ns"]),
             percent(row["contribution"]),
             row["status"],
-            units.format_ns(row["baseline_ns"]),
-            units.format_ns(row["candidate_ns"]),
+            _of_side(row, "baseline"),
+            _of_side(row, "candidate"),
             *([_p_value(row["adjusted_p_value"])] if has_p else []),
             clean(row["name"]),
             *([f"{_plain(row['grid'])}, {_plain(row['block'])}"] if has_shape else []),
@@ -62,6 +67,15 @@ def _kernels(title: str, table: pa.Table) -> Grid:
         *(["Grid, block"] if has_shape else []),
     )
     return Grid(title, header, tuple(cells), (2, *range(header.index("Kernel"), len(header))))
+
+
+def _of_side(row: Row, side: str) -> str:
+    """``30 x 7.869 ms``: calls, of a step perhaps no whole number, and their mean."""
+    calls, mean = row[f"{side}_calls"], row[f"{side}_mean_ns"]
+    if not calls or mean is None:
+        return units.format_ns(row[f"{side}_ns"])
+    shown = f"{calls:,.1f}" if calls % 1 else units.format_count(calls)
+    return f"{shown} x {units.format_ns(mean)}"
 
 
 def _plain(shape: str) -> str:

@@ -191,8 +191,9 @@ def test_different_units_of_work_are_named():
 
     assert result.unit == "step"
     assert result.notes[0] == "What is taken for a step differs: step # in a, batch # in b."
-    assert result.notes[-1] == (
-        "Compared by step (a 4, b 8); what lies outside of steps is left out."
+    assert result.notes[-2:] == (
+        "Compared by step (a 3, b 7); what lies outside of steps is left out.",
+        "Cut off by the recording's ends, and left out: 1 step of a and 1 step of b.",
     )
 
 
@@ -206,7 +207,7 @@ def test_steps_on_one_side_alone_leave_whole_recordings():
 def test_steps_are_skipped_and_ranges_chosen():
     profiles = {"a": _steps("step", 4), "b": _steps("step", 8)}
 
-    skipped = comparison(profiles, skip_steps=3)
+    skipped = comparison(profiles, skip_steps=2)
     chosen = comparison(profiles, range_text="step 1")
 
     assert [r["steps"] for r in skipped.variants.to_pylist()] == [1, 5]
@@ -218,7 +219,7 @@ def test_skipping_every_step_is_refused():
     with pytest.raises(UsageError) as caught:
         comparison({"a": _steps("step", 4), "b": _steps("step", 8)}, skip_steps=4)
 
-    assert caught.value.message == "a has 4 steps, and none is left"
+    assert caught.value.message == "a has 3 whole steps, and none is left"
     assert caught.value.hint == "Skip fewer than --skip-steps 4."
 
 
@@ -244,7 +245,9 @@ def test_names_of_two_thousand_characters_are_shortened_unless_wide():
         assert max(map(len, text.splitlines())) <= 80
         assert text.count("\n") < 40
     assert label in show(result, Page(is_wide=True)).replace("\n", "")
-    assert kernel in show(result, Page(tables=("kernels",), is_wide=True))
+    page = Page(tables=("kernels",), is_wide=True)
+    assert kernel not in show(result, page)
+    assert kernel in show(result, replace(page, has_full_names=True))
     assert json.loads(renderer_named("json").comparison(result, Page()))["variants"][label]
 
 

@@ -1,22 +1,25 @@
 """Conditions under which a comparison fails, for CI: ``step_ns > 1.05x``.
 
-A condition is ``METRIC OPERATOR NUMBER[UNIT]``:
+A condition is ``METRIC OPERATOR NUMBER[UNIT] [beyond noise]``, and tested in each phase:
 
 * METRIC is a column of `VARIANTS` that holds a number; what is tested is the candidate's median
   over its runs, of one step where steps are compared.
 * OPERATOR is one of ``>``, ``>=``, ``<`` and ``<=``.
 * NUMBER is in base units (ns, bytes, fractions); a UNIT that fits the metric may follow: ns, us,
   ms, s; B, KB, MB, GB, TB (decimal); ``%`` of shares; or ``x``, times the baseline's figure.
+* ``beyond noise``: the difference to the baseline must be so as well, by the runs where both
+  sides have several, else by the steps of one run each, which tell of ``step_ns`` alone.
 
 A figure that is not known fails the gate, too: what cannot be tested must not pass in silence.
 """
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from gpuprof.comparisons.judge.certainty import BEYOND, WITHIN
 from gpuprof.comparisons.measure.runs import METRICS
 from gpuprof.comparisons.result import Comparison
 from gpuprof.errors import GateError, UsageError
@@ -31,12 +34,14 @@ _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,
 }
 _CONDITION: Final = re.compile(
-    r"\s*([A-Za-z_]\w*)\s*(>=|<=|>|<)\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,2})?)\s*(\S*)\s*"
+    r"\s*([A-Za-z_]\w*)\s*(>=|<=|>|<)\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,2})?)\s*"
+    r"((?!beyond\b)\S*)(\s*beyond\s+noise)?\s*"
 )
 _TIMES: Final = "x"
 _NEAR: Final = 3
 _EXAMPLE: Final = (
-    'Write it as "exposed_transfer_share > 0.10", "step_ns > 1.05x" or "idle_ns > 2ms".'
+    'Write it as "exposed_transfer_share > 0.10", "step_ns > 1.05x beyond noise" or'
+    ' "idle_ns > 2ms".'
 )
 
 
@@ -49,6 +54,7 @@ class Condition(NamedTuple):
         operator: One of ``>``, ``>=``, ``<``, ``<=``.
         limit: In the metric's unit, or times the baseline's figure.
         is_ratio: Whether it is the latter.
+        is_beyond_noise: Whether the difference must be beyond noise.
     """
 
     text: str
@@ -56,6 +62,7 @@ class Condition(NamedTuple):
     operator: str
     limit: float
     is_ratio: bool
+    is_beyond_noise: bool = False
 
     def holds(self, value: float) -> bool:
         """Whether a value, or a ratio to the baseline, makes the comparison fail."""
@@ -88,7 +95,8 @@ def parse(text: str) -> Condition:
     if match is None:
         msg = f'"{text}" is no condition'
         raise UsageError(msg, _EXAMPLE)
-    metric, sign, number, unit = match.groups()
+    metric, sign, number, unit, noise = match.groups()
+    is_beyond = noise is not None
     if metric not in METRICS:
         # Those that have these letters in their names, then those of similar names.
         alike = [name for name in METRICS if metric.lower() in name]
@@ -97,23 +105,60 @@ def parse(text: str) -> Condition:
         known = " or ".join(near) + "?" if near else "`gpuprof formats --schema` lists them."
         raise UsageError(msg, f"Did you mean {known}" if near else known)
     if unit == _TIMES:
-        return Condition(text, metric, sign, float(number), is_ratio=True)
+        return Condition(
+            text, metric, sign, float(number), is_ratio=True, is_beyond_noise=is_beyond
+        )
     factors = {"": 1.0} | BASE_UNITS.get(VARIANTS.columns[metric].unit, {})
     if unit not in factors:
         msg = f'"{text}": {metric} has no unit "{unit}"'
         raise UsageError(msg, f"It may have: {', '.join([*factors, _TIMES][1:])}.")
-    return Condition(text, metric, sign, float(number) * factors[unit], is_ratio=False)
+    limit = float(number) * factors[unit]
+    return Condition(text, metric, sign, limit, is_ratio=False, is_beyond_noise=is_beyond)
 
 
 def checks(result: Comparison, conditions: Sequence[Condition]) -> tuple[Check, ...]:
-    """Every condition put to every candidate, in the order of the conditions."""
-    figures = {(r["variant"], r["metric"]): r["median"] for r in result.figures.to_pylist()}
-    candidates = [r["variant"] for r in result.outcomes.to_pylist()]
+    """Every condition put to every candidate in every phase, in the order of the conditions."""
     return tuple(
-        _check(label, condition, figures.get((result.baseline, condition.metric)), figures)
+        check
         for condition in conditions
-        for label in candidates
+        for of_phase in (result, *result.others)
+        for check in _checks(of_phase, condition)
     )
+
+
+def _checks(result: Comparison, condition: Condition) -> Iterator[Check]:
+    figures = {(r["variant"], r["metric"]): r["median"] for r in result.figures.to_pylist()}
+    for outcome in result.outcomes.to_pylist():
+        label, base = outcome["variant"], figures.get((result.baseline, condition.metric))
+        check = _check(label, condition, base, figures)
+        if condition.is_beyond_noise and check.is_known and check.reason is not None:
+            check = _beyond_noise(check, _certainty(result, outcome, condition.metric))
+        if result.phase is not None and check.reason is not None:
+            check = check._replace(reason=f"{check.reason}, in {result.phase}")
+        yield check
+
+
+def _beyond_noise(check: Check, certainty: str | None) -> Check:
+    """A check that fails, by how sure the difference is."""
+    if certainty == BEYOND:
+        return check._replace(reason=f"{check.reason}, beyond noise")
+    if certainty == WITHIN:
+        return check._replace(reason=None)
+    reason = f"{check.reason}, and noise is not known: give several runs, or three steps and more"
+    return check._replace(reason=reason, is_known=False)
+
+
+def _certainty(result: Comparison, outcome: Mapping[str, Any], metric: str) -> str | None:
+    """How sure the difference of a metric is; None where nothing tells."""
+    flags = [
+        row["is_beyond_noise"]
+        for row in result.differences.to_pylist()
+        if (row["variant"], row["metric"]) == (outcome["variant"], metric)
+    ]
+    if flags and flags[0] is not None:
+        return BEYOND if flags[0] else WITHIN
+    certainty: str | None = outcome["certainty_of_steps"]
+    return certainty if metric == "step_ns" else None
 
 
 def _check(

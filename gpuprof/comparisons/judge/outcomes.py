@@ -3,20 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gpuprof.comparisons.judge.certainty import BEYOND, EXACT, UNKNOWN, WITHIN
+from gpuprof.comparisons.measure.calls import Calls
 from gpuprof.comparisons.measure.causes import largest_part, parts_of
 from gpuprof.comparisons.measure.splitting import EXPOSED, KERNELS, SUMS
 from gpuprof.comparisons.measure.work import STEP
 from gpuprof.comparisons.rows import Difference, Outcome, Part
 
+CALLS: Final = "calls"
 IMPLIED: Final = "implied"
 COPIES: Final = "copies"
 EPOCHS: Final = "epochs"
 SAME: Final = "same"
 NONE: Final = "none"
-BEYOND: Final = "beyond noise"
-WITHIN: Final = "within noise"
-UNKNOWN: Final = "noise unknown"
-EXACT: Final = "exact"
 _PER_EPOCH: Final = "seconds_per_epoch"
 _COUNTED: Final = "peer_transfer_calls_per_step"
 
@@ -57,6 +56,12 @@ def outcome(
     if _PER_EPOCH in differences:
         return _judged(EPOCHS, differences[_PER_EPOCH])
     return Outcome(label, NONE, certainty=UNKNOWN)
+
+
+def outcome_of_calls(label: str, calls: Calls) -> Outcome:
+    """What the calls of a candidate come to whose work is other than the baseline's."""
+    sides = round(calls.candidate_ns), round(calls.actual_ns)
+    return Outcome(label, CALLS, "kernel_ns", certainty=UNKNOWN, **_change(*sides))
 
 
 def _change(before: int, after: int) -> dict[str, Any]:

@@ -6,8 +6,13 @@ others wait for. Spans of devices are never added up, since they run at the same
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from itertools import chain
+from math import floor
 from typing import Final
+
+import numpy as np
 
 from gpuprof import cuda
 from gpuprof.analyses.facts.busy import busy_by_device
@@ -16,7 +21,7 @@ from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeli
 from gpuprof.comparisons.measure.matching import SHAPED_KEY
 from gpuprof.comparisons.measure.work import Work
 from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED, UNKNOWN
-from gpuprof.intervals import NOTHING, Intervals, attribute, covered_within, together
+from gpuprof.intervals import NOTHING, Int64s, Intervals, attribute, covered_within, together
 from gpuprof.profile import Profile
 
 COMMON: Final = "kernels_common"
@@ -52,6 +57,9 @@ PARTS: Final = (
 )
 
 
+_LEAST_TYPICAL: Final = 3
+
+
 @dataclass(frozen=True)
 class Device:
     """The busiest device of a run.
@@ -71,11 +79,30 @@ class Device:
             return self.timeline.span.length
         return int((self.steps.end_ns - self.steps.start_ns).sum())
 
+    @cached_property
+    def steps_ns(self) -> Int64s:
+        """How long each of its steps took; none where it is compared as a whole."""
+        if self.steps is None:
+            return np.array([], np.int64)
+        return self.steps.end_ns - self.steps.start_ns
+
+    @cached_property
+    def typical(self) -> Int64s:
+        """The third of its steps that are nearest to the median in length, at least three."""
+        apart = np.abs(self.steps_ns - np.median(self.steps_ns))
+        return np.argsort(apart, kind="stable")[: max(_LEAST_TYPICAL, len(apart) // 3)]
+
     def within(self, covered: Intervals) -> int:
         """How many ns of some instants are compared."""
         if self.steps is None:
             return covered.length
         return int(covered_within(covered, self.steps.start_ns, self.steps.end_ns).sum())
+
+    def within_typical(self, covered: Intervals) -> float:
+        """How many ns of some instants lie in a typical step."""
+        assert self.steps is not None  # noqa: S101 - of devices whose steps are known
+        ns = covered_within(covered, self.steps.start_ns, self.steps.end_ns)
+        return float(ns[self.typical].mean())
 
 
 def busiest_device(work: Work) -> Device | None:
@@ -97,23 +124,50 @@ def busiest_device(work: Work) -> Device | None:
     return max(compared, key=busy_per_step, default=None)
 
 
-def exposed_times(
-    work: Work, device: Device, unmatched: frozenset[int] = frozenset()
-) -> dict[str, int]:
+def exposed_times(work: Work, device: Device) -> dict[str, int]:
     """Split the compared time of a device: each of `PARTS` and idle, in ns.
+
+    Args:
+        work: The run.
+        device: One of its devices.
+    """
+    times = {part: device.within(covered) for part, covered in _exposed(work, device).items()}
+    return times | {IDLE: device.total_ns - sum(times.values())}
+
+
+def exposed_unit(work: Work, device: Device, unmatched: frozenset[int]) -> dict[str, int]:
+    """Split the median step of a device, or its whole compared time where it has no steps, in ns.
+
+    The parts are those of typical steps, in the ratio that adds up to the median; a mean over all
+    steps would be that of outliers.
 
     Args:
         work: The run.
         device: One of its devices.
         unmatched: Kernels that the other side lacks, as `SHAPED_KEY` numbers them.
     """
+    exposed = _exposed(work, device, unmatched)
+    if device.steps is None:
+        times = {part: device.within(covered) for part, covered in exposed.items()}
+        return per_step(times | {IDLE: device.total_ns - sum(times.values())}, work.steps)
+    typical = {part: device.within_typical(covered) for part, covered in exposed.items()}
+    typical_ns = float(device.steps_ns[device.typical].mean())
+    typical[IDLE] = typical_ns - sum(typical.values())
+    median_ns = float(np.median(device.steps_ns))
+    scale = median_ns / typical_ns if typical_ns else 1.0
+    return _rounded({part: ns * scale for part, ns in typical.items()}, round(median_ns))
+
+
+def _exposed(
+    work: Work, device: Device, unmatched: frozenset[int] = frozenset()
+) -> dict[str, Intervals]:
+    """When each of `PARTS` runs and none before it does, in the whole recording."""
     recording = work.profile.whole
     layers = {COMMUNICATING: device.timeline.busy[COMMUNICATION]}
     layers |= recording.once(_copy_layers).get(device.timeline.device_id, {})
     layers |= _kernel_layers(recording, device.timeline, unmatched)
     exposed = attribute([layers.get(part, NOTHING) for part in PARTS])
-    times = {part: device.within(times) for part, times in zip(PARTS, exposed, strict=True)}
-    return times | {IDLE: device.total_ns - sum(times.values())}
+    return dict(zip(PARTS, exposed, strict=True))
 
 
 def _kernel_layers(
@@ -159,13 +213,19 @@ def _copy_layers(recording: Profile) -> Mapping[int | None, Mapping[str, Interva
 
 
 def per_step(times: Mapping[str, int], steps: int | None) -> dict[str, int]:
-    """The parts of one step in whole ns, which add up to the rounded whole of one step.
+    """The parts of the mean step in whole ns, which add up to the rounded whole of one step."""
+    if steps is None:
+        return dict(times)
+    total_ns = round(sum(times.values()) / steps)
+    return _rounded({part: Fraction(ns, steps) for part, ns in times.items()}, total_ns)
+
+
+def _rounded(times: Mapping[str, float | Fraction], total_ns: int) -> dict[str, int]:
+    """Parts in whole ns that add up to a total.
 
     What rounding down leaves goes to the parts that lost most by it, at most 1 ns each.
     """
-    if steps is None:
-        return dict(times)
-    of_step = {part: ns // steps for part, ns in times.items()}
-    lost_ns = round(sum(times.values()) / steps) - sum(of_step.values())
-    by_loss = sorted(times, key=lambda part: -(times[part] % steps))
-    return of_step | {part: of_step[part] + 1 for part in by_loss[:lost_ns]}
+    whole = {part: floor(ns) for part, ns in times.items()}
+    lost_ns = total_ns - sum(whole.values())
+    by_loss = sorted(times, key=lambda part: whole[part] - times[part])
+    return whole | {part: whole[part] + 1 for part in by_loss[:lost_ns]}

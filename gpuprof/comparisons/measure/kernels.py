@@ -113,10 +113,13 @@ def _pair(key: Key, base: Side, candidate: Side, *, is_named: bool) -> KernelPai
     contribution = difference / total if total and difference is not None else None
     kernel = kernels[0] or kernels[1]
     assert kernel is not None  # noqa: S101 - the key is of one of the sides
+    mean, other_mean = (None if one is None else one.mean_ns for one in kernels)
     status = _status(kernels, time, other_time)
     flags = kernel.is_communication, is_named and None in kernels
     named = candidate.variant.label, kernel.name, key.grid, key.block, status, *flags
-    return KernelPair(*named, calls, other_calls, time, other_time, difference, contribution)
+    return KernelPair(
+        *named, calls, other_calls, mean, other_mean, time, other_time, difference, contribution
+    )
 
 
 def _status(
@@ -127,7 +130,10 @@ def _status(
         return COMMON if is_on_both else UNLISTED
     if not is_on_both:
         return NEW if kernels[0] is None else GONE
-    return SLOWER if after > before else FASTER if after < before else SAME
+    mean, other_mean = (kernel.mean_ns for kernel in kernels if kernel is not None)
+    if mean is None or other_mean is None:
+        mean, other_mean = before, after
+    return SLOWER if other_mean > mean else FASTER if other_mean < mean else SAME
 
 
 def _p_values(

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from gpuprof.comparisons.measure.exposure import (
     COMMUNICATING,
     IDLE,
@@ -91,10 +93,10 @@ def _run(work: Work, measured: Metrics) -> Run:
 
 def _of_device(work: Work, device: Device) -> Metrics:
     times = exposed_times(work, device)
-    steps = work.steps if device.steps is None else len(device.steps.start_ns)
+    step_ns = device.total_ns / work.steps if work.steps else None
     return {
         "span_ns": device.total_ns,
-        "step_ns": device.total_ns / steps if steps else None,
+        "step_ns": float(np.median(device.steps_ns)) if device.steps else step_ns,
         "compute_ns": sum(times[part] for part in ("kernels_common", "graphs")),
         "exposed_communication_ns": times[COMMUNICATING],
         "idle_ns": times[IDLE],

@@ -19,7 +19,7 @@ from gpuprof.comparisons.measure.exposure import (
     TRANSFERS,
     UNKNOWN_COPIES,
     UNMATCHED,
-    exposed_times,
+    exposed_unit,
     per_step,
 )
 from gpuprof.comparisons.measure.kernels import Side
@@ -103,10 +103,7 @@ def _exposed(run: Run, kernels: Kernels, others: Kernels) -> Times | None:
     """What the time of the busiest device went to; None where no times are recorded."""
     if run.device is None:
         return None
-    steps = run.device.steps
-    times = exposed_times(run.work, run.device, _unmatched(kernels, others))
-    # What steps there are is known by number alone where epochs were marked.
-    return per_step(times, run.work.steps if steps is None else len(steps.start_ns))
+    return exposed_unit(run.work, run.device, _unmatched(kernels, others))
 
 
 def _sums(run: Run, kernels: Kernels, others: Kernels) -> Times | None:

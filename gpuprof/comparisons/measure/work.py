@@ -1,5 +1,6 @@
 """What of a recording is compared: its steps where they are known, else all of it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -8,28 +9,34 @@ from typing import Final
 import numpy as np
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.phases import (
+    PHASE_READS,
+    SAMPLE,
+    WARM_UP,
+    PhaseSteps,
+    steps_by_phase,
+)
 from gpuprof.analyses.facts.step_windows import (
     DETECTED,
     FROM_RANGES,
-    STEP_READS,
     StepWindows,
-    step_windows,
+    windows_of_range,
 )
-from gpuprof.analyses.facts.step_windows import windows_of_range as steps_of_range
-from gpuprof.analyses.facts.timeline import TIMELINE_READS
 from gpuprof.analyses.totals.activity_summary import SUM_READS
 from gpuprof.comparisons.measure.matching import SHAPE
 from gpuprof.errors import UsageError
 from gpuprof.intervals import union
+from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.selection import Selection
-from gpuprof.units import counted
+from gpuprof.units import counted as counted_noun
 
 FROM_EPOCHS: Final = "epochs"
+FROM_CALLS: Final = "calls"
 STEP: Final = "step"
 RECORDING: Final = "recording"
 # What is asked of every recording, so that each table of a file is read in one pass.
-_READS: Final = reads(STEP_READS, TIMELINE_READS, SUM_READS, kernels=" ".join(SHAPE))
+_READS: Final = reads(PHASE_READS, SUM_READS, kernels=" ".join(SHAPE))
 
 
 @dataclass(frozen=True)
@@ -40,29 +47,68 @@ class Work:
         profile: The part itself.
         steps: Steps in it; None where it is compared as a whole.
         series: Its steps on the devices; empty where only their number is known.
-        source: How the steps are known: ranges, detected or epochs; None for no steps.
+        source: How the steps are known: ranges, detected, epochs, or calls (of a kernel, each
+            of which stands for a step); None for no steps.
+        phase: The name of the phase whose steps they are; None where they are of none.
+        warm_up_ns: Time of the warm-up that is set aside.
+        warm_up_steps: How many steps that is.
+        cut_steps: Steps that the recording's ends cut off, which are set aside as well.
     """
 
     profile: Profile
     steps: int | None = None
     series: tuple[StepWindows, ...] = ()
     source: str | None = None
+    phase: str | None = None
+    warm_up_ns: int = 0
+    warm_up_steps: int = 0
+    cut_steps: int = 0
 
     @property
     def text(self) -> str | None:
         """What marks a step, as the ranges' text; None where nothing does."""
         return self.series[0].text if self.series else None
 
+    @property
+    def of_step(self) -> str:
+        """Of what its figures are, in a sentence."""
+        if self.source == FROM_CALLS:
+            return f"from one call of {short_name(self.text or '')} to the next"
+        return "per step"
+
+    @property
+    def devices(self) -> int:
+        """How many devices work in its steps."""
+        return len({device for one in self.series for device in one.devices})
+
+    @property
+    def start_ns(self) -> int:
+        """When its first step starts; 0 where that is not known."""
+        return min((int(one.start_ns[0]) for one in self.series), default=0)
+
+    @property
+    def total_ns(self) -> int:
+        """Time of its steps, of all processes."""
+        return sum(int((one.end_ns - one.start_ns).sum()) for one in self.series)
+
+
+Works = Mapping[str, tuple[Work, ...]]
+
 
 def works(
-    variants: Mapping[str, Sequence[Profile]], range_text: str | None = None, skip_steps: int = 0
-) -> dict[str, tuple[Work, ...]]:
-    """The steps of every run where all of them know theirs, else every run whole.
+    variants: Mapping[str, Sequence[Profile]],
+    range_text: str | None = None,
+    skip_steps: int | None = None,
+) -> list[Works]:
+    """The steps of every run phase by phase where all of them know theirs, else every run whole.
 
     Args:
         variants: The runs of each variant.
         range_text: Text of the NVTX ranges that are the steps; * stands for anything.
-        skip_steps: Steps to leave out at the start of each run, as warm-up.
+        skip_steps: Steps to leave out at the start of each phase; None for the warm-up found.
+
+    Returns:
+        The works of each phase that all runs have; of the recordings where they have none.
 
     Raises:
         UsageError: Steps are asked for, and a recording knows none or too few.
@@ -70,23 +116,35 @@ def works(
     """
     for profile in chain.from_iterable(variants.values()):
         profile.expect(_READS)
-    all_steps = {
-        label: tuple(_steps(profile, range_text) for profile in runs)
+    labels = [label for label, runs in variants.items() for _ in runs]
+    phases = [
+        _phases(label, profile, range_text, skip_steps)
         for label, runs in variants.items()
-    }
-    are_comparable = _are_comparable([work for runs in all_steps.values() for work in runs])
-    if not are_comparable and skip_steps:
-        raise _cannot_skip(all_steps)
-    # What marks a step is kept, for the note that says why steps are not compared.
-    return {
-        label: tuple(
-            _without_first(label, work, skip_steps)
-            if are_comparable
-            else Work(work.profile, source=work.source)
-            for work in runs
+        for profile in runs
+    ]
+    matched = _matched(phases) if all(phases) else []
+    if not matched and skip_steps:
+        raise _cannot_skip(
+            [label for label, of_run in zip(labels, phases, strict=True) if not of_run]
         )
-        for label, runs in all_steps.items()
-    }
+    if not matched:
+        # What marks a step is kept, for the note that says why steps are not compared.
+        profiles = chain.from_iterable(variants.values())
+        matched = [
+            [
+                Work(profile, source=of_run[0].source if of_run else None)
+                for profile, of_run in zip(profiles, phases, strict=True)
+            ]
+        ]
+    return [
+        {
+            label: tuple(
+                restricted(w) for w, of in zip(of_runs, labels, strict=True) if of == label
+            )
+            for label in variants
+        }
+        for of_runs in matched
+    ]
 
 
 def is_sampled(profile: Profile) -> bool:
@@ -106,21 +164,74 @@ def marked_steps(profile: Profile) -> int | None:
     return sum(steps) or None if steps and None not in steps else None
 
 
-def unit_of(compared: Mapping[str, Sequence[Work]]) -> str:
+def unit_of(compared: Works) -> str:
     """What figures are of: `STEP` where every run is compared by steps, else `RECORDING`."""
     runs = [work for works in compared.values() for work in works]
     return STEP if all(work.steps is not None for work in runs) else RECORDING
 
 
-def _steps(profile: Profile, range_text: str | None) -> Work:
-    """A recording with all its steps: those that ranges name, else by number, else detected."""
+def _phases(
+    label: str, profile: Profile, range_text: str | None, skip_steps: int | None
+) -> list[Work]:
+    """A recording's phases with their steps, the longest first: ranges, else by number, else found.
+
+    Raises:
+        UsageError: No step is left of any.
+    """
     if range_text is not None:
-        return Work(profile, None, steps_of_range(profile, range_text), FROM_RANGES)
-    series = step_windows(profile) if profile.has("kernels", "memcpys") else ()
-    counted = _counted(profile)
-    if counted is not None and (not series or series[0].source == DETECTED):
-        return Work(profile, counted, (), FROM_EPOCHS)
-    return Work(profile, None, series, series[0].source) if series else Work(profile)
+        found = [Work(profile, None, windows_of_range(profile, range_text), FROM_RANGES)]
+    else:
+        found = _by_phase(profile, has_warm_up=skip_steps is not None)
+        counted = _counted(profile)
+        if counted is not None and (not found or found[0].source == DETECTED):
+            found = [Work(profile, counted, (), FROM_EPOCHS)]
+    if not skip_steps or not found:
+        return found
+    if not found[0].series:
+        msg = f"steps cannot be skipped: {label} tells their number, not when they ran"
+        raise UsageError(msg, "Record with nsys and mark steps by gpuprof.step().")
+    left = [work for one in found if (work := _without_first(one, skip_steps)).series]
+    if not left:
+        most = max(len(series.start_ns) for work in found for series in work.series)
+        msg = f"{label} has {counted_noun(most, 'whole step', 'whole steps')}, and none is left"
+        raise UsageError(msg, f"Skip fewer than --skip-steps {skip_steps}.")
+    return left
+
+
+def _by_phase(profile: Profile, *, has_warm_up: bool) -> list[Work]:
+    """The phases of all processes; those of one name are one in each process."""
+    if not profile.has("kernels", "memcpys"):
+        return []
+    statuses = (SAMPLE, WARM_UP) if has_warm_up else (SAMPLE,)
+    together: dict[tuple[str, int], list[PhaseSteps]] = {}
+    count: Counter[tuple[str, int | None]] = Counter()
+    for steps in steps_by_phase(profile):
+        name, process = steps.phase.name, steps.phase.process_id
+        together.setdefault((name, count[name, process]), []).append(steps)
+        count[name, process] += 1
+    return [_work(profile, name, steps, statuses) for (name, _), steps in together.items()]
+
+
+def _work(
+    profile: Profile, name: str, processes: Sequence[PhaseSteps], statuses: Sequence[int]
+) -> Work:
+    phases = [one.phase for one in processes]
+    series = []
+    for steps, phase in zip(processes, phases, strict=True):
+        rows = np.flatnonzero(np.isin(steps.status, statuses))
+        times = steps.start_ns[rows], steps.end_ns[rows]
+        series.append(StepWindows(phase.process_id, phase.devices, name, phase.source, *times))
+    has_warm_up = WARM_UP in statuses
+    return Work(
+        profile,
+        None,
+        tuple(series),
+        phases[0].source,
+        name,
+        0 if has_warm_up else max(phase.warm_up_ns for phase in phases),
+        0 if has_warm_up else max(phase.warm_up_steps for phase in phases),
+        max(phase.cut_steps for phase in phases),
+    )
 
 
 def _counted(profile: Profile) -> int | None:
@@ -129,39 +240,67 @@ def _counted(profile: Profile) -> int | None:
     return marked_steps(profile) if tells_time and not is_sampled(profile) else None
 
 
-def _are_comparable(runs: Sequence[Work]) -> bool:
-    """Whether all know their steps; patterns that were guessed must open with one kernel."""
-    guessed = {s.text for work in runs for s in work.series if s.source == DETECTED}
-    has_others = any(work.source not in {DETECTED, None} for work in runs)
-    is_one_guess = len(guessed) == 1 and not has_others
-    return all(work.source for work in runs) and (is_one_guess or not guessed)
+def _matched(runs: Sequence[Sequence[Work]]) -> list[list[Work]]:
+    """The phases that all runs have, each as a work of every run; the longest first.
+
+    Those of one name are matched by their numbers of devices, else in the order of time; where
+    runs have different numbers of them, the longest ones. Where no name is in all runs, the
+    longest phases are compared if ranges or numbers tell their steps: inferred ones may be parts
+    of steps in one run and whole ones in another.
+    """
+    names = [
+        name
+        for name in dict.fromkeys(w.phase for w in runs[0])
+        if all(any(w.phase == name for w in of_run) for of_run in runs)
+    ]
+    if not names:
+        first = [of_run[0] for of_run in runs]
+        return [] if any(work.source == DETECTED for work in first) else [first]
+    return [
+        pair
+        for name in names
+        for pair in _alike([[w for w in of_run if w.phase == name] for of_run in runs])
+    ]
 
 
-def _cannot_skip(variants: Mapping[str, Sequence[Work]]) -> UsageError:
-    without = [label for label, runs in variants.items() if not all(work.source for work in runs)]
-    tell = "tell" if len(without) > 1 else "tells"
-    reason = f"{', '.join(without)} {tell} no steps" if without else "they are not the same in all"
+def _alike(runs: Sequence[list[Work]]) -> list[list[Work]]:
+    """The phases of one name in each run, matched."""
+    if len({len(of_run) for of_run in runs}) > 1:
+        return [[of_run[0] for of_run in runs]]
+    devices = [sorted(work.devices for work in of_run) for of_run in runs]
+    is_placed = all(of_run == devices[0] for of_run in devices)
+    ordered = [
+        sorted(of_run, key=lambda work: (work.devices if is_placed else 0, work.start_ns))
+        for of_run in runs
+    ]
+    pairs = [list(of_phase) for of_phase in zip(*ordered, strict=True)]
+    return sorted(pairs, key=lambda of_phase: -of_phase[0].total_ns)
+
+
+def _cannot_skip(without: Sequence[str]) -> UsageError:
+    labels = list(dict.fromkeys(without))
+    tell = "tell" if len(labels) > 1 else "tells"
+    reason = f"{', '.join(labels)} {tell} no steps" if labels else "they are not the same in all"
     hint = "Mark them with gpuprof.step() or NVTX ranges, or name some by --range."
     return UsageError(f"steps cannot be skipped: {reason}", hint)
 
 
-def _without_first(label: str, work: Work, skip_steps: int) -> Work:
-    """A recording without the steps to skip, and without what lies outside of steps."""
-    if not work.series:
-        if skip_steps:
-            msg = f"steps cannot be skipped: {label} tells their number, not when they ran"
-            raise UsageError(msg, "Record with nsys and mark steps by gpuprof.step().")
-        return work
+def _without_first(work: Work, skip_steps: int) -> Work:
+    """A phase without its first steps; without series where none is left."""
     series = tuple(
         replace(s, start_ns=s.start_ns[skip_steps:], end_ns=s.end_ns[skip_steps:])
         for s in work.series
+        if len(s.start_ns) > skip_steps
     )
-    steps = max(len(s.start_ns) for s in series)
-    if not steps:
-        had = counted(max(len(s.start_ns) for s in work.series), "step", "steps")
-        msg = f"{label} has {had}, and none is left"
-        raise UsageError(msg, f"Skip fewer than --skip-steps {skip_steps}.")
-    starts, ends = ([getattr(s, end) for s in series] for end in ("start_ns", "end_ns"))
+    return replace(work, series=series)
+
+
+def restricted(work: Work) -> Work:
+    """The same, its profile without what lies outside of its steps."""
+    if not work.series:
+        return work
+    starts, ends = ([getattr(s, end) for s in work.series] for end in ("start_ns", "end_ns"))
     covered = union(np.concatenate(starts), np.concatenate(ends))
     windows = tuple(zip(covered.start.tolist(), covered.end.tolist(), strict=True))
-    return Work(work.profile.restricted(Selection(windows)), steps, series, work.source)
+    steps = max(map(len, starts))
+    return replace(work, profile=work.profile.restricted(Selection(windows)), steps=steps)

@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from gpuprof.comparisons.judge.outcomes import EPOCHS, UNKNOWN, WITHIN
+from gpuprof.comparisons.judge.certainty import UNKNOWN, WITHIN
+from gpuprof.comparisons.judge.outcomes import EPOCHS
+from gpuprof.comparisons.judge.step_noise import LEAST_STEPS
+from gpuprof.comparisons.measure.calls import Calls
 from gpuprof.comparisons.rows import Outcome, Part
 from gpuprof.metrics import Metrics
 from gpuprof.units import NS_PER_S, counted, format_change, say_growth, say_ns
 
 _NAMED: Final = 3  # Candidates that a sentence names; the table has all.
 SAME_WITHIN: Final = 0.05  # Kernel times closer than this are called the same, with the figure.
+PER_STEP: Final = "per step"
 NEW: Final = "new"  # What the baseline has nothing of.
 GONE: Final = "gone"  # What the candidate has nothing of.
 NOTHING: Final = 0.005  # A smaller difference has no cause worth naming.
@@ -24,6 +28,8 @@ class Case(NamedTuple):
         parts: The parts of the difference on the outcome's basis.
         base: The baseline's figures, as `median_figures` gives them.
         candidate: The candidate's.
+        calls: The calls of kernels that both have; None where they are not known.
+        of_step: Of what the figures are where steps are compared.
     """
 
     label: str
@@ -31,6 +37,8 @@ class Case(NamedTuple):
     parts: Sequence[Part]
     base: Metrics
     candidate: Metrics
+    calls: Calls | None = None
+    of_step: str = PER_STEP
 
     @property
     def difference(self) -> float:
@@ -49,8 +57,9 @@ class Case(NamedTuple):
 
     @property
     def is_noise(self) -> bool:
-        """Whether the difference may well be chance."""
-        return self.outcome.certainty == WITHIN
+        """Whether the difference may well be chance, by the runs, or by the steps of one each."""
+        certainty = self.outcome.certainty
+        return WITHIN in {certainty, certainty == UNKNOWN and self.outcome.certainty_of_steps}
 
     def knows(self, metric: str) -> bool:
         """Whether both sides tell a metric."""
@@ -133,8 +142,37 @@ def noise(cases: Sequence[Case]) -> str:
     if not single:
         return "; noise is unknown from one run of the baseline"
     if len(single) == len(cases) and cases[0].base.get("runs", 1) == 1:
-        return "; noise is unknown from one run each"
+        return _of_steps(unknown) or "; noise is unknown from one run each"
     return f"; noise is unknown of {listed(single)}, run once"
+
+
+def _of_steps(cases: Sequence[Case]) -> str:
+    """``; steps of one run each: 2.497 to 2.498 ms against 2.410 ms; other runs may differ``.
+
+    Nothing where steps are not timed.
+    """
+    if any(case.outcome.baseline_steps is None for case in cases):
+        return ""
+    counts = [cases[0].outcome.baseline_steps, *(case.outcome.candidate_steps for case in cases)]
+    few = min(filter(None, counts), default=0)
+    if any(case.outcome.certainty_of_steps is None for case in cases):
+        from_few = f"; from {counted(few, 'step', 'steps')} only" if few < LEAST_STEPS else ""
+        return f"{from_few}; noise is unknown from one run each"
+    first = cases[0].outcome
+    base = _spread(first.baseline_low_ns, first.baseline_high_ns)
+    spreads = [
+        _spread(case.outcome.candidate_low_ns, case.outcome.candidate_high_ns) for case in cases
+    ]
+    return f"; median of one run each: {listed(spreads)} against {base}; other runs may differ"
+
+
+def _spread(low_ns: float | None, high_ns: float | None) -> str:
+    """``2.497 to 2.498 ms``; one figure where both ends are written alike."""
+    low, high = say_ns(low_ns), say_ns(high_ns)
+    if low == high:
+        return low
+    number, unit = low.split(" ")
+    return f"{number if high.endswith(f' {unit}') else low} to {high}"
 
 
 def listed(texts: Sequence[str]) -> str:

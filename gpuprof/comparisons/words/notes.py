@@ -6,17 +6,18 @@ from typing import Final
 from gpuprof.analyses.facts.step_windows import DETECTED
 from gpuprof.comparisons.measure.matching import has_shapes
 from gpuprof.comparisons.measure.runs import Variant
-from gpuprof.comparisons.measure.work import FROM_EPOCHS, STEP
+from gpuprof.comparisons.measure.work import FROM_CALLS, FROM_EPOCHS, STEP, Work
 from gpuprof.comparisons.words.cases import listed
+from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.reports import cannot, recording_notes
 from gpuprof.statistics import LEVEL, coverage
-from gpuprof.units import counted, say_share
+from gpuprof.units import counted, say_ns, say_share
 
 _TIMES: Final = ("gpu_activity_ns", "kernel_ns", "span_ns")
 _GUESSED: Final = (
-    "Compared by step ({counts}): no range names steps, so a pattern of kernels that repeats is"
-    " taken for them, which {text} opens; what lies outside is left out."
+    "Compared by step ({counts}), which are inferred: no range marks steps, so kernels that"
+    " repeat in the same order are taken for them ({text}); what lies outside is left out."
 )
 
 
@@ -120,14 +121,41 @@ def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
             return ["Steps are not marked alike: each recording is compared as a whole."]
         labels = "any" if len(unmarked) == len(variants) else listed(unmarked)
         return [f"No steps are known of {labels}: each recording is compared as a whole."]
+    return [_compared_steps(works), *_set_aside(works)]
+
+
+def _compared_steps(works: Mapping[str, Work]) -> str:
     counts = ", ".join(f"{label} {work.steps}" for label, work in works.items())
+    text = next(iter(works.values())).text
     sources = {work.source for work in works.values()}
     if sources == {DETECTED}:
-        text = next(iter(works.values())).text
-        return [_GUESSED.format(counts=counts, text=text)]
+        return _GUESSED.format(counts=counts, text=text)
+    if FROM_CALLS in sources:
+        name = short_name(text or "")
+        return f"No steps are known: compared from one call of {name} to the next ({counts})."
     if FROM_EPOCHS in sources:
-        return [f"Compared by step ({counts}), as the script counted them, warm-up included."]
-    return [f"Compared by step ({counts}); what lies outside of steps is left out."]
+        return f"Compared by step ({counts}), as the script counted them, warm-up included."
+    return f"Compared by step ({counts}); what lies outside of steps is left out."
+
+
+def _set_aside(works: Mapping[str, Work]) -> list[str]:
+    """Steps that are no samples: the warm-up, and those that the recording's ends cut off."""
+    warm_up = [
+        f"{counted(w.warm_up_steps, 'step', 'steps')} of {label} ({say_ns(w.warm_up_ns)})"
+        for label, w in works.items()
+        if w.warm_up_steps
+    ]
+    cut = [
+        f"{counted(work.cut_steps, 'step', 'steps')} of {label}"
+        for label, work in works.items()
+        if work.cut_steps
+    ]
+    notes = []
+    if warm_up:
+        notes.append(f"Set aside as warm-up: {listed(warm_up)}; --skip-steps 0 keeps them.")
+    if cut:
+        notes.append(f"Cut off by the recording's ends, and left out: {listed(cut)}.")
+    return notes
 
 
 def _chance(variants: Mapping[str, Variant]) -> list[str]:

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from gpuprof.comparisons.judge.outcomes import COPIES, EPOCHS, IMPLIED, NONE, SAME
+from gpuprof.comparisons.judge.outcomes import CALLS, COPIES, EPOCHS, IMPLIED, NONE, SAME
 from gpuprof.comparisons.measure.splitting import EXPOSED, KERNELS, SUMS
 from gpuprof.comparisons.measure.work import STEP
 from gpuprof.comparisons.words.cases import (
+    PER_STEP,
     Case,
     change,
     interval,
@@ -19,8 +20,16 @@ from gpuprof.comparisons.words.cases import (
     signed_interval,
 )
 from gpuprof.comparisons.words.reasons import causes, causes_in_kernels, reason, reasons
+from gpuprof.kernel_names import short_name
 from gpuprof.metrics import Metrics
-from gpuprof.units import format_bytes, format_count, say_ns, say_share
+from gpuprof.units import (
+    format_bytes,
+    format_change,
+    format_count,
+    say_growth,
+    say_ns,
+    say_share,
+)
 
 # What is summed up, by basis.
 _TIMES: Final = {SUMS: "GPU time", KERNELS: "kernel time"}
@@ -45,11 +54,14 @@ def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
 
 def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """The verdict's core in one short line: the candidate that differs most, and why."""
-    for basis in (EXPOSED, SUMS, KERNELS, IMPLIED, COPIES, EPOCHS):
+    for basis in (EXPOSED, SUMS, KERNELS, CALLS, IMPLIED, COPIES, EPOCHS):
         judged = [case for case in cases if case.outcome.basis == basis]
         if not judged:
             continue
         (case,) = largest(judged, 1)
+        if basis == CALLS:
+            growth = case.outcome.call_percent or 0
+            return f"Calls of kernels take {format_change(growth)} in {case.label}, work differs"
         if basis == COPIES:
             return f"In each step {_step_copies(case.label, case.candidate)} between devices"
         if basis == EPOCHS:
@@ -58,21 +70,73 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
             text = f"{case.label} takes {change(case)} GPU time than {baseline}"
             return f"{text}, as printed shares imply"
         time = f" {_TIMES[basis]}" if basis in _TIMES else ""
-        per = " per step" if unit == STEP else ""
+        per = f" {case.of_step}" if unit == STEP else ""
         return f"{case.label} takes {change(case)}{time}{per} than {baseline}{reason(case)}"
     different = [case.label for case in cases if case.outcome.basis != SAME]
     return f"{baseline} and {listed(different or [case.label for case in cases])}"
+
+
+def in_brief(phase: str | None, cases: Sequence[Case]) -> str:
+    """Another phase than the one that the verdict is of: how much it differs."""
+    named = largest(cases)
+    clauses = [
+        f"{case.label} takes the same time per step within noise ({relative(case)})"
+        if case.is_noise
+        else f"{case.label} takes {change(case)} per step"
+        for case in named
+    ]
+    return f"In {phase}, {listed(clauses)}{others(cases, named)}."
+
+
+def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
+    """That a candidate does more or less work; nothing where that is not so.
+
+    Args:
+        baseline: Label of the baseline.
+        case: The candidate.
+        of_recordings: Whether recordings are meant, else a step of each.
+    """
+    calls = case.calls
+    if calls is None or not calls.are_unequal or case.of_step != PER_STEP:
+        return ""
+    counts = _count(calls.moved_candidate), _count(calls.moved_baseline)
+    per = "" if of_recordings else " in a step"
+    more = "more" if calls.work_growth >= 0 else "less"
+    longer = "longer" if calls.mean_growth >= 0 else "less"
+    return (
+        f"{case.label} does other work than {baseline}: {short_name(calls.moved)} runs"
+        f" {counts[0]} times{per} against {counts[1]} on all devices, and the calls of all kernels"
+        f" that both have are {say_growth(calls.work_growth)} {more} work; each takes"
+        f" {say_growth(calls.mean_growth)} {longer} on average."
+    )
+
+
+def _count(value: float) -> str:
+    """A number of calls, of a step perhaps no whole one."""
+    return format_count(value) if value == int(value) else f"{value:.1f}"
+
+
+def _calls(baseline: str, cases: Sequence[Case], _: str) -> str:
+    """Of recordings that hold different amounts of work: what a call takes."""
+    named = largest(cases)
+    clauses = [unequal_work(baseline, case, of_recordings=True) for case in named]
+    return (
+        f"{' '.join(clauses)} Calls are compared, as what such recordings take says nothing of"
+        f" speed{others(cases, named)}{noise(named)}."
+    )
 
 
 def _clock(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """``Against single, dual takes 2 ms (10.0 %) more per step: compute is the same, ...``."""
     named = largest(cases)
     clauses = [_on_the_clock(case, unit) for case in named]
-    return f"Against {baseline}, {'; '.join(clauses)}{others(cases, named)}{noise(named)}."
+    work = [unequal_work(baseline, case, of_recordings=False) for case in named if unit == STEP]
+    text = f"Against {baseline}, {'; '.join(clauses)}{others(cases, named)}{noise(named)}."
+    return " ".join([*filter(None, work), text])
 
 
 def _on_the_clock(case: Case, unit: str) -> str:
-    per = " per step" if unit == STEP else " on its busiest device"
+    per = f" {case.of_step}" if unit == STEP else " on its busiest device"
     if case.is_noise:
         return f"{case.label} takes the same time{per} within noise ({_noise(case)})"
     return f"{case.label} takes {of_epoch(case)}{change(case)}{per}{reasons(case)}"
@@ -201,6 +265,7 @@ def _step_copies(label: str, figures: Metrics) -> str:
 
 
 _SENTENCES: Final[Mapping[str, Callable[[str, Sequence[Case], str], str]]] = {
+    CALLS: _calls,
     EXPOSED: _clock,
     SUMS: _sums,
     KERNELS: _kernels,

@@ -8,7 +8,7 @@ from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.splitting import EXPOSED
 from gpuprof.comparisons.tables import TABLES
 from gpuprof.metrics import of_one_step
-from gpuprof.render.cells import clean
+from gpuprof.render.cells import clean, with_short_names
 from gpuprof.render.charts import waterfall
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.variants import BYTE_LAYERS, TIME_LAYERS
@@ -39,8 +39,9 @@ _COMMAND: Final = "gpuprof compare FILES --format json"
 _COMMANDS: Final = {"kernels": "gpuprof compare FILES --kernels --format csv"}
 
 
-def comparison_page(result: Comparison) -> str:
-    """A comparison as one HTML file."""
+def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
+    """A comparison as one HTML file; kernels bear their short names, or else their full ones."""
+    kernels = result.kernels if has_full_names else with_short_names(result.kernels)
     variants = result.variants.to_pylist()
     labels = ", ".join(row["variant"] for row in variants)
     first, point, rest = clean(result.verdict).partition(". ")
@@ -57,7 +58,9 @@ def comparison_page(result: Comparison) -> str:
                         named, table, TABLES[named[0]].columns, _COMMANDS.get(named[0], _COMMAND)
                     )
                     for named in _TITLES.items()
-                    if (table := getattr(result, named[0])).num_rows
+                    if (
+                        table := kernels if named[0] == "kernels" else getattr(result, named[0])
+                    ).num_rows
                 ),
             ),
             notes=tuple(map(clean, result.notes)),

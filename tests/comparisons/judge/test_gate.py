@@ -16,7 +16,10 @@ from gpuprof.comparisons.judge.gate import checks, fail, parse
 from gpuprof.errors import GateError, UsageError
 from gpuprof.render.junit import junit
 
-EXAMPLE = 'Write it as "exposed_transfer_share > 0.10", "step_ns > 1.05x" or "idle_ns > 2ms".'
+EXAMPLE = (
+    'Write it as "exposed_transfer_share > 0.10", "step_ns > 1.05x beyond noise" or'
+    ' "idle_ns > 2ms".'
+)
 
 
 def _result():

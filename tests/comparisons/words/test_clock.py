@@ -137,12 +137,13 @@ def test_a_solver_over_nvlink_and_through_the_host():
     }
     # As the README shows it.
     assert result.verdict == (
-        "Against nvlink, staged takes 36.10 us (1.0 %) more per step: compute is the same within"
-        " 0.0 %, idle time grew by 27.87 us, exposed PtoP through the host grew by 14.65 us (new)"
-        " and exposed PtoP shrank by 8.001 us (gone); noise is unknown from one run each."
+        "Against nvlink in Jacobi solve (2 devices), staged takes 87.39 us (3.6 %) more per step:"
+        " compute is the same within 0.0 %, idle time grew by 74.07 us, exposed PtoP through the"
+        " host grew by 29.30 us (new) and exposed PtoP shrank by 15.98 us (gone); median of one run"
+        " each: 2.497 to 2.498 ms against 2.409 to 2.411 ms; other runs may differ. In Jacobi Solve"
+        " (1 device), staged takes 5.057 us (0.1 %) more per step."
     )
-    assert (found["PtoP"], found["PtoP_staged"], found["idle"]) == (-8001, 14_651, 27_869)
-    assert sum(found.values()) == 36_097
+    assert sum(found.values()) == 87_391
 
 
 def test_copies_through_the_host_that_a_summary_cannot_tell_are_said_to_be_elsewhere():

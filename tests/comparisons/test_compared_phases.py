@@ -1,0 +1,166 @@
+"""Recordings are compared phase with phase, by the median of their whole steps."""
+
+import numpy as np
+import pytest
+from commands import CORPUS
+from drawing import draw
+
+from gpuprof.comparisons import comparison
+from gpuprof.comparisons.judge.gate import checks, parse
+from gpuprof.errors import UsageError
+from gpuprof.readers import read_profile
+
+US = 1_000
+FEW = 2
+
+
+def _steps(*lengths, name="step", start=0, pause=5 * US):
+    """Rows of steps that ranges mark, one kernel and a pause in each, each as long as told."""
+    marks, calls, kernels = [], [], []
+    for n, length in enumerate(lengths):
+        launched = {"correlation_id": start + n}
+        marks.append((start, start + length, {"text": f"{name} {n}"}))
+        calls.append((start, start + 1, launched))
+        kernels.append((start + 1, start + length - pause, launched | {"name": name}))
+        start += length
+    return {"nvtx_ranges": marks, "api_calls": calls, "kernels": kernels}
+
+
+def _drawn(steps):
+    return draw(**steps)
+
+
+def _series(usual_us, count=30, spread_us=1):
+    """Lengths around a usual one; of equal spread they differ by what the usual ones differ."""
+    apart = np.random.default_rng(7).uniform(-spread_us, spread_us, count)
+    return [round((usual_us + one) * US) for one in apart.tolist()]
+
+
+def _outcome(result, label="b"):
+    (row,) = [row for row in result.outcomes.to_pylist() if row["variant"] == label]
+    return row
+
+
+def test_one_very_long_step_is_no_change_of_the_usual_one():
+    long = _series(100)
+    long[17] *= 40
+    result = comparison({"a": _drawn(_steps(*_series(100))), "b": _drawn(_steps(*long))})
+
+    row = _outcome(result)
+    assert (row["metric"], row["difference"]) == ("step_ns", 0)
+    assert row["certainty_of_steps"] == "within noise"
+    assert "b takes the same time per step within noise" in result.verdict
+
+
+def test_a_change_beyond_the_spread_of_steps_is_sure_within_the_runs():
+    result = comparison({"a": _drawn(_steps(*_series(100))), "b": _drawn(_steps(*_series(103)))})
+
+    row = _outcome(result)
+    assert (row["difference"], row["certainty"]) == (3 * US, "noise unknown")
+    assert row["certainty_of_steps"] == "beyond noise"
+    assert row["candidate_low_ns"] > row["baseline_high_ns"]
+    # What would end the last step is not recorded.
+    assert (row["baseline_steps"], row["candidate_steps"]) == (29, 29)
+    assert result.verdict.endswith("other runs may differ.")
+
+
+def test_the_parts_of_a_step_add_up_to_the_difference_of_the_medians():
+    long = [*_series(103)]
+    long[3] *= 9
+    result = comparison({"a": _drawn(_steps(*_series(100))), "b": _drawn(_steps(*long))})
+
+    parts = [row for row in result.split.to_pylist() if row["basis"] == "exposed"]
+    assert sum(row["difference_ns"] for row in parts) == _outcome(result)["difference"]
+
+
+def test_from_fewer_than_three_steps_is_said():
+    few = _drawn(_steps(*[100 * US] * (FEW + 1)))
+    result = comparison({"a": _drawn(_steps(*_series(100))), "b": few})
+
+    assert "; from 2 steps only; noise is unknown" in result.verdict
+    assert _outcome(result)["certainty_of_steps"] is None
+
+
+@pytest.mark.parametrize(("skip", "set_aside"), [(None, True), (0, False), (4, False)])
+def test_warm_up_is_set_aside_unless_another_number_is_asked_for(skip, set_aside):
+    lengths = [400 * US, 300 * US, *_series(100)]
+    recordings = {label: _drawn(_steps(*lengths)) for label in "ab"}
+    result = comparison(recordings, skip_steps=skip)
+
+    steps = result.variants.column("steps").to_pylist()
+    # The last one has no known end.
+    assert steps == [len(lengths) - (FEW if set_aside else skip) - 1] * 2
+    assert any("Set aside as warm-up: 2 steps of a" in note for note in result.notes) == set_aside
+
+
+def test_phases_of_one_process_that_differ_in_length_are_compared_apart():
+    levels = [*_series(400), *_series(100)]
+    slower = [*_series(400), *_series(110)]
+    result = comparison({"a": _drawn(_steps(*levels)), "b": _drawn(_steps(*slower))})
+
+    assert _outcome(result)["baseline"] == pytest.approx(100 * US, abs=US)
+    assert _outcome(result)["difference"] == 10 * US
+    (other,) = result.others
+    assert _outcome(other)["basis"] == "same"
+    assert f"In {other.phase}, b takes neither more nor less per step." in result.verdict
+
+
+def test_a_gate_is_asked_in_every_phase():
+    levels = [*_series(400), *_series(100)]
+    slower = [*_series(400), *_series(110)]
+    result = comparison({"a": _drawn(_steps(*levels)), "b": _drawn(_steps(*slower))})
+
+    of_all = checks(result, [parse("step_ns > 1.05x")])
+
+    assert [check.reason is not None for check in of_all] == [True, False]
+    assert result.phase in of_all[0].reason
+
+
+@pytest.mark.parametrize(
+    ("lengths", "fails", "is_known"),
+    [
+        pytest.param(_series(103), True, True, id="beyond"),
+        pytest.param(_series(101, spread_us=9), False, True, id="within"),
+        pytest.param([103 * US] * 3, True, False, id="too-few-steps"),
+    ],
+)
+def test_a_gate_may_ask_for_differences_beyond_noise(lengths, fails, is_known):
+    base = _drawn(_steps(*_series(100, spread_us=1)))
+    result = comparison({"a": base, "b": _drawn(_steps(*lengths))})
+
+    (check,) = checks(result, [parse("step_ns > 1.001x beyond noise")])
+
+    assert (check.reason is not None, check.is_known) == (fails, is_known)
+
+
+def test_beyond_noise_of_other_figures_takes_several_runs():
+    result = comparison({"a": _drawn(_steps(*_series(100))), "b": _drawn(_steps(*_series(103)))})
+
+    (check,) = checks(result, [parse("kernel_ns > 1x beyond noise")])
+
+    assert not check.is_known
+    assert "noise is not known" in check.reason
+
+
+@pytest.mark.parametrize("text", ["step_ns > 1.05x beyond", "step_ns > 1x beyond noise or so"])
+def test_what_follows_a_number_is_a_unit_or_beyond_noise(text):
+    with pytest.raises(UsageError):
+        parse(text)
+
+
+@pytest.mark.profilers
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside this repository")
+@pytest.mark.parametrize(
+    ("files", "percent"),
+    [
+        pytest.param(("4gpu_baseline", "4gpu_bucketcap100mb"), -1.9, id="larger-buckets"),
+        pytest.param(("4gpu_baseline", "4gpu_nobroadcast"), -1.5, id="no-broadcasts"),
+    ],
+)
+def test_steps_that_a_recording_cuts_off_are_in_no_median(files, percent):
+    names = [CORPUS / "nsys-rep" / f"NERSC__sc21-dl-tutorial__{name}.qdrep" for name in files]
+    result = comparison(dict(zip("ab", map(read_profile, names), strict=True)))
+
+    row = _outcome(result)
+    assert row["percent"] == pytest.approx(percent, abs=0.1)
+    assert row["certainty_of_steps"] == "beyond noise"
