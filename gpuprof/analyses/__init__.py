@@ -12,7 +12,8 @@ from gpuprof.errors import UsageError, one_of
 
 # Name of an analysis -> its module here, which is imported when the analysis is asked for.
 ANALYSES: Final = {
-    "findings": "findings",
+    "bottom_line": "findings.bottom_line",
+    "findings": "findings.findings",
     "totals": "totals.totals",
     "breakdown": "time.breakdown",
     "utilisation": "time.utilisation",
@@ -21,10 +22,12 @@ ANALYSES: Final = {
     "ping_pong": "transfers.ping_pong",
     "alternation": "placement.alternation",
     "repeated_transfers": "transfers.repeated_transfers",
-    "placement_bound": "placement.placement_bound",
+    "placement_estimate": "placement.placement_estimate",
+    "phases": "time.phases",
     "steps": "time.steps",
     "ranges": "time.ranges",
     "collectives": "transfers.collectives",
+    "collective_waits": "transfers.collective_waits",
     "copy_speeds": "transfers.copy_speeds",
     "copy_sizes": "transfers.copy_sizes",
     "utilisation_over_time": "time.utilisation_over_time",

@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.calls import NOT_FOUND
+from gpuprof.analyses.facts.calls import NOT_FOUND, pieces
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches, read_columns
 from gpuprof.analyses.facts.pauses import places_of_launches
 from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, pairs, union
+from gpuprof.intervals import Int64s, Intervals, meeting, pairs, union
 from gpuprof.profile import Profile
 
 # So long before work begins, at most, ends what it waited for; and so long, at most, launched work
@@ -73,12 +73,18 @@ def awaited(
     """
     chosen = np.full(len(launch), NOT_FOUND)
     found, stream = launches(profile.whole), streams_of(profile)
-    every, places, process = found.activities, places_of_launches(profile), processes_of(found)
+    every, process = found.activities, processes_of(found)
     since = np.maximum(since, instant - NEAR_NS)
     hull = union(since, instant + 1)
-    last = np.append(_EARLIEST, hull.end)[np.searchsorted(hull.start, every.end_ns, side="right")]
-    near = np.flatnonzero((every.end_ns < last) & (places != NOT_FOUND))
-    near = near[np.argsort(every.end_ns[near], kind="stable")]
+    ends = every.end_ns
+    parts = [
+        rows.start + meeting(Intervals(ends[rows], ends[rows] + 1), hull)
+        for rows in pieces(len(every))
+    ]
+    near = np.concatenate([np.empty(0, np.int64), *parts])
+    near = near[np.argsort(ends[near], kind="stable")]
+    places = places_of_launches(found, near)
+    near, places = (column[places != NOT_FOUND] for column in (near, places))
     ends = every.end_ns[near]
     first = np.searchsorted(ends, since, side="left")
     row, index = pairs(first, np.searchsorted(ends, instant, side="right") - first)
@@ -86,7 +92,7 @@ def awaited(
     # What a device's own stream did before is no reason to wait.
     is_other = (every.device[other] != device[row]) | (every.device[own] != device[row])
     is_other |= stream[other] != stream[own]
-    is_other &= process[places[other]] == process[launch[row]]
+    is_other &= process[places[index]] == process[launch[row]]
     row, other = row[is_other], other[is_other]
     is_named = _is_named(profile, launch, row, every.device[other], stream[other])
     # What is written later overwrites what was before: the last one to end remains.

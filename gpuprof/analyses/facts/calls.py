@@ -18,12 +18,13 @@ NOT_FOUND: Final = -1
 # Below this many places per id, an array by id is smaller and faster than sorting.
 _DENSE: Final = 16
 _PIECE_ROWS: Final = 1 << 16
+_EARLIEST: Final = np.iinfo(np.int64).min
 _LATEST: Final = np.iinfo(np.int64).max
 
 
 def pieces(rows: int) -> Iterator[slice]:
     """Slices that together are so many rows, each small enough for the processor's cache."""
-    return (slice(at, at + _PIECE_ROWS) for at in range(0, rows, _PIECE_ROWS))
+    return (slice(at, min(at + _PIECE_ROWS, rows)) for at in range(0, rows, _PIECE_ROWS))
 
 
 def pair_places(pairs: Int64s, first: Numbers, second: Numbers) -> Numbers:
@@ -117,8 +118,9 @@ class FirstCalls:
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
-        # The last place is of what has no call.
+        # The last place is of what has no call: no other one is earlier.
         self.start_ns = np.full(ids.size + 1, _LATEST)
+        self.start_ns[-1] = _EARLIEST
         self._lane = np.full(ids.size + 1, NOT_FOUND, np.int32)
         # Process and thread, sorted, and numbers for them in the order in which they were met.
         self._lanes, self._number = np.empty((2, 0), np.int64), np.empty(0, np.int32)
@@ -130,13 +132,14 @@ class FirstCalls:
             self._learn(process[is_new], thread[is_new])
             lane = pair_places(self._lanes, process, thread)
         place = self._ids.of(process, correlation)
-        rows = np.flatnonzero((place != NOT_FOUND) & (start < self.start_ns[place]))
-        if (start[rows][1:] < start[rows][:-1]).any():
-            rows = rows[np.argsort(start[rows], kind="stable")]
+        rows = np.flatnonzero(start < self.start_ns[place])
+        start, place, lane = start[rows], place[rows], lane[rows]
+        if (start[1:] < start[:-1]).any():
+            order = np.argsort(start, kind="stable")
+            start, place, lane = start[order], place[order], lane[order]
         # What is written later overwrites what was before: the earliest call remains.
-        rows = rows[::-1]
-        self.start_ns[place[rows]] = start[rows]
-        self._lane[place[rows]] = self._number[lane[rows]]
+        self.start_ns[place[::-1]] = start[::-1]
+        self._lane[place[::-1]] = self._number[lane[::-1]]
 
     def _learn(self, process: Numbers, thread: Numbers) -> None:
         new = _sorted_pairs(process, thread)
@@ -151,6 +154,6 @@ class FirstCalls:
         An id without a call has the number of these.
         """
         number = len(self._number)
-        rank = np.full(number + 1, number, np.min_scalar_type(number))
+        rank = np.full(number + 1, number, np.min_scalar_type(-number - 1))
         rank[self._number] = np.arange(number)
         return [*zip(*self._lanes.tolist(), strict=True)], rank[self._lane]

@@ -6,10 +6,11 @@ operations are ranges, too, of which there are hundreds in every part that a per
 """
 
 import re
-from collections import deque
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from gpuprof.analyses.facts.launches import (
     ALL_THREADS,
     LAUNCH_READS,
     Launches,
+    by_time,
     launches,
 )
 from gpuprof.facts import UNKNOWN
@@ -37,6 +39,12 @@ NO_RANGE: Final = -1
 _MOST_CODES: Final = 1 << 20
 # PyTorch's own mark of a step is around everything: it tells when, not what.
 STEP_MARK: Final = re.compile(r"ProfilerStep#\d+")
+# What torch.autograd.profiler.emit_nvtx adds to the name of an operation.
+OF_ONE_CALL: Final = re.compile(r", (?:seq|op_id) = .*", re.DOTALL)
+_NUMBER: Final = re.compile(r"\d+")
+# A number that is a word, as in "epoch 3" or "ProfilerStep#12", and not in conv2d or dense_1.
+_COUNT: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
+_MOST_NUMBERED: Final = 10
 
 RANGE_READS: Final = reads(
     LAUNCH_READS,
@@ -148,7 +156,12 @@ def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:
     earlier, later = start[:-1], start[1:]
     if ((earlier < later) | ((earlier == later) & (end[:-1] >= end[1:]))).all():
         return None
-    return np.lexsort((-end, start))
+    order = by_time(start)
+    is_next = np.diff(start[order]) == 0
+    at_once = np.flatnonzero(np.append(is_next, False) | np.append(False, is_next))
+    some = order[at_once]
+    order[at_once] = some[np.lexsort((-end[some], start[some]))]
+    return order
 
 
 def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> list[Numbers]:
@@ -224,6 +237,34 @@ class Spans:
         return reduced
 
 
+def patterns(texts: Sequence[str]) -> list[str]:
+    """What texts have in common that differ in numbers only, with * in place of the numbers.
+
+    Numbers that are words count the calls of one thing: ``epoch *``; ``aten::mm, *`` for what
+    PyTorch adds to its operations. Numbers within words tell layers apart (``conv2d``,
+    ``dense_1``), unless more than ten are alike.
+    """
+    names = [OF_ONE_CALL.sub(", *", text) for text in texts]
+    for number, least in ((_COUNT, 2), (_NUMBER, _MOST_NUMBERED + 1)):
+        like = {name: number.sub("*", name) for name in names}
+        alike = Counter(like.values())
+        names = [like[name] if alike[like[name]] >= least else name for name in names]
+    return names
+
+
+def by_pattern(ranges: Ranges) -> Ranges:
+    """The same ranges under what their texts have in common, where they differ in numbers only."""
+    texts = patterns([text for text, _, _ in ranges.labels])
+    pairs = zip(texts, ranges.labels, strict=True)
+    of_label = [(text, domain, kind) for text, (_, domain, kind) in pairs]
+    if of_label == [*ranges.labels]:
+        return ranges
+    labels = tuple(sorted({*of_label}))
+    number = {label: np.int32(place) for place, label in enumerate(labels)}
+    new = np.array([number[label] for label in of_label], np.int32)
+    return replace(ranges, label=new[ranges.label], labels=labels)
+
+
 def families(ranges: Ranges, launched: Launches) -> list[tuple[Ranges, Launches]]:
     """Ranges of threads and of whole processes, each with the launches in their order."""
     of_process = ranges.thread == ALL_THREADS
@@ -262,7 +303,19 @@ def _at_one_end(ranges: Ranges, launched: Launches, *, is_outermost: bool) -> Nu
     return chosen
 
 
-def open_at(ranges: Ranges, times: Int64s, *, is_outermost: bool) -> Int64s:
+class Timed(Protocol):
+    """Ranges or calls of a thread, sorted by start, the outer one first of those at once."""
+
+    @property
+    def start_ns(self) -> Int64s:
+        """Start of each on the host."""
+
+    @property
+    def end_ns(self) -> Int64s:
+        """End of each on the host."""
+
+
+def open_at(ranges: Timed, times: Int64s, *, is_outermost: bool) -> Int64s:
     """Index of the range of a thread that is open at each ascending time, or `NO_RANGE`."""
     start, end = ranges.start_ns, ranges.end_ns
     place = arrays.open_ranges(start, end, times, is_outermost=is_outermost)

@@ -4,7 +4,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.kernel_kinds import KIND_READS, LAYOUT, kernels_of_kinds, kind_of
 from gpuprof.analyses.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
@@ -14,6 +15,7 @@ from gpuprof.analyses.facts.timeline import (
     DeviceTimeline,
     timelines,
 )
+from gpuprof.intervals import intersection, together
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, Column, Schema
 
@@ -53,6 +55,12 @@ BREAKDOWN: Final = Schema(
         "hidden_transfer_fraction": Column(
             FLOAT, "1", "hidden / busy transfer; null where nothing was transferred."
         ),
+        "layout_conversion_ns": Column(
+            INT,
+            "ns",
+            "Of compute: kernels that convert the layout of tensors run, which moves data within"
+            " the device.",
+        ),
     },
 )
 
@@ -72,14 +80,17 @@ def breakdown(profile: Profile) -> pa.Table:
     Returns:
         One row per device that did any work, columns as in `BREAKDOWN`; no rows if none did.
     """
-    return BREAKDOWN.table([_row(one) for one in timelines(profile)])
+    return BREAKDOWN.table([_row(profile, device) for device in timelines(profile)])
 
 
-def _row(device: DeviceTimeline) -> dict[str, Any]:
+def _row(profile: Profile, device: DeviceTimeline) -> dict[str, Any]:
+    kernels = kernels_of_kinds(profile).get(device.device_id, {})
+    layouts = together([times for name, times in kernels.items() if kind_of(name) == LAYOUT])
     row: dict[str, Any] = {
         "device_id": device.device_id,
         "span_ns": device.span.length,
         "compute_ns": device.busy[COMPUTE].length,
+        "layout_conversion_ns": intersection(layouts, device.busy[COMPUTE]).length,
     }
     for layer, name in LAYER_NAMES.items():
         busy, exposed = device.busy[layer].length, device.exposed[layer].length
@@ -93,5 +104,9 @@ def _row(device: DeviceTimeline) -> dict[str, Any]:
 
 
 ANALYSIS: Final = Analysis(
-    "Where each device's time goes", BREAKDOWN, ("kernels", "memcpys"), breakdown, TIMELINE_READS
+    "Where each device's time goes",
+    BREAKDOWN,
+    ("kernels", "memcpys"),
+    breakdown,
+    reads(TIMELINE_READS, KIND_READS),
 )

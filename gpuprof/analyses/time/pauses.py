@@ -6,7 +6,7 @@ stream or device that ended just before, where there is such work; else for the 
 """
 
 import re
-from collections import Counter
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -20,7 +20,7 @@ from gpuprof.analyses.facts.calls import NOT_FOUND
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.host_activity import clocks_agree
 from gpuprof.analyses.facts.launches import ALL_THREADS, launches
-from gpuprof.analyses.facts.nvtx import RANGE_READS, STEP_MARK, ranges_of
+from gpuprof.analyses.facts.nvtx import OF_ONE_CALL, RANGE_READS, STEP_MARK, patterns, ranges_of
 from gpuprof.analyses.facts.pauses import NOT_LAUNCHED, PAUSE_READS, SHORT_NS, Pauses, pauses_of
 from gpuprof.analyses.facts.thread_calls import (
     NO_STRETCHES,
@@ -55,7 +55,8 @@ PAUSES: Final = Schema(
             "After the launch the device waited: waits_for_stream, waits_for_device,"
             " waits_for_unknown, or launch for what began within 20 us of its call's return."
             " Before it the host was late, in mpi_call, nccl_call, synchronising_call, cuda_call,"
-            " ucx_call, os_call, operation or range, or in nothing that was recorded: host_late."
+            " ucx_call, os_call, operation, range or python_function, or in nothing that was"
+            " recorded: host_late (python_function only where that is 5 % of a span or more)."
             " unknown: which call launched, or when, cannot be told. short: pauses of at most"
             " 10 us.",
             required=True,
@@ -76,9 +77,11 @@ _LATE: Final = ("host_late", None)
 _AWAITED_UNKNOWN: Final = ("waits_for_unknown", None)
 _HOST_CAUSES: Final = {"mpi": "mpi_call", "ucx": "ucx_call", "os": "os_call"}
 _NCCL: Final = "NCCL"
-# What torch.autograd.profiler.emit_nvtx adds to the name of an operation.
-_OF_ONE_CALL: Final = re.compile(r", (?:seq|op_id) = .*", re.DOTALL)
-_NUMBER: Final = re.compile(r"\d+")
+# Of a function of Python: its file, with the first word of that, and an object that it is of.
+_IN_FILE: Final = re.compile(r"([^/(]+?)(?:\.py)?(?:/[^(]*)?\(\d+\): ")
+_ADDRESS: Final = re.compile(r"(?: of .*)? (?:object )?at 0x[0-9a-f]+")
+# Share of a device's span from which on the functions of Python are read to name it.
+_WORTH_READING: Final = 0.05
 # Of one cause on one device; more would hide the others.
 _MOST_DETAILS: Final = 10
 
@@ -95,11 +98,11 @@ class _Labels(dict[_Label, int]):
 
 
 @dataclass(frozen=True, eq=False)
-class _Pieces:
+class Pieces:
     """Pieces of pauses, one element each.
 
     Args:
-        pause: Index of the pause.
+        pause: Index of the pause in `pauses_of`.
         stretches: When, and the number of the cause.
         labels: Cause and detail by these numbers.
     """
@@ -120,7 +123,7 @@ def pauses(profile: Profile) -> pa.Table:
         One row per device, cause and detail, the longest total of a device first, columns as in
         `PAUSES`. The totals of a device add up to its idle time in ``breakdown``.
     """
-    all_pauses, pieces = pauses_of(profile), profile.whole.once(_pieces)
+    all_pauses, pieces = pauses_of(profile), pieces_of(profile)
     devices = {one.device_id: one for one in timelines(profile.whole)}
     rows = []
     for device in timelines(profile):
@@ -135,7 +138,7 @@ def pauses(profile: Profile) -> pa.Table:
 
 
 def _rows(
-    device: DeviceTimeline, all_pauses: Pauses, pieces: _Pieces, chosen: Int64s
+    device: DeviceTimeline, all_pauses: Pauses, pieces: Pieces, chosen: Int64s
 ) -> list[dict[str, Any]]:
     """The rows of some pieces, which are of one device."""
     parts = pieces.stretches.take(chosen)
@@ -195,7 +198,12 @@ def _row(device: DeviceTimeline, label: _Label, sums: Int64s, starts: Int64s) ->
     }
 
 
-def _pieces(profile: Profile) -> _Pieces:
+def pieces_of(profile: Profile) -> Pieces:
+    """The pieces of all pauses of the whole recording, each with its cause."""
+    return profile.whole.once(_pieces)
+
+
+def _pieces(profile: Profile) -> Pieces:
     all_pauses, labels = pauses_of(profile), _Labels()
     is_launched = (all_pauses.launch != NOT_LAUNCHED) & clocks_agree(profile)
     # Such a device works for another process, whose calls are not in this recording.
@@ -209,15 +217,22 @@ def _pieces(profile: Profile) -> _Pieces:
         cuda = calls_within(profile, "api_calls", hull, lambda name: labels.of(*_cuda(name)))
         layers = _layers(profile, hull, cuda, labels)
         lane, threads = _lanes(profile, all_pauses.launch[launched])
-        parts += [
-            _late(all_pauses, launched[mine], threads[int(lane[mine[0]])], layers, labels)
-            for mine in groups(all_pauses.device[launched], lane)
-        ]
+
+        def late(layers: _Layers) -> list[tuple[Int64s, Stretches]]:
+            return [
+                _late(all_pauses, launched[mine], threads[int(lane[mine[0]])], layers, labels)
+                for mine in groups(all_pauses.device[launched], lane)
+            ]
+
+        found = late(layers)
+        if _is_much(profile, [stretches for _, stretches in found], labels.of(*_LATE)):
+            found = late([*layers, *_python(profile, hull, labels)])
+        parts += found
         launching = _launching(all_pauses, launched, cuda, (lane, threads))
         parts.append(_launched(profile, all_pauses, launched, launching, labels))
     pause = np.concatenate([index for index, _ in parts])
     columns = zip(*((s.start_ns, s.end_ns, s.label) for _, s in parts), strict=True)
-    return _Pieces(pause, Stretches(*map(np.concatenate, columns)), tuple(labels))
+    return Pieces(pause, Stretches(*map(np.concatenate, columns)), tuple(labels))
 
 
 def _cuda(name: str) -> _Label:
@@ -236,17 +251,58 @@ def _layers(
     return [mpi, nccl, cuda, ucx, os_calls, *ranges]
 
 
+def _is_much(profile: Profile, late: list[Stretches], label: int) -> bool:
+    """Whether so much of what was late is not named that the functions of Python are worth reading.
+
+    A trace may hold more of them than of all else together.
+    """
+    unnamed = sum(int((s.end_ns - s.start_ns)[s.label == label].sum()) for s in late)
+    longest = max(device.span.length for device in timelines(profile))
+    return unnamed > _WORTH_READING * longest
+
+
+def _python(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
+    """The nearest functions of the program, and those of Python's and installed packages."""
+    if not profile.has("host_calls"):
+        return []
+    of_program: set[int] = set()
+
+    def label(name: str) -> int:
+        number = labels.of("python_function", _ADDRESS.sub("", name))
+        if _is_of_program(name):
+            of_program.add(number)
+        return number
+
+    calls = calls_within(profile, "host_calls", hull, label, "WHERE library = 'python'")
+    numbers = np.array([*of_program], np.int64)
+    program = {
+        thread: every.take(np.isin(every.label, numbers)).innermost()
+        for thread, every in calls.items()
+    }
+    return [program, {thread: every.innermost() for thread, every in calls.items()}]
+
+
+def _is_of_program(function: str) -> bool:
+    """Whether PyTorch's name of a function, ``models/net.py(12): forward``, is the program's own.
+
+    Built-in functions and modules are named without a file, files relative to Python's path.
+    """
+    match = _IN_FILE.match(function)
+    is_installed = match is not None and "-packages/" in match[0]
+    return match is not None and not is_installed and match[1] not in sys.stdlib_module_names
+
+
 def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
     """NCCL's calls, the operations that the program called, the nearest names that people gave."""
     if not profile.has("nvtx_ranges"):
         return [{}]
     nvtx = ranges_of(profile)
     nccl, operations, ranges = {}, {}, {}
-    details = _details([text for text, _, _ in nvtx.labels])
+    details = [text.removesuffix(", *") for text in patterns([t for t, _, _ in nvtx.labels])]
     for number, ((text, domain, kind), detail) in enumerate(zip(nvtx.labels, details, strict=True)):
         if domain == _NCCL:
             nccl[number] = labels.of("nccl_call", detail)
-        elif kind == OPERATION or _OF_ONE_CALL.search(text):
+        elif kind == OPERATION or OF_ONE_CALL.search(text):
             operations[number] = labels.of("operation", detail)
         elif not STEP_MARK.fullmatch(text):
             ranges[number] = labels.of("range", detail)
@@ -255,14 +311,6 @@ def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
         ranges_within(nvtx, hull, operations, is_outermost=True),
         ranges_within(nvtx, hull, ranges, is_outermost=False),
     ]
-
-
-def _details(texts: list[str]) -> list[str]:
-    """Names without what tells calls apart: of many that differ in numbers a pattern of all."""
-    names = [_OF_ONE_CALL.sub("", text) for text in texts]
-    patterns = {name: _NUMBER.sub("*", name) for name in names}
-    alike = Counter(patterns.values())
-    return [patterns[name] if alike[patterns[name]] > _MOST_DETAILS else name for name in names]
 
 
 def _library(

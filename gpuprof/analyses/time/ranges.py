@@ -21,6 +21,7 @@ from gpuprof.analyses.facts.nvtx import (
     NO_RANGE,
     RANGE_READS,
     Ranges,
+    by_pattern,
     families,
     innermost,
     launches_within,
@@ -34,9 +35,9 @@ from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema
 
 RANGES: Final = Schema(
     "ranges",
-    "all NVTX ranges, framework annotations or operations of one text",
+    "all NVTX ranges, framework annotations or operations of one text but for numbers",
     {
-        "text": Column(TEXT, "", "Message.", required=True),
+        "text": Column(TEXT, "", "Message; * for numbers in which several differ.", required=True),
         "domain": Column(TEXT, "", "Domain; empty for the default one.", required=True),
         "range_kind": Column(TEXT, "", "push_pop, start_end, annotation or operation."),
         "instances": Column(INT, "1", "How often it was entered.", required=True),
@@ -83,6 +84,8 @@ def ranges(profile: Profile) -> pa.Table:
     Operations of a framework lie within annotations and within one another: what ``self_``
     columns give to one, they do not give to the annotation around it.
 
+    Ranges whose texts differ in numbers only are one row, as ``epoch *``, which ``--range`` takes.
+
     This is the projection of ``nsys stats --report nvtx_gpu_proj_sum``, whose total is
     ``projected_ns``; nsys adds up ranges of one text within one another.
 
@@ -90,12 +93,12 @@ def ranges(profile: Profile) -> pa.Table:
         profile: Needs ``nvtx_ranges``, ``api_calls``, ``kernels`` and ``memcpys``.
 
     Returns:
-        One row per text, domain and kind, the longest exposed transfers and kernels first;
-        columns as in `RANGES`. Ranges that launched nothing have 0; operations that launched
+        One row per text, domain and kind, the longest projected time first; columns as in
+        `RANGES`. Ranges that launched nothing have 0; operations that launched
         nothing are left out, since a framework runs many. Of a part of a recording, the ranges
         that start in it or launched work of it.
     """
-    named, launched = ranges_of(profile), launches(profile)
+    named, launched = by_pattern(ranges_of(profile)), launches(profile)
     totals: dict[str, Int64s] = {}
     for family, ordered in families(named, launched):
         for name, values in _totals(profile, _in_part(profile, family, ordered), ordered).items():
@@ -105,7 +108,7 @@ def ranges(profile: Profile) -> pa.Table:
         for index, label in enumerate(named.labels)
         if totals["active_instances" if label[2] == OPERATION else "instances"][index]
     ]
-    rows.sort(key=lambda row: (-row["exposed_transfer_ns"], -row["kernel_ns"], row["text"]))
+    rows.sort(key=lambda row: (-row["projected_ns"], -row["host_ns"], row["text"]))
     return RANGES.table(rows)
 
 

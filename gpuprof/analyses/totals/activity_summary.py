@@ -7,9 +7,21 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.durations import figures_by_name
+from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
-from gpuprof.schema import ACTIVITY_SUMMARY
+from gpuprof.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
 
+SHORT_NAME: Final = Column(
+    TEXT,
+    "",
+    "The function's own name, as nsys prints with :base; many may share it.",
+    required=True,
+)
+ACTIVITIES: Final = Schema(
+    ACTIVITY_SUMMARY.name,
+    ACTIVITY_SUMMARY.row,
+    {**ACTIVITY_SUMMARY.columns, "short_name": SHORT_NAME},
+)
 # Table -> activity kind, SQL of a row's name, and of its bytes.
 SOURCES: Final = {
     "kernels": ("kernel", "name", "NULL"),
@@ -51,11 +63,13 @@ def activity_summary(profile: Profile) -> pa.Table:
 
     Returns:
         One row per activity, kernels first, the costliest first; columns as in
-        `ACTIVITY_SUMMARY`. ``bytes`` is null where one call's bytes are unknown.
+        `ACTIVITIES`. ``bytes`` is null where one call's bytes are unknown.
     """
     if profile.has("activity_summary"):
-        return profile.table("activity_summary")
-    return ACTIVITY_SUMMARY.table([row for table in SOURCES for row in summed_up(profile, table)])
+        rows = profile.table("activity_summary").to_pylist()
+    else:
+        rows = [row for table in SOURCES for row in summed_up(profile, table)]
+    return ACTIVITIES.table([row | {"short_name": short_name(row["name"])} for row in rows])
 
 
 def activity_sums(profile: Profile) -> pa.Table:
@@ -107,5 +121,5 @@ def known_sum(column: str) -> str:
 
 
 ANALYSIS: Final = Analysis(
-    "All activities", ACTIVITY_SUMMARY, (), activity_summary, SUM_READS, needs_any_of=TABLES
+    "All activities", ACTIVITIES, (), activity_summary, SUM_READS, needs_any_of=TABLES
 )

@@ -5,7 +5,8 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.totals.activity_summary import summed_up
+from gpuprof.analyses.totals.activity_summary import SHORT_NAME, summed_up
+from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
 
@@ -14,7 +15,7 @@ KERNEL_SUMMARY: Final = Schema(
     "kernel_summary",
     "all executions of the kernels of one name, on all devices",
     {name: ACTIVITY_SUMMARY.columns[name] for name in _FIGURES}
-    | {"name": Column(TEXT, "", "Demangled name.", required=True)},
+    | {"name": Column(TEXT, "", "Demangled name.", required=True), "short_name": SHORT_NAME},
 )
 
 
@@ -27,7 +28,8 @@ def kernel_summary(profile: Profile) -> pa.Table:
     Returns:
         One row per name, the longest total first, columns as in `KERNEL_SUMMARY`.
     """
-    return KERNEL_SUMMARY.table(summed_up(profile, "kernels"))
+    rows = summed_up(profile, "kernels")
+    return KERNEL_SUMMARY.table([row | {"short_name": short_name(row["name"])} for row in rows])
 
 
 ANALYSIS: Final = Analysis(

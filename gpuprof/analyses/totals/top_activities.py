@@ -7,8 +7,9 @@ import pyarrow as pa
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.excerpts import GPU_KINDS
-from gpuprof.analyses.totals.activity_summary import SUM_READS, TABLES, activity_sums
+from gpuprof.analyses.totals.activity_summary import SHORT_NAME, SUM_READS, TABLES, activity_sums
 from gpuprof.analyses.totals.totals import totals
+from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
 
@@ -16,11 +17,12 @@ _ROWS: Final = 10
 
 TOP_ACTIVITIES: Final = Schema(
     "top_activities",
-    "one of the ten GPU activities with the greatest total time",
+    "one of the ten GPU activities with the greatest total time, of each kind the first at least",
     {
-        "rank": Column(INT, "1", "1 for the costliest.", required=True),
+        "rank": Column(INT, "1", "1 for the costliest of these.", required=True),
         "activity_kind": Column(TEXT, "", "kernel, memcpy or memset.", required=True),
         "name": Column(TEXT, "", "Kernel name; memcpy kind for copies.", required=True),
+        "short_name": SHORT_NAME,
         "calls": Column(INT, "1", "How often."),
         "total_ns": Column(INT, "ns", "Sum of durations over all processes and devices."),
         "share": Column(
@@ -40,16 +42,26 @@ def top_activities(profile: Profile) -> pa.Table:
         profile: Needs a summary, or one of the trace tables.
 
     Returns:
-        At most ten rows, columns as in `TOP_ACTIVITIES`. No rows if nothing ran.
+        At most ten rows, the first kernel, memcpy and memset among them; columns as in
+        `TOP_ACTIVITIES`. No rows if nothing ran.
     """
     rows = merged_runs(profile.once(activity_sums).to_pylist())
     gpu = [row for row in rows if row["activity_kind"] in GPU_KINDS]
-    ranked = sorted(gpu, key=lambda row: (-(row["total_ns"] or 0), row["name"]))[:_ROWS]
+    ordered = sorted(gpu, key=lambda row: (-(row["total_ns"] or 0), row["name"]))
+    kinds = [row["activity_kind"] for row in ordered]
+    # The costliest of each kind, and the costliest of all: by their places.
+    first = sorted({*map(kinds.index, kinds)})
+    others = [place for place in range(len(ordered)) if place not in first]
+    ranked = [ordered[place] for place in sorted([*first, *others][:_ROWS])]
     whole = _whole_ns(profile)
     return TOP_ACTIVITIES.table(
         [
             {name: row[name] for name in TOP_ACTIVITIES.columns if name in row}
-            | {"rank": rank, "share": _share(row["total_ns"], whole)}
+            | {
+                "rank": rank,
+                "share": _share(row["total_ns"], whole),
+                "short_name": short_name(row["name"]),
+            }
             for rank, row in enumerate(ranked, start=1)
         ]
     )

@@ -7,6 +7,7 @@ newer traces can tell; gpuprof goes by thread and time, which all of them have.
 
 import gzip
 import json
+import re
 from collections import defaultdict
 from decimal import Decimal
 from pathlib import Path
@@ -52,7 +53,7 @@ def _stacks(operations):
             while opened and opened[-1]["ts"] + opened[-1]["dur"] <= event["ts"]:
                 opened.pop()
             opened.append(event)
-            stacks[_number(event["args"])] = [one["name"] for one in opened]
+            stacks[_number(event["args"])] = [re.sub(r"#\d+$", "#*", one["name"]) for one in opened]
     return stacks
 
 

@@ -1,4 +1,4 @@
-"""Parts of a recording, and what costs most in it."""
+"""Parts of a recording."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,6 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.facts.parts import Part, part_of
-from gpuprof.analyses.findings import findings
 from gpuprof.analyses.time.breakdown import breakdown
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.profile import Origin, Profile
@@ -247,121 +246,3 @@ def test_nothing_but_an_asterisk_stands_for_anything(pattern, expected):
             part_of(profile, Part(range_text=pattern))
     else:
         assert compute(part_of(profile, Part(range_text=pattern))) == expected
-
-
-def test_the_worst_finding_comes_first():
-    profile = draw(kernels=[(0, 50), (95, 100)], memcpys=[(50, 80, {"bytes": 10})])
-
-    found = [(row["rank"], row["cost_ns"], row["finding"]) for row in findings(profile).to_pylist()]
-    assert found == [
-        (1, 30, "device 0 waits 30 ns (30.0 %) for transfers, most host to device 0"),
-        (2, 15, "device 0 is idle for 15 ns (15.0 %)"),
-    ]
-
-
-def test_the_device_that_loses_most_time_comes_first_whatever_its_share_is():
-    profile = draw(
-        kernels=[
-            (0, 1_000),
-            (1_483, 5_000),
-            (0, 100, {"device_id": 7}),
-            (288, 300, {"device_id": 7}),
-        ]
-    )
-
-    assert [row["finding"] for row in findings(profile).to_pylist()] == [
-        "device 0 is idle for 483 ns (9.7 %)",
-        "device 7 is idle for 188 ns (62.7 %)",
-    ]
-
-
-def test_a_busy_device_has_no_findings():
-    assert findings(draw(kernels=[(0, 1000)], memcpys=[(995, 1003)])).num_rows == 0
-    assert findings(draw()).num_rows == 0
-
-
-def test_staged_copies_are_told_to_go_directly():
-    half = {"path": "staged", "src_device_id": 0, "dst_device_id": 1, "bytes": 6}
-    profile = draw(
-        memcpys=[
-            (0, 10, half | {"memcpy_kind": "DtoH", "correlation_id": 1}),
-            (10, 30, half | {"memcpy_kind": "HtoD", "correlation_id": 1, "device_id": 1}),
-        ]
-    )
-
-    row = findings(profile).to_pylist()[0]
-    assert row["finding"] == (
-        "device 1 waits 20 ns (100.0 %) for transfers, most device 0 to device 1 through the host"
-    )
-    assert row["suggestion"].startswith("turn on peer access")
-
-
-def test_asynchronous_copies_of_pageable_memory_are_named():
-    profile = draw(
-        kernels=[(0, 100)],
-        memcpys=[(10, 30, {"src_memory_kind": "pageable", "correlation_id": 1})],
-        api_calls=[(5, 6, {"name": "cudaMemcpyAsync", "correlation_id": 1})],
-    )
-
-    assert [row["finding"] for row in findings(profile).to_pylist()] == [
-        "1 asynchronous HtoD copy is of pageable memory, which makes it wait: 20 ns"
-    ]
-
-
-def test_copies_of_pageable_memory_cost_a_device_no_more_than_its_time():
-    """Two devices copy at once, one of them on two streams: 160 ns of copies in 100 ns."""
-    times = [(0, 80, 0), (0, 50, 1), (30, 60, 1)]
-    profile = draw(
-        kernels=[(0, 100, {"device_id": device}) for device in (0, 1)],
-        memcpys=[
-            (start, end, {"device_id": d, "src_memory_kind": "pageable", "correlation_id": 1})
-            for start, end, d in times
-        ],
-        api_calls=[(0, 1, {"name": "cudaMemcpyAsync", "correlation_id": 1})],
-    )
-
-    rows = findings(profile).select(["cost_ns", "cost_share", "finding"]).to_pylist()
-    assert [tuple(row.values()) for row in rows] == [
-        (80, 0.8, "3 asynchronous HtoD copies are of pageable memory, which makes them wait: 80 ns")
-    ]
-
-
-@pytest.mark.parametrize(
-    ("kinds", "advice"),
-    [
-        (["pageable"], "copy from pinned memory on a stream of its own while kernels run"),
-        (["pinned", "pinned", "pageable"], "keep the data on the device, or copy on a stream"),
-        (["pinned", "pageable", "pageable"], "copy from pinned memory"),
-        ([None], "copy from pinned memory"),
-    ],
-)
-def test_pinned_memory_is_advised_where_most_of_it_is_not(kinds, advice):
-    copies = [(20 * n, 20 * n + 10, {"src_memory_kind": kind}) for n, kind in enumerate(kinds)]
-
-    assert findings(draw(memcpys=copies)).to_pylist()[0]["suggestion"].startswith(advice)
-
-
-WAITING = (10, 90, {"name": "cudaDeviceSynchronize"})
-LAUNCHING = (10, 90, {"name": "cudaLaunchKernel"})
-
-
-@pytest.mark.parametrize(
-    ("calls", "cause", "table"),
-    [
-        ([WAITING], ", mostly while the host waits in a synchronising call", "synchronising_calls"),
-        ([LAUNCHING], ", mostly while the host is in calls that do not wait", "gaps"),
-        ([], ", mostly while the host is in no CUDA call", "gaps"),
-        ([(10, 40, WAITING[2]), (40, 70, LAUNCHING[2])], "", "gaps"),
-        ([WAITING, (0, 1, {"process_id": 200, "correlation_id": 2})], "", "gaps"),
-    ],
-)
-def test_an_idle_device_says_what_the_host_does(calls, cause, table):
-    launch = (0, 1, {"correlation_id": 1})
-    other = (0, 1, {"process_id": 200, "correlation_id": 2, "device_id": 0})
-    kernels = [(5, 10, {"correlation_id": 1}), (90, 100), other]
-    [row] = findings(draw(kernels=kernels, api_calls=[launch, *calls])).to_pylist()
-
-    assert (row["finding"], row["table"]) == (
-        f"device 0 is idle for 84 ns (84.0 %){cause}",
-        table,
-    )

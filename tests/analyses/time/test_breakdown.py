@@ -252,3 +252,11 @@ def test_engine_and_words_agree_on_communication_kernels(name):
     row = breakdown(draw(kernels=[(0, 5, {"name": name})])).to_pylist()[0]
 
     assert (row["busy_communication_ns"] == 5) == is_communication(name)
+
+
+def test_layout_conversions_are_a_part_of_compute():
+    convert = {"name": "void cudnn::ops::nchwToNhwcKernel<float, float>(int)"}
+    profile = draw(kernels=[(0, 40), (30, 60, convert), (60, 100)])
+
+    [row] = breakdown(profile).to_pylist()
+    assert (row["compute_ns"], row["layout_conversion_ns"]) == (100, 30)

@@ -133,6 +133,38 @@ LAUNCH = ("launch", "cudaLaunchKernel")
             id="range-of-the-process",
         ),
         pytest.param(
+            {
+                "host_calls": [
+                    library(-900, 900, "python", "train.py(9): <module>"),
+                    library(110, 150, "python", "models/net.py(30): forward"),
+                    library(120, 130, "python", "typing.py(771): __subclasscheck__"),
+                    library(125, 128, "python", "<built-in function isinstance>"),
+                    library(140, 145, "python", "site-packages/torch/nn/conv.py(4): forward"),
+                    library(150, 190, "python", "other.py(1): of another thread", thread=2),
+                ],
+                "nvtx_ranges": [within(180, 196, "load")],
+            },
+            {
+                ("python_function", "models/net.py(30): forward"): 40,
+                ("python_function", "train.py(9): <module>"): 40,
+                ("range", "load"): 16,
+            },
+            id="nearest-function-of-the-program",
+        ),
+        pytest.param(
+            {
+                "host_calls": [
+                    library(90, 196, "python", "threading.py(9): run"),
+                    library(110, 150, "python", "<built-in method f of type object at 0x7f07>"),
+                ],
+            },
+            {
+                ("python_function", "threading.py(9): run"): 56,
+                ("python_function", "<built-in method f>"): 40,
+            },
+            id="functions-of-python-itself",
+        ),
+        pytest.param(
             {"nvtx_ranges": [within(90, 300, "ProfilerStep#3")]},
             {("host_late", None): 96},
             id="the-profiler-s-step-says-nothing",
@@ -143,6 +175,13 @@ def test_before_the_launch_the_host_was_late_in_what_its_thread_did(tables, late
     profile = recorded(FIRST, work(196, 200, 300), **tables)
 
     assert told(profile) == {k: (us, 1) for k, us in (late | {LAUNCH: 4}).items()}
+
+
+def test_functions_of_python_are_not_read_for_little_time():
+    functions = {"host_calls": [library(0, 3000, "python", "train.py(9): <module>")]}
+    profile = recorded(FIRST, work(196, 200, 3000), **functions)
+
+    assert told(profile) == {("host_late", None): (96, 1), LAUNCH: (4, 1)}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gpuprof.analyses.time.ranges import RANGES, ranges
 from gpuprof.selection import Selection
 
+LETTERS = str.maketrans("0123456789", "abcdefghij")
 PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}
 
 
@@ -31,6 +32,33 @@ def test_no_range_is_an_empty_table():
 
     assert result.num_rows == 0
     assert result.schema == RANGES.arrow
+
+
+def test_ranges_that_differ_in_numbers_only_are_one_row():
+    texts = ("epoch 0", "epoch 1", "conv2d", "conv3d", "save 7")
+    calls = [f"aten::mm, seq = {n}, op_id = {n + 1}, sizes = [[{n}]]" for n in (1, 2)]
+    layers = [f"layer_{n}" for n in range(11)]
+    spans = [(n, n + 1, {"text": text}) for n, text in enumerate((*texts, *calls, *layers))]
+
+    assert by_text(draw(nvtx_ranges=spans, api_calls=[]), "instances", "host_ns") == {
+        "epoch *": (2, 2),
+        "conv2d": (1, 1),
+        "conv3d": (1, 1),
+        "save 7": (1, 1),
+        "aten::mm, *": (2, 2),
+        "layer_*": (11, 11),
+    }
+
+
+def test_the_longest_projected_time_comes_first():
+    profile = draw(
+        nvtx_ranges=[(0, 9, {"text": "copies"}), (10, 19, {"text": "kernels"})],
+        api_calls=[call(1, 1), call(11, 2)],
+        memcpys=[(2, 5, {"correlation_id": 1})],
+        kernels=[(12, 19, {"correlation_id": 2})],
+    )
+
+    assert [*by_text(profile, "projected_ns").items()] == [("kernels", (7,)), ("copies", (3,))]
 
 
 def test_work_belongs_to_the_range_of_its_launch_not_of_its_time():
@@ -276,7 +304,7 @@ THREADS = st.sampled_from([(100, 1), (100, 2), (200, 1)])
 )
 def test_any_launch_is_found_in_the_ranges_open_at_it(opened, launched):
     held = [
-        (start, end, {"text": f"{p} {t} {i}", "process_id": p, "thread_id": t})
+        (start, end, {"text": f"{p} {t} {i}".translate(LETTERS), "process_id": p, "thread_id": t})
         for (p, t), pairs in opened.items()
         for i, (start, end) in enumerate(pairs)
     ]

@@ -19,6 +19,7 @@ def test_calls_of_one_kernel_are_one_row():
         "run_id": None,
         "activity_kind": "kernel",
         "name": "a",
+        "short_name": "a",
         "calls": 3,
         "total_ns": 33,
         "min_ns": 3,
@@ -69,4 +70,5 @@ def test_bytes_add_up():
 def test_what_a_tool_summed_up_is_passed_on():
     profile = summary(row("a", 2, 10), row("HtoD", 1, 3))
 
-    assert activity_summary(profile) == profile.table("activity_summary")
+    listed = profile.table("activity_summary")
+    assert activity_summary(profile).drop_columns("short_name") == listed

@@ -22,7 +22,7 @@ def test_kernels_of_one_name_are_one_row():
 
     found = [tuple(row.values()) for row in kernel_summary(profile).to_pylist()]
     assert [row[:6] + row[7:] for row in found] == [
-        (3, 15, 5.0, 4.0, 3, 8, "b"),
-        (1, 1, 1.0, 1.0, 1, 1, "a"),
+        (3, 15, 5.0, 4.0, 3, 8, "b", "b"),
+        (1, 1, 1.0, 1.0, 1, 1, "a", "a"),
     ]
     assert found[1][6] is None

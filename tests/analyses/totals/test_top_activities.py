@@ -21,6 +21,16 @@ def test_at_most_ten_are_named():
     assert [r["total_ns"] for r in found] == list(range(119, 109, -1))
 
 
+def test_the_costliest_of_each_kind_is_among_them():
+    kernels = [row(f"kernel{number}", 1, 100 + number) for number in range(20)]
+    others = [row("HtoD", 1, 9), row("DtoH", 1, 8), row("memset", 1, 7)]
+
+    found = top_activities(summary(*kernels, *others)).to_pylist()
+
+    assert [r["total_ns"] for r in found] == [*range(119, 111, -1), 9, 7]
+    assert [r["rank"] for r in found] == [*range(1, 11)]
+
+
 def test_api_calls_are_no_gpu_activities():
     profile = summary(row("a", 1, 1), row("b", 1, 9, activity_kind="api"))
 

@@ -1,0 +1,185 @@
+"""What a step goes to, and what moving data costs of it at most: the first sentence of a report."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.timeline import LAYERS
+from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.findings.findings import ANALYSIS as FINDINGS
+from gpuprof.analyses.findings.findings import device_name, findings_of_scopes, worst_finding
+from gpuprof.analyses.findings.scopes import scopes
+from gpuprof.analyses.findings.set_up import set_up_of
+from gpuprof.analyses.totals.kernel_summary import ANALYSIS as KERNELS
+from gpuprof.analyses.totals.kernel_summary import kernel_summary
+from gpuprof.cuda import is_communication
+from gpuprof.intervals import covered_within
+from gpuprof.kernel_names import short_names
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.units import counted, say_ns, say_share
+
+# From here on compute is the answer, and its kernels are named.
+_MOST: Final = 0.5
+_COSTLIEST: Final = 3
+_LEAST_NAMED: Final = 0.01
+# A phase of more devices is what is asked about, unless it is this short beside another one.
+_LITTLE: Final = 0.1
+_LEAST_SHARE: Final = 0.0005
+_BETWEEN_DEVICES: Final = {
+    "exposed_peer_copies",
+    "staged_copies",
+    "collective_transfer",
+    "collective_waiting",
+    "same_stream",
+    "waits_for_device",
+    "waits_for_rank",
+    "mpi",
+}
+_WITH_HOST: Final = {"exposed_host_copies", "pageable_memory", "unified_memory"}
+_WORDS: Final = ("compute", "collectives", "waits for transfers", "local copies")
+_SHARES: Final = (
+    "compute_share",
+    "exposed_communication_share",
+    "exposed_transfer_share",
+    "exposed_local_copy_share",
+)
+
+_MOVING: Final = ("between_devices_ns", "with_host_ns")
+
+BOTTOM_LINE: Final = Schema(
+    "bottom_line",
+    "one device in the steps of one phase",
+    {
+        "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "steps": Column(INT, "1", "Steps that were measured; null where there are none."),
+        "step_ns": Column(INT, "ns", "Median length of a step, else the device's span."),
+        "compute_share": Column(FLOAT, "1", "Share of the steps with a compute kernel."),
+        "exposed_communication_share": Column(FLOAT, "1", "Only communication kernels."),
+        "exposed_transfer_share": Column(FLOAT, "1", "A transfer, and no kernel."),
+        "exposed_local_copy_share": Column(FLOAT, "1", "Only local copies or memsets."),
+        "idle_share": Column(FLOAT, "1", "Nothing runs, for another reason than set-up."),
+        "set_up_share": Column(FLOAT, "1", "Idle time that no step pays; 0 of steps."),
+        "between_devices_ns": Column(
+            INT, "ns", "What moving data between devices and waiting for it costs a step at most."
+        ),
+        "with_host_ns": Column(INT, "ns", "The same of copies from and to the host."),
+        "bottom_line": Column(TEXT, "", "This in a sentence.", required=True),
+    },
+)
+
+
+def bottom_line(profile: Profile) -> pa.Table:
+    """Say what a step of each device goes to, and what moving data costs of it at most.
+
+    Shares are of the time of all samples together, and add up to 1. Costs are of one step, the
+    median over the samples, as in ``findings``.
+
+    Args:
+        profile: As for ``findings``.
+
+    Returns:
+        One row per device and phase, columns as in `BOTTOM_LINE`; first the phase of most devices
+        in which most can be won, and of its devices the one that computes most.
+    """
+    return BOTTOM_LINE.table([_row(profile, scope) for scope in _ordered(profile)])
+
+
+def _ordered(profile: Profile) -> list[Scope]:
+    """The scopes with those first that the first sentence is about."""
+    measured, worst = scopes(profile), worst_finding(profile)
+    times = {scope.phase: scope.steps * scope.step_ns for scope in measured}
+    devices = Counter(scope.phase for scope in measured)
+    longest = max(times.values(), default=0)
+    return sorted(
+        measured,
+        key=lambda scope: (
+            times[scope.phase] < _LITTLE * longest,
+            -devices[scope.phase],
+            worst is None or worst.scope.phase != scope.phase,
+            -times[scope.phase],
+            scope.phase,
+            -scope.compute_ns,
+        ),
+    )
+
+
+def _row(profile: Profile, scope: Scope) -> dict[str, Any]:
+    total = int((scope.end_ns - scope.start_ns).sum())
+    times = [
+        int(covered_within(scope.device.exposed[layer], scope.start_ns, scope.end_ns).sum())
+        for layer in LAYERS
+    ]
+    shares = [time / total if total else 0.0 for time in times]
+    costs = findings_of_scopes(profile).get(scope, ())
+    between, with_host = (_sum(costs, causes) for causes in (_BETWEEN_DEVICES, _WITH_HOST))
+    set_up_ns = 0 if scope.has_steps else set_up_of(profile, scope.device).length
+    set_up_share = min(set_up_ns / total, 1 - sum(shares)) if total else 0.0
+    row = {
+        "phase": scope.phase or None,
+        "device_id": scope.device.device_id,
+        "steps": len(scope.start_ns) if scope.has_steps else None,
+        "step_ns": scope.step_ns,
+        **dict(zip(_SHARES, shares, strict=True)),
+        "idle_share": 1 - sum(shares) - set_up_share,
+        "set_up_share": set_up_share,
+        "between_devices_ns": between,
+        "with_host_ns": with_host,
+    }
+    return row | {"bottom_line": _sentence(profile, scope, row)}
+
+
+def _sum(costs: Sequence[Finding], causes: set[str]) -> int:
+    return sum(finding.cost_ns for finding in costs if finding.cause in causes)
+
+
+def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
+    words = dict(zip(_SHARES, _WORDS, strict=True))
+    words |= {"idle_share": "idle", "set_up_share": "set-up"}
+    parts = [f"{say_share(row[n])} {word}" for n, word in words.items() if row[n] >= _LEAST_SHARE]
+    device, phases = device_name(scope), {measured.phase for measured in scopes(profile)}
+    subject = f"The recording of {device} spans {say_ns(scope.step_ns)}"
+    if scope.has_steps:
+        steps = counted(len(scope.start_ns), "step", "steps")
+        steps += ", inferred from its kernels" if scope.is_inferred else ""
+        name = f" of {scope.phase}" if len(phases) > 1 else ""
+        subject = f"A step{name} takes {say_ns(scope.step_ns)} on {device} (median of {steps})"
+    kernels = _kernels(profile) if row["compute_share"] >= _MOST else ""
+    return f"{subject}: {', '.join(parts)}. {_moving(profile, scope, row)}{kernels}"
+
+
+def _moving(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
+    """What moving data costs a step at most."""
+    between, with_host = (row[name] / max(scope.step_ns, 1) for name in _MOVING)
+    parts = [f"between devices costs at most {say_share(between)} of it"] if between else []
+    if with_host >= _LEAST_SHARE and with_host > between:
+        parts += [f"from and to the host {'' if parts else 'costs '}at most {say_share(with_host)}"]
+    if not parts:
+        return "Moving data costs next to nothing"
+    alone = "" if between or len(scopes(profile)) == 1 else "; none moves between devices"
+    return f"Moving data {', '.join(parts)}{alone}"
+
+
+def _kernels(profile: Profile) -> str:
+    """The costliest kernels with their shares of the time of all."""
+    kernels = profile.once(kernel_summary).to_pylist()
+    rows = [row for row in kernels if not is_communication(row["name"])]
+    total = sum(row["total_ns"] for row in kernels)
+    costly = [row for row in rows[:_COSTLIEST] if row["total_ns"] >= _LEAST_NAMED * total]
+    short = short_names(row["name"] for row in costly)
+    named = [f"{short[row['name']]} {say_share(row['total_ns'] / total)}" for row in costly]
+    return f". Costliest kernels: {', '.join(named)}" if named else ""
+
+
+ANALYSIS: Final = Analysis(
+    "What a step goes to",
+    BOTTOM_LINE,
+    FINDINGS.needs,
+    bottom_line,
+    reads(FINDINGS.reads, KERNELS.reads),
+    FINDINGS.reads_of_small,
+)

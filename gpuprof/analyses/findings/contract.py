@@ -1,0 +1,90 @@
+"""What a finding is, and the steps of one device over which it is measured."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuprof.analyses.facts.step_windows import masked
+from gpuprof.analyses.facts.timeline import COMPUTE, DeviceTimeline
+from gpuprof.intervals import Int64s, Intervals, covered_within
+from gpuprof.profile import Profile
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """What one device did in the steps of one phase, or in a recording that has no steps.
+
+    Args:
+        profile: The recording, or the part of it that is looked at.
+        device: The device's timeline.
+        phase: What people call the phase, each another name; empty where no steps are known.
+        start_ns: Start of each step that is a sample; of the steady part where there are no steps.
+        end_ns: End of each.
+        steps: How many steps the phase has, those that are no samples included; 1 for none.
+        is_inferred: Whether no range marks the steps.
+    """
+
+    profile: Profile
+    device: DeviceTimeline
+    phase: str
+    start_ns: Int64s
+    end_ns: Int64s
+    steps: int
+    is_inferred: bool = False
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether costs are of one step; else they are of the steady part of the recording."""
+        return bool(self.phase)
+
+    @cached_property
+    def step_ns(self) -> int:
+        """Median length of a step."""
+        return int(np.median(self.end_ns - self.start_ns))
+
+    @cached_property
+    def compute_ns(self) -> int:
+        """Time of a step in which the device computes."""
+        return self.per_step(self.device.exposed[COMPUTE])
+
+    def is_mark(self, text: str) -> bool:
+        """Whether a range's text only marks the steps, so that it is no place within them."""
+        return masked(text).replace("*", "#") == self.phase.partition(" (")[0]
+
+    def per_step(self, instants: Intervals) -> int:
+        """How many ns of a set of instants a step pays.
+
+        The median over the steps, or the mean without the longest twentieth where that is more:
+        some costs come with every other step, and a single step's tell nothing of the others.
+        """
+        covered = np.sort(covered_within(instants, self.start_ns, self.end_ns))
+        usual = covered[: len(covered) - -(-len(covered) // 20)] if len(covered) > 1 else covered
+        return int(max(np.median(covered), usual.mean()))
+
+
+class Finding(NamedTuple):
+    """One thing that costs a device time.
+
+    Args:
+        cause: Its stable name, documented in `gpuprof/docs`.
+        scope: Where it was measured.
+        phrase: What the device does, to follow its name: ``waits for copies from the host``.
+        cost_ns: What it costs a step.
+        win_ns: What mending it can win of a step at most, by ``means``.
+        means: How, in a phrase: ``fewer bytes``.
+        suggestion: What to do, in the framework's own words where the operation is known.
+        table: The table that tells more.
+        where: Operation, range, call, route or rank; empty where none is known.
+    """
+
+    cause: str
+    scope: Scope
+    phrase: str
+    cost_ns: int
+    win_ns: int
+    means: str
+    suggestion: str
+    table: str
+    where: str = ""

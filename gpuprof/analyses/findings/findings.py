@@ -1,0 +1,266 @@
+"""What costs a recording most, in sentences: that first which is worth most to mend."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.findings import (
+    collectives,
+    host,
+    kernels,
+    memory,
+    recording,
+    transfers,
+)
+from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.findings.scopes import SCOPE_READS, scopes
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.units import counted, say_ns, say_share
+
+# Less of a step is not worth a sentence.
+_LEAST_SHARE: Final = 0.01
+# What the recording does not explain may be won or not.
+_UNSURE: Final = {"idle"}
+_UNSURE_SHARE: Final = 0.5
+# Copies of pageable memory are what copies are about if they are this much of them.
+_MOST: Final = 0.5
+# A recording that is set-up by so much says so first.
+_ALL: Final = 0.9
+# From fewer steps nothing follows for sure.
+_FEW: Final = 3
+# Another device's cost is worth a word if it is this much of the first one's.
+_ALSO: Final = 0.1
+_MOST_OTHERS: Final = 2
+
+FINDINGS: Final = Schema(
+    "findings",
+    "one thing that costs time",
+    {
+        "rank": Column(INT, "1", "1 for what is worth most to mend.", required=True),
+        "cause": Column(TEXT, "", "Its stable name: see the README.", required=True),
+        "where": Column(TEXT, "", "Operation, range, call, route or rank; null where unknown."),
+        "device_id": Column(INT, "", "Device that loses most by it; null where unknown."),
+        "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
+        "steps": Column(INT, "1", "Steps that were measured; null where there are none."),
+        "step_ns": Column(INT, "ns", "Median length of a step, else the device's span."),
+        "cost_ns": Column(INT, "ns", "Time that it costs a step, or the span.", required=True),
+        "cost_share": Column(FLOAT, "1", "cost_ns / step_ns.", required=True),
+        "win_ns": Column(INT, "ns", "What mending it can win of that at most.", required=True),
+        "win_share": Column(FLOAT, "1", "win_ns / step_ns.", required=True),
+        "means": Column(TEXT, "", "By what it can be won.", required=True),
+        "total_win_ns": Column(INT, "ns", "win_ns of all steps of the phase.", required=True),
+        "finding": Column(TEXT, "", "What it is, in a sentence.", required=True),
+        "suggestion": Column(TEXT, "", "What to try.", required=True),
+        "table": Column(TEXT, "", "Table that tells more.", required=True),
+    },
+)
+
+# What a device waits for others is won where these are mended.
+_OF_OTHERS: Final = {"collective_waiting", "waits_for_device", "unbalanced_devices"}
+_FAMILIES: Final = (transfers, host, collectives, kernels, memory)
+# A recording of no training says so first; what steps do not pay comes after what they do.
+_ORDER: Final = {"no_training": -1, "truncated": 1, "setup": 2}
+_WITHOUT_COST: Final = {"no_training", "truncated"}
+
+
+def findings(profile: Profile) -> pa.Table:
+    """Name what costs the devices time that they do not compute, and what mending it can win.
+
+    Costs are of one step, the median over the steps of a phase; where a recording has no steps,
+    of the device's span. The costs of findings may overlap: they must not be added up.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``; ``api_calls``, ``host_calls``, ``nvtx_ranges``
+            and ``synchronizations`` tell why a device idles, and where copies come from.
+
+    Returns:
+        One row per cause and place that costs at least 1 % of a step, columns as in `FINDINGS`;
+        what can win most time comes first. No rows where nothing costs that much.
+    """
+    groups = profile.once(_ranked)
+    return FINDINGS.table([_row(rank, of_cause) for rank, of_cause in enumerate(groups, start=1)])
+
+
+def worst_finding(profile: Profile) -> Finding | None:
+    """The first one; None where nothing is worth a sentence."""
+    groups = profile.once(_ranked)
+    return groups[0][0] if groups else None
+
+
+def _ranked(profile: Profile) -> list[list[Finding]]:
+    """What is worth a sentence, by cause and phase: that first which can win most."""
+    of_recording = [*recording.of_recording(profile, scopes(profile))]
+    of_steps = [cost for costs in findings_of_scopes(profile).values() for cost in costs]
+    if any(finding.cause == "no_training" for finding in of_recording):
+        of_steps = []
+    worth = [
+        finding
+        for finding in (*of_recording, *of_steps)
+        if _share(finding.cost_ns, finding) >= _LEAST_SHARE or finding.cause in _WITHOUT_COST
+    ]
+    return sorted(_by_cause(worth), key=_place)
+
+
+def _place(of_cause: Sequence[Finding]) -> tuple[int, float, int]:
+    """By what it is sorted: what the steady state pays by what can be won, set-up after it."""
+    first = of_cause[0]
+    order = _ORDER.get(first.cause, 0)
+    if first.cause == "setup" and _share(first.cost_ns, first) >= _ALL:
+        order = 0
+    return order, -_weight(first), -first.cost_ns
+
+
+def _weight(finding: Finding) -> float:
+    """What can be won; half of it counts where that is not sure."""
+    return _total_win_ns(finding) * (_UNSURE_SHARE if finding.cause in _UNSURE else 1.0)
+
+
+def findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
+    """All that costs each device time, however little, by what was looked at."""
+    return profile.once(_findings_of_scopes)
+
+
+def _findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
+    most: dict[str, int] = {}
+    for scope in scopes(profile):
+        most[scope.phase] = max(most.get(scope.phase, 0), scope.compute_ns)
+    return {
+        scope: [
+            _on_path(finding, most[scope.phase])
+            for finding in _joined([row for family in _FAMILIES for row in family.of_scope(scope)])
+        ]
+        for scope in scopes(profile)
+    }
+
+
+def _on_path(finding: Finding, most_compute_ns: int) -> Finding:
+    """A finding with what it can win of the step, which waits for the device that computes most.
+
+    A device that computes less would wait for that one in the time that it saves.
+    """
+    if not finding.scope.has_steps or finding.cause in _OF_OTHERS:
+        return finding
+    slack_ns = most_compute_ns - finding.scope.compute_ns
+    return finding._replace(win_ns=max(finding.win_ns - slack_ns, 0))
+
+
+def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
+    """The findings of a scope, those that are about the same time joined."""
+    by_cause: dict[str, Finding] = {}
+    for finding in of_scope:
+        prior = by_cause.get(finding.cause)
+        by_cause[finding.cause] = finding if prior is None else _together(prior, finding)
+    staged, waits = by_cause.get("staged_copies"), by_cause.get("waits_for_device")
+    if staged is not None and waits is not None:
+        # Devices wait for the halves that the others copy.
+        by_cause["staged_copies"] = staged._replace(
+            cost_ns=staged.cost_ns + waits.cost_ns,
+            win_ns=staged.win_ns + waits.win_ns,
+            phrase=f"{staged.phrase}, with pauses of {say_ns(waits.cost_ns)} beside them",
+        )
+        del by_cause["waits_for_device"]
+    pageable, copies = by_cause.get("pageable_memory"), by_cause.get("exposed_host_copies")
+    if pageable is not None and copies is not None and pageable.cost_ns >= _MOST * copies.cost_ns:
+        by_cause["pageable_memory"] = pageable._replace(
+            cost_ns=copies.cost_ns, win_ns=copies.win_ns, where=copies.where
+        )
+        del by_cause["exposed_host_copies"]
+    small, late = by_cause.get("small_kernels"), by_cause.get("host_late")
+    if small is not None and late is not None:
+        # The host is late for small kernels; what is left has another reason.
+        rest_ns = max(late.cost_ns - small.cost_ns, 0)
+        by_cause["host_late"] = late._replace(cost_ns=rest_ns, win_ns=min(late.win_ns, rest_ns))
+    return [*by_cause.values()]
+
+
+def _together(first: Finding, second: Finding) -> Finding:
+    """Findings of one cause at different times, in the words of the costlier one."""
+    costlier = max(first, second, key=lambda finding: finding.cost_ns)
+    cost_ns, win_ns = first.cost_ns + second.cost_ns, first.win_ns + second.win_ns
+    return costlier._replace(cost_ns=cost_ns, win_ns=win_ns)
+
+
+def _by_cause(costs: Sequence[Finding]) -> list[list[Finding]]:
+    """The findings of one cause in one phase, that of the device that can win most first."""
+    ordered = sorted(costs, key=_alike)
+    groups = [list(of_cause) for _, of_cause in groupby(ordered, key=_alike)]
+    return [sorted(of_cause, key=lambda cost: (-cost.win_ns, -cost.cost_ns)) for of_cause in groups]
+
+
+def _alike(finding: Finding) -> tuple[str, str]:
+    return finding.cause, finding.scope.phase
+
+
+def _total_win_ns(finding: Finding) -> int:
+    return finding.win_ns * finding.scope.steps
+
+
+def _share(ns: int, finding: Finding) -> float:
+    return ns / finding.scope.step_ns if finding.scope.step_ns else 0.0
+
+
+def _row(rank: int, of_cause: Sequence[Finding]) -> dict[str, Any]:
+    first = of_cause[0]
+    scope = first.scope
+    return {
+        "rank": rank,
+        "cause": first.cause,
+        "where": first.where or None,
+        "device_id": scope.device.device_id,
+        "phase": scope.phase or None,
+        "steps": len(scope.start_ns) if scope.has_steps else None,
+        "step_ns": scope.step_ns,
+        "cost_ns": first.cost_ns,
+        "cost_share": _share(first.cost_ns, first),
+        "win_ns": first.win_ns,
+        "win_share": _share(first.win_ns, first),
+        "means": first.means,
+        "total_win_ns": _total_win_ns(first),
+        "finding": _sentence(of_cause),
+        "suggestion": first.suggestion,
+        "table": first.table,
+    }
+
+
+def _sentence(of_cause: Sequence[Finding]) -> str:
+    first, *on_others = of_cause
+    text = f"{device_name(first.scope)} {first.phrase}"
+    if first.cause in _WITHOUT_COST:
+        return text
+    also = [finding for finding in on_others if finding.cost_ns >= _ALSO * first.cost_ns]
+    shares = [
+        f"{device_name(finding.scope)} {say_share(_share(finding.cost_ns, finding))}"
+        for finding in also[:_MOST_OTHERS]
+    ]
+    if more := len(also) - len(shares):
+        shares.append(f"{more} more {'device' if more == 1 else 'devices'}")
+    return "; ".join([f"{text}: {_cost(first)}", *shares])
+
+
+def _cost(finding: Finding) -> str:
+    time, share = say_ns(finding.cost_ns), say_share(_share(finding.cost_ns, finding))
+    if not finding.scope.has_steps:
+        return f"{time} ({share})"
+    steps = len(finding.scope.start_ns)
+    few = f"; {counted(steps, 'step', 'steps')} only" if steps < _FEW else ""
+    return f"{time} of a step ({share}{few})"
+
+
+def device_name(scope: Scope) -> str:
+    """The device of a scope in a sentence."""
+    number = scope.device.device_id
+    return "an unknown device" if number is None else f"device {number}"
+
+
+ANALYSIS: Final = Analysis(
+    "What costs most",
+    FINDINGS,
+    ("kernels", "memcpys"),
+    findings,
+    reads(SCOPE_READS, recording.READS, *(family.READS for family in _FAMILIES)),
+    transfers.READS_OF_SMALL,
+)

@@ -1,0 +1,191 @@
+"""Why a device does nothing: for whom it waits, and what the host does instead of launching."""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.groups import Numbers
+from gpuprof.analyses.facts.pauses import SHORT_NS, pauses_of
+from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.findings.set_up import SET_UP_READS, set_up_of
+from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
+from gpuprof.analyses.time.pauses import Pieces, pieces_of
+from gpuprof.facts import UNKNOWN
+from gpuprof.intervals import Int64s, Intervals, covered_within, difference, intersection, union
+from gpuprof.profile import Profile
+from gpuprof.units import say_share
+
+READS: Final = reads(PAUSES.reads, SET_UP_READS)
+
+
+class _Cause(NamedTuple):
+    """What a device does while it waits for a cause, how that can be won, and what to try."""
+
+    phrase: str
+    means: str
+    suggestion: str
+
+
+_HOST_LATE: Final = "host_late"
+_SYNCHRONISING: Final = "synchronising_call"
+_CAUSES: Final = {
+    _HOST_LATE: _Cause(
+        "has no work because the host launches late",
+        "launching ahead",
+        "launch less often (CUDA graphs, a compiled step) or prepare launches and input on other"
+        " threads",
+    ),
+    _SYNCHRONISING: _Cause(
+        "has no work because the host waited in a synchronising call",
+        "launching ahead",
+        "read results later, or wait for single events, so that the next work is launched before",
+    ),
+    "mpi": _Cause(
+        "has no work while the host is in MPI",
+        "overlap with compute",
+        "start messages without blocking and compute meanwhile, send fewer, or balance the ranks",
+    ),
+    "waits_for_stream": _Cause(
+        "waits for a stream although its next work is launched",
+        "overlap",
+        "see what the stream depends on: another stream's event, a rank, a callback of the host",
+    ),
+    "waits_for_device": _Cause(
+        "waits for another device",
+        "balance",
+        "give the devices equal work, or start the copies between them earlier",
+    ),
+    "idle": _Cause(
+        "is idle, and the recording does not tell why",
+        "launching ahead",
+        "record the API calls of all processes: they show what the host did",
+    ),
+}
+_NAMES: Final = (*_CAUSES,)
+_OF_LABEL: Final = {
+    "mpi_call": "mpi",
+    "synchronising_call": _SYNCHRONISING,
+    "waits_for_stream": "waits_for_stream",
+    "waits_for_device": "waits_for_device",
+    "waits_for_unknown": "waits_for_stream",
+    "unknown": "idle",
+}
+# Longer pauses have another reason than how launches are made.
+_LONG_NS: Final = 200_000
+_OTHER_WORK: Final = (
+    "see what the host does in these pauses (--table pauses, a profile of the CPU), and do it on"
+    " another thread or ahead"
+)
+_LATE_IN: Final = {
+    r"(?i)data_?load|next_batch|get_next|iterator|load_batch": (
+        "load and prepare input ahead: DataLoader(num_workers=..., pin_memory=True),"
+        " tf.data.prefetch"
+    ),
+    r"^(?:cuda|cu|hip)(?:Malloc|MemAlloc|Host|MemHost|Free|MemFree|MemCreate)": (
+        "allocate memory once, before the loop, or from a pool (cudaMallocAsync)"
+    ),
+    r"^f?(?:read|write|open|close|sync)\b|^p(?:read|write)": (
+        "read and write files on another thread"
+    ),
+}
+# Less of the pauses is not where they come from.
+_LEAST_PLACE: Final = 0.1
+# Of work that was launched in time the call that launched it is no place to look at.
+_NO_PLACES: Final = {"launch"}
+
+
+def of_scope(scope: Scope) -> Iterator[Finding]:
+    """What a device waits for in a step, by cause; set-up is left out where there are no steps."""
+    idle = scope.device.idle
+    if not scope.has_steps:
+        idle = difference(idle, set_up_of(scope.profile, scope.device))
+    if not scope.profile.whole.has("api_calls"):
+        yield _finding("idle", scope, scope.per_step(_long(idle)), _NOWHERE)
+        return
+    pieces, causes = pieces_of(scope.profile), _causes(scope.profile.whole)
+    number = UNKNOWN if scope.device.device_id is None else scope.device.device_id
+    steps = intersection(idle, union(scope.start_ns, scope.end_ns))
+    lengths = covered_within(steps, pieces.stretches.start_ns, pieces.stretches.end_ns)
+    is_of_device = pauses_of(scope.profile).device[pieces.pause] == number
+    chosen = np.flatnonzero(is_of_device & (lengths > 0))
+    for cause in np.unique(causes[chosen]).tolist():
+        rows = chosen[causes[chosen] == cause]
+        stretches = pieces.stretches.take(rows)
+        waits = intersection(union(stretches.start_ns, stretches.end_ns), idle)
+        place = _place(scope, pieces, rows, lengths[rows])
+        yield _finding(_NAMES[cause], scope, scope.per_step(waits), place)
+
+
+def _long(idle: Intervals) -> Intervals:
+    is_long = idle.end - idle.start > SHORT_NS
+    return Intervals(idle.start[is_long], idle.end[is_long])
+
+
+def _causes(profile: Profile) -> Numbers:
+    """The cause of each piece of a pause, an index into `_NAMES`."""
+    return profile.once(_causes_of_pieces)
+
+
+def _causes_of_pieces(profile: Profile) -> Numbers:
+    pieces = pieces_of(profile)
+    of_label = [_NAMES.index(_OF_LABEL.get(kind, _HOST_LATE)) for kind, _ in pieces.labels]
+    causes = np.array(of_label, np.int64)[pieces.stretches.label]
+    order = np.lexsort((pieces.stretches.start_ns, pieces.pause))
+    is_first = np.diff(pieces.pause[order], prepend=-1) > 0
+    # Without the call that waited, the host would have launched before the pause.
+    synchronised = pieces.pause[order][is_first & (causes[order] == _NAMES.index(_SYNCHRONISING))]
+    is_late = (causes == _NAMES.index(_HOST_LATE)) & np.isin(pieces.pause, synchronised)
+    return np.where(is_late, _NAMES.index(_SYNCHRONISING), causes)
+
+
+class _Place(NamedTuple):
+    """What takes most of some pauses.
+
+    Args:
+        name: Call, operation, range, stream or device; empty where too little is in one place.
+        share: Its share of them.
+        mean_ns: How long a pause lasts on average.
+    """
+
+    name: str
+    share: float
+    mean_ns: float
+
+
+_NOWHERE: Final = _Place("", 0.0, 0.0)
+
+
+def _place(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> _Place:
+    mean_ns = float(lengths.sum() / len(np.unique(pieces.pause[rows])))
+    sums = np.bincount(pieces.stretches.label[rows], lengths, len(pieces.labels))
+    for label in np.argsort(-sums, kind="stable").tolist():
+        kind, detail = pieces.labels[label]
+        share = float(sums[label] / sums.sum())
+        if share < _LEAST_PLACE:
+            break
+        if detail is not None and kind not in _NO_PLACES and not scope.is_mark(detail):
+            return _Place(detail, share, mean_ns)
+    return _NOWHERE._replace(mean_ns=mean_ns)
+
+
+def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
+    text = _CAUSES[cause]
+    way = "for" if cause.startswith("waits_for") else "in"
+    where = f", {say_share(place.share)} of it {way} {place.name}" if place.name else ""
+    suggestion = _late(place) if cause == _HOST_LATE else text.suggestion
+    table = "pauses" if scope.profile.whole.has("api_calls") else "gaps"
+    phrase = text.phrase + where
+    return Finding(
+        cause, scope, phrase, cost_ns, cost_ns, text.means, suggestion, table, place.name
+    )
+
+
+def _late(place: _Place) -> str:
+    """What to try against a host that launches late, by what it does then."""
+    for pattern, suggestion in _LATE_IN.items():
+        if re.search(pattern, place.name):
+            return suggestion
+    return _CAUSES[_HOST_LATE].suggestion if place.mean_ns < _LONG_NS else _OTHER_WORK

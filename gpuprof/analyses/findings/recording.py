@@ -1,0 +1,262 @@
+"""What is to be said of a whole recording: what it lacks, what it is of, and what is paid once."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.by_number import names_by_number
+from gpuprof.analyses.facts.collective_parts import PARTS_READS, part_times
+from gpuprof.analyses.facts.kernel_kinds import is_initial, may_initialise
+from gpuprof.analyses.facts.launches import launches
+from gpuprof.analyses.facts.nvtx import RANGE_READS, named_parts
+from gpuprof.analyses.facts.pauses import pauses_of
+from gpuprof.analyses.facts.phases import steps_by_phase
+from gpuprof.analyses.facts.step_windows import FROM_RANGES, masked
+from gpuprof.analyses.facts.timeline import COMMUNICATION, DeviceTimeline, far_ends, timelines
+from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.findings.set_up import SET_UP_READS, set_up_of
+from gpuprof.analyses.time.pauses import pieces_of
+from gpuprof.analyses.totals.activity_summary import SUM_READS, summed_up
+from gpuprof.cuda import LAUNCHING_CALLS
+from gpuprof.facts import UNKNOWN
+from gpuprof.intervals import NOTHING, Intervals, covered_within, intersection, together
+from gpuprof.profile import Profile
+from gpuprof.units import counted, say_ns, say_share
+
+READS: Final = reads(PARTS_READS, SET_UP_READS, RANGE_READS, SUM_READS, devices="device_id")
+
+# Calls that put work onto a device after the last one whose work was recorded: at least so many,
+# and this share of all such calls.
+_LEAST_LAUNCHES: Final = 10
+_FIRST: Final = -(1 << 62)
+_LEAST_SHARE: Final = 0.05
+# Kernels that fill tensors with initial values take so much of all kernels' time where a
+# recording is of nothing else.
+_INITIAL_SHARE: Final = 0.1
+# Devices that share the work of a step differ less in what they compute.
+_UNEQUAL: Final = 0.1
+# Steps of two devices are the same ones where they have so much in common.
+_LEAST_COMMON: Final = 0.8
+
+
+# Causes of pauses that say nothing of what the host did.
+_UNEXPLAINED: Final = {
+    "unknown",
+    "launch",
+    "waits_for_unknown",
+    "waits_for_stream",
+    "waits_for_device",
+}
+# What tells phases of one name apart.
+_NUMBER_OF_PHASE: Final = re.compile(r" \(\d+\)$")
+_NOTHING: Final = "no call that was recorded"
+
+
+def of_recording(profile: Profile, scopes: Sequence[Scope]) -> Iterator[Finding]:
+    """What a recording as a whole lacks, is of, or pays once; costs of `setup` are of all of it.
+
+    Args:
+        profile: The recording, or the part of it that is looked at.
+        scopes: The devices with their phases.
+    """
+    yield from _truncated(profile)
+    yield from _no_training(profile)
+    yield from _unbalanced(scopes)
+    yield from _set_up(profile)
+
+
+def _all_of(profile: Profile, device: DeviceTimeline) -> Scope:
+    start, end = int(device.span.start[0]), int(device.span.end[-1])
+    return Scope(profile, device, "", np.array([start]), np.array([end]), 1)
+
+
+def _devices(profile: Profile) -> list[DeviceTimeline]:
+    """Devices whose own work was recorded."""
+    return [
+        device
+        for device in timelines(profile)
+        if device.device_id not in far_ends(profile) and device.span.length
+    ]
+
+
+def _truncated(profile: Profile) -> Iterator[Finding]:
+    """Activities that stop while the host goes on launching."""
+    recorded, devices = profile.whole, _devices(profile)
+    if not devices or not recorded.has("api_calls") or not len(launches(recorded).launch_ns):
+        return
+    last = int(launches(recorded).launch_ns.max())
+    lost = _launching_calls(recorded, last)
+    if lost < _LEAST_LAUNCHES or lost < _LEAST_SHARE * (
+        calls := _launching_calls(recorded, _FIRST)
+    ):
+        return
+    steps = _recorded_steps(recorded)
+    yield Finding(
+        "truncated",
+        _all_of(profile, max(devices, key=lambda device: int(device.span.end[-1]))),
+        f"has no records of what was launched last{steps}: of {lost:,} of {calls:,} launches",
+        0,
+        0,
+        "a whole recording",
+        "record a shorter part, and wait for the devices before it ends (synchronise, then"
+        " cudaProfilerStop)",
+        "steps" if steps else "totals",
+    )
+
+
+def _is_launching(name: str) -> bool:
+    return LAUNCHING_CALLS.match(name) is not None
+
+
+def _launching_calls(profile: Profile, after_ns: int) -> int:
+    """How many calls that put work onto a device begin after an instant."""
+    if profile.numbers("api_calls"):
+        launching = names_by_number(profile, "api_calls").values(_is_launching, 0)
+        return sum(
+            int(np.count_nonzero(launching.of(number[start > after_ns])))
+            for start, number in profile.integers("api_calls", "start_ns", "name_id")
+        )
+    sql = f"SELECT name, count(*) AS calls FROM api_calls WHERE start_ns > {after_ns} GROUP BY name"
+    rows = profile.query(sql).to_pylist()
+    return sum(row["calls"] for row in rows if _is_launching(row["name"] or ""))
+
+
+def _recorded_steps(profile: Profile) -> str:
+    """Of how many of the steps that ranges mark there are records; empty where not known."""
+    marked = [steps for steps in steps_by_phase(profile) if steps.phase.source == FROM_RANGES]
+    if not marked:
+        return ""
+    names = {_NUMBER_OF_PHASE.sub("", steps.phase.name) for steps in marked}
+    parts = named_parts(profile)
+    is_step = np.array([masked(text) in names for text, _, _ in parts.labels], bool)
+    marks = int(np.count_nonzero(is_step[parts.label]))
+    recorded = sum(len(steps.start_ns) for steps in marked)
+    return f", after {recorded:,} of {marks:,} steps" if recorded < marks else ""
+
+
+def _no_training(profile: Profile) -> Iterator[Finding]:
+    """A recording in which tensors are filled with initial values, and nothing else."""
+    if not profile.has("kernels"):
+        return
+    rows = summed_up(profile.whole, "kernels")
+    total_ns = sum(row["total_ns"] for row in rows)
+    initial = [row for row in rows if is_initial(row["name"] or "")]
+    initial_ns = sum(row["total_ns"] for row in initial)
+    if not total_ns or initial_ns < _INITIAL_SHARE * total_ns:
+        return
+    if not all(may_initialise(row["name"] or "") for row in rows):
+        return
+    working = [device for device in _devices(profile) if device.kernels.length]
+    if not working:
+        return
+    most = max(working, key=lambda device: device.kernels.length)
+    recorded = {device.device_id for device in timelines(profile)}
+    if profile.whole.has("devices"):
+        listed = profile.whole.query("SELECT DISTINCT device_id FROM devices")
+        recorded |= {*listed.column(0).to_pylist()}
+    idle = len(recorded) - len(working)
+    idle_devices = f"; {idle} of {counted(len(recorded), 'device', 'devices')} ran no kernel"
+    yield Finding(
+        "no_training",
+        _all_of(profile, most),
+        "only fills memory with initial values: no step of a training was recorded"
+        + (idle_devices if idle else ""),
+        0,
+        0,
+        "recording steps",
+        "record later, when steps run: start the profiler after the first ones",
+        "kernel_summary",
+    )
+
+
+def _unbalanced(scopes: Sequence[Scope]) -> Iterator[Finding]:
+    """Devices that compute for longer in the steps of a phase than others do."""
+    for alike in _at_once(scopes):
+        busiest = max(alike, key=lambda scope: scope.compute_ns)
+        least = min(alike, key=lambda scope: scope.compute_ns)
+        win_ns = busiest.compute_ns - sum(scope.compute_ns for scope in alike) // len(alike)
+        if win_ns <= 0 or least.compute_ns > (1 - _UNEQUAL) * busiest.compute_ns:
+            continue
+        yield Finding(
+            "unbalanced_devices",
+            busiest,
+            f"computes for {say_ns(busiest.compute_ns)} of a step, device"
+            f" {least.device.device_id} for {say_ns(least.compute_ns)}: the difference",
+            busiest.compute_ns - least.compute_ns,
+            win_ns,
+            "equal work",
+            "give each device work in proportion to its speed",
+            "breakdown",
+            f"device {least.device.device_id}",
+        )
+
+
+def _at_once(scopes: Sequence[Scope]) -> list[list[Scope]]:
+    """The devices whose steps are the same ones, also where each process marks its own."""
+    groups: list[list[Scope]] = []
+    for scope in (scope for scope in scopes if scope.has_steps):
+        group = next((group for group in groups if _is_at_once(group[0], scope)), None)
+        if group is None:
+            groups.append([scope])
+        else:
+            group.append(scope)
+    return groups
+
+
+def _is_at_once(first: Scope, second: Scope) -> bool:
+    start = max(int(first.start_ns[0]), int(second.start_ns[0]))
+    end = min(int(first.end_ns[-1]), int(second.end_ns[-1]))
+    spans = [int(scope.end_ns[-1] - scope.start_ns[0]) for scope in (first, second)]
+    steps = [len(scope.start_ns) for scope in (first, second)]
+    return end - start >= _LEAST_COMMON * max(spans) and min(steps) >= _LEAST_COMMON * max(steps)
+
+
+def _set_up(profile: Profile) -> Iterator[Finding]:
+    """Idle time of each device that no step pays."""
+    for device in _devices(profile):
+        first_calls = _first_collectives(profile, device)
+        set_up = together([set_up_of(profile, device), first_calls])
+        if not set_up.length:
+            continue
+        calls = f", {say_ns(first_calls.length)} in first collectives" if len(first_calls) else ""
+        longest_ns = int((set_up.end - set_up.start).max())
+        where, share = _largest(profile, device, set_up)
+        place = f", {say_share(share)} of it in {where or _NOTHING}" if share else ""
+        once = f", {say_ns(longest_ns)} of it at once" if len(set_up) > 1 else ""
+        yield Finding(
+            "setup",
+            _all_of(profile, device),
+            f"is idle while the program sets up{calls}{once}{place}",
+            set_up.length,
+            set_up.length,
+            "less set-up",
+            "run for longer, or do once what every start does: steps do not pay it",
+            "pauses" if share else "gaps",
+            where,
+        )
+
+
+def _first_collectives(profile: Profile, device: DeviceTimeline) -> Intervals:
+    """When first calls of collectives, which set up connections, run alone."""
+    times = part_times(profile).get(device.device_id)
+    return NOTHING if times is None else intersection(times.setup, device.exposed[COMMUNICATION])
+
+
+def _largest(profile: Profile, device: DeviceTimeline, some: Intervals) -> tuple[str, float]:
+    """What the host was in for most of some pauses of a device, and its share of them.
+
+    The name is empty for nothing that was recorded, the share 0 where nothing can be told.
+    """
+    if not profile.whole.has("api_calls"):
+        return "", 0.0
+    pieces = pieces_of(profile)
+    number = UNKNOWN if device.device_id is None else device.device_id
+    stretches = pieces.stretches.take(pauses_of(profile).device[pieces.pause] == number)
+    lengths = covered_within(some, stretches.start_ns, stretches.end_ns)
+    sums = np.bincount(stretches.label, lengths, len(pieces.labels))
+    is_known = [cause not in _UNEXPLAINED for cause, _ in pieces.labels]
+    most = int(np.where(is_known, sums, 0).argmax())
+    return pieces.labels[most][1] or "", float(sums[most] / some.length) * is_known[most]

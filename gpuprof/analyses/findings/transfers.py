@@ -1,0 +1,160 @@
+"""What a device waits for copies from and to other memories, and what hiding these can win."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.copies import Route, end_name, transfer_times
+from gpuprof.analyses.facts.moves import Moves, moves
+from gpuprof.analyses.facts.nvtx import RANGE_READS
+from gpuprof.analyses.facts.timeline import TRANSFER
+from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.placement.avoidable import Avoidable, avoidable, not_sought
+from gpuprof.analyses.transfers.peer_matrix import running_on
+from gpuprof.analyses.transfers.transfers import TRANSFER_READS
+from gpuprof.facts import HOST
+from gpuprof.intervals import Intervals, covered_within, intersection, together, union
+from gpuprof.profile import Profile
+from gpuprof.units import say_share
+
+READS: Final = reads(TRANSFER_READS, links="device_id peer_device_id link")
+READS_OF_SMALL: Final = RANGE_READS
+
+_PEER, _STAGED, _WITH_HOST = "peer", "staged", "with_host"
+# What is copied needlessly is said in place of the route where it is most of the time.
+_MOST: Final = 0.5
+
+
+class _Kind(NamedTuple):
+    """A kind of copies: its cause, and its sentences."""
+
+    cause: str
+    phrase: str
+    suggestion: str
+
+
+_KINDS: Final = {
+    _PEER: _Kind(
+        "exposed_peer_copies",
+        "waits for copies between devices",
+        "place what works on the same data on one device, or overlap the copies with compute",
+    ),
+    _STAGED: _Kind(
+        "staged_copies",
+        "waits for copies between devices by way of the host",
+        "turn on peer access, or choose a pair of devices that has it (nvidia-smi topo -p2p r)",
+    ),
+    _WITH_HOST: _Kind(
+        "exposed_host_copies",
+        "waits for copies from and to the host",
+        "keep data on the device and copy less, or copy ahead on a stream of its own from pinned"
+        " memory",
+    ),
+}
+
+
+def of_scope(scope: Scope) -> Iterator[Finding]:
+    """What a device waits for copies in a step, by kind; copies of managed memory are not here."""
+    device = scope.device.device_id
+    waits: dict[str, dict[Route, Intervals]] = {}
+    for route, times in transfer_times(scope.profile.whole).items():
+        if device in {route.src, route.dst} and device is not None and route.path != "uvm":
+            exposed = intersection(running_on(times, device, route), scope.device.exposed[TRANSFER])
+            waits.setdefault(_kind(route), {})[route] = exposed
+    for kind, routes in waits.items():
+        if finding := _of_kind(scope, _KINDS[kind], routes):
+            yield finding
+
+
+def _kind(route: Route) -> str:
+    if route.path == "staged":
+        return _STAGED
+    return _WITH_HOST if HOST in {route.src, route.dst} else _PEER
+
+
+def _of_kind(scope: Scope, kind: _Kind, routes: Mapping[Route, Intervals]) -> Finding | None:
+    exposed = together([*routes.values()])
+    cost_ns = scope.per_step(exposed)
+    if not cost_ns:
+        return None
+    route = max(routes, key=lambda route: scope.per_step(routes[route]))
+    ends = f"{end_name(route.src)} to {end_name(route.dst)}"
+    origin, needless = _origin(scope, routes), _needless(scope, exposed, cost_ns)
+    hidden_ns = min(cost_ns, scope.compute_ns)
+    return Finding(
+        kind.cause,
+        scope,
+        f"{kind.phrase} ({'most ' * (len(routes) > 1)}{ends}{f', in {origin}' if origin else ''}"
+        f"{', one copy' if _is_single(scope, routes) else ''})",
+        cost_ns,
+        cost_ns,
+        f"fewer bytes; hiding them behind compute wins {say_share(hidden_ns / scope.step_ns)}",
+        _suggestion(scope, kind, route, needless),
+        "peer_matrix" if needless is None else needless.table,
+        f"{ends}, {origin}" if origin else ends,
+    )
+
+
+def _suggestion(scope: Scope, kind: _Kind, route: Route, needless: Avoidable | None) -> str:
+    if needless is not None:
+        return f"{needless.suggestion} ({needless.what})"
+    reason = _why_staged(scope.profile, route) if route.path == "staged" else ""
+    return f"{kind.suggestion}; {reason}" if reason else kind.suggestion
+
+
+def _why_staged(profile: Profile, route: Route) -> str:
+    """Why two devices may lack peer access, where the recording lists links; else nothing."""
+    if not profile.whole.has("links"):
+        return ""
+    pair = {route.src, route.dst}
+    links = profile.whole.table("links").to_pylist()
+    linked = [row for row in links if row["peer_device_id"] is not None]
+    for row in linked:
+        if {row["device_id"], row["peer_device_id"]} == pair:
+            return f"{row['link']} joins the two, so that peer access is only off"
+    if not linked:
+        return "no link between devices was found on this machine"
+    row = linked[0]
+    ends = f"device {row['device_id']} and device {row['peer_device_id']}"
+    return f"no link joins the two, but {row['link']} joins {ends}"
+
+
+def _is_single(scope: Scope, routes: Mapping[Route, Intervals]) -> bool:
+    """Whether a single copy is all there is, from which nothing follows for others."""
+    times = transfer_times(scope.profile.whole)
+    return not scope.has_steps and sum(len(times[route].start_ns) for route in routes) == 1
+
+
+def _origin(scope: Scope, routes: Mapping[Route, Intervals]) -> str | None:
+    """The operation or range that launched most of the time of the copies; None where unknown."""
+    profile = scope.profile
+    if not_sought(profile) or not profile.whole.has("nvtx_ranges", "api_calls"):
+        return None
+    copies = moves(profile.whole)
+    steps = union(scope.start_ns, scope.end_ns)
+    is_meant = covered_within(steps, copies.start_ns, copies.end_ns) > 0
+    is_meant &= np.any(
+        [(copies.src == route.src) & (copies.dst == route.dst) for route in routes], axis=0
+    )
+    origin = _usual_origin(profile, copies.take(np.flatnonzero(is_meant)))
+    return None if origin is None or scope.is_mark(origin) else origin
+
+
+def _usual_origin(profile: Profile, copies: Moves) -> str | None:
+    numbers, texts = copies.origins(profile)
+    if not len(numbers):
+        return None
+    sums = np.bincount(numbers + 1, copies.duration_ns)
+    most = int(sums.argmax()) - 1
+    return texts[most] if most >= 0 and sums[most + 1] > _MOST * sums.sum() else None
+
+
+def _needless(scope: Scope, exposed: Intervals, cost_ns: int) -> Avoidable | None:
+    """Copies that need not be, where they are most of a wait."""
+    for copies in avoidable(scope.profile):
+        running = [union(some.start_ns, some.end_ns) for some in copies.copies]
+        if scope.per_step(intersection(together(running), exposed)) > _MOST * cost_ns:
+            return copies
+    return None

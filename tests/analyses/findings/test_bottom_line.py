@@ -1,0 +1,88 @@
+"""The first sentence of a report: what a step goes to, and what moving data costs of it."""
+
+import pytest
+from drawing import draw
+from test_findings import PEER, US, kernel, steps
+
+from gpuprof.analyses.findings.bottom_line import bottom_line
+
+
+def first(profile):
+    return bottom_line(profile).to_pylist()[0]
+
+
+def test_a_step_is_split_and_moving_data_has_its_share():
+    copy = PEER | {"bytes": 8}
+    row = first(
+        steps(
+            6,
+            100,
+            (0, 2, 62, kernel()),
+            (1, 62, 72, copy),
+            (1, 72, 99, kernel(name="end")),
+            (0, 2, 30, kernel(device_id=1)),
+        )
+    )
+
+    assert (row["device_id"], row["phase"], row["steps"]) == (0, "step #", 5)
+    assert row["step_ns"] == 100 * US
+    assert row["between_devices_ns"] == 10 * US
+    shares = [value for name, value in row.items() if name.endswith("_share")]
+    assert abs(sum(shares) - 1) < 1e-9
+    assert row["bottom_line"].startswith("A step takes 100.0 us on device 0 (median of 5 steps): ")
+    assert "Moving data between devices costs at most 10.0 % of it" in row["bottom_line"]
+
+
+def test_where_compute_is_the_answer_its_costliest_kernels_are_named():
+    row = first(draw(kernels=[(0, 90, {"name": "void ns::gemm<float>(int)"}), (90, 100)]))
+
+    assert row["bottom_line"] == (
+        "The recording of device 0 spans 100 ns: 100.0 % compute. Moving data costs next to"
+        " nothing. Costliest kernels: gemm 90.0 %, matmul 10.0 %"
+    )
+
+
+def test_steps_that_no_range_marks_are_said_to_be_inferred():
+    kernels = [
+        (step * 100 * US + at * US, step * 100 * US + (at + 20) * US, {"name": name})
+        for step in range(12)
+        for at, name in ((0, "first"), (25, "second"), (50, "second"), (74, "third"))
+    ]
+
+    row = first(draw(kernels=kernels))
+    assert "inferred from its kernels" in row["bottom_line"]
+    assert row["step_ns"] == 100 * US
+
+
+def test_set_up_has_a_share_of_its_own_where_there_are_no_steps():
+    kernels = [(0, 10), (1_000, 1_400), (1_500, 2_000)]
+    row = first(draw(kernels=[(start * US, end * US) for start, end in kernels]))
+
+    assert (row["set_up_share"], row["idle_share"]) == (pytest.approx(0.495), pytest.approx(0.05))
+    assert "5.0 % idle, 49.5 % set-up" in row["bottom_line"]
+
+
+def test_the_phase_on_most_devices_comes_first_though_another_one_is_longer():
+    """A reference on one device, of 40 longer steps, then the same on two."""
+
+    def solver(at, step_us, devices):
+        return [
+            (at + step_us * n + 30 * k, at + step_us * n + 30 * k + 29, device, name)
+            for n in range(40)
+            for device in devices
+            for k, name in enumerate(("relax", "norm", "norm"))
+        ]
+
+    kernels = [
+        (start * US, end * US, {"device_id": device, "name": name})
+        for start, end, device, name in (*solver(0, 200, [0]), *solver(20_000, 100, [0, 1]))
+    ]
+
+    rows = bottom_line(draw(kernels=kernels)).to_pylist()
+    assert rows[0]["step_ns"] == 100 * US
+    assert {row["step_ns"] for row in rows} == {100 * US, 200 * US}
+    assert "A step of " in rows[0]["bottom_line"]
+
+
+def test_an_empty_recording_has_no_bottom_line():
+    assert bottom_line(draw()).num_rows == 0

@@ -1,0 +1,74 @@
+"""Pageable memory of asynchronous copies, and managed memory: drawn and real."""
+
+from pathlib import Path
+
+import pytest
+from drawing import draw
+from measured import scope_of
+
+from gpuprof.analyses.findings.memory import of_scope
+from gpuprof.analyses.findings.scopes import scopes
+from gpuprof.readers import read_profile
+
+CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
+STEPS = [(0, 100), (100, 200), (200, 300)]
+PAGEABLE = {"memcpy_kind": "HtoD", "src_memory_kind": "pageable", "dst_memory_kind": "device"}
+UVM = {"memcpy_kind": "UVM_HtoD", "path": "uvm", "bytes": 1 << 16}
+
+
+def recorded(columns, call="cudaMemcpyAsync"):
+    copies, calls = [], []
+    for number, (begin, _) in enumerate(STEPS, start=1):
+        copies.append((begin + 10, begin + 40, columns | {"correlation_id": number}))
+        calls.append((begin, begin + 5, {"correlation_id": number, "name": call}))
+    kernels = [(begin + 30, begin + 100) for begin, _ in STEPS]
+    return draw(kernels=kernels, memcpys=copies, api_calls=calls)
+
+
+def test_asynchronous_copies_of_pageable_memory_cost_what_no_kernel_hides():
+    [one] = of_scope(scope_of(recorded(PAGEABLE), STEPS))
+
+    assert (one.cause, one.where, one.cost_ns, one.win_ns) == ("pageable_memory", "HtoD", 20, 20)
+    assert "pin_memory=True" in one.suggestion
+
+
+@pytest.mark.parametrize(
+    ("columns", "call"),
+    [
+        pytest.param(PAGEABLE | {"src_memory_kind": "pinned"}, "cudaMemcpyAsync", id="pinned"),
+        pytest.param(PAGEABLE, "cudaMemcpy", id="meant-to-wait"),
+    ],
+)
+def test_other_copies_are_no_matter_of_pageable_memory(columns, call):
+    assert [*of_scope(scope_of(recorded(columns, call), STEPS))] == []
+
+
+def test_another_device_does_not_wait_for_them():
+    profile = recorded(PAGEABLE | {"device_id": 1})
+
+    assert [*of_scope(scope_of(profile, STEPS))] == []
+    assert [one.cost_ns for one in of_scope(scope_of(profile, STEPS, device=1))] == [30]
+
+
+def test_pages_that_migrate_cost_their_time_since_kernels_wait_for_them():
+    copies = [(begin + 40, begin + 60, UVM) for begin, _ in STEPS]
+    copies += [(60, 65, UVM | {"memcpy_kind": "UVM_DtoH"})]
+    profile = draw(kernels=[(begin, begin + 100) for begin, _ in STEPS], memcpys=copies)
+
+    [one] = of_scope(scope_of(profile, STEPS))
+
+    assert (one.cause, one.cost_ns, one.win_ns) == ("unified_memory", 20, 20)
+    assert one.where == "from the host"
+    assert "cudaMemPrefetchAsync" in one.suggestion
+
+
+def test_a_real_program_with_managed_memory():
+    path = CORPUS / "nsys-sqlite/sdroruganti__cuda-kernel-library__report2.sqlite"
+    if not path.is_file():
+        pytest.skip(f"no {path}: the corpus of real recordings is not here")
+    [scope] = scopes(read_profile(path))
+
+    [one] = of_scope(scope)
+
+    assert one.cause == "unified_memory"
+    assert one.cost_ns / scope.step_ns == pytest.approx(0.309, abs=0.001)

@@ -1,0 +1,234 @@
+"""What a recording lacks, is of, or pays once: drawn and real."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from drawing import draw
+from measured import scope_of
+
+from gpuprof.analyses.facts.timeline import timeline_of
+from gpuprof.analyses.findings.recording import of_recording
+from gpuprof.analyses.findings.scopes import scopes
+from gpuprof.analyses.findings.set_up import set_up_of
+from gpuprof.readers import read_profile
+
+CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
+US = 1_000
+MS = 1_000_000
+PHILOX = "void tensorflow::functor::FillPhiloxRandomKernelLaunch<UniformDistribution>(int)"
+EIGEN = "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<float>>(float, long)"
+
+
+def found(profile, cause, some_scopes=None):
+    every = of_recording(profile, scopes(profile) if some_scopes is None else some_scopes)
+    return [one for one in every if one.cause == cause]
+
+
+def steps(number, devices=(0,), begin=0, length=10 * MS, **columns):
+    """Steps that ranges mark, of three kernels each, with an idle tenth of each step at its end."""
+    numbers = itertools.count(1 + begin)
+    kernels, calls, ranges = [], [], []
+    for at in range(begin, begin + number * length, length):
+        ranges.append((at, at + length // 10, {"text": f"step {at // length}"}))
+        for device, part in itertools.product(devices, range(3)):
+            call = {"correlation_id": next(numbers)}
+            start = at + length // 100 + part * 3 * length // 10
+            kernels.append(
+                (start, start + 3 * length // 10, {"device_id": device} | call | columns)
+            )
+            calls.append((at + part * US, at + part * US + US, call))
+    return {"kernels": kernels, "api_calls": calls, "nvtx_ranges": ranges}
+
+
+def test_launches_after_the_last_that_was_recorded_are_lost():
+    tables = steps(20)
+    ranges = [*tables["nvtx_ranges"], (0, 1, {"text": "load"})]
+    profile = draw(**tables | {"kernels": tables["kernels"][:15], "nvtx_ranges": ranges})
+
+    [one] = found(profile, "truncated")
+
+    assert (one.cost_ns, one.win_ns) == (0, 0)
+    assert one.phrase.endswith("after 5 of 20 steps: of 45 of 60 launches")
+
+
+def test_a_recording_that_ends_with_its_program_lacks_nothing():
+    tables = steps(20)
+    waits = [
+        (200 * MS + at, 200 * MS + at + 1, {"name": "cudaStreamSynchronize"}) for at in range(60)
+    ]
+
+    assert found(draw(**tables), "truncated") == []
+    assert found(draw(**tables | {"api_calls": [*tables["api_calls"], *waits]}), "truncated") == []
+
+
+@pytest.mark.parametrize(("lost", "is_said"), [(9, False), (10, True), (11, True)])
+def test_a_few_launches_may_be_lost(lost, is_said):
+    tables = steps(20)
+    profile = draw(**tables | {"kernels": tables["kernels"][:-lost]})
+
+    assert bool(found(profile, "truncated")) is is_said
+
+
+def test_initial_values_are_no_training():
+    kernels = [(0, 20, {"name": PHILOX}), (20, 90, {"name": EIGEN})]
+    devices = [{"device_id": number} for number in range(4)]
+    profile = draw(kernels=kernels, devices=devices)
+
+    [one] = found(profile, "no_training")
+
+    assert "3 of 4 devices ran no kernel" in one.phrase
+    assert "initial values" in one.phrase
+
+
+@pytest.mark.parametrize(
+    "kernels",
+    [
+        pytest.param([(0, 80, {"name": PHILOX}), (80, 90)], id="a-product-too"),
+        pytest.param([(0, 80, {"name": EIGEN})], id="none-that-fills"),
+        pytest.param([(0, 5, {"name": PHILOX}), (20, 90, {"name": EIGEN})], id="a-few"),
+    ],
+)
+def test_what_may_be_training_is_not_called_otherwise(kernels):
+    assert found(draw(kernels=kernels), "no_training") == []
+
+
+def test_devices_that_compute_for_longer_are_named_with_what_equal_work_wins():
+    kernels = [
+        (begin, begin + length, {"device_id": device})
+        for begin in range(0, 300, 100)
+        for device, length in ((0, 90), (1, 60))
+    ]
+    profile = draw(kernels=kernels)
+    both = [scope_of(profile, [(0, 100), (100, 200), (200, 300)], device) for device in (0, 1)]
+
+    [one] = found(profile, "unbalanced_devices", both)
+
+    assert one.scope.device.device_id == 0
+    assert (one.cost_ns, one.win_ns, one.where) == (30, 15, "device 1")
+    assert found(profile, "unbalanced_devices", both[:1]) == []
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param([(0, 100), (100, 200), (200, 300)], id="8-percent-less"),
+        pytest.param([(300, 400), (400, 500), (500, 600)], id="at-another-time"),
+        pytest.param([(0, 150), (150, 300)], id="in-other-steps"),
+        pytest.param([], id="no-steps"),
+    ],
+)
+def test_devices_are_compared_in_the_same_steps_alone(others):
+    kernels = [
+        (begin, begin + length, {"device_id": device})
+        for begin in range(0, 600, 100)
+        for device, length in ((0, 90), (1, 83 if others and others[0][0] == 0 else 60))
+    ]
+    profile = draw(kernels=kernels)
+    first = scope_of(profile, [(0, 100), (100, 200), (200, 300)])
+
+    assert found(profile, "unbalanced_devices", [first, scope_of(profile, others, 1)]) == []
+
+
+@pytest.mark.parametrize("some_steps", [[], [(200, 250), (250, 300)]], ids=["none", "idle-ones"])
+def test_devices_are_not_compared_without_steps_in_which_they_compute(some_steps):
+    kernels = [(0, 180), (0, 100, {"device_id": 1}), (320, 330), (320, 330, {"device_id": 1})]
+    profile = draw(kernels=kernels)
+    both = [scope_of(profile, some_steps, device) for device in (0, 1)]
+
+    assert found(profile, "unbalanced_devices", both) == []
+
+
+def test_what_is_before_and_between_phases_is_set_up():
+    first = steps(10, begin=100 * MS)
+    second = steps(10, begin=400 * MS, length=20 * MS, name="other")
+    copy = {"correlation_id": 1}
+    tables = {table: [*first[table], *second[table]] for table in first}
+    calls = [(-US, 0, copy | {"name": "cudaMemcpy"}), (MS, 91 * MS, {"name": "cudaHostRegister"})]
+    profile = draw(
+        **tables | {"api_calls": [*tables["api_calls"], *calls]}, memcpys=[(0, MS, copy)]
+    )
+
+    [one] = found(profile, "setup")
+
+    device = timeline_of(profile, 0)
+    set_up = set_up_of(profile, device)
+    assert all(end - start > 50 * MS for start, end in zip(set_up.start, set_up.end, strict=True))
+    assert len(set_up) == 2
+    assert one.cost_ns == one.win_ns == set_up.length
+    assert not one.scope.has_steps
+
+
+@pytest.mark.parametrize(
+    ("pauses", "set_up"),
+    [
+        pytest.param([80, 5, 5, 5], [80], id="one-pause-at-the-start"),
+        pytest.param([5, 5, 5, 80], [], id="one-at-the-end"),
+        pytest.param([80, 5, 30, 5], [], id="another-long-one"),
+        pytest.param([5, 4, 4, 4], [], id="none-that-is-long"),
+        pytest.param([8, 1, 1, 1], [], id="one-of-a-seventh"),
+    ],
+)
+def test_without_phases_the_pause_that_a_program_starts_with_is_set_up(pauses, set_up):
+    at, kernels = 0, [(0, 2, {"name": "start"})]
+    for number, pause in enumerate(pauses):
+        at = kernels[-1][1] + pause
+        kernels.append((at, at + 10, {"name": f"kernel {number}"}))
+    profile = draw(kernels=kernels)
+
+    found_set_up = set_up_of(profile, timeline_of(profile, 0))
+
+    assert (found_set_up.end - found_set_up.start).tolist() == set_up
+
+
+def test_without_phases_calls_that_are_made_once_are_set_up():
+    names = ["cudaMalloc", "cudaStreamSynchronize"]
+    kernels, calls = [(0, 100 * US, {"name": "first"})], []
+    for number, name in enumerate(names, start=1):
+        at = number * 300 * US
+        launch = {"correlation_id": number}
+        kernels.append((at, at + 100 * US, {"name": name} | launch))
+        calls.append((at - 190 * US, at - 30 * US, {"name": name}))
+        calls.append((at - 10 * US, at - 9 * US, launch))
+    profile = draw(kernels=kernels, api_calls=calls)
+
+    [one] = found(profile, "setup")
+
+    assert (one.cost_ns, one.where, one.table) == (200 * US, "cudaMalloc", "pauses")
+    assert "80.0 % of it in cudaMalloc" in one.phrase
+
+
+def real(name):
+    path = CORPUS / name
+    if not path.is_file():
+        pytest.skip(f"no {path}: the corpus of real recordings is not here")
+    return read_profile(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "cost_ns"),
+    [
+        ("nvprof-trace/nanzifan_cfd_gpu_trace.csv", 0, 617_500_000),
+        ("nsys-rep/openhackathons__gpubootcamp__jacobi_memcpy_nvlink_report.qdrep", 0, 316_000_000),
+    ],
+)
+def test_real_programs_that_set_up_for_long(name, device, cost_ns):
+    costs = {one.scope.device.device_id: one.cost_ns for one in found(real(name), "setup")}
+
+    assert costs[device] == pytest.approx(cost_ns, rel=0.05)
+
+
+def test_a_real_recording_that_stops_before_its_program():
+    profile = real("nsys-rep/NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep")
+
+    [one] = found(profile, "truncated")
+
+    assert "after 13 of 29 steps" in one.phrase
+
+
+def test_a_real_recording_before_the_first_step():
+    profile = real("xplane/xprof__34.83.195.179_6003.xplane.pb")
+
+    [one] = found(profile, "no_training")
+
+    assert "6 of 8 devices ran no kernel" in one.phrase

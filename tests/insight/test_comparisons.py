@@ -1,0 +1,42 @@
+"""What an expert says of pairs of real recordings: the sign, the size, and of what."""
+
+from pathlib import Path
+
+import pytest
+
+from gpuprof.comparisons import comparison
+from gpuprof.readers import read_profile
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+JACOBI, GINDA = "nsys-rep/openhackathons__gpubootcamp__jacobi_memcpy_", "nsys-sqlite/GindaChen__"
+
+
+def compared(before, after):
+    paths = [CORPUS / name for name in (before, after)]
+    if not all(path.exists() for path in paths):
+        pytest.skip("the corpus of real recordings is not here")
+    return comparison({"before": read_profile(paths[0]), "after": read_profile(paths[1])})
+
+
+def test_copies_through_the_host_cost_a_step_of_the_phase_on_two_devices():
+    result = compared(f"{JACOBI}nvlink_report.qdrep", f"{JACOBI}sys_report.qdrep")
+
+    outcome = result.outcomes.to_pylist()[0]
+    assert outcome["percent"] == pytest.approx(3.65, rel=0.05)
+    assert "(2 devices)" in result.verdict
+
+
+def test_cuts_of_equal_length_are_compared_by_call():
+    result = compared(
+        f"{GINDA}nsys-ai__mfu_2gpu_before.sqlite", f"{GINDA}nsys-ai__mfu_2gpu_after.sqlite"
+    )
+
+    assert result.verdict.startswith("after does other work than before")
+    assert result.outcomes.to_pylist()[0]["percent"] == pytest.approx(5, rel=0.05)
+    assert "flash_fwd_kernel" in result.verdict
+
+
+def test_a_recording_against_itself_is_the_same():
+    result = compared(f"{JACOBI}sys_report.qdrep", f"{JACOBI}sys_report.qdrep")
+
+    assert result.outcomes.to_pylist()[0]["percent"] in {0, None}

@@ -1,0 +1,139 @@
+"""What an expert who looked at real recordings by hand says first: cause, place and figure."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from gpuprof.readers import read_profile
+from gpuprof.reports import report
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+
+
+class Insight(NamedTuple):
+    """One of the findings on top.
+
+    Args:
+        rank: Its place.
+        cause: Its cause.
+        place: A text that its sentence holds.
+        share: Its share of a step, or of the device's span; None where none was measured.
+    """
+
+    rank: int
+    cause: str
+    place: str
+    share: float | None = None
+
+
+GINDA, JACOBI = "nsys-sqlite/GindaChen__nsys-ai__", "nsys-rep/openhackathons__gpubootcamp__"
+FIRST = {
+    f"{JACOBI}jacobi_memcpy_sys_report.qdrep": [Insight(1, "staged_copies", "device 7")],
+    f"{JACOBI}report1.qdrep": [Insight(1, "mpi", "MPI_Sendrecv", 0.53)],
+    "nsys-rep/NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep": [
+        Insight(1, "layout_conversions", "nchwToNhwcKernel 11.1 %", 0.138),
+        Insight(2, "no_tensor_cores", "convolveNd_dgrad_float_engine 13.2 %", 0.14),
+    ],
+    f"{GINDA}h100_2gpu_1s.sqlite": [Insight(1, "exposed_host_copies", "host to device", 0.95)],
+    f"{GINDA}mfu_2gpu_before.sqlite": [Insight(1, "host_late", "FSDP::pre_forward")],
+    "kineto/hta_trace_diff__test__test.json.gz": [
+        Insight(1, "local_copies", "within its own memory", 0.115),
+        Insight(2, "collective_transfer", "no compute hides", 0.105),
+    ],
+    "kineto/hta_df_index_resolver__df_index_resolver.json.gz": [
+        Insight(1, "small_kernels", "8.000 us", 0.43),
+        Insight(2, "collective_transfer", "404 calls a step"),
+    ],
+    "kineto/hta_negative_queue_length_values_check__rank0.json.gz": [
+        Insight(1, "waits_for_stream", "although its next work is launched", 0.6),
+        Insight(2, "collective_waiting", "may wait", 0.15),
+    ],
+    "xplane/xprof__34.83.195.179_6003.xplane.pb": [
+        Insight(1, "no_training", "6 of 8 devices ran no kernel")
+    ],
+    "nvprof-trace/nanzifan_cfd_gpu_trace.csv": [
+        Insight(1, "local_copies", "1.943 MB", 0.044),
+        Insight(3, "setup", "617.", 0.57),
+    ],
+}
+STEPS = {
+    f"{JACOBI}jacobi_memcpy_nvlink_report.qdrep": (2_410_000, 0.964),
+    f"{JACOBI}jacobi_memcpy_sys_report.qdrep": (2_498_000, 0.93),
+    f"{JACOBI}report1.qdrep": (1_030_000, 0.41),
+    "nsys-rep/NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep": (48_000_000, 0.96),
+}
+
+
+def read(*names):
+    paths = [CORPUS / name for name in names]
+    if not all(path.exists() for path in paths):
+        pytest.skip("the corpus of real recordings is not here")
+    return read_profile(paths[0] if len(paths) == 1 else paths)
+
+
+def findings(*names):
+    return report(read(*names), ["findings"]).tables["findings"].to_pylist()
+
+
+def bottom_line(*names):
+    return report(read(*names), ["bottom_line"]).tables["bottom_line"].to_pylist()[0]
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_what_is_said_first_is_what_an_expert_says(name):
+    rows = findings(name)
+
+    for insight in FIRST[name]:
+        row = rows[insight.rank - 1]
+        assert row["cause"] == insight.cause
+        assert insight.place in row["finding"]
+        if insight.share is not None:
+            assert row["cost_share"] == pytest.approx(insight.share, rel=0.05)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_are_those_of_the_phase_that_is_asked_about(name):
+    step_ns, compute_share = STEPS[name]
+
+    row = bottom_line(name)
+    assert row["step_ns"] == pytest.approx(step_ns, rel=0.05)
+    assert row["compute_share"] == pytest.approx(compute_share, rel=0.05)
+
+
+def test_a_solver_that_computes_has_nothing_to_win_from_its_link():
+    name = f"{JACOBI}jacobi_memcpy_nvlink_report.qdrep"
+
+    row = bottom_line(name)
+    assert row["between_devices_ns"] < 0.02 * row["step_ns"]
+    steady = [row for row in findings(name) if row["cause"] not in {"setup", "truncated"}]
+    assert all(row["win_share"] < 0.05 for row in steady)
+
+
+def test_records_that_stop_early_are_named():
+    rows = findings("nsys-rep/NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep")
+
+    [row] = [row for row in rows if row["cause"] == "truncated"]
+    assert "13 of 29 steps" in row["finding"]
+    assert (
+        bottom_line("nsys-rep/NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep")[
+            "between_devices_ns"
+        ]
+        < 0.01 * 48_000_000
+    )
+
+
+def test_hiding_copies_wins_no_more_than_there_is_to_compute():
+    row = findings(f"{GINDA}h100_2gpu_1s.sqlite")[0]
+
+    assert "hiding them behind compute wins 2." in row["means"]
+    assert row["win_share"] == pytest.approx(0.95, rel=0.05)
+
+
+def test_all_ranks_together_name_the_one_that_comes_last():
+    ranks = sorted(path.name for path in (CORPUS / "kineto").glob("param_dlrm_worker*_step_12*"))
+    if not ranks:
+        pytest.skip("the corpus of real recordings is not here")
+
+    row = findings(*(f"kineto/{name}" for name in ranks))[0]
+    assert (row["cause"], row["where"]) == ("collective_waiting", "rank 7")
