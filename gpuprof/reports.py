@@ -18,8 +18,9 @@ from gpuprof.units import say_ns, say_rate, say_share
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.
 OVERVIEW: Final = (
-    "findings", "breakdown", "totals", "peer_matrix", "top_activities", "placement_hints",
-    "tensor_transfers_per_step", "tensor_transfers", "marked_epochs",
+    "bottom_line", "findings", "breakdown", "totals", "peer_matrix", "top_activities",
+    "placement_hints", "tensor_transfers_per_step", "placement_edges", "tensor_transfers",
+    "marked_epochs",
 )  # fmt: skip
 # That no recording of CUDA knows these needs no word, unless they are asked for by name.
 _OF_FEW: Final = {"tensor_copies", "operations", "epochs"}
@@ -28,6 +29,8 @@ _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
 _OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency")
 # Analyses that say what part of its time a device works.
 _OF_THE_SPAN: Final = ("findings", "breakdown", "utilisation")
+# Analyses of steps that are samples.
+_OF_STEPS: Final = ("bottom_line", "findings", "phases", "steps")
 _HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
 # Below that it is lost in what differs from run to run.
 _MUCH: Final = 0.01
@@ -81,6 +84,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         *_clock_notes(profile, tables),
         *_span_notes(profile, tables),
         *_link_notes(profile, tables),
+        *_step_notes(profile, tables),
         *([left_out] if left_out else []),
         *_missing_notes(profile, missing),
     )
@@ -217,6 +221,15 @@ def _link_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list
         " or a figure of this recording is wrong. Their share of the peak is n/a."
         for row in faster_than_links(profile)
     ]
+
+
+def _step_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
+    """What figures per step leave out, and how far they can be trusted."""
+    if not any(tables.get(name) is not None for name in _OF_STEPS):
+        return []
+    from gpuprof.analyses.facts.step_notes import step_notes  # noqa: PLC0415 - start-up time
+
+    return step_notes(profile)
 
 
 def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:

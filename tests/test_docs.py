@@ -9,6 +9,7 @@ import click
 import pytest
 from commands import ROOT, gpuprof
 
+from gpuprof.analyses.findings.causes import CAUSES
 from gpuprof.cli import COMMANDS, cli
 from gpuprof.comparisons.tables import TABLES
 from gpuprof.metrics import VARIANTS
@@ -120,7 +121,14 @@ def keys_table(tables, known):
     return "\n".join([*head, *rows, ""])
 
 
+def causes_table():
+    """The causes of findings as a markdown table."""
+    rows = [f"| `{cause}` | {meaning} |" for cause, meaning in CAUSES.items()]
+    return "\n".join(["| cause | what it means |", "|---|---|", *rows, ""])
+
+
 GENERATED = {
+    "causes": causes_table(),
     "formats": formats_table(all_readers()),
     "metrics": columns_table(VARIANTS),
     "compared": keys_table(TABLES, VARIANTS),

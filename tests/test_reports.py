@@ -139,7 +139,7 @@ def test_an_analysis_is_run_by_name():
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("total", "Did you mean totals?"), ("nothing", "Tables: findings, totals, breakdown, ")],
+    [("total", "Did you mean totals?"), ("nothing", "Tables: bottom_line, findings, totals, ")],
 )
 def test_an_unknown_name_is_refused_with_the_near_ones_or_all(name, hint):
     with pytest.raises(UsageError, match=f"^there is no table {name}$") as caught:

@@ -278,8 +278,8 @@ GUARDS = {
     ),
     "the device of the largest share is named, not that of the largest cost": (
         (
-            "analyses/facts/test_parts.py::"
-            "test_the_device_that_loses_most_time_comes_first_whatever_its_share_is"
+            "analyses/findings/test_findings.py::"
+            "test_a_device_that_computes_less_wins_nothing_for_the_step"
         ),
         "render/test_expected.py::test_rows_that_a_finding_names_are_never_cut",
     ),

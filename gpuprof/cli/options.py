@@ -105,7 +105,12 @@ tables_format_option: Final = format_option(
     *("terminal", "markdown", "csv", "json"),
 )
 wide_option: Final = click.option(
-    "--wide", is_flag=True, help="Names in full, however wide that gets."
+    "--wide", is_flag=True, help="Cut no name, however wide that gets."
+)
+full_names_option: Final = click.option(
+    "--full-names",
+    is_flag=True,
+    help="Kernels with namespaces, template arguments and parameters.",
 )
 force_option: Final = click.option(
     "--force", is_flag=True, help="Replace outputs that exist already."
@@ -120,6 +125,7 @@ output_options: Final = in_order(
     ),
     force_option,
     wide_option,
+    full_names_option,
 )
 recording_output_options: Final = in_order(
     click.option(
@@ -192,17 +198,25 @@ page_option: Final = click.option(
 )
 
 
-def room(output: str, *, is_wide: bool = False, tables: tuple[str, ...] | None = None) -> "Page":
+def room(
+    output: str,
+    *,
+    is_wide: bool = False,
+    tables: tuple[str, ...] | None = None,
+    has_full_names: bool = False,
+) -> "Page":
     """How much room there is: width and colour of the terminal, else 80 columns and none.
 
     Args:
         output: Where the result goes; ``-`` is standard output.
-        is_wide: Whether names are shown in full.
+        is_wide: Whether no name is cut.
         tables: Names of the tables to show whole; None for the overview.
+        has_full_names: Whether kernels bear their full names, not their short ones.
     """
     from gpuprof.render.contract import Page  # noqa: PLC0415 - start-up time of --help
 
     is_terminal = output == "-" and sys.stdout.isatty()
     has_width = is_terminal or "COLUMNS" in os.environ
     width = shutil.get_terminal_size().columns if has_width else 80
-    return Page(width, is_terminal and not os.environ.get("NO_COLOR"), is_wide, tables)
+    is_colour = is_terminal and not os.environ.get("NO_COLOR")
+    return Page(width, is_colour, is_wide, tables, has_full_names)

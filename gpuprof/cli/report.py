@@ -1,5 +1,6 @@
 """``gpuprof report``: what one recording says."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -31,7 +32,18 @@ from gpuprof.cli.progress import reading
 @chart_options
 @page_option
 @part_options
-@click.option("--per-step", "is_per_step", is_flag=True, help="The time of every training step.")
+@click.option(
+    "--per-step",
+    "is_per_step",
+    is_flag=True,
+    help="What a training step takes in each phase, and the time of every one.",
+)
+@click.option(
+    "--skip-steps",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Set the first N steps of each phase aside, 0 for none; else those that warm up.",
+)
 @click.option("--all", "is_all", is_flag=True, help="Show every table whole.")
 @click.option("--list", "is_list", is_flag=True, help="Name the tables and what they need.")
 def command(  # noqa: PLR0913 - one parameter per option
@@ -41,12 +53,14 @@ def command(  # noqa: PLR0913 - one parameter per option
     output: str,
     force: bool,
     wide: bool,
+    full_names: bool,
     reader: str | None,
     section: str | None,
     tables: tuple[str, ...],
     is_all: bool,
     is_list: bool,
     is_per_step: bool,
+    skip_steps: int | None,
     charts: tuple[str, ...],
     data_format: str | None,
     page: str | None,
@@ -84,17 +98,17 @@ def command(  # noqa: PLR0913 - one parameter per option
     if not files:
         msg = "Missing argument 'FILE...'."
         raise click.UsageError(msg)
-    chosen = (*tables, *(("steps",) if is_per_step else ()))
+    chosen = (*tables, *(("phases", "steps") if is_per_step else ()))
     if is_all:
         chosen = tuple(ANALYSES)
     further = further_outputs(
         charts, data_format, page, RECORDING, force=force, inputs=files, others=(target,)
     )
-    page_room = room(output, is_wide=wide, tables=chosen or None)
+    page_room = room(output, is_wide=wide, tables=chosen or None, has_full_names=full_names)
     # People see an overview first; programs get everything.
     shown = None if form == "json" else OVERVIEW
     with reading(files, reader, section) as recording:
-        profile = part_of(recording, chosen_part)
+        profile = part_of(replace(recording, skip_steps=skip_steps), chosen_part)
         text = renderer_named(form).report(report(profile, chosen or shown), page_room)
-        further.write_recording(profile, chosen)
+        further.write_recording(profile, chosen, has_full_names=full_names)
     target.write_text(text)

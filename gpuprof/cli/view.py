@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from gpuprof.cli.options import (
+    full_names_option,
     part_options,
     reading_options,
     recording_argument,
@@ -16,11 +17,13 @@ from gpuprof.cli.progress import reading
 @recording_argument
 @reading_options
 @part_options
+@full_names_option
 def command(
     *,
     files: tuple[str, ...],
     reader: str | None,
     section: str | None,
+    full_names: bool,
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> None:
     """Show a recording as a page in the browser.
@@ -44,7 +47,7 @@ def command(
     chosen_part = Part(**part)
     with reading(files, reader, section) as recording:
         profile = part_of(recording, chosen_part)
-        text = recording_page(profile)
+        text = recording_page(profile, has_full_names=full_names)
     source = profile.origin.source.absolute()
     path = cached_page(text, f"{source.stem}.html", str(source))
     if not webbrowser.open(path.as_uri()):

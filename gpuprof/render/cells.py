@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.analyses import analysis_named
-from gpuprof.schema import PROCESS_BITS, TEXT, Column, Kind
+from gpuprof.kernel_names import short_names
+from gpuprof.schema import PROCESS_BITS, TEXT, Column, Kind, texts
 
 _PIECES: Final = re.compile(r"[^-_/. ]*(?:\.\.|[-_/. ])?")
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
@@ -157,6 +158,22 @@ def folded(text: str, width: int) -> str:
             lines.append("")
         lines[-1] += piece
     return "\n".join(part for line in lines for part in textwrap.wrap(line, width) or [""])
+
+
+def with_short_names(table: pa.Table) -> pa.Table:
+    """A table of kernels with short names, each unlike any other of the table."""
+    names = table.column("name").to_pylist()
+    shown = short_names(names)
+    column = texts([shown[name] for name in names])
+    return table.set_column(table.column_names.index("name"), "name", column)
+
+
+def with_one_name(table: pa.Table, *, has_full_names: bool = False) -> pa.Table:
+    """A result table for people: with the short or the full names of kernels, not both."""
+    if "short_name" not in table.column_names:
+        return table
+    named = table if has_full_names else with_short_names(table)
+    return named.drop_columns("short_name")
 
 
 def schema_columns(name: str, table: pa.Table) -> Mapping[str, Column]:

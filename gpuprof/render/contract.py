@@ -22,14 +22,16 @@ class Page:
     Args:
         width: Columns of the terminal.
         is_colour: Whether colours can be shown.
-        is_wide: Whether names are shown in full, however wide that gets.
+        is_wide: Whether no name is cut, however wide that gets.
         tables: Names of the tables to show whole; None for the overview.
+        has_full_names: Whether kernels bear their full names, not their short ones.
     """
 
     width: int = 80
     is_colour: bool = False
     is_wide: bool = False
     tables: tuple[str, ...] | None = None
+    has_full_names: bool = False
 
 
 class Renderer(NamedTuple):

@@ -22,7 +22,9 @@ class FurtherOutputs(NamedTuple):
     drawings: "Sequence[Drawing]"
     page: Output | None
 
-    def write_recording(self, profile: "Profile", tables: Sequence[str]) -> None:
+    def write_recording(
+        self, profile: "Profile", tables: Sequence[str], *, has_full_names: bool = False
+    ) -> None:
         """Draw the charts of a recording, and write its page with some tables whole.
 
         Raises:
@@ -36,9 +38,9 @@ class FurtherOutputs(NamedTuple):
         if self.page is not None:
             from gpuprof.render.page.recording import recording_page  # noqa: PLC0415 - as above
 
-            self.page.write_text(recording_page(profile, tables))
+            self.page.write_text(recording_page(profile, tables, has_full_names=has_full_names))
 
-    def write_comparison(self, comparison: "Comparison") -> None:
+    def write_comparison(self, comparison: "Comparison", *, has_full_names: bool = False) -> None:
         """Draw the charts of a comparison, and write its page.
 
         Raises:
@@ -52,7 +54,7 @@ class FurtherOutputs(NamedTuple):
         if self.page is not None:
             from gpuprof.render.page.comparison import comparison_page  # noqa: PLC0415 - as above
 
-            self.page.write_text(comparison_page(comparison))
+            self.page.write_text(comparison_page(comparison, has_full_names=has_full_names))
 
 
 def further_outputs(  # noqa: PLR0913 - one per option

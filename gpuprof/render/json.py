@@ -40,25 +40,33 @@ def report(result: Report, _: Page) -> str:
 
 
 def comparison(result: "Comparison", _: Page) -> str:
-    """``variants``, ``figures`` and ``differences`` by label; the other tables as rows."""
+    """``variants``, ``figures`` and ``differences`` by label; the other tables as rows.
+
+    ``other_phases`` has the same of each phase but the one whose differences come to most.
+    """
+    others = [_compared(one) for one in result.others]
     return document_text(
-        {
-            "format_version": FORMAT_VERSION,
-            "baseline": result.baseline,
-            "unit": result.unit,
-            "variants": _by_label(result.variants),
-            "runs": result.runs.to_pylist(),
-            "figures": _by_metric(result.figures),
-            "differences": _by_metric(result.differences),
-            "split": result.split.to_pylist(),
-            "kernels": result.kernels.to_pylist(),
-            "comparability": result.comparability.to_pylist(),
-            "outcomes": _by_label(result.outcomes),
-            "verdict": result.verdict,
-            "headline": result.headline,
-            "notes": result.notes,
-        }
+        {"format_version": FORMAT_VERSION} | _compared(result) | {"other_phases": others}
     )
+
+
+def _compared(result: "Comparison") -> dict[str, Any]:
+    return {
+        "baseline": result.baseline,
+        "unit": result.unit,
+        "phase": result.phase,
+        "variants": _by_label(result.variants),
+        "runs": result.runs.to_pylist(),
+        "figures": _by_metric(result.figures),
+        "differences": _by_metric(result.differences),
+        "split": result.split.to_pylist(),
+        "kernels": result.kernels.to_pylist(),
+        "comparability": result.comparability.to_pylist(),
+        "outcomes": _by_label(result.outcomes),
+        "verdict": result.verdict,
+        "headline": result.headline,
+        "notes": result.notes,
+    }
 
 
 def _by_label(variants: pa.Table) -> dict[str, dict[str, Any]]:

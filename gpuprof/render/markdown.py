@@ -26,17 +26,21 @@ def report(result: Report, page: Page) -> str:
         f"# {_escaped(str(origin.source))}",
         _escaped(f"{origin.tool}, read as {origin.reader}."),
         *(["  \n".join(map(_escaped, lines))] if lines else []),
-        *map(_table, report_grids(result, page.tables)),
+        *map(_table, report_grids(result, page)),
     ]
     return _joined(parts, result.notes)
 
 
-def comparison(result: "Comparison", _: Page) -> str:
+def comparison(result: "Comparison", page: Page) -> str:
     """For a pull request: verdict, warnings and a short table; all else folds away."""
     from gpuprof.render.compared import comparison_grids, short_grid  # noqa: PLC0415 - start-up
     from gpuprof.render.compared_kernels import kernel_grids  # noqa: PLC0415 - start-up time
 
-    kernels = [grid for grid in kernel_grids(result, _KERNELS) if grid.rows]
+    kernels = [
+        grid
+        for grid in kernel_grids(result, _KERNELS, has_full_names=page.has_full_names)
+        if grid.rows
+    ]
     differ = [row["warning"] for row in result.comparability.to_pylist() if row["is_known"]]
     notes = [note for note in result.notes if note not in differ]
     figures, *split = comparison_grids(result)

@@ -4,14 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.analyses import analysis_named
-from gpuprof.render.cells import cell, clean, headings, schema_columns
-from gpuprof.render.contract import Row
+from gpuprof.render.cells import cell, clean, headings, schema_columns, with_one_name
+from gpuprof.render.contract import Page, Row
 from gpuprof.reports import Report
 from gpuprof.schema import Kind
 from gpuprof.units import capital
@@ -66,15 +67,23 @@ _GROUP_NAMES: Final = {
     "PtoP_staged": "via the host",
     "DtoD_peer": "DtoD",
 }
+_TOP_GROUPS: Final = ("Kernels", "Transfers", "Local copies", "Memsets")
 _SENTENCES: Final = {"finding", "suggestion"}
 _KEYS: Final = {"rank", "device_id"}
 _NOTHING: Final = (None, "")
 _TENSORS: Final = 10
+_EDGES: Final = 3
+# What an overview keeps of the tensors that move most.
+_LEAST_TENSORS: Final = 3
 _FINDINGS: Final = 3
+_COSTLY: Final = 0.05  # Of a step: whatever costs more is said first.
+_FIGURES: Final = ("calls", "total_ns", "bytes", "implied_ns")
+# Of no less than this part of all, a group of totals is never cut.
+_MUCH: Final = 0.01
 # What an overview of many devices keeps of its tables.
 _LEAST_DEVICES: Final = 2
 _LEAST_ROUTES: Final = 2
-_LEAST_ACTIVITIES: Final = 1
+_LEAST_ACTIVITIES: Final = 3
 _LEAST_EPOCHS: Final = 3
 
 
@@ -84,16 +93,24 @@ def _totals_grid(table: pa.Table) -> Grid:
     depth = _depths(rows)
     shown = [row for row in rows if _is_worth_a_row(row)]
     columns = schema_columns("totals", table)
-    names = ("calls", "total_ns", "mean_ns", "share", "bytes", "bytes_per_s")
-    kept = [n for n in names if n in names[:4] or any(row[n] for row in shown)]
+    is_whole = all(row["total_ns"] is not None for row in shown)
+    of_all = ("calls", "total_ns", "mean_ns", "share", "bytes", "bytes_per_s")
+    names = [*of_all, *([] if is_whole else ["listed_ns", "implied_ns"])]
+    kept = [n for n in names if any(row[n] for row in shown)]
     cells = [
         (
             "  " * depth[group := row["activity_group"]] + _GROUP_NAMES.get(group, group),
-            *(cell(columns[n], row[n]) for n in kept),
+            *("" if _says_no_more(n, row) else cell(columns[n], row[n]) for n in kept),
         )
         for row in shown
     ]
-    return Grid("Totals, summed over devices", ("", *headings(columns, kept)), tuple(cells))
+    named = frozenset(place for place, row in enumerate(shown) if _is_much(row))
+    title = "Totals, summed over devices"
+    unknown = [name for group, name in _GROUP_NAMES.items() if group not in depth]
+    if unknown := [name for name in unknown if name in _TOP_GROUPS]:
+        title += f" (n/a: {', '.join(unknown)})"
+    header = ("", *headings(columns, kept))
+    return Grid(title, header, tuple(cells), least=len(named), named=named)
 
 
 def _depths(rows: Sequence[Row]) -> dict[str, int]:
@@ -101,8 +118,19 @@ def _depths(rows: Sequence[Row]) -> dict[str, int]:
     depth: dict[str, int] = {}
     for row in rows:
         is_top = row["part_of"] in {None, "gpu_activities"}
-        depth[row["activity_group"]] = 0 if is_top else depth[row["part_of"]] + 1
+        depth[row["activity_group"]] = 0 if is_top else depth.get(row["part_of"], -1) + 1
     return depth
+
+
+def _says_no_more(name: str, row: Row) -> bool:
+    """Whether the total is known beside what is listed or implied of it."""
+    return name in {"listed_ns", "implied_ns"} and row["total_ns"] is not None
+
+
+def _is_much(row: Row) -> bool:
+    """Whether a row of the totals is never cut."""
+    is_whole = row["activity_group"] in {"kernels", "transfers", "gpu_activities"}
+    return is_whole or (row["share"] or 0) >= _MUCH
 
 
 def _is_worth_a_row(row: Row) -> bool:
@@ -115,19 +143,28 @@ def _is_worth_a_row(row: Row) -> bool:
 
 
 def _top_grid(table: pa.Table) -> Grid:
-    """The costliest activities: kernels by name, copies as nvprof and nsys write them."""
+    """The costliest activities: kernels by name, copies as nvprof and nsys write them.
+
+    The first three, the first kernel and the first copy stay where there is no room for more.
+    """
     columns = schema_columns("top_activities", table)
-    names = ("total_ns", "share", "calls", "mean_ns")
+    activities = table.to_pylist()
+    figures = ("total_ns", "share", "calls", "mean_ns")
+    names = [name for name in figures if any(row[name] is not None for row in activities)]
     copies = {"memcpy": "[CUDA memcpy {}]", "memset": "[CUDA memset]"}
     rows = [
         (
             *(cell(columns[n], row[n]) for n in names),
             copies.get(row["activity_kind"], "{}").format(clean(row["name"])),
         )
-        for row in table.to_pylist()
+        for row in activities
     ]
     header = (*headings(columns, names), "Name")
-    return Grid("Costliest activities", header, tuple(rows), (len(names),), _LEAST_ACTIVITIES)
+    kinds = [row["activity_kind"] for row in activities]
+    named = {*range(min(_LEAST_ACTIVITIES, len(rows))), *map(kinds.index, {*kinds} - {"memset"})}
+    least = len(named)
+    title = "Costliest activities"
+    return Grid(title, header, tuple(rows), (len(names),), least, named=frozenset(named))
 
 
 def _epochs_grid(table: pa.Table) -> Grid:
@@ -201,7 +238,48 @@ def _tensor_grid(table: pa.Table) -> Grid:
         for row in table.to_pylist()[:_TENSORS]
     ]
     header = ("Bytes per step", "Copies per step", "From > to", "For gradients", "Operation")
-    return Grid("Largest copies between devices", header, tuple(rows), (4,))
+    return Grid("Largest copies between devices", header, tuple(rows), (4,), _LEAST_TENSORS)
+
+
+def _edges_grid(table: pa.Table, step: str) -> Grid:
+    """Which parts of a model copy most to which, under what a step copies."""
+    columns = schema_columns("placement_edges", table)
+    rows = [
+        (
+            cell(columns["bytes_per_step"], row["bytes_per_step"]),
+            f"{row['src_device']} > {row['dst_device']}",
+            "yes" if row["is_gradient"] else "",
+            *(_part(row, end) for end in ("src", "dst")),
+        )
+        for row in table.to_pylist()[:_EDGES]
+    ]
+    header = ("Bytes per step", "From > to", "For gradients", "Part that sends", "Part that takes")
+    return Grid(f"Largest edges between parts{step}", header, tuple(rows), (3, 4))
+
+
+def _part(row: Row, end: str) -> str:
+    names = [clean(row[f"{end}_{level}"]) for level in ("tower", "layer") if row[f"{end}_{level}"]]
+    return "/".join(names) or "not in a scope"
+
+
+def _tensor_overview(result: Report) -> tuple[tuple[str, "_Show"], ...]:
+    """What the overview shows of a recording of TensorFlow."""
+    per_step = result.tables.get("tensor_transfers_per_step")
+    step = "".join(map(_step, per_step.to_pylist() if per_step is not None else []))
+    return (
+        ("marked_epochs", _epochs_grid),
+        ("placement_edges", partial(_edges_grid, step=step)),
+        ("tensor_transfers", _tensor_grid),
+    )
+
+
+def _step(row: Row) -> str:
+    """What a step copies, in a clause; nothing where that is not known."""
+    if row["copies_per_step"] is None:
+        return ""
+    copies = f"{row['copies_per_step']:,.4g} {'copy' if row['copies_per_step'] == 1 else 'copies'}"
+    size = units.format_bytes(row["bytes_per_step"])
+    return f": {copies}, {size} in each of {units.counted(row['steps'], 'step', 'steps')}"
 
 
 _Show = Callable[[pa.Table], Grid]
@@ -214,34 +292,80 @@ _GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
 )
 
 
-def findings_lines(result: Report) -> list[str]:
-    """The worst finding of each table in a sentence, the first with what to try."""
-    tables = [result.tables.get(name) for name in ("findings", "placement_hints")]
-    findings = [row for table in tables if table is not None for row in table.to_pylist()]
-    counts = Counter(row["table"] for row in findings)
-    worst = {row["table"]: row for row in reversed(findings)}
-    rows = sorted(worst.values(), key=findings.index)[:_FINDINGS]
-    more = [f"; {n - 1} more like this" * (n > 1) for n in (counts[row["table"]] for row in rows)]
-    lines = [
-        f"{number}. {capital(clean(row['finding']))}{like_it}"
-        for number, (row, like_it) in enumerate(zip(rows, more, strict=True), start=1)
+def findings_lines(result: Report, most: int = _FINDINGS) -> list[str]:
+    """The bottom line, and what costs most with what to try: numbered sentences.
+
+    Args:
+        result: The tables of a recording.
+        most: Findings to say with what to try; all of at least 5 % of a step are said, the
+            others in short.
+    """
+    rows = [*_table_rows(result, "findings"), *_hints(result)]
+    said = [
+        row for n, row in enumerate(rows) if n < most or (row.get("cost_share") or 0) >= _COSTLY
     ]
-    if rows:
-        lines[0] += f". {capital(rows[0]['suggestion'])}"
-    return [f"{line} (--table {row['table']})." for line, row in zip(lines, rows, strict=True)]
+    return [
+        *(
+            f"{capital(clean(row['bottom_line']))}."
+            for row in _table_rows(result, "bottom_line")[:1]
+        ),
+        *(
+            f"{number}. {_finding_text(row, is_short=number > most)}"
+            for number, row in enumerate(said, start=1)
+        ),
+    ]
 
 
-def report_grids(result: Report, tables: Sequence[str] | None) -> list[Grid]:
+def _hints(result: Report) -> list[Row]:
+    """The worst hint of each cause, with how many more there are."""
+    hints = _table_rows(result, "placement_hints")
+    alike = Counter(row["cause"] for row in hints)
+    worst = {row["cause"]: row for row in reversed(hints)}
+    return [
+        row | {"finding": f"{row['finding']}; {more} more like this" if more else row["finding"]}
+        for row in sorted(worst.values(), key=hints.index)
+        for more in [alike[row["cause"]] - 1]
+    ]
+
+
+def _table_rows(result: Report, name: str) -> list[Row]:
+    table = result.tables.get(name)
+    return [] if table is None else table.to_pylist()
+
+
+def _finding_text(row: Row, *, is_short: bool) -> str:
+    finding, table = capital(clean(row["finding"])), f"--table {row['table']}"
+    if is_short:
+        return f"{finding} ({table})."
+    win = row.get("win_share")
+    gain = f"wins at most {units.say_share(win)}; " if win else ""
+    return f"{finding}. {capital(clean(row['suggestion']))} ({gain}{table})."
+
+
+def for_people(result: Report, *, has_full_names: bool) -> Report:
+    """A report whose kernels have one name each, and whose totals are those that are known."""
+    tables = {
+        name: None if table is None else with_one_name(table, has_full_names=has_full_names)
+        for name, table in result.tables.items()
+    }
+    if (totals := tables.get("totals")) is not None:
+        rows = [row for row in totals.to_pylist() if any(row[n] is not None for n in _FIGURES)]
+        tables["totals"] = analysis_named("totals").schema.table(rows)
+    return replace(result, tables=tables)
+
+
+def report_grids(report: Report, page: Page) -> list[Grid]:
     """The overview, the longest table last, or the tables that were asked for, whole."""
-    if tables is None:
+    result = for_people(report, has_full_names=page.has_full_names)
+    if page.tables is None:
         has_tensors = result.tables.get("tensor_transfers") is not None
-        overview = (("tensor_transfers", _tensor_grid),) if has_tensors else _GPU_OVERVIEW
+        overview = _tensor_overview(result) if has_tensors else _GPU_OVERVIEW
         grids = _grids(result, overview) or _grids(result, (("marked_epochs", _epochs_grid),))
         sentences = " ".join(findings_lines(result))
-        return [replace(grid, named=_rows_named(grid, sentences)) for grid in grids]
+        return [replace(grid, named=grid.named | _rows_named(grid, sentences)) for grid in grids]
     return [
         table_grid(analysis_named(name).title, name, table)
-        for name in tables
+        for name in page.tables
         if (table := result.tables[name]) is not None
     ]
 

@@ -1,6 +1,7 @@
 """Text for a terminal: what matters first, in 80 columns, colours only where they can be shown."""
 
 import io
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
 
 _GAP: Final = 2
-_SCREEN: Final = 40
+_SCREEN: Final = 48
+_FINDINGS: Final = 3
 _MORE: Final = "More: --table NAME (--list), --all, --per-step, --range, --device, --from, --to."
 _KERNELS: Final = 20  # Of each candidate; csv and json have all.
-_LEAST: Final = 12  # No name is cut shorter than this.
+_LEAST: Final = 12  # No name is cut shorter than this,
+_LEAST_ALONE: Final = 0.4  # nor a long one than this part of a page where no other is,
+_WORD: Final = re.compile(r"[\w-]{0,28}")  # nor a word such as synchronising_call.
 _LABEL: Final = 60  # No label takes more of a sentence.
 _HEADING_LINES: Final = 6
 _GLUE: Final = "\ue000"  # Holds a figure to its unit: Rich breaks lines at any kind of space.
@@ -34,9 +38,9 @@ def report(result: Report, page: Page) -> str:
     """Where the recording comes from, what its time went to, and its notes.
 
     The overview fits a screen: tables that name how many rows they need at least are cut to
-    what there is room for, the last one first, which is left out if need be.
+    what there is room for, the last one first.
     """
-    grids = report_grids(result, page.tables)
+    grids = report_grids(result, page)
     text = _report(result, grids, page)
     if page.tables is not None:
         return text
@@ -49,18 +53,16 @@ def report(result: Report, page: Page) -> str:
     for findings in (2, 1):
         if text.count("\n") > _SCREEN:
             text = _report(result, grids, page, findings)
-    if text.count("\n") > _SCREEN and len(grids) > 1:
-        text = _report(result, grids[:-1], page, findings=1)
     return text
 
 
-def _report(result: Report, grids: Sequence[Grid], page: Page, findings: int | None = None) -> str:
+def _report(result: Report, grids: Sequence[Grid], page: Page, findings: int = _FINDINGS) -> str:
     console = _console(page)
     origin = result.origin
     _say(console, f"{origin.source}: {origin.recorder}, read as {origin.reader}", "bold")
     if origin.command:
         _say(console, shortened(clean(origin.command), page.width))
-    if page.tables is None and (lines := findings_lines(result)[:findings]):
+    if page.tables is None and (lines := findings_lines(result, findings)):
         console.print()
         for line in lines:
             _say(console, line, "bold")
@@ -78,7 +80,11 @@ def comparison(result: "Comparison", page: Page) -> str:
     from gpuprof.render.compared import comparison_grids  # noqa: PLC0415 - start-up time
     from gpuprof.render.compared_kernels import kernel_grids  # noqa: PLC0415
 
-    grids = comparison_grids(result) if page.tables is None else kernel_grids(result, _KERNELS)
+    grids = (
+        comparison_grids(result)
+        if page.tables is None
+        else kernel_grids(result, _KERNELS, has_full_names=page.has_full_names)
+    )
     short = _with_short_labels(result, page)
     titled = [replace(grid, title=short(grid.title)) for grid in grids]
     return grids_text(short(result.verdict), titled, [*map(short, result.notes)], page)
@@ -210,7 +216,7 @@ def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
     columns = range(len(grid.header))
     if page.is_wide:
         return [list(columns)]
-    least = {c: min(widths[c], _LEAST) if c in grid.name_columns else widths[c] for c in columns}
+    least = {c: _least(grid, c, widths[c], page) for c in columns}
     # Half of a line is for the names that every block begins with; others are shown once.
     named = [c for c in columns if c in {*grid.name_columns, *grid.keys}]
     some = [named[:n] for n in range(len(named), 1, -1)]
@@ -225,6 +231,16 @@ def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
     return [sorted([*keys, *block]) for block in blocks] or [list(columns)]
 
 
+def _least(grid: Grid, column: int, width: int, page: Page) -> int:
+    """How narrow a column may become: figures and words stay whole."""
+    cells = {row[column] for row in grid.rows}
+    if column not in grid.name_columns or all(map(_WORD.fullmatch, cells)):
+        return width
+    alone = max(_LEAST, int(_LEAST_ALONE * page.width))
+    is_long = len(grid.name_columns) == 1 and width > alone
+    return alone if is_long else min(width, _LEAST)
+
+
 def _taken(widths: Mapping[int, int] | Sequence[int], columns: Sequence[int]) -> int:
     return sum(widths[c] for c in columns) + _GAP * (len(columns) - 1)
 
@@ -236,13 +252,14 @@ def _fitting(
 
     Where even that is too wide for the page, the terminal wraps: no figure is cut.
     """
+    least = {c: _least(grid, c, widths[c], page) for c in columns}
     names = [c for c in columns if c in grid.name_columns]
     # A name may be a million characters long, and no column is wider than the page.
     most = {} if page.is_wide else dict.fromkeys(names, page.width)
     fitting = {c: min(widths[c], most.get(c, widths[c])) for c in columns}
     while not page.is_wide and names and _taken(fitting, columns) > page.width:
-        widest = max(names, key=lambda c: fitting[c])
-        if fitting[widest] <= _LEAST:
+        widest = max(names, key=lambda c: fitting[c] - least[c])
+        if fitting[widest] <= least[widest]:
             break
         fitting[widest] -= 1
     return fitting

@@ -41,6 +41,25 @@ def test_a_report_goes_into_a_file(tmp_path):
     assert out.read_text().startswith("# ")
 
 
+def test_kernels_bear_short_names_unless_full_ones_are_asked_for(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text("100.00%  7.5ms  10  750us  700us  800us  void a::fill<half>(half*, int=4)\n")
+
+    short, full = (gpuprof("report", path, *o).stdout for o in ([], ["--full-names"]))
+    rows = json.loads(gpuprof("report", path, "--format", "json").stdout)["tables"][
+        "top_activities"
+    ]
+
+    assert [line.split()[-1] for line in short.splitlines() if "7.500 ms" in line][-1] == "fill"
+    assert "void a::fill<half>(half*, int=4)" in full
+    page = tmp_path / "page.html"
+    gpuprof("report", path, "--full-names", "--html", page)
+    assert "void a::fill&lt;half&gt;" in page.read_text()
+    assert [(row["name"], row["short_name"]) for row in rows] == [
+        ("void a::fill<half>(half*, int=4)", "fill")
+    ]
+
+
 def test_a_command_with_a_slip_of_the_finger_names_the_near_one():
     done = gpuprof("reprot", EXAGGERATED)
 

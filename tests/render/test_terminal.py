@@ -2,7 +2,7 @@
 
 from drawing import draw
 
-from gpuprof.analyses.findings import FINDINGS
+from gpuprof.analyses.findings.findings import FINDINGS
 from gpuprof.analyses.time.ranges import RANGES
 from gpuprof.analyses.transfers.repeated_transfers import REPEATED_TRANSFERS
 from gpuprof.render import terminal

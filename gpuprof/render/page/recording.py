@@ -12,7 +12,7 @@ from gpuprof.render.charts import copy_sizes, utilisation
 from gpuprof.render.charts import matrix as matrix_chart
 from gpuprof.render.charts.contract import Results
 from gpuprof.render.contract import Row
-from gpuprof.render.overview import findings_lines
+from gpuprof.render.overview import findings_lines, for_people
 from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.figures import Figure, lanes_data, matrix, stacked
 from gpuprof.render.page.lines import copy_size_lines, utilisation_lines
@@ -23,6 +23,7 @@ from gpuprof.units import format_bytes, say_ns, say_share
 # What a page shows of a recording, beside what was asked for: what does not take much longer than
 # the report itself. (Steps and the causes of idle time read all API calls.)
 TABLES: Final = (
+    "bottom_line",
     "findings",
     "breakdown",
     "totals",
@@ -60,14 +61,20 @@ _ORIGIN: Final = {
 }
 
 
-def recording_page(profile: Profile, names: Sequence[str] = ()) -> str:
+def recording_page(
+    profile: Profile, names: Sequence[str] = (), *, has_full_names: bool = False
+) -> str:
     """A recording as one HTML file.
 
     Args:
         profile: The recording.
         names: Tables to show beside those that every page has.
+        has_full_names: Whether kernels bear their full names, not their short ones.
     """
-    result = report(profile, tuple(dict.fromkeys((*TABLES, *_DATA, *names))))
+    result = for_people(
+        report(profile, tuple(dict.fromkeys((*TABLES, *_DATA, *names)))),
+        has_full_names=has_full_names,
+    )
     origin = result.origin
     source = clean(str(origin.source))
     return html(
@@ -98,8 +105,8 @@ def recording_page(profile: Profile, names: Sequence[str] = ()) -> str:
 
 
 def _verdict(result: Report) -> tuple[str, ...]:
-    """The worst findings; where nothing is at fault, what is known to take most."""
-    lines = [line.partition(" ")[2] for line in findings_lines(result)]
+    """The bottom line and the worst findings; without these, what is known to take most."""
+    lines = findings_lines(result)
     if lines:
         return tuple(lines)
     top, steps = (_rows(result, name) for name in ("top_activities", "tensor_transfers_per_step"))
