@@ -26,6 +26,7 @@ from gpuprof.units import counted, say_ns, say_share
 _MOST: Final = 0.5
 _COSTLIEST: Final = 3
 _LEAST_NAMED: Final = 0.01
+_LONGEST_NAME: Final = 48
 # A phase of more devices is what is asked about, unless it is this short beside another one.
 _LITTLE: Final = 0.1
 _LEAST_SHARE: Final = 0.0005
@@ -171,8 +172,16 @@ def _kernels(profile: Profile) -> str:
     total = sum(row["total_ns"] for row in kernels)
     costly = [row for row in rows[:_COSTLIEST] if row["total_ns"] >= _LEAST_NAMED * total]
     short = short_names(row["name"] for row in costly)
-    named = [f"{short[row['name']]} {say_share(row['total_ns'] / total)}" for row in costly]
+    named = [
+        f"{_in_words(short[row['name']])} {say_share(row['total_ns'] / total)}" for row in costly
+    ]
     return f". Costliest kernels: {', '.join(named)}" if named else ""
+
+
+def _in_words(name: str) -> str:
+    """A name that leaves room for the rest of a sentence; the table has all of it."""
+    end = _LONGEST_NAME // 2 - 1
+    return name if len(name) <= _LONGEST_NAME else f"{name[:end]}..{name[-end:]}"
 
 
 ANALYSIS: Final = Analysis(

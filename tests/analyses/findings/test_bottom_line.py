@@ -42,6 +42,12 @@ def test_where_compute_is_the_answer_its_costliest_kernels_are_named():
     )
 
 
+def test_a_long_name_leaves_room_for_the_rest_of_the_sentence():
+    line = first(draw(kernels=[(0, 90, {"name": "a" * 40 + "b" * 40})]))["bottom_line"]
+
+    assert f"Costliest kernels: {'a' * 23}..{'b' * 23} 100.0 %" in line
+
+
 def test_steps_that_no_range_marks_are_said_to_be_inferred():
     kernels = [
         (step * 100 * US + at * US, step * 100 * US + (at + 20) * US, {"name": name})
