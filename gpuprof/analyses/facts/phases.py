@@ -412,7 +412,9 @@ def _cut(series: StepWindows, busy: Int64s, spans: Sequence[Intervals]) -> _Flag
     usual = np.median(end - start)
     is_cut = np.zeros(len(start), bool)
     is_cut[-1] = np.median(start[1:] - end[:-1]) == 0
-    if len(start) < LEAST_STEPS:
+    # Activities of no length leave a device without a span.
+    spans = [span for span in spans if len(span)]
+    if len(start) < LEAST_STEPS or not spans:
         return is_cut
     if min(int(span.start[0]) for span in spans) > start[0] - usual:
         is_cut[0] = busy[0] < _COMPLETE * busy[1 : 1 + _NEIGHBOURS].min()

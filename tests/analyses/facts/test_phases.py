@@ -384,3 +384,13 @@ def test_steps_that_a_recording_cuts_off_are_not_in_its_medians():
     assert (bucket.cut_steps, none.cut_steps) == (1, 1)
     assert bucket.step_ns / base.step_ns - 1 == pytest.approx(-0.019, abs=0.001)
     assert none.step_ns / base.step_ns - 1 == pytest.approx(-0.015, abs=0.001)
+
+
+def test_steps_of_kernels_without_length_are_no_error():
+    profile = draw(
+        kernels=[(700, 700, {"correlation_id": n}) for n in range(6)],
+        api_calls=[(100 * n, 100 * n + 1, {"correlation_id": n}) for n in range(6)],
+        nvtx_ranges=[(100 * n, 100 * n + 9, {"text": f"step {n}"}) for n in range(6)],
+    )
+
+    assert all(phase.step_ns >= 0 for phase in phases(profile))
