@@ -93,6 +93,8 @@ class Database:
         self._wanted: dict[str, set[str]] = {name: set() for name in sources}
         # By table, the columns of integers that were found to be within their bounds.
         self._checked: dict[str, set[str]] = {name: set() for name in sources}
+        # Tables all of whose rows in the reader's file are shown.
+        self._undivided: set[str] = set()
         # What DuckDB knows by now: SQL by the name of a view, types by table and column.
         self._created: dict[str, str] = {}
         self._types: dict[str, dict[str, str]] = {}
@@ -153,12 +155,18 @@ class Database:
             return
         plan, source = planned
         checked = self._checked[table]
-        plan = plan._replace(is_checked=plan.columns.keys() <= checked)
+        plan = plan._replace(
+            is_checked=plan.columns.keys() <= checked, takes_all=table in self._undivided
+        )
+        left_out = 0
         try:
             with self._file_errors():
                 for batch in source.pieces(plan.names, self._selection.extent):
-                    yield plan.part(batch, names)
+                    part = plan.part(batch, names)
+                    left_out += len(batch) - len(part[0].numbers)
+                    yield part
             checked.update(plan.columns)
+            self._undivided.update([] if left_out else [table])
         except stored.BeyondBoundsError as error:
             raise self._impossible(table) from error
 

@@ -50,6 +50,7 @@ class Plan(NamedTuple):
         columns: What to take each from; None for a column that is null throughout.
         specs: The bounds of each; None for none.
         is_checked: Whether all of them were found within these before.
+        takes_all: Whether no row was left out before.
     """
 
     rows: StoredRows
@@ -57,6 +58,7 @@ class Plan(NamedTuple):
     columns: Mapping[str, StoredColumn | None]
     specs: Mapping[str, Column | None]
     is_checked: bool = False
+    takes_all: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -78,7 +80,8 @@ class Plan(NamedTuple):
         """
         stored = dict(zip(self.names, map(values, batch.columns), strict=True))
         rows = len(batch)
-        if (is_row := self._row_filter(stored, rows)) is not None:
+        is_row = None if self.takes_all else self._row_filter(stored, rows)
+        if is_row is not None:
             stored = {name: _take(column, is_row) for name, column in stored.items()}
             rows = int(is_row.sum())
         columns = {name: self._column(name, stored, rows) for name in self.columns}

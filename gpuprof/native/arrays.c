@@ -138,16 +138,31 @@ void pair_places(Integers first, Integers second, const int64_t *firsts, const i
     }
 }
 
+static int64_t place_of(const IdSpan *ids, int64_t id) {
+    int64_t offset;
+    if (__builtin_sub_overflow(id, ids->low, &offset) || offset < 0) return -1;
+    return offset < ids->size ? (int64_t)((uint64_t)ids->base + (uint64_t)offset) : -1;
+}
+
 ArraysStatus id_places(Integers span, Integers id, const IdSpan *spans, size_t count,
                        int64_t *places) {
     for (size_t i = 0; i < span.count; i++) {
-        int64_t number = at(span, i), offset;
-        places[i] = -1;
-        if (number < 0) continue;
-        if ((size_t)number >= count) return ARRAYS_TOO_LARGE;
-        const IdSpan *ids = &spans[number];
-        if (__builtin_sub_overflow(at(id, i), ids->low, &offset) || offset < 0) continue;
-        if (offset < ids->size) places[i] = (int64_t)((uint64_t)ids->base + (uint64_t)offset);
+        int64_t number = at(span, i);
+        if (number >= 0 && (size_t)number >= count) return ARRAYS_TOO_LARGE;
+        places[i] = number < 0 ? -1 : place_of(&spans[number], at(id, i));
+    }
+    return ARRAYS_OK;
+}
+
+ArraysStatus earliest_calls(Integers lane, Integers id, Integers start, const IdSpan *spans,
+                            size_t count, size_t room, int64_t *first, int32_t *lanes) {
+    for (size_t i = 0; i < lane.count; i++) {
+        int64_t number = at(lane, i), time = at(start, i);
+        if (number < 0 || (size_t)number >= count) return ARRAYS_TOO_LARGE;
+        int64_t place = place_of(&spans[number], at(id, i));
+        if (place < 0 || (size_t)place >= room || time >= first[place]) continue;
+        first[place] = time;
+        lanes[place] = (int32_t)number;
     }
     return ARRAYS_OK;
 }

@@ -52,6 +52,11 @@ typedef struct {
 ArraysStatus id_places(Integers span, Integers id, const IdSpan *spans, size_t count,
                        int64_t *places);
 
+/* Notes the earliest call of each id: its start, and the number of its lane, whose ids' span has
+ * that number, too. `first` and `lanes` have so much room, and hold what was noted before. */
+ArraysStatus earliest_calls(Integers lane, Integers id, Integers start, const IdSpan *spans,
+                            size_t count, size_t room, int64_t *first, int32_t *lanes);
+
 /* The first, or last, of the ranges, sorted by start, that are open at each of ascending times. */
 ArraysStatus open_ranges(Integers start, Integers end, Integers times, int is_outermost,
                          int64_t *open);

@@ -123,6 +123,36 @@ def id_places(span: Integers, ids: Integers, spans: Int64s) -> Int64s | None:
     return None if status else places
 
 
+def note_earliest(
+    lane: Integers,
+    ids: Integers,
+    start: Integers,
+    spans: Int64s,
+    noted: tuple[Int64s, npt.NDArray[np.int32]],
+) -> bool:
+    """Note the earliest call of each id, in arrays that keep it from one piece to the next.
+
+    Args:
+        lane: The number of each call's thread, whose ids' span is that row of ``spans``.
+        ids: The calls' ids.
+        start: Their starts.
+        spans: As `id_places` has them, a row per thread.
+        noted: By place, the start of the earliest call so far, and its thread: both change.
+
+    Returns:
+        Whether that was done.
+    """
+    functions = library()
+    if functions is None:
+        return False
+    arrays = [*map(np.ascontiguousarray, (lane, ids, start, spans))]
+    status = functions.earliest_calls(
+        *map(_integers, arrays[:3]), _pointer(arrays[3]), ctypes.c_size_t(len(spans)),
+        ctypes.c_size_t(len(noted[0])), _pointer(noted[0]), _pointer(noted[1]),
+    )  # fmt: skip
+    return not status
+
+
 def open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s | None:
     """The range that began first, or last, of those that are open at each time; -1 for none.
 

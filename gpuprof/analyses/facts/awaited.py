@@ -8,7 +8,8 @@ import numpy.typing as npt
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.calls import NOT_FOUND, pieces
 from gpuprof.analyses.facts.groups import Numbers, groups
-from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches, read_columns
+from gpuprof.analyses.facts.growing import read_columns
+from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches
 from gpuprof.analyses.facts.pauses import places_of_launches
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, meeting, pairs, union

@@ -6,13 +6,14 @@ by in pieces stays in the processor's cache.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.intervals import Int64s
 from gpuprof.native import arrays
+from gpuprof.native.arrays import note_earliest
 
 NOT_FOUND: Final = -1
 # Below this many places per id, an array by id is smaller and faster than sorting.
@@ -64,6 +65,47 @@ def _sorted_pairs(first: Numbers, second: Numbers) -> Int64s:
     return pairs[:, is_first]
 
 
+def gathered(values: Numbers | None, group: Numbers, groups: int) -> tuple[Numbers, Int64s]:
+    """The values of each group one after another, by default their places, and how many of each.
+
+    Args:
+        values: The values.
+        group: The group of each, from 0 on.
+        groups: How many groups there are.
+    """
+    counts = np.zeros(groups, np.int64)
+    for rows in pieces(len(group)):
+        counts += np.bincount(group[rows], minlength=groups)
+    kind = values.dtype if values is not None else np.dtype(_index_kind(len(group)))
+    parts = (
+        (
+            np.arange(rows.start, rows.stop, dtype=kind) if values is None else values[rows],
+            group[rows],
+        )
+        for rows in pieces(len(group))
+    )
+    grouped = arrays.grouped(parts, counts, kind)
+    if grouped is not None:
+        return grouped, counts
+    order = np.argsort(group, kind="stable").astype(_index_kind(len(group)))
+    return order if values is None else values[order], counts
+
+
+def _index_kind(rows: int) -> type[np.integer[Any]]:
+    return np.int32 if rows < 1 << 31 else np.int64
+
+
+def _distinct(values: Numbers) -> Int64s:
+    """The few different ones among many values, sorted."""
+    distinct = np.empty(0, np.int64)
+    for rows in pieces(len(values)):
+        part = values[rows]
+        is_new = pair_places(np.stack([distinct] * 2), part, part) == NOT_FOUND
+        if is_new.any():
+            distinct = np.union1d(distinct, part[is_new].astype(np.int64))
+    return distinct
+
+
 class Ids:
     """Places from 0 on for the processes and correlation ids of some activities.
 
@@ -73,22 +115,31 @@ class Ids:
     """
 
     def __init__(self, process: Numbers, correlation: Numbers) -> None:
-        self._processes = np.unique(process).astype(np.int64)
+        self._processes = _distinct(process)
         number = len(self._processes)
         low, high = np.full(number, _LATEST), np.full(number, NOT_FOUND)
-        for rows in pieces(len(process)):
-            index, ids = self._index(process[rows]), correlation[rows].astype(np.int64)
-            np.maximum.at(high, index, ids)
-            ids[ids < 0] = _LATEST
-            np.minimum.at(low, index, ids)
-        size = np.where(high < 0, 0, np.minimum(high - low, _LATEST // (number + 1)) + 1)
+        of_process = self._by_process(process, correlation)
+        for place, ids in zip(range(number), of_process, strict=False):
+            known = ids if ids.min() >= 0 else ids[ids >= 0]
+            if len(known):
+                low[place], high[place] = known.min(), known.max()
+        size: Int64s = np.where(high < 0, 0, np.minimum(high - low, _LATEST // (number + 1)) + 1)
         self._spans = np.stack([low, size, np.cumsum(size) - size], axis=1)
         self.size = int(size.sum())
         self._pairs: Int64s | None = None
-        if self.size > _DENSE * (len(process) + 1):
+        self.is_dense = self.size <= _DENSE * (len(process) + 1)
+        if not self.is_dense:
             with_id = np.flatnonzero(correlation >= 0)
             self._pairs = _sorted_pairs(process[with_id], correlation[with_id])
             self.size = self._pairs.shape[1]
+
+    def _by_process(self, process: Numbers, correlation: Numbers) -> list[Numbers]:
+        """The ids of each process."""
+        index = np.empty(len(process), np.min_scalar_type(-len(self._processes)))
+        for rows in pieces(len(process)):
+            index[rows] = self._index(process[rows])
+        ids, counts = gathered(correlation, index, len(self._processes))
+        return np.split(ids, np.cumsum(counts)[:-1])
 
     def of(self, process: Numbers, correlation: Numbers) -> Int64s:
         """The place of each process and id, or `NOT_FOUND`."""
@@ -104,6 +155,11 @@ class Ids:
         offset = correlation - low
         is_found = (index != NOT_FOUND) & (offset >= 0) & (offset < size)
         return np.where(is_found, base + offset, NOT_FOUND)
+
+    def spans_of(self, process: Int64s) -> Int64s | None:
+        """The span of the ids of each process, see `arrays.id_places`; None where ids are few."""
+        none = np.zeros((1, 3), np.int64)
+        return np.append(self._spans, none, axis=0)[self._index(process)] if self.is_dense else None
 
     def _index(self, process: Numbers) -> Numbers:
         return pair_places(np.stack([self._processes] * 2), process, process)
@@ -124,6 +180,8 @@ class FirstCalls:
         self._lane = np.full(ids.size + 1, NOT_FOUND, np.int32)
         # Process and thread, sorted, and numbers for them in the order in which they were met.
         self._lanes, self._number = np.empty((2, 0), np.int64), np.empty(0, np.int32)
+        # The span of the ids of each thread, by its number.
+        self._spans: Int64s | None = None
 
     def add(self, process: Numbers, correlation: Numbers, start: Int64s, thread: Numbers) -> None:
         """Some more calls, which come after those before where they start at once."""
@@ -131,7 +189,11 @@ class FirstCalls:
         if (is_new := lane == NOT_FOUND).any():
             self._learn(process[is_new], thread[is_new])
             lane = pair_places(self._lanes, process, thread)
-        place = self._ids.of(process, correlation)
+        lane, noted = self._number[lane], (self.start_ns, self._lane)
+        if self._spans is None or not note_earliest(lane, correlation, start, self._spans, noted):
+            self._note(lane, self._ids.of(process, correlation), start)
+
+    def _note(self, lane: Numbers, place: Int64s, start: Int64s) -> None:
         rows = np.flatnonzero(start < self.start_ns[place])
         start, place, lane = start[rows], place[rows], lane[rows]
         if (start[1:] < start[:-1]).any():
@@ -139,7 +201,7 @@ class FirstCalls:
             start, place, lane = start[order], place[order], lane[order]
         # What is written later overwrites what was before: the earliest call remains.
         self.start_ns[place[::-1]] = start[::-1]
-        self._lane[place[::-1]] = self._number[lane[::-1]]
+        self._lane[place[::-1]] = lane[::-1]
 
     def _learn(self, process: Numbers, thread: Numbers) -> None:
         new = _sorted_pairs(process, thread)
@@ -147,13 +209,15 @@ class FirstCalls:
         number = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
         order = np.lexsort(lanes[::-1])
         self._lanes, self._number = lanes[:, order], number[order].astype(np.int32)
+        self._spans = self._ids.spans_of(self._lanes[0][np.argsort(self._number)])
 
-    def lanes(self) -> tuple[list[tuple[int, int]], Numbers]:
-        """Process and thread of all calls, sorted, and which of these launched each id.
+    def lanes(self) -> list[tuple[int, int]]:
+        """Process and thread of all calls, sorted."""
+        return [*zip(*self._lanes.tolist(), strict=True)]
 
-        An id without a call has the number of these.
-        """
+    def lane_of(self, place: Numbers) -> Numbers:
+        """Which of `lanes` launched the ids at some places; their number for ids without a call."""
         number = len(self._number)
         rank = np.full(number + 1, number, np.min_scalar_type(-number - 1))
         rank[self._number] = np.arange(number)
-        return [*zip(*self._lanes.tolist(), strict=True)], rank[self._lane]
+        return rank[self._lane[place]]

@@ -10,7 +10,7 @@ import numpy as np
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.groups import Numbers
-from gpuprof.analyses.facts.launches import columns_of, read_columns
+from gpuprof.analyses.facts.growing import columns_of, read_columns
 from gpuprof.cuda import COMMUNICATION_PATTERN
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s

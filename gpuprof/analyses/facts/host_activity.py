@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import ByNumber, names_by_number
-from gpuprof.analyses.facts.launches import LAUNCH_READS, columns_of, launches
+from gpuprof.analyses.facts.growing import columns_of
+from gpuprof.analyses.facts.launches import LAUNCH_READS, launches
 from gpuprof.cuda import is_waiting
 from gpuprof.intervals import Int64s, Intervals, union
 from gpuprof.profile import Profile

@@ -4,7 +4,7 @@ Activities and calls meet by process and correlation id: ids repeat across proce
 several calls bear one id (a runtime call and the driver call inside it), the earliest launched.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -12,13 +12,14 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.calls import FirstCalls, Ids, pieces
+from gpuprof.analyses.facts.calls import FirstCalls, Ids, gathered, pieces
 from gpuprof.analyses.facts.copies import COPY_READS
+from gpuprof.analyses.facts.copy_rows import copy_rows
 from gpuprof.analyses.facts.groups import Numbers
-from gpuprof.analyses.facts.timeline import COMPUTE, LOCAL_COPY, TRANSFER
+from gpuprof.analyses.facts.growing import Growing
+from gpuprof.analyses.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
-from gpuprof.native import arrays
 from gpuprof.profile import Profile
 from gpuprof.readers.common.narrow import narrowed
 
@@ -35,25 +36,11 @@ ALL_THREADS: Final = UNKNOWN - 1
 
 _KEY: Final = ("process_id", "correlation_id")
 _PLACE: Final = (*_KEY, "start_ns", "end_ns", "device_id")
-_COPIES: Final = f"""
-    SELECT coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}), start_ns, end_ns,
-        coalesce(device_id, {UNKNOWN})::SMALLINT,
-        (CASE WHEN is_transfer THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT,
-        CASE WHEN is_counted THEN coalesce(bytes, 0) ELSE 0 END,
-        coalesce(CASE WHEN is_staged THEN device_id ELSE src END, {UNKNOWN})::SMALLINT,
-        coalesce(CASE WHEN is_staged THEN device_id ELSE dst END, {UNKNOWN})::SMALLINT,
-        is_counted::TINYINT, is_peer::TINYINT
-    FROM memcpys"""
+# Those of a place, and its layer.
+_COLUMNS: Final = len(_PLACE) + 1
 # Table -> the layer of its activities.
 _LAYERS: Final = {"kernels": COMPUTE, "graph_launches": COMPUTE, "memsets": LOCAL_COPY}
-# Ten million activities fit into a third of a gigabyte where small numbers take little room.
 _BITS: Final = 63
-# An array that grows has room for so little more, as a share of it.
-_SPARE: Final = 8
-_KINDS: Final = (
-    *(np.int8, np.int8, np.int64, np.int64, np.int16, np.int8),
-    *(np.int64, np.int16, np.int16, np.int8, np.int8),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,92 +158,56 @@ def launches(profile: Profile) -> Launches:
     return profile.once(_launches)
 
 
-def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
-    """The columns of a query, all integers and never null, as arrays."""
-    return columns_of(profile.arrays(sql), columns)
-
-
-def columns_of(parts: Iterable[Sequence[Any]], columns: int) -> list[Any]:
-    """So many columns that come in pieces, each as one array."""
-    made = [Growing() for _ in range(columns)]
-    for part in parts:
-        for column, values in zip(made, part, strict=True):
-            column.add(values)
-    return [column.values for column in made]
-
-
-class Growing:
-    """An array of integers that come in pieces: all of these and the array take twice the memory.
-
-    Args:
-        kind: A type that its values have at least; by default that of the first piece.
-    """
-
-    def __init__(self, kind: type[np.integer[Any]] | None = None) -> None:
-        self._values: Any = np.empty(0, kind or np.int64)
-        self._rows, self._is_kind_known = 0, kind is not None
-
-    def add(self, part: Numbers) -> None:
-        """Some more values, which are copied."""
-        rows = self._rows + len(part)
-        kind = part.dtype
-        if self._is_kind_known:
-            kind = np.promote_types(kind, self._values.dtype)
-        if kind != self._values.dtype:
-            self._values = self._values[: self._rows].astype(kind)
-        if rows > len(self._values):
-            self._values.resize(rows + rows // _SPARE, refcheck=False)
-        self._values[self._rows : rows] = part
-        self._rows, self._is_kind_known = rows, True
-
-    @property
-    def values(self) -> Any:  # noqa: ANN401 - integers of any width
-        """All values, when there are no more to come."""
-        self._values.resize(self._rows, refcheck=False)
-        return self._values
-
-
 def _read(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
     """All activities, and the process and correlation id of each."""
-    columns = [Growing(kind) for kind in _KINDS]
+    copies = copy_rows(profile)
+    columns = [Growing() for _ in range(_COLUMNS)]
     tables, rows = {}, 0
     for table in filter(profile.has, ("memcpys", *_LAYERS)):
         low = rows
         for part in _parts(profile, table):
             rows += len(part[0])
-            for values, column in zip(part, columns, strict=False):
+            for values, column in zip(part, columns, strict=True):
                 column.add(values)
         tables[table] = low, rows
-    process, correlation, start, end, device, layer, *of_copies = (
-        column.values for column in columns
+    process, correlation, start, end, device, layer = (column.values for column in columns)
+    of_copies = Copies(
+        copies.bytes,
+        np.where(copies.is_staged, copies.device, copies.src),
+        np.where(copies.is_staged, copies.device, copies.dst),
+        copies.is_counted,
+        copies.is_peer,
+        copies.process,
+        copies.correlation,
     )
-    ids = [ids[: len(of_copies[0])].copy() for ids in (process, correlation)]
-    every = Activities(start, end, device, layer, Copies(*of_copies, *ids), tables)
-    return every, process, correlation
+    return Activities(start, end, device, layer, of_copies, tables), process, correlation
 
 
-def _parts(profile: Profile, table: str) -> Iterator[list[Any]]:
+def _parts(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
     """The activities of a table in pieces, each column as narrow as its values there."""
     if table == "memcpys":
-        for process, correlation, *others in profile.arrays(_COPIES):
-            yield [narrowed(process), narrowed(correlation), *others]
+        copies = copy_rows(profile)
+        place = [copies.start_ns, copies.end_ns, copies.device]
+        yield copies.process, copies.correlation, *place, layer_of_copies(copies)
         return
     for process, correlation, *place in profile.integers(table, *_PLACE):
         layer = np.full(len(process), _LAYERS[table], np.int8)
-        yield [narrowed(process), narrowed(correlation), *place, layer]
+        yield narrowed(process), narrowed(correlation), *place, layer
 
 
 def _launches(profile: Profile) -> Launches:
     every, process, correlation = _read(profile)
     ids = Ids(process, correlation)
-    place = np.empty(len(every), np.int32 if ids.size < 1 << 31 else np.int64)
+    place: Any = np.empty(len(every), np.int32 if ids.size < 1 << 31 else np.int64)
     for rows in pieces(len(every)):
         place[rows] = ids.of(process[rows], correlation[rows])
     del process, correlation
     first = _first_calls(profile, ids)
-    lanes, lane = first.lanes()
-    lane = lane[place]
-    order, counts = _grouped(lane, len(lanes) + 1)
+    lanes = first.lanes()
+    lane: Any = np.empty(len(every), np.min_scalar_type(-len(lanes) - 1))
+    for rows in pieces(len(every)):
+        lane[rows] = first.lane_of(place[rows])
+    order, counts = gathered(None, lane, len(lanes) + 1)
     borders = np.cumsum(counts)[: len(lanes)].tolist()
     bounds = dict(zip(lanes, pairwise([0, *borders]), strict=True))
     del lane
@@ -277,19 +228,6 @@ def _first_calls(profile: Profile, ids: Ids) -> FirstCalls:
     for part in profile.whole.integers("api_calls", *columns):
         first.add(*part)
     return first
-
-
-def _grouped(group: Numbers, groups: int) -> tuple[Numbers, Int64s]:
-    """The rows of each group one after another, and how many these are."""
-    counts = np.zeros(groups, np.int64)
-    for rows in pieces(len(group)):
-        counts += np.bincount(group[rows], minlength=groups)
-    kind = np.dtype(np.int32 if len(group) < 1 << 31 else np.int64)
-    parts = (
-        (np.arange(rows.start, rows.stop, dtype=kind), group[rows]) for rows in pieces(len(group))
-    )
-    order = arrays.grouped(parts, counts, kind)
-    return np.argsort(group, kind="stable").astype(kind) if order is None else order, counts
 
 
 def by_time(times: Int64s) -> Int64s:

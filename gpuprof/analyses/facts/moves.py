@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.facts.groups import Numbers, groups
-from gpuprof.analyses.facts.launches import read_columns
+from gpuprof.analyses.facts.growing import read_columns
 from gpuprof.analyses.facts.nvtx import origins, parts_around
 from gpuprof.analyses.facts.timeline import timeline_of
 from gpuprof.facts import UNKNOWN

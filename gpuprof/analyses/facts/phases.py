@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.groups import groups
-from gpuprof.analyses.facts.launches import columns_of, launches
+from gpuprof.analyses.facts.growing import columns_of
+from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.nvtx import NO_RANGE, families, innermost, launches_within, named_parts
 from gpuprof.analyses.facts.step_times import SIMILAR, are_similar, levels, warm_up_steps
 from gpuprof.analyses.facts.step_windows import (

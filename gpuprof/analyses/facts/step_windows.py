@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.launches import Launches, launches, read_columns
+from gpuprof.analyses.facts.growing import read_columns
+from gpuprof.analyses.facts.launches import Launches, launches
 from gpuprof.analyses.facts.nesting import without_nested
 from gpuprof.analyses.facts.nvtx import (
     RANGE_READS,

@@ -17,6 +17,8 @@ from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.busy import Busy, busy_by_device
 from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.copies import COPY_READS
+from gpuprof.analyses.facts.copy_rows import CopyRows, copy_rows
+from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.cuda import is_communication
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import (
@@ -51,10 +53,6 @@ _KERNELS: Final = f"""
     SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}),
         coalesce(is_communication, false)::TINYINT
     FROM kernels"""
-_COPIES: Final = f"""
-    SELECT start_ns, end_ns, busy_device_id,
-        (CASE WHEN is_transfer THEN {TRANSFER} ELSE {LOCAL_COPY} END)::TINYINT
-    FROM copies_by_device"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,11 +181,17 @@ def _activities(profile: Profile) -> Iterator[Sequence[Any]]:
     if profile.has("kernels"):
         yield from _kernels(profile)
     if profile.has("memcpys"):
-        yield from profile.arrays(_COPIES)
+        for copies in copy_rows(profile).by_device():
+            yield copies.start_ns, copies.end_ns, copies.device, layer_of_copies(copies)
     for table, layer in _OF_ONE_LAYER.items():
         if profile.has(table):
             for part in profile.integers(table, *_PLACE):
                 yield *part, np.full(len(part[0]), layer, np.int8)
+
+
+def layer_of_copies(copies: CopyRows) -> Numbers:
+    """The layer of each copy."""
+    return np.where(copies.is_transfer, np.int8(TRANSFER), np.int8(LOCAL_COPY))
 
 
 def _kernels(profile: Profile) -> Iterator[Sequence[Any]]:

@@ -12,8 +12,8 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.durations import figures
 from gpuprof.analyses.facts.groups import groups
+from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.host_activity import waiting_calls
-from gpuprof.analyses.facts.launches import columns_of
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile

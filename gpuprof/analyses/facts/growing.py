@@ -1,0 +1,52 @@
+"""Columns of integers that come in pieces, gathered as arrays."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuprof.analyses.facts.groups import Numbers
+from gpuprof.profile import Profile
+
+
+def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
+    """The columns of a query, all integers and never null, as arrays."""
+    return columns_of(profile.arrays(sql), columns)
+
+
+def columns_of(parts: Iterable[Sequence[Any]], columns: int) -> list[Any]:
+    """So many columns that come in pieces, each as one array."""
+    made = [Growing() for _ in range(columns)]
+    for part in parts:
+        for column, values in zip(made, part, strict=True):
+            column.add(values)
+    return [column.values for column in made]
+
+
+class Growing:
+    """An array of integers that come in pieces, with room for as many more.
+
+    Args:
+        kind: A type that its values have at least; by default that of the first piece.
+    """
+
+    def __init__(self, kind: type[np.integer[Any]] | None = None) -> None:
+        self._values: Any = np.empty(0, kind or np.int64)
+        self._rows, self._has_kind = 0, kind is not None
+
+    def add(self, part: Numbers) -> None:
+        """Some more values, which are copied."""
+        rows = self._rows + len(part)
+        kind = np.promote_types(part.dtype, self._values.dtype) if self._has_kind else part.dtype
+        if rows > len(self._values) or kind != self._values.dtype:
+            # Pages that nothing was written to take no memory.
+            room = np.empty(max(rows, 2 * len(self._values)), kind)
+            room[: self._rows] = self._values[: self._rows]
+            self._values = room
+        self._values[self._rows : rows] = part
+        self._rows, self._has_kind = rows, True
+
+    @property
+    def values(self) -> Any:  # noqa: ANN401 - integers of any width
+        """All values so far."""
+        return self._values[: self._rows]
