@@ -5,6 +5,7 @@ them visible to DuckDB as ``raw.NAME``, for a reader's views to select from.
 """
 
 import re
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -71,6 +72,8 @@ class Columns:
         self.kinds, self._read, self._count = kinds, read, count
         self.columns: Mapping[str, pa.Array | pa.ChunkedArray] = {}
         self._expected: set[str] = set()
+        # Of two threads that need a column, the later one waits for the earlier one.
+        self._reading = threading.Lock()
 
     def expect(self, names: Collection[str]) -> None:
         """Note columns that are read together with the first that is needed."""
@@ -78,10 +81,11 @@ class Columns:
 
     def load(self, names: Collection[str], _: Window | None = None) -> None:
         """Read the columns that are not there yet, in one pass with those that are expected."""
-        if any(name in names and name not in self.columns for name in self.kinds):
-            missing = self._expected.union(names).difference(self.columns)
-            kinds = {name: kind for name, kind in self.kinds.items() if name in missing}
-            self.columns = {**self.columns, **self._read(kinds)}
+        with self._reading:
+            if any(name in names and name not in self.columns for name in self.kinds):
+                missing = self._expected.union(names).difference(self.columns)
+                kinds = {name: kind for name, kind in self.kinds.items() if name in missing}
+                self.columns = {**self.columns, **self._read(kinds)}
 
     def __arrow_c_schema__(self) -> object:
         """As Arrow's protocol has it."""

@@ -7,6 +7,7 @@ A table is visible under its name, restricted to the recording's selection, and 
 import re
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -95,6 +96,8 @@ class Database:
         self._checked: dict[str, set[str]] = {name: set() for name in sources}
         # Tables all of whose rows in the reader's file are shown.
         self._undivided: set[str] = set()
+        # Threads take turns with the connection.
+        self._turn = threading.RLock()
         # What DuckDB knows by now: SQL by the name of a view, types by table and column.
         self._created: dict[str, str] = {}
         self._types: dict[str, dict[str, str]] = {}
@@ -135,12 +138,12 @@ class Database:
         Raises:
             GpuprofError: The reader's file breaks its format's rules where the query reads it.
         """
-        with self._file_errors(self._connection):
+        with self._turn, self._file_errors(self._connection):
             return self._relation(sql).to_arrow_table()
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The result of a SQL query piece by piece; the next query ends it."""
-        with self._file_errors(self._connection):
+        with self._turn, self._file_errors(self._connection):
             yield from self._relation(sql).to_arrow_reader(_BATCH_ROWS)
 
     def values(self, table: str, names: Sequence[str]) -> Iterator[list[stored.Values]]:
@@ -298,7 +301,7 @@ class Database:
         if isinstance(source, pa.Table):
             fault = schema.BY_NAME[name].fault(source)
         else:
-            with self._file_errors(self._connection):
+            with self._turn, self._file_errors(self._connection):
                 fault = self._fault(name, source)
         return corrupt(
             self._failure.source, f"table {name}: {fault or 'its values are impossible'}"

@@ -5,7 +5,9 @@ queried in SQL under their names of the data model, so that an analysis reads fr
 file only the columns it needs, and never knows which format it reads.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -194,7 +196,7 @@ class Profile:
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The result of a SQL query piece by piece, so that it need not fit into memory.
 
-        The next query ends it: read it to its end before.
+        The next query ends it: read it to its end before. Another thread's query waits so long.
         """
         yield from self._database.batches(sql)
 
@@ -248,14 +250,40 @@ class Profile:
         Raises:
             CorruptFileError: Its numbers add up to more than 64 bits hold.
         """
-        if function not in self._results:
-            try:
-                self._results[function] = function(self)
-            except OverflowError as error:
-                fault = f"its numbers are too large to add up ({error})"
-                raise corrupt(self.origin.source, fault) from error
+        # Of two threads that ask at once, the later one waits for what the earlier one computes.
+        with self._locks.setdefault(function, threading.RLock()):
+            if function not in self._results:
+                try:
+                    self._results[function] = function(self)
+                except OverflowError as error:
+                    fault = f"its numbers are too large to add up ({error})"
+                    raise corrupt(self.origin.source, fault) from error
         result: _Result = self._results[function]
         return result
+
+    def side_by_side(
+        self,
+        here: "Sequence[Callable[[Profile], object]]",
+        beside: "Sequence[Callable[[Profile], object]]",
+    ) -> None:
+        """Compute what functions make of this recording once, some of them on another thread.
+
+        What fails is left to who asks for it, and fails again then.
+        """
+
+        def compute() -> None:
+            with suppress(BaseException):  # Ctrl-C is for the main thread
+                for function in beside:
+                    function(self)
+
+        other = threading.Thread(target=compute)
+        other.start()
+        try:
+            with suppress(Exception):
+                for function in here:
+                    function(self)
+        finally:
+            other.join()
 
     def table(self, name: str) -> pa.Table:
         """A whole table as Arrow data with all columns of its schema, sorted by start.
@@ -278,6 +306,10 @@ class Profile:
 
     @cached_property
     def _results(self) -> dict[Any, Any]:
+        return {}
+
+    @cached_property
+    def _locks(self) -> dict[Any, "threading.RLock"]:
         return {}
 
     @cached_property

@@ -95,15 +95,15 @@ def _index_kind(rows: int) -> type[np.integer[Any]]:
     return np.int32 if rows < 1 << 31 else np.int64
 
 
-def _distinct(values: Numbers) -> Int64s:
+def distinct(values: Numbers) -> Int64s:
     """The few different ones among many values, sorted."""
-    distinct = np.empty(0, np.int64)
+    known = np.empty(0, np.int64)
     for rows in pieces(len(values)):
         part = values[rows]
-        is_new = pair_places(np.stack([distinct] * 2), part, part) == NOT_FOUND
+        is_new = pair_places(np.stack([known] * 2), part, part) == NOT_FOUND
         if is_new.any():
-            distinct = np.union1d(distinct, part[is_new].astype(np.int64))
-    return distinct
+            known = np.union1d(known, part[is_new].astype(np.int64))
+    return known
 
 
 class Ids:
@@ -115,7 +115,7 @@ class Ids:
     """
 
     def __init__(self, process: Numbers, correlation: Numbers) -> None:
-        self._processes = _distinct(process)
+        self._processes = distinct(process)
         number = len(self._processes)
         low, high = np.full(number, _LATEST), np.full(number, NOT_FOUND)
         of_process = self._by_process(process, correlation)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.calls import distinct
 from gpuprof.analyses.facts.growing import read_columns
 from gpuprof.analyses.facts.launches import Launches, launches
 from gpuprof.analyses.facts.nesting import without_nested
@@ -151,7 +152,7 @@ def _windows(
     is_close = pause <= _CLOSE * (host_end - host_start)[:-1]
     end[:-1] = np.where(is_close, start[1:], np.minimum(end[:-1], start[1:]))
     process = int(outer.process[0])
-    devices = np.unique(launched.activities.device[launched.of_process(process)]).tolist()
+    devices = distinct(launched.activities.device[launched.of_process(process)]).tolist()
     windows = StepWindows(
         None if process == UNKNOWN else process, tuple(devices), text, FROM_RANGES, start, end
     )

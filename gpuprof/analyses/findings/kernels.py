@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.frameworks import JAX, PYTORCH, TENSORFLOW, framework
@@ -254,14 +255,16 @@ def _capability(scope: Scope) -> float:
     """The compute capability of the device, or the least that its name tells; 0 for none known."""
     if not scope.profile.whole.has("devices"):
         return 0
-    sql = "SELECT device_id, name, compute_capability FROM devices"
-    rows = scope.profile.whole.query(sql).to_pylist()
     capabilities = [
         _of_device(row["name"] or "", row["compute_capability"])
-        for row in rows
+        for row in scope.profile.whole.once(_models).to_pylist()
         if row["device_id"] == scope.device.device_id
     ]
     return min(capabilities, default=0)
+
+
+def _models(profile: Profile) -> pa.Table:
+    return profile.query("SELECT device_id, name, compute_capability FROM devices")
 
 
 def _of_device(name: str, capability: str | None) -> float:

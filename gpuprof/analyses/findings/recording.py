@@ -137,17 +137,25 @@ def _recorded_steps(profile: Profile) -> str:
     return f", after {recorded:,} of {marks:,} steps" if recorded < marks else ""
 
 
+def _works(profile: Profile) -> bool:
+    """Whether a kernel does more than fill memory with initial values."""
+    if profile.numbers("kernels"):
+        may = names_by_number(profile, "kernels").values(may_initialise, 0)
+        return not all(
+            may.of(name_id).all() for (name_id,) in profile.integers("kernels", "name_id")
+        )
+    return not all(may_initialise(row["name"] or "") for row in summed_up(profile, "kernels"))
+
+
 def _no_training(profile: Profile) -> Iterator[Finding]:
     """A recording in which tensors are filled with initial values, and nothing else."""
-    if not profile.has("kernels"):
+    if not profile.has("kernels") or _works(profile.whole):
         return
     rows = summed_up(profile.whole, "kernels")
     total_ns = sum(row["total_ns"] for row in rows)
     initial = [row for row in rows if is_initial(row["name"] or "")]
     initial_ns = sum(row["total_ns"] for row in initial)
     if not total_ns or initial_ns < _INITIAL_SHARE * total_ns:
-        return
-    if not all(may_initialise(row["name"] or "") for row in rows):
         return
     working = [device for device in _devices(profile) if device.kernels.length]
     if not working:

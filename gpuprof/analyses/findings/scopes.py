@@ -7,10 +7,15 @@ from typing import Final
 import numpy as np
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.collective_parts import part_times
+from gpuprof.analyses.facts.copies import transfer_times
+from gpuprof.analyses.facts.launches import launches
+from gpuprof.analyses.facts.nvtx import ranges_of
 from gpuprof.analyses.facts.phases import PHASE_READS, Phase, phases
 from gpuprof.analyses.facts.step_windows import DETECTED
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, far_ends, timelines
 from gpuprof.analyses.findings.contract import Scope
+from gpuprof.analyses.time.pauses import pieces_of
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import covered_within, union
 from gpuprof.kernel_names import short_names
@@ -27,6 +32,7 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
 
 
 def _scopes(profile: Profile) -> tuple[Scope, ...]:
+    _look_ahead(profile.whole)
     not_recorded = far_ends(profile)
     return tuple(
         scope
@@ -36,9 +42,17 @@ def _scopes(profile: Profile) -> tuple[Scope, ...]:
     )
 
 
+def _look_ahead(profile: Profile) -> None:
+    """Compute what all findings ask for on two threads, each with about half of the work."""
+    if profile.has("kernels", "memcpys", "api_calls"):
+        ranges = (ranges_of,) if profile.has("nvtx_ranges") else ()
+        beside = (timelines, *ranges, part_times, transfer_times)
+        profile.side_by_side((launches, pieces_of), beside)
+
+
 def _of_device(profile: Profile, device: DeviceTimeline) -> Iterator[Scope]:
     number = UNKNOWN if device.device_id is None else device.device_id
-    names = _names(profile)
+    names = profile.once(_names)
     of_device = [phase for phase in phases(profile) if number in phase.devices]
     spans = union(*(np.array([phase.span[end] for phase in of_device]) for end in (0, 1)))
     kernels_ns = int(device.kernel_ns(spans.start, spans.end).sum())
