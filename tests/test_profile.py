@@ -1,3 +1,4 @@
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -98,6 +99,44 @@ def test_what_several_analyses_need_is_computed_once():
 
     assert [profile.once(rows), profile.once(rows)] == [2, 2]
     assert asked == [profile]
+
+
+def test_functions_of_two_threads_compute_once_what_both_ask_for():
+    profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
+    threads = []
+
+    def count(given):
+        threads.append(threading.current_thread())
+        return given.query("SELECT count(*) AS n FROM kernels").column(0)[0].as_py()
+
+    def here(given):
+        return given.once(count) + 1
+
+    def beside(given):
+        return given.once(count) + 2
+
+    profile.side_by_side((lambda p: p.once(here),), (lambda p: p.once(beside),))
+
+    assert [profile.once(here), profile.once(beside)] == [3, 4]
+    assert len(threads) == 1
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_fails_beside_other_work_fails_where_it_is_asked_for(place):
+    profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
+    threads = []
+
+    def fail(given):
+        threads.append(threading.current_thread())
+        given.require("memcpys")
+
+    groups = [(), ()]
+    groups[place] = (lambda p: p.once(fail),)
+    profile.side_by_side(*groups)
+
+    with pytest.raises(MissingTableError):
+        profile.once(fail)
+    assert [thread is threading.main_thread() for thread in threads] == [place == 0, True]
 
 
 NAMED = rows(
@@ -210,7 +249,8 @@ def test_integers_of_a_part_need_no_query_and_are_those_of_one(
 ):
     held = {
         "start": pa.array(starts, pa.int64()),
-        "end": pa.array([start + 2 for start in starts], pa.int64()),
+        # What was never timed has 0 for both.
+        "end": pa.array([start + 2 if start else 0 for start in starts], pa.int64()),
         "deviceId": pa.array(devices[: len(starts)], pa.int64()),
     }
     table = Columns(
@@ -229,14 +269,18 @@ def test_integers_of_a_part_need_no_query_and_are_those_of_one(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.delattr(Database, "batches")
-        taken = [
-            list(row)
-            for piece in part.integers("memsets", "end_ns", "device_id")
-            for row in zip(*(column.tolist() for column in piece), strict=True)
-        ]
+        # The second pass knows from the first whether rows are left out.
+        first, second = (
+            [
+                list(row)
+                for piece in part.integers("memsets", "end_ns", "device_id")
+                for row in zip(*(column.tolist() for column in piece), strict=True)
+            ]
+            for _ in range(2)
+        )
 
     asked = part.query("SELECT end_ns, coalesce(device_id, -2) AS device FROM memsets")
-    assert taken == [list(row.values()) for row in asked.to_pylist()]
+    assert first == second == [list(row.values()) for row in asked.to_pylist()]
 
 
 def test_a_copy_belongs_to_the_devices_at_both_ends():

@@ -67,6 +67,7 @@ static void match(const Column *columns, size_t rows) {
     for (size_t i = 0; i < rows; i++)
         if (numbers[i] < -1 || (numbers[i] >= 0 && (size_t)numbers[i] >= rows)) abort();
     (void)id_places(c, b, (const IdSpan *)pairs, few / 2, places);
+    (void)earliest_calls(c, b, a, (const IdSpan *)pairs, few / 2, rows, places, numbers);
     (void)open_ranges(a, b, c, rows & 1, places);
     for (size_t i = 0; i < rows; i++)
         if (places[i] < -1 || (places[i] >= 0 && (size_t)places[i] >= rows)) abort();

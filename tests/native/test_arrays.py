@@ -114,6 +114,36 @@ def test_an_id_has_its_place_in_its_span(spans, rows):
     ]
 
 
+CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(-3, 12), st.integers(0, 50)), max_size=30)
+
+
+@given(calls=CALLS, cut=st.integers(0, 30))
+def test_of_the_calls_of_an_id_the_earliest_is_noted(calls, cut):
+    spans = np.array([(0, 5, 0), (2, 6, 5), (0, 0, 11)], np.int64)
+    room = 11
+    first, lanes = np.full(room, 2**62), np.full(room, -1, np.int32)
+    for part in (calls[:cut], calls[cut:]):
+        lane, ids, start = np.array(part, np.int64).reshape(-1, 3).T
+        assert arrays.note_earliest(lane.astype(np.int8), ids, start, spans, (first, lanes))
+
+    expected = {}
+    for lane, number, start in calls:
+        low, size, base = spans[lane].tolist()
+        if low <= number < low + size:
+            place = base + number - low
+            expected[place] = min(
+                expected.get(place, (start, lane)), (start, lane), key=lambda c: c[0]
+            )
+    noted = {int(p): (int(first[p]), int(lanes[p])) for p in np.flatnonzero(lanes >= 0)}
+    assert noted == expected
+
+
+def test_a_call_of_a_thread_without_a_span_is_refused():
+    noted = np.zeros(1, np.int64), np.zeros(1, np.int32)
+    one = np.array([1])
+    assert not arrays.note_earliest(one, one, one, np.zeros((1, 3), np.int64), noted)
+
+
 def test_an_id_of_a_span_that_is_not_there_is_refused():
     assert arrays.id_places(np.array([1]), np.array([0]), np.zeros((1, 3), np.int64)) is None
 
