@@ -3,7 +3,6 @@
 (Not ``compare.py``: a module of that name would hide the function `gpuprof.compare`.)
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
@@ -20,6 +19,7 @@ from gpuprof.comparisons.measure.comparability import comparability_notes, misma
 from gpuprof.comparisons.measure.differences import difference_rows, figure_rows
 from gpuprof.comparisons.measure.kernels import Side, kernel_rows
 from gpuprof.comparisons.measure.matching import matched
+from gpuprof.comparisons.measure.phase_names import phase_names, uncompared_rows
 from gpuprof.comparisons.measure.runs import (
     Variant,
     known_figures,
@@ -41,15 +41,14 @@ from gpuprof.comparisons.tables import (
     OUTCOMES,
     RUNS,
     SPLIT,
+    UNCOMPARED,
 )
 from gpuprof.comparisons.words.cases import Case
-from gpuprof.comparisons.words.notes import notes
+from gpuprof.comparisons.words.notes import notes, uncompared_notes
 from gpuprof.comparisons.words.verdicts import headline, in_brief, unequal_work, verdict
 from gpuprof.errors import UsageError
-from gpuprof.kernel_names import short_name
 from gpuprof.metrics import VARIANTS
 from gpuprof.profile import Profile, to_frame
-from gpuprof.units import counted, say_ns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,8 +122,10 @@ def comparison(
     chosen = _baseline(variants, baseline)
     seconds = _checked_seconds(variants, epoch_seconds or {})
     runs = {label: (p,) if isinstance(p, Profile) else tuple(p) for label, p in variants.items()}
-    phases = works(runs, range_text, skip_steps)
-    names = _phase_names(phases)
+    phases, others_of_runs = works(runs, range_text, skip_steps)
+    uncompared = uncompared_rows(phases, others_of_runs)
+    has_several = len(phases) > 1 or bool(uncompared)
+    names = phase_names(phases) if has_several else [None]
     compared = [_of_phase(chosen, seconds, *named) for named in zip(phases, names, strict=True)]
     if (by_calls := _by_call(chosen, seconds, phases[0], compared[0])) is not None:
         return by_calls
@@ -133,7 +134,9 @@ def comparison(
     return replace(
         first.result,
         verdict=" ".join([first.result.verdict, *brief]),
+        notes=(*uncompared_notes(uncompared, len(runs)), *first.result.notes),
         others=tuple(one.result for one in others),
+        uncompared=table_of(UNCOMPARED, uncompared),
     )
 
 
@@ -172,21 +175,6 @@ class _Compared(NamedTuple):
         )
 
 
-def _phase_names(phases: Sequence[Works]) -> list[str | None]:
-    """What each of several phases is called, with what tells it from the others."""
-    if len(phases) == 1:
-        return [None]
-    works = [next(iter(of_phase.values()))[0] for of_phase in phases]
-    count = Counter((work.phase, work.devices) for work in works)
-    names: list[str | None] = []
-    for work in works:
-        apart = [counted(work.devices, "device", "devices")]
-        if count[work.phase, work.devices] > 1:
-            apart.append(f"from {say_ns(work.start_ns)} on")
-        names.append(f"{short_name(work.phase or '')} ({', '.join(apart)})")
-    return names
-
-
 def _of_phase(
     chosen: str, seconds: Mapping[str, float], compared: Works, phase: str | None
 ) -> _Compared:
@@ -215,6 +203,7 @@ def _of_phase(
         table_of(KERNELS, [row for pair in pairs for row in pair.kernels]),
         table_of(COMPARABILITY, checked),
         table_of(OUTCOMES, [case.outcome for case in cases]),
+        UNCOMPARED.empty(),
         verdict(place, cases, unit),
         headline(place, cases, unit),
         (*comparability_notes(checked, chosen, unit), *notes(measured, unit)),

@@ -22,6 +22,7 @@ class Comparison:
         kernels: Each candidate's kernels joined to the baseline's, as in `KERNELS`.
         comparability: What else differs than what is compared, as in `COMPARABILITY`.
         outcomes: What each candidate comes to, as in `OUTCOMES`.
+        uncompared: The phases that only some variants have, as in `UNCOMPARED`.
         verdict: The same in a sentence or two.
         headline: Its core in one line, as the title of a chart.
         notes: What a reader must know to trust the figures.
@@ -39,6 +40,7 @@ class Comparison:
     kernels: pa.Table
     comparability: pa.Table
     outcomes: pa.Table
+    uncompared: pa.Table
     verdict: str
     headline: str
     notes: tuple[str, ...]

@@ -38,6 +38,16 @@ class Part(NamedTuple):
     high_ns: float | None
 
 
+class Uncompared(NamedTuple):
+    """A row of `UNCOMPARED`."""
+
+    variant: str
+    phase: str
+    devices: int
+    steps: int
+    step_ns: float
+
+
 class KernelPair(NamedTuple):
     """A row of `KERNELS`."""
 

@@ -204,6 +204,17 @@ OUTCOMES: Final = Schema(
         ),
     },
 )
+UNCOMPARED: Final = Schema(
+    "uncompared_phases",
+    "one phase of a variant that is not compared, as another variant lacks it",
+    {
+        "variant": _text("The variant that has it."),
+        "phase": _text("What it is called, with what tells it from others of the recording."),
+        "devices": Column(INT, "1", "Devices that work in its steps.", required=True),
+        "steps": Column(INT, "1", "Its whole steps past the warm-up.", required=True),
+        "step_ns": Column(FLOAT, "ns", "Median over these.", required=True),
+    },
+)
 # By their keys in JSON.
 TABLES: Final = {
     "runs": RUNS,
@@ -213,4 +224,5 @@ TABLES: Final = {
     "kernels": KERNELS,
     "comparability": COMPARABILITY,
     "outcomes": OUTCOMES,
+    "uncompared": UNCOMPARED,
 }

@@ -37,10 +37,22 @@ def report(result: Report, page: Page) -> str:
 
 
 def comparison(result: "Comparison", page: Page) -> str:
-    """One row per variant, one column per metric; or every kernel of every candidate."""
+    """One row per variant, one column per metric; or every kernel of every candidate.
+
+    Of recordings with several phases there is a row per phase, of one that is not compared with
+    its steps alone.
+    """
     if page.tables is not None:
         return rows_text(result.kernels.column_names, result.kernels.to_pylist())
-    return rows_text(result.variants.column_names, result.variants.to_pylist())
+    columns = result.variants.column_names
+    if result.phase is None:
+        return rows_text(columns, result.variants.to_pylist())
+    compared = [
+        row | {"phase": of_phase.phase}
+        for of_phase in (result, *result.others)
+        for row in of_phase.variants.to_pylist()
+    ]
+    return rows_text(["phase", *columns], [*compared, *result.uncompared.to_pylist()])
 
 
 def rows_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:

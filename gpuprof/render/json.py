@@ -63,6 +63,7 @@ def _compared(result: "Comparison") -> dict[str, Any]:
         "kernels": result.kernels.to_pylist(),
         "comparability": result.comparability.to_pylist(),
         "outcomes": _by_label(result.outcomes),
+        "uncompared": result.uncompared.to_pylist(),
         "verdict": result.verdict,
         "headline": result.headline,
         "notes": result.notes,

@@ -1,5 +1,8 @@
 """Recordings are compared phase with phase, by the median of their whole steps."""
 
+import json
+from csv import DictReader
+
 import numpy as np
 import pytest
 from commands import CORPUS
@@ -9,6 +12,9 @@ from gpuprof.comparisons import comparison
 from gpuprof.comparisons.judge.gate import checks, parse
 from gpuprof.errors import UsageError
 from gpuprof.readers import read_profile
+from gpuprof.render import csv as render_csv
+from gpuprof.render import json as render_json
+from gpuprof.render.contract import Page
 
 US = 1_000
 FEW = 2
@@ -103,6 +109,47 @@ def test_phases_of_one_process_that_differ_in_length_are_compared_apart():
     (other,) = result.others
     assert _outcome(other)["basis"] == "same"
     assert f"In {other.phase}, b takes neither more nor less per step." in result.verdict
+
+
+def _with_a_reference():
+    """Recordings of one phase, the second with far longer steps after it."""
+    longer = [*_series(400), *_series(3_100)]
+    return {"a": _drawn(_steps(*_series(400))), "b": _drawn(_steps(*longer))}
+
+
+def test_a_phase_that_only_one_side_has_is_named_with_its_steps():
+    result = comparison(_with_a_reference())
+
+    name = "step # (1 device, from 12.00 ms on)"
+    (row,) = result.uncompared.to_pylist()
+    assert (row["variant"], row["phase"], row["devices"]) == ("b", name, 1)
+    assert row["steps"] == 29
+    assert row["step_ns"] == pytest.approx(3_100 * US, abs=US)
+    assert result.notes[0] == f"Only in b: phase {name}, 29 steps, 3.100 ms each."
+    assert result.phase == "step # (1 device)"
+    assert _outcome(result)["difference"] == pytest.approx(0, abs=US)
+
+
+def test_spreadsheets_get_a_row_for_a_phase_of_one_side():
+    result = comparison(_with_a_reference())
+
+    rows = list(DictReader(render_csv.comparison(result, Page()).splitlines()))
+
+    assert [(row["variant"], row["steps"]) for row in rows] == [
+        ("a", "29"),
+        ("b", "30"),
+        ("b", "29"),
+    ]
+    assert rows[0]["phase"] == rows[1]["phase"] == "step # (1 device)"
+    assert rows[2]["phase"] == "step # (1 device, from 12.00 ms on)"
+    assert json.loads(render_json.comparison(result, Page()))["uncompared"][0]["variant"] == "b"
+
+
+def test_recordings_of_the_same_phases_have_none_that_is_not_compared():
+    result = comparison({label: _drawn(_steps(*_series(400))) for label in "ab"})
+
+    assert not result.uncompared.num_rows
+    assert result.phase is None
 
 
 def test_a_gate_is_asked_in_every_phase():

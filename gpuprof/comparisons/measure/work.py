@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from gpuprof.analyses.facts.step_windows import (
 from gpuprof.analyses.totals.activity_summary import SUM_READS
 from gpuprof.comparisons.measure.matching import SHAPE
 from gpuprof.errors import UsageError
-from gpuprof.intervals import union
+from gpuprof.intervals import Int64s, union
 from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.selection import Selection
@@ -37,6 +37,8 @@ STEP: Final = "step"
 RECORDING: Final = "recording"
 # What is asked of every recording, so that each table of a file is read in one pass.
 _READS: Final = reads(PHASE_READS, SUM_READS, kernels=" ".join(SHAPE))
+
+_OfRun = TypeVar("_OfRun")
 
 
 @dataclass(frozen=True)
@@ -87,28 +89,49 @@ class Work:
         return min((int(one.start_ns[0]) for one in self.series), default=0)
 
     @property
+    def lengths_ns(self) -> Int64s:
+        """The time of each of its steps, of all processes; empty where not known."""
+        return np.concatenate(
+            [np.empty(0, np.int64), *(s.end_ns - s.start_ns for s in self.series)]
+        )
+
+    @property
     def total_ns(self) -> int:
         """Time of its steps, of all processes."""
-        return sum(int((one.end_ns - one.start_ns).sum()) for one in self.series)
+        return int(self.lengths_ns.sum())
+
+    @property
+    def step_ns(self) -> float:
+        """The median time of its steps; 0 where not known."""
+        return float(np.median(self.lengths_ns)) if len(self.lengths_ns) else 0
 
 
 Works = Mapping[str, tuple[Work, ...]]
+
+
+class Matched(NamedTuple):
+    """What of the runs of each variant is compared, and what is not.
+
+    Args:
+        phases: The works of each phase that all runs have; of the recordings where they have none.
+        others: The phases of each run that another one lacks, where phases are compared.
+    """
+
+    phases: list[Works]
+    others: Mapping[str, tuple[tuple[Work, ...], ...]]
 
 
 def works(
     variants: Mapping[str, Sequence[Profile]],
     range_text: str | None = None,
     skip_steps: int | None = None,
-) -> list[Works]:
+) -> Matched:
     """The steps of every run phase by phase where all of them know theirs, else every run whole.
 
     Args:
         variants: The runs of each variant.
         range_text: Text of the NVTX ranges that are the steps; * stands for anything.
         skip_steps: Steps to leave out at the start of each phase; None for the warm-up found.
-
-    Returns:
-        The works of each phase that all runs have; of the recordings where they have none.
 
     Raises:
         UsageError: Steps are asked for, and a recording knows none or too few.
@@ -123,6 +146,10 @@ def works(
         for profile in runs
     ]
     matched = _matched(phases) if all(phases) else []
+    compared = {id(work) for of_runs in matched for work in of_runs}
+    others = [
+        tuple(work for work in of_run if matched and id(work) not in compared) for of_run in phases
+    ]
     if not matched and skip_steps:
         raise _cannot_skip(
             [label for label, of_run in zip(labels, phases, strict=True) if not of_run]
@@ -136,15 +163,16 @@ def works(
                 for profile, of_run in zip(profiles, phases, strict=True)
             ]
         ]
-    return [
-        {
-            label: tuple(
-                restricted(w) for w, of in zip(of_runs, labels, strict=True) if of == label
-            )
-            for label in variants
-        }
-        for of_runs in matched
-    ]
+    return Matched(
+        [_by_label(labels, [restricted(work) for work in of_runs]) for of_runs in matched],
+        _by_label(labels, others),
+    )
+
+
+def _by_label(labels: Sequence[str], of_runs: Sequence[_OfRun]) -> dict[str, tuple[_OfRun, ...]]:
+    """What each run has, by the label of its variant."""
+    named = list(zip(labels, of_runs, strict=True))
+    return {label: tuple(of_run for of, of_run in named if of == label) for label in labels}
 
 
 def is_sampled(profile: Profile) -> bool:
@@ -206,6 +234,8 @@ def _by_phase(profile: Profile, *, has_warm_up: bool) -> list[Work]:
     together: dict[tuple[str, int], list[PhaseSteps]] = {}
     count: Counter[tuple[str, int | None]] = Counter()
     for steps in steps_by_phase(profile):
+        if not np.isin(steps.status, statuses).any():
+            continue
         name, process = steps.phase.name, steps.phase.process_id
         together.setdefault((name, count[name, process]), []).append(steps)
         count[name, process] += 1
@@ -243,8 +273,10 @@ def _counted(profile: Profile) -> int | None:
 def _matched(runs: Sequence[Sequence[Work]]) -> list[list[Work]]:
     """The phases that all runs have, each as a work of every run; the longest first.
 
-    Those of one name are matched by their numbers of devices, else in the order of time; where
-    runs have different numbers of them, the longest ones. Where no name is in all runs, the
+    Those of one name are matched by their numbers of devices, else in the order of time. Where
+    runs have different numbers of them, one of each number of devices is compared that all have:
+    the longest of the run with the fewest, and of the others the one that takes most nearly as
+    long per step. Where no name is in all runs, the
     longest phases are compared if ranges or numbers tell their steps: inferred ones may be parts
     of steps in one run and whole ones in another.
     """
@@ -266,14 +298,31 @@ def _matched(runs: Sequence[Sequence[Work]]) -> list[list[Work]]:
 def _alike(runs: Sequence[list[Work]]) -> list[list[Work]]:
     """The phases of one name in each run, matched."""
     if len({len(of_run) for of_run in runs}) > 1:
-        return [[of_run[0] for of_run in runs]]
+        common = set.intersection(*({work.devices for work in of_run} for of_run in runs))
+        placed = [[[w for w in of_run if w.devices == n] for of_run in runs] for n in common]
+        return _longest_first([_nearest(of_runs) for of_runs in placed] or [_nearest(runs)])
     devices = [sorted(work.devices for work in of_run) for of_run in runs]
     is_placed = all(of_run == devices[0] for of_run in devices)
     ordered = [
         sorted(of_run, key=lambda work: (work.devices if is_placed else 0, work.start_ns))
         for of_run in runs
     ]
-    pairs = [list(of_phase) for of_phase in zip(*ordered, strict=True)]
+    return _longest_first([list(of_phase) for of_phase in zip(*ordered, strict=True)])
+
+
+def _nearest(runs: Sequence[Sequence[Work]]) -> list[Work]:
+    """A phase of each run: the longest of the run with the fewest, and those most like it."""
+    fewest, *_ = sorted(runs, key=len)
+    longest = max(fewest, key=lambda work: work.total_ns)
+    return [min(of_run, key=lambda work: _apart(work.step_ns, longest.step_ns)) for of_run in runs]
+
+
+def _apart(first: float, second: float) -> float:
+    """By what factor two times differ; of steps without length by none."""
+    return max(first, second) / (min(first, second) or 1)
+
+
+def _longest_first(pairs: list[list[Work]]) -> list[list[Work]]:
     return sorted(pairs, key=lambda of_phase: -of_phase[0].total_ns)
 
 

@@ -1,12 +1,13 @@
 """What a reader must know to trust a comparison, one sentence each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpuprof.analyses.facts.step_windows import DETECTED
 from gpuprof.comparisons.measure.matching import has_shapes
 from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.measure.work import FROM_CALLS, FROM_EPOCHS, STEP, Work
+from gpuprof.comparisons.rows import Uncompared
 from gpuprof.comparisons.words.cases import listed
 from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
@@ -14,6 +15,8 @@ from gpuprof.reports import cannot, recording_notes
 from gpuprof.statistics import LEVEL, coverage
 from gpuprof.units import counted, say_ns, say_share
 
+_PAIR: Final = 2
+_NAMED: Final = 3  # Phases of one variant that a sentence names; the table has all.
 _TIMES: Final = ("gpu_activity_ns", "kernel_ns", "span_ns")
 _GUESSED: Final = (
     "Compared by step ({counts}), which are inferred: no range marks steps, so kernels that"
@@ -38,6 +41,23 @@ def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
         *_shapes(variants),
         *_chance(variants),
     )
+
+
+def uncompared_notes(rows: Sequence[Uncompared], variants: int) -> list[str]:
+    """The phases that only some variants have, in a sentence for each of these."""
+    notes = []
+    for label in dict.fromkeys(row.variant for row in rows):
+        told = [
+            f"phase {row.phase}, {counted(row.steps, 'step', 'steps')}, {say_ns(row.step_ns)} each"
+            for row in rows
+            if row.variant == label
+        ]
+        more = len(told) - _NAMED
+        if more > 0:
+            told = [*told[:_NAMED], counted(more, "other phase", "other phases")]
+        place = f"Only in {label}" if variants == _PAIR else f"In {label}, and not in all"
+        notes.append(f"{place}: {'; '.join(told)}.")
+    return notes
 
 
 def _shapes(variants: Mapping[str, Variant]) -> list[str]:

@@ -28,6 +28,7 @@ _CLOCK_PARTS: Final = {
 _TITLES: Final = {
     "kernels": "What each kernel adds",
     "split": "What the difference is made of",
+    "uncompared": "Phases that are not compared",
     "comparability": "What else differs",
     "outcomes": "Outcomes",
     "differences": "Differences of every figure",
