@@ -53,6 +53,7 @@ class KernelPair(NamedTuple):
 
     variant: str
     name: str
+    short_name: str
     grid: str | None
     block: str | None
     status: str

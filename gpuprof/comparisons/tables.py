@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Final
 
+from gpuprof.analyses.totals.activity_summary import SHORT_NAME
 from gpuprof.metrics import VARIANTS
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
@@ -94,6 +95,7 @@ KERNELS: Final = Schema(
     {
         "variant": _text("The candidate."),
         "name": _text("Demangled name."),
+        "short_name": SHORT_NAME,
         "grid": Column(TEXT, "", "Blocks as 128x1x1; null where a side tells no launch shapes."),
         "block": Column(TEXT, "", "Threads of a block; null likewise."),
         "status": _text(

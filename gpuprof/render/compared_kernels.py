@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.comparisons import Comparison
-from gpuprof.render.cells import clean, percent, signed_ns, with_short_names
+from gpuprof.render.cells import clean, percent, signed_ns, with_one_name
 from gpuprof.render.contract import Row
 from gpuprof.render.overview import Grid
 
@@ -34,7 +34,7 @@ def kernel_grids(
         shown = own.slice(0, most)
         if len(shown) < count:
             title += f" ({len(shown)} of {count})"
-        grids.append(_kernels(title, shown if has_full_names else with_short_names(shown)))
+        grids.append(_kernels(title, with_one_name(shown, has_full_names=has_full_names)))
         first += count
     return grids
 

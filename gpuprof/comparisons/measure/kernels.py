@@ -8,6 +8,7 @@ from typing import Final
 from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key
 from gpuprof.comparisons.measure.runs import Run, Variant
 from gpuprof.comparisons.rows import KernelPair
+from gpuprof.kernel_names import short_name
 from gpuprof.statistics import LEAST_RUNS, adjusted, rank_tests
 
 SLOWER: Final = "slower"
@@ -116,9 +117,21 @@ def _pair(key: Key, base: Side, candidate: Side, *, is_named: bool) -> KernelPai
     mean, other_mean = (None if one is None else one.mean_ns for one in kernels)
     status = _status(kernels, time, other_time)
     flags = kernel.is_communication, is_named and None in kernels
-    named = candidate.variant.label, kernel.name, key.grid, key.block, status, *flags
+    named = candidate.variant.label, kernel.name, short_name(kernel.name)
     return KernelPair(
-        *named, calls, other_calls, mean, other_mean, time, other_time, difference, contribution
+        *named,
+        key.grid,
+        key.block,
+        status,
+        *flags,
+        calls,
+        other_calls,
+        mean,
+        other_mean,
+        time,
+        other_time,
+        difference,
+        contribution,
     )
 
 

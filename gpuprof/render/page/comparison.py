@@ -8,7 +8,7 @@ from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.splitting import EXPOSED
 from gpuprof.comparisons.tables import TABLES
 from gpuprof.metrics import of_one_step
-from gpuprof.render.cells import clean, with_short_names
+from gpuprof.render.cells import clean, with_one_name
 from gpuprof.render.charts import waterfall
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.variants import BYTE_LAYERS, TIME_LAYERS
@@ -42,7 +42,7 @@ _COMMANDS: Final = {"kernels": "gpuprof compare FILES --kernels --format csv"}
 
 def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
     """A comparison as one HTML file; kernels bear their short names, or else their full ones."""
-    kernels = result.kernels if has_full_names else with_short_names(result.kernels)
+    kernels = with_one_name(result.kernels, has_full_names=has_full_names)
     variants = result.variants.to_pylist()
     labels = ", ".join(row["variant"] for row in variants)
     first, point, rest = clean(result.verdict).partition(". ")
@@ -56,7 +56,10 @@ def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
                 grid_table("overview", grid_with_columns(result), "Variants"),
                 *(
                     page_table(
-                        named, table, TABLES[named[0]].columns, _COMMANDS.get(named[0], _COMMAND)
+                        named,
+                        table,
+                        {c: TABLES[named[0]].columns[c] for c in table.column_names},
+                        _COMMANDS.get(named[0], _COMMAND),
                     )
                     for named in _TITLES.items()
                     if (

@@ -67,6 +67,7 @@ def test_traces_of_two_tools_are_matched_by_name_and_shape():
     )
 
     (row,) = result.kernels.to_pylist()
+    assert row["short_name"] == "reduce_kernel"
     assert (row["status"], row["grid"], row["name"]) == ("slower", "8x1x1", KINETO)
 
 
