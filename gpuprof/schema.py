@@ -429,6 +429,17 @@ HOST_CALLS: Final = Schema(
         "thread_id": Column(INT, "", "Operating-system thread."),
     },
 )
+PAGE_FAULTS: Final = Schema(
+    "page_faults",
+    "faults on pages of managed memory, which a GPU or the CPU touched where they were not",
+    {
+        **_TIMES,
+        "processor": Column(TEXT, "", "gpu or cpu.", required=True),
+        "device_id": _device("The GPU; null for the CPU."),
+        "process_id": process_column("Operating-system process."),
+        "faults": _amount(INT, "1", "How many; null where unknown."),
+    },
+)
 GRAPH_LAUNCHES: Final = Schema(
     "graph_launches",
     "one CUDA graph recorded as a whole: its kernels and copies are not in their tables",
@@ -625,6 +636,7 @@ TABLES: Final = (
     SYNCHRONIZATIONS,
     CUDA_EVENTS,
     HOST_CALLS,
+    PAGE_FAULTS,
     GRAPH_LAUNCHES,
     OVERHEADS,
     COLLECTIVES,

@@ -3,19 +3,23 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.busy import busy_by_device
 from gpuprof.analyses.facts.copies import COPY_READS, Route, transfer_times
+from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.timeline import TRANSFER
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.transfers.peer_matrix import running_on
 from gpuprof.analyses.transfers.transfers import TRANSFER_READS, transfers
 from gpuprof.engine import literal
 from gpuprof.facts import HOST, UNKNOWN
-from gpuprof.intervals import NOTHING, Intervals, intersection, together
+from gpuprof.intervals import NOTHING, Int64s, Intervals, intersection, together
 from gpuprof.profile import Profile
+from gpuprof.units import counted, format_bytes
 
-READS: Final = reads(TRANSFER_READS, COPY_READS)
+READS: Final = reads(TRANSFER_READS, COPY_READS, page_faults="start_ns processor device_id faults")
 _ALIKE: Final = ("memcpy_kind", "path", "src_memory_kind", "dst_memory_kind")
 
 
@@ -85,7 +89,7 @@ def _unified(scope: Scope) -> Iterator[Finding]:
         yield Finding(
             "unified_memory",
             scope,
-            f"has pages of managed memory migrate, most {_way(most)}",
+            f"has {_migrated(scope)} migrate, most {_way(most)}{_faults(scope)}",
             cost_ns,
             cost_ns,
             "prefetching",
@@ -94,6 +98,47 @@ def _unified(scope: Scope) -> Iterator[Finding]:
             "transfers",
             _way(most),
         )
+
+
+def _migrated(scope: Scope) -> str:
+    """How much a step migrates to and from the device, as far as known."""
+    start_ns, size, src, dst = scope.profile.whole.once(_migrations)
+    is_here = (src == scope.device.device_id) | (dst == scope.device.device_id)
+    if (size[is_here] < 0).any():
+        return "pages of managed memory"
+    amount = _mean_of_step(scope, start_ns[is_here], size[is_here])
+    return f"{format_bytes(amount)} of managed memory{' a step' if scope.has_steps else ''}"
+
+
+def _migrations(profile: Profile) -> list[Int64s]:
+    """Start, bytes (-1 where unknown), source and destination of each migration."""
+    ends = f"coalesce(src, {UNKNOWN}), coalesce(dst, {UNKNOWN})"
+    sql = f"SELECT start_ns, coalesce(bytes, -1), {ends} FROM memcpys WHERE route = 'uvm'"
+    return columns_of(profile.arrays(sql), 4)
+
+
+def _faults(scope: Scope) -> str:
+    """How many faults of the device's brought this about; empty where none were recorded."""
+    device_id, start_ns, faults = scope.profile.whole.once(_page_faults)
+    is_here = device_id == scope.device.device_id
+    count = round(_mean_of_step(scope, start_ns[is_here], faults[is_here]))
+    if not count or (faults[is_here] < 0).any():
+        return ""
+    return f", with {counted(count, 'GPU page fault', 'GPU page faults')}"
+
+
+def _page_faults(profile: Profile) -> list[Int64s]:
+    """Device, start and number (-1 where unknown) of each record of a GPU's page faults."""
+    sql = f"""SELECT coalesce(device_id, {UNKNOWN}), start_ns, coalesce(faults, -1)
+        FROM page_faults WHERE processor = 'gpu'"""
+    return columns_of(profile.arrays(sql) if profile.has("page_faults") else (), 3)
+
+
+def _mean_of_step(scope: Scope, start_ns: Int64s, amount: Int64s) -> float:
+    """What a step of a scope takes, on average, of amounts that come at some times."""
+    step = np.searchsorted(scope.start_ns, start_ns, side="right") - 1
+    is_in = (step >= 0) & (start_ns < scope.end_ns[step])
+    return float(amount[is_in].sum() / len(scope.start_ns))
 
 
 def _way(route: Route) -> str:

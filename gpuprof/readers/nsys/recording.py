@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
 _GPU_TABLES: Final = ("kernels", "memcpys", "memsets", "graph_launches")
 GIVES: Final = (
-    *CUDA_TABLES, "cuda_events", "host_calls", "nvtx_ranges", "graph_launches", "overheads",
-    "devices", "runs",
+    *CUDA_TABLES, "cuda_events", "host_calls", "page_faults", "nvtx_ranges", "graph_launches",
+    "overheads", "devices", "runs",
 )  # fmt: skip
 CANNOT: Final = (
     "Kernels and copies inside CUDA graphs, unless it was recorded with --cuda-graph-trace=node."

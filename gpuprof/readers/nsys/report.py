@@ -50,7 +50,7 @@ _NEWER: Final = re.compile(
 _ELSEWHERE: Final = "export the report where it was recorded: nsys export --type sqlite FILE."
 _SQLITE: Final = "report.sqlite"
 # Changes with what is exported, so that an older cache is not taken for complete.
-_LAYOUT: Final = "3"
+_LAYOUT: Final = "4"
 _MOST_BYTES_AS_JSON: Final = 8 * 2**20
 
 

@@ -31,6 +31,8 @@ HOST_CALLS: Final = {
     **dict.fromkeys(("UCP_EVENTS", "UCP_SUBMIT_EVENTS", "UCP_PROGRESS_EVENTS"), "ucx"),
     "OSRT_API": "os",
 }
+# Table -> what touched the pages.
+PAGE_FAULTS: Final = {f"CUDA_UM_{p.upper()}_PAGE_FAULT_EVENTS": p for p in ("gpu", "cpu")}
 STRINGS: Final = "StringIds"
 EVENT_CLASSES: Final = "ENUM_NSYS_EVENT_CLASS"
 GPUS: Final = ("TARGET_INFO_CUDA_DEVICE", "TARGET_INFO_CUDA_GPU", "TARGET_INFO_GPU")
@@ -58,6 +60,7 @@ USED: Final = (
     *PROCESSES,
     *OVERHEADS,
     *HOST_CALLS,
+    *PAGE_FAULTS,
     "PROCESSES",
     "DIAGNOSTIC_EVENT",
     "META_DATA_EXPORT",
@@ -83,11 +86,14 @@ _NUMBERS: Final = (
     "pid", "processId", "gpuId", "totalMemory", "globalMemorySize", "memoryBandwidth",
     "globalMemoryBandwidth", "clockRate", "computeMajor", "computeMinor", "smMajor", "smMinor",
     "computeCapabilityMajor", "computeCapabilityMinor", "severity", "utcEpochNs",
-    "eventClass", "returnValue", "eventId",
+    "eventClass", "returnValue", "eventId", "numberOfPageFaults",
 )  # fmt: skip
 _OF_ACTIVITIES: Final = dict.fromkeys(_NUMBERS, pa.int64()) | {"text": pa.string()}
 KINDS: Final = dict.fromkeys(USED, _OF_ACTIVITIES | dict.fromkeys(_TEXTS, pa.string())) | (
-    dict.fromkeys((*EVENTS, SYNCHRONIZATION, CUDA_EVENT, *OVERHEADS, *HOST_CALLS), _OF_ACTIVITIES)
+    dict.fromkeys(
+        (*EVENTS, SYNCHRONIZATION, CUDA_EVENT, *OVERHEADS, *HOST_CALLS, *PAGE_FAULTS),
+        _OF_ACTIVITIES,
+    )
 )
 
 _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
@@ -160,6 +166,7 @@ def views(tables: Tables) -> dict[str, View]:
     }
     more = {
         "host_calls": _host_calls(tables),
+        "page_faults": _page_faults(tables),
         "overheads": _overheads(tables),
         "devices": _devices(tables),
         "runs": _runs(tables),
@@ -356,6 +363,23 @@ def _cuda_events(tables: Tables) -> Select:
 def _graph_launches(tables: Tables) -> Select:
     graph = {"graph_id": tables.pick(GRAPH_TRACE, "graphId", "graphExecId")}
     return Select(_place(tables, GRAPH_TRACE) | graph, _timed(tables, GRAPH_TRACE))
+
+
+def _page_faults(tables: Tables) -> tuple[Select, ...]:
+    selects = []
+    for table, processor in PAGE_FAULTS.items():
+        if "start" in tables.columns.get(table, frozenset()):
+            # The CPU's have no end, and each row is one.
+            columns = {
+                "start_ns": StoredColumn("start"),
+                "end_ns": f"coalesce({tables.pick(table, 'end')}, t.start)",
+                "processor": f"'{processor}'",
+                "device_id": tables.pick(table, "deviceId") if processor == "gpu" else "NULL",
+                "process_id": _process(tables.pick(table, "globalPid")),
+                "faults": tables.pick(table, "numberOfPageFaults") if processor == "gpu" else "1",
+            }
+            selects.append(Select(columns, StoredRows(table)))
+    return tuple(selects)
 
 
 def _overheads(tables: Tables) -> tuple[Select, ...]:

@@ -27,6 +27,7 @@ from gpuprof.readers.nvprof.tables import (
     CALLS,
     GPU_WORK,
     MARKER,
+    MIGRATION,
     NEEDED,
     OVERHEAD,
     OVERHEAD_COLUMNS,
@@ -148,11 +149,16 @@ def _count(file: SqliteFile, table: str) -> _Counts:
     )
     first, rows, timed, mistyped = file.rows(
         f"SELECT min(CASE WHEN {TIMED} THEN t.start END), count(*), coalesce(sum({TIMED}), 0),"
-        f" coalesce(sum({is_mistyped}), 0) FROM {table} t"
+        f" coalesce(sum({is_mistyped}), 0) FROM {table} t{_with_ends(table)}"
     )[0]
     if mistyped:
         raise mismatch(file, table)
     return _Counts(first, rows, rows - timed)
+
+
+def _with_ends(table: str) -> str:
+    """Leaves out the counters of unified memory whose end CUPTI documents as of no meaning."""
+    return " WHERE t.counterKind NOT IN (3, 5, 7)" if table == MIGRATION else ""
 
 
 def _rows_in(file: SqliteFile, table: str) -> bool:
@@ -310,7 +316,7 @@ def _searches(path: Path) -> bool:
 
 _GIVES: Final = (
     "kernels", "memcpys", "memsets", "api_calls", "nvtx_ranges", "synchronizations",
-    "cuda_events", "overheads", "devices", "links", "runs",
+    "cuda_events", "page_faults", "overheads", "devices", "links", "runs",
 )  # fmt: skip
 READER: Final = Reader(
     name=NAME,

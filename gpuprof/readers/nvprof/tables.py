@@ -68,8 +68,9 @@ KINDS: Final = {
     **{table: dict.fromkeys(_NUMBERS, pa.int64()) for table in (*NEEDED, DEVICE, CONTEXT, STREAM)},
     STRINGS: {"_id_": pa.int64(), "value": pa.string()},
 }
-# CUPTI's CUpti_ActivityUnifiedMemoryCounterKind; the others count faults and thrashing.
+# CUPTI's CUpti_ActivityUnifiedMemoryCounterKind; the others tell of thrashing and mappings.
 MIGRATION_KINDS: Final = {1: "UVM_HtoD", 2: "UVM_DtoH", 8: "UVM_DtoD"}
+_FAULT_KINDS: Final = {3: "cpu", 4: "gpu"}
 # CUPTI's CUpti_ActivitySynchronizationType.
 _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 OVERHEAD_COLUMNS: Final = ("start", "end", "overheadKind", "objectKind", "objectId")
@@ -136,6 +137,7 @@ def views(database: Database) -> dict[str, View]:
         ("memcpys", MEMCPY, _memcpys),
         ("memcpys", PEER, _peer_copies),
         ("memcpys", MIGRATION, _migrations),
+        ("page_faults", MIGRATION, _page_faults),
         ("memsets", MEMSET, _memsets),
         *(("api_calls", table, _calls) for table in CALLS.values()),
         ("synchronizations", SYNCHRONIZATION, _synchronizations),
@@ -213,6 +215,22 @@ def _migrations(database: Database, table: str) -> Select:
     }
     moves = f"t.counterKind IN {tuple(MIGRATION_KINDS)}"
     return Select(database.times() | columns, f"{_timed(table)} AND {moves}")
+
+
+def _page_faults(database: Database, table: str) -> Select:
+    """Faults on pages of unified memory; the CPU's have no end, and each row is one."""
+    is_gpu = "t.counterKind = 4"
+    times = database.times()
+    columns = {
+        "start_ns": times["start_ns"],
+        "end_ns": f"CASE WHEN {is_gpu} THEN {times['end_ns']} ELSE {times['start_ns']} END",
+        "processor": words("t.counterKind", _FAULT_KINDS),
+        "device_id": f"CASE WHEN {is_gpu} THEN {database.pick(table, 'srcId')} END",
+        "process_id": f"coalesce({database.pick(table, 'processId')}, {database.process})",
+        "faults": f"CASE WHEN {is_gpu} THEN t.value ELSE 1 END",
+    }
+    is_fault = f"t.counterKind IN {tuple(_FAULT_KINDS)} AND (NOT {is_gpu} OR {TIMED})"
+    return Select(columns, f"FROM raw.{table} t WHERE t.start > 0 AND {is_fault}")
 
 
 def _memsets(database: Database, table: str) -> Select:

@@ -62,6 +62,44 @@ def test_pages_that_migrate_cost_their_time_since_kernels_wait_for_them():
     assert "cudaMemPrefetchAsync" in one.suggestion
 
 
+FAULT = {"processor": "gpu", "device_id": 0}
+
+
+@pytest.mark.parametrize(
+    ("faults", "phrase"),
+    [
+        pytest.param([20, 23, 26], ", with 23 GPU page faults", id="counted"),
+        pytest.param([1, 1, 1], ", with 1 GPU page fault", id="one"),
+        pytest.param([0, 0, 0], "", id="none"),
+        pytest.param([20, None, 26], "", id="not-all-known"),
+    ],
+)
+def test_pages_that_migrate_are_told_with_their_bytes_and_faults(faults, phrase):
+    copies = [(begin + 40, begin + 60, UVM) for begin, _ in STEPS]
+    records = [
+        (begin + 39, begin + 40, FAULT | {"faults": count})
+        for (begin, _), count in zip(STEPS, faults, strict=True)
+    ]
+    of_others = [(45, 46, FAULT | {"device_id": 1, "faults": 99})]
+    of_others += [(46, 46, {"processor": "cpu", "device_id": None, "faults": 1})]
+    kernels = [(begin, begin + 100) for begin, _ in STEPS]
+    profile = draw(kernels=kernels, memcpys=copies, page_faults=records + of_others)
+
+    [one] = of_scope(scope_of(profile, STEPS))
+
+    moved = "65.536 KB of managed memory a step migrate, most from the host"
+    assert one.phrase == f"has {moved}{phrase}"
+
+
+def test_migrations_of_unknown_size_are_told_without_bytes():
+    copies = [(begin + 40, begin + 60, UVM | {"bytes": None}) for begin, _ in STEPS]
+    profile = draw(kernels=[(begin, begin + 100) for begin, _ in STEPS], memcpys=copies)
+
+    [one] = of_scope(scope_of(profile, STEPS))
+
+    assert one.phrase == "has pages of managed memory migrate, most from the host"
+
+
 def test_a_real_program_with_managed_memory():
     path = CORPUS / "nsys-sqlite/sdroruganti__cuda-kernel-library__report2.sqlite"
     if not path.is_file():

@@ -569,6 +569,28 @@ def test_what_held_up_the_program_is_told_with_who_did(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("columns", "end_ns", "device_id", "faults"),
+    [
+        pytest.param({"end": 8, "deviceId": 1, "numberOfPageFaults": 23}, 8, 1, 23, id="all"),
+        pytest.param({}, 3, None, None, id="start-alone"),
+    ],
+)
+def test_page_faults_of_gpus_and_of_the_cpu(tmp_path, columns, end_ns, device_id, faults):
+    tables = {
+        KERNEL: [kernel(0, 9)],
+        "CUDA_UM_GPU_PAGE_FAULT_EVENTS": [{"start": 3, "globalPid": pid(9)} | columns],
+        "CUDA_UM_CPU_PAGE_FAULT_EVENTS": [{"start": 1, "globalPid": pid(9), "CpuInstruction": 1}],
+    }
+
+    rows = read_profile(write(tmp_path / "x.sqlite", tables)).table("page_faults").to_pylist()
+
+    assert [tuple(row.values()) for row in rows] == [
+        (1, 1, "cpu", None, 9, 1),
+        (3, end_ns, "gpu", device_id, 9, faults),
+    ]
+
+
 def test_calls_of_other_libraries_are_told_with_their_library(tmp_path):
     made = {"start": 1, "end": 4, "globalTid": pid(9) | 12, "textId": 1, "requestHandle": 5}
     os_call = {"start": 3, "end": 9, "globalTid": pid(9) | 13, "nameId": None, "eventClass": 27}

@@ -316,6 +316,25 @@ def test_ranges_join_the_records_that_open_and_close_them(tmp_path):
     assert profile.origin.warnings == ("no GPU work was recorded",)
 
 
+def test_page_faults_of_unified_memory_are_counted(tmp_path):
+    profile = _read(
+        tmp_path,
+        unified_memory_counter=[
+            at(0, 5, counterKind=4, value=23, srcId=1, dstId=0, processId=PID),
+            # Of the CPU's faults the value is an address, and the end means nothing.
+            at(7, 0, counterKind=3, value=0x5E0000, srcId=0, dstId=0, processId=PID) | {"end": 0},
+            at(8, 9, counterKind=1, value=4096, srcId=0, dstId=1, processId=PID),
+        ],
+    )
+
+    columns = ("start_ns", "end_ns", "processor", "device_id", "process_id", "faults")
+    assert _rows(profile, "page_faults", *columns) == [
+        (0, 5, "gpu", 1, PID, 23),
+        (7, 7, "cpu", None, PID, 1),
+    ]
+    assert not any("without times" in warning for warning in profile.origin.warnings)
+
+
 def test_migrations_of_unified_memory_are_copies_and_faults_are_not(tmp_path):
     place = {"srcId": 0, "dstId": 1, "processId": PID}
     profile = _read(
