@@ -213,7 +213,7 @@ def per_step(intervals: Intervals, phase: Phase) -> Int64s:
 
 
 def _steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
-    devices = {UNKNOWN if d.device_id is None else d.device_id: d for d in timelines(profile)}
+    devices = {d.number: d for d in timelines(profile)}
     joined = [*_joined(step_windows(profile), devices)]
     by_phase = [
         steps

@@ -70,6 +70,11 @@ class DeviceTimeline:
     span: Intervals
     busy: tuple[Intervals, ...]
 
+    @property
+    def number(self) -> int:
+        """The device as arrays of integers have it: `UNKNOWN` for none."""
+        return UNKNOWN if self.device_id is None else self.device_id
+
     @cached_property
     def exposed(self) -> tuple[Intervals, ...]:
         """For each of `LAYERS`, the instants at which it runs and none before it does."""

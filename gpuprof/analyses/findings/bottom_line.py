@@ -30,17 +30,16 @@ _LONGEST_NAME: Final = 48
 # A phase of more devices is what is asked about, unless it is this short beside another one.
 _LITTLE: Final = 0.1
 _LEAST_SHARE: Final = 0.0005
-_BETWEEN_DEVICES: Final = {
+BETWEEN_DEVICES: Final = {
     "exposed_peer_copies",
     "staged_copies",
     "collective_transfer",
     "collective_waiting",
     "same_stream",
     "waits_for_device",
-    "waits_for_rank",
     "mpi",
 }
-_WITH_HOST: Final = {"exposed_host_copies", "pageable_memory", "unified_memory"}
+WITH_HOST: Final = {"exposed_host_copies", "pageable_memory", "unified_memory"}
 _WORDS: Final = ("compute", "collectives", "waits for transfers", "local copies")
 _SHARES: Final = (
     "compute_share",
@@ -117,7 +116,7 @@ def _row(profile: Profile, scope: Scope) -> dict[str, Any]:
     ]
     shares = [time / total if total else 0.0 for time in times]
     costs = findings_of_scopes(profile).get(scope, ())
-    between, with_host = (_sum(costs, causes) for causes in (_BETWEEN_DEVICES, _WITH_HOST))
+    between, with_host = (_sum(costs, causes) for causes in (BETWEEN_DEVICES, WITH_HOST))
     set_up_ns = 0 if scope.has_steps else set_up_of(profile, scope.device).length
     set_up_share = min(set_up_ns / total, 1 - sum(shares)) if total else 0.0
     row = {

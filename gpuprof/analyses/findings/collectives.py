@@ -16,7 +16,6 @@ from gpuprof.analyses.facts.last_ranks import LAST_READS, LastRank, last_ranks
 from gpuprof.analyses.facts.timeline import COMMUNICATION
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.transfers.collective_waits import say_kept
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Intervals, difference, intersection, together
 from gpuprof.units import counted, say_ns, say_share
 
@@ -89,14 +88,13 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
             exposed,
             ("overlap", "run collectives on a stream of their own", ""),
         )
-    phrase = "moves data in collectives that no compute hides"
+    verb = "moves data in" if is_known else "is in"
+    phrase = f"{verb} collectives that no compute hides"
     suggestion = "overlap collectives with compute, or send fewer bytes"
     if calls > _MANY and median_ns < _SHORT_NS:
         number = counted(round(calls), "call", "calls")
         phrase += f" ({number} a step, {say_ns(median_ns)} each)"
         suggestion = "join small collectives into buckets, and overlap them with compute"
-    if not is_known:
-        phrase = phrase.replace("moves data in", "is in")
     if _clocks_disagree(scope):
         phrase += "; as the clocks of ranks disagree, waiting cannot be told from transfer"
     return _finding("collective_transfer", scope, phrase, exposed, ("overlap", suggestion, ""))
@@ -111,8 +109,7 @@ def _clocks_disagree(scope: Scope) -> bool:
 def _calls(scope: Scope) -> tuple[float, int, float]:
     """Communication kernels per step, their median length, their share on a compute stream."""
     kernels = collective_parts(scope.profile).kernels
-    number = UNKNOWN if scope.device.device_id is None else scope.device.device_id
-    rows = np.flatnonzero(kernels.device == number)
+    rows = np.flatnonzero(kernels.device == scope.device.number)
     first = np.searchsorted(scope.start_ns, kernels.start_ns[rows], side="right") - 1
     rows = rows[(first >= 0) & (kernels.start_ns[rows] < scope.end_ns[first])]
     if not len(rows):

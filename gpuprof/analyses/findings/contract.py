@@ -20,7 +20,7 @@ class Scope:
         profile: The recording, or the part of it that is looked at.
         device: The device's timeline.
         phase: What people call the phase, each another name; empty where no steps are known.
-        start_ns: Start of each step that is a sample; of the steady part where there are no steps.
+        start_ns: Start of each step that is a sample; of the device's span where there are none.
         end_ns: End of each.
         steps: How many steps the phase has, those that are no samples included; 1 for none.
         is_inferred: Whether no range marks the steps.
@@ -36,7 +36,7 @@ class Scope:
 
     @property
     def has_steps(self) -> bool:
-        """Whether costs are of one step; else they are of the steady part of the recording."""
+        """Whether costs are of one step; else they are of the device's span."""
         return bool(self.phase)
 
     @cached_property

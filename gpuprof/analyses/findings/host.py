@@ -13,7 +13,6 @@ from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.set_up import SET_UP_READS, set_up_of
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
 from gpuprof.analyses.time.pauses import Pieces, pieces_of
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, covered_within, difference, intersection, union
 from gpuprof.profile import Profile
 from gpuprof.units import say_share
@@ -106,10 +105,9 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
         yield _finding("idle", scope, scope.per_step(_long(idle)), _NOWHERE)
         return
     pieces, causes = pieces_of(scope.profile), _causes(scope.profile.whole)
-    number = UNKNOWN if scope.device.device_id is None else scope.device.device_id
     steps = intersection(idle, union(scope.start_ns, scope.end_ns))
     lengths = covered_within(steps, pieces.stretches.start_ns, pieces.stretches.end_ns)
-    is_of_device = pauses_of(scope.profile).device[pieces.pause] == number
+    is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
     chosen = np.flatnonzero(is_of_device & (lengths > 0))
     for cause in np.unique(causes[chosen]).tolist():
         rows = chosen[causes[chosen] == cause]

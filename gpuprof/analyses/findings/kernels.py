@@ -27,7 +27,6 @@ from gpuprof.analyses.facts.timeline import LOCAL_COPY
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
 from gpuprof.analyses.time.pauses import pieces_of
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, covered_within, intersection, runs, together, union
 from gpuprof.profile import Profile
 from gpuprof.units import format_bytes, say_ns, say_share
@@ -154,10 +153,6 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     yield from _local_copies(scope)
 
 
-def _number(scope: Scope) -> int:
-    return UNKNOWN if scope.device.device_id is None else scope.device.device_id
-
-
 def _small_kernels(scope: Scope) -> Iterator[Finding]:
     """Kernels so short that the device waits for the launch of the next one."""
     cost_ns = scope.per_step(_waits_for_launches(scope))
@@ -186,7 +181,8 @@ def _waits_for_launches(scope: Scope) -> Intervals:
     counts = idle.end - idle.start <= SHORT_NS
     if scope.profile.whole.has("api_calls"):
         pauses = pauses_of(scope.profile)
-        is_bound = scope.profile.whole.once(_is_launch_bound) & (pauses.device == _number(scope))
+        is_here = pauses.device == scope.device.number
+        is_bound = scope.profile.whole.once(_is_launch_bound) & is_here
         rows = np.flatnonzero(~counts)
         counts[rows] = np.isin(idle.start[rows], pauses.start_ns[is_bound])
     return Intervals(idle.start[counts], idle.end[counts])
@@ -211,7 +207,7 @@ def _durations(scope: Scope) -> tuple[Int64s, int]:
     first, last = (np.searchsorted(start, border, sorter=order) for border in borders)
     rows = runs(first, last - first)
     rows = low + (rows if order is None else order[rows])
-    rows = rows[work.device[rows] == _number(scope)]
+    rows = rows[work.device[rows] == scope.device.number]
     return np.asarray(work.end_ns[rows] - work.start_ns[rows], np.int64), len(steps)
 
 
@@ -287,8 +283,8 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
     if cost_ns >= _LEAST_SHARE * scope.step_ns:
         work = activities(scope.profile.whole)
         copies = len(work.copies)
-        is_local = (work.layer[:copies] == LOCAL_COPY) & (work.device[:copies] == _number(scope))
-        rows = np.flatnonzero(is_local)
+        is_here = work.device[:copies] == scope.device.number
+        rows = np.flatnonzero((work.layer[:copies] == LOCAL_COPY) & is_here)
         lengths = covered_within(exposed, work.start_ns[rows], work.end_ns[rows])
         rows, lengths = rows[lengths > 0], lengths[lengths > 0]
         if lengths.sum() < _MOST * exposed.length:

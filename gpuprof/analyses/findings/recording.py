@@ -21,7 +21,6 @@ from gpuprof.analyses.findings.set_up import SET_UP_READS, set_up_of
 from gpuprof.analyses.time.pauses import pieces_of
 from gpuprof.analyses.totals.activity_summary import SUM_READS, summed_up
 from gpuprof.cuda import LAUNCHING_CALLS
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import NOTHING, Intervals, covered_within, intersection, together
 from gpuprof.profile import Profile
 from gpuprof.units import counted, say_ns, say_share
@@ -261,8 +260,8 @@ def _largest(profile: Profile, device: DeviceTimeline, some: Intervals) -> tuple
     if not profile.whole.has("api_calls"):
         return "", 0.0
     pieces = pieces_of(profile)
-    number = UNKNOWN if device.device_id is None else device.device_id
-    stretches = pieces.stretches.take(pauses_of(profile).device[pieces.pause] == number)
+    is_of_device = pauses_of(profile).device[pieces.pause] == device.number
+    stretches = pieces.stretches.take(is_of_device)
     lengths = covered_within(some, stretches.start_ns, stretches.end_ns)
     sums = np.bincount(stretches.label, lengths, len(pieces.labels))
     is_known = [cause not in _UNEXPLAINED for cause, _ in pieces.labels]

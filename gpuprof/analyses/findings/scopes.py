@@ -16,7 +16,6 @@ from gpuprof.analyses.facts.step_windows import DETECTED
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, far_ends, timelines
 from gpuprof.analyses.findings.contract import Scope
 from gpuprof.analyses.time.pauses import pieces_of
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import covered_within, union
 from gpuprof.kernel_names import short_names
 from gpuprof.profile import Profile
@@ -51,9 +50,8 @@ def _look_ahead(profile: Profile) -> None:
 
 
 def _of_device(profile: Profile, device: DeviceTimeline) -> Iterator[Scope]:
-    number = UNKNOWN if device.device_id is None else device.device_id
     names = profile.once(_names)
-    of_device = [phase for phase in phases(profile) if number in phase.devices]
+    of_device = [phase for phase in phases(profile) if device.number in phase.devices]
     spans = union(*(np.array([phase.span[end] for phase in of_device]) for end in (0, 1)))
     kernels_ns = int(device.kernel_ns(spans.start, spans.end).sum())
     all_ns = int(device.kernel_ns(device.span.start, device.span.end).sum())

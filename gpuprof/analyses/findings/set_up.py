@@ -1,6 +1,7 @@
 """Which idle time of a device is set-up, paid once: outside of phases, and in calls made once."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -9,10 +10,9 @@ import numpy.typing as npt
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.pauses import pauses_of
 from gpuprof.analyses.facts.phases import PHASE_READS, phases
-from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline
+from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
 from gpuprof.analyses.time.pauses import pieces_of
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import (
     NOTHING,
     Intervals,
@@ -52,8 +52,16 @@ def set_up_of(profile: Profile, device: DeviceTimeline) -> Intervals:
 
     Args:
         profile: The whole recording is read.
-        device: The device's timeline.
+        device: One of its devices, or of those of the part that is looked at.
     """
+    return profile.once(_set_up)[device.device_id]
+
+
+def _set_up(profile: Profile) -> Mapping[int | None, Intervals]:
+    return {device.device_id: _of_device(profile, device) for device in timelines(profile)}
+
+
+def _of_device(profile: Profile, device: DeviceTimeline) -> Intervals:
     spans = _phases(profile, device)
     kernels = [device.exposed[layer] for layer in (COMPUTE, COMMUNICATION)]
     inside = sum(int(covered_within(layer, spans.start, spans.end).sum()) for layer in kernels)
@@ -67,8 +75,7 @@ def set_up_of(profile: Profile, device: DeviceTimeline) -> Intervals:
 
 
 def _phases(profile: Profile, device: DeviceTimeline) -> Intervals:
-    number = UNKNOWN if device.device_id is None else device.device_id
-    spans = [phase.span for phase in phases(profile) if number in phase.devices]
+    spans = [phase.span for phase in phases(profile) if device.number in phase.devices]
     return union([start for start, _ in spans], [end for _, end in spans]) if spans else NOTHING
 
 
@@ -93,12 +100,11 @@ def _is_once(profile: Profile, device: DeviceTimeline, pauses: Intervals) -> npt
     if not profile.whole.has("api_calls"):
         return np.zeros(len(pauses), bool)
     device_of, pieces = pauses_of(profile).device, pieces_of(profile)
-    number = UNKNOWN if device.device_id is None else device.device_id
     labels = [
         detail is not None and _ONCE.search(detail) is not None for _, detail in pieces.labels
     ]
     is_once = np.array(labels, bool)[pieces.stretches.label]
-    chosen = pieces.stretches.take(is_once & (device_of[pieces.pause] == number))
+    chosen = pieces.stretches.take(is_once & (device_of[pieces.pause] == device.number))
     calls = union(chosen.start_ns, chosen.end_ns)
     length = pauses.end - pauses.start
     return np.asarray(covered_within(calls, pauses.start, pauses.end) > _MOST * length)

@@ -15,7 +15,7 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.copies import transfer_times
 from gpuprof.analyses.facts.phases import PHASE_READS, PhaseSteps, steps_by_phase
 from gpuprof.analyses.facts.timeline import DeviceTimeline, timelines
-from gpuprof.facts import HOST, UNKNOWN
+from gpuprof.facts import HOST
 from gpuprof.intervals import Int64s, Intervals, covered_within, difference, together, union
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema, process_column
@@ -88,17 +88,13 @@ def placement_estimate(profile: Profile) -> pa.Table:
         row
         for steps in steps_by_phase(profile)
         for row in _step_rows(
-            steps, [d for d in every if _id(d) in steps.phase.devices], peer, profile.selection
+            steps, [d for d in every if d.number in steps.phase.devices], peer, profile.selection
         )
     ]
     if not rows:
         rows = _whole_row(timelines(profile), peer)
     rows.sort(key=lambda row: (row["step"] or 0, row["process_id"] or 0, row["device_id"] or 0))
     return PLACEMENT_ESTIMATE.table(rows)
-
-
-def _id(device: DeviceTimeline) -> int:
-    return UNKNOWN if device.device_id is None else device.device_id
 
 
 def _peer_copies(profile: Profile, device: DeviceTimeline) -> tuple[Intervals, Intervals]:

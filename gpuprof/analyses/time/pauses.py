@@ -127,8 +127,7 @@ def pauses(profile: Profile) -> pa.Table:
     devices = {one.device_id: one for one in timelines(profile.whole)}
     rows = []
     for device in timelines(profile):
-        number = UNKNOWN if device.device_id is None else device.device_id
-        of_device = np.flatnonzero(all_pauses.device[pieces.pause] == number)
+        of_device = np.flatnonzero(all_pauses.device[pieces.pause] == device.number)
         mine = [
             *_rows(device, all_pauses, pieces, of_device),
             *_short(device, devices[device.device_id].idle),

@@ -16,7 +16,6 @@ from gpuprof.analyses.facts.communication import (
     communication_kernels,
 )
 from gpuprof.analyses.facts.timeline import COMPUTE, TIMELINE_READS, timelines
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import difference, union
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
@@ -96,7 +95,7 @@ def _rows(profile: Profile, kernels: CommunicationKernels, kind: int) -> list[di
     start, end, device = (c[is_of] for c in (kernels.start_ns, kernels.end_ns, kernels.device))
     rows = []
     for one in timelines(profile.whole):
-        here = device == (UNKNOWN if one.device_id is None else one.device_id)
+        here = device == one.number
         if here.any():
             running = union(start[here], end[here])
             calls, total = int(here.sum()), int((end - start)[here].sum())

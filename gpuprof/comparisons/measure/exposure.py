@@ -112,8 +112,7 @@ def busiest_device(work: Work) -> Device | None:
         return None
     devices = []
     for timeline in timelines(recording):
-        number = UNKNOWN if timeline.device_id is None else timeline.device_id
-        steps = (s for s in work.series if number in s.devices and len(s.start_ns))
+        steps = (s for s in work.series if timeline.number in s.devices and len(s.start_ns))
         devices.append(Device(timeline, next(steps, None)))
 
     def busy_per_step(device: Device) -> float:
@@ -177,15 +176,16 @@ def _kernel_layers(
     has_graphs = recording.has("graph_launches") and recording.table("graph_launches").num_rows
     if not unmatched and not has_graphs:
         return {COMMON: device.busy[COMPUTE]}
-    number = UNKNOWN if device.device_id is None else device.device_id
-    here = f"coalesce(device_id, {UNKNOWN}) = {number}"
+    here = f"coalesce(device_id, {UNKNOWN}) = {device.number}"
     chosen = ", ".join(map(str, sorted(unmatched))) or "NULL"
     is_unmatched = f"coalesce({SHAPED_KEY} IN ({chosen}), false)"
     is_compute = f"{here} AND NOT coalesce(is_communication, false)"
-    matched = f"SELECT start_ns, end_ns, {number}, {is_unmatched}::TINYINT FROM kernels"
+    matched = f"SELECT start_ns, end_ns, {device.number}, {is_unmatched}::TINYINT FROM kernels"
     queries = [f"{matched} WHERE {is_compute}"]
     if has_graphs:
-        queries.append(f"SELECT start_ns, end_ns, {number}, 2 FROM graph_launches WHERE {here}")
+        queries.append(
+            f"SELECT start_ns, end_ns, {device.number}, 2 FROM graph_launches WHERE {here}"
+        )
     rows = chain.from_iterable(map(recording.arrays, queries))
     busy = busy_by_device(rows, 3).get(device.device_id)
     parts = (COMMON, UNMATCHED, GRAPHS)

@@ -4,7 +4,12 @@ import pytest
 from drawing import draw
 from test_findings import PEER, US, kernel, steps
 
-from gpuprof.analyses.findings.bottom_line import bottom_line
+from gpuprof.analyses.findings.bottom_line import BETWEEN_DEVICES, WITH_HOST, bottom_line
+from gpuprof.analyses.findings.causes import CAUSES
+
+
+def test_what_moving_data_costs_is_summed_over_causes_that_findings_have():
+    assert CAUSES.keys() >= BETWEEN_DEVICES | WITH_HOST
 
 
 def first(profile):

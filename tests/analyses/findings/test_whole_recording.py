@@ -7,10 +7,11 @@ import pytest
 from drawing import draw
 from measured import scope_of
 
-from gpuprof.analyses.facts.timeline import timeline_of
+from gpuprof.analyses.facts.timeline import timeline_of, timelines
 from gpuprof.analyses.findings.recording import of_recording
 from gpuprof.analyses.findings.scopes import scopes
 from gpuprof.analyses.findings.set_up import set_up_of
+from gpuprof.facts import UNKNOWN
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
@@ -157,6 +158,15 @@ def test_what_is_before_and_between_phases_is_set_up():
     assert len(set_up) == 2
     assert one.cost_ns == one.win_ns == set_up.length
     assert not one.scope.has_steps
+
+
+def test_set_up_is_computed_once_for_all_who_ask():
+    profile = draw(kernels=[(0, 2), (90, 100), (95, 99, {"device_id": None})])
+    devices = timelines(profile)
+
+    assert [device.number for device in devices] == [0, UNKNOWN]
+    for device in devices:
+        assert set_up_of(profile, device) is set_up_of(profile, device)
 
 
 @pytest.mark.parametrize(
