@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
+from gpuprof.analyses.facts.connected_parts import connected_towers
+
 # Scopes that say nothing of the model.
 _OUTER: Final = ("StatefulPartitionedCall/", "ConstantFolding/", "GroupCrossDeviceControlEdges_0/")
 _GRADIENTS: Final = ("gradient_tape/", "gradients/")
@@ -38,9 +40,11 @@ class Names:
 
     Args:
         operations: Rows with ``operation``, ``operation_type`` and ``device``.
+        inputs: Rows with ``tensor``, ``dst_operation`` and ``is_variable``: where no scope holds
+            weights, they tell the towers.
     """
 
-    def __init__(self, operations: Iterable[Row]) -> None:
+    def __init__(self, operations: Iterable[Row], inputs: Iterable[Row] = ()) -> None:
         rows = list(operations)
         self._names = {bare(row["operation"])[0] for row in rows}
         paths = [(row, *self._scopes(row["operation"])) for row in rows]
@@ -64,6 +68,7 @@ class Names:
         self._trained = reading & gradient
         self._model = self._around_all()
         self._is_grouped = self._has_prefixes()
+        self._connected = {} if self._trained else connected_towers(rows, inputs, bare)
 
     def part(self, device: str, operation: str | None) -> Part:
         """The part that an operation belongs to."""
@@ -72,7 +77,7 @@ class Names:
         if path[: len(self._model)] == self._model:
             above, path = self._model, path[len(self._model) :]
         if not path or self._size[(*above, path[0])] < 2:  # noqa: PLR2004 - an operation's own
-            return Part(device, None, None, is_gradient)
+            return Part(device, self._connected.get(operation or ""), None, is_gradient)
         tower = (*above, path[0])
         below = path[1:]
         while self._is_wrapper(tower) and below:

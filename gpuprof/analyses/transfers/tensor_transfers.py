@@ -156,13 +156,17 @@ def _cost(row: Row) -> tuple[float, int, str]:
 
 def names_of(profile: Profile) -> defaultdict[str | None, Names]:
     """What the names of a function's operations say of the model's parts, by function."""
-    operations: dict[str, list[Row]] = defaultdict(list)
-    if profile.has("operations"):
-        for row in profile.table("operations").to_pylist():
-            operations[row["function"]].append(row)
+    operations, inputs = (_by_function(profile, t) for t in ("operations", "operation_inputs"))
     names: defaultdict[str | None, Names] = defaultdict(lambda: Names(()))
-    names.update({function: Names(rows) for function, rows in operations.items()})
+    names.update({f: Names(rows, inputs.get(f, ())) for f, rows in operations.items()})
     return names
+
+
+def _by_function(profile: Profile, table: str) -> dict[str, list[Row]]:
+    by_function: dict[str, list[Row]] = defaultdict(list)
+    for row in profile.table(table).to_pylist() if profile.has(table) else ():
+        by_function[row["function"]].append(row)
+    return by_function
 
 
 ANALYSIS: Final = Analysis(

@@ -144,10 +144,19 @@ class TestWritings:
         scopes = set(tensor_transfers(profile).column("name_scope").to_pylist())
         assert "item_tower" in scopes <= towers
 
-    def test_operations_without_scopes_are_named_by_their_device(self, writings):
-        [row] = placement_hints(writings[1]["unscoped"]).to_pylist()
+    def test_variables_without_scopes_make_the_same_towers_named_by_what_takes_them(self, writings):
+        scoped, unscoped = (writings[1][name] for name in ("scoped", "unscoped"))
+        [row], [as_scoped] = (placement_hints(p).to_pylist() for p in (unscoped, scoped))
+        user, item = "embedding_lookup + matmul", "embedding_lookup_1 + matmul_1"
 
-        assert row["finding"].startswith("gradients of what runs on CPU:1 run on CPU:0")
+        assert row["finding"] == as_scoped["finding"].replace("item_tower", item)
+        assert {name: row[name] for name in row if name != "finding"} == {
+            name: as_scoped[name] for name in row if name != "finding"
+        }
+        towers = {r["tower"]: r["device"] for r in placement(unscoped).to_pylist() if r["tower"]}
+        assert towers.keys() == {user, item}
+        [scope] = set(tensor_transfers(unscoped).column("name_scope").to_pylist()) - {None, user}
+        assert scope == item
 
     def test_fit_marks_its_epochs_and_steps_by_itself(self, writings):
         epochs = manifest(writings[0])["epochs"]
@@ -158,7 +167,8 @@ class TestWritings:
     def test_the_report_shows_epochs_steps_copies_and_edges(self, writings):
         text = gpuprof("report", writings[0]).stdout
 
-        assert "1. Gradients of item_tower run on CPU:0" in text
+        first = " ".join(text.partition("1. ")[2].split())
+        assert first.startswith("Gradients of item_tower and embedding_lookup_1 + matmul_1 run on")
         assert "Marked epochs" in text
         assert "Largest edges between parts: " in text
         edges = text.partition("Largest edges")[2].partition("\n\n")[0].splitlines()
