@@ -17,7 +17,12 @@ PLACEMENT: Final = Schema(
     "one part of a TensorFlow model on one device",
     {
         "device": Column(TEXT, "", "Where it ran, such as CPU:0.", required=True),
-        "tower": Column(TEXT, "", "Outermost scope of its names; null for operations without."),
+        "tower": Column(
+            TEXT,
+            "",
+            "Outermost scope of its names; where no scope holds weights, the first operations that"
+            " take its own, joined by +; null for neither.",
+        ),
         "layer": Column(TEXT, "", "The scope below; null where there is none."),
         "is_gradient": Column(FLAG, "", "Computed for gradients alone.", required=True),
         "operations": Column(INT, "1", "Operations of it.", required=True),
