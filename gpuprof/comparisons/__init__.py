@@ -122,8 +122,8 @@ def comparison(
     chosen = _baseline(variants, baseline)
     seconds = _checked_seconds(variants, epoch_seconds or {})
     runs = {label: (p,) if isinstance(p, Profile) else tuple(p) for label, p in variants.items()}
-    phases, others_of_runs = works(runs, range_text, skip_steps)
-    uncompared = uncompared_rows(phases, others_of_runs)
+    phases, left_out = works(runs, range_text, skip_steps)
+    uncompared = uncompared_rows(phases, left_out)
     has_several = len(phases) > 1 or bool(uncompared)
     names = phase_names(phases) if has_several else [None]
     compared = [_of_phase(chosen, seconds, *named) for named in zip(phases, names, strict=True)]

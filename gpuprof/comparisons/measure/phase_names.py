@@ -19,25 +19,25 @@ def phase_names(phases: Sequence[Works]) -> list[str]:
         apart = [counted(work.devices, "device", "devices")] if len(devices) == 1 else []
         if count[work.phase, work.devices] > 1:
             apart.append(f"from {say_ns(work.start_ns)} on")
-        told = f" ({', '.join(apart)})" if apart else ""
-        names.append(f"{short_name(work.phase or '')}{told}")
+        suffix = f" ({', '.join(apart)})" if apart else ""
+        names.append(f"{short_name(work.phase or '')}{suffix}")
     return names
 
 
 def uncompared_rows(
-    phases: Sequence[Works], others: Mapping[str, Sequence[Sequence[Work]]]
+    phases: Sequence[Works], uncompared: Mapping[str, Sequence[Sequence[Work]]]
 ) -> list[Uncompared]:
     """The phases of each variant that are not compared, the longest of each variant first.
 
     Args:
         phases: Those that are compared.
-        others: Those of each run that are not, by variant.
+        uncompared: Those of each run that are not, by variant.
 
     Returns:
         Of several runs of a variant, a phase of one name as the first one has it.
     """
     rows: dict[tuple[str, str], tuple[int, Uncompared]] = {}
-    for label, of_runs in others.items():
+    for label, of_runs in uncompared.items():
         for run, works in enumerate(of_runs):
             compared = [of_phase[label][run] for of_phase in phases]
             names = phase_names([{label: (work,)} for work in (*works, *compared)])
@@ -45,6 +45,6 @@ def uncompared_rows(
                 steps = len(work.lengths_ns)
                 row = Uncompared(label, name, work.devices, steps, work.step_ns)
                 rows.setdefault((label, name), (work.total_ns, row))
-    order = list(others)
+    order = list(uncompared)
     ordered = sorted(rows.values(), key=lambda row: (order.index(row[1].variant), -row[0]))
     return [row for _, row in ordered]

@@ -114,11 +114,11 @@ class Matched(NamedTuple):
 
     Args:
         phases: The works of each phase that all runs have; of the recordings where they have none.
-        others: The phases of each run that another one lacks, where phases are compared.
+        uncompared: The phases of each run that another one lacks, where phases are compared.
     """
 
     phases: list[Works]
-    others: Mapping[str, tuple[tuple[Work, ...], ...]]
+    uncompared: Mapping[str, tuple[tuple[Work, ...], ...]]
 
 
 def works(
@@ -147,7 +147,7 @@ def works(
     ]
     matched = _matched(phases) if all(phases) else []
     compared = {id(work) for of_runs in matched for work in of_runs}
-    others = [
+    uncompared = [
         tuple(work for work in of_run if matched and id(work) not in compared) for of_run in phases
     ]
     if not matched and skip_steps:
@@ -165,7 +165,7 @@ def works(
         ]
     return Matched(
         [_by_label(labels, [restricted(work) for work in of_runs]) for of_runs in matched],
-        _by_label(labels, others),
+        _by_label(labels, uncompared),
     )
 
 

@@ -47,8 +47,8 @@ def test_a_tower_ends_where_it_meets_another_one(read):
         *tower(1, read), *tower(2, read), "join>head", "w_head>read_3", "read_3>head"
     ) == {
         **{
-            name.format(number): name_of
-            for number, name_of in ((1, USER), (2, ITEM))
+            name.format(number): tower_name
+            for number, tower_name in ((1, USER), (2, ITEM))
             for name in (
                 "look_{}",
                 "read_{}",
