@@ -14,6 +14,8 @@ from typing import Final
 
 # Set to 0, as for a comparison, the other ways are taken although the functions are there.
 SWITCH: Final = "GPUPROF_COMPILED"
+# The function that came last: what was built from older sources lacks it.
+_NEWEST: Final = "earliest_calls"
 
 
 @cache
@@ -26,7 +28,8 @@ def library() -> ctypes.CDLL | None:
     for file in files:
         if file.exists():
             try:
-                return ctypes.CDLL(str(file))
+                functions = ctypes.CDLL(str(file))
             except OSError:
                 return None  # built for another machine
+            return functions if hasattr(functions, _NEWEST) else None
     return None

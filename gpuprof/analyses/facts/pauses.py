@@ -9,7 +9,6 @@ import numpy.typing as npt
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Activities, Launches, launches
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timelines
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, pairs
 from gpuprof.profile import Profile
 
@@ -67,8 +66,7 @@ def _pauses_of(profile: Profile) -> Pauses:
     columns: list[list[Int64s]] = [[], [], []]
     for one in timelines(profile):
         is_long = one.idle.end - one.idle.start > SHORT_NS
-        number = UNKNOWN if one.device_id is None else one.device_id
-        device = np.full(int(is_long.sum()), number, np.int64)
+        device = np.full(int(is_long.sum()), one.number, np.int64)
         for column, values in zip(
             columns, (device, one.idle.start[is_long], one.idle.end[is_long]), strict=True
         ):
