@@ -39,10 +39,12 @@ class Table(Protocol):
     Args:
         kinds: Every column, with the type that queries see: int64, float64, string or bool.
         columns: The columns whose types are known.
+        is_read_once: Whether a column that was read is the same for each query that follows.
     """
 
     kinds: Kinds
     columns: Mapping[str, Any]
+    is_read_once: bool
 
     def expect(self, names: Collection[str]) -> None:
         """Note columns that are read together with the first that is needed."""
@@ -67,6 +69,8 @@ class Columns:
         read: Reads some columns, all of the same length.
         count: How many rows there are, for queries that name no column.
     """
+
+    is_read_once = True
 
     def __init__(self, kinds: Kinds, read: Read, count: Callable[[], int]) -> None:
         self.kinds, self._read, self._count = kinds, read, count
@@ -124,6 +128,8 @@ class Streamed:
         kinds: Every column, with the type that queries see.
         columns: The type that each has in the stream.
     """
+
+    is_read_once = False
 
     def __init__(self, kinds: Kinds, columns: Kinds) -> None:
         self.kinds, self.columns = kinds, columns

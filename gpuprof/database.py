@@ -158,8 +158,10 @@ class Database:
             return
         plan, source = planned
         checked = self._checked[table]
+        # A file that is read anew may have changed.
         plan = plan._replace(
-            is_checked=plan.columns.keys() <= checked, takes_all=table in self._undivided
+            is_checked=source.is_read_once and plan.columns.keys() <= checked,
+            takes_all=source.is_read_once and table in self._undivided,
         )
         left_out = 0
         try:

@@ -49,7 +49,7 @@ class Plan(NamedTuple):
         selection: Which of them are chosen.
         columns: What to take each from; None for a column that is null throughout.
         specs: The bounds of each; None for none.
-        is_checked: Whether all of them were found within these before.
+        is_checked: Whether all their values were found within these before.
         takes_all: Whether no row was left out before.
     """
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from recordings import kernel, trace
 
 from gpuprof import schema
-from gpuprof.columns import Columns, Tables
+from gpuprof.columns import Columns, Streamed, Tables
 from gpuprof.database import Database
-from gpuprof.errors import MissingTableError
+from gpuprof.errors import CorruptFileError, MissingTableError
 from gpuprof.profile import Origin, Profile
 from gpuprof.selection import Selection
 from gpuprof.views import Select, StoredColumn, StoredRows, View
@@ -437,3 +437,30 @@ def test_columns_that_are_named_in_no_known_way_are_read_all_the_same():
     found = profile.query("SELECT struct_extract(k, 'grid' || '_x') FROM kernels k")
 
     assert found.column(0).to_pylist() == [1, 1, 1]
+
+
+class _Changing(Streamed):
+    """Times of a file that another program changes after the first pass."""
+
+    def __init__(self):
+        kinds = dict.fromkeys(("start", "end"), pa.int64())
+        super().__init__(kinds, kinds)
+        self.ends = iter([9, -1, -1])
+
+    def pieces(self, names, _=None):
+        times = {"start": [3], "end": [next(self.ends)]}
+        yield pa.RecordBatch.from_arrays([pa.array(times[name]) for name in names], [*names])
+
+
+def test_values_that_are_read_anew_are_checked_anew():
+    columns = {"start_ns": StoredColumn("start"), "end_ns": StoredColumn("end")}
+    view = View((Select(columns, StoredRows("t")),))
+    table = _Changing()
+    profile = Profile(ORIGIN, {"memsets": view}, Tables(lambda: {"t": table}))
+
+    ((ends,),) = profile.integers("memsets", "end_ns")
+    with pytest.raises(CorruptFileError) as caught:
+        list(profile.integers("memsets", "end_ns"))
+
+    assert ends.tolist() == [9]
+    assert caught.value.message.startswith("train.txt, table memsets: ")
