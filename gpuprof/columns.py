@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
+from gpuprof import spilling
 from gpuprof.engine import quoted
+from gpuprof.spilling import BATCH_ROWS
 
 if TYPE_CHECKING:
     import duckdb
 
-BATCH_ROWS: Final = 65_536
 _RAW: Final = re.compile(r'\braw\."?(\w+)')
 _WORD: Final = re.compile(r"\w+")
 _SQL_TYPES: Final = {
@@ -64,17 +65,26 @@ class Table(Protocol):
 class Columns:
     """The columns of a table that queries have named so far; DuckDB sees the others as null.
 
+    They stay as `spilling` says: in memory or, where they do not fit, in temporary files.
+
     Args:
         kinds: Every column, with the type that queries see: int64, float64 or string.
         read: Reads some columns, all of the same length.
         count: How many rows there are, for queries that name no column.
+        most_rows: How many there are at most, known without reading them; 0 for unknown.
     """
 
     is_read_once = True
 
-    def __init__(self, kinds: Kinds, read: Read, count: Callable[[], int]) -> None:
-        self.kinds, self._read, self._count = kinds, read, count
-        self.columns: Mapping[str, pa.Array | pa.ChunkedArray] = {}
+    def __init__(
+        self,
+        kinds: Kinds,
+        read: Read,
+        count: Callable[[], int],
+        most_rows: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.kinds, self._read, self._count, self._most_rows = kinds, read, count, most_rows
+        self.columns: Mapping[str, spilling.Column] = {}
         self._expected: set[str] = set()
         # Of two threads that need a column, the later one waits for the earlier one.
         self._reading = threading.Lock()
@@ -84,12 +94,14 @@ class Columns:
         self._expected.update(names)
 
     def load(self, names: Collection[str], _: Window | None = None) -> None:
-        """Read the columns that are not there yet, in one pass with those that are expected."""
+        """Read the columns that are not there yet, together with those that are expected."""
         with self._reading:
             if any(name in names and name not in self.columns for name in self.kinds):
                 missing = self._expected.union(names).difference(self.columns)
-                kinds = {name: kind for name, kind in self.kinds.items() if name in missing}
-                self.columns = {**self.columns, **self._read(kinds)}
+                kinds = [(name, kind) for name, kind in self.kinds.items() if name in missing]
+                for part in spilling.passes(kinds, self._most_rows):
+                    read = spilling.within_budget(self._read(dict(part)))
+                    self.columns = {**self.columns, **read}
 
     def __arrow_c_schema__(self) -> object:
         """As Arrow's protocol has it."""
@@ -107,12 +119,9 @@ class Columns:
         yield from self._batches(names)
 
     def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        columns = [self.columns.get(name) for name in names]
-        count = next((len(values) for values in columns if values is not None), None)
-        count = self._count() if count is None else count
-        arrays = [pa.nulls(count) if values is None else values for values in columns]
-        table = pa.Table.from_arrays(arrays, [*names])
-        yield from table.to_batches(max_chunksize=BATCH_ROWS)
+        columns = {name: self.columns.get(name) for name in names}
+        count = next((len(values) for values in columns.values() if values is not None), None)
+        yield from spilling.batches(columns, self._count() if count is None else count)
 
     def _schema(self) -> pa.Schema:
         return pa.schema([

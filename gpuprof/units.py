@@ -80,6 +80,15 @@ def parse_binary_bytes(text: str) -> int:
     return _integer(number, _BINARY_BYTES.get(unit), unit)
 
 
+def parse_decimal_bytes(text: str) -> int:
+    """Bytes of ``300MB`` or ``1.5GB``, where a MB is 10**6; a MiB is 1024 times 1024.
+
+    Raises:
+        ValueError: The text is no number with a unit of bytes.
+    """
+    return to_decimal_bytes(*_split(text))
+
+
 def to_decimal_bytes(number: str, unit: str) -> int:
     """Bytes of a decimal number in Nsight Systems' units: MB is 10**6, KiB is 1024 bytes."""
     return _integer(number, _DECIMAL_BYTES.get(unit, _BINARY_BYTES.get(unit)), unit)

@@ -23,7 +23,7 @@ LAYERS = (
     ("sweep_cells",),
     ("schema",),
     ("intervals",),
-    ("engine",),
+    ("engine", "spilling"),
     ("facts", "selection"),
     ("borders", "columns"),
     ("views",),

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from gpuprof.columns import BATCH_ROWS, Kinds, Streamed, Table, Tables, Window
+from gpuprof.columns import Kinds, Streamed, Table, Tables, Window
 from gpuprof.profile import Profile
+from gpuprof.spilling import BATCH_ROWS
 from gpuprof.views import View
 
 

@@ -10,7 +10,7 @@ where they do (ranks on several hosts, or with CUDA_VISIBLE_DEVICES), every proc
 taken for different ones and counted on in the order of ranks, which ``devices.rank`` tells.
 
 Each file is read by itself. Columns of integers go through one file after another, and none of
-them stays in memory; what a query in SQL names is read once and stays, as narrow as it can be.
+them stays; what a query in SQL names is read once and stays, as narrow as it can be.
 """
 
 import re
@@ -25,13 +25,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpuprof import schema
-from gpuprof.columns import BATCH_ROWS, Columns, Kinds, Streamed, Table, Tables, Window
+from gpuprof import schema, spilling
+from gpuprof.columns import Columns, Kinds, Streamed, Table, Tables, Window
 from gpuprof.cuda import UNKNOWN
 from gpuprof.errors import InputError
 from gpuprof.profile import Profile
 from gpuprof.readers.alike import Recordings
 from gpuprof.readers.common.narrow import arrow, narrow_column
+from gpuprof.spilling import BATCH_ROWS
 from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
@@ -211,7 +212,7 @@ class _Job:
         self.files = sorted(files, key=lambda file: (file.rank is None, file.rank or 0, file.name))
         names = (name for file in self.files for name in file.profile.sources)
         self._tables = [*dict.fromkeys((*names, _RUNS, _DEVICES))]
-        self.held: dict[str, list[dict[str, pa.ChunkedArray]]] = {}
+        self.held: dict[str, list[dict[str, spilling.Column]]] = {}
         self._ids_of: dict[str, list[_Ids]] = {}
 
     @cached_property
@@ -392,7 +393,7 @@ class _Ids:
 class _Rows(Streamed):
     """A table of all files.
 
-    What queries in SQL named stays in memory, as the files have it.
+    What queries in SQL named stays, as the files have it.
     """
 
     def __init__(self, job: _Job, table: str, columns: Collection[str]) -> None:
@@ -419,7 +420,8 @@ class _Rows(Streamed):
                 needed = {*self._names, *self._expected}
                 needed = needed if file.keeps_order(self._table) else {*self.kinds}
                 missing = [name for name in self.kinds if name in needed and name not in held]
-                held.update(_gathered(file.pieces(self._table, missing), missing, self.kinds))
+                rows = _gathered(file.pieces(self._table, missing), missing, self.kinds)
+                held.update(spilling.within_budget(rows))
             if len({len(column) for column in held.values()}) > 1:
                 msg = f"{file.profile.origin.source} changed while it was read"
                 raise InputError(msg, "Is it still being written? Wait for that, then try again.")
@@ -430,7 +432,7 @@ class _Rows(Streamed):
         """Columns of all rows, one file after another, of which none stays in memory."""
         for number, (file, held) in enumerate(zip(self._job.files, self._held, strict=True)):
             if all(name in held for name in names):
-                rows = iter([[held[name] for name in names]])
+                rows = _rows_read(held, names)
             elif file.may_hold(self._table):
                 rows = file.pieces(self._table, names)
             else:
@@ -440,7 +442,8 @@ class _Rows(Streamed):
 
     def _loaded(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for number, held in enumerate(self._held):
-            yield from self._batches(number, names, [held[name] for name in names])
+            for piece in _rows_read(held, names):
+                yield from self._batches(number, names, piece)
 
     def _batches(
         self,
@@ -454,6 +457,11 @@ class _Rows(Streamed):
         ]
         table = pa.Table.from_arrays(columns, [*names])
         yield from table.to_batches(max_chunksize=BATCH_ROWS)
+
+
+def _rows_read(held: Mapping[str, spilling.Column], names: Sequence[str]) -> _Pieces:
+    columns = {name: held[name] for name in names}
+    return (batch.columns for batch in spilling.batches(columns, len(held[names[0]])))
 
 
 def _gathered(pieces: _Pieces, names: Sequence[str], kinds: Kinds) -> dict[str, pa.ChunkedArray]:

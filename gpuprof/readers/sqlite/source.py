@@ -117,6 +117,7 @@ class SqliteFile:
             self.columns[name],
             lambda kinds: sqlite_table.read(self, name, kinds),
             lambda: int(self.rows(count)[0][0]),
+            lambda: self.most_rows([name]).get(name, 0),
         )
 
     @cached_property
