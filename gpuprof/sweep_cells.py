@@ -5,8 +5,9 @@ runs/CELL/NUMBER   a run of a cell, as `gpuprof record` leaves it; warm-ups have
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpuprof import json_input
 from gpuprof.errors import CorruptFileError
@@ -20,13 +21,33 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]*")
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
+class StoredPlan(NamedTuple):
+    """The plan that a sweep's folder was made for, as its JSON has it.
+
+    Args:
+        seed: Of the order of its runs.
+        command: As in `sweeps.plan.Plan`, like all that follow.
+        skipped_epochs: Null where the file has none, like the recorder.
+        recorder: Name.
+        axes: Axis to its values.
+        baseline: Axis to its value.
+    """
+
+    seed: int
+    command: Any
+    skipped_epochs: Any
+    recorder: Any
+    axes: Mapping[str, Any]
+    baseline: Mapping[str, Any]
+
+
 def is_sweep(folder: Path) -> bool:
     """Whether a folder is that of a sweep."""
     return (folder / PLAN).is_file()
 
 
-def read_plan(path: Path) -> tuple[dict[str, Any], int]:
-    """The plan that a sweep's folder was made for, and the seed of its order.
+def read_plan(path: Path) -> StoredPlan:
+    """The plan that a sweep's folder was made for.
 
     Raises:
         CorruptFileError: It is no plan of a sweep.
@@ -41,7 +62,12 @@ def read_plan(path: Path) -> tuple[dict[str, Any], int]:
     if document.get("format") != FORMAT or plan is None or seed is None or seed < 0:
         msg = f"{path} is no sweep's plan"
         raise CorruptFileError(msg, "Was the file edited? --force begins anew.")
-    return plan, seed
+    return StoredPlan(
+        seed,
+        *(plan.get("command"), plan.get("skipped_epochs"), plan.get("recorder")),
+        axes=mapping(plan.get("axes")) or {},
+        baseline=mapping(plan.get("baseline")) or {},
+    )
 
 
 def cell_runs(cell: Path) -> tuple[Path, ...]:
@@ -59,15 +85,14 @@ def cells_of(folder: Path) -> dict[str, Path]:
     Raises:
         CorruptFileError: The plan or a run's manifest cannot be read.
     """
-    plan, _ = read_plan(folder / PLAN)
-    baseline = mapping(plan.get("baseline")) or {}
+    baseline = read_plan(folder / PLAN).baseline
     places = sorted(folder.glob(f"{RUNS}/*"), key=lambda place: _in_numeric_order(place.name))
     runs = {place: ended for place in places if (ended := cell_runs(place))}
     cells = {read_manifest(ended[0]).variant or place.name: place for place, ended in runs.items()}
     return {name: cells[name] for name in sorted(cells, key=lambda n: not _has(n, baseline))}
 
 
-def _has(name: str, values: dict[str, str]) -> bool:
+def _has(name: str, values: Mapping[str, str]) -> bool:
     """Whether a cell's name, ``placement=dual,batch=64``, has these values of these axes."""
     return all(f",{axis}={value}," in f",{name}," for axis, value in values.items())
 

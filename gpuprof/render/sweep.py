@@ -13,7 +13,7 @@ from gpuprof.render.cells import cell, clean
 from gpuprof.render.contract import Page, Row
 from gpuprof.render.output import Output
 from gpuprof.render.overview import Grid
-from gpuprof.sweeps.break_even import break_evens
+from gpuprof.sweeps.break_even import BreakEven, break_even_rows, break_evens
 from gpuprof.sweeps.results import CELLS, FIGURE, RECORDED, Results
 
 FORMAT_VERSION: Final = 1
@@ -84,20 +84,20 @@ def headline(results: Results) -> str:
 def sweep_grids(results: Results) -> list[Grid]:
     """The cells, and from where on each placement is faster."""
     grids = [_cells_grid(results), *_reasons_grid(results)]
-    crossings = break_evens(results).to_pylist() if results.plan.baseline else []
-    for axis in dict.fromkeys(row["axis"] for row in crossings):
-        rows = tuple(row for c in crossings if c["axis"] == axis for row in _meanings(c))
+    crossings = break_even_rows(results) if results.plan.baseline else []
+    for axis in dict.fromkeys(row.axis for row in crossings):
+        rows = tuple(row for c in crossings if c.axis == axis for row in _meanings(c))
         header = ("", "Against the baseline")
         grids.append(Grid(f"Break-even along {axis}", header, rows, (0, 1)))
     return grids
 
 
-def _meanings(crossing: Row) -> Iterator[tuple[str, str]]:
+def _meanings(crossing: BreakEven) -> Iterator[tuple[str, str]]:
     """What the medians say, then what the runs at their extremes would, where that differs."""
-    yield clean(crossing["variant"]), crossing["meaning"]
-    if crossing["at_best"] != crossing["at_worst"]:
-        yield "  at best", crossing["at_best"]
-        yield "  at worst", crossing["at_worst"]
+    yield clean(crossing.variant), crossing.meaning
+    if crossing.at_best != crossing.at_worst:
+        yield "  at best", crossing.at_best or ""
+        yield "  at worst", crossing.at_worst or ""
 
 
 def _cells_grid(results: Results) -> Grid:

@@ -5,7 +5,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.render.charts import canvas, curves
-from gpuprof.sweeps.break_even import break_evens, crossing, lines, numeric_axes
+from gpuprof.sweeps.break_even import break_even_rows, crossing, lines, numeric_axes
 from gpuprof.sweeps.plan import Number, Plan
 from gpuprof.sweeps.results import Results
 from gpuprof.units import format_seconds
@@ -22,14 +22,14 @@ Draw = Callable[["Axes"], None]
 
 def break_even_figure(results: Results) -> "Figure | None":
     """Speed-up along each open axis of numbers; None without a baseline or such an axis."""
-    rows = break_evens(results).to_pylist() if results.plan.baseline else []
+    rows = break_even_rows(results) if results.plan.baseline else []
     if not rows:
         return None
-    axes = list(dict.fromkeys(row["axis"] for row in rows))
+    axes = list(dict.fromkeys(row.axis for row in rows))
     panels: list[Draw] = [lambda one, axis=axis: _speed_ups(one, results, axis) for axis in axes]  # type: ignore[misc]
-    crossed = [row for row in rows if row["break_even"] is not None]
-    first = min(crossed, key=lambda row: float(row["break_even"])) if crossed else rows[0]
-    finding = f"Along {first['axis']}, {first['variant']} is {first['meaning']}"
+    crossed = {row.break_even: row for row in reversed(rows) if row.break_even is not None}
+    first = crossed[min(crossed)] if crossed else rows[0]
+    finding = f"Along {first.axis}, {first.variant} is {first.meaning}"
     return _figure(panels, finding + _caution(results.plan))
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -35,17 +35,37 @@ _WHOLE: Final = 10
 Points = Sequence[tuple[Number, float]]
 
 
+class BreakEven(NamedTuple):
+    """A row of `BREAK_EVENS`."""
+
+    axis: str
+    variant: str
+    lowest: Number
+    highest: Number
+    break_even: float | None
+    meaning: str
+    break_even_min: float | None = None
+    break_even_max: float | None = None
+    at_best: str | None = None
+    at_worst: str | None = None
+
+
 def break_evens(results: Results) -> pa.Table:
+    """The rows of `break_even_rows` as a table, columns as in `BREAK_EVENS`."""
+    return BREAK_EVENS.table([row._asdict() for row in break_even_rows(results)])
+
+
+def break_even_rows(results: Results) -> list[BreakEven]:
     """Where speed-up reaches 1 along each axis of numbers that is not the baseline's.
 
     Args:
         results: Results with a baseline.
 
     Returns:
-        One row per axis and per combination of the others but the baseline itself, columns as
-        in `BREAK_EVENS`; ``break_even`` is null where no speed-up crosses 1 for good within
-        what was measured. Nothing is said beyond the least and greatest values measured. What
-        is best and worst is null where each cell ran once.
+        One row per axis and per combination of the others but the baseline itself;
+        ``break_even`` is None where no speed-up crosses 1 for good within what was measured.
+        Nothing is said beyond the least and greatest values measured. What is best and worst
+        is None where each cell ran once.
     """
     rows = []
     for axis in numeric_axes(results.plan):
@@ -55,23 +75,17 @@ def break_evens(results: Results) -> pa.Table:
         for name, points in medians.items():
             if axis in results.plan.baseline or len(points) == 1:
                 continue
-            row = {
-                "axis": axis,
-                "variant": name,
-                "break_even": crossing(points),
-                "lowest": points[0][0],
-                "highest": points[-1][0],
-                "meaning": _meaning(points),
-            }
+            ends = points[0][0], points[-1][0]
+            row = BreakEven(axis, name, *ends, crossing(points), _meaning(points))
             if results.plan.repeat > 1:
-                row |= {
-                    "break_even_min": crossing(best[name]),
-                    "break_even_max": crossing(worst[name]),
-                    "at_best": _meaning(best[name]),
-                    "at_worst": _meaning(worst[name]),
-                }
+                row = row._replace(
+                    break_even_min=crossing(best[name]),
+                    break_even_max=crossing(worst[name]),
+                    at_best=_meaning(best[name]),
+                    at_worst=_meaning(worst[name]),
+                )
             rows.append(row)
-    return BREAK_EVENS.table(rows)
+    return rows
 
 
 def numeric_axes(plan: Plan) -> list[str]:

@@ -19,7 +19,6 @@ from typing import IO, Final, NamedTuple
 
 from gpuprof import json_input
 from gpuprof.errors import OutputError
-from gpuprof.json_values import mapping
 from gpuprof.manifest import MANIFEST, PROGRAM_LOG, is_run, read_manifest
 from gpuprof.sweep_cells import FORMAT, PLAN, is_sweep, read_plan
 from gpuprof.sweeps.grid import Run
@@ -58,15 +57,15 @@ def open_sweep(folder: Path, plan: Plan) -> int:
             msg = f"{folder} holds no sweep"
             raise OutputError(msg, "Choose another folder with -o.")
         return _begin(folder, plan)
-    before, seed = read_plan(path)
+    before = read_plan(path)
     asked = json_input.loads(json.dumps(asdict(plan)))
-    differing = [key for key in _SAME if before.get(key) != asked[key]]
-    if [*(mapping(before.get("axes")) or ())] != [*asked["axes"]]:
+    differing = [key for key in _SAME if getattr(before, key) != asked[key]]
+    if [*before.axes] != [*plan.axes]:
         differing.append("axes")
     if differing:
         msg = f"{folder} holds a sweep with another {' and '.join(differing)}"
         raise OutputError(msg, "Choose another folder with -o, or replace it with --force.")
-    return seed
+    return before.seed
 
 
 def remove_sweep(folder: Path) -> None:

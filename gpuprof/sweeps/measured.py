@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
-from typing import Any, Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -48,8 +48,38 @@ BATCH_SPEED_UPS: Final = Schema(
     },
 )
 
-Row = dict[str, Any]
 _Key = TypeVar("_Key")
+
+
+class _Time(NamedTuple):
+    """A row of `TIMES`."""
+
+    label: str | None
+    devices: int | None
+    batch_size: int | None
+    seconds_per_epoch: float
+    runs: int | None
+
+
+class _Scaled(NamedTuple):
+    """A row of `SCALING` but for its series."""
+
+    label: str | None
+    batch_size: int | None
+    devices: int
+    runs: int
+    seconds_per_epoch: float
+    speed_up: float
+    efficiency: float
+
+
+class _BatchSpeedUp(NamedTuple):
+    """A row of `BATCH_SPEED_UPS` but for its series."""
+
+    batch_size: int
+    seconds_per_epoch: float
+    speed_up: float
+    break_even_batch_size: float | None
 
 
 def scaling(times: pa.Table) -> pa.Table:
@@ -65,7 +95,7 @@ def scaling(times: pa.Table) -> pa.Table:
         Columns as in `SCALING`, by label in the order given, then batch size and devices. No
         rows where no label has two numbers of devices with one batch size.
     """
-    of_label = _by(times.to_pylist(), lambda row: row["label"])
+    of_label = _by(_rows(times), lambda row: row.label)
     series = [
         (label, batch, by_devices)
         for label, rows in of_label.items()
@@ -75,27 +105,26 @@ def scaling(times: pa.Table) -> pa.Table:
     has_batches = len({batch for _, batch, _ in series}) > 1
     return SCALING.table(
         [
-            row | {"series": _name(label, f"batch size {batch}" if has_batches and batch else "")}
+            row._asdict()
+            | {"series": _name(label, f"batch size {batch}" if has_batches and batch else "")}
             for label, batch, by_devices in series
             for row in _scaled(label, batch or None, by_devices)
         ]
     )
 
 
-def _scaled(label: str | None, batch: int | None, by_devices: dict[int, list[Row]]) -> list[Row]:
+def _scaled(
+    label: str | None, batch: int | None, by_devices: dict[int, list[_Time]]
+) -> list[_Scaled]:
     seconds = {devices: _median(rows) for devices, rows in sorted(by_devices.items())}
     least = min(seconds)
     ideal = least * seconds[least]
     return [
-        {
-            "label": label,
-            "batch_size": batch,
-            "devices": devices,
-            "runs": sum(row["runs"] or 1 for row in by_devices[devices]),
-            "seconds_per_epoch": taken,
-            "speed_up": ideal / taken,
-            "efficiency": ideal / taken / devices,
-        }
+        _Scaled(
+            *(label, batch, devices, sum(row.runs or 1 for row in by_devices[devices]), taken),
+            speed_up=ideal / taken,
+            efficiency=ideal / taken / devices,
+        )
         for devices, taken in seconds.items()
     ]
 
@@ -112,8 +141,8 @@ def batch_speed_ups(times: pa.Table) -> pa.Table:
         Columns as in `BATCH_SPEED_UPS`, by series in the order given, then batch size. No rows
         where no batch size was measured with the first series and another.
     """
-    rows = [row for row in times.to_pylist() if row["batch_size"]]
-    series = _by(rows, lambda row: (row["label"], _devices(row)))
+    rows = [row for row in _rows(times) if row.batch_size]
+    series = _by(rows, lambda row: (row.label, _devices(row)))
     if not series:
         return BATCH_SPEED_UPS.empty()
     has_numbers = len({devices for _, devices in series}) > 1
@@ -128,47 +157,43 @@ def batch_speed_ups(times: pa.Table) -> pa.Table:
     ]
     return BATCH_SPEED_UPS.table(
         [
-            row | {"series": name, "label": key[0], "devices": key[1], "baseline": base}
+            row._asdict() | {"series": name, "label": key[0], "devices": key[1], "baseline": base}
             for name, key in others
             for row in _against(seconds[first], seconds[key])
         ]
     )
 
 
-def _against(baseline: dict[int, float], seconds: dict[int, float]) -> list[Row]:
+def _against(baseline: dict[int, float], seconds: dict[int, float]) -> list[_BatchSpeedUp]:
     points = [(b, baseline[b] / taken) for b, taken in seconds.items() if b in baseline]
     place = crossing(points)
-    return [
-        {
-            "batch_size": batch,
-            "seconds_per_epoch": seconds[batch],
-            "speed_up": speed_up,
-            "break_even_batch_size": place,
-        }
-        for batch, speed_up in points
-    ]
+    return [_BatchSpeedUp(b, seconds[b], speed_up, place) for b, speed_up in points]
+
+
+def _rows(times: pa.Table) -> list[_Time]:
+    return [_Time(**row) for row in times.to_pylist()]
 
 
 def _name(label: str | None, detail: str) -> str | None:
     return ", ".join(part for part in (label, detail) if part) or None
 
 
-def _devices(row: Row) -> int:
-    return int(row["devices"] or 1)
+def _devices(row: _Time) -> int:
+    return row.devices or 1
 
 
-def _batch(row: Row) -> int:
+def _batch(row: _Time) -> int:
     """The batch size; 0 where it does not vary."""
-    return int(row["batch_size"] or 0)
+    return row.batch_size or 0
 
 
-def _by(rows: Sequence[Row], key: Callable[[Row], _Key]) -> dict[_Key, list[Row]]:
+def _by(rows: Sequence[_Time], key: Callable[[_Time], _Key]) -> dict[_Key, list[_Time]]:
     """Rows by what they have in common, in the order of their first rows."""
-    groups: dict[_Key, list[Row]] = {}
+    groups: dict[_Key, list[_Time]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
 
 
-def _median(rows: Sequence[Row]) -> float:
-    return float(median(row["seconds_per_epoch"] for row in rows))
+def _median(rows: Sequence[_Time]) -> float:
+    return float(median(row.seconds_per_epoch for row in rows))

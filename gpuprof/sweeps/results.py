@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.sweep_cells import RUNS as SWEPT
 from gpuprof.sweeps.folder import failure, has_ended
 from gpuprof.sweeps.grid import Cell, Run, cells, runs_of
-from gpuprof.sweeps.plan import Plan, as_number
+from gpuprof.sweeps.plan import Number, Plan, as_number
 
 OK: Final = "ok"
 FAILED: Final = "failed"
@@ -65,7 +66,40 @@ RECORDED: Final[Mapping[str, Column]] = {
 # A figure of the program, whose unit is the program's matter.
 FIGURE: Final = Column(FLOAT, "", "Figure of the program.")
 
-Row = dict[str, Any]
+Axes = Mapping[str, str | Number | None]
+Figures = Mapping[str, float | None]
+
+
+class _RunRow(NamedTuple):
+    """A run: the values of the axes, `RUNS`, then the program's figures and `RECORDED`."""
+
+    axes: Axes
+    run: int
+    folder: str
+    status: str = NOT_RUN
+    reason: str | None = None
+    exit_status: int | None = None
+    wall_seconds: float | None = None
+    seconds_per_epoch: float | None = None
+    figures: Figures = MappingProxyType({})
+
+
+class _CellRow(NamedTuple):
+    """A cell: the values of the axes, `CELLS`, then the medians of its runs' figures."""
+
+    axes: Axes
+    cell: str
+    status: str
+    reason: str | None
+    runs: int
+    seconds: float | None
+    seconds_min: float | None
+    seconds_max: float | None
+    spread: float | None
+    figures: Figures
+    speed_up: float | None = None
+    speed_up_min: float | None = None
+    speed_up_max: float | None = None
 
 
 class Results(NamedTuple):
@@ -102,21 +136,26 @@ def results(plan: Plan, folder: Path) -> Results:
         for run in runs_of(plan, cell)
         if not run.is_warm_up
     ]
-    timed = [row for row in runs if row["wall_seconds"] is not None]
-    per_epoch = bool(timed) and all(row["seconds_per_epoch"] is not None for row in timed)
-    time = "seconds_per_epoch" if per_epoch else "wall_seconds"
+    timed = [row for row in runs if row.wall_seconds is not None]
+    per_epoch = bool(timed) and all(row.seconds_per_epoch is not None for row in timed)
     rows = [
-        _cell_row(plan, cell, [row for row in runs if row["folder"].startswith(prefix)], time)
+        _cell_row(plan, cell, [row for row in runs if row.folder.startswith(prefix)], per_epoch)
         for cell in cells(plan)
         for prefix in [f"{SWEPT}/{cell.folder_name}/"]
     ]
-    rows = [row | _speed_up(row, _baseline_of(plan, row, rows)) for row in rows]
+    rows = [_with_speed_up(row, _baseline_of(plan, row, rows)) for row in rows]
     return Results(
         plan,
-        _schema(plan, "runs", RUNS).table(runs),
-        _schema(plan, "cells", CELLS).table(rows),
+        _schema(plan, "runs", RUNS).table([*map(_flat, runs)]),
+        _schema(plan, "cells", CELLS).table([*map(_flat, rows)]),
         per_epoch,
     )
+
+
+def _flat(row: _RunRow | _CellRow) -> dict[str, Any]:
+    fields = row._asdict()
+    axes, figures = fields.pop("axes"), fields.pop("figures")
+    return {**axes, **fields, **figures}
 
 
 def _schema(plan: Plan, name: str, columns: Mapping[str, Column]) -> Schema:
@@ -133,7 +172,7 @@ def axis_column(values: Iterable[str]) -> Column:
     return Column(dtype, "", "Axis of the grid.", required=True)
 
 
-def axis_values(plan: Plan, values: Mapping[str, str]) -> Row:
+def axis_values(plan: Plan, values: Mapping[str, str]) -> Axes:
     """A cell's values as they stand in the tables: numbers where their axes hold numbers."""
     return {
         axis: value if axis_column(plan.axes[axis]).dtype == TEXT else as_number(value)
@@ -141,26 +180,34 @@ def axis_values(plan: Plan, values: Mapping[str, str]) -> Row:
     }
 
 
-def _run_row(plan: Plan, folder: Path, run: Run) -> Row:
-    row = dict.fromkeys((*RUNS, *plan.figures)) | axis_values(plan, run.cell.values)
-    row |= {"run": run.number, "folder": run.folder.as_posix(), "status": NOT_RUN}
+def _run_row(plan: Plan, folder: Path, run: Run) -> _RunRow:
+    row = _RunRow(axis_values(plan, run.cell.values), run.number, run.folder.as_posix())
     if not has_ended(folder, run):
         return row
     why = failure(folder, run)
     if why:
-        return row | {"status": FAILED, "reason": why.reason, "exit_status": why.exit_status}
+        return row._replace(status=FAILED, reason=why.reason, exit_status=why.exit_status)
     where = folder / run.folder
     manifest = read_manifest(where)
     epochs = [epoch["seconds"] for epoch in manifest.epochs[plan.skipped_epochs :]]
     log = (where / PROGRAM_LOG).read_text(encoding="utf-8", errors="replace")
-    return row | {
-        "status": OK,
-        "exit_status": 0,
-        "wall_seconds": manifest.wall_seconds,
-        "seconds_per_epoch": float(median(epochs)) if epochs and None not in epochs else None,
-        **{name: _figure(pattern, log) for name, pattern in plan.figures.items()},
-        **_recorded(where, plan),
-    }
+    printed = {name: _figure(pattern, log) for name, pattern in plan.figures.items()}
+    row = row._replace(
+        status=OK,
+        exit_status=0,
+        wall_seconds=manifest.wall_seconds,
+        seconds_per_epoch=float(median(epochs)) if epochs and None not in epochs else None,
+        figures=printed,
+    )
+    if plan.recorder == UNRECORDED:
+        return row
+    try:
+        figures = metrics(read_profile(where))
+    except EmptyRecordingError as error:
+        return row._replace(reason=error.message)
+    except GpuprofError as error:
+        return row._replace(status=UNREADABLE, reason=error.message)
+    return row._replace(figures=printed | {name: figures.get(name) for name in RECORDED})
 
 
 def _figure(pattern: str, log: str) -> float | None:
@@ -169,36 +216,27 @@ def _figure(pattern: str, log: str) -> float | None:
     return None if number is None else float(number)
 
 
-def _recorded(where: Path, plan: Plan) -> Row:
-    if plan.recorder == UNRECORDED:
-        return {}
-    try:
-        figures = metrics(read_profile(where))
-    except EmptyRecordingError as error:
-        return {"reason": error.message}
-    except GpuprofError as error:
-        return {"status": UNREADABLE, "reason": error.message}
-    return {name: figures.get(name) for name in RECORDED}
-
-
-def _cell_row(plan: Plan, cell: Cell, runs: list[Row], time: str) -> Row:
-    good = [row for row in runs if row["status"] in {OK, UNREADABLE}]
-    seconds = [row[time] for row in good if row[time] is not None]
-    statuses = {row["status"] for row in runs}
-    reasons = dict.fromkeys(row["reason"] for row in runs if row["reason"])
-    figures = (*plan.figures, *RECORDED)
-    return {
-        **axis_values(plan, cell.values),
-        "cell": cell.name,
-        "status": OK if good else FAILED if FAILED in statuses else NOT_RUN,
-        "reason": "; ".join(reasons) or None,
-        "runs": len(good),
-        "seconds": median(seconds) if seconds else None,
-        "seconds_min": min(seconds, default=None),
-        "seconds_max": max(seconds, default=None),
-        "spread": ((max(seconds) - min(seconds)) / median(seconds) if len(seconds) > 1 else None),
-        **{name: _median(row.get(name) for row in good) for name in figures},
-    }
+def _cell_row(plan: Plan, cell: Cell, runs: Sequence[_RunRow], per_epoch: bool) -> _CellRow:  # noqa: FBT001 - a fact, not a switch
+    good = [row for row in runs if row.status in {OK, UNREADABLE}]
+    times = [row.seconds_per_epoch if per_epoch else row.wall_seconds for row in good]
+    seconds = [time for time in times if time is not None]
+    statuses = {row.status for row in runs}
+    reasons = dict.fromkeys(row.reason for row in runs if row.reason)
+    return _CellRow(
+        axis_values(plan, cell.values),
+        cell=cell.name,
+        status=OK if good else FAILED if FAILED in statuses else NOT_RUN,
+        reason="; ".join(reasons) or None,
+        runs=len(good),
+        seconds=median(seconds) if seconds else None,
+        seconds_min=min(seconds, default=None),
+        seconds_max=max(seconds, default=None),
+        spread=(max(seconds) - min(seconds)) / median(seconds) if len(seconds) > 1 else None,
+        figures={
+            name: _median(row.figures.get(name) for row in good)
+            for name in (*plan.figures, *RECORDED)
+        },
+    )
 
 
 def _median(values: Iterable[float | None]) -> float | None:
@@ -210,21 +248,23 @@ def _median(values: Iterable[float | None]) -> float | None:
     return round(middle) if all(isinstance(value, int) for value in known) else middle
 
 
-def _baseline_of(plan: Plan, row: Row, rows: Sequence[Row]) -> Row | None:
+def _baseline_of(plan: Plan, row: _CellRow, rows: Sequence[_CellRow]) -> _CellRow | None:
     """The cell with the baseline's values, and this cell's for all other axes."""
     if not plan.baseline:
         return None
-    wanted = {axis: row[axis] for axis in plan.axes if axis not in plan.baseline}
-    wanted |= axis_values(plan, plan.baseline)
-    return next(other for other in rows if all(other[a] == v for a, v in wanted.items()))
+    wanted = {**row.axes, **axis_values(plan, plan.baseline)}
+    return next(other for other in rows if other.axes == wanted)
 
 
-def _speed_up(row: Row, baseline: Row | None) -> Row:
-    if baseline is None or not row["seconds"] or not baseline["seconds"]:
-        return {}
+def _with_speed_up(row: _CellRow, baseline: _CellRow | None) -> _CellRow:
+    if baseline is None or not row.seconds or not baseline.seconds:
+        return row
+    (least, most), (own_least, own_most) = (
+        (cell.seconds_min or 0.0, cell.seconds_max or 0.0) for cell in (baseline, row)
+    )
     is_itself = row is baseline
-    return {
-        "speed_up": baseline["seconds"] / row["seconds"],
-        "speed_up_min": 1.0 if is_itself else baseline["seconds_min"] / row["seconds_max"],
-        "speed_up_max": 1.0 if is_itself else baseline["seconds_max"] / row["seconds_min"],
-    }
+    return row._replace(
+        speed_up=baseline.seconds / row.seconds,
+        speed_up_min=1.0 if is_itself else least / own_most,
+        speed_up_max=1.0 if is_itself else most / own_least,
+    )
