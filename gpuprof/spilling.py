@@ -24,7 +24,7 @@ BATCH_ROWS: Final = 65_536
 # By default the budget is this part of the memory: DuckDB may take half, and results need room.
 _PART: Final = 4
 # Where the budget is used up, this part of it is read at once.
-_PART_AT_ONCE: Final = 4
+_PART_AT_ONCE: Final = 2
 _MOST_BYTES_PER_VALUE: Final = 8
 # Where Linux limits the memory of a group of processes, by the kind that /proc names.
 _GROUPS: Final = {
