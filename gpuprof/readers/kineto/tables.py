@@ -102,7 +102,7 @@ def _place(group: Timed, process_id: int | None) -> dict[str, Any]:
         **_correlated(group),
         "device_id": [device_id(event) for event in group.events],
         "context_id": [_first(a.context, a.in_context) for a in arguments],
-        "stream_id": [_stream_id(event) for event in group.events],
+        "stream_id": [_stream(event.args.stream, event.tid) for event in group.events],
         "process_id": [process_id] * len(arguments),
     }
 
@@ -111,10 +111,6 @@ def device_id(event: Event) -> int | None:
     """The device of a GPU's event, whose own pid is its number."""
     arguments = event.args
     return _first(arguments.device, arguments.in_device, event.pid)
-
-
-def _stream_id(event: Event) -> int | None:
-    return _stream(event.args.stream, event.tid)
 
 
 def _stream(*values: Scalar) -> int | None:
