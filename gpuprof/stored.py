@@ -130,6 +130,8 @@ class Plan(NamedTuple):
         numbers, is_null = stored[column.name]
         if column.mask != _ALL_BITS:
             numbers = (numbers.astype(np.int64) >> column.shift) & column.mask
+        if column.absent is not None and (is_absent := numbers == column.absent).any():
+            is_null = is_absent if is_null is None else is_null | is_absent
         return Values(numbers, is_null)
 
     def _column(self, name: str, stored: Mapping[str, Values], rows: int) -> Values:
@@ -186,7 +188,11 @@ def as_they_are(select: Select, needed: Sequence[str]) -> tuple[str, list[str]] 
     columns, rows = [select.columns.get(name) for name in needed], select.source
     if not isinstance(rows, StoredRows) or not rows.is_plain:
         return None
-    names = [c.name for c in columns if isinstance(c, StoredColumn) and c.mask == _ALL_BITS]
+    names = [
+        c.name
+        for c in columns
+        if isinstance(c, StoredColumn) and c.mask == _ALL_BITS and c.absent is None
+    ]
     return (rows.table, names) if len(names) == len(columns) else None
 
 

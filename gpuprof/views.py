@@ -30,25 +30,40 @@ class StoredColumn(str):
         shift: How many low bits are left out.
         mask: Which of the others remain; -1 for all.
         alias: What the SQL calls the table.
+        absent: The number that stands where there is none; None for no number.
     """
 
-    __slots__ = ("alias", "mask", "name", "shift")
+    __slots__ = ("absent", "alias", "mask", "name", "shift")
     name: str
     shift: int
     mask: int
     alias: str
+    absent: int | None
 
-    def __new__(cls, name: str, shift: int = 0, mask: int = -1, alias: str = "t") -> Self:
+    def __new__(
+        cls,
+        name: str,
+        shift: int = 0,
+        mask: int = -1,
+        alias: str = "t",
+        absent: int | None = None,
+    ) -> Self:
         """Make the SQL."""
         sql = f'{alias}."{name}"'
         sql = f"({sql} >> {shift})" if shift else sql
-        made = super().__new__(cls, sql if mask == -1 else f"({sql} & {mask})")
+        sql = sql if mask == -1 else f"({sql} & {mask})"
+        made = super().__new__(cls, sql if absent is None else f"nullif({sql}, {absent})")
         made.name, made.shift, made.mask, made.alias = name, shift, mask, alias
+        made.absent = absent
         return made
 
     def bits(self, shift: int, mask: int) -> Self:
         """Some bits of the same column."""
         return type(self)(self.name, shift, mask, self.alias)
+
+    def without(self, absent: int) -> Self:
+        """The same values, null where they are this number."""
+        return type(self)(self.name, self.shift, self.mask, self.alias, absent)
 
 
 class StoredRows(str):
@@ -134,6 +149,12 @@ class View:
     def columns(self) -> frozenset[str]:
         """All columns of the rows."""
         return frozenset(name for select in self.selects for name in select.columns)
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether two queries see its rows in the same order; DuckDB joins in any."""
+        sources = [select.source for select in self.selects]
+        return all(isinstance(source, StoredRows) and not source.joins for source in sources)
 
     def sql(self, names: Iterable[str]) -> str:
         """SQL: the rows with some of the columns."""

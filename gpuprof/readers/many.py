@@ -177,12 +177,9 @@ class _File:
         return [narrow_column(rows[name], kinds.get(name, pa.int64())) for name in names]
 
     def keeps_order(self, table: str) -> bool:
-        """Whether two queries see its rows in the same order; DuckDB joins in any."""
+        """Whether two queries see its rows in the same order."""
         rows = self.source(table)
-        if isinstance(rows, pa.Table):
-            return True
-        sources = [select.source for select in rows.selects]
-        return all(isinstance(source, StoredRows) and not source.joins for source in sources)
+        return isinstance(rows, pa.Table) or rows.keeps_order
 
 
 def joined(profiles: Sequence[Profile]) -> Profile:

@@ -7,17 +7,20 @@ not compressed again, of
   ``converted_from``, a name without its folder; ``origin``, the fields of `_OriginFields`.
 - ``<table>.parquet`` for each recorded table: the columns of `gpuprof.schema` that hold anything,
   integers in as many bits as they need, rows by their start. Groups of rows say which times they
-  hold, and each page carries a checksum.
+  hold, and each page carries a checksum. Further rows of a large table are in
+  ``<table>.1.parquet`` and so on, each with the columns and types that its own rows need.
 - ``<table>.names.parquet`` for each table of which every row has a name: a row for each
   ``name_id``, which the table has in the place of ``name`` and whatever depends on it alone.
 
 Each Parquet file is read in place: of it only the columns that a query names, and the groups of
-rows that hold its window of time. Version 1 has all columns in 64 bits and no numbers for names.
+rows that hold its window of time. Version 1 has all columns in 64 bits and no numbers for names;
+versions 1 and 2 have one file per table.
 """
 
 import os
+import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -31,17 +34,28 @@ from gpuprof.columns import Columns, Kinds, Table, Tables
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
-from gpuprof.readers.gpuprof.parquet_columns import CHANGED, FilePart, ParquetColumns, opened
+from gpuprof.readers.gpuprof.parquet_columns import (
+    CHANGED,
+    FilePart,
+    Packed,
+    ParquetColumns,
+    opened,
+)
 from gpuprof.views import Select, StoredColumn, StoredRows, View
 
 if TYPE_CHECKING:
     import duckdb
 
-VERSION: Final = 2
+VERSION: Final = 3
 HEADER: Final = "gpuprof.json"
 SUFFIX: Final = ".parquet"
 NAMES: Final = ".names"
 NUMBER: Final = "name_id"
+
+
+def member_name(table: str, part: int = 0) -> str:
+    """What a file of the archive is called that has some rows of a table."""
+    return f"{table}.{part}{SUFFIX}" if part else table + SUFFIX
 
 
 class _OriginFields(msgspec.Struct):
@@ -90,10 +104,15 @@ def read(path: Path) -> Profile:
         named = {name + _NAMES_OF: table.names for name, table in tables.items() if table.names}
         return columns | {name: _columns(names) for name, names in named.items()}
 
-    views = {name: _view(name, table) for name, table in tables.items()}
-    events = sum(table.events for table in tables.values())
+    sources = {
+        name: _view(name, table) if table.row_count else schema.BY_NAME[name].empty()
+        for name, table in tables.items()
+    }
+    events = sum(
+        t.row_count for name, t in tables.items() if "start_ns" in schema.BY_NAME[name].columns
+    )
     prepare = Tables(make, _keep_sides_of_joins)
-    return Profile(origin, views, prepare, partial(_failure, path), stored=events)
+    return Profile(origin, sources, prepare, partial(_failure, path), stored=events)
 
 
 def _keep_sides_of_joins(connection: "duckdb.DuckDBPyConnection") -> None:
@@ -175,17 +194,15 @@ def _origin(path: Path, members: Mapping[str, FilePart]) -> Origin:
 
 
 class _Rows(NamedTuple):
-    """A Parquet file of the archive, after a look at its end.
+    """Rows in Parquet files of the archive, after a look at the ends of these.
 
     Args:
-        part: Where it lies.
-        metadata: Of that file, as Arrow read it.
-        kinds: Its columns that queries see, with the types that they see.
-        cast: Its rows in memory, where their types are others; else None.
+        files: They hold the rows one after another.
+        kinds: Their columns that queries see, with the types that they see.
+        cast: The rows in memory, where their types are others; else None.
     """
 
-    part: FilePart
-    metadata: Any
+    files: Sequence[Packed]
     kinds: dict[str, pa.DataType]
     cast: pa.Table | None
 
@@ -196,18 +213,18 @@ class _Table(NamedTuple):
     Args:
         rows: Its rows.
         names: What the numbers in its column ``name_id`` mean; None where it has no such column.
-        events: How many rows it has, if these are events.
+        row_count: How many rows it has.
     """
 
     rows: _Rows
     names: _Rows | None
-    events: int
+    row_count: int
 
 
 def _columns(rows: _Rows) -> Table:
-    """What queries read of a Parquet file, or of its rows in memory."""
+    """What queries read of Parquet files, or of their rows in memory."""
     if rows.cast is None:
-        return ParquetColumns(rows.part, rows.metadata, rows.kinds)
+        return ParquetColumns(rows.files, rows.kinds)
     table = rows.cast
     return Columns(
         rows.kinds, lambda kinds: {n: table.column(n) for n in kinds}, lambda: table.num_rows
@@ -222,9 +239,9 @@ def _table(path: Path, name: str, members: Mapping[str, FilePart]) -> _Table:
     """
     where, spec, names = f"{path}, table {name}", schema.BY_NAME[name], None
     try:
-        rows = _rows(where, members[name + SUFFIX], spec.kinds | _NUMBER)
-        if NUMBER in rows.kinds and name + NAMES + SUFFIX in members:
-            names = _names(where, members[name + NAMES + SUFFIX], spec)
+        rows = _rows(where, _parts(where, name, members), spec.kinds | _NUMBER)
+        if NUMBER in rows.kinds and member_name(name + NAMES) in members:
+            names = _names(where, members[member_name(name + NAMES)], spec)
     except (pa.ArrowException, OSError, ValueError) as error:
         msg = f"{path}: its table {name} is damaged"
         raise CorruptFileError(msg, _HINT) from error
@@ -233,19 +250,56 @@ def _table(path: Path, name: str, members: Mapping[str, FilePart]) -> _Table:
         if about.required and column not in there:
             msg = f"{path}: its table {name} has no column {column}"
             raise CorruptFileError(msg, _HINT)
-    return _Table(rows, names, rows.metadata.num_rows if "start_ns" in spec.columns else 0)
+    return _Table(rows, names, sum(file.metadata.num_rows for file in rows.files))
 
 
-def _rows(where: str, part: FilePart, expected: Kinds) -> _Rows:
+def _parts(where: str, name: str, members: Mapping[str, FilePart]) -> list[FilePart]:
+    """The files that hold the rows of a table, in their order.
+
+    Raises:
+        CorruptFileError: One between them is not there.
+    """
+    further = re.compile(rf"{name}\.([1-9]\d{{0,8}}){SUFFIX}")
+    numbers = sorted(int(match[1]) for match in map(further.fullmatch, members) if match)
+    for place, number in enumerate(numbers, 1):
+        if place < number:
+            msg = f"{where}: {member_name(name, place)} is missing"
+            raise CorruptFileError(msg, _HINT)
+    return [members[member_name(name, number)] for number in (0, *numbers)]
+
+
+def _rows(where: str, parts: Sequence[FilePart], expected: Kinds) -> _Rows:
+    files = [_packed(where, part, expected) for part in parts]
+    there = {name for file in files for name in file.columns.names}
+    kinds = {name: kind for name, kind in expected.items() if name in there}
+    unlike = (
+        file.columns.field(name).type
+        for file in files
+        for name in borders.unlike(file.columns, kinds)
+    )
+    is_alike = all(map(pa.types.is_signed_integer, unlike))
+    return _Rows(files, kinds, None if is_alike else _cast(where, files, kinds))
+
+
+def _packed(where: str, part: FilePart, expected: Kinds) -> Packed:
     file = opened(part, ())
     columns = file.schema_arrow
     borders.check_names(where, columns)
     borders.check_growth(where, file.metadata, part.size)
-    kinds = {name: expected[name] for name in columns.names if name in expected}
-    unlike = (columns.field(name).type for name in borders.unlike(columns, kinds))
-    is_alike = all(map(pa.types.is_signed_integer, unlike))
-    cast = None if is_alike else borders.cast(where, file.read([*kinds]), kinds)
-    return _Rows(part, file.metadata, kinds, cast)
+    texts = [name for name in columns.names if expected.get(name) == pa.string()]
+    if texts:
+        columns = opened(part.again(), texts, file.metadata).schema_arrow
+    return Packed(part, file.metadata, columns)
+
+
+def _cast(where: str, files: Sequence[Packed], kinds: Kinds) -> pa.Table:
+    tables, before = [], 0
+    for file in files:
+        names = [name for name in kinds if name in file.columns.names]
+        rows = opened(file.part.again(), (), file.metadata).read(names)
+        tables.append(borders.cast(where, rows, kinds, before))
+        before += rows.num_rows
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def _names(where: str, part: FilePart, spec: schema.Schema) -> _Rows:
@@ -255,11 +309,11 @@ def _names(where: str, part: FilePart, spec: schema.Schema) -> _Rows:
         CorruptFileError: One means two names: what it is joined to would count twice.
     """
     texts = {name: kind for name, kind in spec.kinds.items() if kind == pa.string()}
-    names = _rows(where, part, texts | _NUMBER)
+    names = _rows(where, [part], texts | _NUMBER)
     if not {NUMBER, "name"} <= names.kinds.keys():
         msg = f"{where}: its names have no numbers, or its numbers no names"
         raise CorruptFileError(msg, _HINT)
-    table = opened(part, ()).read([NUMBER]) if names.cast is None else names.cast
+    table = opened(part.again(), ()).read([NUMBER]) if names.cast is None else names.cast
     numbers = table.column(NUMBER).to_numpy()
     if len(np.unique(numbers)) < len(numbers):
         msg = f"{where}: two of its names have one number"

@@ -6,18 +6,22 @@ The file keeps, for each group of rows, the first and the last start.
 import errno
 import io
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from gpuprof.columns import Kinds, Streamed, Window
+from gpuprof.readers.common.threads import in_turn
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _BATCH_ROWS: Final = 65_536
+# Of a group that is decoded at once.
+_MOST_ROWS: Final = 1 << 20
 _TIME: Final = "start_ns"
 # What the error says where another program replaces or writes the file.
 CHANGED: Final = "it changed while it was read"
@@ -93,52 +97,90 @@ def opened(part: FilePart, texts: Collection[str], metadata: Any = None) -> Any:
     )
 
 
+class Packed(NamedTuple):
+    """A Parquet file in the archive.
+
+    Args:
+        part: Where it lies.
+        metadata: Of that file, as Arrow read it.
+        columns: Its columns with their types, those of texts as dictionaries.
+    """
+
+    part: FilePart
+    metadata: Any
+    columns: pa.Schema
+
+
 class ParquetColumns(Streamed):
     """The columns of a table as the last query named them; DuckDB sees the others as null.
 
     Nothing of it stays in memory: each query decodes it anew, some rows at a time.
 
     Args:
-        part: Its file.
-        metadata: Of that file, as Arrow read it.
+        files: Those of its rows, one after another.
         kinds: The columns that queries see, with their types.
     """
 
-    def __init__(self, part: FilePart, metadata: Any, kinds: Kinds) -> None:  # noqa: ANN401 - as above
-        self._part, self._metadata = part, metadata
+    def __init__(self, files: Sequence[Packed], kinds: Kinds) -> None:
         self._texts = [name for name, kind in kinds.items() if kind == pa.string()]
-        arrow = opened(part.again(), self._texts, metadata).schema_arrow
-        super().__init__(kinds, {name: arrow.field(name).type for name in kinds})
-        self._groups: Sequence[int] = range(metadata.num_row_groups)
+        super().__init__(kinds, {name: _widest(name, files) for name in kinds})
+        self._files = files
+        self._window: Window | None = None
 
     def load(self, names: Collection[str], window: Window | None = None) -> None:
         """What the next query reads: columns, and from when to when."""
         super().load(names)
-        self._groups = self._within(window)
-
-    def _within(self, window: Window | None) -> list[int]:
-        """The groups of rows that may lie in a window."""
-        groups = range(self._metadata.num_row_groups)
-        return [group for group in groups if self._overlaps(group, window)]
-
-    def _overlaps(self, group: int, window: Window | None) -> bool:
-        if window is None or _TIME not in self.kinds:
-            return True
-        about, (least, most) = self._metadata.row_group(group), window
-        place = self._metadata.schema.names.index(_TIME)
-        times = about.column(place).statistics
-        return times is None or not times.has_min_max or (times.min < most and least <= times.max)
+        self._window = window
 
     def pieces(
         self, names: Sequence[str], window: Window | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Columns in pieces, of the groups of rows that may lie in a window."""
-        return self._read(names, self._within(window))
+        """Columns in pieces, of the groups of rows that may lie in a window.
+
+        Integers are as narrow as their file has them.
+        """
+        read = partial(self._read, names)
+        for batches in in_turn(read, self._groups(window)):
+            yield from batches
 
     def _loaded(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return self._read(names, self._groups)
+        return self.pieces(names, self._window)
 
-    def _read(self, names: Sequence[str], groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        file = opened(self._part.again(), self._texts, self._metadata)
-        for batch in file.iter_batches(_BATCH_ROWS, groups, [*names]):
-            yield batch.select([*names])
+    def _groups(self, window: Window | None) -> Iterator[tuple[Packed, int]]:
+        """The groups of rows that may lie in a window."""
+        for file in self._files:
+            for group in range(file.metadata.num_row_groups):
+                if _overlaps(file, group, window):
+                    yield file, group
+
+    def _read(self, names: Sequence[str], place: tuple[Packed, int]) -> Iterable[pa.RecordBatch]:
+        """Columns of one group of rows; of a large one they are decoded when they are asked for."""
+        file, group = place
+        batches = self._decoded(names, file, group)
+        is_large = file.metadata.row_group(group).num_rows > _MOST_ROWS
+        return batches if is_large else [*batches]
+
+    def _decoded(self, names: Sequence[str], file: Packed, group: int) -> Iterator[pa.RecordBatch]:
+        there = [name for name in names if name in file.columns.names]
+        texts = [name for name in self._texts if name in there]
+        reader = opened(file.part.again(), texts, file.metadata)
+        for batch in reader.iter_batches(_BATCH_ROWS, [group], there, use_threads=False):
+            columns = [
+                batch.column(name) if name in there else pa.nulls(len(batch), self.columns[name])
+                for name in names
+            ]
+            yield pa.RecordBatch.from_arrays(columns, [*names])
+
+
+def _overlaps(file: Packed, group: int, window: Window | None) -> bool:
+    if window is None or _TIME not in file.columns.names:
+        return True
+    about, (least, most) = file.metadata.row_group(group), window
+    times = about.column(file.metadata.schema.names.index(_TIME)).statistics
+    return times is None or not times.has_min_max or (times.min < most and least <= times.max)
+
+
+def _widest(name: str, files: Sequence[Packed]) -> pa.DataType:
+    """The type that holds a column of all files."""
+    kinds = [file.columns.field(name).type for file in files if name in file.columns.names]
+    return max(kinds, key=lambda kind: kind.bit_width if pa.types.is_integer(kind) else 0)

@@ -2,36 +2,49 @@
 
 import json
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from gpuprof import __version__, schema
 from gpuprof.profile import Profile
-from gpuprof.readers.gpuprof.gpuprof_file import HEADER, NAMES, NUMBER, SUFFIX, TOOL_FIELDS, VERSION
+from gpuprof.readers.common.narrow import arrow
+from gpuprof.readers.common.threads import in_turn
+from gpuprof.readers.gpuprof.gpuprof_file import (
+    HEADER,
+    NAMES,
+    NUMBER,
+    TOOL_FIELDS,
+    VERSION,
+    member_name,
+)
 from gpuprof.units import encodable
-from gpuprof.views import names_of
+from gpuprof.views import View, names_of
 
 # A window of time is read by whole groups.
 _ROW_GROUP_ROWS: Final = 128 * 1024
+# Of each file in the archive: each thread packs one of them.
+_PART_ROWS: Final = 8 * _ROW_GROUP_ROWS
+# Large enough that no page ends before its group does.
+_PAGE_BYTES: Final = 8 * _ROW_GROUP_ROWS
 # At level 9 files were 0.3 % smaller, and took twice as long.
 _ZSTD_LEVEL: Final = 1
-# What mostly grows from row to row packs best as differences.
+# What mostly grows from row to row packs best as differences, of which zstd saves only 2 %.
 _GROWING: Final = frozenset({"start_ns", "end_ns", "correlation_id"})
-_TIMES: Final = frozenset({"start_ns", "end_ns"})
+_DIFFERENCES: Final = "DELTA_BINARY_PACKED"
+# Of a byte each, in half the time and as much room as a dictionary takes.
+_BY_BYTES: Final = "BYTE_STREAM_SPLIT"
+_TIMES: Final = ("start_ns", "end_ns")
 _NUMBERS: Final = schema.Column(schema.INT, "1", "Number of a name.", required=True)
-# What DuckDB calls them, from the narrowest.
-_INTEGERS: Final = {
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-}
+_INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32())
 # The same recording gives the same bytes, whenever it is converted.
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
+
+_Columns = Mapping[str, schema.Column]
 
 
 class _Select(NamedTuple):
@@ -40,12 +53,19 @@ class _Select(NamedTuple):
     Args:
         rows: SQL: its rows, perhaps with numbers in place of names.
         columns: The columns of these.
-        names: SQL: a SELECT of what the numbers mean; None where it has none.
+        names: SQL: what the numbers mean, among others; None where it has none.
     """
 
     rows: str
-    columns: tuple[str, ...]
+    columns: _Columns
     names: str | None = None
+
+
+class _Packed(NamedTuple):
+    """Rows as a Parquet file, and the numbers of their names."""
+
+    content: pa.Buffer
+    numbers: pa.Array
 
 
 def write(profile: Profile, path: Path) -> None:
@@ -83,110 +103,155 @@ def _alone(profile: Profile, name: str) -> Profile:
 
 def _write_table(profile: Profile, name: str, archive: zipfile.ZipFile) -> None:
     select = _select(profile, name)
-    kinds = _kinds(profile, name, select)
-    columns = ", ".join(
-        f"{column}::{_INTEGERS.get(kind, kind)} AS {column}" for column, kind in kinds.items()
-    )
-    sql = f"SELECT {columns} FROM {select.rows}{_order(profile, name, select)}"
-    _write_member(archive, name, pa.schema([*kinds.items()]), profile.batches(sql))
+    pack, numbers = partial(_packed, columns=select.columns), []
+    for place, packed in enumerate(in_turn(pack, _parts(_batches(profile, name, select)))):
+        archive.writestr(zipfile.ZipInfo(member_name(name, place), _NO_TIME), packed.content)
+        numbers.append(packed.numbers)
     if select.names is not None:
-        names = profile.query(select.names)
-        _write_member(archive, name + NAMES, names.schema, names.to_batches())
+        names = _of_numbers(profile.query(f"{select.names} ORDER BY {NUMBER}"), numbers)
+        specs = {NUMBER: _NUMBERS, **schema.BY_NAME[name].columns}
+        packed = _packed(names.to_batches(), {name: specs[name] for name in names.schema.names})
+        archive.writestr(zipfile.ZipInfo(member_name(name + NAMES), _NO_TIME), packed.content)
+
+
+def _of_numbers(names: pa.Table, numbers: Iterable[pa.Array]) -> pa.Table:
+    """The names that bear one of some numbers."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only this command needs
+
+    used = pa.concat_arrays([part.cast(pa.int64()) for part in numbers])
+    return names.filter(pc.is_in(names[NUMBER], value_set=used))
 
 
 def _select(profile: Profile, name: str) -> _Select:
     """The rows of a table; names of activities are numbered."""
-    specs = schema.BY_NAME[name].columns
-    columns = (*specs,)
+    columns, source = schema.BY_NAME[name].columns, profile.sources[name]
     if name == schema.NVTX_RANGES.name:
         return _Select(f"whole.{name}{profile.selection.of_ranges}", columns)
     # Of a table whose names may be missing, a number could not say so.
-    if "start_ns" not in columns or "name" not in columns or not specs["name"].required:
+    if "start_ns" not in columns or "name" not in columns or not columns["name"].required:
         return _Select(f'"{name}"', columns)
-    rows, names = f'"{name}"', f"whole.{names_of(name)}"
-    if not profile.numbers(name):
-        rows, names = _numbered(name)
-    of_names = profile.query(f"SELECT * FROM {names} LIMIT 0").column_names
-    used = f"name_id IN (SELECT DISTINCT name_id FROM {rows})"
-    used = f"SELECT {', '.join(of_names)} FROM {names} WHERE {used} ORDER BY name_id"
-    return _Select(rows, (*(c for c in columns if c not in of_names), NUMBER), used)
+    if isinstance(source, View) and source.names is not None:
+        rows, names = f'"{name}"', f"SELECT * FROM whole.{names_of(name)}"
+        of_names = {*source.names.columns}
+    else:
+        (rows, names), of_names = _numbered(name), {NUMBER, "name"}
+    of_rows = {column: spec for column, spec in columns.items() if column not in of_names}
+    return _Select(rows, of_rows | {NUMBER: _NUMBERS}, names)
 
 
 def _numbered(name: str) -> tuple[str, str]:
     """SQL for the rows of a table with numbers in place of names, and for the names."""
     names = (
-        "(SELECT row_number() OVER (ORDER BY name) AS name_id, name"
-        f' FROM (SELECT DISTINCT name FROM "{name}"))'
+        "SELECT row_number() OVER (ORDER BY name) AS name_id, name"
+        f' FROM (SELECT DISTINCT name FROM "{name}")'
     )
-    return f'(SELECT * FROM "{name}" JOIN {names} USING (name))', names
+    return f'(SELECT * FROM "{name}" JOIN ({names}) USING (name))', names
 
 
-def _kinds(profile: Profile, name: str, select: _Select) -> dict[str, pa.DataType]:
-    """The columns that hold anything, with the narrowest types that hold all their values."""
-    specs = {**schema.BY_NAME[name].columns, NUMBER: _NUMBERS}
-    columns = {column: specs[column] for column in select.columns}
-    integers = [
-        column
-        for column, spec in columns.items()
-        if spec.dtype == schema.INT and column not in _TIMES
-    ]
-    aggregates = [f"count({c}) AS count_{c}" for c in columns]
-    aggregates += [f"min({c}) AS min_{c}, max({c}) AS max_{c}" for c in integers]
-    (sums,) = profile.query(f"SELECT {', '.join(aggregates)} FROM {select.rows}").to_pylist()
-    return {
-        column: _narrowest(sums[f"min_{column}"] or 0, sums[f"max_{column}"] or 0)
-        if column in integers
-        else pa.type_for_alias(spec.dtype)
-        for column, spec in columns.items()
-        if spec.required or sums[f"count_{column}"]
-    }
+def _batches(profile: Profile, name: str, select: _Select) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in pieces, by their start; integers of any width."""
+    source, columns = profile.sources[name], [*select.columns]
+    if isinstance(source, pa.Table) and not source.num_rows:
+        return
+    is_timed = "start_ns" in columns
+    if is_timed and _are_stored(profile, name, select):
+        profile.expect({name: columns})
+        if _are_ascending(start for (start,) in profile.integers(name, "start_ns")):
+            for part in profile.values(name, *columns):
+                yield pa.RecordBatch.from_arrays([arrow(*values) for values in part], columns)
+            return
+    sql, starts = (f"SELECT {c} FROM {select.rows}" for c in (", ".join(columns), "start_ns"))
+    is_joined = select.rows.startswith("(") or not (
+        isinstance(source, pa.Table) or source.is_costly or source.keeps_order
+    )
+    if is_timed and (is_joined or not _are_ascending(s for (s,) in profile.arrays(starts))):
+        sql += " ORDER BY start_ns, end_ns"
+    yield from profile.batches(sql)
 
 
-def _narrowest(least: int, most: int) -> pa.DataType:
-    bits = max(least.bit_length(), most.bit_length()) + 1
-    return next((kind for kind in _INTEGERS if kind.bit_width >= bits), pa.int64())
+def _are_stored(profile: Profile, name: str, select: _Select) -> bool:
+    """Whether the reader's file has the columns of a table as they are."""
+    are_integers = all(spec.dtype == schema.INT for spec in select.columns.values())
+    is_plain = are_integers and select.rows == f'"{name}"'
+    return is_plain and not profile.needs_query(name, *select.columns)
 
 
-def _order(profile: Profile, name: str, select: _Select) -> str:
-    """SQL: the order of rows by time, where they are not in it already."""
-    if "start_ns" not in schema.BY_NAME[name].columns:
-        return ""
-    starts = f"SELECT start_ns, lag(start_ns) OVER () AS start_before_ns FROM {select.rows}"
-    late = profile.query(f"SELECT 1 FROM ({starts}) WHERE start_ns < start_before_ns LIMIT 1")
-    return " ORDER BY start_ns, end_ns" if late.num_rows else ""
+def _are_ascending(parts: Iterable[Any]) -> bool:
+    """Whether no number of these arrays is less than the one before it."""
+    before = None
+    for numbers in parts:
+        if len(numbers):
+            is_less = before is not None and numbers[0] < before
+            if is_less or (numbers[1:] < numbers[:-1]).any():
+                return False
+            before = numbers[-1]
+    return True
 
 
-def _write_member(
-    archive: zipfile.ZipFile, name: str, kinds: pa.Schema, batches: Iterable[pa.RecordBatch]
-) -> None:
+def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """The same rows in parts of one size, but for the last; one part where there are no rows."""
+    part: list[pa.RecordBatch] = []
+    room, is_first = _PART_ROWS, True
+    for batch in batches:
+        while len(batch) >= room:
+            yield [*part, batch.slice(0, room)]
+            part, batch, room, is_first = [], batch.slice(room), _PART_ROWS, False  # noqa: PLW2901
+        part.append(batch)
+        room -= len(batch)
+    if room < _PART_ROWS or is_first:
+        yield part
+
+
+def _packed(batches: Sequence[pa.RecordBatch], columns: _Columns) -> _Packed:
+    """Rows as a Parquet file of the columns that hold anything."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - 50 ms that only this command needs
 
-    growing = [column for column in kinds.names if column in _GROWING]
-    with (
-        archive.open(zipfile.ZipInfo(name + SUFFIX, _NO_TIME), "w", force_zip64=True) as file,
-        pq.ParquetWriter(
-            file,
-            kinds,
-            compression="zstd",
-            compression_level=_ZSTD_LEVEL,
-            write_page_checksum=True,
-            use_dictionary=[column for column in kinds.names if column not in _GROWING],
-            column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED") or None,
-        ) as writer,
-    ):
-        for rows in _row_groups(batches):
-            writer.write_table(rows.cast(kinds), row_group_size=_ROW_GROUP_ROWS)
+    values = {
+        name: _narrowed([batch.column(name) for batch in batches], name, spec)
+        for name, spec in columns.items()
+    }
+    fields = [
+        pa.field(name, column.type, nullable=column.null_count > 0)
+        for name, column in values.items()
+        if columns[name].required or column.null_count < len(column)
+    ]
+    kinds, content = pa.schema(fields), pa.BufferOutputStream()
+    encodings = {name: _encoding(name, kinds.field(name).type) for name in kinds.names}
+    with pq.ParquetWriter(
+        content,
+        kinds,
+        compression={n: "none" if e == _DIFFERENCES else "zstd" for n, e in encodings.items()},
+        compression_level={n: _ZSTD_LEVEL for n, e in encodings.items() if e != _DIFFERENCES},
+        write_page_checksum=True,
+        write_statistics=["start_ns"],
+        data_page_size=_PAGE_BYTES,
+        use_dictionary=[name for name, encoding in encodings.items() if encoding is None],
+        column_encoding={name: encoding for name, encoding in encodings.items() if encoding},
+    ) as writer:
+        rows = pa.Table.from_arrays([values[name] for name in kinds.names], schema=kinds)
+        writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
+    numbers = values[NUMBER].unique() if NUMBER in values else pa.nulls(0)
+    return _Packed(content.getvalue(), numbers)
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows in pieces of one size, but for the last."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(part.num_rows for part in waiting) >= _ROW_GROUP_ROWS:
-            rows = pa.Table.from_batches(waiting)
-            rest = rows.num_rows % _ROW_GROUP_ROWS
-            yield rows.slice(0, rows.num_rows - rest)
-            waiting = rows.slice(rows.num_rows - rest).to_batches()
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+def _encoding(name: str, kind: pa.DataType) -> str | None:
+    """How Parquet holds the values of a column; None for a dictionary."""
+    if name in _GROWING:
+        return _DIFFERENCES
+    return _BY_BYTES if pa.types.is_int8(kind) else None
+
+
+def _narrowed(parts: Sequence[pa.Array], name: str, spec: schema.Column) -> pa.ChunkedArray:
+    """A column of its type; integers but times of the narrowest that holds them all."""
+    kind = pa.type_for_alias(spec.dtype)
+    if spec.dtype == schema.INT and name not in _TIMES:
+        kind = _narrowest(parts)
+    return pa.chunked_array([part.cast(kind) for part in parts], kind)
+
+
+def _narrowest(parts: Iterable[pa.Array]) -> pa.DataType:
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only this command needs
+
+    ends = [end or 0 for part in parts for end in pc.min_max(part).as_py().values()]
+    bits = max(map(int.bit_length, ends), default=0) + 1
+    return next((kind for kind in _INTEGERS if kind.bit_width >= bits), pa.int64())

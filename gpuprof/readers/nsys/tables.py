@@ -503,7 +503,8 @@ def _thread(tables: Tables, table: str) -> dict[str, str]:
 
 
 def _graph_node(tables: Tables, table: str) -> str:
-    return f"nullif({tables.pick(table, 'graphNodeId')}, 0)"
+    node = tables.pick(table, "graphNodeId")
+    return node.without(0) if isinstance(node, StoredColumn) else "NULL"
 
 
 def _string(tables: Tables, number: str, alias: str = "s") -> tuple[str, str]:

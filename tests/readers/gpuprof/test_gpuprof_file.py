@@ -16,8 +16,10 @@ from recordings import copy, kernel, trace
 
 from gpuprof import schema
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
+from gpuprof.facts import UNKNOWN
 from gpuprof.profile import Origin
 from gpuprof.readers import find_reader, read_profile
+from gpuprof.readers.gpuprof import write_gpuprof_file
 from gpuprof.readers.gpuprof.gpuprof_file import HEADER
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 from gpuprof.selection import Selection
@@ -170,9 +172,9 @@ def repacked(path, members, compression=zipfile.ZIP_STORED):
             {"gpuprof.json": "[1]"}, CorruptFileError, "gpuprof.json in it is missing or", id="list"
         ),
         pytest.param(
-            {"gpuprof.json": '{"gpuprof_file": 3, "origin": {}}'},
+            {"gpuprof.json": '{"gpuprof_file": 4, "origin": {}}'},
             UnknownFormatError,
-            "is a gpuprof file of version 3; this gpuprof reads 1 to 2",
+            "is a gpuprof file of version 4; this gpuprof reads 1 to 3",
             id="newer",
         ),
         pytest.param(
@@ -394,7 +396,7 @@ SAMPLES = Path(__file__).parents[3] / "sample_logs"
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.rglob("*.gpuprof")), ids=lambda path: path.name)
-def test_a_file_of_version_1_comes_back_the_same_as_version_2(tmp_path, path):
+def test_a_file_of_version_1_comes_back_the_same_as_version_3(tmp_path, path):
     older = read_profile(path)
 
     assert_equal_tables(older, read_profile(written(tmp_path, older)))
@@ -470,9 +472,108 @@ def test_a_recording_that_is_not_in_order_is_written_in_order(tmp_path):
 
     path = written(tmp_path, trace(memsets=rows))
 
+    assert starts(path, "memsets.parquet") == [[3, 5, 9]]
+
+
+def starts(path, *members):
     with zipfile.ZipFile(path) as archive:
-        content = pa.BufferReader(archive.read("memsets.parquet"))
-    assert parquet.read_table(content)["start_ns"].to_pylist() == [3, 5, 9]
+        files = [parquet.read_table(pa.BufferReader(archive.read(name))) for name in members]
+    return [file["start_ns"].to_pylist() for file in files]
+
+
+@pytest.mark.parametrize("form", ["arrow", "sqlite"])
+def test_ranges_are_written_in_order_though_a_query_joins_their_texts(tmp_path, form):
+    ranges = [
+        {"start": n, "end": n + 5, "eventType": 59, "textId": n % 50 + 1, "globalTid": 1 << 24}
+        for n in range(1, 20_001)
+    ]
+    texts = [{"id": n, "value": f"text {n}"} for n in range(1, 51)]
+    export = nsys_export.write(
+        tmp_path / "x.sqlite",
+        {nsys_export.NVTX: ranges, nsys_export.KERNEL: [nsys_export.kernel(0, 9)]}
+        | {"StringIds": texts},
+    )
+    profile = read_profile(export)
+    if form == "arrow":
+        profile = trace(nvtx_ranges=profile.table("nvtx_ranges").to_pylist())
+
+    path = written(tmp_path, profile)
+
+    assert starts(path, "nvtx_ranges.parquet") == [[*range(1, 20_001)]]
+
+
+ROWS_OF_A_PART = 1000
+
+
+@pytest.fixture
+def in_parts(tmp_path, monkeypatch):
+    """Kernels in three files; only those of the second have a stream and wide correlation ids."""
+    monkeypatch.setattr(write_gpuprof_file, "_PART_ROWS", ROWS_OF_A_PART)
+    rows = [
+        kernel(
+            f"kernel {n % 3}", n * 10, n * 10 + 5,
+            correlation_id=n * 1000 if 1000 <= n < 2000 else 7,
+            stream_id=3 if 1000 <= n < 2000 else None,
+        )
+        for n in range(2 * ROWS_OF_A_PART + 1)
+    ]  # fmt: skip
+    profile = trace(kernels=rows)
+    return profile, written(tmp_path, profile)
+
+
+def test_a_large_table_in_several_files_comes_back_as_it_was(in_parts):
+    profile, path = in_parts
+
+    names = ["kernels.parquet", "kernels.1.parquet", "kernels.2.parquet"]
+    assert [len(part) for part in starts(path, *names)] == [ROWS_OF_A_PART, ROWS_OF_A_PART, 1]
+    assert_equal_tables(profile, read_profile(path))
+    assert read_profile(path).events == 2 * ROWS_OF_A_PART + 1
+
+
+def test_what_a_file_of_a_large_table_lacks_is_unknown_in_its_rows_alone(in_parts):
+    profile, path = in_parts
+    asked = "SELECT count(stream_id) AS streams, sum(correlation_id)::BIGINT AS ids FROM kernels"
+
+    parts = [*read_profile(path).integers("kernels", "stream_id", "correlation_id")]
+
+    assert read_profile(path).query(asked).equals(profile.query(asked))
+    assert [len(stream) for stream, _ in parts] == [ROWS_OF_A_PART, ROWS_OF_A_PART, 1]
+    assert [set(stream.tolist()) for stream, _ in parts] == [{UNKNOWN}, {3}, {UNKNOWN}]
+
+
+def test_a_window_of_a_large_table_reads_only_the_files_that_hold_it(in_parts):
+    _, path = in_parts
+    data = bytearray(path.read_bytes())
+    data[_last_page_of(path, "kernels.1.parquet", "end_ns")] ^= 0xFF
+    path.write_bytes(data)
+    late = read_profile(path).restricted(Selection(windows=((20_000, 20_010),)))
+
+    assert late.query("SELECT start_ns, end_ns FROM kernels").to_pylist() == [
+        {"start_ns": 20_000, "end_ns": 20_005}
+    ]
+    assert [end.tolist() for (end,) in late.integers("kernels", "end_ns")] == [[20_005]]
+    with pytest.raises(CorruptFileError, match="one of its tables is damaged"):
+        read_profile(path).query("SELECT sum(end_ns) FROM kernels")
+
+
+def test_a_large_table_of_which_a_file_is_missing_is_refused(in_parts):
+    _, path = in_parts
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(own_files.changed(path, **{"kernels.1": None}))
+
+    assert caught.value.message == f"{path}, table kernels: kernels.1.parquet is missing"
+
+
+def test_a_value_of_another_type_is_named_with_its_place_in_the_whole_table(in_parts):
+    _, path = in_parts
+    rows = pa.table({"start_ns": [1, 2], "end_ns": pa.array(["2", "late"])})
+
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(own_files.changed(path, **{"kernels.1": rows}))
+
+    holds = "column end_ns holds 'late' (string) in row 1,002"
+    assert caught.value.message == f"{path}, table kernels: {holds}"
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_told(tmp_path):

@@ -21,7 +21,7 @@ from gpuprof.selection import Selection
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "nsys-sqlite"
 PLACE = ("start_ns", "end_ns", "device_id", "stream_id", "process_id", "correlation_id")
 COLUMNS = {
-    "kernels": (*PLACE, "name_id", "grid_x"),
+    "kernels": (*PLACE, "name_id", "grid_x", "graph_node_id"),
     "memsets": PLACE,
     "graph_launches": (*PLACE, "graph_id"),
     "api_calls": ("start_ns", "end_ns", "process_id", "thread_id", "correlation_id", "name_id"),
@@ -104,6 +104,7 @@ places = st.fixed_dictionaries({
     "deviceId": st.none() | st.integers(-4, 300),
     "streamId": numbers,
     "correlationId": numbers,
+    "graphNodeId": st.just(0) | numbers,  # 0 is none
 })  # fmt: skip
 
 
