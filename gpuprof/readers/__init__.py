@@ -46,8 +46,11 @@ READERS: Final = {
     "tf1-timeline": "tf1_timeline",
     "gpuprof": "gpuprof.gpuprof_file",
 }
-# Of a file that begins so, only these are asked: to import all takes longer than many a report.
+# Readers of databases, and of archives, are asked first: to import all takes longer than many a
+# report.
 _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
+_ZIP_MAGIC: Final = b"PK\x03\x04"
+_OWN: Final = ("gpuprof", "run")
 _THREADS: Final = 2
 
 
@@ -271,9 +274,13 @@ def _file_readers(path: Path) -> list[Reader]:
         msg = f"{path} is empty"
         raise InputError(msg, "Was the recording cut off, or the disk full?")
     if head.startswith(MAGIC):
-        # No database is of two formats: the second reader need not be asked after the first.
+        # The second reader need not be asked after the first.
         databases = map(reader_named, _DATABASES)
         return [*islice((r for r in databases if _is_of(r, head) or _is_found_by(r, path)), 1)]
+    if head.startswith(_ZIP_MAGIC):
+        own = next((r for r in map(reader_named, _OWN) if _is_of(r, head)), None)
+        if own is not None:
+            return [own]
     certain = [r for r in all_readers() if _is_of(r, head)]
     # A program may print megabytes before its profiler prints a word. The first that finds its
     # marks ends the search.

@@ -1,6 +1,8 @@
 import json
 import math
 import re
+import subprocess
+import sys
 import zipfile
 from dataclasses import replace
 from decimal import Decimal
@@ -84,6 +86,17 @@ def test_every_table_comes_back_as_it_was(tmp_path):
 
     assert find_reader(path).name == "gpuprof"
     assert_equal_tables(RECORDING, read_profile(path))
+
+
+def test_a_file_is_recognised_without_importing_what_reads_other_formats(tmp_path):
+    code = "import sys, gpuprof; gpuprof.read_profile(sys.argv[1]); print(*sys.modules)"
+    command = [sys.executable, "-c", code, str(written(tmp_path))]
+
+    modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+    readers = {name.split(".")[2] for name in modules if name.startswith("gpuprof.readers.")}
+    assert "gpuprof" in readers
+    assert not readers & {"kineto", "xplane", "nvprof", "nsys_stats", "tf1_timeline"}
 
 
 def test_a_table_with_no_rows_is_not_an_absent_one(tmp_path):
