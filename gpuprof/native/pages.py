@@ -149,12 +149,19 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
     reader = _Reader(functions, _database(file), tuple(fields))
     leaves = reader.leaves(root)
     pieces = [leaves[at : at + _PAGES_AT_ONCE] for at in range(0, len(leaves), _PAGES_AT_ONCE)]
-    pool = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS))
+    threads = min(os.cpu_count() or 1, _MOST_THREADS, len(pieces))
+    if threads <= 1:  # as of the many small tables of many files
+        return _columns([*map(reader.piece, pieces)], fields)
+    pool = ThreadPoolExecutor(threads)
     try:
         decoded = [*pool.map(reader.piece, pieces)]
     finally:
         pool.shutdown(cancel_futures=True)  # as after Ctrl-C
-    return [_joined(decoded, place, spec) for place, spec in enumerate(fields)]
+    return _columns(decoded, fields)
+
+
+def _columns(pieces: Sequence[_Piece], fields: Sequence[Field]) -> list[Decoded]:
+    return [_joined(pieces, place, spec) for place, spec in enumerate(fields)]
 
 
 class _Reader:

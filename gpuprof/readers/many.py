@@ -31,7 +31,7 @@ from gpuprof.cuda import UNKNOWN
 from gpuprof.errors import InputError
 from gpuprof.profile import Profile
 from gpuprof.readers.alike import Recordings
-from gpuprof.readers.common.narrow import arrow, narrow_column
+from gpuprof.readers.common.narrow import arrow, arrow_texts, narrow_column
 from gpuprof.spilling import BATCH_ROWS
 from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of
 
@@ -47,6 +47,7 @@ _SHARED: Final = (
 )
 _NO_CLOCK: Final = "The files have no common clock: each begins at 0."
 _NAME_ID: Final = "name_id"
+_NAMED: Final = (_NAME_ID, "name")
 # The number of a name that is not known.
 _UNNAMED: Final = 0
 
@@ -107,6 +108,10 @@ class _File:
         if not self.may_hold(table):
             kinds = {_NAME_ID: pa.int64(), "name": pa.string()}
             return pa.Table.from_batches([], schema=pa.schema([*kinds.items()]))
+        source = self.source(table)
+        if isinstance(source, View) and source.names and source.names.columns.keys() == {*_NAMED}:
+            numbers, texts = replace(self.profile).numbered_names(table)
+            return pa.table([arrow(np.array(numbers, np.int64)), arrow_texts(texts)], [*_NAMED])
         return self.query(f"SELECT * FROM whole.{names_of(table)}")
 
     def may_hold(self, table: str) -> bool:

@@ -165,8 +165,8 @@ class SqliteFile:
                     raise _endless(self.path)
 
     @contextmanager
-    def locked(self) -> Iterator[int]:
-        """A descriptor of the file, which nobody changes meanwhile.
+    def locked(self) -> Iterator[tuple[int, sqlite3.Connection]]:
+        """A descriptor of the file, and a connection; nobody changes the file meanwhile.
 
         Raises:
             CorruptFileError: The file is damaged.
@@ -180,7 +180,7 @@ class SqliteFile:
             descriptor = os.open(self._file, os.O_RDONLY)
             try:
                 before = _state(descriptor)
-                yield descriptor
+                yield descriptor, connection
                 if _state(descriptor) != before:
                     raise _changed(self.path)
             finally:

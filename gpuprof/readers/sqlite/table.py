@@ -72,9 +72,9 @@ def read(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
 def _from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
     if file.keep is not None:
         raise NotReadError  # some of its rows wait in a file beside it
-    root, declared = _declared(file, table)
-    fields = [_field(declared[name], kind) for name, kind in kinds.items()]
-    with file.locked() as descriptor:
+    with file.locked() as (descriptor, connection):
+        root, declared = _declared(connection.execute(_declaration(table)).fetchall())
+        fields = [_field(declared[name], kind) for name, kind in kinds.items()]
         if any(field.is_text for field in fields) and not file.is_utf_8:
             raise NotReadError
         try:
@@ -85,19 +85,23 @@ def _from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
     return {name: _of_pages(column) for name, column in zip(kinds, decoded, strict=True)}
 
 
-def _declared(file: "SqliteFile", table: str) -> tuple[int, dict[str, _Column]]:
-    """The root page of a table, and its columns.
-
-    Raises:
-        NotReadError: It is a view, or its rows have no ids.
-    """
-    rows = file.rows(
+def _declaration(table: str) -> str:
+    """SQL: the root page of a table, and its columns."""
+    return (
         "SELECT m.rootpage, c.name, c.cid, upper(c.type), c.pk, c.dflt_value, c.hidden,"
         " (SELECT count(*) FROM pragma_table_xinfo(m.name) k WHERE k.pk)"
         " FROM sqlite_master m JOIN pragma_table_xinfo(m.name) c"
         f" WHERE m.type = 'table' AND m.name = {literal(table)}"
         " AND m.sql NOT LIKE '%WITHOUT%ROWID%'"
     )
+
+
+def _declared(rows: Sequence[Any]) -> tuple[int, dict[str, _Column]]:
+    """The root page of a table, and its columns, from the rows of `_declaration`.
+
+    Raises:
+        NotReadError: It is a view, or its rows have no ids.
+    """
     if not rows or any(hidden for *_, hidden, _ in rows):
         raise NotReadError
     return rows[0][0], {
@@ -127,7 +131,7 @@ def _nulls(values: Integers) -> Flags:
 
 
 def _by_adbc(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
-    _declared(file, table)
+    _declared(file.rows(_declaration(table)))
     if not file.is_utf_8:
         raise NotReadError
     batches = [*file.batches(_select(table, kinds, "BLOB"))]
