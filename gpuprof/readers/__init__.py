@@ -50,7 +50,7 @@ READERS: Final = {
 # report.
 _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
 _ZIP_MAGIC: Final = b"PK\x03\x04"
-_OWN: Final = ("gpuprof", "run")
+_ARCHIVES: Final = ("gpuprof", "run")
 _THREADS: Final = 2
 
 
@@ -278,9 +278,9 @@ def _file_readers(path: Path) -> list[Reader]:
         databases = map(reader_named, _DATABASES)
         return [*islice((r for r in databases if _is_of(r, head) or _is_found_by(r, path)), 1)]
     if head.startswith(_ZIP_MAGIC):
-        own = next((r for r in map(reader_named, _OWN) if _is_of(r, head)), None)
-        if own is not None:
-            return [own]
+        reader = next((r for r in map(reader_named, _ARCHIVES) if _is_of(r, head)), None)
+        if reader is not None:
+            return [reader]
     certain = [r for r in all_readers() if _is_of(r, head)]
     # A program may print megabytes before its profiler prints a word. The first that finds its
     # marks ends the search.

@@ -33,7 +33,7 @@ _PART_ROWS: Final = 8 * _ROW_GROUP_ROWS
 _PAGE_BYTES: Final = 8 * _ROW_GROUP_ROWS
 # At level 9 files were 0.3 % smaller, and took twice as long.
 _ZSTD_LEVEL: Final = 1
-# What mostly grows from row to row packs best as differences, of which zstd saves only 2 %.
+# What mostly grows from row to row packs best as differences; zstd would save 2 % of these.
 _GROWING: Final = frozenset({"start_ns", "end_ns", "correlation_id"})
 _DIFFERENCES: Final = "DELTA_BINARY_PACKED"
 # Of a byte each, in half the time and as much room as a dictionary takes.
@@ -115,7 +115,7 @@ def _write_table(profile: Profile, name: str, archive: zipfile.ZipFile) -> None:
 
 
 def _of_numbers(names: pa.Table, numbers: Iterable[pa.Array]) -> pa.Table:
-    """The names that bear one of some numbers."""
+    """The names of some numbers."""
     import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only this command needs
 
     used = pa.concat_arrays([part.cast(pa.int64()) for part in numbers])
