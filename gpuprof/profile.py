@@ -326,7 +326,8 @@ _TIMELESS = {
 }
 # Sums over devices, or of devices that have other names.
 _OF_ALL_DEVICES = {
-    "activity_summary", "tensor_copies", "operations", "operation_inputs", "functions",
+    "activity_summary", "tensor_copies", "operations", "operation_inputs", "variables",
+    "functions",
 }  # fmt: skip
 
 

@@ -600,6 +600,9 @@ OPERATIONS: Final = Schema(
         "calls": _amount(INT, "1", "How often it ran; null where not known."),
         "traced_calls": _amount(INT, "1", "Calls in total_ns; the cheapest are not traced."),
         "total_ns": _amount(INT, "ns", "Host time of the traced calls; null where none was."),
+        "flops": _amount(
+            INT, "1", "Of one call of a matrix product or convolution; null for others, or unknown."
+        ),
     },
 )
 OPERATION_INPUTS: Final = Schema(
@@ -615,6 +618,16 @@ OPERATION_INPUTS: Final = Schema(
         "is_variable": Column(FLAG, "", "A variable's handle, which stays where it is."),
         "trace": _amount(INT, "", "Which graph of the function; its sizes differ from others'."),
         "calls": _amount(INT, "1", "Executions of that graph.", required=True),
+    },
+)
+VARIABLES: Final = Schema(
+    "variables",
+    "one variable that a tf.function reads or writes",
+    {
+        "function": Column(TEXT, "", "tf.function that takes it.", required=True),
+        "variable": Column(TEXT, "", "Name of the function's argument for it.", required=True),
+        "device": Column(TEXT, "", "Device that holds it.", required=True),
+        "bytes": _size("Size; null where unknown."),
     },
 )
 FUNCTIONS: Final = Schema(
@@ -650,5 +663,6 @@ TABLES: Final = (
     OPERATIONS,
     FUNCTIONS,
     OPERATION_INPUTS,
+    VARIABLES,
 )
 BY_NAME: Final = {schema.name: schema for schema in TABLES}

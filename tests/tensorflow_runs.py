@@ -1,6 +1,7 @@
 """Recordings of TensorFlow made by hand: the documents that `gpuprof record` writes."""
 
 import json
+from collections import defaultdict
 
 
 def copy(tensor, size, calls=10, **changes):
@@ -28,6 +29,7 @@ def operation(name, device="CPU:0", asked=None, **changes):
         "calls": 10,
         "traced_calls": 10,
         "total_ns": 100,
+        "flops": None,
     } | changes
 
 
@@ -72,11 +74,39 @@ def document(*copies, **changes):
                 "calls": 10,
                 "traced_calls": 9,
                 "total_ns": 1000,
+                "flops": 64,
             }
         ],
         "tensor_copies": list(copies),
         "notes": [],
     } | changes
+
+
+def graphs(inputs):
+    """Inputs that `taken` made as the graphs of a document, one per function and trace."""
+    alike = defaultdict(list)
+    for row in inputs:
+        alike[row["function"], row["trace"], row["calls"]].append(row)
+    return [_graph(function, calls, rows) for (function, _, calls), rows in alike.items()]
+
+
+def _graph(function, calls, rows):
+    device_of = {row["tensor"].rpartition(":")[0]: row["src_device"] for row in rows}
+    device_of |= {row["dst_operation"]: row["dst_device"] for row in rows}
+    number = {name: place for place, name in enumerate(device_of)}
+    ends = [(*row["tensor"].rsplit(":", 1), row) for row in rows]
+    handles = {maker for maker, _, row in ends if row["is_variable"]}
+    return {
+        "function": function,
+        "calls": calls,
+        "names": [*device_of],
+        "devices": [*device_of.values()],
+        "inputs": [
+            [number[maker], int(output), number[row["dst_operation"]], row["bytes"]]
+            for maker, output, row in ends
+        ],
+        "variables": [[number[name], None] for name in handles],
+    }
 
 
 def written(folder, made):

@@ -8,6 +8,8 @@ inference on the graph after optimisation: exact, or unknown.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +21,7 @@ _UPDATES = ("ResourceApply", "ResourceScatter", "AssignVariableOp", "AssignSub",
 _GRADIENT = ("gradient_tape/", "gradients/", "_grad/")
 _ENDS = {"_Arg", "_Retval", "_DeviceArg", "_DeviceRetval"}
 _RESOURCE = 20  # DT_RESOURCE
+_PLAIN = re.compile(r"^_(MklNative|Mkl)?(Fused)?")
 _EAGER = {"_DeviceArg", "_DeviceRetval"}
 
 
@@ -53,7 +56,9 @@ def row(graph: Any, names: list[str]) -> dict[str, Any]:
     asked = {n.name: n.device for n in graph.pre_optimization_graph.node if n.device}
     nodes = [n for part in graph.partition_graphs for n in part.node]
     real = [n for n in nodes if n.op not in _SENDS | _RECVS | _ENDS]
-    sizes = tensor_bytes(graph.post_optimization_graph)
+    outputs = outputs_of(graph.post_optimization_graph)
+    sizes = {output: size for output, (_, size) in outputs.items()}
+    flops = {n.name: flops_of(n, outputs) for n in graph.post_optimization_graph.node}
     return {
         "functions": names,
         "is_training": any(n.op.startswith(_UPDATES) for n in real)
@@ -61,19 +66,43 @@ def row(graph: Any, names: list[str]) -> dict[str, Any]:
         "has_control_flow": any(n.op in ("Switch", "_SwitchN") for n in real),
         "collectives": sum(n.op.startswith(("Collective", "Nccl")) for n in real),
         "operations": [
-            [n.name, n.op, short(asked[n.name]) if n.name in asked else None, short(n.device)]
+            [
+                *(n.name, n.op, short(asked[n.name]) if n.name in asked else None),
+                *(short(n.device), flops.get(n.name)),
+            ]
             for n in real
         ],
         "copies": list(_copies(nodes, sizes)),
         "inputs": list(_inputs(nodes, sizes)),
+        "variables": [
+            [n.name, short(n.device), _handle_bytes(n)] for n in nodes if _is_variable(n)
+        ],
     }
 
 
-def _inputs(nodes: list[Any], sizes: dict[tuple[str, int], int]) -> Iterator[list[Any]]:
-    """What each operation takes: tensor, device, taker, its device, bytes, whether a variable.
+def _is_variable(node: Any) -> bool:
+    return bool(node.op == "_Arg" and node.attr["T"].type == _RESOURCE)
 
-    An input from another device is that of the operation there, not what received it.
+
+def _handle_bytes(handle: Any) -> int | None:
+    """The size of the variable behind a handle; None where TensorFlow does not say."""
+    import tensorflow as tf  # noqa: PLC0415 - the script has imported it
+
+    kinds = handle.attr["_handle_dtypes"].list.type
+    shapes = handle.attr["_handle_shapes"].list.shape
+    if len(kinds) != 1 or len(shapes) != 1:
+        return None
+    count, kind = tf.TensorShape(shapes[0]).num_elements(), tf.dtypes.as_dtype(kinds[0])
+    return None if count is None or kind.name in _WITHOUT_SIZE else count * kind.size
+
+
+def _inputs(nodes: list[Any], sizes: dict[tuple[str, int], int | None]) -> Iterator[list[Any]]:
+    """What each operation takes: maker, output, device, taker, its device, bytes, if a variable.
+
+    An input from another device is that of the operation there, not what received it. Outputs
+    that only the rewriting for a device adds, as oneDNN's, cross no devices and are left out.
     """
+    known = {name for name, _ in sizes}
     keys = {n.name: n.attr["tensor_name"].s.decode() for n in nodes if n.op in _RECVS}
     sources = {
         n.attr["tensor_name"].s.decode(): _source(n.input[0]) for n in nodes if n.op in _SENDS
@@ -88,13 +117,15 @@ def _inputs(nodes: list[Any], sizes: dict[tuple[str, int], int]) -> Iterator[lis
             source = by_name.get(name)
             if item.startswith("^") or source is None or _is_control(source):
                 continue
-            is_variable = source.op == "_Arg" and source.attr["T"].type == _RESOURCE
+            if name in known and (name, index) not in sizes:
+                continue
+            is_variable = _is_variable(source)
             size = None if is_variable else sizes.get((name, index))
-            ends = [f"{name}:{index}", short(source.device), node.name, short(node.device)]
-            yield [*ends, size, is_variable]
+            maker = [name, index, short(source.device)]
+            yield [*maker, node.name, short(node.device), size, is_variable]
 
 
-def _copies(nodes: list[Any], sizes: dict[tuple[str, int], int]) -> Iterator[dict[str, Any]]:
+def _copies(nodes: list[Any], sizes: dict[tuple[str, int], int | None]) -> Iterator[dict[str, Any]]:
     sends = [n for n in nodes if n.op in _SENDS]
     takers = _takers(nodes)
     recvs = {n.attr["tensor_name"].s.decode(): n.name for n in nodes if n.op in _RECVS}
@@ -136,8 +167,8 @@ def _takers(nodes: list[Any]) -> dict[str, list[str]]:
     return takers
 
 
-def tensor_bytes(graph: Any) -> dict[tuple[str, int], int]:
-    """The size of every tensor whose shape follows from the graph, by operation and output.
+def outputs_of(graph: Any) -> dict[tuple[str, int], Any]:
+    """The shape and size of every tensor, by operation and output; None where not known.
 
     A loop is cut open where an iteration hands its values to the next: a value that would
     come back in another shape than it went in has no one size, nor has what follows from it.
@@ -151,7 +182,7 @@ def tensor_bytes(graph: Any) -> dict[tuple[str, int], int]:
             if node.op == "Merge" and node.name not in changing and _changes(node, shapes)
         }
         if not new:
-            return {output: size for output, (_, size) in shapes.items() if size is not None}
+            return shapes
         changing |= new
 
 
@@ -171,6 +202,33 @@ def _size(tensor: Any) -> int | None:
     count = tensor.shape.num_elements()
     known = count is not None and tensor.dtype.base_dtype.name not in _WITHOUT_SIZE
     return count * tensor.dtype.size if known else None
+
+
+def flops_of(node: Any, outputs: dict[tuple[str, int], Any]) -> int | None:
+    """Operations of a matrix product or convolution, two for each product that is added up.
+
+    None for other operations, whose time is that of moving what they take and make, and where
+    a shape is not known. The filter of a convolution has its outputs last in any layout.
+    """
+    kind = _PLAIN.sub("", node.op)
+    ends = [_source(item) for item in node.input if not item.startswith("^")]
+    shapes = [_dimensions(outputs, end) for end in ends]
+    made = _dimensions(outputs, (node.name, 0))
+    if kind.startswith(("MatMul", "BatchMatMul")) and len(shapes) > 1 and shapes[0] and made:
+        is_turned = node.attr["transpose_a"].b or node.attr["adj_x"].b
+        return 2 * math.prod(made) * int(shapes[0][-2 if is_turned else -1])
+    if not kind.startswith(("Conv2D", "Conv3D")) or len(shapes) < 2:  # noqa: PLR2004 - and a filter
+        return None
+    is_backward = "Backprop" in kind
+    weights = made if "Filter" in kind else shapes[1]
+    values = shapes[2] if is_backward and len(shapes) > 2 else made  # noqa: PLR2004 - gradients
+    return 2 * math.prod(values) * math.prod(weights[:-1]) if weights and values else None
+
+
+def _dimensions(outputs: dict[tuple[str, int], Any], output: tuple[str, int]) -> Any:
+    """The dimensions of a tensor; None where one is not known."""
+    shape, _ = outputs.get(output, (None, None))
+    return shape.as_list() if shape is not None and shape.is_fully_defined() else None
 
 
 def _changes(merge: Any, shapes: dict[tuple[str, int], Any]) -> bool:

@@ -9,14 +9,16 @@ Format ``gpuprof-tensorflow``, version 1, one JSON object:
   ``is_step`` (the training step: it has gradients and updates variables);
 - ``operations``: ``function``, ``operation``, ``operation_type``, ``requested_device`` (null:
   none), ``device`` it ran on, ``calls`` (null: not known), ``traced_calls`` and ``total_ns``, the
-  host time of these (TensorFlow stops tracing the cheapest operations after some 1,400 runs);
+  host time of these (TensorFlow stops tracing the cheapest operations after some 1,400 runs),
+  ``flops`` of one call (null: no matrix product or convolution, or not known);
 - ``tensor_copies``: ``function`` (null: an eager operation's input), ``src_device``,
   ``dst_device``, ``tensor``, ``src_operation``, ``dst_operation``, ``is_gradient``,
   ``is_control``, ``calls``, ``bytes_per_call`` (null: unknown; control edges carry no data);
-- ``operation_inputs``: ``function``, ``tensor``, ``src_device``, ``dst_operation``,
-  ``dst_device``, ``bytes`` (null: unknown), ``is_variable`` (a variable's handle, which stays
-  where it is), ``trace`` (which graph of the function) and ``calls`` (of that graph): what each
-  operation takes, from its own or another device;
+- ``graphs``: of each graph of a function ``function``, ``calls``, ``names`` and ``devices`` of its
+  operations and arguments, ``inputs``, what operations take from their own or another device
+  (numbers of both ends in ``names``, the output in between, bytes, null: unknown), and
+  ``variables`` (number of the handle in ``names``, bytes, null: unknown; it is taken as an input
+  whose bytes are null);
 - ``notes``: what a reader of the numbers must know, a sentence each.
 
 All calls belong to executions that were seen whole, so a sum over a function's rows divided by
@@ -44,7 +46,6 @@ FOLDERS: Final = "tensorflow-*"
 _TRACE_NUMBER: Final = re.compile(r"^__(?:inference|forward|backward)_(.*?)_\d+$")
 # Operations that were traced no more often than this were traced whenever they ran.
 _TRACED_FOR_SURE: Final = 900
-_INPUT: Final = ("tensor", "src_device", "dst_operation", "dst_device", "bytes", "is_variable")
 _LOCAL: Final = "/job:localhost/replica:0/task:0/device:"
 
 Row = dict[str, Any]
@@ -138,10 +139,10 @@ def digest(folder: Path) -> Row:
             {"function": function, **copy._asdict()}
             for function, copy in (*copies, *((None, copy) for copy in _eager_copies(totals)))
         ],
-        "operation_inputs": [
-            {"function": names[run.function], "trace": trace, **row}
-            for trace, run in enumerate(complete)
-            for row in _inputs(run)
+        "graphs": [
+            {"function": names[run.function], "calls": len(run.step_ids), **_numbered(run.graph)}
+            for run in complete
+            if run.graph
         ],
         "notes": list(_notes(folder, complete, totals, windows)),
     }
@@ -288,7 +289,7 @@ def _functions(
 
 
 def _operations(run: _GraphTotals) -> Iterator[Row]:
-    for name, kind, requested, device in run.graph["operations"] if run.graph else ():
+    for name, kind, requested, device, flops in run.graph["operations"] if run.graph else ():
         traced = run.calls.get(name)
         yield {
             "operation": name,
@@ -298,12 +299,22 @@ def _operations(run: _GraphTotals) -> Iterator[Row]:
             "calls": None if traced is None else _calls(run, traced),
             "traced_calls": traced,
             "total_ns": None if traced is None else run.total_ns[name],
+            "flops": flops,
         }
 
 
-def _inputs(run: _GraphTotals) -> Iterator[Row]:
-    for row in run.graph.get("inputs", ()) if run.graph else ():
-        yield dict(zip(_INPUT, row, strict=True)) | {"calls": len(run.step_ids)}
+def _numbered(graph: Row) -> Row:
+    """What operations take, each name and device once; ends are numbers of these."""
+    inputs, variables = graph["inputs"], graph["variables"]
+    ends = [end for m, _, near, t, far, *_ in inputs for end in ((m, near), (t, far))]
+    device_of = dict([*ends, *((name, device) for name, device, _ in variables)])
+    number = {name: place for place, name in enumerate(device_of)}
+    return {
+        "names": list(device_of),
+        "devices": list(device_of.values()),
+        "inputs": [[number[m], output, number[t], size] for m, output, _, t, _, size, _ in inputs],
+        "variables": [[number[name], size] for name, _, size in variables],
+    }
 
 
 def _calls(run: _GraphTotals, traced: int) -> int | None:

@@ -24,6 +24,7 @@ from gpuprof.schema import (
     OPERATION_INPUTS,
     OPERATIONS,
     TENSOR_COPIES,
+    VARIABLES,
     Schema,
 )
 from gpuprof.secrets import masked_words
@@ -52,8 +53,12 @@ def read(path: Path) -> Profile:
             "devices": _devices(_process(document).get("devices")),
         }
         # Absent from recordings of gpuprof before 2026-11-23.
-        if "operation_inputs" in document:
-            tables["operation_inputs"] = typed(OPERATION_INPUTS, document["operation_inputs"])
+        if "graphs" in document:
+            graphs = [(trace, graph) for trace, graph in enumerate(document["graphs"])]
+            inputs = [row for trace, graph in graphs for row in _inputs(trace, graph)]
+            tables["operation_inputs"] = typed(OPERATION_INPUTS, inputs)
+            variables = [row for _, graph in graphs for row in _variables(graph)]
+            tables["variables"] = typed(VARIABLES, variables)
         sources = {name: _table(BY_NAME[name], rows) for name, rows in tables.items()}
         sources["activity_summary"] = ACTIVITY_SUMMARY.table(_summary(copies))
         return Profile(_origin(path, document, copies), sources)
@@ -86,6 +91,33 @@ def _table(schema: Schema, rows: list[Row]) -> pa.Table:
 def _copy(row: Row) -> Row:
     size, calls = row["bytes_per_call"], row["calls"]
     return row | {"bytes": None if size is None or calls is None else size * calls}
+
+
+def _inputs(trace: int, graph: Row) -> Iterator[Row]:
+    """What the operations of a graph take; numbers are places in its lists of names and devices."""
+    names, devices = graph["names"], graph["devices"]
+    handles = {number for number, _ in graph["variables"]}
+    for maker, output, taker, size in graph["inputs"]:
+        if not 0 <= min(maker, taker) <= max(maker, taker) < min(len(names), len(devices)):
+            msg = f"a graph of {len(names)} operations has none of the number {max(maker, taker)}"
+            raise ValueError(msg)
+        yield {
+            "function": graph["function"],
+            "tensor": f"{names[maker]}:{output}",
+            "src_device": devices[maker],
+            "dst_operation": names[taker],
+            "dst_device": devices[taker],
+            "bytes": size,
+            "is_variable": maker in handles,
+            "trace": trace,
+            "calls": graph["calls"],
+        }
+
+
+def _variables(graph: Row) -> Iterator[Row]:
+    for number, size in graph["variables"]:
+        name, device = graph["names"][number], graph["devices"][number]
+        yield {"function": graph["function"], "variable": name, "device": device, "bytes": size}
 
 
 def _process(document: Row) -> Row:
@@ -188,6 +220,7 @@ READER: Final = Reader(
         "operations",
         "tensor_copies",
         "operation_inputs",
+        "variables",
         "devices",
         "activity_summary",
     ),

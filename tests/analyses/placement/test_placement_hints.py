@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from commands import ROOT, gpuprof
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded
-from tensorflow_runs import copy, document, operation, taken, written
+from tensorflow_runs import copy, document, graphs, operation, taken, written
 
 from gpuprof.analyses.placement.alternation import alternation
 from gpuprof.analyses.placement.dataflow import dataflow
@@ -22,7 +22,7 @@ SAMPLES = ROOT / "sample_logs" / "tensorflow" / "2.21.0"
 def by_function(folder, base):
     """A recording of each training function of a process."""
     whole = recorded(folder)
-    of_functions = ("functions", "operations", "tensor_copies", "operation_inputs")
+    of_functions = ("functions", "operations", "tensor_copies", "graphs")
     found = {}
     for name in [row["function"] for row in whole["functions"]]:
         rows = {key: [r for r in whole[key] if r["function"] == name] for key in of_functions}
@@ -201,7 +201,7 @@ class TestRecordingsBeforeInputs:
 
 def made(folder: Path, operations, inputs, copies=()):
     return read_profile(
-        written(folder, document(*copies, operations=operations, operation_inputs=inputs))
+        written(folder, document(*copies, operations=operations, graphs=graphs(inputs)))
     )
 
 

@@ -51,7 +51,12 @@ def graph(size=100, **changes):
         "is_training": True,
         "has_control_flow": False,
         "collectives": 0,
-        "operations": [["a", "Exp", "CPU:1", "CPU:1"], ["b", "Sum", "CPU:0", "CPU:0"]],
+        "operations": [["a", "Exp", "CPU:1", "CPU:1", None], ["b", "Sum", "CPU:0", "CPU:0", 8]],
+        "inputs": [
+            ["w", 0, "CPU:1", "a", "CPU:1", None, True],
+            ["a", 1, "CPU:1", "b", "CPU:0", 100, False],
+        ],
+        "variables": [["w", "CPU:1", 400]],
         "copies": [
             {
                 "send": "a/_1",
@@ -150,6 +155,22 @@ def test_an_execution_whose_last_receipt_a_window_cut_is_left_out(tmp_path):
     assert found["functions"][0]["executions"] == 2
     assert found["tensor_copies"] == [COPY | {"calls": 2}]
     assert found["windows"]["cut_executions"] == 1
+
+
+def test_a_graph_is_kept_by_number_with_each_name_once(tmp_path):
+    found = recording(tmp_path, [graph()], WHOLE, WHOLE)
+
+    assert found["graphs"] == [
+        {
+            "function": "step",
+            "calls": 2,
+            "names": ["w", "a", "b"],
+            "devices": ["CPU:1", "CPU:1", "CPU:0"],
+            "inputs": [[0, 0, 1, None], [1, 1, 2, 100]],
+            "variables": [[0, 400]],
+        }
+    ]
+    assert [row["flops"] for row in found["operations"]] == [None, 8]
 
 
 def test_copies_count_though_cheap_sends_are_no_longer_traced(tmp_path):
@@ -255,7 +276,7 @@ def test_eager_copies_belong_to_the_operation_that_takes_them(tmp_path):
 
 
 def test_an_operation_on_another_device_than_asked_for_is_noted_if_it_ran(tmp_path):
-    operations = [["a", "Exp", "GPU:1", "CPU:1"], ["never", "Exp", "GPU:1", "CPU:1"]]
+    operations = [["a", "Exp", "GPU:1", "CPU:1", 0], ["never", "Exp", "GPU:1", "CPU:1", 0]]
     window = space(called(STEP, 100, 200, (12, 1)), executor(12, 1, 100, ("a:Exp", {})))
     found = recording(tmp_path, [graph(operations=operations)], window)
 

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from tensorflow_runs import copy, document, written
+from tensorflow_runs import copy, document, graphs, taken, written
 
 from gpuprof.errors import CorruptFileError
 from gpuprof.readers import find_reader, read_profile
@@ -58,6 +58,30 @@ def test_tables_keep_every_column(tmp_path):
     names = profile.table("devices").column("name").to_pylist()
     assert names == ["CPU:0", "CPU:1"]
     assert profile.origin.tool_version == "2.21.0"
+
+
+def test_numbers_of_a_graph_become_the_names_that_they_stand_for(tmp_path):
+    [graph] = graphs(
+        [taken("w:0", "read", is_variable=True), taken("read:1", "b", "CPU:1", size=8)]
+    )
+    graph["variables"] = [[0, 400]]
+    profile = read_profile(written(tmp_path, document(graphs=[graph])))
+
+    assert profile.table("operation_inputs").to_pylist() == [
+        taken("w:0", "read", is_variable=True),
+        taken("read:1", "b", "CPU:1", size=8),
+    ]
+    assert profile.table("variables").to_pylist() == [
+        {"function": "step", "variable": "w", "device": "CPU:0", "bytes": 400}
+    ]
+
+
+@pytest.mark.parametrize("number", [-1, 3])
+def test_a_number_that_stands_for_no_operation_is_refused(tmp_path, number):
+    [graph] = graphs([taken("a:0", "b")])
+    graph["inputs"][0][2] = number
+    with pytest.raises(CorruptFileError, match="a graph of 2 operations has none of the number"):
+        read_profile(written(tmp_path, document(graphs=[graph])))
 
 
 @pytest.mark.parametrize(
