@@ -20,9 +20,12 @@ is 3 + 8 x the mean sentiment of both, cut to 1 to 5.
     python scripts/deepconn.py --placement dual
     python scripts/deepconn.py --placement dual --size small --report-placement
     gpuprof record --variant dual scripts/deepconn.py --placement dual --size small
+    gpuprof place dual --output found.json
+    python scripts/deepconn.py --placement dual --placement-file found.json --size small
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -47,6 +50,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """What the command line asks for; bad words end the program with one line."""
     parser = Parser(__doc__)
     parser.add_argument("--placement", choices=PLACEMENTS, default="single")
+    parser.add_argument(
+        "--placement-file", metavar="FILE", help="what gpuprof place --output wrote, on top of it"
+    )
     parser.add_argument("--size", choices=SIZES, default="published")
     parser.add_argument("--epochs", type=positive, default=5, metavar="N")
     parser.add_argument("--steps", type=positive, default=16, metavar="N", help="per epoch")
@@ -63,7 +69,20 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     asked = parser.parse_args(arguments)
     if len(asked.on) not in (0, 2):
         parser.error(f"--on takes two devices, not {len(asked.on)}")
+    try:
+        asked.placement_file = read_placement(asked.placement_file)
+    except (OSError, ValueError) as error:
+        parser.error(f"--placement-file {asked.placement_file}: {error}")
     return asked
+
+
+def read_placement(path: str | None) -> dict[str, dict[str, str]]:
+    """Layers, and beginnings of operations' names, with their devices; none without a file."""
+    document = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
+    if path and (not isinstance(document, dict) or document.get("format") != "gpuprof-placement"):
+        msg = "no placement that gpuprof place wrote"
+        raise ValueError(msg)
+    return {part: document.get(part, {}) for part in ("layers", "scopes")}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

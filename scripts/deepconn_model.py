@@ -2,8 +2,8 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -100,14 +100,31 @@ class Model:
             return tf.reduce_mean(tf.square(predicted - ratings))
 
 
-def build(size: Size, placement: str, devices: Sequence[str]) -> Model:
-    """The model with its weights on the devices of their layers."""
+def build(
+    size: Size, placement: str, devices: Sequence[str], found: Mapping[str, str] | None = None
+) -> Model:
+    """The model with its weights on the devices of their layers.
+
+    Args:
+        size: Of the model.
+        placement: One of `PLANS`.
+        devices: Two by name.
+        found: Tower and layer, as in item_tower/item_dense, to another device.
+    """
+    found = found or {}
     plans = [[devices[number] for number in plan] for plan in PLANS[placement]]
-    user, item = (
-        Tower(f"{name}_tower", tower_layers(name, size), plan)
-        for name, plan in zip(("user", "item"), plans, strict=True)
+    user, item, head = (
+        Tower(
+            name,
+            layers,
+            [found.get(f"{name}/{n.name}", d) for n, d in zip(layers, plan, strict=True)],
+        )
+        for name, layers, plan in (
+            ("user_tower", tower_layers("user", size), plans[0]),
+            ("item_tower", tower_layers("item", size), plans[1]),
+            ("head", [keras.layers.Dense(1, name="rating")], devices[:1]),
+        )
     )
-    head = Tower("head", [keras.layers.Dense(1, name="rating")], devices[:1])
     for tower, shape in (
         (user, (None, size.sequence)),
         (item, (None, size.sequence)),
@@ -183,6 +200,22 @@ def apply(variables: Iterable[keras.Variable], gradients: Iterable[Any]) -> None
                 weights.assign_sub(LEARNING_RATE * gradient)
 
 
+@contextmanager
+def placed(scopes: Mapping[str, str]) -> Iterator[None]:
+    """Put operations on devices by the beginnings of their names, of which the longest counts.
+
+    What TensorFlow's gradients make, too, whatever scope their tape is used in.
+    """
+
+    def device_of(operation: tf.Operation) -> str:
+        words = operation.name.split("/")
+        beginnings = ("/".join(words[:depth]) for depth in range(len(words), 0, -1))
+        return next((f"/{scopes[b]}" for b in beginnings if b in scopes), operation.device)
+
+    with tf.compat.v1.get_default_graph().device(device_of):
+        yield
+
+
 def reviews(size: Size, count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Users' and items' reviews as word numbers, and ratings; as the module says."""
     random = np.random.default_rng(seed)
@@ -241,6 +274,8 @@ class Training:
         steps: Per epoch.
         batch_size: Pairs of a user and an item per step.
         seed: Of the weights and of the reviews.
+        placement_file: Layers and beginnings of operations' names with other devices, as
+            `gpuprof place --output` wrote them.
         on: Two devices by name; empty for the first two GPUs or logical CPU devices.
         soft_placement: Whether TensorFlow may run elsewhere what cannot run there.
         jit: Whether XLA compiles the step, which it does for one device.
@@ -252,6 +287,7 @@ class Training:
     steps: int
     batch_size: int
     seed: int
+    placement_file: Mapping[str, Mapping[str, str]]
     on: Sequence[str] = ()
     soft_placement: bool = False
     jit: bool = False
@@ -265,7 +301,8 @@ def run(asked: Training) -> None:
     keras.utils.set_random_seed(asked.seed)
     if not asked.soft_placement:
         check_names(devices)
-    model = build(SIZES[asked.size], asked.placement, devices)
+    layers = {name: f"/{device}" for name, device in asked.placement_file["layers"].items()}
+    model = build(SIZES[asked.size], asked.placement, devices, layers)
     if not asked.soft_placement:
         check_placement(model)
     if asked.jit:
@@ -276,7 +313,8 @@ def run(asked: Training) -> None:
 
     @tf.function(jit_compile=asked.jit)  # XLA puts everything on one device
     def training_step(user: tf.Tensor, item: tf.Tensor, ratings: tf.Tensor) -> tf.Tensor:
-        return chosen(model, user, item, ratings)
+        with placed(asked.placement_file["scopes"]):
+            return chosen(model, user, item, ratings)
 
     training_step.get_concrete_function(*batches[0])  # so that no epoch holds the tracing
     seconds = train(training_step, batches, asked.epochs)

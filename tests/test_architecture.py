@@ -47,7 +47,10 @@ FOLDERS = {
         *(("common",), ("sqlite",), ("nsys",), ("nvprof", "nsys_stats", "kineto", "xplane")),
         ("gpuprof",),
     ),
-    "analyses": (("facts",), ("time", "totals"), ("transfers",), ("placement",), ("findings",)),
+    "analyses": (
+        *(("facts",), ("time", "totals"), ("transfers",), ("placement",)),
+        *(("search",), ("findings",)),
+    ),
     "launch": (("run",), ("recorders",)),
     "comparisons": (("measure",), ("judge",), ("words",)),
 }

@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, str]] = {
     "doctor": "gpuprof.cli.doctor:command",
     "monitor": "gpuprof.cli.monitor:command",
     "sweep": "gpuprof.cli.sweep:command",
+    "place": "gpuprof.cli.place:command",
     "plot": "gpuprof.cli.plot:command",
     "view": "gpuprof.cli.view:command",
     "export": "gpuprof.cli.export:command",

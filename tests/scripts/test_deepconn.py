@@ -3,6 +3,8 @@ import re
 import pytest
 from tensorflow_recording import ROOT, manifest, needs_tensorflow, record, run
 
+from gpuprof.analyses.search.from_flow import step_of
+from gpuprof.analyses.search.proposal import proposal
 from gpuprof.analyses.transfers.tensor_transfers import per_step, tensor_transfers
 from gpuprof.readers import read_profile
 
@@ -21,6 +23,26 @@ def runs(tmp_path_factory):
         assert done.returncode == 0, done.stderr
         found[name] = base / name, done.stdout
     return found
+
+
+@pytest.fixture(scope="module")
+def placed(runs, tmp_path_factory):
+    """The same two placements with what gpuprof place proposes on top."""
+    base = tmp_path_factory.mktemp("placed")
+    options = ("--size", "small", "--epochs", 2, "--steps", 5)
+    found = {}
+    for name in ("dual", "exaggerated"):
+        file = base / f"{name}.json"
+        said = run("-m", "gpuprof", "place", runs[name][0], "--output", file)
+        placement = ("--placement", name, "--placement-file", file)
+        done = record(base / name, SCRIPT, *placement, *options)
+        assert (said.returncode, done.returncode) == (0, 0), said.stderr + done.stderr
+        found[name] = base / name, done.stdout, said.stdout
+    return found
+
+
+def losses(printed):
+    return [float(text) for text in re.findall(r"loss (\S+)", printed)]
 
 
 def profile(folder):
@@ -59,14 +81,57 @@ class TestRecorded:
         assert all(r["name_scope"] == "item_tower" for r in rows[:4])
 
     def test_every_placement_gives_the_same_loss(self, runs):
-        losses = {
-            name: [float(text) for text in re.findall(r"loss (\S+)", printed)]
-            for name, (_, printed) in runs.items()
-        }
+        single = losses(runs["single"][1])
 
-        assert len(losses["single"]) == 2
+        assert len(single) == 2
         for name in PLACEMENTS[1:]:
-            assert losses[name] == pytest.approx(losses["single"], abs=1e-6)
+            assert losses(runs[name][1]) == pytest.approx(single, abs=1e-6)
+
+    @pytest.mark.parametrize("placement", PLACEMENTS)
+    def test_graph_and_devices_alone_give_the_copies_to_the_byte(self, runs, placement):
+        recording = profile(runs[placement][0])
+        [row] = per_step(recording).to_pylist()
+        graph, _ = step_of(recording)
+
+        assert graph.copies() == (row["bytes_per_step"], 0, row["copies_per_step"])
+        assert len(graph.devices) == 2
+
+    def test_the_search_finds_dual_colocated(self, runs, placed):
+        made = proposal(profile(runs["dual"][0]), frozenset())
+
+        assert made.best.copies == (135_168, 0, 3)
+        assert [scope[:3] for scope in made.scopes] == [("CPU:1", "gradient", "item_tower")]
+        assert "# gradients of item_tower: 15 operations" in placed["dual"][2]
+
+    def test_the_forward_pass_of_exaggerated_is_at_fault(self, placed):
+        said = " ".join(placed["exaggerated"][2].split())
+
+        assert "The forward pass is at fault: with it where it is, 39.425 MB" in said
+
+    @pytest.mark.parametrize("placement", ["dual", "exaggerated"])
+    def test_the_placement_found_copies_what_was_promised_at_the_same_loss(
+        self, runs, placed, placement
+    ):
+        [row] = per_step(profile(placed[placement][0])).to_pylist()
+
+        assert (row["copies_per_step"], row["bytes_per_step"]) == (3, 135_168)
+        assert losses(placed[placement][1]) == pytest.approx(losses(runs["single"][1]), abs=1e-6)
+        assert manifest(placed[placement][0])["warnings"] == manifest(runs["dual"][0])["warnings"]
+
+    def test_sizes_of_variables_and_the_products_of_layers_are_kept(self, runs):
+        recording = profile(runs["dual"][0])
+        sizes = recording.table("variables").column("bytes").to_pylist()
+        rows = recording.table("operations").to_pylist()
+        flops = {row["operation"]: row["flops"] for row in rows if row["flops"]}
+
+        # Tables of 5000 x 64, filters of 3 x 64 x 64, dense weights of 64 x 32, biases, the head.
+        weights = 2 * [5000 * 64, 3 * 64 * 64, 64, 64 * 32, 32]
+        assert sorted(sizes) == sorted(4 * count for count in [*weights, 64, 1])
+        convolution = 2 * 128 * 198 * 64 * 3 * 64
+        in_backward = "gradient_tape/item_tower/item_convolution_1/convolution/Conv2DBackprop"
+        assert flops["item_tower/item_convolution_1/convolution"] == convolution
+        assert {flops[f"{in_backward}{end}"] for end in ("Input", "Filter")} == {convolution}
+        assert flops["item_tower/item_dense_1/Relu"] == 2 * 128 * 64 * 32
 
     def test_every_operation_ran_where_it_was_asked_to(self, runs):
         rows = profile(runs["exaggerated"][0]).table("operations").to_pylist()
@@ -143,6 +208,16 @@ class TestAlone:
             ("--seed", "-1"),
             "argument --seed: expected a whole number of 0 or more, found -1",
             id="seed-below-zero",
+        ),
+        pytest.param(
+            ("--placement-file", "absent.json"),
+            "--placement-file absent.json: [Errno 2] No such file or directory: 'absent.json'",
+            id="no-placement-file",
+        ),
+        pytest.param(
+            ("--placement-file", str(ROOT / "pyproject.toml")),
+            f"--placement-file {ROOT / 'pyproject.toml'}: Expecting value",
+            id="placement-file-not-json",
         ),
         pytest.param(("--lr", "1"), "unrecognized arguments: --lr 1", id="unknown"),
     ],

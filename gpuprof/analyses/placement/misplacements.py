@@ -297,7 +297,7 @@ def turning(flow: Dataflow) -> dict[str, set[Node]]:
 def _alternating(flow: Dataflow) -> Iterator[Misplacement]:
     """Layers that take turns on two devices."""
     turns = turning(flow)
-    homes = {name: home for name, nodes in turns.items() if (home := _home(flow, nodes))}
+    homes = {name: home for name, nodes in turns.items() if (home := home_of(flow, nodes))}
     if homes:
         moves = {
             node: home for name, home in homes.items() for node in _with_training(flow, turns[name])
@@ -328,7 +328,7 @@ def _crossings(flow: Dataflow, nodes: set[Node]) -> int:
     return max(most.values())
 
 
-def _home(flow: Dataflow, nodes: set[Node]) -> str | None:
+def home_of(flow: Dataflow, nodes: set[Node]) -> str | None:
     """The device of most layers among some operations; where they have none, of most of these."""
     layers: dict[str | None, list[Node]] = defaultdict(list)
     for node in nodes:

@@ -216,13 +216,13 @@ def flops_of(node: Any, outputs: dict[tuple[str, int], Any]) -> int | None:
     made = _dimensions(outputs, (node.name, 0))
     if kind.startswith(("MatMul", "BatchMatMul")) and len(shapes) > 1 and shapes[0] and made:
         is_turned = node.attr["transpose_a"].b or node.attr["adj_x"].b
-        return 2 * math.prod(made) * int(shapes[0][-2 if is_turned else -1])
+        return int(2 * math.prod(made) * shapes[0][-2 if is_turned else -1])
     if not kind.startswith(("Conv2D", "Conv3D")) or len(shapes) < 2:  # noqa: PLR2004 - and a filter
         return None
     is_backward = "Backprop" in kind
     weights = made if "Filter" in kind else shapes[1]
     values = shapes[2] if is_backward and len(shapes) > 2 else made  # noqa: PLR2004 - gradients
-    return 2 * math.prod(values) * math.prod(weights[:-1]) if weights and values else None
+    return int(2 * math.prod(values) * math.prod(weights[:-1])) if weights and values else None
 
 
 def _dimensions(outputs: dict[tuple[str, int], Any], output: tuple[str, int]) -> Any:
@@ -316,4 +316,5 @@ def is_gradient(name: str) -> bool:
 def short(device: str) -> str:
     """``CPU:0`` for a device of this process; a job's full name for one of another."""
     job, _, name = device.rpartition("/device:")
-    return name if job in ("", "/job:localhost/replica:0/task:0") and name else device
+    is_here = job in ("", "/job:localhost/replica:0/task:0") and name
+    return name.removeprefix("/") if is_here else device

@@ -12,6 +12,8 @@ from gpuprof.analyses.placement.alternation import alternation
 from gpuprof.analyses.placement.dataflow import dataflow
 from gpuprof.analyses.placement.placement import placement
 from gpuprof.analyses.placement.placement_hints import placement_hints
+from gpuprof.analyses.search.from_flow import step_of
+from gpuprof.analyses.search.proposal import proposal
 from gpuprof.analyses.transfers.tensor_transfers import per_step, tensor_transfers
 from gpuprof.readers import read_profile
 
@@ -107,6 +109,52 @@ class TestRealPlacements:
     def test_the_graph_copies_what_was_recorded(self, placements):
         for made, _ in placements.values():
             assert dataflow(made).copied() == (moved(made), 0)
+
+    def test_the_step_of_the_search_copies_what_was_recorded(self, placements):
+        for made, _ in placements.values():
+            [row] = per_step(made).to_pylist()
+            graph, _ = step_of(made)
+
+            assert graph.copies() == (row["bytes_per_step"], 0, row["copies_per_step"])
+
+    @pytest.mark.parametrize(
+        ("name", "goal", "moved_parts"),
+        [
+            pytest.param("sound", "sound", set(), id="sound"),
+            pytest.param(
+                "gradients_outside", "sound", {("gradient", "item_tower")}, id="gradients"
+            ),
+            pytest.param(
+                *("weights_apart", "sound"),
+                {
+                    ("variable", "item_tower"),
+                    ("update", ""),
+                    ("variable", ""),
+                    ("forward", "item_tower"),
+                },
+                id="weights",
+            ),
+            pytest.param(
+                "optimiser_slots", "sound", {("variable", ""), ("update", "")}, id="slots"
+            ),
+            pytest.param("concatenation", "sound", {("forward", "head")}, id="concatenation"),
+            pytest.param("alternating_layers", "sound", None, id="alternating"),
+            pytest.param(
+                *("shared_embedding", "shared_embedding_mended"),
+                {("forward", "item_tower/embedding"), ("gradient", "item_tower/embedding")},
+                id="shared-embedding",
+            ),
+        ],
+    )
+    def test_the_search_finds_the_move_that_mends_a_placement(
+        self, placements, name, goal, moved_parts
+    ):
+        made = proposal(placements[name][0], frozenset())
+
+        assert made.best.copies.bytes <= moved(placements[goal][0])
+        if moved_parts is not None:
+            assert {(scope.role, scope.part) for scope in made.scopes} == moved_parts
+        assert made.is_forward_at_fault == (name == "alternating_layers")
 
     def test_gradients_alone_save_less_than_the_layers_in_turn(self, placements):
         layers, gradients = placement_hints(placements["alternating_layers"][0]).to_pylist()

@@ -1,0 +1,176 @@
+"""The placement of a step that copies fewest bytes, with some operations kept where they are.
+
+Of two devices this is a minimum cut in which a tensor counts once for each device that takes it.
+It is put as an integer programme for HiGHS, which SciPy brings: the same programme serves any
+number of devices, and holds sizes above 2 GiB, which `scipy.sparse.csgraph.maximum_flow` does not
+(its capacities have 32 bits). Of two devices its relaxation has whole numbers for its vertices.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.analyses.search.step_graph import FORWARD, GRADIENT, StepGraph, Tensor
+from gpuprof.intervals import Int64s
+
+# Fewer copies decide between placements of equal bytes: together they count less than a byte.
+_COPY: Final = 0.5
+# A search that takes longer gives the best placement that it has found.
+_LONGEST_S: Final = 60.0
+
+Flags = npt.NDArray[np.bool_]
+
+
+class _Crossing(NamedTuple):
+    """What a tensor costs for each device that it is sent to; ends are units of operations."""
+
+    maker: int
+    takers: frozenset[int]
+    cost: float
+
+
+def fewest_bytes(graph: StepGraph, free: Iterable[int]) -> Int64s:
+    """The device of each operation where a step copies fewest bytes.
+
+    Of equal bytes fewest copies, then fewest moves; never more bytes, or copies of unknown size,
+    than today. A tensor of unknown size counts as the median of the known ones.
+
+    Args:
+        graph: The step.
+        free: Operations that may move; those that must run with one that may not, do not.
+    """
+    units, place = graph.units, graph.place
+    is_free = np.zeros(len(units), bool)
+    is_free[list(free)] = True
+    movable = np.ones(int(units.max(initial=-1)) + 1, bool)
+    np.logical_and.at(movable, units, is_free)
+    today = np.zeros(len(movable), np.int64)
+    today[units] = place
+    crossings = _crossings(graph)
+    solved = _solved(crossings, today, movable, len(graph.devices))
+    best = _by_scopes(graph, _with_fewest_moves(graph, solved, today), movable)[units]
+    before, after = graph.copies(), graph.copies(best)
+    is_worse = after.bytes > before.bytes or after.unknown > before.unknown
+    return place if is_worse or after == before else best
+
+
+def _crossings(graph: StepGraph) -> list[_Crossing]:
+    known = [tensor.bytes for tensor in graph.sent if tensor.bytes is not None]
+    median = float(np.median(known)) if known else 1.0
+    tie = _COPY / max(sum(t.calls * len(t.takers) for t in graph.sent), 1)
+    crossings = []
+    for tensor in graph.sent:
+        maker = int(graph.units[tensor.maker])
+        takers = frozenset(int(graph.units[taker]) for taker in tensor.takers) - {maker}
+        if takers:
+            size = median if tensor.bytes is None else tensor.bytes
+            crossings.append(_Crossing(maker, takers, (size + tie) * tensor.calls))
+    return crossings
+
+
+def _solved(crossings: list[_Crossing], today: Int64s, movable: Flags, devices: int) -> Int64s:
+    """The device of each unit: of all whose units stand still, today's."""
+    some = [c for c in crossings if movable[c.maker] or any(movable[t] for t in c.takers)]
+    if not some or devices < 2:  # noqa: PLR2004 - nowhere to go
+        return today
+    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - start-up time
+    from scipy.sparse import csr_array, eye_array, kron, vstack  # noqa: PLC0415
+
+    count = len(today) * devices
+    triples = np.array(_sends(some, devices, count), np.int64)
+    rows = np.repeat(np.arange(len(triples)), 3)
+    signs = np.tile([1.0, -1.0, -1.0], len(triples))
+    costs = np.append(np.zeros(count), np.repeat([c.cost for c in some], devices))
+    sends = csr_array((signs, (rows, triples.ravel())), shape=(len(triples), len(costs)))
+    one_each = kron(eye_array(len(today)), np.ones((1, devices)))
+    one_each.resize((len(today), len(costs)))
+    least, most = np.zeros(len(costs)), np.ones(len(costs))
+    still = np.flatnonzero(~movable)
+    most[(still[:, None] * devices + np.arange(devices)).ravel()] = 0
+    at_home = still * devices + today[still]
+    least[at_home] = most[at_home] = 1
+    found = milp(
+        costs / costs.max(),
+        integrality=np.arange(len(costs)) < count,
+        bounds=Bounds(least, most),
+        constraints=LinearConstraint(
+            vstack([sends, one_each]).tocsr(),
+            np.append(np.full(len(triples), -np.inf), np.ones(len(today))),
+            np.append(np.zeros(len(triples)), np.ones(len(today))),
+        ),
+        options={"time_limit": _LONGEST_S, "mip_rel_gap": 0},
+    )
+    if found.x is None:
+        return today
+    place: Int64s = np.argmax(found.x[:count].reshape(-1, devices), axis=1).astype(np.int64)
+    return place
+
+
+def _sends(crossings: list[_Crossing], devices: int, count: int) -> list[tuple[int, int, int]]:
+    """Columns of the taker on a device, of the maker there, and of sending the tensor there.
+
+    The first is at most the sum of the others.
+    """
+    return [
+        (taker * devices + device, crossing.maker * devices + device, column)
+        for number, crossing in enumerate(crossings)
+        for device in range(devices)
+        for column in (count + number * devices + device,)
+        for taker in crossing.takers
+    ]
+
+
+def _with_fewest_moves(graph: StepGraph, solved: Int64s, today: Int64s) -> Int64s:
+    """The same with each unit back where it is today whose return costs nothing."""
+    touching: dict[int, set[int]] = defaultdict(set)
+    for number, tensor in enumerate(graph.sent):
+        for end in (tensor.maker, *tensor.takers):
+            touching[int(graph.units[end])].add(number)
+    place = solved.copy()
+    waiting = [int(unit) for unit in np.flatnonzero(solved != today)]
+    while waiting:
+        unit = waiting.pop()
+        tensors = [graph.sent[number] for number in touching[unit]]
+        here, before = place[unit], _cost(graph, tensors, place)
+        place[unit] = today[unit]
+        if _cost(graph, tensors, place) > before:
+            place[unit] = here
+            continue
+        ends = {int(graph.units[end]) for t in tensors for end in (t.maker, *t.takers)}
+        waiting += [end for end in ends if place[end] != today[end] and end not in waiting]
+    return place
+
+
+def _by_scopes(graph: StepGraph, place: Int64s, movable: Flags) -> Int64s:
+    """The same with the gradients, or the layers, of a tower together where that costs nothing.
+
+    They then are one scope of a script.
+    """
+    towers: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, operation in enumerate(graph.operations):
+        unit = int(graph.units[number])
+        if operation.scope and operation.role in {FORWARD, GRADIENT} and movable[unit]:
+            towers[operation.role, operation.scope.partition("/")[0]].append(unit)
+    tensors = list(graph.sent)
+    for units in towers.values():
+        device = int(np.bincount(place[units]).argmax())
+        joined = place.copy()
+        joined[units] = device
+        if _cost(graph, tensors, joined) <= _cost(graph, tensors, place):
+            place = joined
+    return place
+
+
+def _cost(graph: StepGraph, tensors: list[Tensor], place: Int64s) -> tuple[float, float, float]:
+    """Bytes, copies of unknown size and copies of some tensors, with each unit on a device."""
+    known_bytes = unknown = calls = 0.0
+    for tensor in tensors:
+        home = place[graph.units[tensor.maker]]
+        sends = len({int(place[graph.units[t]]) for t in tensor.takers} - {int(home)})
+        known_bytes += (tensor.bytes or 0) * tensor.calls * sends
+        unknown += tensor.calls * sends * (tensor.bytes is None)
+        calls += tensor.calls * sends
+    return known_bytes, unknown, calls

@@ -1,0 +1,124 @@
+"""What a step copies at least while ever more of it may move: first gradients, last layers."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.analyses.placement.dataflow import Dataflow, Node
+from gpuprof.analyses.placement.misplacements import home_of, turning
+from gpuprof.analyses.search.cut import fewest_bytes
+from gpuprof.analyses.search.from_flow import nodes_of
+from gpuprof.analyses.search.step_graph import (
+    FORWARD,
+    GRADIENT,
+    UPDATE,
+    VARIABLE,
+    Copies,
+    StepGraph,
+)
+from gpuprof.intervals import Int64s
+
+# More freedom that saves less than this part of today's bytes is not worth its changes.
+_LEAST_SHARE: Final = 0.01
+
+
+class Freedom(NamedTuple):
+    """The placement that copies fewest bytes while some of the step may move.
+
+    Args:
+        name: What may move beside all that may in the freedoms before it.
+        copies: Of a step.
+        place: The number of the device of each operation.
+    """
+
+    name: str
+    copies: Copies
+    place: Int64s
+
+
+def freedoms(graph: StepGraph, flow: Dataflow, pinned: frozenset[str]) -> list[Freedom]:
+    """The best placements, each with more that may move than the one before.
+
+    Inputs stay, and so do the matrix products and convolutions of the forward pass, but for towers
+    that take turns on several devices: these may go to the device of most of their layers. Else
+    all would go to one device, which copies nothing.
+
+    Args:
+        graph: The step.
+        flow: The same as the hints see it.
+        pinned: What must stay: variables, forward or neither.
+
+    Returns:
+        At least one. Copies never grow from one to the next.
+    """
+    found: list[Freedom] = []
+    start = graph
+    for name, free, place in _kinds(graph, flow, pinned):
+        start = _placed(graph, place)
+        best = fewest_bytes(start, free)
+        copies = graph.copies(best)
+        if found and copies > found[-1].copies:
+            best, copies = found[-1].place, found[-1].copies
+        found.append(Freedom(name, copies, best))
+    return found
+
+
+def chosen(graph: StepGraph, found: list[Freedom]) -> Freedom:
+    """The placement with least freedom that no more freedom improves by much."""
+    least = _LEAST_SHARE * graph.copies().bytes
+    best = found[0]
+    for freedom in found[1:]:
+        if best.copies.bytes - freedom.copies.bytes > least or (
+            freedom.copies.unknown < best.copies.unknown
+        ):
+            best = freedom
+    return best
+
+
+def _kinds(
+    graph: StepGraph, flow: Dataflow, pinned: frozenset[str]
+) -> Iterator[tuple[str, set[int], Int64s]]:
+    """What may move in turn, in words and numbers, and where the rest is."""
+    nodes = nodes_of(flow)
+    backward = set(graph.named((GRADIENT, UPDATE)).tolist())
+    bound = {n for n, node in enumerate(nodes) if node in flow.kind and flow.is_bound(node)}
+    yield "gradients and updates", backward, graph.place
+    variables = set() if "variables" in pinned else bound | set(graph.named((VARIABLE,)).tolist())
+    if variables:
+        yield "variables", backward | variables, graph.place
+    if "forward" in pinned:
+        return
+    allowed = backward | variables
+    homes = _homes(flow)
+    if homes:
+        place = graph.place.copy()
+        turning_nodes = [n for n, node in enumerate(nodes) if node in homes]
+        for n in turning_nodes:
+            place[n] = graph.devices.index(homes[nodes[n]])
+        allowed = allowed | {n for n in turning_nodes if not graph.operations[n].flops}
+        yield "forward layers that take turns", allowed, place
+    light = {n for n in graph.named((FORWARD,)).tolist() if not graph.operations[n].flops}
+    light -= set() if variables else bound
+    place = place if homes else graph.place
+    yield "forward operations without products (lookups, joins)", allowed | light, place
+
+
+def _homes(flow: Dataflow) -> dict[Node, str]:
+    """Forward operations of towers that take turns to the device of most of their layers."""
+    return {
+        node: home
+        for nodes in turning(flow).values()
+        if (home := home_of(flow, nodes))
+        for node in nodes
+    }
+
+
+def _placed(graph: StepGraph, place: Int64s) -> StepGraph:
+    if np.array_equal(place, graph.place):
+        return graph
+    operations = tuple(
+        operation._replace(device=int(device))
+        for operation, device in zip(graph.operations, place, strict=True)
+    )
+    return StepGraph(operations, graph.tensors, graph.together, graph.devices)

@@ -1,0 +1,126 @@
+"""The graph of a TensorFlow program's training step, as the search takes it."""
+
+from collections.abc import Mapping
+
+from gpuprof.analyses.placement.dataflow import Dataflow, Node, dataflow
+from gpuprof.analyses.search.step_graph import (
+    CONSTANT,
+    FORWARD,
+    GRADIENT,
+    INPUT,
+    UPDATE,
+    VARIABLE,
+    Operation,
+    StepGraph,
+    Tensor,
+)
+from gpuprof.errors import MissingTableError
+from gpuprof.profile import Profile
+
+
+def step_of(profile: Profile) -> tuple[StepGraph, Dataflow]:
+    """The training step of a recording, and the same as the hints see it.
+
+    Operations of the graph stand in the order of `nodes_of`.
+
+    Raises:
+        MissingTableError: The recording is of another framework, holds no training step, or was
+            made before recordings kept graphs.
+    """
+    source = profile.origin.source
+    if not profile.has("operations", "functions", "tensor_copies"):
+        msg = f"{source} holds no graph of a training step (read as {profile.origin.reader})"
+        hint = "Record a TensorFlow program with `gpuprof record --recorder tensorflow`."
+        raise MissingTableError(msg, hint)
+    flow = profile.once(dataflow)
+    if flow is None:
+        msg = f"{source}: no execution of a training step was seen whole"
+        raise MissingTableError(msg, "Record some steps more.")
+    if not flow.is_whole:
+        msg = f"{source} is older than the graphs that gpuprof keeps of a step"
+        raise MissingTableError(msg, "Record it again.")
+    return _graph(profile, flow), flow
+
+
+def nodes_of(flow: Dataflow) -> list[Node]:
+    """Operations, inputs and variables of a step, in the order of the graph's operations."""
+    handles = {variable for variables in flow.variables.values() for variable in variables}
+    return list(dict.fromkeys([*flow.device, *handles]))
+
+
+def _graph(profile: Profile, flow: Dataflow) -> StepGraph:
+    nodes = nodes_of(flow)
+    number = {node: place for place, node in enumerate(nodes)}
+    devices = sorted({*flow.device.values(), *_names_of_devices(profile, flow)})
+    flops, sizes = _flops(profile), _sizes(profile)
+    return StepGraph(
+        tuple(
+            Operation(
+                node[1],
+                flow.kind.get(node, ""),
+                _role(flow, node),
+                _scope(flow, node),
+                devices.index(flow.device[node]),
+                flops.get(node),
+                sizes.get(node) if _role(flow, node) == VARIABLE else 0,
+            )
+            for node in nodes
+        ),
+        tuple(
+            Tensor(
+                number[tensor.maker],
+                tuple(number[taker] for taker in tensor.takers),
+                None if tensor.bytes is None else tensor.bytes / tensor.calls,
+                tensor.calls / flow.steps,
+            )
+            for tensor in flow.tensors
+            if tensor.calls
+        ),
+        tuple(
+            (number[node], number[variable])
+            for node, variables in flow.variables.items()
+            for variable in variables
+        ),
+        tuple(devices),
+    )
+
+
+def _names_of_devices(profile: Profile, flow: Dataflow) -> list[str]:
+    """Devices of the same kind as those of the step, on which nothing may have run."""
+    kinds = {device.rpartition(":")[0] for device in flow.device.values()}
+    if any(kind.endswith("GPU") for kind in kinds):
+        kinds = {kind for kind in kinds if kind.endswith("GPU")}
+    names = profile.table("devices").column("name").to_pylist() if profile.has("devices") else []
+    return [name for name in names if name and name.rpartition(":")[0] in kinds]
+
+
+def _role(flow: Dataflow, node: Node) -> str:
+    if node not in flow.kind:
+        is_variable = any(node in variables for variables in flow.variables.values())
+        return VARIABLE if is_variable else INPUT
+    if flow.kind[node] == "Const":
+        return CONSTANT
+    if node in flow.gradients:
+        return GRADIENT
+    return FORWARD if node in flow.forward else UPDATE
+
+
+def _scope(flow: Dataflow, node: Node) -> str:
+    part = flow.part.get(node)
+    if part is None or part.tower is None:
+        return ""
+    return f"{part.tower}/{part.layer}" if part.layer else part.tower
+
+
+def _flops(profile: Profile) -> Mapping[Node, float]:
+    rows = profile.table("operations").to_pylist()
+    return {
+        (row["function"], row["operation"]): row["flops"]
+        for row in rows
+        if row["flops"] is not None
+    }
+
+
+def _sizes(profile: Profile) -> Mapping[Node, float | None]:
+    rows = profile.table("variables").to_pylist() if profile.has("variables") else []
+    return {(row["function"], row["variable"]): row["bytes"] for row in rows}

@@ -1,0 +1,119 @@
+"""GPUs and links that a step is imagined on, by their makers' figures.
+
+GPUs: peaks of single precision without Tensor Cores, memory bandwidth and memory of one GPU, from
+NVIDIA's data sheets of these boards (of a K80, one of its two GPUs, at its boost clock).
+Links: what copies between two GPUs reach on one machine of each kind, a part below the peak; the
+latency is that of a small copy. ``staged`` is PCIe 3 by way of the host.
+"""
+
+from typing import Final, NamedTuple
+
+from gpuprof.errors import UsageError, one_of
+from gpuprof.units import NS_PER_S, duration_ns, parse_rate
+
+_GIB: Final = 1 << 30
+_MOST_GPUS: Final = 16
+
+
+class Gpu(NamedTuple):
+    """What bounds a kernel, and how much the device holds."""
+
+    name: str
+    flops_per_s: float
+    bytes_per_s: float
+    memory_bytes: int
+
+
+class Link(NamedTuple):
+    """What a copy between two devices takes: a latency, and its bytes at a rate."""
+
+    name: str
+    latency_s: float
+    bytes_per_s: float
+
+    def seconds(self, size: float) -> float:
+        """How long a copy of a size takes."""
+        return self.latency_s + size / self.bytes_per_s
+
+
+class Machine(NamedTuple):
+    """GPUs, each two of them joined by a link of their own."""
+
+    gpus: tuple[Gpu, ...]
+    link: Link
+
+    @property
+    def name(self) -> str:
+        """Its parts, for people."""
+        names = [gpu.name for gpu in self.gpus]
+        counted = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
+        return f"{', '.join(counted)} over {self.link.name}"
+
+
+def _gpu(name: str, tflops: float, gb_per_s: float, gib: int) -> Gpu:
+    return Gpu(name, tflops * 1e12, gb_per_s * 1e9, gib * _GIB)
+
+
+GPUS: Final = (
+    _gpu("K80", 4.37, 240, 12),
+    _gpu("GTX1080Ti", 11.3, 484, 11),
+    _gpu("P100", 9.3, 732, 16),
+    _gpu("V100", 15.7, 900, 16),
+    _gpu("T4", 8.1, 320, 16),
+    _gpu("RTX3090", 35.6, 936, 24),
+    _gpu("RTX4090", 82.6, 1008, 24),
+    _gpu("A10", 31.2, 600, 24),
+    _gpu("A100", 19.5, 1555, 40),
+    _gpu("A100-80GB", 19.5, 2039, 80),
+    _gpu("L40S", 91.6, 864, 48),
+    _gpu("H100", 67, 3350, 80),
+    _gpu("H100-PCIe", 51, 2000, 80),
+    _gpu("H200", 67, 4800, 141),
+)
+LINKS: Final = (
+    Link("pcie3", 4.3e-6, 10.5e9),
+    Link("pcie4", 4.3e-6, 21e9),
+    Link("pcie5", 4.3e-6, 42e9),
+    Link("nvlink2", 4e-6, 22e9),
+    Link("nvlink3", 4e-6, 240e9),
+    Link("nvlink4", 4e-6, 360e9),
+    Link("staged", 12e-6, 5.5e9),
+)
+
+
+def machine(gpus: str, link: str) -> Machine:
+    """A machine from what a person writes: 2xK80 or V100,T4, and pcie3 or 4us,24GB/s.
+
+    Raises:
+        UsageError: A name is not known, or there are none or too many GPUs.
+    """
+    found: list[Gpu] = []
+    for word in gpus.split(","):
+        number, _, name = word.strip().partition("x")
+        if not number.isdecimal():  # the x of a name
+            number, name = "1", word.strip()
+        gpu = next((gpu for gpu in GPUS if gpu.name.lower() == name.lower()), None)
+        if gpu is None:
+            msg = f"--gpus {gpus}: no figures are known of {name}"
+            raise UsageError(msg, one_of("Known GPUs", name, [gpu.name for gpu in GPUS]))
+        found += [gpu] * min(int(number), _MOST_GPUS + 1)
+    if not 0 < len(found) <= _MOST_GPUS:
+        msg = f"--gpus {gpus}: expected 1 to {_MOST_GPUS} GPUs"
+        raise UsageError(msg)
+    return Machine(tuple(found), _link(link))
+
+
+def _link(text: str) -> Link:
+    known = next((link for link in LINKS if link.name == text.lower()), None)
+    if known is not None:
+        return known
+    latency, _, rate = text.partition(",")
+    try:
+        latency_s, bytes_per_s = duration_ns(latency) / NS_PER_S, parse_rate(rate)
+    except ValueError:
+        latency_s = bytes_per_s = 0
+    if not bytes_per_s:
+        msg = f"--link {text} is no link"
+        names = ", ".join(link.name for link in LINKS)
+        raise UsageError(msg, f"Known are {names}, or a latency and a rate: 4us,24GB/s.")
+    return Link(text, latency_s, bytes_per_s)

@@ -1,0 +1,139 @@
+"""A placement in the words of a script: the scopes to write, and the same as a document."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.analyses.placement.dataflow import NO_WORK
+from gpuprof.analyses.search.step_graph import FORWARD, GRADIENT, UPDATE, VARIABLE, StepGraph
+from gpuprof.intervals import Int64s
+from gpuprof.units import counted
+
+FORMAT: Final = "gpuprof-placement"
+FORMAT_VERSION: Final = 1
+_ORDER: Final = (VARIABLE, FORWARD, GRADIENT, UPDATE)
+_CALLS: Final = {
+    VARIABLE: "layer.build(...)  # or the call that makes them",
+    FORWARD: "layer(...)",
+    GRADIENT: "gradients = tape.gradient(...)  # a tape of their own",
+    UPDATE: "variable.assign_sub(...)  # and what it alone takes",
+}
+
+
+class Scope(NamedTuple):
+    """What is to run on another device, in one scope of a script.
+
+    Args:
+        device: Where it should run, such as CPU:1.
+        role: As in `step_graph`.
+        part: Part of the model; "" for none.
+        operations: How many move.
+    """
+
+    device: str
+    role: str
+    part: str
+    operations: int
+
+    def lines(self) -> tuple[str, str]:
+        """The lines to write."""
+        of = f" of {self.part}" if self.part else ""
+        what = {
+            VARIABLE: f"{counted(self.operations, 'variable', 'variables')}{of}",
+            FORWARD: f"{self.part or 'forward pass'}: {_counted(self)}",
+            GRADIENT: f"gradients{of}: {_counted(self)}",
+            UPDATE: f"updates on {self.device}: {_counted(self)}",
+        }[self.role]
+        device = "variable.device" if self.role == UPDATE else f'"/{self.device}"'
+        return f"with tf.device({device}):  # {what}", f"    {_CALLS[self.role]}"
+
+
+def _counted(scope: Scope) -> str:
+    return counted(scope.operations, "operation", "operations")
+
+
+def scopes(graph: StepGraph, place: Int64s) -> list[Scope]:
+    """What moves, by device, kind and part of the model.
+
+    A tower is named where all of it goes to one device, else its layers.
+    """
+    parts = _parts(graph)
+    moved: Counter[tuple[str, str, str]] = Counter()
+    homes: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for number, operation in enumerate(graph.operations):
+        if _works(graph, number):
+            homes[operation.role, parts[number].partition("/")[0]].add(int(place[number]))
+    for number in np.flatnonzero(place != graph.place).tolist():
+        role, part = graph.operations[number].role, parts[number]
+        tower = part.partition("/")[0]
+        if _works(graph, number):
+            is_one = len(homes[role, tower]) == 1
+            part = "" if role == UPDATE else tower if is_one else part
+            moved[graph.devices[place[number]], role, part] += 1
+    found = [Scope(*key, count) for key, count in moved.items()]
+    return sorted(found, key=lambda scope: (_ORDER.index(scope.role), scope.device, scope.part))
+
+
+def _works(graph: StepGraph, number: int) -> bool:
+    operation = graph.operations[number]
+    return operation.role in _ORDER and operation.kind not in NO_WORK
+
+
+def _parts(graph: StepGraph) -> list[str]:
+    """The part of each operation; of a variable and its updates that of what reads it."""
+    of_unit: dict[int, str] = {}
+    for number, operation in enumerate(graph.operations):
+        if operation.scope and operation.role == FORWARD:
+            of_unit.setdefault(int(graph.units[number]), operation.scope)
+    return [
+        operation.scope or of_unit.get(int(graph.units[number]), "")
+        for number, operation in enumerate(graph.operations)
+    ]
+
+
+def document(graph: StepGraph, place: Int64s) -> dict[str, Any]:
+    """The placement for programs: a script can take it from a file.
+
+    ``layers`` has the device of each layer of the forward pass, where its variables belong, too.
+    ``scopes`` has the beginnings of operations' names, whole words, with the device of all that
+    begin so; the longest beginning counts. What is in neither stays where the script puts it.
+    """
+    copies = graph.copies(place)
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "bytes_per_step": copies.bytes,
+        "copies_per_step": copies.calls,
+        "layers": dict(_layers(graph, place)),
+        "scopes": dict(_beginnings(graph, place)),
+    }
+
+
+def _layers(graph: StepGraph, place: Int64s) -> Iterator[tuple[str, str]]:
+    devices: dict[str, Counter[int]] = defaultdict(Counter)
+    for number, operation in enumerate(graph.operations):
+        if operation.role == FORWARD and operation.scope and _works(graph, number):
+            devices[operation.scope][int(place[number])] += 1
+    for scope, count in sorted(devices.items()):
+        yield scope, graph.devices[count.most_common(1)[0][0]]
+
+
+def _beginnings(graph: StepGraph, place: Int64s) -> Iterator[tuple[str, str]]:
+    """The shortest beginnings of names of which all operations go to one device."""
+    homes: dict[str, set[int]] = defaultdict(set)
+    moved: set[str] = set()
+    for number, operation in enumerate(graph.operations):
+        if operation.role == VARIABLE or not _works(graph, number):
+            continue
+        words = operation.name.split("/")
+        for depth in range(1, len(words) + 1):
+            beginning = "/".join(words[:depth])
+            homes[beginning].add(int(place[number]))
+            if place[number] != graph.place[number]:
+                moved.add(beginning)
+    for beginning in sorted(moved):
+        above = beginning.rpartition("/")[0]
+        if len(homes[beginning]) == 1 and (not above or len(homes[above]) > 1):
+            yield beginning, graph.devices[next(iter(homes[beginning]))]

@@ -1,0 +1,287 @@
+"""How long a step would take with its operations on given devices: kernels, copies and memory.
+
+A kernel takes the longest of its launch, its operations at a part of the GPU's peak, and its bytes
+at the same part of the memory's bandwidth (Williams, Waterman, Patterson: "Roofline", 2009). A
+device runs one kernel at a time, of those that are ready the one with most work behind it; a link
+makes one copy at a time in each direction, beside the kernels.
+"""
+
+import heapq
+import re
+from collections import defaultdict
+from functools import cached_property
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.analyses.search.machines import Machine
+from gpuprof.analyses.search.step_graph import CONSTANT, INPUT, VARIABLE, StepGraph
+from gpuprof.intervals import Int64s
+
+# From one launch of a small kernel to the next, as the findings of small kernels have it.
+LAUNCH_S: Final = 5e-6
+# What is launched, but as another view of the same bytes, or on the host.
+_VIEWS: Final = re.compile(
+    r"_?(Mkl|MklNative)?(Const|NoOp|Identity\w*|Reshape|Squeeze|ExpandDims|ReadVariableOp|Shape\w*"
+    r"|StopGradient|PreventGradient|_?Arg|view|_unsafe_view|reshape|squeeze|unsqueeze|permute"
+    r"|expand|expand_dims|transpose|t|detach|alias|broadcast_in_dim|getitem)(\.\w+)?"
+)
+# What reads no more of a table than it makes.
+_PICKS: Final = re.compile(r"Gather|Slice|gather|slice|embedding|index|select", re.IGNORECASE)
+
+Floats = npt.NDArray[np.float64]
+
+
+class Work:
+    """What the operations of a step do, and in which order they can.
+
+    Args:
+        graph: The step.
+    """
+
+    def __init__(self, graph: StepGraph) -> None:
+        self.graph = graph
+        count = len(graph.operations)
+        self.flops = np.array([operation.flops or 0.0 for operation in graph.operations])
+        self.made: list[list[int]] = [[] for _ in range(count)]
+        self.taken: list[set[int]] = [set() for _ in range(count)]
+        for number, tensor in enumerate(graph.tensors):
+            self.made[tensor.maker].append(number)
+            for taker in tensor.takers:
+                self.taken[taker].add(number)
+        self.is_view = np.array([_is_view(o.role, o.kind) for o in graph.operations], bool)
+        self.moved_bytes = np.array([self._moved(number) for number in range(count)])
+
+    def _moved(self, number: int) -> float:
+        tensors = self.graph.tensors
+        made = sum(tensors[n].bytes or 0 for n in self.made[number])
+        taken = [tensors[n].bytes or 0 for n in self.taken[number]]
+        picks = made and _PICKS.search(self.graph.operations[number].kind)
+        return made + sum(min(size, made) if picks else size for size in taken)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The operations, makers before takers; what loops hand back counts as made before."""
+        waiting = [len(taken) for taken in self.taken]
+        free = [number for number, count in enumerate(waiting) if not count]
+        left, order = set(range(len(waiting))) - set(free), []
+        while free or left:
+            if not free:
+                free = [min(left)]
+                left -= set(free)
+            number = free.pop()
+            order.append(number)
+            for tensor in self.made[number]:
+                for taker in set(self.graph.tensors[tensor].takers):
+                    waiting[taker] -= 1
+                    if not waiting[taker] and taker in left:
+                        left.discard(taker)
+                        free.append(taker)
+        return order
+
+    @cached_property
+    def waiting(self) -> list[list[int]]:
+        """Of each tensor what waits for it: all that takes it, but for what a loop hands back."""
+        place = {number: at for at, number in enumerate(self.order)}
+        return [
+            [taker for taker in set(t.takers) if place[taker] > place[t.maker]]
+            for t in self.graph.tensors
+        ]
+
+    @cached_property
+    def waits_for(self) -> Int64s:
+        """For how many tensors each operation waits."""
+        count = np.zeros(len(self.graph.operations), np.int64)
+        for takers in self.waiting:
+            count[takers] += 1
+        return count
+
+    @cached_property
+    def users(self) -> list[set[int]]:
+        """What takes each tensor, or a view of it."""
+        return [self._users(number) for number in range(len(self.graph.tensors))]
+
+    def _users(self, number: int) -> set[int]:
+        takers: set[int] = set()
+        tensors = [number]
+        while tensors:
+            for taker in self.graph.tensors[tensors.pop()].takers:
+                if taker not in takers:
+                    takers.add(taker)
+                    tensors += self.made[taker] if self.is_view[taker] else []
+        return takers
+
+    @cached_property
+    def has_loops(self) -> bool:
+        """Whether an operation takes what follows from what it makes."""
+        place = {number: at for at, number in enumerate(self.order)}
+        tensors = self.graph.tensors
+        return any(place[t.maker] >= place[taker] for t in tensors for taker in t.takers)
+
+    def seconds(self, machine: Machine, efficiency: float) -> Floats:
+        """How long each operation takes on each GPU, by operation and GPU; views take no time."""
+        columns = [
+            np.maximum(
+                self.flops / (gpu.flops_per_s * efficiency),
+                self.moved_bytes / (gpu.bytes_per_s * efficiency),
+            )
+            for gpu in machine.gpus
+        ]
+        took: Floats = np.maximum(np.stack(columns, axis=1), LAUNCH_S)
+        took[self.is_view] = 0
+        return took
+
+    def ranks(self, seconds: Floats, machine: Machine) -> Floats:
+        """The longest way from each operation to the end, with the mean of what each may take."""
+        mean, ranks = seconds.mean(axis=1), np.zeros(len(seconds))
+        share = 1 - 1 / len(machine.gpus)
+        for number in reversed(self.order):
+            behind = 0.0
+            for tensor in (self.graph.tensors[n] for n in self.made[number]):
+                copy = share * machine.link.seconds(tensor.bytes or 0)
+                behind = max(behind, *(copy + ranks[taker] for taker in tensor.takers), 0.0)
+            ranks[number] = mean[number] + behind
+        return ranks
+
+
+def _is_view(role: str, kind: str) -> bool:
+    return role in {CONSTANT, INPUT, VARIABLE} or _VIEWS.fullmatch(kind) is not None
+
+
+class Span(NamedTuple):
+    """When something ran: an operation, or the copy of a tensor to a device.
+
+    Args:
+        number: Of the operation, or of the tensor.
+        device: Where it ran, or where the copy went.
+        src: Where a copy came from; None for an operation.
+        start_s: Start.
+        end_s: End.
+    """
+
+    number: int
+    device: int
+    src: int | None
+    start_s: float
+    end_s: float
+
+
+class Run(NamedTuple):
+    """A simulated step.
+
+    Args:
+        seconds: From its start to its end.
+        spans: What ran, by end.
+        peak_bytes: The most that each device holds at a time: variables, and tensors until the
+            last that takes them has run.
+    """
+
+    seconds: float
+    spans: tuple[Span, ...]
+    peak_bytes: tuple[float, ...]
+
+
+def simulate(work: Work, machine: Machine, place: Int64s, seconds: Floats, ranks: Floats) -> Run:
+    """One step with each operation on the GPU of this number.
+
+    Args:
+        work: The step.
+        machine: Where it runs.
+        place: Number of the GPU of each operation.
+        seconds: By operation and GPU, from `Work.seconds`.
+        ranks: Of two operations that are ready, that of the higher one runs first.
+    """
+    events = _Events(work, machine, place, seconds, ranks)
+    now = 0.0
+    while (span := events.next(now)) is not None:
+        now = span.end_s
+        events.end(span)
+    done = tuple(events.done)
+    return Run(now, done, _peaks(work, done, place, len(machine.gpus)))
+
+
+class _Events:
+    """What runs, what has run, and what waits for it."""
+
+    def __init__(
+        self, work: Work, machine: Machine, place: Int64s, seconds: Floats, ranks: Floats
+    ) -> None:
+        self._work, self._link, self._ranks = work, machine.link, ranks
+        self._place: list[int] = place.tolist()
+        self._seconds: list[float] = seconds[np.arange(len(place)), place].tolist()
+        self.done: list[Span] = []
+        self._running: list[tuple[float, int, Span]] = []
+        self._is_free = [True] * len(machine.gpus)
+        self._ready: list[list[tuple[float, int]]] = [[] for _ in machine.gpus]
+        self._link_free: dict[tuple[int, int], float] = defaultdict(float)
+        self._missing = work.waits_for.tolist()
+        for number, missing in enumerate(self._missing):
+            if not missing:
+                self._is_ready(number)
+
+    def _is_ready(self, number: int) -> None:
+        heapq.heappush(self._ready[self._place[number]], (-self._ranks[number], number))
+
+    def _add(self, span: Span) -> None:
+        heapq.heappush(self._running, (span.end_s, len(self.done) + len(self._running), span))
+
+    def next(self, now: float) -> Span | None:
+        """Begin what can begin, and give what ends next; None where nothing runs."""
+        for device, waiting in enumerate(self._ready):
+            while waiting and (self._is_free[device] or self._work.is_view[waiting[0][1]]):
+                _, number = heapq.heappop(waiting)
+                took = self._seconds[number]
+                self._is_free[device] &= not took
+                self._add(Span(number, device, None, now, now + took))
+        if not self._running:
+            return None
+        self.done.append(heapq.heappop(self._running)[-1])
+        return self.done[-1]
+
+    def end(self, span: Span) -> None:
+        """Send what an operation made to where it is taken, or take what was sent."""
+        if span.src is not None:
+            self._arrive(span.number, span.device)
+            return
+        self._is_free[span.device] |= self._seconds[span.number] > 0
+        is_constant = self._work.graph.operations[span.number].role == CONSTANT
+        for number in self._work.made[span.number]:
+            tensor = self._work.graph.tensors[number]
+            for device in sorted({self._place[taker] for taker in tensor.takers}):
+                if device == span.device or is_constant:
+                    self._arrive(number, device)
+                    continue
+                start = max(span.end_s, self._link_free[span.device, device])
+                end = start + self._link.seconds(tensor.bytes or 0)
+                self._link_free[span.device, device] = end
+                self._add(Span(number, device, span.device, start, end))
+
+    def _arrive(self, tensor: int, device: int) -> None:
+        for taker in self._work.waiting[tensor]:
+            if self._place[taker] == device:
+                self._missing[taker] -= 1
+                if not self._missing[taker]:
+                    self._is_ready(taker)
+
+
+def _peaks(work: Work, spans: tuple[Span, ...], place: Int64s, devices: int) -> tuple[float, ...]:
+    """The most that each device holds; a view holds nothing of its own."""
+    graph = work.graph
+    ran = {span.number: span for span in spans if span.src is None}
+    changes: list[list[tuple[float, float]]] = [[] for _ in range(devices)]
+    for number, tensor in enumerate(graph.tensors):
+        if work.is_view[tensor.maker] and graph.operations[tensor.maker].role != INPUT:
+            continue
+        size, begin = tensor.bytes or 0, ran[tensor.maker].start_s
+        last = max((ran[taker].end_s for taker in work.users[number]), default=begin)
+        for device in {int(place[end]) for end in (tensor.maker, *tensor.takers)}:
+            changes[device] += [(begin, size), (max(last, begin), -size)]
+    held = [0.0] * devices
+    for number, operation in enumerate(graph.operations):
+        held[place[number]] += operation.bytes or 0
+    return tuple(
+        variables + max(accumulate(size for _, size in sorted(some)), default=0.0)
+        for variables, some in zip(held, changes, strict=True)
+    )

@@ -1,0 +1,127 @@
+"""The graph of one training step, of any framework, and what it copies between devices."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.intervals import Int64s
+
+FORWARD: Final = "forward"
+GRADIENT: Final = "gradient"
+UPDATE: Final = "update"
+INPUT: Final = "input"
+VARIABLE: Final = "variable"
+# Made anew on each device that takes it.
+CONSTANT: Final = "constant"
+
+
+class Operation(NamedTuple):
+    """An operation of the step, an input or a variable.
+
+    Args:
+        name: Its name, unique in the graph.
+        kind: Its type, such as MatMul.
+        role: One of the words above.
+        scope: Part of the model, such as item_tower or item_tower/item_dense; "" for none.
+        device: Number of the device that it runs on.
+        flops: Of a step; None where it is no product or convolution, or not known.
+        bytes: That a variable occupies; None where unknown, 0 for others.
+    """
+
+    name: str
+    kind: str
+    role: str
+    scope: str = ""
+    device: int = 0
+    flops: float | None = None
+    bytes: float | None = 0
+
+
+class Tensor(NamedTuple):
+    """What an operation makes for others.
+
+    Args:
+        maker: Number of the operation.
+        takers: Numbers of those that take it.
+        bytes: Size; None where unknown.
+        calls: How often a step makes it.
+    """
+
+    maker: int
+    takers: tuple[int, ...]
+    bytes: float | None
+    calls: float = 1
+
+
+class Copies(NamedTuple):
+    """What a step copies: bytes of known size, copies of unknown size, and all copies."""
+
+    bytes: float
+    unknown: float
+    calls: float
+
+
+@dataclass(frozen=True)
+class StepGraph:
+    """Operations of a training step and what goes from one to another.
+
+    Args:
+        operations: Those of the step, its inputs and its variables.
+        tensors: What they make for one another.
+        together: Pairs of operations that must run on one device, as a variable and its readers.
+        devices: Names of the devices, whose numbers operations bear.
+    """
+
+    operations: tuple[Operation, ...]
+    tensors: tuple[Tensor, ...]
+    together: tuple[tuple[int, int], ...]
+    devices: tuple[str, ...]
+
+    @cached_property
+    def place(self) -> Int64s:
+        """The number of the device that each operation runs on."""
+        return np.array([operation.device for operation in self.operations], np.int64)
+
+    @cached_property
+    def units(self) -> Int64s:
+        """Of each operation the number of those that must run where it runs, from 0."""
+        from scipy.sparse import coo_array  # noqa: PLC0415 - 0.5 s that few commands need
+        from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+
+        count = len(self.operations)
+        ends = np.array(self.together, np.int64).reshape(-1, 2)
+        pairs = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(count, count))
+        labels: Int64s = connected_components(pairs, directed=False)[1].astype(np.int64)
+        return labels
+
+    @cached_property
+    def sent(self) -> tuple[Tensor, ...]:
+        """The tensors that may cross devices: constants are made where they are taken."""
+        return tuple(t for t in self.tensors if self.operations[t.maker].role != CONSTANT)
+
+    def copies(self, place: Int64s | None = None) -> Copies:
+        """What a step copies with each operation on the device of this number.
+
+        A tensor is sent once to each device that takes it.
+        """
+        known_bytes = unknown = calls = 0.0
+        for tensor, _ in self.crossings(self.place if place is None else place):
+            known_bytes += (tensor.bytes or 0) * tensor.calls
+            unknown += tensor.calls * (tensor.bytes is None)
+            calls += tensor.calls
+        return Copies(known_bytes, unknown, calls)
+
+    def crossings(self, place: Int64s) -> Iterator[tuple[Tensor, int]]:
+        """Each tensor that is sent, with the device that it is sent to."""
+        for tensor in self.sent:
+            home = place[tensor.maker]
+            for device in {place[taker] for taker in tensor.takers} - {home}:
+                yield tensor, int(device)
+
+    def named(self, roles: Sequence[str]) -> Int64s:
+        """The numbers of the operations of some roles."""
+        wanted = [n for n, operation in enumerate(self.operations) if operation.role in roles]
+        return np.array(wanted, np.int64)

@@ -1,0 +1,83 @@
+"""``gpuprof place``: where the operations of a recorded training step should run."""
+
+import click
+
+from gpuprof.cli.options import (
+    force_option,
+    format_option,
+    reading_options,
+    recording_argument,
+    room,
+)
+from gpuprof.cli.progress import reading
+
+
+@click.command(name="place", no_args_is_help=True)
+@recording_argument
+@format_option("How the result is written; json is in base units.", "terminal", "json")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the placement as JSON, for a script to take.",
+)
+@force_option
+@click.option(
+    "--keep",
+    "pinned",
+    multiple=True,
+    type=click.Choice(("forward", "variables")),
+    help="Leave these where they are; repeat for both. Inputs always stay.",
+)
+@click.option(
+    "--gpus",
+    metavar="2xK80",
+    help="Estimate the time of a step on these GPUs, too, and rank placements by it.",
+)
+@click.option(
+    "--link",
+    metavar="NAME",
+    default="pcie3",
+    show_default=True,
+    help="What joins each two of them: pcie3 to 5, nvlink2 to 4, staged, or 4us,24GB/s.",
+)
+@reading_options
+def command(  # noqa: PLR0913 - one parameter per option
+    *,
+    files: tuple[str, ...],
+    form: str,
+    output: str | None,
+    force: bool,
+    pinned: tuple[str, ...],
+    gpus: str | None,
+    link: str,
+    reader: str | None,
+    section: str | None,
+) -> None:
+    """Find the placement of a training step that copies least between devices.
+
+    FILE is what `gpuprof record --recorder tensorflow` made. What moves first are gradients and
+    updates, which TensorFlow does not place with the forward pass; then variables; the forward
+    pass only where much is saved. Prints the scopes to write.
+
+    \b
+    Example:
+      gpuprof place runs/dual
+      gpuprof place runs/dual --output placement.json
+      gpuprof place runs/dual --gpus 2xK80 --link pcie3
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.analyses.search.machines import machine  # noqa: PLC0415 - start-up time
+    from gpuprof.analyses.search.proposal import proposal, timed_proposal  # noqa: PLC0415
+    from gpuprof.render.output import prepare, write_stdout  # noqa: PLC0415
+    from gpuprof.render.placement_search import as_json, as_text, placement_text  # noqa: PLC0415
+
+    imagined = None if gpus is None else machine(gpus, link)
+    target = None if output is None else prepare(output, is_forced=force, inputs=files)
+    with reading(files, reader, section) as profile:
+        made = proposal(profile, frozenset(pinned))
+        times = None if imagined is None else timed_proposal(made, imagined)
+        name = str(profile.origin.source)
+    if target is not None:
+        target.write_text(placement_text(made, times))
+    is_json = form == "json"
+    write_stdout(as_json(made, times) if is_json else as_text(name, made, times, room("-")))

@@ -1,0 +1,199 @@
+"""What `gpuprof place` proposes, for people and for programs."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from gpuprof.analyses.search.proposal import Proposal, TimedProposal
+from gpuprof.analyses.search.schedules import EFFICIENCIES, Timed
+from gpuprof.analyses.search.scopes import Scope, document
+from gpuprof.analyses.search.simulate import LAUNCH_S
+from gpuprof.analyses.search.step_graph import Copies
+from gpuprof.intervals import Int64s
+from gpuprof.render.contract import Page
+from gpuprof.render.json import document_text
+from gpuprof.render.overview import Grid
+from gpuprof.render.terminal import grids_text
+from gpuprof.units import (
+    NS_PER_S,
+    counted,
+    format_bytes,
+    format_count,
+    say_binary_bytes,
+    say_ns,
+    say_rate,
+    say_share,
+)
+
+_SHOWN_SCOPES: Final = 12
+# What the same arithmetic gives where the copies of a log are known.
+_KNOWN: Final = (
+    "For scale: with latency and bandwidth from the published log of DeepCoNN this arithmetic"
+    " gives 395 us for a copy of our dual, where the log says 129 us (of other code)."
+)
+
+
+def as_text(name: str, made: Proposal, times: TimedProposal | None, page: Page) -> str:
+    """Sentences, the lines to write, what may move, and what to know of it."""
+    sentence = _time_sentence(times) if times else _sentence(made)
+    lines = _lines(times.scopes if times else made.scopes)
+    headline = "\n".join((f"{name}: {_step(made)}", "", sentence, *lines))
+    grids = [_times(times)] if times else [_freedoms(made)]
+    notes = [*(_time_notes(times) if times else ()), *_notes(made)]
+    return grids_text(headline, grids, notes, page)
+
+
+def as_json(made: Proposal, times: TimedProposal | None) -> str:
+    """The placement document, with what a step copies today and with ever more that may move."""
+    found: dict[str, Any] = {
+        "today": _figures(made.today),
+        "least": _figures(made.best.copies),
+        "is_forward_at_fault": made.is_forward_at_fault,
+        "freedoms": [{"may_move": f.name, **_figures(f.copies)} for f in made.freedoms],
+        "moves": [scope._asdict() for scope in (times.scopes if times else made.scopes)],
+        "unknown_sizes": made.unknown_sizes,
+    }
+    if times:
+        found["machine"] = times.machine.name
+        found["estimates"] = [
+            _estimate(one) | {"is_best": one is times.best} for one in times.candidates
+        ]
+    return document_text(document(made.graph, _place(made, times)) | found)
+
+
+def placement_text(made: Proposal, times: TimedProposal | None) -> str:
+    """The placement alone, for a script to take."""
+    return document_text(document(made.graph, _place(made, times)))
+
+
+def _place(made: Proposal, times: TimedProposal | None) -> Int64s:
+    """By time where that was asked for and something fits, else by bytes."""
+    return times.best.place if times and times.best else made.best.place
+
+
+def _figures(copies: Copies) -> dict[str, float]:
+    return {
+        "bytes_per_step": copies.bytes,
+        "copies_per_step": copies.calls,
+        "unknown_copies_per_step": copies.unknown,
+    }
+
+
+def _estimate(one: Timed) -> dict[str, Any]:
+    least, most = _ends(one)
+    return {
+        "placement": one.name,
+        "least_step_ns": round(least * NS_PER_S),
+        "most_step_ns": round(most * NS_PER_S),
+        **_figures(one.copies),
+        "peak_memory_bytes": one.peak_bytes,
+        "fits": one.fits,
+    }
+
+
+def _step(made: Proposal) -> str:
+    devices = " and ".join(made.graph.devices)
+    return f"a step of {counted(made.operations, 'operation', 'operations')} on {devices}"
+
+
+def _sentence(made: Proposal) -> str:
+    today, best = made.today, made.best.copies
+    if not made.scopes:
+        return f"A step copies {_amount(today)}, and no other placement of the same parts less."
+    saved = f", {say_share(1 - best.bytes / today.bytes)} less" if today.bytes else ""
+    text = f"A step copies {_amount(today)}; {_amount(best)} would do{saved}."
+    if made.is_forward_at_fault:
+        kept = _amount(made.with_forward_kept.copies)
+        text += f" The forward pass is at fault: with it where it is, {kept} is the least."
+    return text
+
+
+def _amount(copies: Copies) -> str:
+    calls = counted(round(copies.calls), "copy", "copies")
+    unknown = f", {copies.unknown:g} of unknown size" if copies.unknown else ""
+    return f"{format_bytes(copies.bytes)} in {calls}{unknown}"
+
+
+def _lines(scopes: Sequence[Scope]) -> Iterator[str]:
+    if scopes:
+        yield ""
+        yield "Write:"
+    for scope in scopes[:_SHOWN_SCOPES]:
+        yield from (f"  {line}" for line in scope.lines())
+    if len(scopes) > _SHOWN_SCOPES:
+        yield f"  and {len(scopes) - _SHOWN_SCOPES} scopes more: --format json"
+
+
+def _freedoms(made: Proposal) -> Grid:
+    rows = [("nothing: as recorded", *_cells(made.today))]
+    for number, freedom in enumerate(made.freedoms):
+        name = f"and {freedom.name}" if number else freedom.name
+        rows.append((name, *_cells(freedom.copies)))
+    header = ("May move", "Bytes per step", "Copies per step")
+    return Grid("Least that a step copies", header, tuple(rows))
+
+
+def _cells(copies: Copies) -> tuple[str, str]:
+    return format_bytes(copies.bytes), format_count(copies.calls)
+
+
+def _notes(made: Proposal) -> Iterator[str]:
+    yield (
+        "Bytes follow from the graph and the devices alone: a tensor is sent once to each device"
+        " that takes it, constants never."
+    )
+    if made.unknown_sizes:
+        yield (
+            f"The sizes of {made.unknown_sizes} of {len(made.graph.sent)} tensors are unknown: the"
+            " search takes the median for them, and bytes are those of the others."
+        )
+
+
+def _ends(one: Timed) -> tuple[float, float]:
+    seconds = [run.seconds for run in one.runs]
+    return min(seconds), max(seconds)
+
+
+def _range(one: Timed) -> str:
+    least, most = (say_ns(end * NS_PER_S) for end in _ends(one))
+    number, _, unit = least.partition(" ")
+    return f"{number} to {most}" if most.endswith(f" {unit}") else f"{least} to {most}"
+
+
+def _time_sentence(times: TimedProposal) -> str:
+    where, best, today = times.machine.name, times.best, times.today
+    if best is None:
+        return f"On {where} no placement fits into the memory."
+    name = best.name if best.name.startswith("all on") else f"{best.name}, {best.devices} GPUs"
+    text = f"On {where} a step is estimated to take {_range(best)} ({name})"
+    if today is not None and today is not best:
+        text += f", as recorded {_range(today)}"
+    alone = next(one for one in times.candidates if one.devices == 1)
+    if best.devices > 1:
+        return f"{text}, on one GPU {_range(alone)}."
+    return f"{text}. A second GPU would not pay." if len(times.machine.gpus) > 1 else f"{text}."
+
+
+def _times(times: TimedProposal) -> Grid:
+    rows = tuple(
+        (
+            f"{one.name}{'' if one.fits else ' (does not fit)'}",
+            _range(one),
+            *_cells(one.copies),
+            ", ".join(say_binary_bytes(round(size)) for size in one.peak_bytes),
+        )
+        for one in times.candidates
+    )
+    header = ("Placement", "Step, estimated", "Bytes", "Copies", "Memory of each GPU")
+    return Grid(f"Estimates on {times.machine.name}", header, rows)
+
+
+def _time_notes(times: TimedProposal) -> Iterator[str]:
+    least, _, most = EFFICIENCIES
+    link = times.machine.link
+    yield (
+        "Estimates rank placements and promise no seconds: kernels at"
+        f" {least:.0%} to {most:.0%} of the GPU's peak (single precision, memory bandwidth), of"
+        f" {say_ns(LAUNCH_S * NS_PER_S)} each at least; a copy takes"
+        f" {say_ns(link.latency_s * NS_PER_S)} and its bytes at {say_rate(link.bytes_per_s)}."
+    )
+    yield _KNOWN
