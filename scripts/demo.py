@@ -26,7 +26,7 @@ SHOWN: Final = 4
 
 
 def main() -> None:
-    """Record, compare, and name what moves most."""
+    """Record, compare, name what moves most and what would move less."""
     os.chdir(ROOT)
     begin = time.monotonic()
     RUNS.mkdir(exist_ok=True)
@@ -37,6 +37,7 @@ def main() -> None:
     compare()
     print("\nThe largest copies in a step of dual, by the operations at both ends:\n")
     name_largest(RUNS / "dual")
+    say_placement(RUNS / "dual")
     print("\nCharts:", *(f"  {chart}" for chart in CHARTS), sep="\n")
     print(f"\nDone in {time.monotonic() - begin:.0f} s. Look closer: gpuprof report demo-runs/dual")
 
@@ -85,6 +86,16 @@ def name_largest(run: Path) -> None:
         f"\n{format_share(share)} of the bytes are for gradients: TensorFlow computes those of the"
     )
     print("item tower on the first device, although the tower itself is on the second.")
+
+
+def say_placement(run: Path) -> None:
+    """Say in a line what would copy less."""
+    command = [*GPUPROF, "place", str(run), "--format", "json"]
+    done = subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    found = json.loads(done.stdout)
+    moves = ", ".join(f"{m['role']}s of {m['part']} on {m['device']}" for m in found["moves"])
+    size, least = (format_bytes(found[key]["bytes_per_step"]) for key in ("today", "least"))
+    print(f"\ngpuprof place proposes {moves}: {least} a step, not {size}.")
 
 
 def report(run: Path, *names: str) -> dict[str, list[dict[str, Any]]]:

@@ -41,6 +41,11 @@ from gpuprof.cli.progress import reading
     show_default=True,
     help="What joins each two of them: pcie3 to 5, nvlink2 to 4, staged, or 4us,24GB/s.",
 )
+@click.option(
+    "--chart",
+    metavar="FILE",
+    help="Draw the estimated step, as recorded and as proposed, into a .png, .svg or .pdf file.",
+)
 @reading_options
 def command(  # noqa: PLR0913 - one parameter per option
     *,
@@ -51,6 +56,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     pinned: tuple[str, ...],
     gpus: str | None,
     link: str,
+    chart: str | None,
     reader: str | None,
     section: str | None,
 ) -> None:
@@ -64,20 +70,36 @@ def command(  # noqa: PLR0913 - one parameter per option
     Example:
       gpuprof place runs/dual
       gpuprof place runs/dual --output placement.json
-      gpuprof place runs/dual --gpus 2xK80 --link pcie3
+      gpuprof place runs/dual --gpus 2xK80 --link pcie3 --chart dual.svg
     """  # noqa: D301 - click reads the escape
     from gpuprof.analyses.search.machines import machine  # noqa: PLC0415 - start-up time
     from gpuprof.analyses.search.proposal import proposal, timed_proposal  # noqa: PLC0415
-    from gpuprof.render.output import prepare, write_stdout  # noqa: PLC0415
-    from gpuprof.render.placement_search import as_json, as_text, placement_text  # noqa: PLC0415
+    from gpuprof.render.charts.canvas import check_suffix, save  # noqa: PLC0415
+    from gpuprof.render.output import check_apart, prepare, write_stdout  # noqa: PLC0415
+    from gpuprof.render.placement_search import (  # noqa: PLC0415
+        as_json,
+        as_text,
+        placement_text,
+        time_sentence,
+    )
+    from gpuprof.render.placement_search_chart import schedule_figure  # noqa: PLC0415
 
     imagined = None if gpus is None else machine(gpus, link)
-    target = None if output is None else prepare(output, is_forced=force, inputs=files)
+    if chart is not None and imagined is None:
+        msg = "--chart draws the time of a step: it needs --gpus"
+        raise click.UsageError(msg)
+    target, picture = (
+        None if path is None else prepare(path, is_forced=force, inputs=files)
+        for path in (output, chart and check_suffix(chart))
+    )
+    check_apart([target, picture])
     with reading(files, reader, section) as profile:
         made = proposal(profile, frozenset(pinned))
         times = None if imagined is None else timed_proposal(made, imagined)
         name = str(profile.origin.source)
     if target is not None:
         target.write_text(placement_text(made, times))
+    if picture is not None and times is not None:
+        save(schedule_figure(made, times, time_sentence(times)), picture)
     is_json = form == "json"
     write_stdout(as_json(made, times) if is_json else as_text(name, made, times, room("-")))

@@ -1,6 +1,6 @@
 """What `gpuprof place` proposes, for people and for programs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from gpuprof.analyses.search.proposal import Proposal, TimedProposal
@@ -32,10 +32,24 @@ _KNOWN: Final = (
 )
 
 
-def as_text(name: str, made: Proposal, times: TimedProposal | None, page: Page) -> str:
-    """Sentences, the lines to write, what may move, and what to know of it."""
-    sentence = _time_sentence(times) if times else _sentence(made)
-    lines = _lines(times.scopes if times else made.scopes)
+def as_text(
+    name: str,
+    made: Proposal,
+    times: TimedProposal | None,
+    page: Page,
+    write: Callable[[Scope], Iterable[str]] = Scope.lines,
+) -> str:
+    """Sentences, the lines to write, what may move, and what to know of it.
+
+    Args:
+        name: Of what is placed.
+        made: The placement that copies least.
+        times: The one that takes least time; None where no machine is imagined.
+        page: How much room there is.
+        write: What a script needs for a scope; TensorFlow's lines unless another is given.
+    """
+    sentence = time_sentence(times) if times else _sentence(made)
+    lines = _lines(times.scopes if times else made.scopes, write)
     headline = "\n".join((f"{name}: {_step(made)}", "", sentence, *lines))
     grids = [_times(times)] if times else [_freedoms(made)]
     notes = [*(_time_notes(times) if times else ()), *_notes(made)]
@@ -85,7 +99,7 @@ def _estimate(one: Timed) -> dict[str, Any]:
         "least_step_ns": round(least * NS_PER_S),
         "most_step_ns": round(most * NS_PER_S),
         **_figures(one.copies),
-        "peak_memory_bytes": one.peak_bytes,
+        "peak_memory_bytes": one.middle.peak_bytes,
         "fits": one.fits,
     }
 
@@ -113,18 +127,18 @@ def _amount(copies: Copies) -> str:
     return f"{format_bytes(copies.bytes)} in {calls}{unknown}"
 
 
-def _lines(scopes: Sequence[Scope]) -> Iterator[str]:
+def _lines(scopes: Sequence[Scope], write: Callable[[Scope], Iterable[str]]) -> Iterator[str]:
     if scopes:
         yield ""
         yield "Write:"
     for scope in scopes[:_SHOWN_SCOPES]:
-        yield from (f"  {line}" for line in scope.lines())
+        yield from (f"  {line}" for line in write(scope))
     if len(scopes) > _SHOWN_SCOPES:
         yield f"  and {len(scopes) - _SHOWN_SCOPES} scopes more: --format json"
 
 
 def _freedoms(made: Proposal) -> Grid:
-    rows = [("nothing: as recorded", *_cells(made.today))]
+    rows = [("nothing, as today", *_cells(made.today))]
     for number, freedom in enumerate(made.freedoms):
         name = f"and {freedom.name}" if number else freedom.name
         rows.append((name, *_cells(freedom.copies)))
@@ -159,14 +173,15 @@ def _range(one: Timed) -> str:
     return f"{number} to {most}" if most.endswith(f" {unit}") else f"{least} to {most}"
 
 
-def _time_sentence(times: TimedProposal) -> str:
+def time_sentence(times: TimedProposal) -> str:
+    """What a step would take as proposed, as recorded and on one GPU."""
     where, best, today = times.machine.name, times.best, times.today
     if best is None:
         return f"On {where} no placement fits into the memory."
     name = best.name if best.name.startswith("all on") else f"{best.name}, {best.devices} GPUs"
     text = f"On {where} a step is estimated to take {_range(best)} ({name})"
     if today is not None and today is not best:
-        text += f", as recorded {_range(today)}"
+        text += f", today {_range(today)}"
     alone = next(one for one in times.candidates if one.devices == 1)
     if best.devices > 1:
         return f"{text}, on one GPU {_range(alone)}."
@@ -179,7 +194,7 @@ def _times(times: TimedProposal) -> Grid:
             f"{one.name}{'' if one.fits else ' (does not fit)'}",
             _range(one),
             *_cells(one.copies),
-            ", ".join(say_binary_bytes(round(size)) for size in one.peak_bytes),
+            ", ".join(say_binary_bytes(round(size)) for size in one.middle.peak_bytes),
         )
         for one in times.candidates
     )

@@ -37,7 +37,7 @@ class Freedom(NamedTuple):
     place: Int64s
 
 
-def freedoms(graph: StepGraph, flow: Dataflow, pinned: frozenset[str]) -> list[Freedom]:
+def freedoms(graph: StepGraph, flow: Dataflow | None, pinned: frozenset[str]) -> list[Freedom]:
     """The best placements, each with more that may move than the one before.
 
     Inputs stay, and so do the matrix products and convolutions of the forward pass, but for towers
@@ -46,7 +46,8 @@ def freedoms(graph: StepGraph, flow: Dataflow, pinned: frozenset[str]) -> list[F
 
     Args:
         graph: The step.
-        flow: The same as the hints see it.
+        flow: The same as the hints see it; None for other frameworks, whose layers in turn are not
+            sought.
         pinned: What must stay: variables, forward or neither.
 
     Returns:
@@ -77,12 +78,14 @@ def chosen(graph: StepGraph, found: list[Freedom]) -> Freedom:
 
 
 def _kinds(
-    graph: StepGraph, flow: Dataflow, pinned: frozenset[str]
+    graph: StepGraph, flow: Dataflow | None, pinned: frozenset[str]
 ) -> Iterator[tuple[str, set[int], Int64s]]:
     """What may move in turn, in words and numbers, and where the rest is."""
-    nodes = nodes_of(flow)
+    nodes = nodes_of(flow) if flow else []
     backward = set(graph.named((GRADIENT, UPDATE)).tolist())
-    bound = {n for n, node in enumerate(nodes) if node in flow.kind and flow.is_bound(node)}
+    bound = {
+        n for n, node in enumerate(nodes) if flow and node in flow.kind and flow.is_bound(node)
+    }
     yield "gradients and updates", backward, graph.place
     variables = set() if "variables" in pinned else bound | set(graph.named((VARIABLE,)).tolist())
     if variables:
@@ -90,7 +93,7 @@ def _kinds(
     if "forward" in pinned:
         return
     allowed = backward | variables
-    homes = _homes(flow)
+    homes = _homes(flow) if flow else {}
     if homes:
         place = graph.place.copy()
         turning_nodes = [n for n, node in enumerate(nodes) if node in homes]

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from gpuprof.analyses.placement.dataflow import Dataflow
 from gpuprof.analyses.search.freedoms import Freedom, chosen, freedoms
 from gpuprof.analyses.search.from_flow import step_of
 from gpuprof.analyses.search.machines import Machine
@@ -67,7 +68,13 @@ def proposal(profile: Profile, pinned: frozenset[str]) -> Proposal:
     Raises:
         MissingTableError: It holds no graph of a training step.
     """
-    graph, flow = step_of(profile)
+    return proposal_of(*step_of(profile), pinned)
+
+
+def proposal_of(
+    graph: StepGraph, flow: Dataflow | None = None, pinned: frozenset[str] = frozenset()
+) -> Proposal:
+    """The same of a graph of any framework; ``flow`` is that of TensorFlow's recordings."""
     found = freedoms(graph, flow, pinned)
     best = chosen(graph, found)
     return Proposal(graph, graph.copies(), best, tuple(found), tuple(scopes(graph, best.place)))
@@ -78,7 +85,7 @@ class TimedProposal(NamedTuple):
 
     Args:
         machine: The one that is imagined.
-        today: As recorded; None where the machine has fewer GPUs.
+        today: As it is; None where the machine has fewer GPUs.
         best: The placement to try; None where none fits into the memory.
         candidates: All that were tried, today's first.
         scopes: What to move.
@@ -120,9 +127,12 @@ def candidates(search: Search, least: Int64s) -> tuple[Timed, ...]:
     graph, gpus = search.graph, len(search.machine.gpus)
     starts = search.alone()
     if gpus > graph.place.max(initial=0):
-        known = (("as recorded", graph.place), ("fewest bytes", least))
+        known = (("today", graph.place), ("fewest bytes", least))
         starts = [*(search.timed(name, place) for name, place in known), *starts]
     if gpus > 1:
         found = [search.heft(), search.m_etf()]
         starts += [*found, *(search.better(start) for start in [*starts, *found])]
-    return tuple({one.place.tobytes(): one for one in reversed(starts)}.values())[::-1]
+    different: dict[bytes, Timed] = {}
+    for one in starts:
+        different.setdefault(one.place.tobytes(), one)
+    return tuple(different.values())

@@ -45,20 +45,19 @@ class Timed(NamedTuple):
     fits: bool
 
     @property
-    def seconds(self) -> float:
-        """Of the step in the middle of the range."""
-        return self.runs[_MIDDLE].seconds
+    def middle(self) -> Run:
+        """The step in the middle of the range."""
+        return self.runs[_MIDDLE]
 
     @property
-    def peak_bytes(self) -> tuple[float, ...]:
-        """The most that each GPU holds at a time."""
-        return self.runs[_MIDDLE].peak_bytes
+    def seconds(self) -> float:
+        """How long that takes."""
+        return self.middle.seconds
 
     @property
     def devices(self) -> int:
         """How many GPUs anything but views runs on."""
-        middle = self.runs[_MIDDLE]
-        return len({s.device for s in middle.spans if s.src is None and s.end_s > s.start_s})
+        return len({s.device for s in self.middle.spans if s.src is None and s.end_s > s.start_s})
 
     def loses_to(self, other: "Timed") -> bool:
         """Whether another one is faster anywhere in the range."""
@@ -129,7 +128,7 @@ class Search:
 
     def better(self, start: Timed) -> Timed:
         """The same with parts of the model on other GPUs while that shortens the step."""
-        place, run = start.place, start.runs[_MIDDLE]
+        place, run = start.place, start.middle
         room = [gpu.memory_bytes for gpu in self.machine.gpus]
         left = min(_TRIALS, _MOST_OPERATIONS // max(len(place), 1))
         has_improved = True

@@ -37,21 +37,22 @@ class Scope(NamedTuple):
     part: str
     operations: int
 
-    def lines(self) -> tuple[str, str]:
-        """The lines to write."""
+    @property
+    def what(self) -> str:
+        """What moves, in words."""
         of = f" of {self.part}" if self.part else ""
-        what = {
+        operations = counted(self.operations, "operation", "operations")
+        return {
             VARIABLE: f"{counted(self.operations, 'variable', 'variables')}{of}",
-            FORWARD: f"{self.part or 'forward pass'}: {_counted(self)}",
-            GRADIENT: f"gradients{of}: {_counted(self)}",
-            UPDATE: f"updates on {self.device}: {_counted(self)}",
+            FORWARD: f"{self.part or 'forward pass'}: {operations}",
+            GRADIENT: f"gradients{of}: {operations}",
+            UPDATE: f"updates on {self.device}: {operations}",
         }[self.role]
+
+    def lines(self) -> tuple[str, str]:
+        """The lines of a TensorFlow script."""
         device = "variable.device" if self.role == UPDATE else f'"/{self.device}"'
-        return f"with tf.device({device}):  # {what}", f"    {_CALLS[self.role]}"
-
-
-def _counted(scope: Scope) -> str:
-    return counted(scope.operations, "operation", "operations")
+        return f"with tf.device({device}):  # {self.what}", f"    {_CALLS[self.role]}"
 
 
 def scopes(graph: StepGraph, place: Int64s) -> list[Scope]:

@@ -1,0 +1,38 @@
+"""What `place_jax.py` and `place_torch.py` share: their words, and what they print."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from arguments import Parser
+
+from gpuprof.analyses.search.machines import machine
+from gpuprof.analyses.search.proposal import proposal_of, timed_proposal
+from gpuprof.analyses.search.step_graph import StepGraph
+from gpuprof.errors import GpuprofError
+from gpuprof.render.contract import Page
+from gpuprof.render.placement_search import as_text
+
+WIDTH = 80
+
+
+def parse(description: str | None, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """What the command line asks for; bad words end the program with one line."""
+    parser = Parser(description)
+    parser.add_argument("--gpus", metavar="2xK80", help="estimate times on these, too")
+    parser.add_argument("--link", default="pcie3", metavar="NAME", help="between them")
+    asked = parser.parse_args(arguments)
+    try:
+        asked.machine = machine(asked.gpus, asked.link) if asked.gpus else None
+    except GpuprofError as error:
+        parser.error(error.message)
+    return asked
+
+
+def show(name: str, graph: StepGraph, asked: argparse.Namespace) -> None:
+    """Print what a step copies, and the placement to try."""
+    made = proposal_of(graph)
+    times = timed_proposal(made, asked.machine) if asked.machine else None
+    sys.stdout.write(
+        as_text(name, made, times, Page(WIDTH), lambda s: [f"device {s.device}: {s.what}"])
+    )

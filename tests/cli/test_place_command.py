@@ -1,0 +1,170 @@
+"""`gpuprof place` on recordings made by hand: what it says, writes and refuses."""
+
+import json
+import re
+
+import pytest
+from commands import ROOT, gpuprof
+from tensorflow_runs import copy, document, graphs, operation, taken, written
+
+FAR = "CPU:1"
+GRADIENT = "gradient_tape/item/dense/MatMul"
+
+
+def two_towers(size=1000, **changes):
+    """An item tower on the second device whose gradient takes what it made on the first."""
+    operations = [
+        operation("user/dense/MatMul", flops=10**9),
+        operation("user/dense/Relu", operation_type="Relu"),
+        operation("item/dense/MatMul", FAR, FAR, flops=10**9),
+        operation("item/dense/Relu", FAR, FAR, operation_type="Relu"),
+        operation("head", operation_type="ConcatV2"),
+        operation(GRADIENT, flops=10**9),
+        operation(f"{GRADIENT}/update", operation_type="Mul"),
+    ]
+    inputs = [
+        taken("words:0", "user/dense/MatMul", size=8),
+        taken("words:0", "item/dense/MatMul", FAR, size=8),
+        taken("user/dense/MatMul:0", "user/dense/Relu", size=size),
+        taken("user/dense/Relu:0", "head", size=4),
+        taken("item/dense/MatMul:0", "item/dense/Relu", FAR, FAR, size=size),
+        taken("item/dense/Relu:0", "head", src_device=FAR, size=4),
+        taken("item/dense/MatMul:0", GRADIENT, src_device=FAR, size=size),
+        taken("head:0", GRADIENT, size=4),
+        taken(f"{GRADIENT}:0", f"{GRADIENT}/update", size=size),
+    ]
+    return document(operations=operations, graphs=graphs(inputs)) | changes
+
+
+@pytest.fixture
+def run(tmp_path):
+    return written(tmp_path, two_towers())
+
+
+def place(*words):
+    done = gpuprof("place", *map(str, words))
+    return done.returncode, done.stdout, done.stderr
+
+
+class TestText:
+    def test_it_says_what_is_copied_what_would_do_and_the_scopes_to_write(self, run):
+        status, said, complained = place(run)
+
+        assert (status, complained) == (0, "")
+        assert (
+            " A step copies 1.012 KB in 3 copies; 16 B in 3 copies would do, 98.4 % less."
+            in " ".join(said.split())
+        )
+        assert 'with tf.device("/CPU:1"):  # gradients of item: 2 operations' in said
+        assert re.search(r"gradients and updates +16 B +3", said)
+
+    def test_forward_and_variables_stay_where_they_are_to_be_kept(self, run):
+        said = place(run, "--keep", "forward", "--keep", "variables")[1]
+
+        assert "gradients and updates" in said
+        assert "variables  " not in said
+        assert "lookups" not in said
+
+    def test_unknown_sizes_are_counted(self, tmp_path):
+        status, said, _ = place(written(tmp_path, two_towers(None)))
+
+        assert status == 0
+        assert "The sizes of 3 of 7 tensors are unknown" in said
+        assert "1 of unknown size" in said
+
+    def test_a_placement_that_is_best_is_said_to_be(self, tmp_path):
+        made = two_towers()
+        made["graphs"][0]["devices"] = ["CPU:0"] * len(made["graphs"][0]["names"])
+        for row in made["operations"]:
+            row["device"] = "CPU:0"
+        said = " ".join(place(written(tmp_path, made))[1].split())
+
+        assert "A step copies 0 B in 0 copies, and no other placement of the same parts" in said
+
+
+class TestTime:
+    def test_estimates_are_ranges_that_promise_no_seconds(self, run):
+        status, said, _ = place(run, "--gpus", "2xK80", "--link", "nvlink2")
+        flat = " ".join(said.split())
+
+        assert status == 0
+        assert "On 2 x K80 over nvlink2 a step is estimated to take" in flat
+        assert ", today " in flat
+        assert "Estimates rank placements and promise no seconds" in flat
+        assert "395 us for a copy of our dual, where the log says 129 us" in flat
+
+    def test_one_gpu_where_a_second_would_not_pay(self, run):
+        said = " ".join(place(run, "--gpus", "2xK80", "--link", "1s,1GB/s")[1].split())
+
+        assert "(all on one K80)" in said
+        assert "A second GPU would not pay." in said
+
+    def test_fewer_gpus_than_the_recording_has_devices(self, run):
+        status, said, _ = place(run, "--gpus", "K80", "--format", "json")
+
+        assert status == 0
+        assert [row["placement"] for row in json.loads(said)["estimates"]] == ["all on one K80"]
+
+    def test_loops_have_no_times(self, tmp_path):
+        made = two_towers()
+        names = made["graphs"][0]["names"]
+        made["graphs"][0]["inputs"].append(
+            [names.index("item/dense/Relu"), 0, names.index("item/dense/MatMul"), 4]
+        )
+        status, _, complained = place(written(tmp_path, made), "--gpus", "2xK80")
+
+        assert (status, complained.splitlines()[0]) == (
+            1,
+            "Error: the step holds loops, and its graph does not tell how often they run: no times",
+        )
+
+
+def test_json_holds_the_figures_in_base_units(run):
+    found = json.loads(place(run, "--format", "json")[1])
+
+    assert found["today"]["bytes_per_step"] == 1012
+    assert found["least"]["bytes_per_step"] == found["bytes_per_step"] == 16
+    assert found["scopes"] == {"gradient_tape": "CPU:1"}
+    assert found["layers"] == {"item/dense": "CPU:1", "user/dense": "CPU:0"}
+    assert found["moves"] == [
+        {"device": "CPU:1", "role": "gradient", "part": "item", "operations": 2}
+    ]
+
+
+def test_the_placement_is_written_where_it_is_asked_for_and_never_over_a_file(run, tmp_path):
+    target = tmp_path / "found.json"
+    statuses = [place(run, "--output", target)[0] for _ in range(2)]
+
+    assert statuses == [0, 1]
+    assert json.loads(target.read_text())["scopes"] == {"gradient_tape": "CPU:1"}
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        pytest.param(
+            "sample_logs/nvprof/published/dual.txt",
+            "holds no graph of a training step (read as nvprof-text)",
+            id="another-tool",
+        ),
+        pytest.param(
+            "sample_logs/tensorflow/2.21.0/deepconn-dual.json",
+            "is older than the graphs that gpuprof keeps of a step",
+            id="older",
+        ),
+    ],
+)
+def test_what_holds_no_graph_gets_one_line(file, message):
+    status, said, complained = place(ROOT / file)
+
+    assert (status, said) == (1, "")
+    assert complained.splitlines()[0] == f"Error: {ROOT / file} {message}"
+
+
+def test_a_run_without_a_step_gets_one_line(tmp_path):
+    rows = [{"function": "step", "executions": 0, "is_step": True}]
+    run = written(tmp_path, document(copy("a", 1), functions=rows, operations=[], graphs=[]))
+    status, said, complained = place(run)
+
+    assert (status, said) == (1, "")
+    assert complained.startswith(f"Error: {run}: no execution of a training step was seen whole\n")

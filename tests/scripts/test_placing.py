@@ -1,0 +1,46 @@
+"""Graphs of PyTorch and JAX under the same search: bytes known by hand, and what is proposed."""
+
+from importlib.util import find_spec
+
+import pytest
+from tensorflow_recording import ROOT, run
+
+SCRIPTS = ROOT / "scripts"
+WORDS, FEATURES = 128 * 200, 128 * 32 * 4
+NEEDED = [
+    pytest.param(
+        "torch",
+        8 * WORDS + 2 * FEATURES,
+        marks=[
+            pytest.mark.torch,
+            pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed"),
+        ],
+    ),
+    pytest.param(
+        "jax",
+        4 * WORDS + 2 * FEATURES,
+        marks=[
+            pytest.mark.jax,
+            pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("framework", "least"), NEEDED)
+def test_the_item_tower_needs_its_words_and_its_features_there_and_back(framework, least):
+    done = run(SCRIPTS / f"place_{framework}.py", "--gpus", "2xV100", "--link", "nvlink2")
+    said = run(SCRIPTS / f"place_{framework}.py").stdout
+
+    assert done.returncode == 0, done.stderr
+    assert f"{least / 1000:.1f} KB in 3 copies" in " ".join(said.split())
+    assert "On 2 x V100 over nvlink2 a step is estimated to take" in done.stdout
+    assert "all on one V100" in done.stdout
+
+
+@pytest.mark.parametrize(("framework", "_"), NEEDED)
+def test_a_bad_machine_gets_one_line(framework, _):
+    done = run(SCRIPTS / f"place_{framework}.py", "--gpus", "2xV10")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"place_{framework}.py: --gpus 2xV10: no figures are known of V10\n"
