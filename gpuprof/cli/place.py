@@ -60,11 +60,12 @@ def command(  # noqa: PLR0913 - one parameter per option
     reader: str | None,
     section: str | None,
 ) -> None:
-    """Find the placement of a training step that copies least between devices.
+    """Find where the parts of a training step should run.
 
-    FILE is what `gpuprof record --recorder tensorflow` made. What moves first are gradients and
-    updates, which TensorFlow does not place with the forward pass; then variables; the forward
-    pass only where much is saved. Prints the scopes to write.
+    So that it copies least between devices, or with --gpus takes least time by estimates. FILE is
+    what `gpuprof record --recorder tensorflow` made. What moves first are gradients and updates,
+    which TensorFlow does not place with the forward pass; then variables; the forward pass only
+    where much is saved. Prints the scopes to write.
 
     \b
     Example:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from gpuprof.analyses.search.proposal import Proposal, TimedProposal
 from gpuprof.analyses.search.schedules import EFFICIENCIES, Timed
 from gpuprof.analyses.search.scopes import Scope, document
-from gpuprof.analyses.search.simulate import LAUNCH_S
+from gpuprof.analyses.search.simulate import launch_s
 from gpuprof.analyses.search.step_graph import Copies
 from gpuprof.intervals import Int64s
 from gpuprof.render.contract import Page
@@ -15,6 +15,7 @@ from gpuprof.render.overview import Grid
 from gpuprof.render.terminal import grids_text
 from gpuprof.units import (
     NS_PER_S,
+    NS_PER_US,
     counted,
     format_bytes,
     format_count,
@@ -112,7 +113,7 @@ def _step(made: Proposal) -> str:
 def _sentence(made: Proposal) -> str:
     today, best = made.today, made.best.copies
     if not made.scopes:
-        return f"A step copies {_amount(today)}, and no other placement of the same parts less."
+        return f"A step copies {_amount(today)}, and no other placement of its parts saves 1 % of that."
     saved = f", {say_share(1 - best.bytes / today.bytes)} less" if today.bytes else ""
     text = f"A step copies {_amount(today)}; {_amount(best)} would do{saved}."
     if made.is_forward_at_fault:
@@ -155,6 +156,11 @@ def _notes(made: Proposal) -> Iterator[str]:
         "Bytes follow from the graph and the devices alone: a tensor is sent once to each device"
         " that takes it, constants never."
     )
+    if made.graph.looped:
+        yield (
+            f"{len(made.graph.looped)} operations are within loops and stay: how often these run,"
+            " the graph does not tell, so that their copies count once."
+        )
     if made.unknown_sizes:
         yield (
             f"The sizes of {made.unknown_sizes} of {len(made.graph.sent)} tensors are unknown: the"
@@ -169,6 +175,8 @@ def _ends(one: Timed) -> tuple[float, float]:
 
 def _range(one: Timed) -> str:
     least, most = (say_ns(end * NS_PER_S) for end in _ends(one))
+    if least == most:
+        return least
     number, _, unit = least.partition(" ")
     return f"{number} to {most}" if most.endswith(f" {unit}") else f"{least} to {most}"
 
@@ -204,11 +212,13 @@ def _times(times: TimedProposal) -> Grid:
 
 def _time_notes(times: TimedProposal) -> Iterator[str]:
     least, _, most = EFFICIENCIES
+    launches = [launch_s(part) * NS_PER_S / NS_PER_US for part in (most, least)]
     link = times.machine.link
     yield (
         "Estimates rank placements and promise no seconds: kernels at"
         f" {least:.0%} to {most:.0%} of the GPU's peak (single precision, memory bandwidth), of"
-        f" {say_ns(LAUNCH_S * NS_PER_S)} each at least; a copy takes"
-        f" {say_ns(link.latency_s * NS_PER_S)} and its bytes at {say_rate(link.bytes_per_s)}."
+        f" {launches[0]:.1f} to {launches[1]:.1f} us each at least; a"
+        f" copy takes {say_ns(link.latency_s * NS_PER_S)} and its bytes at"
+        f" {say_rate(link.bytes_per_s)}."
     )
     yield _KNOWN

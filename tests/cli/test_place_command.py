@@ -79,7 +79,7 @@ class TestText:
             row["device"] = "CPU:0"
         said = " ".join(place(written(tmp_path, made))[1].split())
 
-        assert "A step copies 0 B in 0 copies, and no other placement of the same parts" in said
+        assert "A step copies 0 B in 0 copies, and no other placement of its parts" in said
 
 
 class TestTime:
@@ -89,7 +89,7 @@ class TestTime:
 
         assert status == 0
         assert "On 2 x K80 over nvlink2 a step is estimated to take" in flat
-        assert ", today " in flat
+        assert "\ntoday  " in said
         assert "Estimates rank placements and promise no seconds" in flat
         assert "395 us for a copy of our dual, where the log says 129 us" in flat
 
@@ -117,6 +117,17 @@ class TestTime:
             1,
             "Error: the step holds loops, and its graph does not tell how often they run: no times",
         )
+
+
+def test_what_a_loop_runs_stays_where_it_is(tmp_path):
+    made = two_towers()
+    for row in made["operations"]:
+        if row["operation"] == GRADIENT:
+            row["operation_type"] = "Enter"
+    said = place(written(tmp_path, made))[1]
+
+    assert "Write:" not in said
+    assert "2 operations are within loops and stay" in " ".join(said.split())
 
 
 def test_json_holds_the_figures_in_base_units(run):

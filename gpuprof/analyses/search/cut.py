@@ -40,11 +40,12 @@ def fewest_bytes(graph: StepGraph, free: Iterable[int]) -> Int64s:
 
     Args:
         graph: The step.
-        free: Operations that may move; those that must run with one that may not, do not.
+        free: Operations that may move; those that must run with one that may not do not, nor do
+            those within loops.
     """
     units, place = graph.units, graph.place
     is_free = np.zeros(len(units), bool)
-    is_free[list(free)] = True
+    is_free[list(set(free) - graph.looped)] = True
     movable = np.ones(int(units.max(initial=-1)) + 1, bool)
     np.logical_and.at(movable, units, is_free)
     today = np.zeros(len(movable), np.int64)

@@ -1,6 +1,7 @@
 """What a step copies at least while ever more of it may move: first gradients, last layers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -66,10 +67,10 @@ def freedoms(graph: StepGraph, flow: Dataflow | None, pinned: frozenset[str]) ->
 
 
 def chosen(graph: StepGraph, found: list[Freedom]) -> Freedom:
-    """The placement with least freedom that no more freedom improves by much."""
+    """The placement with least freedom that no more freedom improves by much; it may be today's."""
     least = _LEAST_SHARE * graph.copies().bytes
-    best = found[0]
-    for freedom in found[1:]:
+    best = Freedom("nothing", graph.copies(), graph.place)
+    for freedom in found:
         if best.copies.bytes - freedom.copies.bytes > least or (
             freedom.copies.unknown < best.copies.unknown
         ):
@@ -124,4 +125,4 @@ def _placed(graph: StepGraph, place: Int64s) -> StepGraph:
         operation._replace(device=int(device))
         for operation, device in zip(graph.operations, place, strict=True)
     )
-    return StepGraph(operations, graph.tensors, graph.together, graph.devices)
+    return replace(graph, operations=operations)

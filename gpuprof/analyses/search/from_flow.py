@@ -82,7 +82,20 @@ def _graph(profile: Profile, flow: Dataflow) -> StepGraph:
             for variable in variables
         ),
         tuple(devices),
+        frozenset(number[node] for node in _looped(flow)),
     )
+
+
+def _looped(flow: Dataflow) -> set[Node]:
+    """What a loop runs, from where its values enter to where they leave."""
+    looped = {node for node, kind in flow.kind.items() if kind == "Enter"}
+    waiting = list(looped)
+    while waiting:
+        takers = flow.takers.get(waiting.pop(), ())
+        new = {node for node in takers if node not in looped and flow.kind.get(node) != "Exit"}
+        looped |= new
+        waiting += new
+    return looped
 
 
 def _names_of_devices(profile: Profile, flow: Dataflow) -> list[str]:

@@ -22,6 +22,7 @@ from gpuprof.intervals import Int64s
 
 # From one launch of a small kernel to the next, as the findings of small kernels have it.
 LAUNCH_S: Final = 5e-6
+LAUNCH_EFFICIENCY: Final = 0.5
 # What is launched, but as another view of the same bytes, or on the host.
 _VIEWS: Final = re.compile(
     r"_?(Mkl|MklNative)?(Const|NoOp|Identity\w*|Reshape|Squeeze|ExpandDims|ReadVariableOp|Shape\w*"
@@ -129,7 +130,7 @@ class Work:
             )
             for gpu in machine.gpus
         ]
-        took: Floats = np.maximum(np.stack(columns, axis=1), LAUNCH_S)
+        took: Floats = np.maximum(np.stack(columns, axis=1), launch_s(efficiency))
         took[self.is_view] = 0
         return took
 
@@ -144,6 +145,11 @@ class Work:
                 behind = max(behind, *(copy + ranks[taker] for taker in tensor.takers), 0.0)
             ranks[number] = mean[number] + behind
         return ranks
+
+
+def launch_s(efficiency: float) -> float:
+    """From one launch of a small kernel to the next, on a host as good as that."""
+    return LAUNCH_S * LAUNCH_EFFICIENCY / efficiency
 
 
 def _is_view(role: str, kind: str) -> bool:

@@ -73,12 +73,14 @@ class StepGraph:
         tensors: What they make for one another.
         together: Pairs of operations that must run on one device, as a variable and its readers.
         devices: Names of the devices, whose numbers operations bear.
+        looped: Operations within loops, which may run many times a step, and stay where they are.
     """
 
     operations: tuple[Operation, ...]
     tensors: tuple[Tensor, ...]
     together: tuple[tuple[int, int], ...]
     devices: tuple[str, ...]
+    looped: frozenset[int] = frozenset()
 
     @cached_property
     def place(self) -> Int64s:

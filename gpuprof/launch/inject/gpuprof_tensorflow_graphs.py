@@ -195,6 +195,10 @@ def _shapes_of(graph: Any, changing: set[str]) -> dict[tuple[str, int], Any]:
         for number, node in enumerate(graph.node):
             for index, tensor in enumerate(inferred.get_operation_by_name(f"n{number}").outputs):
                 shapes[node.name, index] = (tensor.shape, _size(tensor))
+            if node.op == "Switch":  # the same tensor on its other branch
+                shapes[node.name, 1] = shapes[node.name, 0]
+            elif node.op == "Merge":  # which input came
+                shapes[node.name, 1] = (tf.TensorShape([]), tf.int32.size)
     return shapes
 
 
