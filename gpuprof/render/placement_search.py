@@ -8,7 +8,6 @@ from gpuprof.analyses.search.schedules import EFFICIENCIES, Timed
 from gpuprof.analyses.search.scopes import Scope, document
 from gpuprof.analyses.search.simulate import launch_s
 from gpuprof.analyses.search.step_graph import Copies
-from gpuprof.intervals import Int64s
 from gpuprof.render.contract import Page
 from gpuprof.render.json import document_text
 from gpuprof.render.overview import Grid
@@ -72,17 +71,19 @@ def as_json(made: Proposal, times: TimedProposal | None) -> str:
         found["estimates"] = [
             _estimate(one) | {"is_best": one is times.best} for one in times.candidates
         ]
-    return document_text(document(made.graph, _place(made, times)) | found)
+    return document_text(_document(made, times) | found)
 
 
 def placement_text(made: Proposal, times: TimedProposal | None) -> str:
     """The placement alone, for a script to take."""
-    return document_text(document(made.graph, _place(made, times)))
+    return document_text(_document(made, times))
 
 
-def _place(made: Proposal, times: TimedProposal | None) -> Int64s:
+def _document(made: Proposal, times: TimedProposal | None) -> dict[str, Any]:
     """By time where that was asked for and something fits, else by bytes."""
-    return times.best.place if times and times.best else made.best.place
+    if times and times.best:
+        return document(times.graph, times.best.place)
+    return document(made.graph, made.best.place)
 
 
 def _figures(copies: Copies) -> dict[str, float]:
@@ -112,8 +113,10 @@ def _step(made: Proposal) -> str:
 
 def _sentence(made: Proposal) -> str:
     today, best = made.today, made.best.copies
+    if not today.calls:
+        return "A step copies nothing between devices. Whether a second one pays, --gpus estimates."
     if not made.scopes:
-        return f"A step copies {_amount(today)}, and no other placement of its parts saves 1 % of that."
+        return f"A step copies {_amount(today)}, and no other placement of its parts saves 1 %."
     saved = f", {say_share(1 - best.bytes / today.bytes)} less" if today.bytes else ""
     text = f"A step copies {_amount(today)}; {_amount(best)} would do{saved}."
     if made.is_forward_at_fault:

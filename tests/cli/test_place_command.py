@@ -79,7 +79,7 @@ class TestText:
             row["device"] = "CPU:0"
         said = " ".join(place(written(tmp_path, made))[1].split())
 
-        assert "A step copies 0 B in 0 copies, and no other placement of its parts" in said
+        assert "A step copies nothing between devices." in said
 
 
 class TestTime:
@@ -104,6 +104,22 @@ class TestTime:
 
         assert status == 0
         assert [row["placement"] for row in json.loads(said)["estimates"]] == ["all on one K80"]
+
+    def test_the_step_is_drawn_as_it_is_and_as_proposed(self, run, tmp_path):
+        chart = tmp_path / "step.svg"
+        status, _, _ = place(run, "--gpus", "2xK80", "--link", "nvlink2", "--chart", chart)
+
+        assert status == 0
+        drawn = chart.read_text()
+        assert all(f"<!-- {text} -->" in drawn for text in ("GPU 0", "GPU 1", "today"))
+
+    def test_a_chart_needs_gpus(self, run, tmp_path):
+        status, _, complained = place(run, "--chart", tmp_path / "step.svg")
+
+        assert (status, complained.splitlines()[0]) == (
+            2,
+            "Error: --chart draws the time of a step: it needs --gpus",
+        )
 
     def test_loops_have_no_times(self, tmp_path):
         made = two_towers()

@@ -51,7 +51,7 @@ def fewest_bytes(graph: StepGraph, free: Iterable[int]) -> Int64s:
     today = np.zeros(len(movable), np.int64)
     today[units] = place
     crossings = _crossings(graph)
-    solved = _solved(crossings, today, movable, len(graph.devices))
+    solved = _solved(crossings, today, movable, graph)
     best = _by_scopes(graph, _with_fewest_moves(graph, solved, today), movable)[units]
     before, after = graph.copies(), graph.copies(best)
     is_worse = after.bytes > before.bytes or after.unknown > before.unknown
@@ -72,8 +72,9 @@ def _crossings(graph: StepGraph) -> list[_Crossing]:
     return crossings
 
 
-def _solved(crossings: list[_Crossing], today: Int64s, movable: Flags, devices: int) -> Int64s:
+def _solved(crossings: list[_Crossing], today: Int64s, movable: Flags, graph: StepGraph) -> Int64s:
     """The device of each unit: of all whose units stand still, today's."""
+    devices = len(graph.devices)
     some = [c for c in crossings if movable[c.maker] or any(movable[t] for t in c.takers)]
     if not some or devices < 2:  # noqa: PLR2004 - nowhere to go
         return today
@@ -89,10 +90,11 @@ def _solved(crossings: list[_Crossing], today: Int64s, movable: Flags, devices: 
     one_each = kron(eye_array(len(today)), np.ones((1, devices)))
     one_each.resize((len(today), len(costs)))
     least, most = np.zeros(len(costs)), np.ones(len(costs))
-    still = np.flatnonzero(~movable)
-    most[(still[:, None] * devices + np.arange(devices)).ravel()] = 0
-    at_home = still * devices + today[still]
-    least[at_home] = most[at_home] = 1
+    can_go = movable[:, None] & np.isin(np.arange(devices), graph.targets)
+    most[:count] = can_go.ravel()
+    at_home = np.arange(len(today)) * devices + today
+    most[at_home] = 1
+    least[at_home[~movable]] = 1
     found = milp(
         costs / costs.max(),
         integrality=np.arange(len(costs)) < count,
@@ -131,7 +133,7 @@ def _with_fewest_moves(graph: StepGraph, solved: Int64s, today: Int64s) -> Int64
         for end in (tensor.maker, *tensor.takers):
             touching[int(graph.units[end])].add(number)
     place = solved.copy()
-    waiting = [int(unit) for unit in np.flatnonzero(solved != today)]
+    waiting = set(np.flatnonzero(solved != today).tolist())
     while waiting:
         unit = waiting.pop()
         tensors = [graph.sent[number] for number in touching[unit]]
@@ -141,7 +143,7 @@ def _with_fewest_moves(graph: StepGraph, solved: Int64s, today: Int64s) -> Int64
             place[unit] = here
             continue
         ends = {int(graph.units[end]) for t in tensors for end in (t.maker, *t.takers)}
-        waiting += [end for end in ends if place[end] != today[end] and end not in waiting]
+        waiting |= {end for end in ends if place[end] != today[end]}
     return place
 
 
@@ -158,6 +160,8 @@ def _by_scopes(graph: StepGraph, place: Int64s, movable: Flags) -> Int64s:
     tensors = list(graph.sent)
     for units in towers.values():
         device = int(np.bincount(place[units]).argmax())
+        if device not in graph.targets:
+            continue
         joined = place.copy()
         joined[units] = device
         if _cost(graph, tensors, joined) <= _cost(graph, tensors, place):

@@ -1,5 +1,6 @@
 """What `gpuprof place` proposes: less copied, in the words of the script, and what is at fault."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpuprof.analyses.placement.dataflow import Dataflow
@@ -84,6 +85,7 @@ class TimedProposal(NamedTuple):
     """The placements of a step on a machine, by estimated time.
 
     Args:
+        graph: The step, what runs on the host with the first GPU.
         machine: The one that is imagined.
         today: As it is; None where the machine has fewer GPUs.
         best: The placement to try; None where none fits into the memory.
@@ -91,6 +93,7 @@ class TimedProposal(NamedTuple):
         scopes: What to move.
     """
 
+    graph: StepGraph
     machine: Machine
     today: Timed | None
     best: Timed | None
@@ -104,17 +107,20 @@ def timed_proposal(made: Proposal, machine: Machine) -> TimedProposal:
     Raises:
         MissingTableError: The step holds loops, whose times the graph does not tell.
     """
-    graph, gpus = made.graph, len(machine.gpus)
+    graph = made.graph.on_targets()
     search = Search(graph, machine)
     if search.work.has_loops:
         msg = "the step holds loops, and its graph does not tell how often they run: no times"
         raise MissingTableError(msg, "Leave --gpus out: bytes and copies are known.")
-    found = candidates(search, made.best.place)
-    today = found[0] if gpus > graph.place.max(initial=0) else None
-    best = fastest(list(found))
-    return TimedProposal(
-        machine, today, best, found, tuple(scopes(graph, best.place)) if best else ()
+    least = tuple(
+        o._replace(device=d)
+        for o, d in zip(made.graph.operations, made.best.place.tolist(), strict=True)
     )
+    found = candidates(search, replace(made.graph, operations=least).on_targets().place)
+    today = found[0] if len(machine.gpus) > graph.place.max(initial=0) else None
+    best = fastest(list(found))
+    moves = tuple(scopes(graph, best.place)) if best else ()
+    return TimedProposal(graph, machine, today, best, found, moves)
 
 
 def candidates(search: Search, least: Int64s) -> tuple[Timed, ...]:

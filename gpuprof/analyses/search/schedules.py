@@ -24,7 +24,7 @@ _MIDDLE: Final = 1
 _ALIKE: Final = 0.1
 # Simulations that make a placement better; one of 150 operations takes some milliseconds.
 _TRIALS: Final = 300
-_MOST_OPERATIONS: Final = 300_000
+_MOST_OPERATIONS: Final = 100_000
 
 
 class Timed(NamedTuple):

@@ -1,7 +1,7 @@
 """The graph of one training step, of any framework, and what it copies between devices."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -86,6 +86,20 @@ class StepGraph:
     def place(self) -> Int64s:
         """The number of the device that each operation runs on."""
         return np.array([operation.device for operation in self.operations], np.int64)
+
+    @cached_property
+    def targets(self) -> tuple[int, ...]:
+        """The numbers of the devices to which operations may move: GPUs where there are any."""
+        every = range(len(self.devices))
+        gpus = tuple(n for n in every if self.devices[n].rpartition(":")[0].endswith("GPU"))
+        return gpus or tuple(every)
+
+    def on_targets(self) -> "StepGraph":
+        """The same with what runs on other devices, as the host, on the first of these."""
+        number = {device: place for place, device in enumerate(self.targets)}
+        operations = tuple(o._replace(device=number.get(o.device, 0)) for o in self.operations)
+        names = tuple(self.devices[device] for device in self.targets)
+        return replace(self, operations=operations, devices=names)
 
     @cached_property
     def units(self) -> Int64s:

@@ -1,5 +1,6 @@
 """The placement that copies least, beside all placements tried out and SciPy's maximum flow."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -68,6 +69,14 @@ class TestFewestBytes:
         graph = step([0, 1, 1], [(1, (2,), 0), (0, (1,), 10)], together=[(1, 2)])
 
         assert fewest_bytes(graph, {1}).tolist() == [0, 1, 1]
+
+    def test_nothing_moves_to_the_host_where_there_are_gpus(self):
+        graph = replace(
+            step([0, 1, 2], [(0, (1,), 100), (1, (2,), 10)]), devices=("CPU:0", "GPU:0", "GPU:1")
+        )
+
+        assert fewest_bytes(graph, {1}).tolist() == [0, 2, 2]
+        assert graph.on_targets().place.tolist() == [0, 0, 1]
 
     @settings(max_examples=40, deadline=None)
     @given(graphs(), st.sets(st.integers(0, 6)))
