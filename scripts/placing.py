@@ -34,5 +34,5 @@ def show(name: str, graph: StepGraph, asked: argparse.Namespace) -> None:
     made = proposal_of(graph)
     times = timed_proposal(made, asked.machine) if asked.machine else None
     sys.stdout.write(
-        as_text(name, made, times, Page(WIDTH), lambda s: [f"device {s.device}: {s.what}"])
+        as_text(name, made, times, Page(WIDTH), lambda s: [f"device {s.device}: {s.description}"])
     )

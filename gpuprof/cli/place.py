@@ -95,12 +95,12 @@ def command(  # noqa: PLR0913 - one parameter per option
     )
     check_apart([target, picture])
     with reading(files, reader, section) as profile:
-        made = proposal(profile, frozenset(pinned))
-        times = None if imagined is None else timed_proposal(made, imagined)
+        proposed = proposal(profile, frozenset(pinned))
+        times = None if imagined is None else timed_proposal(proposed, imagined)
         name = str(profile.origin.source)
     if target is not None:
-        target.write_text(placement_text(made, times))
+        target.write_text(placement_text(proposed, times))
     if picture is not None and times is not None:
-        save(schedule_figure(made, times, time_sentence(times)), picture)
+        save(schedule_figure(proposed, times, time_sentence(times)), picture)
     is_json = form == "json"
-    write_stdout(as_json(made, times) if is_json else as_text(name, made, times, room("-")))
+    write_stdout(as_json(proposed, times) if is_json else as_text(name, proposed, times, room("-")))

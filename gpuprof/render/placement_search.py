@@ -26,7 +26,7 @@ from gpuprof.units import (
 
 _SHOWN_SCOPES: Final = 12
 # What the same arithmetic gives where the copies of a log are known.
-_KNOWN: Final = (
+_PUBLISHED_COPY: Final = (
     "For scale: with latency and bandwidth from the published log of DeepCoNN this arithmetic"
     " gives 395 us for a copy of our dual, where the log says 129 us (of other code)."
 )
@@ -34,7 +34,7 @@ _KNOWN: Final = (
 
 def as_text(
     name: str,
-    made: Proposal,
+    proposal: Proposal,
     times: TimedProposal | None,
     page: Page,
     write: Callable[[Scope], Iterable[str]] = Scope.lines,
@@ -43,47 +43,48 @@ def as_text(
 
     Args:
         name: Of what is placed.
-        made: The placement that copies least.
+        proposal: The placement that copies least.
         times: The one that takes least time; None where no machine is imagined.
         page: How much room there is.
         write: What a script needs for a scope; TensorFlow's lines unless another is given.
     """
-    sentence = time_sentence(times) if times else _sentence(made)
-    lines = _lines(times.scopes if times else made.scopes, write)
-    headline = "\n".join((f"{name}: {_step(made)}", "", sentence, *lines))
-    grids = [_times(times)] if times else [_freedoms(made)]
-    notes = [*(_time_notes(times) if times else ()), *_notes(made)]
+    sentence = time_sentence(times) if times else _sentence(proposal)
+    lines = _lines(times.scopes if times else proposal.scopes, write)
+    headline = "\n".join((f"{name}: {_step(proposal)}", "", sentence, *lines))
+    grids = [_times(times)] if times else [_freedoms(proposal)]
+    notes = [*(_time_notes(times) if times else ()), *_notes(proposal)]
     return grids_text(headline, grids, notes, page)
 
 
-def as_json(made: Proposal, times: TimedProposal | None) -> str:
+def as_json(proposal: Proposal, times: TimedProposal | None) -> str:
     """The placement document, with what a step copies today and with ever more that may move."""
-    found: dict[str, Any] = {
-        "today": _figures(made.today),
-        "least": _figures(made.best.copies),
-        "is_forward_at_fault": made.is_forward_at_fault,
-        "freedoms": [{"may_move": f.name, **_figures(f.copies)} for f in made.freedoms],
-        "moves": [scope._asdict() for scope in (times.scopes if times else made.scopes)],
-        "unknown_sizes": made.unknown_sizes,
+    figures: dict[str, Any] = {
+        "today": _figures(proposal.today),
+        "least": _figures(proposal.best.copies),
+        "is_forward_at_fault": proposal.is_forward_at_fault,
+        "freedoms": [{"may_move": f.name, **_figures(f.copies)} for f in proposal.freedoms],
+        "moves": [scope._asdict() for scope in (times.scopes if times else proposal.scopes)],
+        "unknown_sizes": proposal.unknown_sizes,
     }
     if times:
-        found["machine"] = times.machine.name
-        found["estimates"] = [
-            _estimate(one) | {"is_best": one is times.best} for one in times.candidates
+        figures["machine"] = times.machine.name
+        figures["estimates"] = [
+            _estimate(candidate) | {"is_best": candidate is times.best}
+            for candidate in times.candidates
         ]
-    return document_text(_document(made, times) | found)
+    return document_text(_document(proposal, times) | figures)
 
 
-def placement_text(made: Proposal, times: TimedProposal | None) -> str:
+def placement_text(proposal: Proposal, times: TimedProposal | None) -> str:
     """The placement alone, for a script to take."""
-    return document_text(_document(made, times))
+    return document_text(_document(proposal, times))
 
 
-def _document(made: Proposal, times: TimedProposal | None) -> dict[str, Any]:
+def _document(proposal: Proposal, times: TimedProposal | None) -> dict[str, Any]:
     """By time where that was asked for and something fits, else by bytes."""
     if times and times.best:
         return document(times.graph, times.best.place)
-    return document(made.graph, made.best.place)
+    return document(proposal.graph, proposal.best.place)
 
 
 def _figures(copies: Copies) -> dict[str, float]:
@@ -94,33 +95,33 @@ def _figures(copies: Copies) -> dict[str, float]:
     }
 
 
-def _estimate(one: Timed) -> dict[str, Any]:
-    least, most = _ends(one)
+def _estimate(candidate: Timed) -> dict[str, Any]:
+    least, most = _ends(candidate)
     return {
-        "placement": one.name,
+        "placement": candidate.name,
         "least_step_ns": round(least * NS_PER_S),
         "most_step_ns": round(most * NS_PER_S),
-        **_figures(one.copies),
-        "peak_memory_bytes": one.middle.peak_bytes,
-        "fits": one.fits,
+        **_figures(candidate.copies),
+        "peak_memory_bytes": candidate.middle.peak_bytes,
+        "fits": candidate.fits,
     }
 
 
-def _step(made: Proposal) -> str:
-    devices = " and ".join(made.graph.devices)
-    return f"a step of {counted(made.operations, 'operation', 'operations')} on {devices}"
+def _step(proposal: Proposal) -> str:
+    devices = " and ".join(proposal.graph.devices)
+    return f"a step of {counted(proposal.operations, 'operation', 'operations')} on {devices}"
 
 
-def _sentence(made: Proposal) -> str:
-    today, best = made.today, made.best.copies
+def _sentence(proposal: Proposal) -> str:
+    today, best = proposal.today, proposal.best.copies
     if not today.calls:
         return "A step copies nothing between devices. Whether a second one pays, --gpus estimates."
-    if not made.scopes:
+    if not proposal.scopes:
         return f"A step copies {_amount(today)}, and no other placement of its parts saves 1 %."
     saved = f", {say_share(1 - best.bytes / today.bytes)} less" if today.bytes else ""
     text = f"A step copies {_amount(today)}; {_amount(best)} would do{saved}."
-    if made.is_forward_at_fault:
-        kept = _amount(made.with_forward_kept.copies)
+    if proposal.is_forward_at_fault:
+        kept = _amount(proposal.with_forward_kept.copies)
         text += f" The forward pass is at fault: with it where it is, {kept} is the least."
     return text
 
@@ -141,9 +142,9 @@ def _lines(scopes: Sequence[Scope], write: Callable[[Scope], Iterable[str]]) -> 
         yield f"  and {len(scopes) - _SHOWN_SCOPES} scopes more: --format json"
 
 
-def _freedoms(made: Proposal) -> Grid:
-    rows = [("nothing, as today", *_cells(made.today))]
-    for number, freedom in enumerate(made.freedoms):
+def _freedoms(proposal: Proposal) -> Grid:
+    rows = [("nothing, as today", *_cells(proposal.today))]
+    for number, freedom in enumerate(proposal.freedoms):
         name = f"and {freedom.name}" if number else freedom.name
         rows.append((name, *_cells(freedom.copies)))
     header = ("May move", "Bytes per step", "Copies per step")
@@ -154,30 +155,31 @@ def _cells(copies: Copies) -> tuple[str, str]:
     return format_bytes(copies.bytes), format_count(copies.calls)
 
 
-def _notes(made: Proposal) -> Iterator[str]:
+def _notes(proposal: Proposal) -> Iterator[str]:
     yield (
         "Bytes follow from the graph and the devices alone: a tensor is sent once to each device"
         " that takes it, constants never."
     )
-    if made.graph.looped:
+    graph = proposal.graph
+    if graph.looped:
         yield (
-            f"{len(made.graph.looped)} operations are within loops and stay: how often these run,"
-            " the graph does not tell, so that their copies count once."
+            f"{len(graph.looped)} operations are within loops and stay: how often these run, the"
+            " graph does not tell, so that their copies count once."
         )
-    if made.unknown_sizes:
+    if proposal.unknown_sizes:
         yield (
-            f"The sizes of {made.unknown_sizes} of {len(made.graph.sent)} tensors are unknown: the"
+            f"The sizes of {proposal.unknown_sizes} of {len(graph.sent)} tensors are unknown: the"
             " search takes the median for them, and bytes are those of the others."
         )
 
 
-def _ends(one: Timed) -> tuple[float, float]:
-    seconds = [run.seconds for run in one.runs]
+def _ends(candidate: Timed) -> tuple[float, float]:
+    seconds = [run.seconds for run in candidate.runs]
     return min(seconds), max(seconds)
 
 
-def _range(one: Timed) -> str:
-    least, most = (say_ns(end * NS_PER_S) for end in _ends(one))
+def _range(candidate: Timed) -> str:
+    least, most = (say_ns(end * NS_PER_S) for end in _ends(candidate))
     if least == most:
         return least
     number, _, unit = least.partition(" ")
@@ -193,7 +195,7 @@ def time_sentence(times: TimedProposal) -> str:
     text = f"On {where} a step is estimated to take {_range(best)} ({name})"
     if today is not None and today is not best:
         text += f", today {_range(today)}"
-    alone = next(one for one in times.candidates if one.devices == 1)
+    alone = next(candidate for candidate in times.candidates if candidate.devices == 1)
     if best.devices > 1:
         return f"{text}, on one GPU {_range(alone)}."
     return f"{text}. A second GPU would not pay." if len(times.machine.gpus) > 1 else f"{text}."
@@ -202,12 +204,12 @@ def time_sentence(times: TimedProposal) -> str:
 def _times(times: TimedProposal) -> Grid:
     rows = tuple(
         (
-            f"{one.name}{'' if one.fits else ' (does not fit)'}",
-            _range(one),
-            *_cells(one.copies),
-            ", ".join(say_binary_bytes(round(size)) for size in one.middle.peak_bytes),
+            f"{candidate.name}{'' if candidate.fits else ' (does not fit)'}",
+            _range(candidate),
+            *_cells(candidate.copies),
+            ", ".join(say_binary_bytes(round(size)) for size in candidate.middle.peak_bytes),
         )
-        for one in times.candidates
+        for candidate in times.candidates
     )
     header = ("Placement", "Step, estimated", "Bytes", "Copies", "Memory of each GPU")
     return Grid(f"Estimates on {times.machine.name}", header, rows)
@@ -224,4 +226,4 @@ def _time_notes(times: TimedProposal) -> Iterator[str]:
         f" copy takes {say_ns(link.latency_s * NS_PER_S)} and its bytes at"
         f" {say_rate(link.bytes_per_s)}."
     )
-    yield _KNOWN
+    yield _PUBLISHED_COPY

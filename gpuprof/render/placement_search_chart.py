@@ -25,44 +25,52 @@ _LANE_INCHES: Final = 0.32
 _PANEL_INCHES: Final = 0.7
 
 
-def schedule_figure(made: Proposal, times: TimedProposal, sentence: str) -> "Figure":
+def schedule_figure(proposal: Proposal, times: TimedProposal, sentence: str) -> "Figure":
     """A lane for each GPU, and for each way that is copied; both panels to one scale.
 
     Args:
-        made: The step.
+        proposal: The step.
         times: Its estimates; of the ranges the middle is drawn.
         sentence: What it shows.
     """
     import matplotlib as mpl  # noqa: PLC0415 - half a second that only charts need
 
-    panels = list({id(one): one for one in (times.today, times.best) if one}.values())
-    lanes = [_lanes(one, len(times.machine.gpus)) for one in panels]
+    panels = list(
+        {id(candidate): candidate for candidate in (times.today, times.best) if candidate}.values()
+    )
+    lanes = [_lanes(candidate, len(times.machine.gpus)) for candidate in panels]
     height = sum(len(some) * _LANE_INCHES + _PANEL_INCHES for some in lanes) + 1.0
-    longest_ns = max((one.middle.seconds for one in panels), default=0.0) * NS_PER_S
+    longest_ns = max((candidate.middle.seconds for candidate in panels), default=0.0) * NS_PER_S
     factor, unit = time_axis(longest_ns)
     with mpl.rc_context(canvas.STYLE):
         figure = canvas.new_figure(height)
         ratios = [len(some) + 1 for some in lanes]
         axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True, height_ratios=ratios)
-        for one, names, each in zip(panels, lanes, axes[:, 0], strict=True):
-            _draw(each, made, one, names, factor)
+        for candidate, names, panel in zip(panels, lanes, axes[:, 0], strict=True):
+            _draw(panel, proposal, candidate, names, factor)
         axes[-1, 0].set_xlabel(f"time of the step, estimated ({unit})")
         canvas.state(figure, sentence)
         canvas.explain(figure, axes[:, 0].tolist(), [look.name for look in _LOOKS.values()])
     return figure
 
 
-def _lanes(one: Timed, gpus: int) -> list[tuple[int | None, int]]:
+def _lanes(candidate: Timed, gpus: int) -> list[tuple[int | None, int]]:
     """The source (None: no copy) and the device of each lane."""
-    copies = sorted({(s.src, s.device) for s in one.middle.spans if s.src is not None})
+    copies = sorted({(s.src, s.device) for s in candidate.middle.spans if s.src is not None})
     return [*((None, device) for device in range(gpus)), *copies]
 
 
 def _draw(
-    axes: "Axes", made: Proposal, one: Timed, lanes: Sequence[tuple[int | None, int]], factor: float
+    axes: "Axes",
+    proposal: Proposal,
+    candidate: Timed,
+    lanes: Sequence[tuple[int | None, int]],
+    factor: float,
 ) -> None:
     for name, look in _LOOKS.items():
-        spans = [s for s in one.middle.spans if s.end_s > s.start_s and _kind(made, s) == name]
+        spans = [
+            s for s in candidate.middle.spans if s.end_s > s.start_s and _kind(proposal, s) == name
+        ]
         axes.barh(
             [lanes.index((span.src, span.device)) for span in spans],
             [(span.end_s - span.start_s) * NS_PER_S / factor for span in spans],
@@ -74,8 +82,8 @@ def _draw(
     texts = [f"GPU {to}" if src is None else f"{src} > {to}" for src, to in lanes]
     axes.set_yticks(range(len(lanes)), texts)
     axes.invert_yaxis()
-    axes.set_title(one.name, loc="left", fontsize=10)
+    axes.set_title(candidate.name, loc="left", fontsize=10)
 
 
-def _kind(made: Proposal, span: Span) -> str:
-    return "copy" if span.src is not None else made.graph.operations[span.number].role
+def _kind(proposal: Proposal, span: Span) -> str:
+    return "copy" if span.src is not None else proposal.graph.operations[span.number].role

@@ -59,8 +59,8 @@ def fewest_bytes(graph: StepGraph, free: Iterable[int]) -> Int64s:
 
 
 def _crossings(graph: StepGraph) -> list[_Crossing]:
-    known = [tensor.bytes for tensor in graph.sent if tensor.bytes is not None]
-    median = float(np.median(known)) if known else 1.0
+    sizes = [tensor.bytes for tensor in graph.sent if tensor.bytes is not None]
+    median = float(np.median(sizes)) if sizes else 1.0
     tie = _COPY / max(sum(t.calls * len(t.takers) for t in graph.sent), 1)
     crossings = []
     for tensor in graph.sent:
@@ -95,7 +95,7 @@ def _solved(crossings: list[_Crossing], today: Int64s, movable: Flags, graph: St
     at_home = np.arange(len(today)) * devices + today
     most[at_home] = 1
     least[at_home[~movable]] = 1
-    found = milp(
+    solution = milp(
         costs / costs.max(),
         integrality=np.arange(len(costs)) < count,
         bounds=Bounds(least, most),
@@ -106,9 +106,9 @@ def _solved(crossings: list[_Crossing], today: Int64s, movable: Flags, graph: St
         ),
         options={"time_limit": _LONGEST_S, "mip_rel_gap": 0},
     )
-    if found.x is None:
+    if solution.x is None:
         return today
-    place: Int64s = np.argmax(found.x[:count].reshape(-1, devices), axis=1).astype(np.int64)
+    place: Int64s = np.argmax(solution.x[:count].reshape(-1, devices), axis=1).astype(np.int64)
     return place
 
 

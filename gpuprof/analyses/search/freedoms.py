@@ -54,23 +54,23 @@ def freedoms(graph: StepGraph, flow: Dataflow | None, pinned: frozenset[str]) ->
     Returns:
         At least one. Copies never grow from one to the next.
     """
-    found: list[Freedom] = []
+    placements: list[Freedom] = []
     start = graph
     for name, free, place in _kinds(graph, flow, pinned):
         start = _placed(graph, place)
         best = fewest_bytes(start, free)
         copies = graph.copies(best)
-        if found and copies > found[-1].copies:
-            best, copies = found[-1].place, found[-1].copies
-        found.append(Freedom(name, copies, best))
-    return found
+        if placements and copies > placements[-1].copies:
+            best, copies = placements[-1].place, placements[-1].copies
+        placements.append(Freedom(name, copies, best))
+    return placements
 
 
-def chosen(graph: StepGraph, found: list[Freedom]) -> Freedom:
+def chosen(graph: StepGraph, placements: list[Freedom]) -> Freedom:
     """The placement with least freedom that no more freedom improves by much; it may be today's."""
     least = _LEAST_SHARE * graph.copies().bytes
     best = Freedom("nothing", graph.copies(), graph.place)
-    for freedom in found:
+    for freedom in placements:
         if best.copies.bytes - freedom.copies.bytes > least or (
             freedom.copies.unknown < best.copies.unknown
         ):

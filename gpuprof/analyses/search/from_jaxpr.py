@@ -88,10 +88,12 @@ def _flops(equation: Any) -> float | None:  # noqa: ANN401
     kind, params = equation.primitive.name, equation.params
     if kind not in {"dot_general", "conv_general_dilated"}:
         return None
-    left, right = (value.aval.shape for value in equation.invars[:2])
-    made = equation.outvars[0].aval.shape
+    left_shape, right_shape = (value.aval.shape for value in equation.invars[:2])
+    output_shape = equation.outvars[0].aval.shape
     if kind == "dot_general":
         (contracted, _), _ = params["dimension_numbers"]
-        return float(2 * math.prod(made) * math.prod(left[axis] for axis in contracted))
-    outputs = right[params["dimension_numbers"].rhs_spec[0]]
-    return float(2 * math.prod(made) * math.prod(right) / outputs)
+        return float(
+            2 * math.prod(output_shape) * math.prod(left_shape[axis] for axis in contracted)
+        )
+    outputs = right_shape[params["dimension_numbers"].rhs_spec[0]]
+    return float(2 * math.prod(output_shape) * math.prod(right_shape) / outputs)

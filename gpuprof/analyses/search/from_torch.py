@@ -45,12 +45,12 @@ def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:  # noqa
         role = GRADIENT if node not in forward else FORWARD
         if node.op == "placeholder":
             role = VARIABLE if node.name in owners else INPUT
-        held = size if role == VARIABLE else 0
+        variable_bytes = size if role == VARIABLE else 0
         kind = getattr(node.target, "__name__", str(node.target)).removesuffix(".default")
         operation = Operation(
             *(owners.get(node.name, node.name), kind, role, scopes[node]),
             flops=_flops(node),
-            bytes=held,
+            bytes=variable_bytes,
         )
         values.make(operation, node.all_input_nodes, {node: size})
     by_name = {node.name: node for node in nodes}
@@ -85,10 +85,10 @@ def _scope(
     if node not in forward:
         makers = [maker for maker in makers if maker in forward] or makers
     trained = [m for m in makers if _is_weight(m, owners)]
-    found = {scopes[maker] for maker in trained or makers}
-    if len(found) > 1:
-        found = {scope.partition("/")[0] for scope in found}
-    return found.pop() if len(found) == 1 else ""
+    modules = {scopes[maker] for maker in trained or makers}
+    if len(modules) > 1:
+        modules = {scope.partition("/")[0] for scope in modules}
+    return modules.pop() if len(modules) == 1 else ""
 
 
 def _is_weight(node: Any, owners: Mapping[str, str]) -> bool:  # noqa: ANN401

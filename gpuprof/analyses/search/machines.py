@@ -87,7 +87,7 @@ def machine(gpus: str, link: str) -> Machine:
     Raises:
         UsageError: A name is not known, or there are none or too many GPUs.
     """
-    found: list[Gpu] = []
+    chosen: list[Gpu] = []
     for word in gpus.split(","):
         number, _, name = word.strip().partition("x")
         if not number.isdecimal():  # the x of a name
@@ -96,17 +96,17 @@ def machine(gpus: str, link: str) -> Machine:
         if gpu is None:
             msg = f"--gpus {gpus}: no figures are known of {name}"
             raise UsageError(msg, one_of("Known GPUs", name, [gpu.name for gpu in GPUS]))
-        found += [gpu] * min(int(number), _MOST_GPUS + 1)
-    if not 0 < len(found) <= _MOST_GPUS:
+        chosen += [gpu] * min(int(number), _MOST_GPUS + 1)
+    if not 0 < len(chosen) <= _MOST_GPUS:
         msg = f"--gpus {gpus}: expected 1 to {_MOST_GPUS} GPUs"
         raise UsageError(msg)
-    return Machine(tuple(found), _link(link))
+    return Machine(tuple(chosen), _link(link))
 
 
 def _link(text: str) -> Link:
-    known = next((link for link in LINKS if link.name == text.lower()), None)
-    if known is not None:
-        return known
+    named = next((link for link in LINKS if link.name == text.lower()), None)
+    if named is not None:
+        return named
     latency, _, rate = text.partition(",")
     try:
         latency_s, bytes_per_s = duration_ns(latency) / NS_PER_S, parse_rate(rate)

@@ -101,22 +101,22 @@ class TimedProposal(NamedTuple):
     scopes: tuple[Scope, ...]
 
 
-def timed_proposal(made: Proposal, machine: Machine) -> TimedProposal:
+def timed_proposal(proposed: Proposal, machine: Machine) -> TimedProposal:
     """The placement of a step that takes least time on a machine, by estimates.
 
     Raises:
         MissingTableError: The step holds loops, whose times the graph does not tell.
     """
-    graph = made.graph.on_targets()
+    graph = proposed.graph.on_targets()
     search = Search(graph, machine)
     if search.work.has_loops:
         msg = "the step holds loops, and its graph does not tell how often they run: no times"
         raise MissingTableError(msg, "Leave --gpus out: bytes and copies are known.")
     least = tuple(
         o._replace(device=d)
-        for o, d in zip(made.graph.operations, made.best.place.tolist(), strict=True)
+        for o, d in zip(proposed.graph.operations, proposed.best.place.tolist(), strict=True)
     )
-    found = candidates(search, replace(made.graph, operations=least).on_targets().place)
+    found = candidates(search, replace(proposed.graph, operations=least).on_targets().place)
     today = found[0] if len(machine.gpus) > graph.place.max(initial=0) else None
     best = fastest(list(found))
     moves = tuple(scopes(graph, best.place)) if best else ()

@@ -59,11 +59,11 @@ class Timed(NamedTuple):
         """How many GPUs anything but views runs on."""
         return len({s.device for s in self.middle.spans if s.src is None and s.end_s > s.start_s})
 
-    def loses_to(self, other: "Timed") -> bool:
+    def loses_to(self, rival: "Timed") -> bool:
         """Whether another one is faster anywhere in the range."""
         return any(
             mine.seconds > theirs.seconds
-            for mine, theirs in zip(self.runs, other.runs, strict=True)
+            for mine, theirs in zip(self.runs, rival.runs, strict=True)
         )
 
 
@@ -130,7 +130,7 @@ class Search:
         """The same with parts of the model on other GPUs while that shortens the step."""
         place, run = start.place, start.middle
         room = [gpu.memory_bytes for gpu in self.machine.gpus]
-        left = min(_TRIALS, _MOST_OPERATIONS // max(len(place), 1))
+        trials_left = min(_TRIALS, _MOST_OPERATIONS // max(len(place), 1))
         has_improved = True
         while has_improved:
             has_improved = False
@@ -138,9 +138,9 @@ class Search:
                 for device in range(len(self.machine.gpus)):
                     trial = place.copy()
                     trial[members] = device
-                    if left <= 0 or np.array_equal(trial, place):
+                    if trials_left <= 0 or np.array_equal(trial, place):
                         continue
-                    left -= 1
+                    trials_left -= 1
                     tried = self._run(trial, _MIDDLE)
                     fits = all(n <= m for n, m in zip(tried.peak_bytes, room, strict=True))
                     if fits and tried.seconds < run.seconds:
@@ -235,15 +235,15 @@ class _Placing:
         )
         return made + (graph.operations[number].bytes or 0)
 
-    def _arrival(self, tensor: int, device: int) -> float:
-        made = self.search.graph.tensors[tensor]
-        src, end = int(self.place[made.maker]), float(self._end_s[made.maker])
-        if src == device or self._is_constant(made.maker):
+    def _arrival(self, number: int, device: int) -> float:
+        tensor = self.search.graph.tensors[number]
+        src, end = int(self.place[tensor.maker]), float(self._end_s[tensor.maker])
+        if src == device or self._is_constant(tensor.maker):
             return end
-        if (tensor, device) in self._sent:
-            return self._sent[tensor, device]
+        if (number, device) in self._sent:
+            return self._sent[number, device]
         start = max(end, self._link_s[src, device])
-        return start + self.search.machine.link.seconds(made.bytes or 0)
+        return start + self.search.machine.link.seconds(tensor.bytes or 0)
 
     def _choice(self, number: int, device: int) -> _Choice:
         work = self.search.work
@@ -258,11 +258,15 @@ def fastest(candidates: list[Timed]) -> Timed | None:
 
     Of several GPUs only where no placement on fewer is faster anywhere in the range.
     """
-    fitting = [one for one in candidates if one.fits]
+    fitting = [candidate for candidate in candidates if candidate.fits]
     paying = [
-        one
-        for one in fitting
-        if not any(one.loses_to(other) for other in fitting if other.devices < one.devices)
+        candidate
+        for candidate in fitting
+        if not any(
+            candidate.loses_to(rival) for rival in fitting if rival.devices < candidate.devices
+        )
     ]
-    least = min((one.seconds for one in paying), default=0.0)
-    return next((one for one in paying if one.seconds <= least * (1 + _ALIKE)), None)
+    least = min((candidate.seconds for candidate in paying), default=0.0)
+    return next(
+        (candidate for candidate in paying if candidate.seconds <= least * (1 + _ALIKE)), None
+    )

@@ -38,7 +38,7 @@ class Scope(NamedTuple):
     operations: int
 
     @property
-    def what(self) -> str:
+    def description(self) -> str:
         """What moves, in words."""
         of = f" of {self.part}" if self.part else ""
         operations = counted(self.operations, "operation", "operations")
@@ -52,7 +52,7 @@ class Scope(NamedTuple):
     def lines(self) -> tuple[str, str]:
         """The lines of a TensorFlow script."""
         device = "variable.device" if self.role == UPDATE else f'"/{self.device}"'
-        return f"with tf.device({device}):  # {self.what}", f"    {_CALLS[self.role]}"
+        return f"with tf.device({device}):  # {self.description}", f"    {_CALLS[self.role]}"
 
 
 def scopes(graph: StepGraph, place: Int64s) -> list[Scope]:
@@ -73,8 +73,10 @@ def scopes(graph: StepGraph, place: Int64s) -> list[Scope]:
             is_one = len(homes[role, tower]) == 1
             part = "" if role == UPDATE else tower if is_one else part
             moved[graph.devices[place[number]], role, part] += 1
-    found = [Scope(*key, count) for key, count in moved.items()]
-    return sorted(found, key=lambda scope: (_ORDER.index(scope.role), scope.device, scope.part))
+    moved_scopes = [Scope(*key, count) for key, count in moved.items()]
+    return sorted(
+        moved_scopes, key=lambda scope: (_ORDER.index(scope.role), scope.device, scope.part)
+    )
 
 
 def _works(graph: StepGraph, number: int) -> bool:

@@ -67,18 +67,18 @@ class Work:
         """The operations, makers before takers; what loops hand back counts as made before."""
         waiting = [len(taken) for taken in self.taken]
         free = [number for number, count in enumerate(waiting) if not count]
-        left, order = set(range(len(waiting))) - set(free), []
-        while free or left:
+        unordered, order = set(range(len(waiting))) - set(free), []
+        while free or unordered:
             if not free:
-                free = [min(left)]
-                left -= set(free)
+                free = [min(unordered)]
+                unordered -= set(free)
             number = free.pop()
             order.append(number)
             for tensor in self.made[number]:
                 for taker in set(self.graph.tensors[tensor].takers):
                     waiting[taker] -= 1
-                    if not waiting[taker] and taker in left:
-                        left.discard(taker)
+                    if not waiting[taker] and taker in unordered:
+                        unordered.discard(taker)
                         free.append(taker)
         return order
 
@@ -204,8 +204,8 @@ def simulate(work: Work, machine: Machine, place: Int64s, seconds: Floats, ranks
     while (span := events.next(now)) is not None:
         now = span.end_s
         events.end(span)
-    done = tuple(events.done)
-    return Run(now, done, _peaks(work, done, place, len(machine.gpus)))
+    finished = tuple(events.finished)
+    return Run(now, finished, _peaks(work, finished, place, len(machine.gpus)))
 
 
 class _Events:
@@ -217,7 +217,7 @@ class _Events:
         self._work, self._link, self._ranks = work, machine.link, ranks
         self._place: list[int] = place.tolist()
         self._seconds: list[float] = seconds[np.arange(len(place)), place].tolist()
-        self.done: list[Span] = []
+        self.finished: list[Span] = []
         self._running: list[tuple[float, int, Span]] = []
         self._is_free = [True] * len(machine.gpus)
         self._ready: list[list[tuple[float, int]]] = [[] for _ in machine.gpus]
@@ -231,7 +231,7 @@ class _Events:
         heapq.heappush(self._ready[self._place[number]], (-self._ranks[number], number))
 
     def _add(self, span: Span) -> None:
-        heapq.heappush(self._running, (span.end_s, len(self.done) + len(self._running), span))
+        heapq.heappush(self._running, (span.end_s, len(self.finished) + len(self._running), span))
 
     def next(self, now: float) -> Span | None:
         """Begin what can begin, and give what ends next; None where nothing runs."""
@@ -243,8 +243,8 @@ class _Events:
                 self._add(Span(number, device, None, now, now + took))
         if not self._running:
             return None
-        self.done.append(heapq.heappop(self._running)[-1])
-        return self.done[-1]
+        self.finished.append(heapq.heappop(self._running)[-1])
+        return self.finished[-1]
 
     def end(self, span: Span) -> None:
         """Send what an operation made to where it is taken, or take what was sent."""
@@ -284,10 +284,10 @@ def _peaks(work: Work, spans: tuple[Span, ...], place: Int64s, devices: int) -> 
         last = max((ran[taker].end_s for taker in work.users[number]), default=begin)
         for device in {int(place[end]) for end in (tensor.maker, *tensor.takers)}:
             changes[device] += [(begin, size), (max(last, begin), -size)]
-    held = [0.0] * devices
+    variable_bytes = [0.0] * devices
     for number, operation in enumerate(graph.operations):
-        held[place[number]] += operation.bytes or 0
+        variable_bytes[place[number]] += operation.bytes or 0
     return tuple(
         variables + max(accumulate(size for _, size in sorted(some)), default=0.0)
-        for variables, some in zip(held, changes, strict=True)
+        for variables, some in zip(variable_bytes, changes, strict=True)
     )

@@ -90,9 +90,9 @@ class StepGraph:
     @cached_property
     def targets(self) -> tuple[int, ...]:
         """The numbers of the devices to which operations may move: GPUs where there are any."""
-        every = range(len(self.devices))
-        gpus = tuple(n for n in every if self.devices[n].rpartition(":")[0].endswith("GPU"))
-        return gpus or tuple(every)
+        numbers = range(len(self.devices))
+        gpus = tuple(n for n in numbers if self.devices[n].rpartition(":")[0].endswith("GPU"))
+        return gpus or tuple(numbers)
 
     def on_targets(self) -> "StepGraph":
         """The same with what runs on other devices, as the host, on the first of these."""
@@ -139,5 +139,5 @@ class StepGraph:
 
     def named(self, roles: Sequence[str]) -> Int64s:
         """The numbers of the operations of some roles."""
-        wanted = [n for n, operation in enumerate(self.operations) if operation.role in roles]
-        return np.array(wanted, np.int64)
+        members = [n for n, operation in enumerate(self.operations) if operation.role in roles]
+        return np.array(members, np.int64)

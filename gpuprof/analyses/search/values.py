@@ -88,7 +88,7 @@ def placed(graph: StepGraph, devices: Mapping[str, str]) -> StepGraph:
     return StepGraph(tuple(operations), graph.tensors, graph.together, names)
 
 
-def _device(scope: str, devices: Mapping[str, str], other: str) -> str:
+def _device(scope: str, devices: Mapping[str, str], default: str) -> str:
     words = scope.split("/")
     parts = ("/".join(words[:depth]) for depth in range(len(words), 0, -1))
-    return next((devices[part] for part in parts if part in devices), devices.get("", other))
+    return next((devices[part] for part in parts if part in devices), devices.get("", default))
