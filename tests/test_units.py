@@ -36,7 +36,7 @@ def test_a_rate_is_decimal_bytes_a_second():
 
 @pytest.mark.parametrize("text", ["24GB", "24/s", "24GB/min", "GB/s", ""])
 def test_a_text_that_is_no_rate_is_refused(text):
-    with pytest.raises(ValueError, match="expected|unknown unit"):
+    with pytest.raises(ValueError, match=r"expected|unknown unit"):
         units.parse_rate(text)
 
 
