@@ -48,7 +48,7 @@ FOLDERS = {
         ("gpuprof",),
     ),
     "analyses": (
-        *(("facts",), ("time", "totals"), ("transfers",), ("placement",)),
+        *(("facts",), ("time", "totals", "prediction"), ("transfers",), ("placement",)),
         *(("search",), ("findings",)),
     ),
     "launch": (("run",), ("recorders",)),

@@ -22,6 +22,7 @@ COMMANDS: Final[dict[str, str]] = {
     "baseline": "gpuprof.cli.baseline:command",
     "doctor": "gpuprof.cli.doctor:command",
     "monitor": "gpuprof.cli.monitor:command",
+    "predict": "gpuprof.cli.predict:command",
     "sweep": "gpuprof.cli.sweep:command",
     "place": "gpuprof.cli.place:command",
     "plot": "gpuprof.cli.plot:command",

@@ -223,3 +223,16 @@ ArraysStatus gather_groups(Integers values, Integers group, size_t groups, int64
     }
     return ARRAYS_OK;
 }
+
+/* ---------------------------------------------------------------- graphs */
+
+void longest_path(const int64_t *bounds, const int64_t *source, const int64_t *after,
+                  const int64_t *lag, size_t count, int64_t *time, int64_t *last) {
+    for (size_t i = 0; i < count; i++) {
+        time[i] = 0, last[i] = -1;
+        for (int64_t e = bounds[i], t; e < bounds[i + 1]; e++)
+            if ((t = time[source[e]] + after[e]) > time[i] || (last[i] < 0 && t == time[i]))
+                time[i] = t, last[i] = e;
+        time[i] += lag[i];
+    }
+}

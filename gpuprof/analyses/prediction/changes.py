@@ -1,0 +1,520 @@
+"""What can be changed: each change gives edges other times, takes them away, or adds some."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.analyses.facts.calls import NOT_FOUND
+from gpuprof.analyses.facts.nvtx import ranges_like
+from gpuprof.analyses.prediction import graph as kinds
+from gpuprof.analyses.prediction.graph import Edges, Graph, by_target, together
+from gpuprof.analyses.prediction.links import Link, fitted, links_named
+from gpuprof.analyses.prediction.recorded import COLLECTIVE, COPY, Flags, Operations, runs
+from gpuprof.analyses.prediction.replay import NEVER, Measured, Weights
+from gpuprof.errors import UsageError
+from gpuprof.facts import HOST
+from gpuprof.intervals import Int64s
+from gpuprof.profile import Profile
+from gpuprof.units import counted, say_ns
+
+# How a link is assumed: as usual, at its slowest, at its fastest.
+USUAL, SLOW, FAST = range(3)
+# Where no gap between the halves of a staged copy, or between copies of two devices, was recorded.
+_HALVES_NS: Final = 7_000
+# A CUDA graph has no host work between two launches, but for pauses of this length.
+_GRAPH_PAUSE_NS: Final = 1_000_000
+_SCALE: Final = re.compile(r"(.+):(\d*\.?\d+)")
+_LINK: Final = re.compile(r"link(?:\[(.+)\])?=(.+)")
+
+
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """A graph with other times.
+
+    Args:
+        measured: What it was.
+        edge_ns: By edge its time, where it is another one; `UNCHANGED` elsewhere.
+        no_lag: Instants that have no lag any more.
+        added: Edges that it has beside.
+        assumptions: What each change stands on, a sentence each.
+        is_balanced: Whether no rank waits for another.
+    """
+
+    measured: Measured
+    edge_ns: Int64s
+    no_lag: Flags
+    added: tuple[Edges, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    is_balanced: bool = False
+
+    def with_edges(self, rows: Flags | Int64s, times: Int64s | int, words: str = "") -> "Changed":
+        """The same with other times of some edges, and a sentence that says so."""
+        edge_ns = self.edge_ns.copy()
+        edge_ns[rows] = times
+        return replace(self, edge_ns=edge_ns).saying(words)
+
+    def without_lag(self, *instants: Int64s) -> "Changed":
+        """The same without the lags of some instants."""
+        no_lag = self.no_lag.copy()
+        for places in instants:
+            no_lag[places] = True
+        return replace(self, no_lag=no_lag)
+
+    def saying(self, words: str) -> "Changed":
+        """The same with one more assumption."""
+        return replace(self, assumptions=(*self.assumptions, *filter(None, [words])))
+
+    def adding(self, kind: int, source: Int64s, target: Int64s) -> "Changed":
+        """The same with more edges, of the latency that is usual for their kind."""
+        fits = source < target
+        source, target = source[fits], target[fits]
+        edges = Edges(
+            source, target, np.full(len(source), kind, np.int8), np.zeros(len(source), np.int64)
+        )
+        return replace(self, added=(*self.added, edges))
+
+
+UNCHANGED: Final = NEVER + 1
+
+
+class Replayable(NamedTuple):
+    """A changed graph, and its times with the lags of the recording and with usual ones."""
+
+    graph: Graph
+    own: Weights
+    usual: Weights
+
+
+def replayable(changed: Changed) -> Replayable:
+    """What `replay` takes of a changed graph."""
+    measured = changed.measured
+    graph, order = _with_edges(measured.graph, changed.added)
+    count = sum(map(len, changed.added))
+    # What waits for nothing begins when it did.
+    no_lag = changed.no_lag & (np.diff(measured.graph.bounds) > 0)
+    weights = []
+    for before in (measured.own, measured.usual):
+        is_changed = changed.edge_ns != UNCHANGED
+        edge_ns = np.where(is_changed, changed.edge_ns, before.edge_ns)
+        edge_ns = np.concatenate([edge_ns, np.zeros(count, np.int64)])[order]
+        weights.append(Weights(edge_ns, np.where(no_lag, 0, before.lag_ns)))
+    return Replayable(graph, *weights)
+
+
+def _with_edges(graph: Graph, added: Sequence[Edges]) -> tuple[Graph, Int64s]:
+    """The graph with more edges, and the place of each among its own followed by these."""
+    if not added:
+        return graph, np.arange(len(graph.edges))
+    edges = together([graph.edges, *added])
+    order = by_target(edges, len(graph.time_ns))
+    return replace(graph, edges=edges.take(order)), order
+
+
+def unchanged(measured: Measured) -> Changed:
+    """The graph as it was recorded."""
+    graph = measured.graph
+    return Changed(
+        measured,
+        np.full(len(graph.edges), UNCHANGED),
+        np.zeros(len(graph.time_ns), bool),
+    )
+
+
+def apply(profile: Profile, measured: Measured, what: Sequence[str], bound: int) -> Changed:
+    """The graph with all changes of a list made, one after the other.
+
+    Args:
+        profile: The recording.
+        measured: Its graph.
+        what: Changes as in ``--what``.
+        bound: `USUAL`, `SLOW` or `FAST` links.
+
+    Raises:
+        UsageError: A change is none, or there is nothing that it changes.
+    """
+    changed = unchanged(measured)
+    for text in what:
+        name, _, value = text.partition("=")
+        if _LINK.fullmatch(text):
+            changed = _link(changed, text, bound)
+        elif name in _WITH_VALUE and value:
+            changed = _WITH_VALUE[name](profile, changed, value)
+        elif text in _ALONE:
+            changed = _ALONE[text](changed)
+        else:
+            msg = f"there is no change {text}"
+            raise UsageError(msg, "See `gpuprof predict --help` for the changes there are.")
+    return changed
+
+
+def _named(operations: Operations, pattern: str) -> Flags:
+    """Which operations have a label that a regular expression matches anywhere.
+
+    Raises:
+        UsageError: It is none, or none is so named.
+    """
+    try:
+        expression = re.compile(pattern, re.IGNORECASE)
+    except re.error as error:
+        msg = f'"{pattern}" is no regular expression ({error})'
+        raise UsageError(msg, "Write a . or ( that is meant as such as \\. or \\(.") from error
+    is_meant = [expression.search(label) is not None for label in operations.labels]
+    chosen = np.array(is_meant, bool)[operations.label]
+    if not chosen.any():
+        raise _nothing(pattern, operations)
+    return chosen
+
+
+def _nothing(pattern: str, operations: Operations) -> UsageError:
+    names = sorted(operations.labels, key=len)[:3]
+    msg = f"no kernel or copy is named like {pattern}"
+    return UsageError(msg, f"There are, among others: {', '.join(names)}.")
+
+
+def _of(changed: Changed, kind: int, operations: Flags, *, is_source: bool = False) -> Int64s:
+    """The edges of a kind to, or from, some operations."""
+    graph = changed.measured.graph
+    edges = graph.edges
+    item = graph.item[edges.source if is_source else edges.target] - len(graph.calls)
+    is_operation = (item >= 0) & (item < len(operations))
+    chosen = is_operation & operations[np.where(is_operation, item, 0)]
+    return np.flatnonzero(chosen & (edges.kind == kind))
+
+
+def _operation(changed: Changed, edges: Int64s, *, is_source: bool = False) -> Int64s:
+    graph = changed.measured.graph
+    ends = graph.edges.source if is_source else graph.edges.target
+    return graph.item[ends[edges]] - len(graph.calls)
+
+
+def _lasting(
+    changed: Changed, chosen: Flags, took_ns: Int64s, transfer_ns: Int64s | None = None
+) -> Changed:
+    """Some operations with other durations, and ranks that meet with other transfers."""
+    transfers = _of(changed, kinds.TRANSFER, chosen)
+    durations = _of(changed, kinds.DURATION, chosen)
+    meeting = _operation(changed, transfers)
+    # Ranks that meet end a transfer after the last one came, not after their own start.
+    durations = durations[~np.isin(_operation(changed, durations), meeting)]
+    changed = changed.with_edges(durations, took_ns[_operation(changed, durations)])
+    times = took_ns if transfer_ns is None else transfer_ns
+    return changed.with_edges(transfers, times[meeting])
+
+
+# ---------------------------------------------------------------- links
+
+
+def _link(changed: Changed, text: str, bound: int) -> Changed:
+    match = _LINK.fullmatch(text)
+    assert match is not None  # noqa: S101 - seen by `apply`
+    route, name = match[1], match[2]
+    links = links_named(name)
+    o = changed.measured.graph.operations
+    is_meant = _on_route(o, route)
+    if links is None:
+        return _staged(changed, is_meant, bound)
+    link = links[bound]
+    second = _operation(changed, _of(changed, kinds.STAGED, is_meant))
+    took = link.copies_ns(np.maximum(o.bytes, 0))
+    took[second] = 0
+    changed = _lasting(changed, is_meant & (o.bytes >= 0), took)
+    between = _of(changed, kinds.STAGED, _flags(o, second))
+    changed = changed.with_edges(between, 0).without_lag(changed.measured.graph.starts[second])
+    copies = int(is_meant.sum()) - len(second)
+    return changed.saying(
+        f"{counted(copies, 'copy', 'copies')} {route or 'between devices'} take {link.words};"
+        " what collectives move and what links share is as recorded"
+    )
+
+
+def _on_route(o: Operations, route: str | None) -> Flags:
+    """Copies of a kind or route; those between devices where none is named."""
+    if route is None:
+        chosen = o.is_peer
+    elif "->" in route:
+        src, _, dst = (part.strip() for part in route.partition("->"))
+        chosen = (o.kind == COPY) & (o.src == _end(src)) & (o.dst == _end(dst))
+    else:
+        is_kind = [label.split(" ")[0].startswith(route) for label in o.labels]
+        chosen = (o.kind == COPY) & np.array(is_kind, bool)[o.label]
+    if chosen.any():
+        return np.asarray(chosen)
+    msg = f"no copies {route or 'between devices'} were recorded"
+    copies = sorted({o.labels[n] for n in np.unique(o.label[o.kind == COPY]).tolist()})
+    hint = (
+        f"Name them as link[HtoD]=... or link[0->1]=...; there are: {', '.join(copies) or 'none'}."
+    )
+    raise UsageError(msg, hint)
+
+
+def _end(text: str) -> int:
+    if text == "host":
+        return HOST
+    if not text.isdigit():
+        msg = f"{text} is neither a device's number nor host"
+        raise UsageError(msg, "Write a route as link[host->0]=pcie5.")
+    return int(text)
+
+
+def _flags(o: Operations, rows: Int64s) -> Flags:
+    flags = np.zeros(len(o), bool)
+    flags[rows] = True
+    return flags
+
+
+def _staged(changed: Changed, is_meant: Flags, bound: int) -> Changed:
+    """Copies between devices through the host: two copies, and what lies between them."""
+    o = changed.measured.graph.operations
+    direct = is_meant & ~o.is_staged & (o.bytes >= 0)
+    halves = [_host_link(o, kind, bound) for kind in ("DtoH", "HtoD")]
+    between = _gap_ns(changed)
+    first, second = (link.copies_ns(np.maximum(o.bytes, 0)) for link in halves)
+    took = first + between + second
+    words = f"{counted(int(direct.sum()), 'copy', 'copies')} between devices go through the host: "
+    words += f"DtoH {halves[0].words}, {say_ns(between)} between the halves as between other copies"
+    return _lasting(changed, direct, took).saying(f"{words}, HtoD {halves[1].words}")
+
+
+def _host_link(o: Operations, kind: str, bound: int) -> Link:
+    """What the recording's own copies between host and devices take, else PCIe 3."""
+    for ends in (kind, "HtoD", "DtoH"):
+        rows = (o.kind == COPY) & ((o.src if ends == "HtoD" else o.dst) == HOST) & (o.bytes >= 0)
+        rows &= ~o.is_pageable
+        link = fitted(o.bytes[rows], o.took_ns[rows], f"fitted to its {ends} copies")
+        if link is not None:
+            return link
+    links = links_named("pcie3")
+    assert links is not None  # noqa: S101 - a name of the table
+    return links[bound]
+
+
+def _gap_ns(changed: Changed) -> int:
+    """From a copy of one device to the next of another one that waits for it, in the median."""
+    graph = changed.measured.graph
+    for kind in (kinds.STAGED, kinds.DEFAULT_STREAMS):
+        is_meant = (graph.edges.kind == kind) & (
+            _of_copies(graph, graph.edges.source) & _of_copies(graph, graph.edges.target)
+        )
+        if is_meant.any():
+            return int(np.median(changed.measured.usual.edge_ns[is_meant]))
+    return _HALVES_NS
+
+
+def _of_copies(graph: Graph, places: Int64s) -> Flags:
+    item = graph.item[places] - len(graph.calls)
+    is_operation = (item >= 0) & (item < len(graph.operations))
+    return np.asarray(
+        is_operation & (graph.operations.kind[np.where(is_operation, item, 0)] == COPY)
+    )
+
+
+# ---------------------------------------------------------------- work
+
+
+def _scale(_: Profile, changed: Changed, text: str) -> Changed:
+    match = _SCALE.fullmatch(text)
+    if match is None:
+        msg = f"scale={text} has no factor"
+        raise UsageError(msg, "Write scale=REGEX:0.5, which halves what matches.")
+    o = changed.measured.graph.operations
+    chosen, factor = _named(o, match[1]), float(match[2])
+    moved = changed.measured.graph.transfer_ns
+    faster = np.rint(moved * factor).astype(np.int64)
+    words = f"{counted(int(chosen.sum()), 'operation', 'operations')} like {match[1]} take"
+    changed = _lasting(changed, chosen, o.took_ns - moved + faster, faster)
+    return changed.saying(f"{words} {factor:g} times as long, but for waiting for other ranks")
+
+
+def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
+    graph = changed.measured.graph
+    o, calls = graph.operations, graph.calls
+    is_within = _calls_within(profile, changed, text)
+    is_inside = (o.call != NOT_FOUND) & is_within[o.call] if is_within.any() else None
+    chosen = _named(o, text) if is_inside is None else is_inside
+    launches = np.bincount(o.call[o.call != NOT_FOUND], minlength=len(calls))
+    dropped = np.bincount(o.call[chosen & (o.call != NOT_FOUND)], minlength=len(calls))
+    is_gone = is_within | ((launches > 0) & (dropped == launches))
+    changed = _without(changed, chosen, is_gone)
+    words = f"{counted(int(chosen.sum()), 'operation', 'operations')} of {text} and"
+    return changed.saying(
+        f"{words} {counted(int(is_gone.sum()), 'call', 'calls')} are gone; what"
+        " needs their results takes as long as before"
+    )
+
+
+def _calls_within(profile: Profile, changed: Changed, text: str) -> Flags:
+    """Calls within ranges of a text."""
+    calls = changed.measured.graph.calls
+    is_within = np.zeros(len(calls), bool)
+    if not (profile.whole.has("nvtx_ranges") and len(calls)):
+        return is_within
+    ranges = ranges_like(profile.whole, text)
+    for low, high in runs(calls.thread):
+        rows = (ranges.process == calls.process[low]) & (ranges.thread == calls.thread_id[low])
+        first = np.searchsorted(calls.start_ns[low:high], ranges.start_ns[rows], side="left")
+        last = np.searchsorted(calls.end_ns[low:high], ranges.end_ns[rows], side="right")
+        steps = np.bincount(first, minlength=high - low + 1) - np.bincount(
+            np.maximum(last, first), minlength=high - low + 1
+        )
+        is_within[low:high] = np.cumsum(steps[:-1]) > 0
+    return is_within
+
+
+def _without(changed: Changed, chosen: Flags, is_gone: Flags) -> Changed:
+    """Some operations that take no time and wait for nothing but their streams, and calls gone."""
+    graph = changed.measured.graph
+    edges, calls = graph.edges, len(graph.calls)
+    target, source = graph.item[edges.target], graph.item[edges.source]
+    gone = np.concatenate([is_gone, chosen, np.zeros(_items(graph) - calls - len(chosen), bool)])
+    in_stream = np.isin(edges.kind, (kinds.STREAM, kinds.OVERLAP, kinds.DURATION))
+    is_operation = (target >= calls) & gone[target]
+    # What waits for a stream waits for what came before on it; what waited for the copy or kernel
+    # itself waits no more.
+    for_gone = np.isin(edges.kind, (kinds.DEFAULT_STREAMS, kinds.AWAITED)) & gone[source]
+    in_thread = np.isin(edges.kind, (kinds.HOST_WORK, kinds.CALL, kinds.OTHER_THREAD))
+    is_call = (target < calls) & gone[target]
+    within = (edges.kind == kinds.CALL) | ((edges.kind == kinds.HOST_WORK) & gone[source])
+    zero = (is_operation & in_stream) | (is_call & within)
+    never = (is_operation & ~in_stream) | (is_call & ~in_thread) | for_gone
+    places = np.concatenate([np.flatnonzero(is_gone), calls + np.flatnonzero(chosen)])
+    changed = changed.with_edges(zero, 0).with_edges(never, NEVER)
+    return changed.without_lag(graph.place[2 * places], graph.place[2 * places + 1])
+
+
+def _items(graph: Graph) -> int:
+    return len(graph.place) // 2
+
+
+def _hide(_: Profile, changed: Changed, text: str) -> Changed:
+    """Copies that no operation after them on their stream, and no call, waits for in place.
+
+    Copies to a device come before they are needed: they follow one another on their route, and
+    what follows them waits for them. Other copies follow their stream, and nothing waits for them.
+    """
+    graph = changed.measured.graph
+    o = graph.operations
+    chosen = _on_route(o, text)
+    is_early = chosen & (o.src == HOST)
+    edges = graph.edges
+    chained = np.zeros(len(o), bool)
+    for rows in _routes(o, chosen):
+        changed = changed.adding(kinds.STREAM, graph.ends[rows[:-1]], graph.starts[rows[1:]])
+        chained[rows[1:]] = True
+    changed = _bypassed(changed, chosen)
+    target, source = (graph.item[e] - len(graph.calls) for e in (edges.target, edges.source))
+    to_early = _holds(is_early & chained, target) & (edges.kind != kinds.DURATION)
+    from_late = _holds(chosen & ~is_early, source) & _holds(np.ones(len(o), bool), target)
+    from_late &= edges.kind != kinds.DURATION
+    to_call = _holds(chosen, source) & (target < 0)
+    changed = changed.with_edges(to_early | from_late | to_call, NEVER)
+    changed = changed.without_lag(graph.starts[is_early & chained])
+    return changed.saying(
+        f"{counted(int(chosen.sum()), 'copy', 'copies')} {text} run beside other work, as early as"
+        " their link is free; there is memory for what comes early, and no work slows down"
+    )
+
+
+def _holds(flags: Flags, index: Int64s) -> Flags:
+    inside = (index >= 0) & (index < len(flags))
+    return np.asarray(inside & flags[np.where(inside, index, 0)])
+
+
+def _routes(o: Operations, chosen: Flags) -> list[Int64s]:
+    """The operations of each route in the order in which they started."""
+    rows = np.flatnonzero(chosen)
+    rows = rows[np.lexsort((o.start_ns[rows], o.device[rows], o.label[rows], o.process[rows]))]
+    route = np.stack([o.process[rows], o.label[rows], o.device[rows]])
+    borders = np.flatnonzero((route[:, 1:] != route[:, :-1]).any(axis=0)) + 1
+    return np.split(rows, borders)
+
+
+def _bypassed(changed: Changed, chosen: Flags) -> Changed:
+    """Edges past some operations: from the one before them on their stream to what follows."""
+    graph = changed.measured.graph
+    o, edges = graph.operations, graph.edges
+    before = np.where(chosen, NOT_FOUND, np.arange(len(o)))
+    for low, high in runs(o.stream):
+        before[low:high] = np.maximum.accumulate(before[low:high])
+    for kind in (kinds.STREAM, kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME):
+        past = _of(changed, kind, chosen, is_source=True)
+        from_ = before[_operation(changed, past, is_source=True)]
+        is_some = (from_ != NOT_FOUND) & ~_holds(chosen, _operation(changed, past))
+        changed = changed.adding(kind, graph.ends[from_[is_some]], edges.target[past[is_some]])
+    return changed
+
+
+def _streams(_: Profile, changed: Changed, text: str) -> Changed:
+    graph = changed.measured.graph
+    o = graph.operations
+    chosen = _named(o, text)
+    changed = _bypassed(changed, chosen)
+    for low, high in runs(o.stream):
+        rows = low + np.flatnonzero(chosen[low:high])
+        changed = changed.adding(kinds.STREAM, graph.ends[rows[:-1]], graph.starts[rows[1:]])
+    # What has no launch would wait for nothing.
+    is_launched = chosen & (o.call != NOT_FOUND)
+    for kind in (kinds.STREAM, kinds.OVERLAP):
+        changed = changed.with_edges(_of(changed, kind, chosen, is_source=True), NEVER)
+        changed = changed.with_edges(_of(changed, kind, is_launched), NEVER)
+    return changed.saying(
+        f"{counted(int(chosen.sum()), 'operation', 'operations')} like {text} have streams of their"
+        " own: nothing on their old streams waits for them, and no work slows down beside them"
+    )
+
+
+# ---------------------------------------------------------------- the whole program
+
+
+def _balance(changed: Changed) -> Changed:
+    graph = changed.measured.graph
+    chosen = graph.operations.kind == COLLECTIVE
+    if not chosen.any():
+        msg = "there are no collectives to balance"
+        raise UsageError(msg, "balance is of kernels of NCCL and its kin.")
+    changed = changed.with_edges(_of(changed, kinds.TRANSFER, chosen), NEVER)
+    edges = _of(changed, kinds.DURATION, chosen)
+    changed = changed.with_edges(edges, graph.transfer_ns[_operation(changed, edges)])
+    words = (
+        f"{counted(int(chosen.sum()), 'collective', 'collectives')} take their transfers alone, as"
+        " far as the recording tells these; the program's time is the mean over its devices"
+    )
+    return replace(changed, is_balanced=True).saying(words)
+
+
+def _no_launch_cost(changed: Changed) -> Changed:
+    graph = changed.measured.graph
+    calls, edges = graph.calls, graph.edges
+    if not len(calls):
+        msg = "no calls were recorded: what launches cost is not known"
+        raise UsageError(msg, "Record the CUDA API, too.")
+    waits = graph.item[edges.target[np.isin(edges.kind, _WAITS)]]
+    is_free = ~calls.is_waiting
+    is_free[waits[waits < len(calls)]] = False
+    target, source = graph.item[edges.target], graph.item[edges.source]
+    is_call = (edges.kind == kinds.CALL) & _holds(is_free, target)
+    between = (edges.kind == kinds.HOST_WORK) & _holds(is_free, target) & _holds(is_free, source)
+    between &= edges.least_ns < _GRAPH_PAUSE_NS
+    full = (edges.kind == kinds.FULL_QUEUE) & _holds(is_free, target)
+    changed = changed.with_edges(is_call | between, 0).with_edges(full, NEVER)
+    free = np.flatnonzero(is_free)
+    return changed.without_lag(graph.place[2 * free + 1]).saying(
+        f"{counted(int(is_free.sum()), 'call', 'calls')} that wait for nothing take no time, nor"
+        f" does the host between them but for pauses of {say_ns(_GRAPH_PAUSE_NS)}: whether a CUDA"
+        " graph can hold them is not checked"
+    )
+
+
+_WAITS: Final = (kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME, kinds.COPY_CALL)
+_WITH_VALUE: Final[dict[str, Callable[[Profile, Changed, str], Changed]]] = {
+    "hide": _hide,
+    "drop": _drop,
+    "scale": _scale,
+    "streams": _streams,
+}
+_ALONE: Final[dict[str, Callable[[Changed], Changed]]] = {
+    "balance": _balance,
+    "no-launch-cost": _no_launch_cost,
+}

@@ -1,0 +1,470 @@
+"""What a change would win: each step measured, replayed and predicted, and its critical path."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.collective_parts import PARTS_READS
+from gpuprof.analyses.facts.phases import PHASE_READS, Phase, phases
+from gpuprof.analyses.prediction import graph as kinds
+from gpuprof.analyses.prediction.build import graph_of
+from gpuprof.analyses.prediction.changes import FAST, SLOW, USUAL, Changed, apply, replayable
+from gpuprof.analyses.prediction.graph import KINDS, PROVENANCES, Graph
+from gpuprof.analyses.prediction.paths import Part, Path, parts, path, times
+from gpuprof.analyses.prediction.recorded import RECORDED_READS
+from gpuprof.analyses.prediction.replay import Measured, Replay, measured, replay
+from gpuprof.errors import MissingTableError
+from gpuprof.facts import UNKNOWN
+from gpuprof.intervals import Int64s
+from gpuprof.kernel_names import short_names
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.units import format_signed, say_ns, say_share
+
+PREDICT_READS: Final = reads(
+    RECORDED_READS,
+    PHASE_READS,
+    PARTS_READS,
+    synchronizations="start_ns process_id device_id stream_id correlation_id src_device_id"
+    " src_stream_id event_id sync_kind",
+    cuda_events="process_id correlation_id event_id",
+)
+# Above that share of the span unexplained there is no answer.
+MOST_UNEXPLAINED: Final = 0.05
+# Clocks disagree where more launches, or synchronisations, than that are against time.
+_MOST_AGAINST: Final = {kinds.LAUNCH: 0.05, kinds.SYNCHRONISATION: 0.5}
+_LEAST_AGAINST: Final = 50
+
+PREDICTION: Final = Schema(
+    "prediction",
+    "the time of a step of one phase, or of the recording, for the program or one device",
+    {
+        "phase": Column(TEXT, "", "The phase; null for the whole recording."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null for all together."),
+        "steps": Column(INT, "1", "Steps whose median it is; null for the whole recording."),
+        "measured_ns": Column(INT, "ns", "As recorded.", required=True),
+        "replayed_ns": Column(INT, "ns", "Replayed with usual latencies alone.", required=True),
+        "predicted_ns": Column(INT, "ns", "With the changes; null where there is no answer."),
+        "low_ns": Column(
+            INT, "ns", "Least with fast links or usual latencies, less the unexplained part."
+        ),
+        "high_ns": Column(
+            INT, "ns", "Most with slow links or usual latencies, and the unexplained part."
+        ),
+        "change": Column(
+            FLOAT, "%", "Of the predicted time to the measured one.", kind=Kind.CHANGE
+        ),
+        "unexplained": Column(
+            FLOAT, "1", "Of the span, what usual latencies do not explain.", required=True
+        ),
+        "assumptions": Column(TEXT, "", "What the prediction stands on.", required=True),
+    },
+)
+CRITICAL_PATH: Final = Schema(
+    "critical_path",
+    "what a step, or the recording, waits for: one part of the critical path",
+    {
+        "phase": Column(TEXT, "", "The phase; null for the whole recording."),
+        "kind": Column(
+            TEXT, "", "kernel, collective, copy, memset, call, host or latency.", required=True
+        ),
+        "name": Column(
+            TEXT, "", "Kernel, kind and route of a copy, call, range, or dependency.", required=True
+        ),
+        "before_ns": Column(INT, "ns", "Mean time per step on the path as recorded."),
+        "after_ns": Column(INT, "ns", "With the changes; null where there is no answer."),
+        "difference_ns": Column(INT, "ns", "How much longer that is; null likewise."),
+    },
+)
+DEPENDENCIES: Final = Schema(
+    "dependencies",
+    "one kind of edge of the graph",
+    {
+        "dependency": Column(TEXT, "", "What waits for what.", required=True),
+        "provenance": Column(TEXT, "", "recorded, rule or inferred.", required=True),
+        "edges": Column(INT, "1", "How many there are.", required=True),
+        "on_path": Column(INT, "1", "Those on the critical path as recorded.", required=True),
+        "usual_ns": Column(INT, "ns", "Median of their times."),
+    },
+)
+_STRETCHES: Final = Schema(
+    "stretches",
+    "one stretch of a critical path within one step",
+    {
+        "path": Column(TEXT, "", "before or after.", required=True),
+        "kind": Column(TEXT, "", "As in critical_path.", required=True),
+        "name": Column(TEXT, "", "As in critical_path.", required=True),
+        "start_ns": Column(INT, "ns", "Since the step began.", required=True),
+        "end_ns": Column(INT, "ns", "Since the step began.", required=True),
+    },
+)
+SCHEMAS: Final = {
+    schema.name: schema for schema in (PREDICTION, CRITICAL_PATH, DEPENDENCIES, _STRETCHES)
+}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What changes would win, with what stands behind it.
+
+    Args:
+        what: The changes, as in ``--what``.
+        headline: The answer in a sentence, or why there is none.
+        tables: `PREDICTION`, `CRITICAL_PATH`, `DEPENDENCIES`, and both paths of one step.
+        notes: What a reader must know to trust it.
+    """
+
+    what: tuple[str, ...]
+    headline: str
+    tables: dict[str, pa.Table]
+    notes: tuple[str, ...]
+
+
+class _Step(NamedTuple):
+    """What is timed: steps of a phase or the recording, for the program or a device."""
+
+    phase: Phase | None
+    device: int | None
+    start_ns: Int64s
+    end_ns: Int64s
+
+
+class _Replays(NamedTuple):
+    """A recording as it was, and replayed with changes in several ways."""
+
+    measured: Measured
+    changed: Changed
+    graph: Graph
+    predicted: Replay
+    others: tuple[Replay, ...]
+    usual: Replay
+
+
+def predict(profile: Profile, what: Sequence[str]) -> Prediction:
+    """Replay a recording with some of it changed.
+
+    Args:
+        profile: Needs GPU operations with their times, and CUDA calls for most answers.
+        what: Changes as `gpuprof predict --help` lists them, all made together.
+
+    Raises:
+        UsageError: A change is none, or there is nothing that it changes.
+        MissingTableError: The recording has no times.
+    """
+    if not profile.whole.has("kernels") and not profile.whole.has("memcpys"):
+        msg = f"{profile.origin.source} has no times of kernels and copies: nothing can be replayed"
+        raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")
+    profile.whole.expect(PREDICT_READS)
+    made = graph_of(profile)
+    if not len(made.operations):
+        msg = f"{profile.origin.source} has no kernels and no copies: nothing can be replayed"
+        raise MissingTableError(msg, "Record what runs on a GPU.")
+    before = measured(made)
+    replays = _replays(profile, before, what)
+    share = _unexplained(before)
+    reason = _doubt(before, share)
+    steps = [*_steps(profile, made)]
+    rows = [_row(replays, step, share, reason) for step in steps]
+    chosen = _most_changed(rows, steps)
+    before_path = path(made, replay(made, before.own))
+    after_path = None if reason else path(replays.graph, replays.predicted)
+    paths = _paths(profile, replays, before_path, after_path, steps[chosen])
+    tables = {
+        "prediction": PREDICTION.table(rows),
+        "critical_path": CRITICAL_PATH.table(paths),
+        "dependencies": DEPENDENCIES.table([*_dependencies(before, before_path)]),
+        "stretches": _STRETCHES.table(
+            [*_stretches(profile, replays, before_path, after_path, steps[chosen])]
+        ),
+    }
+    return Prediction(
+        tuple(what),
+        _headline(rows[chosen], reason, is_changed=bool(what)),
+        tables,
+        tuple(_notes(replays, share, paths, reason)),
+    )
+
+
+def _replays(profile: Profile, before: Measured, what: Sequence[str]) -> _Replays:
+    """With usual links first; others only where the range of a link is another."""
+    changed = apply(profile, before, what, USUAL)
+    first = replayable(changed)
+    predicted = replay(first.graph, first.own)
+    others = [replay(first.graph, first.usual)]
+    if any(text.startswith("link") for text in what):
+        for bound in (SLOW, FAST):
+            other = replayable(apply(profile, before, what, bound))
+            others += [replay(other.graph, other.own), replay(other.graph, other.usual)]
+    return _Replays(before, changed, first.graph, predicted, tuple(others), before.replayed)
+
+
+def _unexplained(before: Measured) -> float:
+    """Of the span, by how much a replay with usual latencies alone is longer."""
+    made = before.graph
+    ends = [int(t[made.ends].max() - t[made.starts].min()) for t in _times(before)]
+    return (ends[1] - ends[0]) / max(ends[0], 1)
+
+
+def _times(before: Measured) -> tuple[Int64s, Int64s]:
+    return before.graph.time_ns, before.replayed.time_ns
+
+
+def _doubt(before: Measured, share: float) -> str:
+    """Why there is no answer, as a sentence; empty where there is one."""
+    made = before.graph
+    for kind, most in _MOST_AGAINST.items():
+        against = made.doubts.get(f"{KINDS[kind].name}: against time", 0)
+        edges = int((made.edges.kind == kind).sum())
+        if against >= _LEAST_AGAINST and against > most * (against + edges):
+            return (
+                f"{against:,} of {against + edges:,} edges ({KINDS[kind].name}) are against time:"
+                " the clocks of GPU and host disagree"
+            )
+    if abs(share) <= MOST_UNEXPLAINED:
+        return ""
+    why = f"{say_share(abs(share))} of the span is unexplained, more than"
+    why += f" {say_share(MOST_UNEXPLAINED)}"
+    if not len(made.calls):
+        return f"{why}: no CUDA calls were recorded, so that what devices waited for is not known"
+    lag = before.own.lag_ns.copy()
+    lag[np.diff(made.bounds) == 0] = 0
+    item = int(made.item[int(lag.argmax())])
+    calls = len(made.calls)
+    name = (
+        made.calls.labels[made.calls.label[item]]
+        if item < calls
+        else made.operations.labels[made.operations.label[item - calls]]
+        if item < calls + len(made.operations)
+        else "a collective"
+    )
+    return f"{why}: the longest lag of unknown cause is {say_ns(int(lag.max()))}, before {name}"
+
+
+def _steps(profile: Profile, made: Graph) -> Iterator[_Step]:
+    """The recording, then each phase; of each the program, and the devices where several."""
+    o = made.operations
+    whole = np.array([o.start_ns.min()]), np.array([o.end_ns.max()])
+    every = tuple(np.unique(o.device).tolist())
+    timed: list[tuple[Phase | None, tuple[int, ...], Int64s, Int64s]] = [(None, every, *whole)]
+    timed += [(phase, phase.devices, phase.start_ns, phase.end_ns) for phase in phases(profile)]
+    for phase, devices, start, end in timed:
+        if len(devices) != 1:
+            yield _Step(phase, None, start, end)
+        for device in devices:
+            yield _Step(phase, device, start, end)
+
+
+def _row(replays: _Replays, step: _Step, share: float, reason: str) -> dict[str, Any]:
+    made = replays.measured.graph
+    took = _Taker(made, step, is_mean=False)
+    shown, usual = took(made.time_ns), took(replays.usual.time_ns)
+    row = {
+        "phase": step.phase and step.phase.name,
+        "device_id": None if step.device in (None, UNKNOWN) else int(step.device),
+        "steps": step.phase and len(step.start_ns),
+        "measured_ns": shown,
+        "replayed_ns": usual,
+        "unexplained": abs(share),
+        "assumptions": "; ".join(replays.changed.assumptions) or "nothing is changed",
+    }
+    if reason:
+        return row
+    took = _Taker(made, step, is_mean=replays.changed.is_balanced)
+    predicted = took(replays.predicted.time_ns)
+    first, *others = (took(other.time_ns) for other in replays.others)
+    possible = [predicted, first + shown - usual]
+    possible += [t if n % 2 == 0 else t + shown - usual for n, t in enumerate(others)]
+    margin = int(abs(share) * shown) if replays.changed.assumptions else 0
+    return row | {
+        "predicted_ns": predicted,
+        "low_ns": max(min(possible) - margin, 0),
+        "high_ns": max(possible) + margin,
+        "change": 100 * (predicted - shown) / shown if shown else None,
+    }
+
+
+class _Taker:
+    """The time of steps in a replay: the median of a phase's, or that of the recording.
+
+    A border of steps moves with what came before it on the busiest stream of each device; the
+    last device counts, and where no rank waits for another the mean over devices.
+    """
+
+    def __init__(self, made: Graph, step: _Step, *, is_mean: bool) -> None:
+        devices = np.unique(made.operations.device) if step.phase is None else step.phase.devices
+        devices = devices if step.device is None else (step.device,)
+        self._borders = [_borders(made, step, device) for device in devices]
+        self._is_mean = is_mean and step.device is None
+        self._is_recording = step.phase is None
+
+    def __call__(self, times_ns: Int64s) -> int:
+        if self._is_mean:
+            return int(np.mean([self._took([border], times_ns) for border in self._borders]))
+        return self._took(self._borders, times_ns)
+
+    def _took(self, borders: Sequence["_Borders"], times_ns: Int64s) -> int:
+        moved = [times_ns[border.places] + border.after_ns for border in borders]
+        if self._is_recording:
+            return int(max(ends.max() for _, ends in moved) - min(s.min() for s, _ in moved))
+        last = np.maximum.reduce(moved)
+        return int(np.median(last[1] - last[0]))
+
+
+class _Borders(NamedTuple):
+    """Starts and ends of steps, a row each: the instants before them, and how long before."""
+
+    places: Int64s
+    after_ns: Int64s
+
+
+def _borders(made: Graph, step: _Step, device: int) -> _Borders:
+    o = made.operations
+    on = np.flatnonzero(o.device == device)
+    if step.phase is None:
+        places = np.stack([made.starts[on], made.ends[on]])
+        return _Borders(places, np.zeros(places.shape, np.int64))
+    since = np.stack([step.start_ns, step.end_ns]) - made.origin_ns
+    inside = on[(o.start_ns[on] < step.end_ns[-1]) & (o.end_ns[on] > step.start_ns[0])]
+    busiest = np.bincount(o.stream[inside], o.took_ns[inside]).argmax() if len(inside) else -1
+    on = on[o.stream[on] == busiest] if len(inside) else on
+    places = np.sort(np.concatenate([made.starts[on], made.ends[on]]))
+    last = np.searchsorted(made.time_ns[places], since, side="right") - 1
+    near = places[np.maximum(last, 0)]
+    return _Borders(near, since - made.time_ns[near])
+
+
+def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int:
+    """The phase whose steps change most together; the longest one where none does."""
+    phases_seen = [None if step.phase is None else id(step.phase) for step in steps]
+    programs = [phases_seen.index(number) for number in dict.fromkeys(phases_seen)]
+    of_phases = [n for n in programs if steps[n].phase is not None] or programs
+
+    def worth(n: int) -> tuple[int, int]:
+        predicted, count = rows[n].get("predicted_ns"), rows[n]["steps"] or 1
+        shown = rows[n]["measured_ns"]
+        return abs((shown if predicted is None else predicted) - shown) * count, shown * count
+
+    return max(of_phases, key=worth)
+
+
+def _paths(
+    profile: Profile, replays: _Replays, before: Path, after: Path | None, step: _Step
+) -> list[dict[str, Any]]:
+    """The parts of both paths within the steps chosen, that of most time first."""
+    made = replays.measured.graph
+    shares = []
+    for its, along in ((made, before), (replays.graph, after)):
+        if along is not None:
+            inside = _is_inside(its, along, step.start_ns, step.end_ns)
+            shares.append(times(parts(profile, its, along), along, inside))
+    first, second = shares[0], shares[1] if len(shares) > 1 else None
+    count = len(step.start_ns)
+    rows = []
+    for part in sorted(
+        {*first, *(second or ())}, key=lambda p: -max(_of(first, p), _of(second, p))
+    ):
+        was, now = (None if c is None else round(c[part] / count) for c in (first, second))
+        if was or now:
+            rows.append(
+                {
+                    "phase": step.phase and step.phase.name,
+                    "kind": part.kind,
+                    "name": part.name,
+                    "before_ns": was,
+                    "after_ns": now,
+                    "difference_ns": None if now is None else now - (was or 0),
+                }
+            )
+    return rows
+
+
+def _of(counter: Counter[Part] | None, part: Part) -> int:
+    return 0 if counter is None else counter[part]
+
+
+def _is_inside(made: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> Int64s:
+    """Which stretches of a path end within steps, by the times that were measured."""
+    when = made.time_ns[along.places] + made.origin_ns
+    step = np.searchsorted(start_ns, when, side="left") - 1
+    return np.asarray((step >= 0) & (when <= end_ns[np.maximum(step, 0)]))
+
+
+def _stretches(
+    profile: Profile, replays: _Replays, before: Path, after: Path | None, step: _Step
+) -> Iterator[dict[str, Any]]:
+    """Both paths over the step in the middle, for a picture."""
+    place = len(step.start_ns) // 2
+    start, end = step.start_ns[place : place + 1], step.end_ns[place : place + 1]
+    for name, its, along in (
+        ("before", replays.measured.graph, before), ("after", replays.graph, after),
+    ):  # fmt: skip
+        if along is None:
+            continue
+        rows = np.flatnonzero(_is_inside(its, along, start, end))[::-1]
+        some = Path(*(column[rows] for column in along))
+        origin = int(some.since_ns[0]) if len(rows) else 0
+        for part, since, until in zip(
+            parts(profile, its, some), some.since_ns.tolist(), some.until_ns.tolist(), strict=True
+        ):
+            yield {
+                "path": name, "kind": part.kind, "name": part.name,
+                "start_ns": since - origin, "end_ns": until - origin,
+            }  # fmt: skip
+
+
+def _dependencies(before: Measured, along: Path) -> Iterator[dict[str, Any]]:
+    edges = before.graph.edges
+    on_path = np.bincount(edges.kind[along.edges], minlength=len(KINDS))
+    for number, kind in enumerate(KINDS):
+        rows = edges.kind == number
+        if rows.any():
+            yield {
+                "dependency": kind.name,
+                "provenance": PROVENANCES[kind.provenance],
+                "edges": int(rows.sum()),
+                "on_path": int(on_path[number]),
+                "usual_ns": int(np.median(before.usual.edge_ns[rows])),
+            }
+
+
+def _headline(row: dict[str, Any], reason: str, *, is_changed: bool) -> str:
+    if reason:
+        return f"No prediction: {reason}."
+    phase = row["phase"] and _short(row["phase"])
+    what = f'A step of "{phase}"' if phase else "The recording"
+    measured_ns, predicted_ns = row["measured_ns"], row["predicted_ns"]
+    if not is_changed:
+        return f"{what} takes {say_ns(measured_ns)}; nothing is changed."
+    return (
+        f"{what} would take {say_ns(predicted_ns)} in place of {say_ns(measured_ns)}"
+        f" ({format_signed(row['change'])}; {say_ns(row['low_ns'])} to {say_ns(row['high_ns'])};"
+        f" unexplained {say_share(row['unexplained'])}), assuming that {row['assumptions']}."
+    )
+
+
+def _short(name: str) -> str:
+    return short_names([name])[name]
+
+
+def _notes(
+    replays: _Replays, share: float, paths: Sequence[dict[str, Any]], reason: str
+) -> Iterator[str]:
+    yield (
+        f"Replayed with usual latencies alone the span differs by"
+        f" {format_signed(100 * share)}: that part is unexplained."
+    )
+    rows = [row for row in paths if row["after_ns"]]
+    if rows and not reason:
+        top = max(rows, key=lambda row: row["after_ns"])
+        every = sum(row["after_ns"] for row in rows)
+        yield (
+            f"What limits the next gain: {top['kind']} {_short(top['name'])},"
+            f" {say_ns(top['after_ns'])} of {say_ns(every)} on the critical path."
+        )
+    for doubt, count in replays.measured.graph.doubts.items():
+        yield f"{doubt}: {count:,}; edges that do not fit are left out."

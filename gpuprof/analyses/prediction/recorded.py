@@ -1,0 +1,283 @@
+"""GPU operations and CUDA calls as arrays, each operation with the call that launched it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.calls import NOT_FOUND
+from gpuprof.analyses.facts.groups import Numbers, numbered
+from gpuprof.analyses.facts.launches import read_columns
+from gpuprof.cuda import is_waiting
+from gpuprof.facts import HOST, UNKNOWN
+from gpuprof.intervals import Int64s
+from gpuprof.profile import Profile
+
+Flags = npt.NDArray[np.bool_]
+
+_PLACED: Final = "start_ns end_ns process_id device_id context_id stream_id correlation_id"
+RECORDED_READS: Final = reads(
+    kernels=f"{_PLACED} name name_hash is_communication",
+    memcpys=f"{_PLACED} memcpy_kind src_memory_kind dst_memory_kind path src_device_id"
+    " dst_device_id bytes",
+    memsets=_PLACED,
+    graph_launches=_PLACED,
+    api_calls="start_ns end_ns process_id thread_id correlation_id name",
+)
+# cudaMemcpy_v3020 is cudaMemcpy.
+_VERSION: Final = re.compile(r"(_v\d+)?(_ptsz|_ptds)?$")
+# What an operation is.
+KERNEL, COLLECTIVE, COPY, MEMSET = range(4)
+
+_ENDS: Final = f"CASE {{0}} WHEN {HOST} THEN 'host' WHEN {UNKNOWN} THEN '?' ELSE {{0}}::VARCHAR END"
+_SRC: Final = f"coalesce(src, device_id, {UNKNOWN})"
+_DST: Final = f"coalesce(dst, device_id, {UNKNOWN})"
+_COPY_LABEL: Final = f"movement || ' ' || {_ENDS.format(_SRC)} || '->' || {_ENDS.format(_DST)}"
+_OF_COPIES: Final = (
+    f"coalesce(bytes, -1), {_SRC}, {_DST}, is_peer::INT, is_staged::INT,"
+    " ('pageable' IN (src_memory_kind, dst_memory_kind) IS TRUE)::INT"
+)
+_NO_COPY: Final = f"-1, {UNKNOWN}, {UNKNOWN}, 0, 0, 0"
+# Table -> text of an operation's label; its kind; bytes, ends, and whether it is a peer copy, half
+# of a staged one, and a copy of pageable memory.
+_TABLES: Final[Mapping[str, tuple[str, str, str]]] = {
+    "kernels": ("name", f"CASE WHEN is_communication THEN {COLLECTIVE} ELSE 0 END", _NO_COPY),
+    "memcpys": (
+        _COPY_LABEL,
+        str(COPY),
+        _OF_COPIES,
+    ),
+    "memsets": ("'memset'", str(MEMSET), _NO_COPY),
+    "graph_launches": ("'CUDA graph'", str(KERNEL), _NO_COPY),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """CUDA calls that are within no other, by process, thread and start; one element each.
+
+    Args:
+        start_ns: Start on the host.
+        end_ns: End on the host.
+        process: Its process.
+        thread_id: Its thread.
+        thread: A number for its process and thread.
+        is_waiting: Whether a call of its name returns when work has ended.
+        label: Index into ``labels``.
+        labels: Names of calls.
+    """
+
+    start_ns: Int64s
+    end_ns: Int64s
+    process: Int64s
+    thread_id: Int64s
+    thread: Numbers
+    is_waiting: Flags
+    label: Numbers
+    labels: Sequence[str]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.start_ns)
+
+
+@dataclass(frozen=True, eq=False)
+class Operations:
+    """Kernels, copies, memsets and whole graphs by stream and start, one element each.
+
+    Args:
+        start_ns: Start on the device.
+        end_ns: End on the device.
+        process: The process that launched it.
+        device: The device it ran on.
+        stream_id: The stream as the recording numbers it; perhaps `UNKNOWN`.
+        stream: A number for its process, device, context and stream.
+        kind: `KERNEL`, `COLLECTIVE`, `COPY` or `MEMSET`.
+        label: Index into ``labels``.
+        labels: Names of kernels, and of copies kind and route: ``PtoP 0->1``.
+        bytes: Of copies; -1 where unknown.
+        src: Device at the source of a copy, or `facts.HOST`.
+        dst: Device at its destination.
+        is_peer: Whether it is a copy between two devices, or half of one.
+        is_staged: Whether it is half of a copy between two devices.
+        is_pageable: Whether it is a copy of pageable memory.
+        call: Index of the call that launched it; `NOT_FOUND` where unknown.
+        correlation: Its correlation id.
+    """
+
+    start_ns: Int64s
+    end_ns: Int64s
+    process: Int64s
+    device: Int64s
+    stream_id: Int64s
+    stream: Numbers
+    kind: Int64s
+    label: Numbers
+    labels: Sequence[str]
+    bytes: Int64s
+    src: Int64s
+    dst: Int64s
+    is_peer: Flags
+    is_staged: Flags
+    is_pageable: Flags
+    call: Int64s
+    correlation: Int64s
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.start_ns)
+
+    @property
+    def took_ns(self) -> Int64s:
+        """How long each ran."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """Operations and calls of a recording, and the calls of each correlation id.
+
+    Args:
+        ids: Process and correlation id, sorted, of all calls.
+        outer: The outermost call of each of these.
+    """
+
+    operations: Operations
+    calls: Calls
+    ids: Int64s
+    outer: Int64s
+
+    def call_of(self, process: Numbers, correlation: Numbers) -> Int64s:
+        """The outermost call with each process and correlation id, or `NOT_FOUND`."""
+        return _looked_up(self.ids, self.outer, process, correlation)
+
+
+def recorded(profile: Profile) -> Recorded:
+    """Everything that was launched and called in the whole recording."""
+    return profile.whole.once(_recorded)
+
+
+def _recorded(profile: Profile) -> Recorded:
+    calls, ids, outer = _read_calls(profile)
+    parts = [_read_operations(profile, t) for t in _TABLES if profile.has(t)]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    start, end, process, device, context, stream_id, correlation, label, *rest = (
+        columns or [np.empty(0, np.int64)] * 15
+    )
+    kind, size, src, dst, peer, staged, pageable = rest
+    streams = np.zeros(len(start), np.int64)
+    for column in (process, device, context, stream_id):
+        places = numbered(column).astype(np.int64)
+        streams = numbered(streams * (int(places.max(initial=0)) + 1) + places).astype(np.int64)
+    order = np.lexsort((end, start, streams))
+    hashes, number = np.unique(label, return_inverse=True)
+    operations = Operations(
+        start_ns=start[order],
+        end_ns=end[order],
+        process=process[order],
+        device=device[order],
+        stream_id=stream_id[order],
+        stream=numbered(streams[order]).astype(np.int64),
+        kind=kind[order],
+        label=number[order],
+        labels=_labels(profile, hashes),
+        bytes=size[order],
+        src=src[order],
+        dst=dst[order],
+        is_peer=peer[order] == 1,
+        is_staged=staged[order] == 1,
+        is_pageable=pageable[order] == 1,
+        call=_looked_up(ids, outer, process[order], correlation[order]),
+        correlation=correlation[order],
+    )
+    return Recorded(operations, calls, ids, outer)
+
+
+def _read_operations(profile: Profile, table: str) -> list[Any]:
+    label, kind, of_copies = _TABLES[table]
+    ids = (f"coalesce({n}, {UNKNOWN})" for n in _PLACED.split()[2:])
+    sql = f"SELECT start_ns, end_ns, {', '.join(ids)}, {_hashed(label)}, {kind}, {of_copies}"
+    return [c.astype(np.int64) for c in read_columns(profile, f"{sql} FROM {table}", 15)]
+
+
+def _hashed(label: str) -> str:
+    return f"coalesce((hash({label}) >> 1)::BIGINT, 0)"
+
+
+def _labels(profile: Profile, hashes: Int64s, tables: Sequence[str] = tuple(_TABLES)) -> list[str]:
+    """The texts whose hashes these are."""
+    texts: dict[int, str] = {}
+    for table in filter(profile.has, tables):
+        label = _TABLES[table][0] if table in _TABLES else "name"
+        rows = profile.query(f"SELECT DISTINCT {_hashed(label)}, {label} FROM {table}")
+        numbers, names = (column.to_pylist() for column in rows.columns)
+        texts |= dict(zip(numbers, names, strict=True))
+    return [texts.get(number) or "unnamed" for number in hashes.tolist()]
+
+
+def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
+    """The outermost calls; process and correlation id of all, sorted, with the outer call of it."""
+    if not profile.has("api_calls"):
+        none = np.empty(0, np.int64)
+        calls = Calls(none, none, none, none, none, none.astype(bool), none, [])
+        return calls, np.empty((2, 0), np.int64), none
+    start, end, process, thread, correlation, name = (
+        column.astype(np.int64)
+        for column in read_columns(
+            profile,
+            f"SELECT start_ns, end_ns, coalesce(process_id, {UNKNOWN}),"
+            f" coalesce(thread_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}),"
+            f" {_hashed('name')} FROM api_calls",
+            6,
+        )
+    )
+    lane = numbered(process).astype(np.int64) * (len(np.unique(thread)) + 1) + numbered(thread)
+    order = np.lexsort((-end, start, lane))
+    start, end, lane = start[order], end[order], lane[order]
+    is_outer = np.ones(len(order), bool)
+    for low, high in runs(lane):
+        # A call that ends no later than one that began before it is a part of that.
+        is_outer[low + 1 : high] = end[low + 1 : high] > np.maximum.accumulate(end[low : high - 1])
+    outer = np.cumsum(is_outer) - 1
+    hashes, label = np.unique(name[order][is_outer], return_inverse=True)
+    labels = [_VERSION.sub("", text) for text in _labels(profile, hashes, ("api_calls",))]
+    calls = Calls(
+        start_ns=start[is_outer],
+        end_ns=end[is_outer],
+        process=process[order][is_outer],
+        thread_id=thread[order][is_outer],
+        thread=numbered(lane[is_outer]).astype(np.int64),
+        is_waiting=np.array([*map(is_waiting, labels)], bool)[label],
+        label=label,
+        labels=labels,
+    )
+    with_id = np.flatnonzero(correlation[order] >= 0)
+    ids = np.stack([process[order], correlation[order]])[:, with_id]
+    # Of several calls with one id the earliest launched.
+    by_id = np.lexsort((start[with_id], ids[1], ids[0]))
+    return calls, ids[:, by_id], outer[with_id][by_id]
+
+
+def runs(values: Numbers) -> list[tuple[int, int]]:
+    """Where each run of equal values begins and ends."""
+    borders = np.flatnonzero(np.diff(values)) + 1
+    bounds = [0, *borders.tolist(), len(values)]
+    return [*pairwise(bounds)] if len(values) else []
+
+
+def _looked_up(ids: Int64s, outer: Int64s, process: Numbers, correlation: Numbers) -> Int64s:
+    if not len(outer):
+        return np.full(len(process), NOT_FOUND)
+    processes = np.unique(ids[0])
+    most = int(ids[1].max()) + 2
+    keys = np.searchsorted(processes, ids[0]) * most + ids[1]
+    number = np.minimum(np.searchsorted(processes, process), len(processes) - 1)
+    is_known = (processes[number] == process) & (correlation >= 0) & (correlation < most)
+    wanted = np.where(is_known, number * most + correlation, -1)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, outer[place], NOT_FOUND)

@@ -1,0 +1,87 @@
+"""``gpuprof predict``: what a change would win, before anybody makes it."""
+
+import click
+
+from gpuprof.cli.options import (
+    output_options,
+    reading_options,
+    recording_argument,
+    room,
+    tables_format_option,
+)
+from gpuprof.cli.progress import reading
+
+
+@click.command(name="predict", no_args_is_help=True)
+@recording_argument
+@click.option(
+    "--what",
+    multiple=True,
+    metavar="CHANGE",
+    help="What to change, as listed above; repeat for several changes at once.",
+)
+@click.option(
+    "--plot",
+    "picture",
+    metavar="FILE",
+    help="Draw the critical path of one step, as recorded and predicted, into a .png, .svg or"
+    " .pdf file.",
+)
+@tables_format_option
+@output_options
+@reading_options
+def command(  # noqa: PLR0913 - one parameter per option
+    *,
+    files: tuple[str, ...],
+    what: tuple[str, ...],
+    picture: str | None,
+    form: str,
+    output: str,
+    force: bool,
+    wide: bool,
+    full_names: bool,
+    reader: str | None,
+    section: str | None,
+) -> None:
+    """Predict how long a step takes after a change, by replay of what waits for what.
+
+    When somebody asks what a faster link, fewer copies or hidden ones would win. Each answer has
+    a range, its assumptions, and the part of the recording that the replay cannot explain; where
+    that is above 5 % of the span there is no answer, but the reason. Without --what it shows the
+    critical path.
+
+    \b
+    CHANGE is one of:
+      link=NAME        copies between devices over nvlink2, nvlink3, nvlink4,
+                       pcie3, pcie4, pcie5, or staged through the host
+      link=4us,24GB/s  over a link of this latency and bandwidth
+      link[0->1]=NAME  copies of one route alone, or of a kind: link[HtoD]=pcie5
+      hide=HtoD        copies of a kind or route run beside other work
+      drop=NAME        without what ranges of this name launch (* is anything),
+                       else without the kernels or copies that match the REGEX
+      scale=REGEX:0.5  kernels and copies that match take half as long
+      streams=REGEX    what matches runs on streams of its own
+      balance          no rank waits for another one in collectives
+      no-launch-cost   launches take no time on the host, as with CUDA graphs
+
+    \b
+    Example:
+      gpuprof predict train.sqlite --what link=nvlink3
+      gpuprof predict train.sqlite --what hide=HtoD --what "scale=gemm:0.5"
+      gpuprof predict train.sqlite --what balance --plot balance.png
+    """  # noqa: D301 - click reads the escape
+    from gpuprof.analyses.prediction.predict import predict  # noqa: PLC0415 - start-up of --help
+    from gpuprof.render.charts.canvas import check_suffix  # noqa: PLC0415
+    from gpuprof.render.output import check_apart, prepare  # noqa: PLC0415
+    from gpuprof.render.prediction import prediction_text, save_figure  # noqa: PLC0415
+
+    target = prepare(output, is_forced=force, inputs=files)
+    figure = prepare(check_suffix(picture), is_forced=force, inputs=files) if picture else None
+    check_apart([target, figure])
+    page = room(output, is_wide=wide, has_full_names=full_names)
+    with reading(files, reader, section) as profile:
+        result = predict(profile, what)
+        if figure is not None:
+            save_figure(result, figure)
+        text = prediction_text(result, profile.origin, form, page)
+    target.write_text(text)

@@ -1,0 +1,185 @@
+"""Each change on a program whose times can be computed by hand."""
+
+import numpy as np
+import pytest
+from recordings import copy, kernel, summary, trace
+from test_replay import PLACE, call
+
+from gpuprof.analyses.prediction.links import fitted, links_named
+from gpuprof.analyses.prediction.predict import predict
+from gpuprof.errors import MissingTableError, UsageError
+
+
+def peers():
+    """A kernel of 50 us, a copy of 100 kB to the other device in 10 us, and a kernel there."""
+    ends = {"src_device_id": 0, "dst_device_id": 1, "bytes": 100_000}
+    other = PLACE | {"device_id": 1}
+    return trace(
+        kernels=[
+            kernel("a", 10_000, 60_000, stream_id=7, correlation_id=1, **PLACE),
+            kernel("b", 10_000, 20_000, stream_id=8, correlation_id=2, **other),
+            kernel("c", 75_000, 95_000, stream_id=8, correlation_id=4, **other),
+        ],
+        memcpys=[copy("PtoP", 62_000, 72_000, stream_id=7, correlation_id=3, **PLACE | ends)],
+        api_calls=[call("cudaLaunchKernel", n * 2000, n * 2000 + 1000, n) for n in (1, 2, 3, 4)],
+    )
+
+
+def both(profile, *what):
+    row = predict(profile, what).tables["prediction"].to_pylist()[0]
+    return row["measured_ns"], row["predicted_ns"]
+
+
+@pytest.mark.parametrize(
+    ("what", "predicted"),
+    [
+        pytest.param("link=1us,100GB/s", 85_000 - 10_000 + 2000, id="1 us and 1 us of bytes"),
+        pytest.param("link[0->1]=30us,100GB/s", 85_000 - 10_000 + 31_000, id="slower"),
+        pytest.param("scale=^a$:0.5", 85_000 - 25_000, id="the kernel takes half as long"),
+        pytest.param("scale=^b$:2", 85_000, id="nothing waits for b"),
+    ],
+)
+def test_a_change_moves_what_waits_for_it(what, predicted):
+    assert both(peers(), what) == (85_000, predicted)
+
+
+def test_a_dropped_copy_holds_up_nothing():
+    # The copy kept c from running beside a, which takes 50 us.
+    assert both(peers(), "drop=^PtoP")[1] < 60_000
+
+
+def test_several_changes_are_made_together():
+    assert both(peers(), "scale=^a$:0.5", "link=1us,100GB/s") == (85_000, 52_000)
+
+
+def test_copies_through_the_host_are_two_and_a_pause():
+    measured_ns, predicted_ns = both(peers(), "link=staged")
+
+    assert predicted_ns > measured_ns
+
+
+def hidden_copies(copy_ns):
+    """Three steps of a copy to the device and a kernel of 100 us that waits for it."""
+    kernels, copies, calls, at = [], [], [], 10_000
+    for number in range(1, 7, 2):
+        its = {"stream_id": 7, **PLACE}
+        ends = {"bytes": 1000, "src_memory_kind": "pinned", "dst_memory_kind": "device"}
+        copies.append(copy("HtoD", at, at + copy_ns, correlation_id=number, **its, **ends))
+        at += copy_ns
+        kernels.append(kernel("k", at, at + 100_000, correlation_id=number + 1, **its))
+        at += 100_000
+        calls += [call("cudaMemcpyAsync", number * 1000, number * 1000 + 500, number)]
+        calls += [call("cudaLaunchKernel", number * 1000 + 600, number * 1000 + 900, number + 1)]
+    return trace(kernels=kernels, memcpys=copies, api_calls=calls)
+
+
+def test_hidden_copies_take_no_time_but_the_first_where_there_is_enough_to_hide_behind():
+    assert both(hidden_copies(30_000), "hide=HtoD") == (390_000, 330_000)
+
+
+def test_copies_that_take_longer_than_all_else_hide_the_rest():
+    assert both(hidden_copies(300_000), "hide=HtoD") == (1_200_000, 1_000_000)
+
+
+def test_without_a_cost_of_launches_the_device_waits_for_nothing():
+    kernels = [
+        kernel("k", n * 20_000 + 5000, n * 20_000 + 8000, stream_id=7, correlation_id=n, **PLACE)
+        for n in range(5)
+    ]
+    calls = [call("cudaLaunchKernel", n * 20_000, n * 20_000 + 4000, n) for n in range(5)]
+    measured_ns, predicted_ns = both(trace(kernels=kernels, api_calls=calls), "no-launch-cost")
+
+    assert measured_ns == 83_000
+    # Five kernels, and the pauses of a stream, of which the recording shows none without a launch.
+    assert 15_000 <= predicted_ns <= 15_000 + 4 * 17_000
+
+
+def test_a_dropped_range_takes_its_launches_and_the_host_within_it_along():
+    ranges = [
+        {"start_ns": 900, "end_ns": 52_000, "text": "norm", "range_kind": "push_pop",
+         "process_id": 1, "thread_id": 1}
+    ]  # fmt: skip
+    kernels = [
+        kernel("a", 10_000, 20_000, stream_id=7, correlation_id=1, **PLACE),
+        kernel("b", 60_000, 70_000, stream_id=7, correlation_id=3, **PLACE),
+    ]
+    calls = [
+        call("cudaLaunchKernel", 1000, 2000, 1),
+        call("cudaEventQuery", 50_000, 51_000, 2),
+        call("cudaLaunchKernel", 52_000, 53_000, 3),
+    ]
+    profile = trace(kernels=kernels, api_calls=calls, nvtx_ranges=ranges)
+
+    result = predict(profile, ["drop=norm"])
+
+    assert "1 operation of norm and 2 calls are gone" in result.headline
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("link=warp", "there is no link warp"),
+        ("link=4us", "there is no link 4us"),
+        ("link=1us,0GB/s", "there is no link 1us,0GB/s"),
+        ("link[3->4]=pcie3", "no copies 3->4 were recorded"),
+        ("link[a->0]=pcie3", "a is neither a device's number nor host"),
+        ("scale=a", "scale=a has no factor"),
+        ("scale=(:2", '"(" is no regular expression'),
+        ("drop=zebra", "no kernel or copy is named like zebra"),
+        ("hide=HtoD", "no copies HtoD were recorded"),
+        ("balance", "there are no collectives to balance"),
+        ("faster", "there is no change faster"),
+    ],
+)
+def test_a_change_that_is_none_is_refused(what, message):
+    with pytest.raises(UsageError) as error:
+        predict(peers(), [what])
+
+    assert error.value.message.startswith(message)
+    assert error.value.hint
+
+
+def test_a_printed_summary_has_no_times_to_replay():
+    with pytest.raises(MissingTableError, match="no times of kernels and copies"):
+        predict(summary(), [])
+
+
+def test_a_recording_of_nothing_says_so():
+    with pytest.raises(MissingTableError, match="no kernels and no copies"):
+        predict(trace(kernels=[], api_calls=[]), [])
+
+
+def test_no_answer_is_given_where_pauses_have_no_cause():
+    kernels = [kernel("k", n * 1_000_000, n * 1_000_000 + 10, stream_id=7, **PLACE) for n in (1, 9)]
+    result = predict(trace(kernels=kernels), ["scale=k:0.5"])
+
+    row = result.tables["prediction"].to_pylist()[0]
+    assert (row["predicted_ns"], row["change"]) == (None, None)
+    assert "no CUDA calls were recorded" in result.headline
+
+
+def test_work_before_its_launch_is_counted_and_left_out():
+    kernels = [
+        kernel("k", n * 1000, n * 1000 + 900, stream_id=7, correlation_id=n, **PLACE)
+        for n in range(100)
+    ]
+    calls = [call("cudaLaunchKernel", n * 1000 + 500, n * 1000 + 600, n) for n in range(100)]
+    result = predict(trace(kernels=kernels, api_calls=calls), [])
+
+    assert "the clocks of GPU and host disagree" in result.headline
+
+
+def test_a_link_is_fitted_to_the_smallest_and_the_largest_copies():
+    sizes = np.array([4, 4, 1_000_000])
+    link = fitted(sizes, np.array([2000, 2000, 102_000]), "these")
+
+    assert link.copies_ns(sizes).tolist() == [2000, 2000, 102_000]
+    assert fitted(sizes[:2], np.array([2000, 2000]), "these") is None
+
+
+@pytest.mark.parametrize("name", ["nvlink2", "nvlink3", "nvlink4", "pcie3", "pcie4", "pcie5"])
+def test_a_link_of_the_table_is_slower_at_its_slowest(name):
+    links = links_named(name)
+
+    assert links.slow.bytes_per_s < links.usual.bytes_per_s < links.fast.bytes_per_s
+    assert name in links.usual.words
