@@ -43,12 +43,12 @@ def command(  # noqa: PLR0913 - one parameter per option
     reader: str | None,
     section: str | None,
 ) -> None:
-    """Predict how long a step takes after a change, by replay of what waits for what.
+    """Predict how long a step takes after a change.
 
-    When somebody asks what a faster link, fewer copies or hidden ones would win. Each answer has
-    a range, its assumptions, and the part of the recording that the replay cannot explain; where
-    that is above 5 % of the span there is no answer, but the reason. Without --what it shows the
-    critical path.
+    When somebody asks what a faster link, fewer copies or hidden ones would win: what waits for
+    what is replayed. Each answer has a range, its assumptions, and the part of the recording that
+    the replay cannot explain; where that is above 5 % of the span there is no answer, but the
+    reason. Without --what it shows the critical path.
 
     \b
     CHANGE is one of:

@@ -18,7 +18,7 @@ from gpuprof.errors import UsageError
 from gpuprof.facts import HOST
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
-from gpuprof.units import counted, say_ns
+from gpuprof.units import say_ns
 
 # How a link is assumed: as usual, at its slowest, at its fastest.
 USUAL, SLOW, FAST = range(3)
@@ -225,8 +225,8 @@ def _link(changed: Changed, text: str, bound: int) -> Changed:
     changed = changed.with_edges(between, 0).without_lag(changed.measured.graph.starts[second])
     copies = int(is_meant.sum()) - len(second)
     return changed.saying(
-        f"{counted(copies, 'copy', 'copies')} {route or 'between devices'} take {link.words};"
-        " what collectives move and what links share is as recorded"
+        f"copies {route or 'between devices'} ({copies:,}) take {link.words};"
+        " collectives, and copies that share a link, take what was recorded"
     )
 
 
@@ -273,7 +273,7 @@ def _staged(changed: Changed, is_meant: Flags, bound: int) -> Changed:
     between = _gap_ns(changed)
     first, second = (link.copies_ns(np.maximum(o.bytes, 0)) for link in halves)
     took = first + between + second
-    words = f"{counted(int(direct.sum()), 'copy', 'copies')} between devices go through the host: "
+    words = f"copies between devices ({direct.sum():,}) go through the host: "
     words += f"DtoH {halves[0].words}, {say_ns(between)} between the halves as between other copies"
     return _lasting(changed, direct, took).saying(f"{words}, HtoD {halves[1].words}")
 
@@ -323,7 +323,7 @@ def _scale(_: Profile, changed: Changed, text: str) -> Changed:
     chosen, factor = _named(o, match[1]), float(match[2])
     moved = changed.measured.graph.transfer_ns
     faster = np.rint(moved * factor).astype(np.int64)
-    words = f"{counted(int(chosen.sum()), 'operation', 'operations')} like {match[1]} take"
+    words = f"operations like {match[1]} ({chosen.sum():,}) take"
     changed = _lasting(changed, chosen, o.took_ns - moved + faster, faster)
     return changed.saying(f"{words} {factor:g} times as long, but for waiting for other ranks")
 
@@ -338,11 +338,8 @@ def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
     dropped = np.bincount(o.call[chosen & (o.call != NOT_FOUND)], minlength=len(calls))
     is_gone = is_within | ((launches > 0) & (dropped == launches))
     changed = _without(changed, chosen, is_gone)
-    words = f"{counted(int(chosen.sum()), 'operation', 'operations')} of {text} and"
-    return changed.saying(
-        f"{words} {counted(int(is_gone.sum()), 'call', 'calls')} are gone; what"
-        " needs their results takes as long as before"
-    )
+    words = f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum():,}) are gone"
+    return changed.saying(f"{words}; what needs their results takes as long as before")
 
 
 def _calls_within(profile: Profile, changed: Changed, text: str) -> Flags:
@@ -412,7 +409,7 @@ def _hide(_: Profile, changed: Changed, text: str) -> Changed:
     changed = changed.with_edges(to_early | from_late | to_call, NEVER)
     changed = changed.without_lag(graph.starts[is_early & chained])
     return changed.saying(
-        f"{counted(int(chosen.sum()), 'copy', 'copies')} {text} run beside other work, as early as"
+        f"copies {text} ({chosen.sum():,}) run beside other work, as early as"
         " their link is free; there is memory for what comes early, and no work slows down"
     )
 
@@ -460,7 +457,7 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
         changed = changed.with_edges(_of(changed, kind, chosen, is_source=True), NEVER)
         changed = changed.with_edges(_of(changed, kind, is_launched), NEVER)
     return changed.saying(
-        f"{counted(int(chosen.sum()), 'operation', 'operations')} like {text} have streams of their"
+        f"operations like {text} ({chosen.sum():,}) have streams of their"
         " own: nothing on their old streams waits for them, and no work slows down beside them"
     )
 
@@ -478,7 +475,7 @@ def _balance(changed: Changed) -> Changed:
     edges = _of(changed, kinds.DURATION, chosen)
     changed = changed.with_edges(edges, graph.transfer_ns[_operation(changed, edges)])
     words = (
-        f"{counted(int(chosen.sum()), 'collective', 'collectives')} take their transfers alone, as"
+        f"collectives ({chosen.sum():,}) take their transfers alone, as"
         " far as the recording tells these; the program's time is the mean over its devices"
     )
     return replace(changed, is_balanced=True).saying(words)
@@ -501,7 +498,7 @@ def _no_launch_cost(changed: Changed) -> Changed:
     changed = changed.with_edges(is_call | between, 0).with_edges(full, NEVER)
     free = np.flatnonzero(is_free)
     return changed.without_lag(graph.place[2 * free + 1]).saying(
-        f"{counted(int(is_free.sum()), 'call', 'calls')} that wait for nothing take no time, nor"
+        f"calls that wait for nothing ({is_free.sum():,}) take no time, nor"
         f" does the host between them but for pauses of {say_ns(_GRAPH_PAUSE_NS)}: whether a CUDA"
         " graph can hold them is not checked"
     )

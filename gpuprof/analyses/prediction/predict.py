@@ -440,9 +440,10 @@ def _headline(row: dict[str, Any], reason: str, *, is_changed: bool) -> str:
     measured_ns, predicted_ns = row["measured_ns"], row["predicted_ns"]
     if not is_changed:
         return f"{what} takes {say_ns(measured_ns)}; nothing is changed."
+    low, high = say_ns(row["low_ns"]), say_ns(row["high_ns"])
     return (
         f"{what} would take {say_ns(predicted_ns)} in place of {say_ns(measured_ns)}"
-        f" ({format_signed(row['change'])}; {say_ns(row['low_ns'])} to {say_ns(row['high_ns'])};"
+        f" ({format_signed(row['change'])}; {low if low == high else f'{low} to {high}'};"
         f" unexplained {say_share(row['unexplained'])}), assuming that {row['assumptions']}."
     )
 

@@ -112,7 +112,7 @@ def test_a_dropped_range_takes_its_launches_and_the_host_within_it_along():
 
     result = predict(profile, ["drop=norm"])
 
-    assert "1 operation of norm and 2 calls are gone" in result.headline
+    assert "operations of norm (1) and their calls (2) are gone" in result.headline
 
 
 @pytest.mark.parametrize(
