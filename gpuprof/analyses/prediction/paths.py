@@ -9,7 +9,7 @@ from gpuprof.analyses.facts.nvtx import named_parts, open_at
 from gpuprof.analyses.facts.step_windows import masked
 from gpuprof.analyses.prediction import graph as kinds
 from gpuprof.analyses.prediction.graph import Graph
-from gpuprof.analyses.prediction.recorded import COLLECTIVE, COPY, KERNEL, MEMSET
+from gpuprof.analyses.prediction.recorded import COLLECTIVE, COPY, KERNEL, MEMSET, Flags
 from gpuprof.analyses.prediction.replay import Replay
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
@@ -62,57 +62,77 @@ def path(graph: Graph, replayed: Replay) -> Path:
     return Path(at, by, times[graph.edges.source[by]], times[at])
 
 
-def parts(profile: Profile, graph: Graph, along: Path) -> list[Part]:
+class Named(NamedTuple):
+    """What stretches of a path go to.
+
+    Args:
+        number: Index into ``parts`` of each stretch.
+        parts: The parts.
+    """
+
+    number: Int64s
+    parts: list[Part]
+
+
+def named(profile: Profile, graph: Graph, along: Path) -> Named:
     """What each stretch of a path goes to: operations by name, the host by range, latencies."""
-    kind = graph.edges.kind[along.edges]
-    operation = graph.item[along.places] - len(graph.calls)
-    ranges = _ranges(profile, graph, graph.item[along.places])
-    return [
-        _part(graph, k, item, text)
-        for k, item, text in zip(kind.tolist(), operation.tolist(), ranges, strict=True)
+    calls, item = len(graph.calls), graph.item[along.places]
+    kind = graph.edges.kind[along.edges].astype(np.int64)
+    kind[kind == kinds.TRANSFER] = kinds.DURATION
+    kind[kind == kinds.OTHER_THREAD] = kinds.HOST_WORK
+    number, texts = _ranges(profile, graph, item)
+    name = np.where(kind == kinds.HOST_WORK, number, 0)
+    for meant, labels, rows in (
+        (kinds.DURATION, graph.operations.label, item - calls),
+        (kinds.CALL, graph.calls.label, item),
+    ):
+        is_meant = kind == meant
+        name[is_meant] = labels[rows[is_meant]]
+    codes, index, inverse = np.unique(
+        kind * (int(name.max(initial=0)) + 1) + name, return_index=True, return_inverse=True
+    )
+    parts = [
+        _part(graph, (int(kind[row]), int(name[row])), int(item[row]) - calls, texts)
+        for row in index[: len(codes)].tolist()
     ]
+    return Named(inverse, parts)
 
 
-def _part(graph: Graph, kind: int, operation: int, text: str) -> Part:
-    if kind in (kinds.DURATION, kinds.TRANSFER):
-        label = graph.operations.labels[graph.operations.label[operation]]
-        return Part(_OF_OPERATIONS[int(graph.operations.kind[operation])], label)
+def _part(graph: Graph, code: tuple[int, int], operation: int, texts: list[str]) -> Part:
+    kind, name = code
+    if kind == kinds.DURATION:
+        its_kind = int(graph.operations.kind[operation])
+        return Part(_OF_OPERATIONS[its_kind], graph.operations.labels[name])
     if kind == kinds.CALL:
-        return Part(CALL, graph.calls.labels[graph.calls.label[operation + len(graph.calls)]])
-    if kind in (kinds.HOST_WORK, kinds.OTHER_THREAD):
-        return Part(HOST, f"in {text}" if text else "between calls")
+        return Part(CALL, graph.calls.labels[name])
+    if kind == kinds.HOST_WORK:
+        return Part(HOST, f"in {texts[name]}" if texts[name] else "between calls")
     return Part(LATENCY, kinds.KINDS[kind].name)
 
 
-def _ranges(profile: Profile, graph: Graph, items: Int64s) -> list[str]:
-    """The innermost range, with # for digits, that each item that is a call begins in, or empty."""
-    texts = [""] * len(items)
-    calls = graph.calls
+def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list[str]]:
+    """The innermost range that each item that is a call begins in, and texts with # for digits."""
+    number, texts, calls = np.zeros(len(items), np.int64), [""], graph.calls
     if not (profile.whole.has("nvtx_ranges") and len(calls)):
-        return texts
+        return number, texts
     ranges = named_parts(profile.whole)
+    shown = [masked(text) for text, _, _ in ranges.labels]
+    texts += sorted({*shown} - {""})
+    of_label = np.array([texts.index(text) for text in shown], np.int64)
     rows = np.flatnonzero(items < len(calls))
+    called = items[rows]
     for (process, thread), its in ranges.lanes.items():
-        called = items[rows]
-        mine = rows[(calls.process[called] == process) & (calls.thread_id[called] == thread)]
-        mine = mine[np.argsort(calls.start_ns[items[mine]], kind="stable")]
-        opened = open_at(ranges.take(its), calls.start_ns[items[mine]], is_outermost=False)
-        for row, place in zip(mine.tolist(), opened.tolist(), strict=True):
-            if place >= 0:
-                texts[row] = masked(ranges.labels[ranges.label[its[place]]][0])
-    return texts
+        on = (calls.process[called] == process) & (calls.thread_id[called] == thread)
+        begun = rows[on][np.argsort(calls.start_ns[called[on]], kind="stable")]
+        opened = open_at(ranges.take(its), calls.start_ns[items[begun]], is_outermost=False)
+        inside = opened >= 0
+        number[begun[inside]] = of_label[ranges.label[its[opened[inside]]]]
+    return number, texts
 
 
-def times(named: list[Part], along: Path, is_inside: Int64s) -> Counter[Part]:
-    """The time of each part, of those stretches that are inside.
-
-    Args:
-        named: What each stretch is.
-        along: The path.
-        is_inside: Which of them count.
-    """
-    made: Counter[Part] = Counter()
+def times(stretches: Named, along: Path, is_inside: Flags) -> Counter[Part]:
+    """The time of each part, of those stretches that are inside."""
     lengths = np.where(is_inside, along.until_ns - along.since_ns, 0)
-    for part, ns in zip(named, lengths.tolist(), strict=True):
-        made[part] += ns
-    return made
+    sums = np.zeros(len(stretches.parts), np.int64)
+    np.add.at(sums, stretches.number, lengths)
+    return Counter(dict(zip(stretches.parts, sums.tolist(), strict=True)))

@@ -15,8 +15,8 @@ from gpuprof.analyses.prediction import graph as kinds
 from gpuprof.analyses.prediction.build import graph_of
 from gpuprof.analyses.prediction.changes import FAST, SLOW, USUAL, Changed, apply, replayable
 from gpuprof.analyses.prediction.graph import KINDS, PROVENANCES, Graph
-from gpuprof.analyses.prediction.paths import Part, Path, parts, path, times
-from gpuprof.analyses.prediction.recorded import RECORDED_READS
+from gpuprof.analyses.prediction.paths import Part, Path, named, path, times
+from gpuprof.analyses.prediction.recorded import RECORDED_READS, Flags
 from gpuprof.analyses.prediction.replay import Measured, Replay, measured, replay
 from gpuprof.errors import MissingTableError
 from gpuprof.facts import UNKNOWN
@@ -274,7 +274,8 @@ def _row(replays: _Replays, step: _Step, share: float, reason: str) -> dict[str,
     }
     if reason:
         return row
-    took = _Taker(made, step, is_mean=replays.changed.is_balanced)
+    if replays.changed.is_balanced:
+        took = _Taker(made, step, is_mean=True)
     predicted = took(replays.predicted.time_ns)
     first, *others = (took(other.time_ns) for other in replays.others)
     possible = [predicted, first + shown - usual]
@@ -361,7 +362,7 @@ def _paths(
     for its, along in ((made, before), (replays.graph, after)):
         if along is not None:
             inside = _is_inside(its, along, step.start_ns, step.end_ns)
-            shares.append(times(parts(profile, its, along), along, inside))
+            shares.append(times(named(profile, its, along), along, inside))
     first, second = shares[0], shares[1] if len(shares) > 1 else None
     count = len(step.start_ns)
     rows = []
@@ -387,7 +388,7 @@ def _of(counter: Counter[Part] | None, part: Part) -> int:
     return 0 if counter is None else counter[part]
 
 
-def _is_inside(made: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> Int64s:
+def _is_inside(made: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> Flags:
     """Which stretches of a path end within steps, by the times that were measured."""
     when = made.time_ns[along.places] + made.origin_ns
     step = np.searchsorted(start_ns, when, side="left") - 1
@@ -408,9 +409,11 @@ def _stretches(
         rows = np.flatnonzero(_is_inside(its, along, start, end))[::-1]
         some = Path(*(column[rows] for column in along))
         origin = int(some.since_ns[0]) if len(rows) else 0
-        for part, since, until in zip(
-            parts(profile, its, some), some.since_ns.tolist(), some.until_ns.tolist(), strict=True
+        stretches = named(profile, its, some)
+        for number, since, until in zip(
+            *(c.tolist() for c in (stretches.number, some.since_ns, some.until_ns)), strict=True
         ):
+            part = stretches.parts[number]
             yield {
                 "path": name, "kind": part.kind, "name": part.name,
                 "start_ns": since - origin, "end_ns": until - origin,
