@@ -349,10 +349,11 @@ def _calls_within(profile: Profile, changed: Changed, text: str) -> Flags:
     if not (profile.whole.has("nvtx_ranges") and len(calls)):
         return is_within
     ranges = ranges_like(profile.whole, text)
+    start, end = calls.start_ns - calls.shift_ns, calls.end_ns - calls.shift_ns
     for low, high in runs(calls.thread):
         rows = (ranges.process == calls.process[low]) & (ranges.thread == calls.thread_id[low])
-        first = np.searchsorted(calls.start_ns[low:high], ranges.start_ns[rows], side="left")
-        last = np.searchsorted(calls.end_ns[low:high], ranges.end_ns[rows], side="right")
+        first = np.searchsorted(start[low:high], ranges.start_ns[rows], side="left")
+        last = np.searchsorted(end[low:high], ranges.end_ns[rows], side="right")
         steps = np.bincount(first, minlength=high - low + 1) - np.bincount(
             np.maximum(last, first), minlength=high - low + 1
         )

@@ -24,7 +24,7 @@ from gpuprof.intervals import Int64s
 from gpuprof.kernel_names import short_names
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
-from gpuprof.units import format_signed, say_ns, say_share
+from gpuprof.units import format_signed, say_ns, say_share, say_signed_ns
 
 PREDICT_READS: Final = reads(
     RECORDED_READS,
@@ -469,6 +469,11 @@ def _notes(
         yield (
             f"What limits the next gain: {top['kind']} {_short(top['name'])},"
             f" {say_ns(top['after_ns'])} of {say_ns(every)} on the critical path."
+        )
+    if shift := replays.measured.graph.calls.shift_ns:
+        yield (
+            f"The clocks of GPU and host disagree: {say_signed_ns(shift)} was added to all times of"
+            " the host, so that the fastest launch takes 5 us."
         )
     for doubt, count in replays.measured.graph.doubts.items():
         yield f"{doubt}: {count:,}; edges that do not fit are left out."

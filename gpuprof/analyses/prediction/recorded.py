@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -31,6 +31,14 @@ RECORDED_READS: Final = reads(
 )
 # cudaMemcpy_v3020 is cudaMemcpy.
 _VERSION: Final = re.compile(r"(_v\d+)?(_ptsz|_ptds)?$")
+# Clocks disagree where more work than that begins before its launch; or none begins so soon after
+# it, and more calls than that return before the work that they wait for ends.
+_MOST_EARLY: Final = 0.05
+_SOON_NS: Final = 1_000_000
+_MOST_RETURNED: Final = 0.5
+_LEAST_LAUNCHES: Final = 100
+# What the fastest launches take.
+_LAUNCH_NS: Final = 5_000
 # What an operation is.
 KERNEL, COLLECTIVE, COPY, MEMSET = range(4)
 
@@ -70,6 +78,7 @@ class Calls:
         is_waiting: Whether a call of its name returns when work has ended.
         label: Index into ``labels``.
         labels: Names of calls.
+        shift_ns: What was added to their times, as the host's clock is not that of the devices.
     """
 
     start_ns: Int64s
@@ -80,6 +89,7 @@ class Calls:
     is_waiting: Flags
     label: Numbers
     labels: Sequence[str]
+    shift_ns: int = 0
 
     def __len__(self) -> int:
         """How many there are."""
@@ -195,7 +205,34 @@ def _recorded(profile: Profile) -> Recorded:
         call=_looked_up(ids, outer, process[order], correlation[order]),
         correlation=correlation[order],
     )
+    shift = _shift_ns(operations, calls)
+    if shift:
+        start, end = calls.start_ns + shift, calls.end_ns + shift
+        calls = replace(calls, start_ns=start, end_ns=end, shift_ns=shift)
     return Recorded(operations, calls, ids, outer)
+
+
+def _shift_ns(operations: Operations, calls: Calls) -> int:
+    """By how much the host's clock is behind that of the devices; 0 where they agree.
+
+    They do not where work begins before its launch, or where none begins soon after it although
+    calls that wait for work return before it ends. Then the least time from a launch to its work
+    is the usual one. Of several processes nothing is known.
+    """
+    launched = np.flatnonzero(operations.call != NOT_FOUND)
+    if len(launched) < _LEAST_LAUNCHES or len(np.unique(operations.process)) > 1:
+        return 0
+    call = operations.call[launched]
+    late = operations.start_ns[launched] - calls.start_ns[call]
+    is_off = (late < 0).mean() > _MOST_EARLY
+    if not is_off and late.min() > _SOON_NS:
+        order = np.argsort(calls.start_ns[call], kind="stable")
+        waiting = np.flatnonzero(calls.is_waiting)
+        at = np.searchsorted(calls.start_ns[call[order]], calls.start_ns[waiting]) - 1
+        ends = operations.end_ns[launched[order[np.maximum(at, 0)]]]
+        is_early = (ends > calls.end_ns[waiting])[at >= 0]
+        is_off = len(is_early) > 0 and is_early.mean() > _MOST_RETURNED
+    return int(late.min()) - _LAUNCH_NS if is_off else 0
 
 
 def _read_operations(profile: Profile, table: str) -> list[Any]:

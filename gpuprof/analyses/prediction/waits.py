@@ -29,9 +29,7 @@ _KNOWN: Final = ", ".join(
     )
 )  # fmt: skip
 _SYNCHRONISATIONS: Final = f"""
-    SELECT start_ns, start_ns, {_KNOWN}, (sync_kind = 'stream_wait')::INT,
-        (sync_kind = 'event')::INT
-    FROM synchronizations"""
+    SELECT start_ns, start_ns, {_KNOWN}, (sync_kind = 'stream_wait')::INT FROM synchronizations"""
 _EVENTS: Final = f"""
     SELECT coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}), event_id
     FROM cuda_events"""
@@ -50,7 +48,6 @@ class _Synchronisations(NamedTuple):
     src_stream: Int64s
     event: Int64s
     is_wait: Int64s
-    is_event: Int64s
 
     def take(self, rows: Flags | Int64s) -> "_Synchronisations":
         return _Synchronisations(*(column[rows] for column in self))
@@ -104,13 +101,14 @@ class Waits:
             return nothing, nothing
         columns = read_columns(profile, _SYNCHRONISATIONS, len(_Synchronisations._fields))
         every = _Synchronisations(*(column.astype(np.int64) for column in columns))
+        every = every._replace(start=every.start + self._maker.calls.shift_ns)
         every = every._replace(since=np.minimum(every.start, self._recorded_at(every)))
         has_source = every.src_stream != UNKNOWN
         is_wait = every.is_wait == 1
         self._add_stream_waits(every.take(is_wait & has_source & (every.stream != UNKNOWN)))
         call = self._source.call_of(every.process, every.correlation)
         # An event whose stream is not known says nothing of which work it is.
-        is_named = (every.is_event == 0) | has_source | (every.event == UNKNOWN)
+        is_named = has_source | (every.event == UNKNOWN)
         chosen = ~is_wait & (call != NOT_FOUND) & is_named
         hosts, call, has_source = every.take(chosen), call[chosen], has_source[chosen]
         rows, operations = self.last_before(

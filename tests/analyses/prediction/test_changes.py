@@ -158,13 +158,26 @@ def test_no_answer_is_given_where_pauses_have_no_cause():
     assert "no CUDA calls were recorded" in result.headline
 
 
-def test_work_before_its_launch_is_counted_and_left_out():
+def early(process_of_last):
+    """A hundred kernels that start half a microsecond before the calls that launched them."""
     kernels = [
         kernel("k", n * 1000, n * 1000 + 900, stream_id=7, correlation_id=n, **PLACE)
         for n in range(100)
     ]
+    kernels[-1]["process_id"] = process_of_last
     calls = [call("cudaLaunchKernel", n * 1000 + 500, n * 1000 + 600, n) for n in range(100)]
-    result = predict(trace(kernels=kernels, api_calls=calls), [])
+    return trace(kernels=kernels, api_calls=calls)
+
+
+def test_clocks_that_disagree_are_set_right_and_said():
+    result = predict(early(1), ["scale=k:0.5"])
+
+    assert result.tables["prediction"].to_pylist()[0]["predicted_ns"] is not None
+    assert any("-5.500 us was added to all times of the host" in note for note in result.notes)
+
+
+def test_of_several_processes_work_before_its_launch_is_counted_and_there_is_no_answer():
+    result = predict(early(2), [])
 
     assert "the clocks of GPU and host disagree" in result.headline
 
