@@ -376,7 +376,11 @@ def _without(changed: Changed, chosen: Flags, is_gone: Flags) -> Changed:
     is_call = (target < calls) & gone[target]
     within = (edges.kind == kinds.CALL) | ((edges.kind == kinds.HOST_WORK) & gone[source])
     zero = (is_operation & in_stream) | (is_call & within)
-    never = (is_operation & ~in_stream) | (is_call & ~in_thread) | for_gone
+    # The first operation of a stream still comes no earlier than its launch.
+    is_first = np.append(True, np.diff(graph.operations.stream) != 0)
+    is_kept = (edges.kind == kinds.LAUNCH) & _holds(is_first, target - calls)
+    zero |= is_operation & is_kept
+    never = (is_operation & ~in_stream & ~is_kept) | (is_call & ~in_thread) | for_gone
     places = np.concatenate([np.flatnonzero(is_gone), calls + np.flatnonzero(chosen)])
     changed = changed.with_edges(zero, 0).with_edges(never, NEVER)
     return changed.without_lag(graph.place[2 * places], graph.place[2 * places + 1])
@@ -399,8 +403,10 @@ def _hide(_: Profile, changed: Changed, text: str) -> Changed:
     edges = graph.edges
     chained = np.zeros(len(o), bool)
     for rows in _routes(o, chosen):
-        changed = changed.adding(kinds.STREAM, graph.ends[rows[:-1]], graph.starts[rows[1:]])
-        chained[rows[1:]] = True
+        source, target = graph.ends[rows[:-1]], graph.starts[rows[1:]]
+        changed = changed.adding(kinds.STREAM, source, target)
+        # Copies that overlap keep what they wait for.
+        chained[rows[1:]] = source < target
     changed = _bypassed(changed, chosen)
     target, source = (graph.item[e] - len(graph.calls) for e in (edges.target, edges.source))
     to_early = _holds(is_early & chained, target) & (edges.kind != kinds.DURATION)

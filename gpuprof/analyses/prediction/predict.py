@@ -206,12 +206,8 @@ def _replays(profile: Profile, before: Measured, what: Sequence[str]) -> _Replay
 def _unexplained(before: Measured) -> float:
     """Of the span, by how much a replay with usual latencies alone is longer."""
     made = before.graph
-    ends = [int(t[made.ends].max() - t[made.starts].min()) for t in _times(before)]
-    return (ends[1] - ends[0]) / max(ends[0], 1)
-
-
-def _times(before: Measured) -> tuple[Int64s, Int64s]:
-    return before.graph.time_ns, before.replayed.time_ns
+    last, replayed = (int(t[made.ends].max()) for t in (made.time_ns, before.replayed.time_ns))
+    return (replayed - last) / max(last - int(made.time_ns[made.starts].min()), 1)
 
 
 def _doubt(before: Measured, share: float) -> str:
@@ -292,8 +288,9 @@ def _row(replays: _Replays, step: _Step, share: float, reason: str) -> dict[str,
 class _Taker:
     """The time of steps in a replay: the median of a phase's, or that of the recording.
 
-    A border of steps moves with what came before it on the busiest stream of each device; the
-    last device counts, and where no rank waits for another the mean over devices.
+    The recording takes from where its first operation began to where the last one ends. A border
+    of steps moves with what came before it on the busiest stream of each device; the last device
+    counts, and where no rank waits for another the mean over devices.
     """
 
     def __init__(self, made: Graph, step: _Step, *, is_mean: bool) -> None:
@@ -311,13 +308,16 @@ class _Taker:
     def _took(self, borders: Sequence["_Borders"], times_ns: Int64s) -> int:
         moved = [times_ns[border.places] + border.after_ns for border in borders]
         if self._is_recording:
-            return int(max(ends.max() for _, ends in moved) - min(s.min() for s, _ in moved))
+            return max(int(max(ends.max() for ends in moved)), 0)
         last = np.maximum.reduce(moved)
         return int(np.median(last[1] - last[0]))
 
 
 class _Borders(NamedTuple):
-    """Starts and ends of steps, a row each: the instants before them, and how long before."""
+    """Starts and ends of steps, a row each: the instants before them, and how long before.
+
+    Of the recording the ends of all operations, and how long before its start time began.
+    """
 
     places: Int64s
     after_ns: Int64s
@@ -326,13 +326,15 @@ class _Borders(NamedTuple):
 def _borders(made: Graph, step: _Step, device: int) -> _Borders:
     o = made.operations
     on = np.flatnonzero(o.device == device)
+    on = on if len(on) else np.arange(len(o))
     if step.phase is None:
-        places = np.stack([made.starts[on], made.ends[on]])
-        return _Borders(places, np.zeros(places.shape, np.int64))
+        first = made.time_ns[made.starts if step.device is None else made.starts[on]].min()
+        return _Borders(made.ends[on], np.full(len(on), -first))
     since = np.stack([step.start_ns, step.end_ns]) - made.origin_ns
     inside = on[(o.start_ns[on] < step.end_ns[-1]) & (o.end_ns[on] > step.start_ns[0])]
-    busiest = np.bincount(o.stream[inside], o.took_ns[inside]).argmax() if len(inside) else -1
-    on = on[o.stream[on] == busiest] if len(inside) else on
+    if len(inside):
+        busiest = np.bincount(o.stream[inside], o.took_ns[inside]).argmax()
+        on = on[o.stream[on] == busiest]
     places = np.sort(np.concatenate([made.starts[on], made.ends[on]]))
     last = np.searchsorted(made.time_ns[places], since, side="right") - 1
     near = places[np.maximum(last, 0)]
