@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.facts.calls import NOT_FOUND
+from gpuprof.analyses.facts.launches import read_columns
 from gpuprof.analyses.facts.nvtx import ranges_like
 from gpuprof.analyses.prediction import graph as kinds
 from gpuprof.analyses.prediction.graph import Edges, Graph, by_target, together
@@ -15,7 +16,7 @@ from gpuprof.analyses.prediction.links import Link, fitted, links_named
 from gpuprof.analyses.prediction.recorded import COLLECTIVE, COPY, Flags, Operations, runs
 from gpuprof.analyses.prediction.replay import NEVER, Measured, Weights
 from gpuprof.errors import UsageError
-from gpuprof.facts import HOST
+from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.units import say_ns
@@ -143,7 +144,7 @@ def apply(profile: Profile, measured: Measured, what: Sequence[str], bound: int)
         elif name in _WITH_VALUE and value:
             changed = _WITH_VALUE[name](profile, changed, value)
         elif text in _ALONE:
-            changed = _ALONE[text](changed)
+            changed = _ALONE[text](profile, changed)
         else:
             msg = f"there is no change {text}"
             raise UsageError(msg, "See `gpuprof predict --help` for the changes there are.")
@@ -472,7 +473,7 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
 # ---------------------------------------------------------------- the whole program
 
 
-def _balance(changed: Changed) -> Changed:
+def _balance(_: Profile, changed: Changed) -> Changed:
     graph = changed.measured.graph
     chosen = graph.operations.kind == COLLECTIVE
     if not chosen.any():
@@ -488,7 +489,7 @@ def _balance(changed: Changed) -> Changed:
     return replace(changed, is_balanced=True).saying(words)
 
 
-def _no_launch_cost(changed: Changed) -> Changed:
+def _no_launch_cost(profile: Profile, changed: Changed) -> Changed:
     graph = changed.measured.graph
     calls, edges = graph.calls, graph.edges
     if not len(calls):
@@ -500,17 +501,37 @@ def _no_launch_cost(changed: Changed) -> Changed:
     target, source = graph.item[edges.target], graph.item[edges.source]
     is_call = (edges.kind == kinds.CALL) & _holds(is_free, target)
     between = (edges.kind == kinds.HOST_WORK) & _holds(is_free, target) & _holds(is_free, source)
-    between &= edges.least_ns < _GRAPH_PAUSE_NS
+    between &= ~_holds(_before_messages(profile, graph), source)
     full = (edges.kind == kinds.FULL_QUEUE) & _holds(is_free, target)
-    changed = changed.with_edges(is_call | between, 0).with_edges(full, NEVER)
+    changed = changed.with_edges(
+        (is_call | between) & (edges.least_ns < _GRAPH_PAUSE_NS), 0
+    ).with_edges(full, NEVER)
     free = np.flatnonzero(is_free)
     return changed.without_lag(graph.place[2 * free + 1]).saying(
-        f"calls that wait for nothing ({is_free.sum():,}) take no time, nor"
-        f" does the host between them but for pauses of {say_ns(_GRAPH_PAUSE_NS)}: whether a CUDA"
-        " graph can hold them is not checked"
+        f"calls that wait for nothing ({is_free.sum():,}) take no time, nor does the host between"
+        f" them, but for what takes {say_ns(_GRAPH_PAUSE_NS)} and for messages (MPI, UCX); whether"
+        " a CUDA graph can hold them is not checked"
     )
 
 
+def _before_messages(profile: Profile, graph: Graph) -> Flags:
+    """After which calls, before the next one of the thread, the host sends or awaits messages."""
+    calls = graph.calls
+    is_before = np.zeros(len(calls), bool)
+    if not profile.whole.has("host_calls"):
+        return is_before
+    process, thread, since = read_columns(profile.whole, _MESSAGES, 3)
+    for low, high in runs(calls.thread):
+        on = (process == calls.process[low]) & (thread == calls.thread_id[low])
+        when = since[on] + calls.shift_ns
+        place = np.searchsorted(calls.start_ns[low:high], when, side="right")
+        is_before[low + place[place > 0] - 1] = True
+    return is_before
+
+
+_MESSAGES: Final = f"""
+    SELECT coalesce(process_id, {UNKNOWN}), coalesce(thread_id, {UNKNOWN}), start_ns
+    FROM host_calls WHERE library IN ('mpi', 'ucx')"""
 _WAITS: Final = (kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME, kinds.COPY_CALL)
 _WITH_VALUE: Final[dict[str, Callable[[Profile, Changed, str], Changed]]] = {
     "hide": _hide,
@@ -518,7 +539,7 @@ _WITH_VALUE: Final[dict[str, Callable[[Profile, Changed, str], Changed]]] = {
     "scale": _scale,
     "streams": _streams,
 }
-_ALONE: Final[dict[str, Callable[[Changed], Changed]]] = {
+_ALONE: Final[dict[str, Callable[[Profile, Changed], Changed]]] = {
     "balance": _balance,
     "no-launch-cost": _no_launch_cost,
 }

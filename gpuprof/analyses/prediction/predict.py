@@ -33,6 +33,7 @@ PREDICT_READS: Final = reads(
     synchronizations="start_ns process_id device_id stream_id correlation_id src_device_id"
     " src_stream_id event_id sync_kind",
     cuda_events="process_id correlation_id event_id",
+    host_calls="start_ns library process_id thread_id",
 )
 # Above that share of the span unexplained there is no answer.
 MOST_UNEXPLAINED: Final = 0.05
