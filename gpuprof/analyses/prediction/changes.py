@@ -71,10 +71,10 @@ class Changed:
     def adding(self, kind: int, source: Int64s, target: Int64s) -> "Changed":
         """The same with more edges, of the latency that is usual for their kind."""
         fits = source < target
-        source, target = source[fits], target[fits]
-        edges = Edges(
-            source, target, np.full(len(source), kind, np.int8), np.zeros(len(source), np.int64)
-        )
+        its = self.measured.usual.edge_ns[self.measured.graph.edges.kind == kind]
+        usual_ns = int(np.median(its)) if len(its) else 0
+        its_kind = np.full(int(fits.sum()), kind, np.int8)
+        edges = Edges(source[fits], target[fits], its_kind, np.full(len(its_kind), usual_ns))
         return replace(self, added=(*self.added, edges))
 
 
@@ -93,22 +93,22 @@ def replayable(changed: Changed) -> Replayable:
     """What `replay` takes of a changed graph."""
     measured = changed.measured
     graph, order = _with_edges(measured.graph, changed.added)
-    count = sum(map(len, changed.added))
     # What waits for nothing begins when it did.
     no_lag = changed.no_lag & (np.diff(measured.graph.bounds) > 0)
+    is_changed = changed.edge_ns != UNCHANGED
     weights = []
     for before in (measured.own, measured.usual):
-        is_changed = changed.edge_ns != UNCHANGED
         edge_ns = np.where(is_changed, changed.edge_ns, before.edge_ns)
-        edge_ns = np.concatenate([edge_ns, np.zeros(count, np.int64)])[order]
+        if order is not None:
+            edge_ns = np.concatenate([edge_ns, *(edges.least_ns for edges in changed.added)])[order]
         weights.append(Weights(edge_ns, np.where(no_lag, 0, before.lag_ns)))
     return Replayable(graph, *weights)
 
 
-def _with_edges(graph: Graph, added: Sequence[Edges]) -> tuple[Graph, Int64s]:
-    """The graph with more edges, and the place of each among its own followed by these."""
+def _with_edges(graph: Graph, added: Sequence[Edges]) -> tuple[Graph, Int64s | None]:
+    """The graph with more edges, and the place of each among its own followed by these, if any."""
     if not added:
-        return graph, np.arange(len(graph.edges))
+        return graph, None
     edges = together([graph.edges, *added])
     order = by_target(edges, len(graph.time_ns))
     return replace(graph, edges=edges.take(order)), order

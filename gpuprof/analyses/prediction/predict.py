@@ -142,7 +142,7 @@ class _Replays(NamedTuple):
     changed: Changed
     graph: Graph
     predicted: Replay
-    others: tuple[Replay, ...]
+    others_ns: tuple[Int64s, ...]
     usual: Replay
 
 
@@ -196,12 +196,14 @@ def _replays(profile: Profile, before: Measured, what: Sequence[str]) -> _Replay
     changed = apply(profile, before, what, USUAL)
     first = replayable(changed)
     predicted = replay(first.graph, first.own)
-    others = [replay(first.graph, first.usual)]
+    # Their times alone: a replay of a million operations takes a tenth of a gigabyte.
+    others, graph = [replay(first.graph, first.usual).time_ns], first.graph
+    del first
     if any(text.startswith("link") for text in what):
         for bound in (SLOW, FAST):
             other = replayable(apply(profile, before, what, bound))
-            others += [replay(other.graph, other.own), replay(other.graph, other.usual)]
-    return _Replays(before, changed, first.graph, predicted, tuple(others), before.replayed)
+            others += [replay(other.graph, w).time_ns for w in (other.own, other.usual)]
+    return _Replays(before, changed, graph, predicted, tuple(others), before.replayed)
 
 
 def _unexplained(before: Measured) -> float:
@@ -274,7 +276,7 @@ def _row(replays: _Replays, step: _Step, share: float, reason: str) -> dict[str,
     if replays.changed.is_balanced:
         took = _Taker(made, step, is_mean=True)
     predicted = took(replays.predicted.time_ns)
-    first, *others = (took(other.time_ns) for other in replays.others)
+    first, *others = map(took, replays.others_ns)
     possible = [predicted, first + shown - usual]
     possible += [t if n % 2 == 0 else t + shown - usual for n, t in enumerate(others)]
     margin = int(abs(share) * shown) if replays.changed.assumptions else 0
