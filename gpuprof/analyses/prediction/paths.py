@@ -50,7 +50,8 @@ class Path(NamedTuple):
 
 def path(graph: Graph, replayed: Replay) -> Path:
     """From the last end of an operation back to what waits for nothing."""
-    last_edge, source = replayed.last_edge.tolist(), graph.edges.source.tolist()
+    # A list of all instants would take more memory than the graph.
+    last_edge, source = replayed.last_edge.data, graph.edges.source.data
     place = int(graph.ends[np.argmax(replayed.time_ns[graph.ends])])
     places, edges = [], []
     while (edge := last_edge[place]) >= 0:
