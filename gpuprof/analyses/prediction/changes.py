@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.facts.calls import NOT_FOUND
-from gpuprof.analyses.facts.launches import read_columns
+from gpuprof.analyses.facts.growing import read_columns
 from gpuprof.analyses.facts.nvtx import ranges_like
 from gpuprof.analyses.prediction import graph as kinds
 from gpuprof.analyses.prediction.graph import Edges, Graph, by_target, together

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.calls import NOT_FOUND
 from gpuprof.analyses.facts.groups import Numbers, numbered
-from gpuprof.analyses.facts.launches import read_columns
+from gpuprof.analyses.facts.growing import read_columns
 from gpuprof.cuda import is_waiting
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import Int64s

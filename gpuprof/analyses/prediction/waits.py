@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuprof.analyses.facts.calls import NOT_FOUND
 from gpuprof.analyses.facts.groups import groups
-from gpuprof.analyses.facts.launches import read_columns
+from gpuprof.analyses.facts.growing import read_columns
 from gpuprof.analyses.prediction.graph import (
     COPY_CALL,
     EVENT,
