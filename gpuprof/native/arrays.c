@@ -226,13 +226,18 @@ ArraysStatus gather_groups(Integers values, Integers group, size_t groups, int64
 
 /* ---------------------------------------------------------------- graphs */
 
-void longest_path(const int64_t *bounds, const int64_t *source, const int64_t *after,
-                  const int64_t *lag, size_t count, int64_t *time, int64_t *last) {
+ArraysStatus longest_path(const int64_t *bounds, const int64_t *source, const int64_t *after,
+                          size_t edges, const int64_t *lag, size_t count, int64_t *time,
+                          int64_t *last) {
     for (size_t i = 0; i < count; i++) {
+        if (bounds[i] < 0 || bounds[i + 1] > (int64_t)edges) return ARRAYS_TOO_LARGE;
         time[i] = 0, last[i] = -1;
-        for (int64_t e = bounds[i], t; e < bounds[i + 1]; e++)
-            if ((t = time[source[e]] + after[e]) > time[i] || (last[i] < 0 && t == time[i]))
-                time[i] = t, last[i] = e;
-        time[i] += lag[i];
+        for (int64_t e = bounds[i], t; e < bounds[i + 1]; e++) {
+            if (source[e] < 0 || (size_t)source[e] >= i) return ARRAYS_UNSORTED;
+            if (__builtin_add_overflow(time[source[e]], after[e], &t)) return ARRAYS_TOO_LARGE;
+            if (t > time[i] || (last[i] < 0 && t == time[i])) time[i] = t, last[i] = e;
+        }
+        if (__builtin_add_overflow(time[i], lag[i], &time[i])) return ARRAYS_TOO_LARGE;
     }
+    return ARRAYS_OK;
 }

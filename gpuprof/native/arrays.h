@@ -72,7 +72,8 @@ ArraysStatus gather_groups(Integers values, Integers group, size_t groups, int64
 
 /* When each node comes: the latest of 0 and, of its edges, time[source] + after, and its lag later;
  * and the edge of that, or -1. Sources come before: source[e] < i for edges e of node i. */
-void longest_path(const int64_t *bounds, const int64_t *source, const int64_t *after,
-                  const int64_t *lag, size_t count, int64_t *time, int64_t *last);
+ArraysStatus longest_path(const int64_t *bounds, const int64_t *source, const int64_t *after,
+                          size_t edges, const int64_t *lag, size_t count, int64_t *time,
+                          int64_t *last);
 
 #endif

@@ -234,8 +234,11 @@ def longest_path(
         return None
     made = np.empty((2, len(lag)), np.int64)
     given = [*(np.ascontiguousarray(a, np.int64) for a in (bounds, source, after, lag))]
-    functions.longest_path(*map(_pointer, given), ctypes.c_size_t(len(lag)), *map(_pointer, made))
-    return made[0], made[1]
+    status = functions.longest_path(
+        *map(_pointer, given[:3]), ctypes.c_size_t(len(source)), _pointer(given[3]),
+        ctypes.c_size_t(len(lag)), *map(_pointer, made),
+    )  # fmt: skip
+    return None if status else (made[0], made[1])
 
 
 def _pointer(values: npt.NDArray[Any]) -> ctypes.c_void_p:

@@ -73,6 +73,7 @@ static void match(const Column *columns, size_t rows) {
         if (places[i] < -1 || (places[i] >= 0 && (size_t)places[i] >= rows)) abort();
     a.count = few; /* the work grows with the square */
     (void)extents(a, b, c, b, a.count < rows ? b : a, pairs, pairs + rows);
+    (void)longest_path(pairs, pairs, pairs + rows, rows, pairs, few, places, pairs + 2 * rows);
     free(numbers);
     free(places);
 }
