@@ -94,19 +94,6 @@ def to_decimal_bytes(number: str, unit: str) -> int:
     return _integer(number, _DECIMAL_BYTES.get(unit, _BINARY_BYTES.get(unit)), unit)
 
 
-def parse_rate(text: str) -> int:
-    """Turn ``24GB/s`` into bytes a second.
-
-    Raises:
-        ValueError: The text is no number with a unit of bytes a second.
-    """
-    size, slash, second = text.strip().partition("/")
-    if (slash, second) != ("/", "s"):
-        msg = f'expected a rate such as 24GB/s, found "{text}"'
-        raise ValueError(msg)
-    return to_decimal_bytes(*_split(size))
-
-
 def parse_count(text: str) -> int:
     """A whole number, such as how often a kernel ran.
 

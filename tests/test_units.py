@@ -30,16 +30,6 @@ def test_nvprofs_kilobyte_is_1024_bytes():
     assert units.parse_binary_bytes("39.062500KB") == 40_000
 
 
-def test_a_rate_is_decimal_bytes_a_second():
-    assert units.parse_rate("24GB/s") == 24 * 10**9
-
-
-@pytest.mark.parametrize("text", ["24GB", "24/s", "24GB/min", "GB/s", ""])
-def test_a_text_that_is_no_rate_is_refused(text):
-    with pytest.raises(ValueError, match=r"expected|unknown unit"):
-        units.parse_rate(text)
-
-
 def test_nsys_megabyte_is_a_million_bytes_and_its_kib_1024():
     assert units.to_decimal_bytes("262.406144", "MB") == 262_406_144
     assert units.to_decimal_bytes("1.5", "KiB") == 1536

@@ -2,17 +2,18 @@
 
 GPUs: peaks of single precision without Tensor Cores, memory bandwidth and memory of one GPU, from
 NVIDIA's data sheets of these boards (of a K80, one of its two GPUs, at its boost clock).
-Links: what copies between two GPUs reach on one machine of each kind, a part below the peak; the
-latency is that of a small copy. ``staged`` is PCIe 3 by way of the host.
+Links are those of `gpuprof.analyses.prediction.links`; ``staged`` is PCIe 3 by way of the host.
 """
 
 from typing import Final, NamedTuple
 
+from gpuprof.analyses.prediction.links import NAMES, links_named
 from gpuprof.errors import UsageError, one_of
-from gpuprof.units import NS_PER_S, duration_ns, parse_rate
+from gpuprof.units import NS_PER_S
 
 _GIB: Final = 1 << 30
 _MOST_GPUS: Final = 16
+_STAGED_OVER: Final = "pcie3"
 
 
 class Gpu(NamedTuple):
@@ -70,15 +71,6 @@ GPUS: Final = (
     _gpu("H100-PCIe", 51, 2000, 80),
     _gpu("H200", 67, 4800, 141),
 )
-LINKS: Final = (
-    Link("pcie3", 4.3e-6, 10.5e9),
-    Link("pcie4", 4.3e-6, 21e9),
-    Link("pcie5", 4.3e-6, 42e9),
-    Link("nvlink2", 4e-6, 22e9),
-    Link("nvlink3", 4e-6, 240e9),
-    Link("nvlink4", 4e-6, 360e9),
-    Link("staged", 12e-6, 5.5e9),
-)
 
 
 def machine(gpus: str, link: str) -> Machine:
@@ -104,16 +96,10 @@ def machine(gpus: str, link: str) -> Machine:
 
 
 def _link(text: str) -> Link:
-    named = next((link for link in LINKS if link.name == text.lower()), None)
-    if named is not None:
-        return named
-    latency, _, rate = text.partition(",")
-    try:
-        latency_s, bytes_per_s = duration_ns(latency) / NS_PER_S, parse_rate(rate)
-    except ValueError:
-        latency_s = bytes_per_s = 0
-    if not bytes_per_s:
-        msg = f"--link {text} is no link"
-        names = ", ".join(link.name for link in LINKS)
-        raise UsageError(msg, f"Known are {names}, or a latency and a rate: 4us,24GB/s.")
-    return Link(text, latency_s, bytes_per_s)
+    name = text.lower() if text.lower() in NAMES else text
+    known = links_named(name)
+    if known is not None:
+        return Link(name, known.usual.latency_ns / NS_PER_S, known.usual.bytes_per_s)
+    # Both halves one after the other, and about as long between them.
+    half = _link(_STAGED_OVER)
+    return Link(name, 3 * half.latency_s, half.bytes_per_s / 2)

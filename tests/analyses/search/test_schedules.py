@@ -149,9 +149,9 @@ class TestMachine:
             ("0xK80", "pcie3", "--gpus 0xK80: expected 1 to 16 GPUs", None),
             ("99999999999xK80", "pcie3", "--gpus 99999999999xK80: expected 1 to 16 GPUs", None),
             ("", "pcie3", "--gpus : no figures are known of ", None),
-            ("K80", "4us", "--link 4us is no link", None),
-            ("K80", "4us,0GB/s", "--link 4us,0GB/s is no link", None),
-            ("K80", "x", "--link x is no link", None),
+            ("K80", "4us", "there is no link 4us", None),
+            ("K80", "4us,0GB/s", "there is no link 4us,0GB/s", None),
+            ("K80", "x", "there is no link x", None),
         ],
     )
     def test_what_is_no_machine_is_refused(self, gpus, link, message, hint):
