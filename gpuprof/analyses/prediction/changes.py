@@ -28,6 +28,8 @@ _HALVES_NS: Final = 7_000
 # A CUDA graph has no host work between two launches, but for pauses of this length.
 _GRAPH_PAUSE_NS: Final = 1_000_000
 _SCALE: Final = re.compile(r"(.+):(\d*\.?\d+)")
+# Copies that a message lists.
+_SHOWN: Final = 8
 _LINK: Final = re.compile(r"link(?:\[(.+)\])?=(.+)")
 
 
@@ -245,10 +247,9 @@ def _on_route(o: Operations, route: str | None) -> Flags:
         return np.asarray(chosen)
     msg = f"no copies {route or 'between devices'} were recorded"
     copies = sorted({o.labels[n] for n in np.unique(o.label[o.kind == COPY]).tolist()})
-    hint = (
-        f"Name them as link[HtoD]=... or link[0->1]=...; there are: {', '.join(copies) or 'none'}."
-    )
-    raise UsageError(msg, hint)
+    more = f", and {len(copies) - _SHOWN} more" if len(copies) > _SHOWN else ""
+    there = f"{', '.join(copies[:_SHOWN])}{more}" if copies else "none"
+    raise UsageError(msg, f"Name a kind (HtoD) or a route (0->1); there are: {there}.")
 
 
 def _end(text: str) -> int:
