@@ -286,7 +286,12 @@ def _packed(where: str, part: FilePart, expected: Kinds) -> Packed:
     columns = file.schema_arrow
     borders.check_names(where, columns)
     borders.check_growth(where, file.metadata, part.size)
-    texts = [name for name in columns.names if expected.get(name) == pa.string()]
+    # A column of lists is another one in Parquet's words.
+    texts = [
+        field.name
+        for field in columns
+        if expected.get(field.name) == pa.string() and not pa.types.is_nested(field.type)
+    ]
     if texts:
         columns = opened(part.again(), texts, file.metadata).schema_arrow
     return Packed(part, file.metadata, columns)
