@@ -97,13 +97,13 @@ def _index_kind(rows: int) -> type[np.integer[Any]]:
 
 def distinct(values: Numbers) -> Int64s:
     """The few different ones among many values, sorted."""
-    known = np.empty(0, np.int64)
+    sorted_values = np.empty(0, np.int64)
     for rows in pieces(len(values)):
         part = values[rows]
-        is_new = pair_places(np.stack([known] * 2), part, part) == NOT_FOUND
+        is_new = pair_places(np.stack([sorted_values] * 2), part, part) == NOT_FOUND
         if is_new.any():
-            known = np.union1d(known, part[is_new].astype(np.int64))
-    return known
+            sorted_values = np.union1d(sorted_values, part[is_new].astype(np.int64))
+    return sorted_values
 
 
 class Ids:
@@ -120,9 +120,9 @@ class Ids:
         low, high = np.full(number, _LATEST), np.full(number, NOT_FOUND)
         of_process = self._by_process(process, correlation)
         for place, ids in zip(range(number), of_process, strict=False):
-            known = ids if ids.min() >= 0 else ids[ids >= 0]
-            if len(known):
-                low[place], high[place] = known.min(), known.max()
+            valid_ids = ids if ids.min() >= 0 else ids[ids >= 0]
+            if len(valid_ids):
+                low[place], high[place] = valid_ids.min(), valid_ids.max()
         size: Int64s = np.where(high < 0, 0, np.minimum(high - low, _LATEST // (number + 1)) + 1)
         self._spans = np.stack([low, size, np.cumsum(size) - size], axis=1)
         self.size = int(size.sum())

@@ -37,9 +37,9 @@ class CopyRows(NamedTuple):
         correlation: The id of the call that launched it.
         device: The device that it ran on.
         src_device: Device at the source, as recorded.
-        dst_device: Device at the destination, likewise.
+        dst_device: Device at the destination, as recorded.
         src: Device at the source, or `facts.HOST`.
-        dst: Device at the destination, likewise.
+        dst: Device at the destination, or `facts.HOST`.
         bytes: Bytes; 0 where unknown, and for a staged copy's second half.
         is_transfer: 1 for a copy between the memories of two devices, the host being one.
         is_counted: 0 for the second half of a staged copy.

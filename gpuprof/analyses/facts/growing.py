@@ -16,11 +16,11 @@ def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
 
 def columns_of(parts: Iterable[Sequence[Any]], columns: int) -> list[Any]:
     """So many columns that come in pieces, each as one array."""
-    made = [Growing() for _ in range(columns)]
+    gathered = [Growing() for _ in range(columns)]
     for part in parts:
-        for column, values in zip(made, part, strict=True):
+        for column, values in zip(gathered, part, strict=True):
             column.add(values)
-    return [column.values for column in made]
+    return [column.values for column in gathered]
 
 
 class Growing:

@@ -1,7 +1,7 @@
 """Every GPU activity with the API call that launched it, as arrays in the order of the launches.
 
 Activities and calls meet by process and correlation id: ids repeat across processes. Where
-several calls bear one id (a runtime call and the driver call inside it), the earliest launched.
+several calls have one id (a runtime call and the driver call inside it), the earliest launched.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +75,7 @@ class Copies:
     Args:
         bytes: Bytes; 0 for a staged copy's second half.
         src: Device at the source, or `copies.HOST`; of a staged half, its own device.
-        dst: Device at the destination, likewise.
+        dst: Device at the destination, with the same exceptions.
         counted: 0 for the second half of a staged copy, which is not another call.
         peer: 1 for a copy between two devices.
         process: The process that launched it.
@@ -142,8 +142,8 @@ class Launches:
 
     def of_process(self, process: int) -> Numbers:
         """The places of a process's launched activities among all."""
-        mine = [self.order[low:high] for (p, _), (low, high) in self.bounds.items() if p == process]
-        return np.concatenate([self.order[:0], *mine])
+        rows = [self.order[low:high] for (p, _), (low, high) in self.bounds.items() if p == process]
+        return np.concatenate([self.order[:0], *rows])
 
 
 def activities(profile: Profile) -> Activities:
@@ -196,16 +196,16 @@ def _parts(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
 
 
 def _launches(profile: Profile) -> Launches:
-    every, process, correlation = _read(profile)
+    activities_read, process, correlation = _read(profile)
     ids = Ids(process, correlation)
-    place: Any = np.empty(len(every), np.int32 if ids.size < 1 << 31 else np.int64)
-    for rows in pieces(len(every)):
+    place: Any = np.empty(len(activities_read), np.int32 if ids.size < 1 << 31 else np.int64)
+    for rows in pieces(len(activities_read)):
         place[rows] = ids.of(process[rows], correlation[rows])
     del process, correlation
     first = _first_calls(profile, ids)
     lanes = first.lanes()
-    lane: Any = np.empty(len(every), np.min_scalar_type(-len(lanes) - 1))
-    for rows in pieces(len(every)):
+    lane: Any = np.empty(len(activities_read), np.min_scalar_type(-len(lanes) - 1))
+    for rows in pieces(len(activities_read)):
         lane[rows] = first.lane_of(place[rows])
     order, counts = gathered(None, lane, len(lanes) + 1)
     borders = np.cumsum(counts)[: len(lanes)].tolist()
@@ -214,11 +214,11 @@ def _launches(profile: Profile) -> Launches:
     order = order[: borders[-1] if lanes else 0]
     launch_ns = np.empty(len(order), np.int64)
     for low, high in bounds.values():
-        mine = order[low:high]
-        times = first.start_ns[place[mine]]
+        in_lane = order[low:high]
+        times = first.start_ns[place[in_lane]]
         ordered = by_time(times)
-        order[low:high], launch_ns[low:high] = mine[ordered], times[ordered]
-    return Launches(every, order, launch_ns, bounds)
+        order[low:high], launch_ns[low:high] = in_lane[ordered], times[ordered]
+    return Launches(activities_read, order, launch_ns, bounds)
 
 
 def _first_calls(profile: Profile, ids: Ids) -> FirstCalls:

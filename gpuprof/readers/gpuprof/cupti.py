@@ -167,17 +167,17 @@ class _Process:
         names = [n for n in ("device_id", "context_id", "stream_id", "correlation_id") if n in rows]
         return {
             **self.times(table),
-            **{name: _known(rows[name], _NONE) for name in names},
+            **{name: _nullable(rows[name], _NONE) for name in names},
             "process_id": np.full(len(rows["start"]), self.process_id),
         }
 
     def text(self, numbers: npt.NDArray[np.uint64], of: Callable[[str], str] = str) -> pa.Array:
         """Names for their numbers, each made once; null where a kill cut them off."""
-        known = pa.array([of(text) for text in self.texts], pa.string())
-        return known.take(pa.array(numbers, mask=numbers >= len(self.texts)))
+        texts = pa.array([of(text) for text in self.texts], pa.string())
+        return texts.take(pa.array(numbers, mask=numbers >= len(self.texts)))
 
 
-def _known(values: npt.NDArray[np.uint64], nothing: int) -> pa.Array:
+def _nullable(values: npt.NDArray[np.uint64], nothing: int) -> pa.Array:
     """Numbers, null where CUPTI has none."""
     return pa.array(values.astype(np.int64), mask=values == nothing)
 
@@ -192,7 +192,7 @@ def _table(shape: schema.Schema, columns: Mapping[str, Any]) -> pa.Table:
 
 def _kernels(process: _Process) -> pa.Table:
     rows = process.tables["kernels"]
-    sizes = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
+    sizes = [f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz"]
     columns = {
         **process.place("kernels"),
         **{name: rows[name].astype(np.int64) for name in (*sizes, "registers_per_thread")},

@@ -154,7 +154,7 @@ def _members(path: Path) -> Mapping[str, FilePart]:
         with path.open("rb") as file:
             archive = zipfile.ZipFile(file)
             return {info.filename: _member(path, file, info) for info in archive.infolist()}
-    # What a list of members says of another version of the format, or of names in no encoding.
+    # Raised for another version of the format, or names in an unknown encoding.
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         msg = f"{path}: the file is cut short or damaged ({error})"
         raise CorruptFileError(msg, _HINT) from error
@@ -232,7 +232,7 @@ def _columns(rows: _Rows) -> Table:
 
 
 def _table(path: Path, name: str, members: Mapping[str, FilePart]) -> _Table:
-    """A table, after a look at what its files say of themselves.
+    """A table, after a check of the metadata of its files.
 
     Raises:
         CorruptFileError: It is damaged, or its columns are not those of the table.

@@ -105,12 +105,12 @@ def _check(file: Path, archive: zipfile.ZipFile, listed: Mapping[str, tuple[int,
 
 
 def _problems(
-    infos: Sequence[zipfile.ZipInfo], listed: Mapping[str, tuple[int, str]], whole: int
+    infos: Sequence[zipfile.ZipInfo], listed: Mapping[str, tuple[int, str]], archive_bytes: int
 ) -> Iterator[str]:
     if len(infos) > _MOST_MEMBERS:
         yield f"holds {len(infos)} files, and a run has at most {_MOST_MEMBERS}"
     # Stored members that overlap, or that claim more than the file has, could unpack to more.
-    if sum(info.file_size for info in infos) > whole:
+    if sum(info.file_size for info in infos) > archive_bytes:
         yield "would unpack to more than its own size"
     names = [info.filename for info in infos]
     if len({name.casefold() for name in names}) < len(names):
@@ -160,8 +160,8 @@ def _unpack_whole(
             target = draft.joinpath(*name.split("/"))
             target.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(name) as source, target.open("xb") as copy:
-                found = _copied(source, copy, size)
-            if found != expected:
+                digest = _copied(source, copy, size)
+            if digest != expected:
                 msg = f"{file}: {name!r} in it was changed or damaged; nothing was unpacked"
                 raise CorruptFileError(msg, _HINT)
         _check_is_run(file, draft)
@@ -177,11 +177,11 @@ def _unpack_whole(
 def _copied(source: IO[bytes], copy: IO[bytes], size: int) -> str:
     """The hash of what was copied: the listed size, and nothing beyond it."""
     digest = hashlib.sha256()
-    left = size
-    while left and (chunk := source.read(min(left, CHUNK_BYTES))):
+    remaining_bytes = size
+    while remaining_bytes and (chunk := source.read(min(remaining_bytes, CHUNK_BYTES))):
         digest.update(chunk)
         copy.write(chunk)
-        left -= len(chunk)
+        remaining_bytes -= len(chunk)
     return digest.hexdigest()
 
 

@@ -58,9 +58,11 @@ class FilePart(io.RawIOBase):
         """As above."""
         return self._place
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+    def seek(self, offset: int, relative_to: int = os.SEEK_SET) -> int:
         """As above."""
-        self._place = offset + {os.SEEK_CUR: self._place, os.SEEK_END: self.size}.get(whence, 0)
+        self._place = offset + {os.SEEK_CUR: self._place, os.SEEK_END: self.size}.get(
+            relative_to, 0
+        )
         return self._place
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
@@ -114,7 +116,7 @@ class Packed(NamedTuple):
 class ParquetColumns(Streamed):
     """The columns of a table as the last query named them; DuckDB sees the others as null.
 
-    Nothing of it stays in memory: each query decodes it anew, some rows at a time.
+    It is not kept in memory: each query decodes it again, in batches of rows.
 
     Args:
         files: Those of its rows, one after another.

@@ -125,13 +125,13 @@ def _joined(profiles: list[Profile]) -> Profile:
     """One profile of several: rows after one another, times since the earliest origin."""
     if len(profiles) == 1:
         return profiles[0]
-    known = [p.origin.epoch_ns for p in profiles if p.origin.epoch_ns is not None]
-    earliest = min(known) if len(known) == len(profiles) else None
+    epochs_ns = [p.origin.epoch_ns for p in profiles if p.origin.epoch_ns is not None]
+    earliest = min(epochs_ns) if len(epochs_ns) == len(profiles) else None
     parts: dict[str, list[pa.Table]] = {}
     first_runs = accumulate(map(_run_count, profiles), initial=0)
     for profile, first_run in zip(profiles, first_runs, strict=False):
-        own = profile.origin.epoch_ns
-        shift = 0 if own is None or earliest is None else own - earliest
+        epoch_ns = profile.origin.epoch_ns
+        shift = 0 if epoch_ns is None or earliest is None else epoch_ns - earliest
         for name in profile.sources:
             parts.setdefault(name, []).append(_shifted(profile.table(name), shift, first_run))
     warnings = tuple(dict.fromkeys(w for p in profiles for w in p.origin.warnings))
@@ -165,7 +165,7 @@ def _shifted(table: pa.Table, shift_ns: int, first_run: int) -> pa.Table:
 def _together(tables: list[pa.Table]) -> pa.Table:
     """Rows after one another; a device or link that every recording lists is one."""
     table = pa.concat_tables(tables)
-    if any(table.schema.equals(one.arrow) for one in (schema.DEVICES, schema.LINKS)):
+    if any(table.schema.equals(spec.arrow) for spec in (schema.DEVICES, schema.LINKS)):
         return table.group_by(table.column_names, use_threads=False).aggregate([])
     return table
 
