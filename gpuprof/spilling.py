@@ -1,6 +1,6 @@
 """Columns of recordings: in memory up to a budget, beyond it in temporary files.
 
-The files are read, not mapped: what goes wrong with them is an error and never a signal.
+The files are read, not mapped: a damaged file raises an error, never a signal.
 """
 
 import os

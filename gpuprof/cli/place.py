@@ -14,12 +14,12 @@ from gpuprof.cli.progress import reading
 
 @click.command(name="place", no_args_is_help=True)
 @recording_argument
-@format_option("How the result is written; json is in base units.", "terminal", "json")
+@format_option("Format of the result; json is in base units.", "terminal", "json")
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    help="Write the placement as JSON, for a script to take.",
+    help="Write the placement as JSON, for use by a script.",
 )
 @force_option
 @click.option(
@@ -27,24 +27,24 @@ from gpuprof.cli.progress import reading
     "pinned",
     multiple=True,
     type=click.Choice(("forward", "variables")),
-    help="Leave these where they are; repeat for both. Inputs always stay.",
+    help="Do not move these; repeat for both. Inputs never move.",
 )
 @click.option(
     "--gpus",
     metavar="2xK80",
-    help="Estimate the time of a step on these GPUs, too, and rank placements by it.",
+    help="Also estimate the time of a step on these GPUs, and rank placements by it.",
 )
 @click.option(
     "--link",
     metavar="NAME",
     default="pcie3",
     show_default=True,
-    help="What joins each two of them: pcie3 to 5, nvlink2 to 4, staged, or 4us,24GB/s.",
+    help="Link between each two GPUs: pcie3 to 5, nvlink2 to 4, staged, or 4us,24GB/s.",
 )
 @click.option(
     "--chart",
     metavar="FILE",
-    help="Draw the estimated step, as recorded and as proposed, into a .png, .svg or .pdf file.",
+    help="Plot the estimated step, as recorded and as proposed, to a .png, .svg or .pdf file.",
 )
 @reading_options
 def command(  # noqa: PLR0913 - one parameter per option
@@ -62,10 +62,10 @@ def command(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Find where the parts of a training step should run.
 
-    So that it copies least between devices, or with --gpus takes least time by estimates. FILE is
-    what `gpuprof record --recorder tensorflow` made. What moves first are gradients and updates,
-    which TensorFlow does not place with the forward pass; then variables; the forward pass only
-    where much is saved. Prints the scopes to write.
+    Minimizes the bytes copied between devices or, with --gpus, the estimated time of a step. FILE
+    is a recording by `gpuprof record --recorder tensorflow`. Gradients and updates move first, as
+    TensorFlow does not place them with the forward pass; then variables; the forward pass only
+    if that saves a lot. Prints the scopes to write.
 
     \b
     Example:
@@ -87,7 +87,7 @@ def command(  # noqa: PLR0913 - one parameter per option
 
     imagined = None if gpus is None else machine(gpus, link)
     if chart is not None and imagined is None:
-        msg = "--chart draws the time of a step: it needs --gpus"
+        msg = "--chart plots the time of a step: it needs --gpus"
         raise click.UsageError(msg)
     target, picture = (
         None if path is None else prepare(path, is_forced=force, inputs=files)

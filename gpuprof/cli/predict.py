@@ -1,4 +1,4 @@
-"""``gpuprof predict``: what a change would win, before anybody makes it."""
+"""``gpuprof predict``: the effect of a change, before anybody makes it."""
 
 import click
 
@@ -16,15 +16,16 @@ from gpuprof.cli.progress import reading
 @recording_argument
 @click.option(
     "--what",
+    "changes",
     multiple=True,
     metavar="CHANGE",
-    help="What to change, as listed above; repeat for several changes at once.",
+    help="A change from the list above; repeat to apply several together.",
 )
 @click.option(
     "--plot",
     "picture",
     metavar="FILE",
-    help="Draw the critical path of one step, as recorded and predicted, into a .png, .svg or"
+    help="Plot the critical path of one step, as recorded and as predicted, to a .png, .svg or"
     " .pdf file.",
 )
 @tables_format_option
@@ -33,7 +34,7 @@ from gpuprof.cli.progress import reading
 def command(  # noqa: PLR0913 - one parameter per option
     *,
     files: tuple[str, ...],
-    what: tuple[str, ...],
+    changes: tuple[str, ...],
     picture: str | None,
     form: str,
     output: str,
@@ -45,23 +46,23 @@ def command(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Predict how long a step takes after a change.
 
-    When somebody asks what a faster link, fewer copies or hidden ones would win: what waits for
-    what is replayed. Each answer has a range, its assumptions, and the part of the recording that
-    the replay cannot explain; where that is above 5 % of the span there is no answer, but the
-    reason. Without --what it shows the critical path.
+    Replays the recording with a faster link, fewer copies, copies that overlap with kernels, and
+    so on. Each prediction has a range, its assumptions, and the share of the recording that the
+    replay cannot explain. Above 5 % of the span, the reason is printed instead of a prediction.
+    Without --what, the critical path is shown.
 
     \b
     CHANGE is one of:
       link=NAME        copies between devices over nvlink2, nvlink3, nvlink4,
                        pcie3, pcie4, pcie5, or staged through the host
       link=4us,24GB/s  over a link of this latency and bandwidth
-      link[0->1]=NAME  copies of one route alone, or of a kind: link[HtoD]=pcie5
-      hide=HtoD        copies of a kind or route run beside other work
-      drop=NAME        without what ranges of this name launch (* is anything),
-                       else without the kernels or copies that match the REGEX
-      scale=REGEX:0.5  kernels and copies that match take half as long
-      streams=REGEX    what matches runs on streams of its own
-      balance          no rank waits for another one in collectives
+      link[0->1]=NAME  copies of one route, or of one kind: link[HtoD]=pcie5
+      hide=HtoD        copies of a kind or route overlap with other work
+      drop=NAME        remove what NVTX ranges of this name launch (* matches
+                       anything), else kernels or copies that match the REGEX
+      scale=REGEX:0.5  kernels and copies that match take half the time
+      streams=REGEX    kernels and copies that match run on separate streams
+      balance          no rank waits for another in collectives
       no-launch-cost   launches take no time on the host, as with CUDA graphs
 
     \b
@@ -80,7 +81,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     check_apart([target, figure])
     page = room(output, is_wide=wide, has_full_names=full_names)
     with reading(files, reader, section) as profile:
-        result = predict(profile, what)
+        result = predict(profile, changes)
         if figure is not None:
             save_figure(result, figure)
         text = prediction_text(result, profile.origin, form, page)

@@ -1,4 +1,4 @@
-"""What `gpuprof place` proposes, for people and for programs."""
+"""The output of `gpuprof place`, as text and JSON."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -25,10 +25,10 @@ from gpuprof.units import (
 )
 
 _SHOWN_SCOPES: Final = 12
-# What the same arithmetic gives where the copies of a log are known.
+# The same formula for a published log.
 _PUBLISHED_COPY: Final = (
-    "For scale: with latency and bandwidth from the published log of DeepCoNN this arithmetic"
-    " gives 395 us for a copy of our dual, where the log says 129 us (of other code)."
+    "For comparison: with latency and bandwidth from the published log of DeepCoNN, this formula"
+    " gives 395 us for a copy of our dual; the log has 129 us (for other code)."
 )
 
 
@@ -39,14 +39,14 @@ def as_text(
     page: Page,
     write: Callable[[Scope], Iterable[str]] = Scope.lines,
 ) -> str:
-    """Sentences, the lines to write, what may move, and what to know of it.
+    """The result in sentences, the lines to write, a table, and notes.
 
     Args:
-        name: Of what is placed.
+        name: Name of the recording or model.
         proposal: The placement that copies least.
-        times: The one that takes least time; None where no machine is imagined.
-        page: How much room there is.
-        write: What a script needs for a scope; TensorFlow's lines unless another is given.
+        times: The placement that takes least time; None without a machine.
+        page: Width and other settings of the output.
+        write: Gives the lines of a script for a scope; by default those for TensorFlow.
     """
     sentence = time_sentence(times) if times else _sentence(proposal)
     lines = _lines(times.scopes if times else proposal.scopes, write)
@@ -57,7 +57,7 @@ def as_text(
 
 
 def as_json(proposal: Proposal, times: TimedProposal | None) -> str:
-    """The placement document, with what a step copies today and with ever more that may move."""
+    """The placement document, with the copies of a step today and at each freedom."""
     figures: dict[str, Any] = {
         "today": _figures(proposal.today),
         "least": _figures(proposal.best.copies),
@@ -76,12 +76,12 @@ def as_json(proposal: Proposal, times: TimedProposal | None) -> str:
 
 
 def placement_text(proposal: Proposal, times: TimedProposal | None) -> str:
-    """The placement alone, for a script to take."""
+    """The placement only, for use by a script."""
     return document_text(_document(proposal, times))
 
 
 def _document(proposal: Proposal, times: TimedProposal | None) -> dict[str, Any]:
-    """By time where that was asked for and something fits, else by bytes."""
+    """By time if estimated and a placement fits, else by bytes."""
     if times and times.best:
         return document(times.graph, times.best.place)
     return document(proposal.graph, proposal.best.place)
@@ -115,14 +115,16 @@ def _step(proposal: Proposal) -> str:
 def _sentence(proposal: Proposal) -> str:
     today, best = proposal.today, proposal.best.copies
     if not today.calls:
-        return "A step copies nothing between devices. Whether a second one pays, --gpus estimates."
+        return (
+            "A step copies nothing between devices. --gpus estimates whether a second one pays off."
+        )
     if not proposal.scopes:
         return f"A step copies {_amount(today)}, and no other placement of its parts saves 1 %."
     saved = f", {say_share(1 - best.bytes / today.bytes)} less" if today.bytes else ""
-    text = f"A step copies {_amount(today)}; {_amount(best)} would do{saved}."
+    text = f"A step copies {_amount(today)}; {_amount(best)} would suffice{saved}."
     if proposal.is_forward_at_fault:
-        kept = _amount(proposal.with_forward_kept.copies)
-        text += f" The forward pass is at fault: with it where it is, {kept} is the least."
+        least = _amount(proposal.with_forward_kept.copies)
+        text += f" Most of that needs the forward pass to move: without, the minimum is {least}."
     return text
 
 
@@ -139,7 +141,7 @@ def _lines(scopes: Sequence[Scope], write: Callable[[Scope], Iterable[str]]) -> 
     for scope in scopes[:_SHOWN_SCOPES]:
         yield from (f"  {line}" for line in write(scope))
     if len(scopes) > _SHOWN_SCOPES:
-        yield f"  and {len(scopes) - _SHOWN_SCOPES} scopes more: --format json"
+        yield f"  and {len(scopes) - _SHOWN_SCOPES} more scopes: see --format json"
 
 
 def _freedoms(proposal: Proposal) -> Grid:
@@ -148,7 +150,7 @@ def _freedoms(proposal: Proposal) -> Grid:
         name = f"and {freedom.name}" if number else freedom.name
         rows.append((name, *_cells(freedom.copies)))
     header = ("May move", "Bytes per step", "Copies per step")
-    return Grid("Least that a step copies", header, tuple(rows))
+    return Grid("Minimum copies of a step", header, tuple(rows))
 
 
 def _cells(copies: Copies) -> tuple[str, str]:
@@ -157,19 +159,19 @@ def _cells(copies: Copies) -> tuple[str, str]:
 
 def _notes(proposal: Proposal) -> Iterator[str]:
     yield (
-        "Bytes follow from the graph and the devices alone: a tensor is sent once to each device"
+        "Bytes follow from the graph and the devices only: a tensor is sent once to each device"
         " that takes it, constants never."
     )
     graph = proposal.graph
     if graph.looped:
         yield (
-            f"{len(graph.looped)} operations are within loops and stay: how often these run, the"
-            " graph does not tell, so that their copies count once."
+            f"{len(graph.looped)} operations are within loops and stay: the graph has no iteration"
+            " counts, so their copies count once."
         )
     if proposal.unknown_sizes:
         yield (
             f"The sizes of {proposal.unknown_sizes} of {len(graph.sent)} tensors are unknown: the"
-            " search takes the median for them, and bytes are those of the others."
+            " search uses the median for them, and byte counts exclude them."
         )
 
 
@@ -187,10 +189,10 @@ def _range(candidate: Timed) -> str:
 
 
 def time_sentence(times: TimedProposal) -> str:
-    """What a step would take as proposed, as recorded and on one GPU."""
+    """The estimated time of a step as proposed, as recorded and on one GPU."""
     where, best, today = times.machine.name, times.best, times.today
     if best is None:
-        return f"On {where} no placement fits into the memory."
+        return f"On {where} no placement fits into memory."
     name = best.name if best.name.startswith("all on") else f"{best.name}, {best.devices} GPUs"
     text = f"On {where} a step is estimated to take {_range(best)} ({name})"
     if today is not None and today is not best:
@@ -198,7 +200,7 @@ def time_sentence(times: TimedProposal) -> str:
     alone = next(candidate for candidate in times.candidates if candidate.devices == 1)
     if best.devices > 1:
         return f"{text}, on one GPU {_range(alone)}."
-    return f"{text}. A second GPU would not pay." if len(times.machine.gpus) > 1 else f"{text}."
+    return f"{text}. A second GPU would not pay off." if len(times.machine.gpus) > 1 else f"{text}."
 
 
 def _times(times: TimedProposal) -> Grid:
@@ -220,10 +222,10 @@ def _time_notes(times: TimedProposal) -> Iterator[str]:
     launches = [launch_s(part) * NS_PER_S / NS_PER_US for part in (most, least)]
     link = times.machine.link
     yield (
-        "Estimates rank placements and promise no seconds: kernels at"
-        f" {least:.0%} to {most:.0%} of the GPU's peak (single precision, memory bandwidth), of"
-        f" {launches[0]:.1f} to {launches[1]:.1f} us each at least; a"
-        f" copy takes {say_ns(link.latency_s * NS_PER_S)} and its bytes at"
+        "Estimates rank placements; they do not predict times. Kernels run at"
+        f" {least:.0%} to {most:.0%} of the GPU's peak (single precision, memory bandwidth) and"
+        f" take at least {launches[0]:.1f} to {launches[1]:.1f} us each; a"
+        f" copy takes {say_ns(link.latency_s * NS_PER_S)} plus its bytes at"
         f" {say_rate(link.bytes_per_s)}."
     )
     yield _PUBLISHED_COPY

@@ -1,4 +1,4 @@
-"""A prediction: tables for people and programs, and both critical paths of one step as bars."""
+"""A prediction as tables and JSON, and a plot of both critical paths of one step."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -40,18 +40,18 @@ _NAMES: Final = {"before": "as recorded", "after": "predicted"}
 _LABELS: Final = 3
 # A bar wider than this share of the picture has room for its name.
 _WIDE: Final = 0.12
-# More stretches than can be told apart: within each of so many slots those of one kind are one.
+# With more stretches than this, those of one kind are merged within each of as many slots.
 _SLOTS: Final = 160
 
 
 def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -> str:
-    """A prediction in one of the formats of ``--format``; csv has the table of times."""
+    """A prediction in a format of ``--format``; csv has the table of times only."""
     if form == "json":
         return json.document_text(
             {
                 "format_version": FORMAT_VERSION,
                 "origin": asdict(origin),
-                "what": result.what,
+                "what": result.changes,
                 "headline": result.headline,
                 "tables": {name: table.to_pylist() for name, table in result.tables.items()},
                 "notes": result.notes,
@@ -65,13 +65,13 @@ def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -
 
 
 def _grids(result: Prediction, page: Page) -> list[Grid]:
-    """The times, the critical path, and where the edges come from."""
+    """The times, the critical path, and the edges of the graph with their provenance."""
     times, path, edges = (result.tables[n] for n in ("prediction", "critical_path", "dependencies"))
     return [
         _times_grid(times),
         _path_grid(path, page),
         Grid(
-            "What waits for what: edges of the graph",
+            "Dependencies: edges of the graph",
             headings(SCHEMAS["dependencies"].columns, edges.column_names),
             _cells("dependencies", edges, edges.column_names, page),
             name_columns=(0, 1),
@@ -115,16 +115,16 @@ def _cells(
 
 
 def _path_grid(table: pa.Table, page: Page) -> Grid:
-    """The largest parts of the critical path, and the rest as one row."""
+    """The largest parts of the critical path, and all others as one row."""
     columns = ("kind", "name", "before_ns", "after_ns", "difference_ns")
     shown = table.num_rows if page.is_wide else _PARTS
-    rows, others = table.slice(0, shown), table.slice(shown).to_pylist()
+    rows, hidden_rows = table.slice(0, shown), table.slice(shown).to_pylist()
     cells = _cells("critical_path", rows, columns, page)
-    if others:
+    if hidden_rows:
         spec = SCHEMAS["critical_path"].columns
-        sums = {c: [row[c] for row in others if row[c] is not None] for c in columns[2:]}
+        sums = {c: [row[c] for row in hidden_rows if row[c] is not None] for c in columns[2:]}
         total = {c: sum(values) if values else None for c, values in sums.items()}
-        name = counted(len(others), "other", "others")
+        name = counted(len(hidden_rows), "other", "others")
         shown_sums = [cell(spec[c], total[c]) for c in columns[2:4]]
         cells += (("", name, *shown_sums, signed_ns(total["difference_ns"])),)
     phase = table.column("phase")[0].as_py() if table.num_rows else None
@@ -174,14 +174,14 @@ def _figure(result: Prediction) -> "Figure":
     axes.margins(x=0.09)
     axes.set_xlim(left=0)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(f"what one step waits for, in time since it began [{unit}]", fontsize=9)
+    axes.set_xlabel(f"critical path of one step, time since its start [{unit}]", fontsize=9)
     canvas.state(figure, result.headline)
     canvas.explain(figure, [axes], [look.name for look in _LOOKS.values()])
     return figure
 
 
 def _joined(rows: Sequence[Row]) -> list[Row]:
-    """Stretches of one kind and name that follow one another as one."""
+    """Consecutive stretches of the same kind and name, merged."""
     joined: list[Row] = []
     for row in rows:
         last = joined[-1] if joined else None
@@ -193,7 +193,7 @@ def _joined(rows: Sequence[Row]) -> list[Row]:
 
 
 def _in_slots(rows: Sequence[Row], end: int) -> list[Row]:
-    """Stretches put in order by kind within each slot of time: none is too thin to be seen."""
+    """Stretches sorted by kind within each slot of time, so that none is too thin to see."""
     times: dict[tuple[int, str], int] = {}
     for row in rows:
         since = row["start_ns"]
@@ -202,15 +202,15 @@ def _in_slots(rows: Sequence[Row], end: int) -> list[Row]:
             until = min(row["end_ns"], -(-(slot + 1) * end // _SLOTS))
             times[slot, row["kind"]] = times.get((slot, row["kind"]), 0) + until - since
             since = until
-    made, at = [], 0
+    ordered, at = [], 0
     for slot, kind in sorted(times, key=lambda key: (key[0], list(_LOOKS).index(key[1]))):
-        made.append({"kind": kind, "name": "", "start_ns": at, "end_ns": at + times[slot, kind]})
+        ordered.append({"kind": kind, "name": "", "start_ns": at, "end_ns": at + times[slot, kind]})
         at += times[slot, kind]
-    return _joined(made)
+    return _joined(ordered)
 
 
 def _draw(axes: "Axes", place: int, rows: Sequence[Row], factor: float) -> None:
-    """One bar of stretches, the widest with their names, and its length behind it."""
+    """One bar of stretches, the widest with their names, and the total time after it."""
     end = max((row["end_ns"] for row in rows), default=0)
     for kind, look in _LOOKS.items():
         bars = rows if len(rows) <= _SLOTS else _in_slots(rows, end)

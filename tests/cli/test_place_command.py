@@ -52,7 +52,7 @@ class TestText:
 
         assert (status, complained) == (0, "")
         assert (
-            " A step copies 1.012 KB in 3 copies; 16 B in 3 copies would do, 98.4 % less."
+            " A step copies 1.012 KB in 3 copies; 16 B in 3 copies would suffice, 98.4 % less."
             in " ".join(said.split())
         )
         assert 'with tf.device("/CPU:1"):  # gradients of item: 2 operations' in said
@@ -90,14 +90,14 @@ class TestTime:
         assert status == 0
         assert "On 2 x K80 over nvlink2 a step is estimated to take" in flat
         assert "\ntoday  " in said
-        assert "Estimates rank placements and promise no seconds" in flat
-        assert "395 us for a copy of our dual, where the log says 129 us" in flat
+        assert "Estimates rank placements; they do not predict times." in flat
+        assert "395 us for a copy of our dual; the log has 129 us" in flat
 
     def test_one_gpu_where_a_second_would_not_pay(self, run):
         said = " ".join(place(run, "--gpus", "2xK80", "--link", "1s,1GB/s")[1].split())
 
         assert "(all on one K80)" in said
-        assert "A second GPU would not pay." in said
+        assert "A second GPU would not pay off." in said
 
     def test_fewer_gpus_than_the_recording_has_devices(self, run):
         status, said, _ = place(run, "--gpus", "K80", "--format", "json")
@@ -118,7 +118,7 @@ class TestTime:
 
         assert (status, complained.splitlines()[0]) == (
             2,
-            "Error: --chart draws the time of a step: it needs --gpus",
+            "Error: --chart plots the time of a step: it needs --gpus",
         )
 
     def test_loops_have_no_times(self, tmp_path):
@@ -131,7 +131,7 @@ class TestTime:
 
         assert (status, complained.splitlines()[0]) == (
             1,
-            "Error: the step holds loops, and its graph does not tell how often they run: no times",
+            "Error: the step has loops of unknown iteration counts: its time cannot be estimated",
         )
 
 
@@ -171,12 +171,12 @@ def test_the_placement_is_written_where_it_is_asked_for_and_never_over_a_file(ru
     [
         pytest.param(
             "sample_logs/nvprof/published/dual.txt",
-            "holds no graph of a training step (read as nvprof-text)",
+            "has no graph of a training step (read as nvprof-text)",
             id="another-tool",
         ),
         pytest.param(
             "sample_logs/tensorflow/2.21.0/deepconn-dual.json",
-            "is older than the graphs that gpuprof keeps of a step",
+            "was made before gpuprof recorded graphs of a step",
             id="older",
         ),
     ],
@@ -194,4 +194,4 @@ def test_a_run_without_a_step_gets_one_line(tmp_path):
     status, said, complained = place(run)
 
     assert (status, said) == (1, "")
-    assert complained.startswith(f"Error: {run}: no execution of a training step was seen whole\n")
+    assert complained.startswith(f"Error: {run}: no training step was recorded completely\n")

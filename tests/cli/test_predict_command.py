@@ -30,5 +30,5 @@ def test_a_change_that_is_none_is_refused_with_a_hint():
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "Error: there is no change faster\n"
-        "Hint: See `gpuprof predict --help` for the changes there are.\n"
+        "Hint: See `gpuprof predict --help` for the list of changes.\n"
     )

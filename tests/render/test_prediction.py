@@ -42,12 +42,12 @@ def text(profile, form, *what):
 def test_people_see_the_answer_first_and_its_assumptions_with_each_time(profile):
     shown = text(profile, "terminal", "link=1us,100GB/s")
 
-    assert shown.startswith("The recording would take 73.00 us in place of 101.0 us (-27.7 %;")
+    assert shown.startswith("The recording would take 73.00 us instead of 101.0 us (-27.7 %;")
     said = " ".join(shown.split())
     assert "assuming that copies between devices (1) take 1.000 us + bytes / 100.0 GB/s" in said
     assert "unexplained 0.00 %" in said
     assert "copy PtoP 0->1 39.000 us 11.000 us -28.000 us" in said
-    assert "What limits the next gain: kernel gemm" in said
+    assert "Next bottleneck: kernel gemm" in said
 
 
 def test_programs_get_where_the_edges_come_from(profile):

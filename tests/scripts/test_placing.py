@@ -43,4 +43,4 @@ def test_a_bad_machine_gets_one_line(framework, _):
     done = run(SCRIPTS / f"place_{framework}.py", "--gpus", "2xV10")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"place_{framework}.py: --gpus 2xV10: no figures are known of V10\n"
+    assert done.stderr == f"place_{framework}.py: --gpus 2xV10: unknown GPU V10\n"

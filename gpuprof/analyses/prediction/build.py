@@ -1,4 +1,4 @@
-"""The graph of a recording: all edges together, in the order of time."""
+"""Build the graph of a recording: all edges, in the order of time."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from gpuprof.profile import Profile
 
 
 def graph_of(profile: Profile) -> Graph:
-    """What waits for what in the whole recording."""
+    """The dependency graph of the whole recording."""
     return profile.whole.once(_graph)
 
 
@@ -30,9 +30,9 @@ def _graph(profile: Profile) -> Graph:
 
 
 def _ordered(maker: Maker, transfer_ns: Int64s) -> Graph:
-    """Instants in the order of time: of those at once, items that begin and end first."""
+    """The graph with its instants in the order of time, ties by the start of their items."""
     items = len(maker.start_ns)
-    # Of items that begin at once calls come first, operations of a stream in their order.
+    # Among items with the same start, calls come first, then operations in stream order.
     rank = by_time(maker.start_ns)
     times = np.stack([maker.start_ns[rank], maker.end_ns[rank]], axis=1).reshape(-1)
     order = by_time(times)

@@ -1,4 +1,4 @@
-"""What can be changed: each change gives edges other times, takes them away, or adds some."""
+"""The changes of ``--what``: each gives edges other times, or removes or adds edges."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -21,11 +21,11 @@ from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.units import say_ns
 
-# How a link is assumed: as usual, at its slowest, at its fastest.
+# A link at its usual, lowest or highest bandwidth.
 USUAL, SLOW, FAST = range(3)
-# Where no gap between the halves of a staged copy, or between copies of two devices, was recorded.
+# Where the recording has no gap between halves of a staged copy, or copies of two devices.
 _HALVES_NS: Final = 7_000
-# A CUDA graph has no host work between two launches, but for pauses of this length.
+# A CUDA graph has no host work between two launches, except for pauses of this length.
 _GRAPH_PAUSE_NS: Final = 1_000_000
 _SCALE: Final = re.compile(r"(.+):(\d*\.?\d+)")
 # Copies that a message lists.
@@ -38,11 +38,11 @@ class Changed:
     """A graph with other times.
 
     Args:
-        measured: What it was.
-        edge_ns: By edge its time, where it is another one; `UNCHANGED` elsewhere.
-        no_lag: Instants that have no lag any more.
-        added: Edges that it has beside.
-        assumptions: What each change stands on, a sentence each.
+        measured: The graph as recorded.
+        edge_ns: New time of each edge; `UNCHANGED` where it stays.
+        no_lag: Instants whose lag is removed.
+        added: Additional edges.
+        assumptions: A sentence for each change.
         is_balanced: Whether no rank waits for another.
     """
 
@@ -54,7 +54,7 @@ class Changed:
     is_balanced: bool = False
 
     def with_edges(self, rows: Flags | Int64s, times: Int64s | int, words: str = "") -> "Changed":
-        """The same with other times of some edges, and a sentence that says so."""
+        """The same with other times for some edges, and a sentence about them."""
         edge_ns = self.edge_ns.copy()
         edge_ns[rows] = times
         return replace(self, edge_ns=edge_ns).saying(words)
@@ -71,7 +71,7 @@ class Changed:
         return replace(self, assumptions=(*self.assumptions, *filter(None, [words])))
 
     def adding(self, kind: int, source: Int64s, target: Int64s) -> "Changed":
-        """The same with more edges, of the latency that is usual for their kind."""
+        """The same with more edges, each with the usual latency of its kind."""
         fits = source < target
         its = self.measured.usual.edge_ns[self.measured.graph.edges.kind == kind]
         usual_ns = int(np.median(its)) if len(its) else 0
@@ -84,22 +84,22 @@ UNCHANGED: Final = NEVER + 1
 
 
 class Replayable(NamedTuple):
-    """A changed graph, and its times with the lags of the recording and with usual ones."""
+    """A changed graph, and its times with recorded lags and with usual latencies."""
 
     graph: Graph
-    own: Weights
+    with_lags: Weights
     usual: Weights
 
 
 def replayable(changed: Changed) -> Replayable:
-    """What `replay` takes of a changed graph."""
+    """The input of `replay` for a changed graph."""
     measured = changed.measured
     graph, order = _with_edges(measured.graph, changed.added)
-    # What waits for nothing begins when it did.
+    # An instant that waits for nothing stays where it was.
     no_lag = changed.no_lag & (np.diff(measured.graph.bounds) > 0)
     is_changed = changed.edge_ns != UNCHANGED
     weights = []
-    for before in (measured.own, measured.usual):
+    for before in (measured.with_lags, measured.usual):
         edge_ns = np.where(is_changed, changed.edge_ns, before.edge_ns)
         if order is not None:
             edge_ns = np.concatenate([edge_ns, *(edges.least_ns for edges in changed.added)])[order]
@@ -108,7 +108,7 @@ def replayable(changed: Changed) -> Replayable:
 
 
 def _with_edges(graph: Graph, added: Sequence[Edges]) -> tuple[Graph, Int64s | None]:
-    """The graph with more edges, and the place of each among its own followed by these, if any."""
+    """The graph with more edges, and the order of its own edges and these; None for no more."""
     if not added:
         return graph, None
     edges = together([graph.edges, *added])
@@ -126,20 +126,20 @@ def unchanged(measured: Measured) -> Changed:
     )
 
 
-def apply(profile: Profile, measured: Measured, what: Sequence[str], bound: int) -> Changed:
-    """The graph with all changes of a list made, one after the other.
+def apply(profile: Profile, measured: Measured, changes: Sequence[str], bound: int) -> Changed:
+    """Apply changes to a graph, one after the other.
 
     Args:
         profile: The recording.
         measured: Its graph.
-        what: Changes as in ``--what``.
+        changes: As given with ``--what``.
         bound: `USUAL`, `SLOW` or `FAST` links.
 
     Raises:
-        UsageError: A change is none, or there is nothing that it changes.
+        UsageError: A change is unknown, or matches nothing.
     """
     changed = unchanged(measured)
-    for text in what:
+    for text in changes:
         name, _, value = text.partition("=")
         if _LINK.fullmatch(text):
             changed = _link(changed, text, bound)
@@ -149,21 +149,21 @@ def apply(profile: Profile, measured: Measured, what: Sequence[str], bound: int)
             changed = _ALONE[text](profile, changed)
         else:
             msg = f"there is no change {text}"
-            raise UsageError(msg, "See `gpuprof predict --help` for the changes there are.")
+            raise UsageError(msg, "See `gpuprof predict --help` for the list of changes.")
     return changed
 
 
 def _named(operations: Operations, pattern: str) -> Flags:
-    """Which operations have a label that a regular expression matches anywhere.
+    """Operations whose label a regular expression matches anywhere.
 
     Raises:
-        UsageError: It is none, or none is so named.
+        UsageError: It is not a regular expression, or matches no label.
     """
     try:
         expression = re.compile(pattern, re.IGNORECASE)
     except re.error as error:
-        msg = f'"{pattern}" is no regular expression ({error})'
-        raise UsageError(msg, "Write a . or ( that is meant as such as \\. or \\(.") from error
+        msg = f'"{pattern}" is not a regular expression ({error})'
+        raise UsageError(msg, "Write \\. or \\( to match a literal . or (.") from error
     is_meant = [expression.search(label) is not None for label in operations.labels]
     chosen = np.array(is_meant, bool)[operations.label]
     if not chosen.any():
@@ -173,8 +173,8 @@ def _named(operations: Operations, pattern: str) -> Flags:
 
 def _nothing(pattern: str, operations: Operations) -> UsageError:
     names = sorted(operations.labels, key=len)[:3]
-    msg = f"no kernel or copy is named like {pattern}"
-    return UsageError(msg, f"There are, among others: {', '.join(names)}.")
+    msg = f"no kernel or copy matches {pattern}"
+    return UsageError(msg, f"Recorded names include: {', '.join(names)}.")
 
 
 def _of(changed: Changed, kind: int, operations: Flags, *, is_source: bool = False) -> Int64s:
@@ -196,11 +196,11 @@ def _operation(changed: Changed, edges: Int64s, *, is_source: bool = False) -> I
 def _lasting(
     changed: Changed, chosen: Flags, took_ns: Int64s, transfer_ns: Int64s | None = None
 ) -> Changed:
-    """Some operations with other durations, and ranks that meet with other transfers."""
+    """Give some operations other durations, and collectives of several ranks other transfers."""
     transfers = _of(changed, kinds.TRANSFER, chosen)
     durations = _of(changed, kinds.DURATION, chosen)
     meeting = _operation(changed, transfers)
-    # Ranks that meet end a transfer after the last one came, not after their own start.
+    # A collective ends one transfer after the last rank arrived, not after its own start.
     durations = durations[~np.isin(_operation(changed, durations), meeting)]
     changed = changed.with_edges(durations, took_ns[_operation(changed, durations)])
     times = took_ns if transfer_ns is None else transfer_ns
@@ -229,12 +229,13 @@ def _link(changed: Changed, text: str, bound: int) -> Changed:
     copies = int(is_meant.sum()) - len(second)
     return changed.saying(
         f"copies {route or 'between devices'} ({copies:,}) take {link.words};"
-        " collectives, and copies that share a link, take what was recorded"
+        " collectives keep their recorded times, and copies that share a link do not slow each"
+        " other down"
     )
 
 
 def _on_route(o: Operations, route: str | None) -> Flags:
-    """Copies of a kind or route; those between devices where none is named."""
+    """Copies of a kind or route; without one, copies between devices."""
     if route is None:
         chosen = o.is_peer
     elif "->" in route:
@@ -249,14 +250,14 @@ def _on_route(o: Operations, route: str | None) -> Flags:
     copies = sorted({o.labels[n] for n in np.unique(o.label[o.kind == COPY]).tolist()})
     more = f", and {len(copies) - _SHOWN} more" if len(copies) > _SHOWN else ""
     there = f"{', '.join(copies[:_SHOWN])}{more}" if copies else "none"
-    raise UsageError(msg, f"Name a kind (HtoD) or a route (0->1); there are: {there}.")
+    raise UsageError(msg, f"Name a kind (HtoD) or a route (0->1); recorded: {there}.")
 
 
 def _end(text: str) -> int:
     if text == "host":
         return HOST
     if not text.isdigit():
-        msg = f"{text} is neither a device's number nor host"
+        msg = f"{text} is neither a device number nor host"
         raise UsageError(msg, "Write a route as link[host->0]=pcie5.")
     return int(text)
 
@@ -268,7 +269,7 @@ def _flags(o: Operations, rows: Int64s) -> Flags:
 
 
 def _staged(changed: Changed, is_meant: Flags, bound: int) -> Changed:
-    """Copies between devices through the host: two copies, and what lies between them."""
+    """Copies between devices through the host: two copies, and the gap between them."""
     o = changed.measured.graph.operations
     direct = is_meant & ~o.is_staged & (o.bytes >= 0)
     halves = [_host_link(o, kind, bound) for kind in ("DtoH", "HtoD")]
@@ -276,12 +277,12 @@ def _staged(changed: Changed, is_meant: Flags, bound: int) -> Changed:
     first, second = (link.copies_ns(np.maximum(o.bytes, 0)) for link in halves)
     took = first + between + second
     words = f"copies between devices ({direct.sum():,}) go through the host: "
-    words += f"DtoH {halves[0].words}, {say_ns(between)} between the halves as between other copies"
+    words += f"DtoH {halves[0].words}, a gap of {say_ns(between)}"
     return _lasting(changed, direct, took).saying(f"{words}, HtoD {halves[1].words}")
 
 
 def _host_link(o: Operations, kind: str, bound: int) -> Link:
-    """What the recording's own copies between host and devices take, else PCIe 3."""
+    """A link fitted to the recorded copies between host and devices, else PCIe 3."""
     for ends in (kind, "HtoD", "DtoH"):
         rows = (o.kind == COPY) & ((o.src if ends == "HtoD" else o.dst) == HOST) & (o.bytes >= 0)
         rows &= ~o.is_pageable
@@ -294,7 +295,7 @@ def _host_link(o: Operations, kind: str, bound: int) -> Link:
 
 
 def _gap_ns(changed: Changed) -> int:
-    """From a copy of one device to the next of another one that waits for it, in the median."""
+    """The median gap from a copy to one on another device that waits for it."""
     graph = changed.measured.graph
     for kind in (kinds.STAGED, kinds.DEFAULT_STREAMS):
         is_meant = (graph.edges.kind == kind) & (
@@ -320,14 +321,14 @@ def _scale(_: Profile, changed: Changed, text: str) -> Changed:
     match = _SCALE.fullmatch(text)
     if match is None:
         msg = f"scale={text} has no factor"
-        raise UsageError(msg, "Write scale=REGEX:0.5, which halves what matches.")
+        raise UsageError(msg, "Write scale=REGEX:0.5 to halve the time of what matches.")
     o = changed.measured.graph.operations
     chosen, factor = _named(o, match[1]), float(match[2])
     moved = changed.measured.graph.transfer_ns
     faster = np.rint(moved * factor).astype(np.int64)
-    words = f"operations like {match[1]} ({chosen.sum():,}) take"
+    words = f"operations that match {match[1]} ({chosen.sum():,}) take"
     changed = _lasting(changed, chosen, o.took_ns - moved + faster, faster)
-    return changed.saying(f"{words} {factor:g} times as long, but for waiting for other ranks")
+    return changed.saying(f"{words} {factor:g} times as long, except for waiting for other ranks")
 
 
 def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
@@ -340,12 +341,14 @@ def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
     dropped = np.bincount(o.call[chosen & (o.call != NOT_FOUND)], minlength=len(calls))
     is_gone = is_within | ((launches > 0) & (dropped == launches))
     changed = _without(changed, chosen, is_gone)
-    words = f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum():,}) are gone"
-    return changed.saying(f"{words}; what needs their results takes as long as before")
+    words = (
+        f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum():,}) are removed"
+    )
+    return changed.saying(f"{words}; operations that use their results take as long as before")
 
 
 def _calls_within(profile: Profile, changed: Changed, text: str) -> Flags:
-    """Calls within ranges of a text."""
+    """Calls within NVTX ranges of this name."""
     calls = changed.measured.graph.calls
     is_within = np.zeros(len(calls), bool)
     if not (profile.whole.has("nvtx_ranges") and len(calls)):
@@ -364,21 +367,21 @@ def _calls_within(profile: Profile, changed: Changed, text: str) -> Flags:
 
 
 def _without(changed: Changed, chosen: Flags, is_gone: Flags) -> Changed:
-    """Some operations that take no time and wait for nothing but their streams, and calls gone."""
+    """Remove operations, which then take no time and wait for their streams only, and calls."""
     graph = changed.measured.graph
     edges, calls = graph.edges, len(graph.calls)
     target, source = graph.item[edges.target], graph.item[edges.source]
     gone = np.concatenate([is_gone, chosen, np.zeros(_items(graph) - calls - len(chosen), bool)])
     in_stream = np.isin(edges.kind, (kinds.STREAM, kinds.OVERLAP, kinds.DURATION))
     is_operation = (target >= calls) & gone[target]
-    # What waits for a stream waits for what came before on it; what waited for the copy or kernel
-    # itself waits no more.
+    # A wait for a stream then waits for the operation before; a wait for the copy or kernel itself
+    # is removed.
     for_gone = np.isin(edges.kind, (kinds.DEFAULT_STREAMS, kinds.AWAITED)) & gone[source]
     in_thread = np.isin(edges.kind, (kinds.HOST_WORK, kinds.CALL, kinds.OTHER_THREAD))
     is_call = (target < calls) & gone[target]
     within = (edges.kind == kinds.CALL) | ((edges.kind == kinds.HOST_WORK) & gone[source])
     zero = (is_operation & in_stream) | (is_call & within)
-    # The first operation of a stream still comes no earlier than its launch.
+    # The first operation of a stream still starts no earlier than its launch.
     is_first = np.append(True, np.diff(graph.operations.stream) != 0)
     is_kept = (edges.kind == kinds.LAUNCH) & _holds(is_first, target - calls)
     zero |= is_operation & is_kept
@@ -393,10 +396,10 @@ def _items(graph: Graph) -> int:
 
 
 def _hide(_: Profile, changed: Changed, text: str) -> Changed:
-    """Copies that no operation after them on their stream, and no call, waits for in place.
+    """Overlap copies with other work.
 
-    Copies to a device come before they are needed: they follow one another on their route, and
-    what follows them waits for them. Other copies follow their stream, and nothing waits for them.
+    Copies to a device run ahead: they follow one another on their route, and the operations after
+    them still wait for them. Other copies follow their stream, and nothing waits for them.
     """
     graph = changed.measured.graph
     o = graph.operations
@@ -407,7 +410,7 @@ def _hide(_: Profile, changed: Changed, text: str) -> Changed:
     for rows in _routes(o, chosen):
         source, target = graph.ends[rows[:-1]], graph.starts[rows[1:]]
         changed = changed.adding(kinds.STREAM, source, target)
-        # Copies that overlap keep what they wait for.
+        # Copies that overlap still wait for the same.
         chained[rows[1:]] = source < target
     changed = _bypassed(changed, chosen)
     target, source = (graph.item[e] - len(graph.calls) for e in (edges.target, edges.source))
@@ -418,8 +421,8 @@ def _hide(_: Profile, changed: Changed, text: str) -> Changed:
     changed = changed.with_edges(to_early | from_late | to_call, NEVER)
     changed = changed.without_lag(graph.starts[is_early & chained])
     return changed.saying(
-        f"copies {text} ({chosen.sum():,}) run beside other work, as early as"
-        " their link is free; there is memory for what comes early, and no work slows down"
+        f"{text} copies ({chosen.sum():,}) overlap with other work and start as soon as their link"
+        " is free; memory suffices for early copies, and no work slows down"
     )
 
 
@@ -429,7 +432,7 @@ def _holds(flags: Flags, index: Int64s) -> Flags:
 
 
 def _routes(o: Operations, chosen: Flags) -> list[Int64s]:
-    """The operations of each route in the order in which they started."""
+    """The operations of each route in the order of their starts."""
     rows = np.flatnonzero(chosen)
     rows = rows[np.lexsort((o.start_ns[rows], o.device[rows], o.label[rows], o.process[rows]))]
     route = np.stack([o.process[rows], o.label[rows], o.device[rows]])
@@ -460,14 +463,14 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
     for low, high in runs(o.stream):
         rows = low + np.flatnonzero(chosen[low:high])
         changed = changed.adding(kinds.STREAM, graph.ends[rows[:-1]], graph.starts[rows[1:]])
-    # What has no launch would wait for nothing.
+    # An operation without a launch would wait for nothing.
     is_launched = chosen & (o.call != NOT_FOUND)
     for kind in (kinds.STREAM, kinds.OVERLAP):
         changed = changed.with_edges(_of(changed, kind, chosen, is_source=True), NEVER)
         changed = changed.with_edges(_of(changed, kind, is_launched), NEVER)
     return changed.saying(
-        f"operations like {text} ({chosen.sum():,}) have streams of their"
-        " own: nothing on their old streams waits for them, and no work slows down beside them"
+        f"operations that match {text} ({chosen.sum():,}) run on separate streams: nothing on"
+        " their old streams waits for them, and concurrent work does not slow down"
     )
 
 
@@ -479,13 +482,13 @@ def _balance(_: Profile, changed: Changed) -> Changed:
     chosen = graph.operations.kind == COLLECTIVE
     if not chosen.any():
         msg = "there are no collectives to balance"
-        raise UsageError(msg, "balance is of kernels of NCCL and its kin.")
+        raise UsageError(msg, "balance applies to kernels of NCCL and similar libraries.")
     changed = changed.with_edges(_of(changed, kinds.TRANSFER, chosen), NEVER)
     edges = _of(changed, kinds.DURATION, chosen)
     changed = changed.with_edges(edges, graph.transfer_ns[_operation(changed, edges)])
     words = (
-        f"collectives ({chosen.sum():,}) take their transfers alone, as"
-        " far as the recording tells these; the program's time is the mean over its devices"
+        f"collectives ({chosen.sum():,}) take only their transfer time, where the recording gives"
+        " it; the program's time is the mean over its devices"
     )
     return replace(changed, is_balanced=True).saying(words)
 
@@ -494,8 +497,8 @@ def _no_launch_cost(profile: Profile, changed: Changed) -> Changed:
     graph = changed.measured.graph
     calls, edges = graph.calls, graph.edges
     if not len(calls):
-        msg = "no calls were recorded: what launches cost is not known"
-        raise UsageError(msg, "Record the CUDA API, too.")
+        msg = "no CUDA calls were recorded: the cost of launches is unknown"
+        raise UsageError(msg, "Record the CUDA API as well.")
     waits = graph.item[edges.target[np.isin(edges.kind, _WAITS)]]
     is_free = ~calls.is_waiting
     is_free[waits[waits < len(calls)]] = False
@@ -510,13 +513,13 @@ def _no_launch_cost(profile: Profile, changed: Changed) -> Changed:
     free = np.flatnonzero(is_free)
     return changed.without_lag(graph.place[2 * free + 1]).saying(
         f"calls that wait for nothing ({is_free.sum():,}) take no time, nor does the host between"
-        f" them, but for what takes {say_ns(_GRAPH_PAUSE_NS)} and for messages (MPI, UCX); whether"
-        " a CUDA graph can hold them is not checked"
+        f" them, except for pauses of {say_ns(_GRAPH_PAUSE_NS)} or more and messages (MPI, UCX);"
+        " whether a CUDA graph can contain them is not checked"
     )
 
 
 def _before_messages(profile: Profile, graph: Graph) -> Flags:
-    """After which calls, before the next one of the thread, the host sends or awaits messages."""
+    """Calls after which the thread sends or receives messages before its next call."""
     calls = graph.calls
     is_before = np.zeros(len(calls), bool)
     if not profile.whole.has("host_calls"):

@@ -1,4 +1,4 @@
-"""What waits for what: instants in the order of time, and edges that say where they come from.
+"""The dependency graph: instants in the order of time, and edges with their provenance.
 
 Every call, operation and meeting of ranks is an item with two instants, its start and its end.
 """
@@ -18,15 +18,15 @@ from gpuprof.native import arrays
 
 RECORDED, RULE, INFERRED = range(3)
 PROVENANCES: Final = ("recorded", "rule", "inferred")
-# No latency is longer: what starts so much later than all that it is known to wait for waited for
-# something else.
+# No latency is longer: an operation that starts later than this after all known dependencies
+# waited for something else.
 AWAITED_NS: Final = 25_000
-# So short a time before that, at most, ended what it waited for.
+# The work that it waited for ended at most this long before.
 NEAR_NS: Final = 20_000
 
 
 class Kind(NamedTuple):
-    """What an edge is.
+    """A kind of edge.
 
     Args:
         name: For people.
@@ -70,10 +70,10 @@ class Edges:
     """Edges, one element each.
 
     Args:
-        source: The instant that must have come.
+        source: The instant to wait for.
         target: The instant that waits for it.
         kind: Index into `KINDS`.
-        least_ns: Of fixed kinds, how much later the target comes at least.
+        least_ns: For fixed kinds, the least time from source to target.
     """
 
     source: Int64s
@@ -97,7 +97,7 @@ def together(parts: Sequence[Edges]) -> Edges:
 
 
 def by_target(edges: Edges, instants: int) -> Int64s:
-    """The order of edges by their targets, of equal ones the first one first."""
+    """The order of edges by their targets; stable."""
     counts = np.bincount(edges.target, minlength=instants)
     order = arrays.grouped([(np.arange(len(edges)), edges.target)], counts, np.dtype(np.int64))
     return np.argsort(edges.target, kind="stable") if order is None else order.astype(np.int64)
@@ -115,10 +115,10 @@ class Graph:
         calls: The calls.
         time_ns: When each instant was measured, ascending, since the first one.
         origin_ns: When that was.
-        transfer_ns: Of each operation its time without waiting for other ranks, as far as known.
+        transfer_ns: Time of each operation without waiting for other ranks, where known.
         place: The place of each instant in the order of time.
         edges: Edges, sorted by target; each source comes before its target.
-        doubts: What does not fit, and how often.
+        doubts: Inconsistencies of the recording, with their counts.
     """
 
     operations: Operations
@@ -155,7 +155,7 @@ class Graph:
 
 
 class Maker:
-    """Edges that are added kind by kind, by items and whether an end is meant."""
+    """Collects the edges of a graph kind by kind."""
 
     def __init__(self, source: Recorded, meetings: Int64s) -> None:
         self.operations, self.calls = source.operations, source.calls
@@ -186,11 +186,11 @@ class Maker:
     def add(
         self, kind: int, source: Int64s, target: Int64s, least_ns: Int64s | None = None
     ) -> None:
-        """Some more edges between instants; those against time are none."""
+        """Add edges between instants; those that go back in time are left out."""
         slack = self.time(target) - self.time(source)
         fits = slack >= 0
         if not fits.all() and KINDS[kind].provenance == RECORDED:
-            self.doubts[f"{KINDS[kind].name}: against time"] += int((~fits).sum())
+            self.doubts[f"{KINDS[kind].name}: back in time"] += int((~fits).sum())
         least = slack if least_ns is None else np.minimum(least_ns, slack)
         edges = Edges(source, target, np.full(len(source), kind, np.int8), least)
         self._parts.append(edges if fits.all() else edges.take(fits))
@@ -200,8 +200,8 @@ class Maker:
         return together(self._parts)
 
     def latest(self, targets: int) -> Int64s:
-        """The latest time at which what is known to be waited for ended, for each instant."""
-        known = np.full(targets, np.iinfo(np.int64).min)
+        """The time of the latest known dependency of each instant."""
+        latest_ns = np.full(targets, np.iinfo(np.int64).min)
         for edges in self._parts:
-            np.maximum.at(known, edges.target, self.time(edges.source))
-        return known
+            np.maximum.at(latest_ns, edges.target, self.time(edges.source))
+        return latest_ns

@@ -1,4 +1,4 @@
-"""Edges of the host: what calls take, the work between them, full queues, and other threads."""
+"""Edges of the host: durations of calls, work between them, full queues, and other threads."""
 
 from typing import Final
 
@@ -19,14 +19,14 @@ from gpuprof.analyses.prediction.waits import Waits
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
-# A launch that takes longer met a full queue; and so long a pause between two calls can be a wait.
+# A longer launch met a full queue; a longer pause between two calls can be a wait.
 _LONG_NS: Final = 100_000
 # A thread waited for another one where calls of that fill more than this share of a pause.
 _FILLED: Final = 0.5
 
 
 def add_calls(maker: Maker, profile: Profile, source: Recorded) -> None:
-    """What calls take and wait for, and the host's work between them."""
+    """Add durations and waits of calls, and the host's work between them."""
     c = maker.calls
     if not len(c):
         return
@@ -36,7 +36,7 @@ def add_calls(maker: Maker, profile: Profile, source: Recorded) -> None:
     for kind, called, operations in waits.edges(is_blocked):
         awaited = maker.ends(maker.first_operation + operations)
         maker.add(kind, awaited, maker.ends(called))
-        # What a call takes longer than that after what it waited for is its own work.
+        # A call that returns later than that after the awaited work does work of its own.
         is_until = maker.time(awaited) <= c.end_ns[called]
         is_until &= maker.time(awaited) >= c.end_ns[called] - AWAITED_NS
         is_until &= maker.time(awaited) >= c.start_ns[called]
@@ -52,7 +52,7 @@ def add_calls(maker: Maker, profile: Profile, source: Recorded) -> None:
 
 
 def _add_host_work(maker: Maker) -> None:
-    """The host's work from the end of a call to the next one of its thread."""
+    """Add the host's work from the end of a call to the next call of its thread."""
     c = maker.calls
     before = np.flatnonzero(c.thread[1:] == c.thread[:-1])
     overlap = c.end_ns[before] > c.start_ns[before + 1]
@@ -61,13 +61,13 @@ def _add_host_work(maker: Maker) -> None:
     before = before[~overlap]
     pause = c.start_ns[before + 1] - c.end_ns[before]
     long = np.flatnonzero(pause > _LONG_NS)
-    other = _filling(c, before[long])
-    waited = long[other != NOT_FOUND]
+    other_calls = _filling(c, before[long])
+    waited = long[other_calls != NOT_FOUND]
     least = pause.copy()
     least[waited] = 0
     maker.add(HOST_WORK, maker.ends(before), maker.starts(before + 1), least)
-    other = other[other != NOT_FOUND]
-    maker.add(OTHER_THREAD, maker.ends(other), maker.starts(before[waited] + 1))
+    other_calls = other_calls[other_calls != NOT_FOUND]
+    maker.add(OTHER_THREAD, maker.ends(other_calls), maker.starts(before[waited] + 1))
 
 
 def _filling(c: Calls, before: Int64s) -> Int64s:
@@ -102,7 +102,7 @@ def _launching(maker: Maker) -> Int64s:
 
 
 def _full_queues(maker: Maker, is_blocked: Flags) -> tuple[Int64s, Int64s]:
-    """Launch calls that met a full queue, and the start of an operation just before they ended."""
+    """Launch calls that met a full queue, and the last operation start before each returned."""
     o, c = maker.operations, maker.calls
     launching = _launching(maker)
     long = launching[(c.end_ns - c.start_ns)[launching] > _LONG_NS]

@@ -1,4 +1,4 @@
-"""What a copy takes over a link: latency + bytes / bandwidth, from a table, a text or copies."""
+"""The time of a copy over a link: latency + bytes / bandwidth, from a table, text or copies."""
 
 import re
 from typing import Final, NamedTuple
@@ -12,11 +12,11 @@ from gpuprof.units import duration_ns, say_ns, say_rate, to_decimal_bytes
 
 _NS_PER_S: Final = 1_000_000_000
 _GB: Final = to_decimal_bytes("1", "GB")
-# What the smallest copies take: 1.3 to 3.4 us in recordings of K80, V100, A100 and H100.
+# The time of the smallest copies: 1.3 to 3.4 us in recordings of K80, V100, A100 and H100.
 _LATENCY_NS: Final = 2_000
-# Of a PCIe link's peak with 16 lanes, copies of many MB reach: least, usually, and most.
+# Share of the peak of 16 PCIe lanes that copies of many MB reach: least, usual, most.
 _PCIE_SHARES: Final = (0.65, 0.78, 0.88)
-# GB/s in one direction between two GPUs: least, usually, and most. NVLink 2: two links of 25, as
+# GB/s in one direction between two GPUs: least, usual, most. NVLink 2: two links of 25, as
 # most pairs of a DGX-1 have, one, or six through NVSwitch; NVLink 3: 12 links of 25; NVLink 4: 18
 # of 25. Sources: NVIDIA's whitepapers of V100, A100 and H100 for the peaks; A. Li et al.,
 # Evaluating Modern GPU Interconnect, IEEE TPDS 31, 2020, for what copies reach of them.
@@ -27,17 +27,17 @@ _NVLINKS: Final = {
 }
 STAGED: Final = "staged"
 NAMES: Final = (*_NVLINKS, "pcie3", "pcie4", "pcie5", STAGED)
-_GIVEN: Final = re.compile(r"([\d.]+ ?[num]?s), ?([\d.]+) ?([KMGT]?B)/s")
-# Copies of one size tell no bandwidth; the larger ones must be so many times as large.
+_FIGURES: Final = re.compile(r"([\d.]+ ?[num]?s), ?([\d.]+) ?([KMGT]?B)/s")
+# Bandwidth needs copies of several sizes: the largest this many times the smallest.
 _LARGER: Final = 8
 
 
 class Link(NamedTuple):
-    """What copies over a link take.
+    """Latency and bandwidth of copies over a link.
 
     Args:
-        words: What it is, with its figures, for people.
-        latency_ns: What a copy of no bytes takes.
+        words: Name and figures, for people.
+        latency_ns: Time of a copy of 0 bytes.
         bytes_per_s: Bandwidth.
     """
 
@@ -46,13 +46,13 @@ class Link(NamedTuple):
     bytes_per_s: float
 
     def copies_ns(self, sizes: Int64s) -> Int64s:
-        """What copies of so many bytes take."""
+        """How long copies of these sizes take."""
         took: Int64s = np.rint(self.latency_ns + sizes * (_NS_PER_S / self.bytes_per_s)).astype(int)
         return took
 
 
 class Links(NamedTuple):
-    """A link as usual, at its slowest and at its fastest."""
+    """A link at its usual, lowest and highest bandwidth."""
 
     usual: Link
     slow: Link
@@ -60,21 +60,21 @@ class Links(NamedTuple):
 
 
 def links_named(text: str) -> Links | None:
-    """A link by its name or by its figures; None for ``staged``, which the recording tells.
+    """A link by its name or by its figures; None for ``staged``, which is fitted to the recording.
 
     Args:
         text: One of `NAMES`, or latency and bandwidth such as ``4us,24GB/s``.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: The text is neither.
     """
     if text == STAGED:
         return None
-    given = _GIVEN.fullmatch(text)
+    figures = _FIGURES.fullmatch(text)
     try:
-        if given is not None:
-            rate = to_decimal_bytes(given[2], given[3])
-            link = _link("as given", duration_ns(given[1].replace(" ", "")), rate)
+        if figures is not None:
+            rate = to_decimal_bytes(figures[2], figures[3])
+            link = _link("as given", duration_ns(figures[1].replace(" ", "")), rate)
             if rate > 0:
                 return Links(link, link, link)
     except ValueError:
@@ -101,9 +101,9 @@ def _link(words: str, latency_ns: float, bytes_per_s: float) -> Link:
 
 
 def fitted(sizes: Int64s, took_ns: Int64s, words: str) -> Link | None:
-    """Latency and bandwidth of some copies; None where their sizes do not tell them.
+    """Latency and bandwidth of copies; None where their sizes are too similar.
 
-    The smallest copies tell the latency, and the largest ones the bandwidth.
+    The smallest copies give the latency, the largest ones the bandwidth.
     """
     if not len(sizes) or int(sizes.max()) < _LARGER * max(int(sizes.min()), 1):
         return None

@@ -1,4 +1,4 @@
-"""The critical path: what the program waits for, from its end back to its beginning."""
+"""The critical path of a program, from its end back to its start."""
 
 from collections import Counter
 from typing import Final, NamedTuple
@@ -21,12 +21,12 @@ _OF_OPERATIONS: Final = {
     MEMSET: "memset",
 }
 CALL, HOST, LATENCY = "call", "host", "latency"
-# Parts of a path by what they are, for people.
+# Kinds of parts of a path, as users see them.
 KINDS: Final = (*_OF_OPERATIONS.values(), CALL, HOST, LATENCY)
 
 
 class Part(NamedTuple):
-    """What time of a path goes to."""
+    """A part of a path: kind and name of what its time goes to."""
 
     kind: str
     name: str
@@ -49,7 +49,7 @@ class Path(NamedTuple):
 
 
 def path(graph: Graph, replayed: Replay) -> Path:
-    """From the last end of an operation back to what waits for nothing."""
+    """From the last end of an operation back to an instant that waits for nothing."""
     # A list of all instants would take more memory than the graph.
     last_edge, source = replayed.last_edge.data, graph.edges.source.data
     place = int(graph.ends[np.argmax(replayed.time_ns[graph.ends])])
@@ -64,7 +64,7 @@ def path(graph: Graph, replayed: Replay) -> Path:
 
 
 class Named(NamedTuple):
-    """What stretches of a path go to.
+    """The stretches of a path by their parts.
 
     Args:
         number: Index into ``parts`` of each stretch.
@@ -76,7 +76,7 @@ class Named(NamedTuple):
 
 
 def named(profile: Profile, graph: Graph, along: Path) -> Named:
-    """What each stretch of a path goes to: operations by name, the host by range, latencies."""
+    """The part of each stretch of a path: operations by name, the host by range, latencies."""
     calls, item = len(graph.calls), graph.item[along.places]
     kind = graph.edges.kind[along.edges].astype(np.int64)
     kind[kind == kinds.TRANSFER] = kinds.DURATION
@@ -112,7 +112,7 @@ def _part(graph: Graph, code: tuple[int, int], operation: int, texts: list[str])
 
 
 def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list[str]]:
-    """The innermost range that each item that is a call begins in, and texts with # for digits."""
+    """The innermost range around the start of each call, and range names with # for digits."""
     number, texts, calls = np.zeros(len(items), np.int64), [""], graph.calls
     if not (profile.whole.has("nvtx_ranges") and len(calls)):
         return number, texts
@@ -133,7 +133,7 @@ def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list
 
 
 def times(stretches: Named, along: Path, is_inside: Flags) -> Counter[Part]:
-    """The time of each part, of those stretches that are inside."""
+    """The time of each part, over the stretches that are inside."""
     lengths = np.where(is_inside, along.until_ns - along.since_ns, 0)
     sums = np.zeros(len(stretches.parts), np.int64)
     np.add.at(sums, stretches.number, lengths)

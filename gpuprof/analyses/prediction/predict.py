@@ -1,4 +1,4 @@
-"""What a change would win: each step measured, replayed and predicted, and its critical path."""
+"""The effect of changes: step times as measured, replayed and predicted, and critical paths."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -35,9 +35,9 @@ PREDICT_READS: Final = reads(
     cuda_events="process_id correlation_id event_id",
     host_calls="start_ns library process_id thread_id",
 )
-# Above that share of the span unexplained there is no answer.
+# Where more than this share of the span is unexplained there is no prediction.
 MOST_UNEXPLAINED: Final = 0.05
-# Clocks disagree where more launches, or synchronisations, than that are against time.
+# Clocks disagree where more than this share of launches, or synchronisations, go back in time.
 _MOST_AGAINST: Final = {kinds.LAUNCH: 0.05, kinds.SYNCHRONISATION: 0.5}
 _LEAST_AGAINST: Final = 50
 
@@ -46,51 +46,54 @@ PREDICTION: Final = Schema(
     "the time of a step of one phase, or of the recording, for the program or one device",
     {
         "phase": Column(TEXT, "", "The phase; null for the whole recording."),
-        "device_id": Column(INT, "", "CUDA device ordinal; null for all together."),
-        "steps": Column(INT, "1", "Steps whose median it is; null for the whole recording."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null for all devices."),
+        "steps": Column(
+            INT, "1", "Steps; the times are medians over them. Null for the recording."
+        ),
         "measured_ns": Column(INT, "ns", "As recorded.", required=True),
-        "replayed_ns": Column(INT, "ns", "Replayed with usual latencies alone.", required=True),
-        "predicted_ns": Column(INT, "ns", "With the changes; null where there is no answer."),
+        "replayed_ns": Column(INT, "ns", "Replayed with usual latencies only.", required=True),
+        "predicted_ns": Column(INT, "ns", "With the changes; null where there is none."),
         "low_ns": Column(
-            INT, "ns", "Least with fast links or usual latencies, less the unexplained part."
+            INT, "ns", "Least of fast links and usual latencies, minus the unexplained part."
         ),
         "high_ns": Column(
-            INT, "ns", "Most with slow links or usual latencies, and the unexplained part."
+            INT, "ns", "Most of slow links and usual latencies, plus the unexplained part."
         ),
-        "change": Column(
-            FLOAT, "%", "Of the predicted time to the measured one.", kind=Kind.CHANGE
-        ),
+        "change": Column(FLOAT, "%", "From the measured to the predicted time.", kind=Kind.CHANGE),
         "unexplained": Column(
-            FLOAT, "1", "Of the span, what usual latencies do not explain.", required=True
+            FLOAT, "1", "Share of the span that usual latencies do not explain.", required=True
         ),
-        "assumptions": Column(TEXT, "", "What the prediction stands on.", required=True),
+        "assumptions": Column(TEXT, "", "What the prediction assumes.", required=True),
     },
 )
 CRITICAL_PATH: Final = Schema(
     "critical_path",
-    "what a step, or the recording, waits for: one part of the critical path",
+    "one part of the critical path of a step, or of the recording",
     {
         "phase": Column(TEXT, "", "The phase; null for the whole recording."),
         "kind": Column(
             TEXT, "", "kernel, collective, copy, memset, call, host or latency.", required=True
         ),
         "name": Column(
-            TEXT, "", "Kernel, kind and route of a copy, call, range, or dependency.", required=True
+            TEXT,
+            "",
+            "Kernel, call, range or dependency; of a copy its kind and route.",
+            required=True,
         ),
         "before_ns": Column(INT, "ns", "Mean time per step on the path as recorded."),
-        "after_ns": Column(INT, "ns", "With the changes; null where there is no answer."),
-        "difference_ns": Column(INT, "ns", "How much longer that is; null likewise."),
+        "after_ns": Column(INT, "ns", "With the changes; null where there is no prediction."),
+        "difference_ns": Column(INT, "ns", "after_ns minus before_ns; null where after_ns is."),
     },
 )
 DEPENDENCIES: Final = Schema(
     "dependencies",
-    "one kind of edge of the graph",
+    "one kind of edge in the graph",
     {
         "dependency": Column(TEXT, "", "What waits for what.", required=True),
         "provenance": Column(TEXT, "", "recorded, rule or inferred.", required=True),
-        "edges": Column(INT, "1", "How many there are.", required=True),
-        "on_path": Column(INT, "1", "Those on the critical path as recorded.", required=True),
-        "usual_ns": Column(INT, "ns", "Median of their times."),
+        "edges": Column(INT, "1", "Number of edges.", required=True),
+        "on_path": Column(INT, "1", "Edges on the critical path as recorded.", required=True),
+        "usual_ns": Column(INT, "ns", "Median time of these edges."),
     },
 )
 _STRETCHES: Final = Schema(
@@ -111,23 +114,23 @@ SCHEMAS: Final = {
 
 @dataclass(frozen=True)
 class Prediction:
-    """What changes would win, with what stands behind it.
+    """The effect of changes, and what the prediction is based on.
 
     Args:
-        what: The changes, as in ``--what``.
-        headline: The answer in a sentence, or why there is none.
+        changes: As given with ``--what``.
+        headline: The prediction in a sentence, or why there is none.
         tables: `PREDICTION`, `CRITICAL_PATH`, `DEPENDENCIES`, and both paths of one step.
-        notes: What a reader must know to trust it.
+        notes: What limits the prediction.
     """
 
-    what: tuple[str, ...]
+    changes: tuple[str, ...]
     headline: str
     tables: dict[str, pa.Table]
     notes: tuple[str, ...]
 
 
 class _Step(NamedTuple):
-    """What is timed: steps of a phase or the recording, for the program or a device."""
+    """The steps of a phase, or the recording, for the program or for one device."""
 
     phase: Phase | None
     device: int | None
@@ -136,43 +139,47 @@ class _Step(NamedTuple):
 
 
 class _Replays(NamedTuple):
-    """A recording as it was, and replayed with changes in several ways."""
+    """A recording as measured, and its replays with changes.
+
+    ``bounds_ns`` has the times of instants with usual latencies, then for slow and for fast links
+    those with the recorded lags and with usual latencies.
+    """
 
     measured: Measured
     changed: Changed
     graph: Graph
     predicted: Replay
-    others_ns: tuple[Int64s, ...]
+    bounds_ns: tuple[Int64s, ...]
     usual: Replay
 
 
-def predict(profile: Profile, what: Sequence[str]) -> Prediction:
-    """Replay a recording with some of it changed.
+def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
+    """Replay a recording with changes.
 
     Args:
         profile: Needs GPU operations with their times, and CUDA calls for most answers.
-        what: Changes as `gpuprof predict --help` lists them, all made together.
+        changes: As `gpuprof predict --help` lists them; all are applied together.
 
     Raises:
-        UsageError: A change is none, or there is nothing that it changes.
+        UsageError: A change is unknown, or matches nothing.
         MissingTableError: The recording has no times.
     """
     if not profile.whole.has("kernels") and not profile.whole.has("memcpys"):
         msg = f"{profile.origin.source} has no times of kernels and copies: nothing can be replayed"
         raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")
     profile.whole.expect(PREDICT_READS)
-    made = graph_of(profile)
-    if not len(made.operations):
+    graph = graph_of(profile)
+    if not len(graph.operations):
         msg = f"{profile.origin.source} has no kernels and no copies: nothing can be replayed"
-        raise MissingTableError(msg, "Record what runs on a GPU.")
-    before = measured(made)
-    replays = _replays(profile, before, what)
+        raise MissingTableError(msg, "Record a program that uses a GPU.")
+    before = measured(graph)
+    replays = _replays(profile, before, changes)
     share = _unexplained(before)
     reason = _doubt(before, share)
-    steps = [*_steps(profile, made)]
+    steps = [*_steps(profile, graph)]
     rows = [_row(replays, step, share, reason) for step in steps]
     chosen = _most_changed(rows, steps)
-    before_path = path(made, replay(made, before.own))
+    before_path = path(graph, replay(graph, before.with_lags))
     after_path = None if reason else path(replays.graph, replays.predicted)
     paths = _paths(profile, replays, before_path, after_path, steps[chosen])
     tables = {
@@ -184,74 +191,76 @@ def predict(profile: Profile, what: Sequence[str]) -> Prediction:
         ),
     }
     return Prediction(
-        tuple(what),
-        _headline(rows[chosen], reason, is_changed=bool(what)),
+        tuple(changes),
+        _headline(rows[chosen], reason, is_changed=bool(changes)),
         tables,
         tuple(_notes(replays, share, paths, reason)),
     )
 
 
-def _replays(profile: Profile, before: Measured, what: Sequence[str]) -> _Replays:
-    """With usual links first; others only where the range of a link is another."""
-    changed = apply(profile, before, what, USUAL)
+def _replays(profile: Profile, before: Measured, changes: Sequence[str]) -> _Replays:
+    """Replay with usual links, and where a link is changed also with slow and fast ones."""
+    changed = apply(profile, before, changes, USUAL)
     first = replayable(changed)
-    predicted = replay(first.graph, first.own)
-    # Their times alone: a replay of a million operations takes a tenth of a gigabyte.
-    others, graph = [replay(first.graph, first.usual).time_ns], first.graph
+    predicted = replay(first.graph, first.with_lags)
+    # Keep times only: a replay of a million operations takes 0.1 GB.
+    bounds_ns, graph = [replay(first.graph, first.usual).time_ns], first.graph
     del first
-    if any(text.startswith("link") for text in what):
+    if any(text.startswith("link") for text in changes):
         for bound in (SLOW, FAST):
-            other = replayable(apply(profile, before, what, bound))
-            others += [replay(other.graph, w).time_ns for w in (other.own, other.usual)]
-    return _Replays(before, changed, graph, predicted, tuple(others), before.replayed)
+            bounded = replayable(apply(profile, before, changes, bound))
+            weights = bounded.with_lags, bounded.usual
+            bounds_ns += [replay(bounded.graph, w).time_ns for w in weights]
+    return _Replays(before, changed, graph, predicted, tuple(bounds_ns), before.replayed)
 
 
 def _unexplained(before: Measured) -> float:
-    """Of the span, by how much a replay with usual latencies alone is longer."""
-    made = before.graph
-    last, replayed = (int(t[made.ends].max()) for t in (made.time_ns, before.replayed.time_ns))
-    return (replayed - last) / max(last - int(made.time_ns[made.starts].min()), 1)
+    """How much longer a replay with usual latencies takes, as a share of the span."""
+    graph = before.graph
+    last, replayed = (int(t[graph.ends].max()) for t in (graph.time_ns, before.replayed.time_ns))
+    return (replayed - last) / max(last - int(graph.time_ns[graph.starts].min()), 1)
 
 
 def _doubt(before: Measured, share: float) -> str:
-    """Why there is no answer, as a sentence; empty where there is one."""
-    made = before.graph
+    """Why there is no prediction, as a sentence; empty where there is one."""
+    graph = before.graph
     for kind, most in _MOST_AGAINST.items():
-        against = made.doubts.get(f"{KINDS[kind].name}: against time", 0)
-        edges = int((made.edges.kind == kind).sum())
+        against = graph.doubts.get(f"{KINDS[kind].name}: back in time", 0)
+        edges = int((graph.edges.kind == kind).sum())
         if against >= _LEAST_AGAINST and against > most * (against + edges):
             return (
-                f"{against:,} of {against + edges:,} edges ({KINDS[kind].name}) are against time:"
+                f"{against:,} of {against + edges:,} edges ({KINDS[kind].name}) go back in time:"
                 " the clocks of GPU and host disagree"
             )
     if abs(share) <= MOST_UNEXPLAINED:
         return ""
     why = f"{say_share(abs(share))} of the span is unexplained, more than"
     why += f" {say_share(MOST_UNEXPLAINED)}"
-    if not len(made.calls):
-        return f"{why}: no CUDA calls were recorded, so that what devices waited for is not known"
-    lag = before.own.lag_ns.copy()
-    lag[np.diff(made.bounds) == 0] = 0
-    item = int(made.item[int(lag.argmax())])
-    calls = len(made.calls)
+    if not len(graph.calls):
+        return f"{why}: no CUDA calls were recorded, so it is unknown what devices waited for"
+    lag = before.with_lags.lag_ns.copy()
+    lag[np.diff(graph.bounds) == 0] = 0
+    item = int(graph.item[int(lag.argmax())])
+    calls = len(graph.calls)
     name = (
-        made.calls.labels[made.calls.label[item]]
+        graph.calls.labels[graph.calls.label[item]]
         if item < calls
-        else made.operations.labels[made.operations.label[item - calls]]
-        if item < calls + len(made.operations)
+        else graph.operations.labels[graph.operations.label[item - calls]]
+        if item < calls + len(graph.operations)
         else "a collective"
     )
     return f"{why}: the longest lag of unknown cause is {say_ns(int(lag.max()))}, before {name}"
 
 
-def _steps(profile: Profile, made: Graph) -> Iterator[_Step]:
-    """The recording, then each phase; of each the program, and the devices where several."""
-    o = made.operations
-    whole = np.array([o.start_ns.min()]), np.array([o.end_ns.max()])
-    every = tuple(np.unique(o.device).tolist())
-    timed: list[tuple[Phase | None, tuple[int, ...], Int64s, Int64s]] = [(None, every, *whole)]
-    timed += [(phase, phase.devices, phase.start_ns, phase.end_ns) for phase in phases(profile)]
-    for phase, devices, start, end in timed:
+def _steps(profile: Profile, graph: Graph) -> Iterator[_Step]:
+    """The recording, then each phase: for the program, and for each device of several."""
+    o = graph.operations
+    start, end = np.array([o.start_ns.min()]), np.array([o.end_ns.max()])
+    devices_used = tuple(np.unique(o.device).tolist())
+    spans: list[tuple[Phase | None, tuple[int, ...], Int64s, Int64s]]
+    spans = [(None, devices_used, start, end)]
+    spans += [(phase, phase.devices, phase.start_ns, phase.end_ns) for phase in phases(profile)]
+    for phase, devices, start, end in spans:
         if len(devices) != 1:
             yield _Step(phase, None, start, end)
         for device in devices:
@@ -259,47 +268,49 @@ def _steps(profile: Profile, made: Graph) -> Iterator[_Step]:
 
 
 def _row(replays: _Replays, step: _Step, share: float, reason: str) -> dict[str, Any]:
-    made = replays.measured.graph
-    took = _Taker(made, step, is_mean=False)
-    shown, usual = took(made.time_ns), took(replays.usual.time_ns)
+    graph = replays.measured.graph
+    step_ns = _StepTime(graph, step, is_mean=False)
+    measured_ns, replayed_ns = step_ns(graph.time_ns), step_ns(replays.usual.time_ns)
     row = {
         "phase": step.phase and step.phase.name,
         "device_id": None if step.device in (None, UNKNOWN) else int(step.device),
         "steps": step.phase and len(step.start_ns),
-        "measured_ns": shown,
-        "replayed_ns": usual,
+        "measured_ns": measured_ns,
+        "replayed_ns": replayed_ns,
         "unexplained": abs(share),
         "assumptions": "; ".join(replays.changed.assumptions) or "nothing is changed",
     }
     if reason:
         return row
     if replays.changed.is_balanced:
-        took = _Taker(made, step, is_mean=True)
-    predicted = took(replays.predicted.time_ns)
-    first, *others = map(took, replays.others_ns)
-    possible = [predicted, first + shown - usual]
-    possible += [t if n % 2 == 0 else t + shown - usual for n, t in enumerate(others)]
-    margin = int(abs(share) * shown) if replays.changed.assumptions else 0
+        step_ns = _StepTime(graph, step, is_mean=True)
+    predicted_ns = step_ns(replays.predicted.time_ns)
+    # Times with usual latencies lack the lags of the recording.
+    lags_ns = measured_ns - replayed_ns
+    bounds_ns = [predicted_ns]
+    for number, time_ns in enumerate(map(step_ns, replays.bounds_ns)):
+        bounds_ns.append(time_ns if number % 2 else time_ns + lags_ns)
+    margin_ns = int(abs(share) * measured_ns) if replays.changed.assumptions else 0
     return row | {
-        "predicted_ns": predicted,
-        "low_ns": max(min(possible) - margin, 0),
-        "high_ns": max(possible) + margin,
-        "change": 100 * (predicted - shown) / shown if shown else None,
+        "predicted_ns": predicted_ns,
+        "low_ns": max(min(bounds_ns) - margin_ns, 0),
+        "high_ns": max(bounds_ns) + margin_ns,
+        "change": 100 * (predicted_ns - measured_ns) / measured_ns if measured_ns else None,
     }
 
 
-class _Taker:
-    """The time of steps in a replay: the median of a phase's, or that of the recording.
+class _StepTime:
+    """The time of a step in a replay: the median over a phase, or the time of the recording.
 
-    The recording takes from where its first operation began to where the last one ends. A border
-    of steps moves with what came before it on the busiest stream of each device; the last device
-    counts, and where no rank waits for another the mean over devices.
+    The recording lasts from the start of its first operation to the end of the last one. A step
+    border moves with the instant before it on the busiest stream of each device. The last device
+    counts, or the mean over devices where no rank waits for another.
     """
 
-    def __init__(self, made: Graph, step: _Step, *, is_mean: bool) -> None:
-        devices = np.unique(made.operations.device) if step.phase is None else step.phase.devices
+    def __init__(self, graph: Graph, step: _Step, *, is_mean: bool) -> None:
+        devices = np.unique(graph.operations.device) if step.phase is None else step.phase.devices
         devices = devices if step.device is None else (step.device,)
-        self._borders = [_borders(made, step, device) for device in devices]
+        self._borders = [_borders(graph, step, device) for device in devices]
         self._is_mean = is_mean and step.device is None
         self._is_recording = step.phase is None
 
@@ -317,35 +328,35 @@ class _Taker:
 
 
 class _Borders(NamedTuple):
-    """Starts and ends of steps, a row each: the instants before them, and how long before.
+    """Starts and ends of steps, a row each: the instant before each, and the time since then.
 
-    Of the recording the ends of all operations, and how long before its start time began.
+    For the recording: the ends of all operations, counted from its first start.
     """
 
     places: Int64s
     after_ns: Int64s
 
 
-def _borders(made: Graph, step: _Step, device: int) -> _Borders:
-    o = made.operations
+def _borders(graph: Graph, step: _Step, device: int) -> _Borders:
+    o = graph.operations
     on = np.flatnonzero(o.device == device)
     on = on if len(on) else np.arange(len(o))
     if step.phase is None:
-        first = made.time_ns[made.starts if step.device is None else made.starts[on]].min()
-        return _Borders(made.ends[on], np.full(len(on), -first))
-    since = np.stack([step.start_ns, step.end_ns]) - made.origin_ns
+        first = graph.time_ns[graph.starts if step.device is None else graph.starts[on]].min()
+        return _Borders(graph.ends[on], np.full(len(on), -first))
+    since = np.stack([step.start_ns, step.end_ns]) - graph.origin_ns
     inside = on[(o.start_ns[on] < step.end_ns[-1]) & (o.end_ns[on] > step.start_ns[0])]
     if len(inside):
         busiest = np.bincount(o.stream[inside], o.took_ns[inside]).argmax()
         on = on[o.stream[on] == busiest]
-    places = np.sort(np.concatenate([made.starts[on], made.ends[on]]))
-    last = np.searchsorted(made.time_ns[places], since, side="right") - 1
+    places = np.sort(np.concatenate([graph.starts[on], graph.ends[on]]))
+    last = np.searchsorted(graph.time_ns[places], since, side="right") - 1
     near = places[np.maximum(last, 0)]
-    return _Borders(near, since - made.time_ns[near])
+    return _Borders(near, since - graph.time_ns[near])
 
 
 def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int:
-    """The phase whose steps change most together; the longest one where none does."""
+    """The phase whose total time changes most; the longest phase where none changes."""
     phases_seen = [None if step.phase is None else id(step.phase) for step in steps]
     programs = [phases_seen.index(number) for number in dict.fromkeys(phases_seen)]
     of_phases = [n for n in programs if steps[n].phase is not None] or programs
@@ -361,10 +372,10 @@ def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int
 def _paths(
     profile: Profile, replays: _Replays, before: Path, after: Path | None, step: _Step
 ) -> list[dict[str, Any]]:
-    """The parts of both paths within the steps chosen, that of most time first."""
-    made = replays.measured.graph
+    """The parts of both paths within the chosen steps, longest first."""
+    graph = replays.measured.graph
     shares = []
-    for its, along in ((made, before), (replays.graph, after)):
+    for its, along in ((graph, before), (replays.graph, after)):
         if along is not None:
             inside = _is_inside(its, along, step.start_ns, step.end_ns)
             shares.append(times(named(profile, its, along), along, inside))
@@ -393,9 +404,9 @@ def _of(counter: Counter[Part] | None, part: Part) -> int:
     return 0 if counter is None else counter[part]
 
 
-def _is_inside(made: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> Flags:
-    """Which stretches of a path end within steps, by the times that were measured."""
-    when = made.time_ns[along.places] + made.origin_ns
+def _is_inside(graph: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> Flags:
+    """Which stretches of a path end within steps, by measured times."""
+    when = graph.time_ns[along.places] + graph.origin_ns
     step = np.searchsorted(start_ns, when, side="left") - 1
     return np.asarray((step >= 0) & (when <= end_ns[np.maximum(step, 0)]))
 
@@ -403,7 +414,7 @@ def _is_inside(made: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> Fl
 def _stretches(
     profile: Profile, replays: _Replays, before: Path, after: Path | None, step: _Step
 ) -> Iterator[dict[str, Any]]:
-    """Both paths over the step in the middle, for a picture."""
+    """Both paths over the middle step, for the plot."""
     place = len(step.start_ns) // 2
     start, end = step.start_ns[place : place + 1], step.end_ns[place : place + 1]
     for name, its, along in (
@@ -444,13 +455,13 @@ def _headline(row: dict[str, Any], reason: str, *, is_changed: bool) -> str:
     if reason:
         return f"No prediction: {reason}."
     phase = row["phase"] and _short(row["phase"])
-    what = f'A step of "{phase}"' if phase else "The recording"
+    subject = f'A step of "{phase}"' if phase else "The recording"
     measured_ns, predicted_ns = row["measured_ns"], row["predicted_ns"]
     if not is_changed:
-        return f"{what} takes {say_ns(measured_ns)}; nothing is changed."
+        return f"{subject} takes {say_ns(measured_ns)}; nothing is changed."
     low, high = say_ns(row["low_ns"]), say_ns(row["high_ns"])
     return (
-        f"{what} would take {say_ns(predicted_ns)} in place of {say_ns(measured_ns)}"
+        f"{subject} would take {say_ns(predicted_ns)} instead of {say_ns(measured_ns)}"
         f" ({format_signed(row['change'])}; {low if low == high else f'{low} to {high}'};"
         f" unexplained {say_share(row['unexplained'])}), assuming that {row['assumptions']}."
     )
@@ -464,21 +475,21 @@ def _notes(
     replays: _Replays, share: float, paths: Sequence[dict[str, Any]], reason: str
 ) -> Iterator[str]:
     yield (
-        f"Replayed with usual latencies alone the span differs by"
-        f" {format_signed(100 * share)}: that part is unexplained."
+        f"Replayed with usual latencies only, the span differs by"
+        f" {format_signed(100 * share)}: this part is unexplained."
     )
     rows = [row for row in paths if row["after_ns"]]
     if rows and not reason:
         top = max(rows, key=lambda row: row["after_ns"])
-        every = sum(row["after_ns"] for row in rows)
+        total_ns = sum(row["after_ns"] for row in rows)
         yield (
-            f"What limits the next gain: {top['kind']} {_short(top['name'])},"
-            f" {say_ns(top['after_ns'])} of {say_ns(every)} on the critical path."
+            f"Next bottleneck: {top['kind']} {_short(top['name'])},"
+            f" {say_ns(top['after_ns'])} of {say_ns(total_ns)} on the critical path."
         )
     if shift := replays.measured.graph.calls.shift_ns:
         yield (
-            f"The clocks of GPU and host disagree: {say_signed_ns(shift)} was added to all times of"
-            " the host, so that the fastest launch takes 5 us."
+            f"The clocks of GPU and host disagree: {say_signed_ns(shift)} was added to all host"
+            " times, so that the fastest launch takes 5 us."
         )
     for doubt, count in replays.measured.graph.doubts.items():
         yield f"{doubt}: {count:,}; edges that do not fit are left out."

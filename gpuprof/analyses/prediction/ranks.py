@@ -13,11 +13,11 @@ from gpuprof.profile import Profile
 def meetings(profile: Profile, o: Operations) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
     """Collectives of several ranks: operations and their meetings.
 
-    Those that are matched with no other rank's stay as they are.
+    Collectives that match none of another rank are left out.
 
     Returns:
-        Operations; the meeting of each; when all had come to each meeting; its transfer; and of
-        all operations their time without waiting.
+        Operations; the meeting of each; when the last rank arrived at each meeting; its transfer;
+        and the time without waiting of every operation, in ns.
     """
     nothing = np.empty(0, np.int64)
     rows = np.flatnonzero(o.kind == COLLECTIVE)
@@ -26,8 +26,8 @@ def meetings(profile: Profile, o: Operations) -> tuple[Int64s, Int64s, Int64s, I
     parts = collective_parts(profile)
     kernels = parts.kernels
     places = np.stack([kernels.start_ns, kernels.end_ns, kernels.device])
-    mine = np.stack([o.start_ns, o.end_ns, o.device])[:, rows]
-    code = np.unique(np.concatenate([places, mine], axis=1), axis=1, return_inverse=True)[1]
+    keys = np.stack([o.start_ns, o.end_ns, o.device])[:, rows]
+    code = np.unique(np.concatenate([places, keys], axis=1), axis=1, return_inverse=True)[1]
     of_code = np.full(int(code.max()) + 1, NOT_FOUND)
     of_code[code.reshape(-1)[: len(kernels.start_ns)]] = np.arange(len(kernels.start_ns))
     kernel = of_code[code.reshape(-1)[len(kernels.start_ns) :]]
@@ -46,15 +46,15 @@ def meetings(profile: Profile, o: Operations) -> tuple[Int64s, Int64s, Int64s, I
 
 
 def add_collectives(maker: Maker, members: Int64s, meeting: Int64s, transfer: Int64s) -> None:
-    """A collective ends on all ranks together, its transfer after the last one came."""
+    """Add edges so that a collective ends on all ranks together, one transfer after the last."""
     o, first = maker.operations, maker.first_operation
     items = first + members
     places = first + len(o) + meeting
     maker.add(ARRIVAL, maker.starts(items), maker.starts(places), np.zeros(len(items), np.int64))
     maker.add(TRANSFER, maker.starts(places), maker.ends(items), transfer[meeting])
-    every = np.flatnonzero(o.kind == COLLECTIVE)
-    alone = first + np.setdiff1d(every, members)
+    collectives = np.flatnonzero(o.kind == COLLECTIVE)
+    alone = first + np.setdiff1d(collectives, members)
     maker.add(DURATION, maker.starts(alone), maker.ends(alone))
     maker.add(DURATION, maker.starts(items), maker.ends(items), np.zeros(len(items), np.int64))
-    if len(every) and len(np.unique(o.device)) > 1 and len(alone):
+    if len(collectives) and len(np.unique(o.device)) > 1 and len(alone):
         maker.doubts["collectives that no other rank shares"] = len(alone)

@@ -31,15 +31,15 @@ RECORDED_READS: Final = reads(
 )
 # cudaMemcpy_v3020 is cudaMemcpy.
 _VERSION: Final = re.compile(r"(_v\d+)?(_ptsz|_ptds)?$")
-# Clocks disagree where more work than that begins before its launch; or none begins so soon after
-# it, and more calls than that return before the work that they wait for ends.
+# Clocks disagree where more than this share of work starts before its launch; or where none starts
+# so soon after it, and more than this share of calls return before the work they wait for ends.
 _MOST_EARLY: Final = 0.05
 _SOON_NS: Final = 1_000_000
 _MOST_RETURNED: Final = 0.5
 _LEAST_LAUNCHES: Final = 100
-# What the fastest launches take.
+# The time of the fastest launches.
 _LAUNCH_NS: Final = 5_000
-# What an operation is.
+# Kinds of operations.
 KERNEL, COLLECTIVE, COPY, MEMSET = range(4)
 
 _ENDS: Final = f"CASE {{0}} WHEN {HOST} THEN 'host' WHEN {UNKNOWN} THEN '?' ELSE {{0}}::VARCHAR END"
@@ -51,8 +51,8 @@ _OF_COPIES: Final = (
     " ('pageable' IN (src_memory_kind, dst_memory_kind) IS TRUE)::INT"
 )
 _NO_COPY: Final = f"-1, {UNKNOWN}, {UNKNOWN}, 0, 0, 0"
-# Table -> text of an operation's label; its kind; bytes, ends, and whether it is a peer copy, half
-# of a staged one, and a copy of pageable memory.
+# Table -> SQL of an operation's label; of its kind; of its bytes, ends, and whether it is a peer
+# copy, half of a staged copy, and a copy of pageable memory.
 _TABLES: Final[Mapping[str, tuple[str, str, str]]] = {
     "kernels": ("name", f"CASE WHEN is_communication THEN {COLLECTIVE} ELSE 0 END", _NO_COPY),
     "memcpys": (
@@ -67,7 +67,7 @@ _TABLES: Final[Mapping[str, tuple[str, str, str]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """CUDA calls that are within no other, by process, thread and start; one element each.
+    """Outermost CUDA calls, by process, thread and start; one element each.
 
     Args:
         start_ns: Start on the host.
@@ -75,10 +75,10 @@ class Calls:
         process: Its process.
         thread_id: Its thread.
         thread: A number for its process and thread.
-        is_waiting: Whether a call of its name returns when work has ended.
+        is_waiting: Whether it is synchronous by its name.
         label: Index into ``labels``.
         labels: Names of calls.
-        shift_ns: What was added to their times, as the host's clock is not that of the devices.
+        shift_ns: Added to their times, where the clocks of host and devices disagree.
     """
 
     start_ns: Int64s
@@ -168,7 +168,7 @@ class Recorded:
 
 
 def recorded(profile: Profile) -> Recorded:
-    """Everything that was launched and called in the whole recording."""
+    """All operations and calls of the whole recording."""
     return profile.whole.once(_recorded)
 
 
@@ -176,10 +176,10 @@ def _recorded(profile: Profile) -> Recorded:
     calls, ids, outer = _read_calls(profile)
     parts = [_read_operations(profile, t) for t in _TABLES if profile.has(t)]
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    start, end, process, device, context, stream_id, correlation, label, *rest = (
+    start, end, process, device, context, stream_id, correlation, label, *copy_columns = (
         columns or [np.empty(0, np.int64)] * 15
     )
-    kind, size, src, dst, peer, staged, pageable = rest
+    kind, size, src, dst, peer, staged, pageable = copy_columns
     streams = np.zeros(len(start), np.int64)
     for column in (process, device, context, stream_id):
         places = numbered(column).astype(np.int64)
@@ -213,11 +213,11 @@ def _recorded(profile: Profile) -> Recorded:
 
 
 def _shift_ns(operations: Operations, calls: Calls) -> int:
-    """By how much the host's clock is behind that of the devices; 0 where they agree.
+    """How far the host's clock is behind that of the devices; 0 where they agree.
 
-    They do not where work begins before its launch, or where none begins soon after it although
-    calls that wait for work return before it ends. Then the least time from a launch to its work
-    is the usual one. Of several processes nothing is known.
+    They disagree where work starts before its launch, or where none starts soon after its launch
+    although calls that wait for work return before it ends. Then the least time from a launch to
+    its work is set to the usual one. Recordings of several processes are left as they are.
     """
     launched = np.flatnonzero(operations.call != NOT_FOUND)
     if len(launched) < _LEAST_LAUNCHES or len(np.unique(operations.process)) > 1:
@@ -258,7 +258,7 @@ def _labels(profile: Profile, hashes: Int64s, tables: Sequence[str] = tuple(_TAB
 
 
 def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
-    """The outermost calls; process and correlation id of all, sorted, with the outer call of it."""
+    """The outermost calls; sorted process and correlation ids, and the outermost call of each."""
     if not profile.has("api_calls"):
         none = np.empty(0, np.int64)
         calls = Calls(none, none, none, none, none, none.astype(bool), none, [])
@@ -278,7 +278,7 @@ def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
     start, end, lane = start[order], end[order], lane[order]
     is_outer = np.ones(len(order), bool)
     for low, high in runs(lane):
-        # A call that ends no later than one that began before it is a part of that.
+        # A call that ends no later than an earlier one is nested in it.
         is_outer[low + 1 : high] = end[low + 1 : high] > np.maximum.accumulate(end[low : high - 1])
     outer = np.cumsum(is_outer) - 1
     hashes, label = np.unique(name[order][is_outer], return_inverse=True)
@@ -295,7 +295,7 @@ def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
     )
     with_id = np.flatnonzero(correlation[order] >= 0)
     ids = np.stack([process[order], correlation[order]])[:, with_id]
-    # Of several calls with one id the earliest launched.
+    # Where several calls have the same id, the earliest launched.
     by_id = np.lexsort((start[with_id], ids[1], ids[0]))
     return calls, ids[:, by_id], outer[with_id][by_id]
 
@@ -315,6 +315,6 @@ def _looked_up(ids: Int64s, outer: Int64s, process: Numbers, correlation: Number
     keys = np.searchsorted(processes, ids[0]) * most + ids[1]
     number = np.minimum(np.searchsorted(processes, process), len(processes) - 1)
     is_known = (processes[number] == process) & (correlation >= 0) & (correlation < most)
-    wanted = np.where(is_known, number * most + correlation, -1)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, outer[place], NOT_FOUND)
+    keys_of_work = np.where(is_known, number * most + correlation, -1)
+    place = np.minimum(np.searchsorted(keys, keys_of_work), len(keys) - 1)
+    return np.where(keys[place] == keys_of_work, outer[place], NOT_FOUND)

@@ -1,4 +1,4 @@
-"""When every instant comes, given how much later than what it waits for: the longest path."""
+"""When every instant comes, given the times of the edges: the longest path."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,20 +11,20 @@ from gpuprof.analyses.prediction.recorded import Flags
 from gpuprof.intervals import Int64s
 from gpuprof.native import arrays
 
-# In place of the time of an edge: the target does not wait for the source.
+# As the time of an edge: the target does not wait for the source.
 NEVER: Final = -(1 << 60)
 NO_EDGE: Final = -1
-# More than there are kinds of operations.
+# More than the number of operation kinds.
 _KINDS: Final = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What a replay takes as given.
+    """The input of a replay.
 
     Args:
-        edge_ns: How much later than its source the target of each edge comes at least; `NEVER`.
-        lag_ns: How much later than all its edges allow each instant comes.
+        edge_ns: Least time from the source to the target of each edge; `NEVER` for no wait.
+        lag_ns: Time from when the edges of each instant allow it until it comes.
     """
 
     edge_ns: Int64s
@@ -41,8 +41,8 @@ class Replay:
 
 def replay(graph: Graph, weights: Weights) -> Replay:
     """One sweep over the instants in the order of time."""
-    made = arrays.longest_path(graph.bounds, graph.edges.source, weights.edge_ns, weights.lag_ns)
-    return Replay(*(made or _longest_path(graph, weights)))
+    native = arrays.longest_path(graph.bounds, graph.edges.source, weights.edge_ns, weights.lag_ns)
+    return Replay(*(native or _longest_path(graph, weights)))
 
 
 def _longest_path(graph: Graph, weights: Weights) -> tuple[Int64s, Int64s]:
@@ -64,48 +64,48 @@ def _longest_path(graph: Graph, weights: Weights) -> tuple[Int64s, Int64s]:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A graph with the times of its edges: with their own lags, and the usual ones.
+    """A graph with the times of its edges: with recorded lags, and with usual latencies.
 
     Args:
         graph: The graph.
-        own: Gives every instant as it was measured.
-        usual: Latencies are the medians of edges like each, and there are no lags.
+        with_lags: Reproduce every instant as measured.
+        usual: Latencies are medians over similar edges, and there are no lags.
     """
 
     graph: Graph
-    own: Weights
+    with_lags: Weights
     usual: Weights
 
     @cached_property
     def replayed(self) -> Replay:
-        """With usual latencies alone."""
+        """The replay with usual latencies only."""
         return replay(self.graph, self.usual)
 
 
 def measured(graph: Graph) -> Measured:
-    """The times of the edges, so that the replay gives every instant as it was measured.
+    """The times of the edges that reproduce every instant as measured, and the usual ones.
 
-    Of edges that are latencies the usual one is the median over those that were waited for last;
-    what an instant is later than all its edges allow is its lag.
+    The usual time of a latency is the median over edges that were waited for last. The time from
+    when the edges of an instant allow it until it comes is its lag.
     """
     edges, times = graph.edges, graph.time_ns
     slack = times[edges.target] - times[edges.source]
     fixed = IS_FIXED[edges.kind]
     usual = np.where(fixed, edges.least_ns, _usual(graph, slack))
-    own = np.minimum(usual, slack)
+    edge_ns = np.minimum(usual, slack)
     lag = times.copy()
     if len(edges):
         with_edges = np.flatnonzero(np.diff(graph.bounds))
-        ready = np.maximum.reduceat(times[edges.source] + own, graph.bounds[with_edges])
+        ready = np.maximum.reduceat(times[edges.source] + edge_ns, graph.bounds[with_edges])
         lag[with_edges] -= np.maximum(ready, 0)
     no_lag = np.where(np.diff(graph.bounds) > 0, 0, lag)
-    return Measured(graph, Weights(own, lag), Weights(usual, no_lag))
+    return Measured(graph, Weights(edge_ns, lag), Weights(usual, no_lag))
 
 
 def _usual(graph: Graph, slack: Int64s) -> Int64s:
-    """The median latency of edges of one kind to operations of one kind; 0 of fixed kinds.
+    """The median latency of edges of one kind to operations of one kind; 0 for fixed kinds.
 
-    Of those that were waited for last; what took longer than any latency waited for more.
+    Only edges that were waited for last count, and none longer than any latency.
     """
     rows = np.flatnonzero(~IS_FIXED[graph.edges.kind])
     family, slack = _families(graph, rows), slack[rows]
@@ -114,7 +114,7 @@ def _usual(graph: Graph, slack: Int64s) -> Int64s:
     medians = np.zeros(int(family.max(initial=0)) + 1, np.int64)
     for number in np.unique(family).tolist():
         its = family == number
-        # Where none of a family was waited for last, those of its kind tell, else all.
+        # Where no edge of a family was waited for last, take those of its kind, else all.
         similar = (its, kinds == number // _KINDS, np.ones(len(rows), bool))
         some = next((m for m in similar if (m & is_latency).any()), None)
         usual = AWAITED_NS if some is None else np.median(slack[some & is_latency])
@@ -125,7 +125,7 @@ def _usual(graph: Graph, slack: Int64s) -> Int64s:
 
 
 def _families(graph: Graph, rows: Int64s) -> Int64s:
-    """Numbers of edges: the kind of each, and what its target is of."""
+    """A number for the kind of each edge and the kind of its target operation."""
     item = graph.item[graph.edges.target[rows]] - len(graph.calls)
     kind = np.append(graph.operations.kind, -1) + 1
     outside = (item < 0) | (item >= len(graph.operations))
@@ -137,7 +137,7 @@ def _is_last(graph: Graph) -> Flags:
     """Whether each edge comes from the latest source of its target."""
     if not len(graph.edges):
         return np.zeros(0, bool)
-    came = graph.time_ns[graph.edges.source]
+    source_ns = graph.time_ns[graph.edges.source]
     counts = np.diff(graph.bounds)
-    latest = np.maximum.reduceat(came, graph.bounds[:-1][counts > 0])
-    return np.asarray(came == np.repeat(latest, counts[counts > 0]))
+    latest = np.maximum.reduceat(source_ns, graph.bounds[:-1][counts > 0])
+    return np.asarray(source_ns == np.repeat(latest, counts[counts > 0]))

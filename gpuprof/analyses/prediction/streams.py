@@ -1,4 +1,4 @@
-"""Edges between GPU operations: order of streams, copies between devices, and what is inferred."""
+"""Edges between GPU operations: order of streams, copies between devices, and inferred waits."""
 
 from typing import Final
 
@@ -20,13 +20,13 @@ from gpuprof.analyses.prediction.graph import (
 from gpuprof.analyses.prediction.recorded import COLLECTIVE, Operations, runs
 from gpuprof.intervals import Int64s
 
-# Streams are not the devices' default ones where more copies than that disprove it.
+# Streams are not the default streams where more than this share of copies contradicts it.
 _DISPROVED: Final = 0.02
 _CANDIDATES: Final = 8
 
 
 def add_streams(maker: Maker) -> None:
-    """Durations of operations, and the order of streams."""
+    """Add durations of operations, and the order of streams."""
     o, first = maker.operations, maker.first_operation
     items = first + np.arange(len(o))
     is_alone = o.kind != COLLECTIVE
@@ -45,7 +45,7 @@ def add_streams(maker: Maker) -> None:
 
 
 def add_copies(maker: Maker) -> None:
-    """Copies between devices: their halves, and what they wait for and hold up on both."""
+    """Add waits of copies between devices: between halves, and for and by both default streams."""
     o, first = maker.operations, maker.first_operation
     rows = np.flatnonzero(o.is_peer & (o.src >= 0) & (o.dst >= 0) & (o.src != o.dst))
     if not len(rows):
@@ -71,14 +71,14 @@ def add_copies(maker: Maker) -> None:
 
 
 def _copies_of(maker: Maker, rows: Int64s) -> tuple[Int64s, Int64s]:
-    """The first and the last operation of each copy between devices: halves belong together."""
+    """The first and the last operation of each copy between devices; two for staged copies."""
     o, first = maker.operations, maker.first_operation
     order = rows[np.lexsort((o.start_ns[rows], o.correlation[rows], o.process[rows]))]
     is_half = o.is_staged[order[1:]] & o.is_staged[order[:-1]]
     is_half &= o.correlation[order[1:]] == o.correlation[order[:-1]]
     is_half &= (o.correlation[order[1:]] >= 0) & (o.device[order[1:]] != o.device[order[:-1]])
     is_second = np.append(False, is_half)
-    # Of four halves of one id the third begins another copy.
+    # Among four halves with the same id, the third starts another copy.
     for place in np.flatnonzero(is_second[2:] & is_second[1:-1]) + 2:
         is_second[place] &= not is_second[place - 1]
     second = np.flatnonzero(is_second)
@@ -89,7 +89,7 @@ def _copies_of(maker: Maker, rows: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def _default_streams(o: Operations) -> list[int]:
-    """The stream of least number on each device of each process."""
+    """The stream with the lowest number on each device of each process."""
     first = np.array([low for low, _ in runs(o.stream)])
     order = first[np.lexsort((o.stream_id[first], o.device[first], o.process[first]))]
     process, device = o.process[order], o.device[order]
@@ -98,12 +98,12 @@ def _default_streams(o: Operations) -> list[int]:
 
 
 def add_awaited(maker: Maker) -> None:
-    """Operations far later than all that they are known to wait for."""
+    """Add inferred waits of operations that start long after all known dependencies."""
     o, first = maker.operations, maker.first_operation
     starts = maker.starts(first + np.arange(len(o)))
-    known = maker.latest(2 * len(maker.start_ns))[starts]
-    late = np.flatnonzero(o.start_ns - known > AWAITED_NS)
-    late = late[known[late] > np.iinfo(np.int64).min]
+    latest_ns = maker.latest(2 * len(maker.start_ns))[starts]
+    late = np.flatnonzero(o.start_ns - latest_ns > AWAITED_NS)
+    late = late[latest_ns[late] > np.iinfo(np.int64).min]
     order = np.argsort(o.end_ns, kind="stable")
     place = np.searchsorted(o.end_ns[order], o.start_ns[late], side="right") - 1
     chosen = np.full(len(late), NOT_FOUND)

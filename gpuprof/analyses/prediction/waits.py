@@ -1,4 +1,4 @@
-"""What calls and streams wait for: work that was launched before, on the streams that are meant."""
+"""What calls and streams wait for: operations launched before on the synchronized streams."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
 _LATEST: Final = np.iinfo(np.int64).max
-_KNOWN: Final = ", ".join(
+_COLUMNS: Final = ", ".join(
     f"coalesce({name}, {UNKNOWN})"
     for name in (
         "process_id", "device_id", "stream_id", "correlation_id", "src_device_id",
@@ -29,7 +29,7 @@ _KNOWN: Final = ", ".join(
     )
 )  # fmt: skip
 _SYNCHRONISATIONS: Final = f"""
-    SELECT start_ns, start_ns, {_KNOWN}, (sync_kind = 'stream_wait')::INT FROM synchronizations"""
+    SELECT start_ns, start_ns, {_COLUMNS}, (sync_kind = 'stream_wait')::INT FROM synchronizations"""
 _EVENTS: Final = f"""
     SELECT coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}), event_id
     FROM cuda_events"""
@@ -54,12 +54,12 @@ class _Synchronisations(NamedTuple):
 
 
 class Waits:
-    """What waiting calls wait for: the last operations launched before on the streams meant."""
+    """What waiting calls wait for: the last operations launched before on their streams."""
 
     def __init__(self, maker: Maker, profile: Profile, source: Recorded) -> None:
         self._maker, self._profile, self._source = maker, profile, source
         o = maker.operations
-        # What has no launch was launched before the recording began, or with what is before it.
+        # Without a launch call: launched before the recording, or with the operation before it.
         launch = np.where(o.call == NOT_FOUND, -_LATEST, maker.calls.start_ns[o.call])
         self._streams = []
         for low, high in runs(o.stream):
@@ -70,47 +70,47 @@ class Waits:
     def last_before(
         self, times: Int64s, process: Int64s, device: Int64s, stream: Int64s
     ) -> tuple[Int64s, Int64s]:
-        """Rows of what is given, and the last operation launched before on each stream meant.
+        """The last operation launched before each time on its streams, with the row of that time.
 
-        A device or stream that is `UNKNOWN` means all of them.
+        A device or stream that is `UNKNOWN` stands for all of them.
         """
         rows, chosen = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for (p, d, s), low, launched in self._streams:
-            meant = (process == p) & ((device == d) | (device == UNKNOWN))
-            meant &= (stream == s) | (stream == UNKNOWN)
-            mine = np.flatnonzero(meant)
-            place = np.searchsorted(launched, times[mine], side="left") - 1
-            rows.append(mine[place >= 0])
+            is_here = (process == p) & ((device == d) | (device == UNKNOWN))
+            is_here &= (stream == s) | (stream == UNKNOWN)
+            rows_here = np.flatnonzero(is_here)
+            place = np.searchsorted(launched, times[rows_here], side="left") - 1
+            rows.append(rows_here[place >= 0])
             chosen.append(low + place[place >= 0])
         return np.concatenate(rows), np.concatenate(chosen)
 
     def edges(self, is_blocked: Flags) -> Iterator[tuple[int, Int64s, Int64s]]:
-        """Kind, waiting calls, and operations that these wait for.
+        """Kind of edge, waiting calls, and the operations that they wait for.
 
         Args:
-            is_blocked: Which calls are known by then to have waited for some.
+            is_blocked: Calls that waited for an operation, as far as known when this is read.
         """
         yield COPY_CALL, *self._copies()
         yield SYNCHRONISATION, *self._recorded()
         yield SYNCHRONISATION_BY_NAME, *self._by_name(is_blocked)
 
     def _recorded(self) -> tuple[Int64s, Int64s]:
-        """Synchronisations on the host; waits of streams become edges at once."""
+        """Synchronisations on the host; adds the edges of stream waits."""
         profile, nothing = self._profile, np.empty(0, np.int64)
         if not profile.has("synchronizations"):
             return nothing, nothing
         columns = read_columns(profile, _SYNCHRONISATIONS, len(_Synchronisations._fields))
-        every = _Synchronisations(*(column.astype(np.int64) for column in columns))
-        every = every._replace(start=every.start + self._maker.calls.shift_ns)
-        every = every._replace(since=np.minimum(every.start, self._recorded_at(every)))
-        has_source = every.src_stream != UNKNOWN
-        is_wait = every.is_wait == 1
-        self._add_stream_waits(every.take(is_wait & has_source & (every.stream != UNKNOWN)))
-        call = self._source.call_of(every.process, every.correlation)
-        # An event whose stream is not known says nothing of which work it is.
-        is_named = has_source | (every.event == UNKNOWN)
+        syncs = _Synchronisations(*(column.astype(np.int64) for column in columns))
+        syncs = syncs._replace(start=syncs.start + self._maker.calls.shift_ns)
+        syncs = syncs._replace(since=np.minimum(syncs.start, self._recorded_at(syncs)))
+        has_source = syncs.src_stream != UNKNOWN
+        is_wait = syncs.is_wait == 1
+        self._add_stream_waits(syncs.take(is_wait & has_source & (syncs.stream != UNKNOWN)))
+        call = self._source.call_of(syncs.process, syncs.correlation)
+        # Without its stream an event does not identify any work.
+        is_named = has_source | (syncs.event == UNKNOWN)
         chosen = ~is_wait & (call != NOT_FOUND) & is_named
-        hosts, call, has_source = every.take(chosen), call[chosen], has_source[chosen]
+        hosts, call, has_source = syncs.take(chosen), call[chosen], has_source[chosen]
         rows, operations = self.last_before(
             np.where(has_source, hosts.since, self._maker.calls.start_ns[call]),
             hosts.process,
@@ -120,7 +120,7 @@ class Waits:
         return call[rows], operations
 
     def _recorded_at(self, waits: "_Synchronisations") -> Int64s:
-        """When each event was recorded last before it was waited for; else when it was."""
+        """When each event was last recorded before the wait; the start of the wait if unknown."""
         when = waits.start.copy()
         if not self._profile.has("cuda_events"):
             return when
@@ -139,24 +139,26 @@ class Waits:
         return when
 
     def _add_stream_waits(self, waits: "_Synchronisations") -> None:
-        """The first operation launched after a wait comes after what the event stands for."""
+        """The first operation launched after a wait starts after the work before the event."""
         maker, first = self._maker, self._maker.first_operation
         rows, chosen = self.last_before(
             waits.since, waits.process, waits.src_device, waits.src_stream
         )
         waits = waits.take(rows)
         for (process, device, stream), low, launched in self._streams:
-            mine = np.flatnonzero(
+            rows_here = np.flatnonzero(
                 (waits.process == process) & (waits.device == device) & (waits.stream == stream)
             )
-            place = np.searchsorted(launched, waits.start[mine], side="right")
-            mine, place = (column[place < len(launched)] for column in (mine, place))
-            maker.add(EVENT, maker.ends(first + chosen[mine]), maker.starts(first + low + place))
+            place = np.searchsorted(launched, waits.start[rows_here], side="right")
+            rows_here, place = (column[place < len(launched)] for column in (rows_here, place))
+            maker.add(
+                EVENT, maker.ends(first + chosen[rows_here]), maker.starts(first + low + place)
+            )
 
     def _by_name(self, is_blocked: Flags) -> tuple[Int64s, Int64s]:
-        """Calls whose name says that they wait, where nothing recorded tells what held them up.
+        """Calls that wait by their name, where the recording has no synchronisation for them.
 
-        They wait for what ended last before they did, of what had been launched before.
+        They wait for the last operation to end before they return, among those launched before.
         """
         o, c = self._maker.operations, self._maker.calls
         called = np.flatnonzero(c.is_waiting & ~is_blocked)
@@ -164,7 +166,7 @@ class Waits:
         rows, chosen = self.last_before(c.start_ns[called], c.process[called], u, u)
         fits = o.end_ns[chosen] <= c.end_ns[called[rows]]
         rows, chosen = rows[fits], chosen[fits]
-        # What is written later overwrites what was before: the last one to end remains.
+        # Later values overwrite earlier ones: the last operation to end remains.
         order = np.argsort(o.end_ns[chosen], kind="stable")
         last = np.full(len(called), NOT_FOUND)
         last[rows[order]] = chosen[order]
@@ -172,7 +174,7 @@ class Waits:
         return called[has_one], last[has_one]
 
     def _copies(self) -> tuple[Int64s, Int64s]:
-        """Copies of pageable memory, and those whose call is none that returns at once."""
+        """Copies of pageable memory, and copies whose call is synchronous."""
         o, c = self._maker.operations, self._maker.calls
         copies = np.flatnonzero((o.bytes >= 0) & (o.call != NOT_FOUND))
         call = o.call[copies]

@@ -1,1 +1,1 @@
-"""Where the operations of a training step should run: graphs of any framework, cuts, schedules."""
+"""Device placement of a training step: graphs of several frameworks, cuts and schedules."""

@@ -1,9 +1,9 @@
-"""The placement of a step that copies fewest bytes, with some operations kept where they are.
+"""The placement of a step that copies fewest bytes, with some operations fixed.
 
-Of two devices this is a minimum cut in which a tensor counts once for each device that takes it.
-It is put as an integer programme for HiGHS, which SciPy brings: the same programme serves any
-number of devices, and holds sizes above 2 GiB, which `scipy.sparse.csgraph.maximum_flow` does not
-(its capacities have 32 bits). Of two devices its relaxation has whole numbers for its vertices.
+For two devices this is a minimum cut in which a tensor counts once for each device that takes it.
+It is solved as an integer program by HiGHS, which is part of SciPy. That works for any number of
+devices, and for sizes above 2 GiB, where `scipy.sparse.csgraph.maximum_flow` fails (its capacities
+have 32 bits). For two devices the vertices of its relaxation are integers.
 """
 
 from collections import defaultdict
@@ -16,16 +16,16 @@ import numpy.typing as npt
 from gpuprof.analyses.search.step_graph import FORWARD, GRADIENT, StepGraph, Tensor
 from gpuprof.intervals import Int64s
 
-# Fewer copies decide between placements of equal bytes: together they count less than a byte.
+# Among placements of equal bytes fewer copies win: all copies together count less than a byte.
 _COPY: Final = 0.5
-# A search that takes longer gives the best placement that it has found.
+# The solver stops after this time with the best placement so far.
 _LONGEST_S: Final = 60.0
 
 Flags = npt.NDArray[np.bool_]
 
 
 class _Crossing(NamedTuple):
-    """What a tensor costs for each device that it is sent to; ends are units of operations."""
+    """The cost of a tensor per device that it is sent to; ends are units of operations."""
 
     maker: int
     takers: frozenset[int]
@@ -33,15 +33,15 @@ class _Crossing(NamedTuple):
 
 
 def fewest_bytes(graph: StepGraph, free: Iterable[int]) -> Int64s:
-    """The device of each operation where a step copies fewest bytes.
+    """The device of each operation so that a step copies fewest bytes.
 
-    Of equal bytes fewest copies, then fewest moves; never more bytes, or copies of unknown size,
+    Among equal bytes fewest copies, then fewest moves; never more bytes, or copies of unknown size,
     than today. A tensor of unknown size counts as the median of the known ones.
 
     Args:
         graph: The step.
-        free: Operations that may move; those that must run with one that may not do not, nor do
-            those within loops.
+        free: Operations that may move. Those in loops, and those that must run with a fixed one,
+            stay.
     """
     units, place = graph.units, graph.place
     is_free = np.zeros(len(units), bool)
@@ -73,7 +73,7 @@ def _crossings(graph: StepGraph) -> list[_Crossing]:
 
 
 def _solved(crossings: list[_Crossing], today: Int64s, movable: Flags, graph: StepGraph) -> Int64s:
-    """The device of each unit: of all whose units stand still, today's."""
+    """The device of each unit; today's where no unit can move."""
     devices = len(graph.devices)
     some = [c for c in crossings if movable[c.maker] or any(movable[t] for t in c.takers)]
     if not some or devices < 2:  # noqa: PLR2004 - nowhere to go
@@ -127,7 +127,7 @@ def _sends(crossings: list[_Crossing], devices: int, count: int) -> list[tuple[i
 
 
 def _with_fewest_moves(graph: StepGraph, solved: Int64s, today: Int64s) -> Int64s:
-    """The same with each unit back where it is today whose return costs nothing."""
+    """The same with each unit back on today's device where that costs nothing."""
     touching: dict[int, set[int]] = defaultdict(set)
     for number, tensor in enumerate(graph.sent):
         for end in (tensor.maker, *tensor.takers):
@@ -150,7 +150,7 @@ def _with_fewest_moves(graph: StepGraph, solved: Int64s, today: Int64s) -> Int64
 def _by_scopes(graph: StepGraph, place: Int64s, movable: Flags) -> Int64s:
     """The same with the gradients, or the layers, of a tower together where that costs nothing.
 
-    They then are one scope of a script.
+    They are then one scope in a script.
     """
     towers: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, operation in enumerate(graph.operations):
@@ -170,7 +170,7 @@ def _by_scopes(graph: StepGraph, place: Int64s, movable: Flags) -> Int64s:
 
 
 def _cost(graph: StepGraph, tensors: list[Tensor], place: Int64s) -> tuple[float, float, float]:
-    """Bytes, copies of unknown size and copies of some tensors, with each unit on a device."""
+    """Bytes, copies of unknown size, and copies of these tensors in a placement of units."""
     known_bytes = unknown = calls = 0.0
     for tensor in tensors:
         home = place[graph.units[tensor.maker]]

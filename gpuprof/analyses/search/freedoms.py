@@ -1,4 +1,4 @@
-"""What a step copies at least while ever more of it may move: first gradients, last layers."""
+"""The fewest bytes that a step copies when more and more may move: gradients first."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,17 +20,17 @@ from gpuprof.analyses.search.step_graph import (
 )
 from gpuprof.intervals import Int64s
 
-# More freedom that saves less than this part of today's bytes is not worth its changes.
+# More freedom must save at least this share of today's bytes.
 _LEAST_SHARE: Final = 0.01
 
 
 class Freedom(NamedTuple):
-    """The placement that copies fewest bytes while some of the step may move.
+    """The placement that copies fewest bytes when some of the step may move.
 
     Args:
-        name: What may move beside all that may in the freedoms before it.
-        copies: Of a step.
-        place: The number of the device of each operation.
+        name: What may move in addition to the freedoms before it.
+        copies: Copies of a step.
+        place: The device number of each operation.
     """
 
     name: str
@@ -39,16 +39,16 @@ class Freedom(NamedTuple):
 
 
 def freedoms(graph: StepGraph, flow: Dataflow | None, pinned: frozenset[str]) -> list[Freedom]:
-    """The best placements, each with more that may move than the one before.
+    """The best placements, each with more freedom than the one before.
 
-    Inputs stay, and so do the matrix products and convolutions of the forward pass, but for towers
-    that take turns on several devices: these may go to the device of most of their layers. Else
-    all would go to one device, which copies nothing.
+    Inputs stay, and so do the matrix products and convolutions of the forward pass, except in
+    towers whose layers alternate between devices: these may go to the device of most of their
+    layers. Otherwise everything would go to one device, which copies nothing.
 
     Args:
         graph: The step.
-        flow: The same as the hints see it; None for other frameworks, whose layers in turn are not
-            sought.
+        flow: The same as the hints see it; None for other frameworks, where alternating layers
+            are not searched.
         pinned: What must stay: variables, forward or neither.
 
     Returns:
@@ -67,7 +67,7 @@ def freedoms(graph: StepGraph, flow: Dataflow | None, pinned: frozenset[str]) ->
 
 
 def chosen(graph: StepGraph, placements: list[Freedom]) -> Freedom:
-    """The placement with least freedom that no more freedom improves by much; it may be today's."""
+    """The placement with least freedom that more freedom does not improve much; maybe today's."""
     least = _LEAST_SHARE * graph.copies().bytes
     best = Freedom("nothing", graph.copies(), graph.place)
     for freedom in placements:
@@ -81,7 +81,7 @@ def chosen(graph: StepGraph, placements: list[Freedom]) -> Freedom:
 def _kinds(
     graph: StepGraph, flow: Dataflow | None, pinned: frozenset[str]
 ) -> Iterator[tuple[str, set[int], Int64s]]:
-    """What may move in turn, in words and numbers, and where the rest is."""
+    """What may move: its name, operation numbers, and the placement to start from."""
     nodes = nodes_of(flow) if flow else []
     backward = set(graph.named((GRADIENT, UPDATE)).tolist())
     bound = {
@@ -109,7 +109,7 @@ def _kinds(
 
 
 def _homes(flow: Dataflow) -> dict[Node, str]:
-    """Forward operations of towers that take turns to the device of most of their layers."""
+    """Forward operations of towers with alternating layers, to the device of most layers."""
     return {
         node: home
         for nodes in turning(flow).values()

@@ -1,4 +1,4 @@
-"""The graph of a TensorFlow program's training step, as the search takes it."""
+"""The graph of a TensorFlow program's training step, as input of the search."""
 
 from collections.abc import Mapping
 
@@ -24,20 +24,20 @@ def step_of(profile: Profile) -> tuple[StepGraph, Dataflow]:
     Operations of the graph stand in the order of `nodes_of`.
 
     Raises:
-        MissingTableError: The recording is of another framework, holds no training step, or was
-            made before recordings kept graphs.
+        MissingTableError: The recording is of another framework, has no training step, or was
+            made before recordings had graphs.
     """
     source = profile.origin.source
     if not profile.has("operations", "functions", "tensor_copies"):
-        msg = f"{source} holds no graph of a training step (read as {profile.origin.reader})"
+        msg = f"{source} has no graph of a training step (read as {profile.origin.reader})"
         hint = "Record a TensorFlow program with `gpuprof record --recorder tensorflow`."
         raise MissingTableError(msg, hint)
     flow = profile.once(dataflow)
     if flow is None:
-        msg = f"{source}: no execution of a training step was seen whole"
-        raise MissingTableError(msg, "Record some steps more.")
+        msg = f"{source}: no training step was recorded completely"
+        raise MissingTableError(msg, "Record more steps.")
     if not flow.is_whole:
-        msg = f"{source} is older than the graphs that gpuprof keeps of a step"
+        msg = f"{source} was made before gpuprof recorded graphs of a step"
         raise MissingTableError(msg, "Record it again.")
     return _graph(profile, flow), flow
 
@@ -87,7 +87,7 @@ def _graph(profile: Profile, flow: Dataflow) -> StepGraph:
 
 
 def _looped(flow: Dataflow) -> set[Node]:
-    """What a loop runs, from where its values enter to where they leave."""
+    """The operations within loops, from Enter to Exit."""
     looped = {node for node, kind in flow.kind.items() if kind == "Enter"}
     waiting = list(looped)
     while waiting:
@@ -99,7 +99,7 @@ def _looped(flow: Dataflow) -> set[Node]:
 
 
 def _names_of_devices(profile: Profile, flow: Dataflow) -> list[str]:
-    """Devices of the same kind as those of the step, on which nothing may have run."""
+    """Devices of the same kind as those of the step, also if nothing ran on them."""
     kinds = {device.rpartition(":")[0] for device in flow.device.values()}
     if any(kind.endswith("GPU") for kind in kinds):
         kinds = {kind for kind in kinds if kind.endswith("GPU")}

@@ -29,12 +29,12 @@ def step_of_jaxpr(
 ) -> StepGraph:
     """The graph of a step.
 
-    Gradients are what JAX's transposition made. A loop is one operation of unknown size.
+    Gradients are what JAX transposed. A loop is one operation of unknown size.
 
     Args:
-        closed: What `jax.make_jaxpr(step)(...)` gave.
-        variables: Places among its flat arguments of those that are trained.
-        devices: Scope of `jax.named_scope`, such as item, to its device today; "" for the rest.
+        closed: The result of `jax.make_jaxpr(step)(...)`.
+        variables: Indices of trained arguments among its flat arguments.
+        devices: Scope of `jax.named_scope`, such as item, to its device today; "" for all others.
     """
     values, jaxpr = Values(), closed.jaxpr
     trained = set(variables)
@@ -84,7 +84,7 @@ def _bytes(value: Any) -> float | None:  # noqa: ANN401
 
 
 def _flops(equation: Any) -> float | None:  # noqa: ANN401
-    """Two for each product that is added up; None for what is no matrix product or convolution."""
+    """Two per multiply-add; None where it is not a matrix product or convolution."""
     kind, params = equation.primitive.name, equation.params
     if kind not in {"dot_general", "conv_general_dilated"}:
         return None

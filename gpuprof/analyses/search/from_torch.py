@@ -19,14 +19,14 @@ from gpuprof.analyses.search.values import Values, placed
 def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:  # noqa: ANN401 - untyped
     """The graph of a step: forward pass, gradients, and an update of each parameter.
 
-    Operations belong to the module whose parameters they take, or to that of what they take;
-    gradients to that of what they take of the forward pass.
+    Operations belong to the module whose parameters they take, else to that of their inputs;
+    gradients to that of their inputs from the forward pass.
 
     Args:
         joint: A model that returns its loss, exported with its gradients:
             `_export_forward_backward(torch.export.export(model, batch))`, the former from
             torch.export.experimental.
-        devices: Module, such as item or item.dense, to its device today; "" for the rest.
+        devices: Module, such as item or item.dense, to its device today; "" for all others.
     """
     values, signature = Values(), joint.graph_signature
     owners = dict(signature.inputs_to_parameters) | dict(signature.inputs_to_buffers)
@@ -63,7 +63,7 @@ def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:  # noqa
 
 
 def _before(node: Any) -> set[Any]:  # noqa: ANN401
-    """A node and all that it follows from."""
+    """A node and everything that it depends on."""
     before, waiting = {node}, [node]
     while waiting:
         new = set(waiting.pop().all_input_nodes) - before
@@ -78,7 +78,7 @@ def _scope(
     scopes: Mapping[Any, str],
     forward: set[Any],
 ) -> str:
-    """The module of a node: that of its parameters, else of what it takes where all agree."""
+    """The module of a node: that of its parameters, else that of its inputs where all agree."""
     if node.name in owners:
         return owners[node.name].rpartition(".")[0].replace(".", "/")
     makers = [maker for maker in node.all_input_nodes if scopes[maker]]
@@ -99,7 +99,7 @@ def _is_weight(node: Any, owners: Mapping[str, str]) -> bool:  # noqa: ANN401
 
 
 def _bytes(value: Any) -> float | None:  # noqa: ANN401
-    """The size of a tensor; 0 for several, which are taken apart; None where it is symbolic."""
+    """The size of a tensor; 0 for a tuple, which is unpacked later; None where it is symbolic."""
     if isinstance(value, (tuple, list)):
         return 0
     shape = getattr(value, "shape", None)
@@ -109,7 +109,7 @@ def _bytes(value: Any) -> float | None:  # noqa: ANN401
 
 
 def _flops(node: Any) -> float | None:  # noqa: ANN401
-    """By PyTorch's own formulas; None for what has none."""
+    """By PyTorch's own formulas; None for operations without one."""
     from torch.utils.flop_counter import flop_registry  # noqa: PLC0415 - the caller has imported it
 
     formula = flop_registry.get(getattr(node.target, "overloadpacket", None))

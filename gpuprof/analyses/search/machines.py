@@ -1,8 +1,8 @@
-"""GPUs and links that a step is imagined on, by their makers' figures.
+"""GPUs and links to estimate a step on, by the figures of their vendors.
 
 GPUs: peaks of single precision without Tensor Cores, memory bandwidth and memory of one GPU, from
 NVIDIA's data sheets of these boards (of a K80, one of its two GPUs, at its boost clock).
-Links are those of `gpuprof.analyses.prediction.links`; ``staged`` is PCIe 3 by way of the host.
+Links are those of `gpuprof.analyses.prediction.links`; ``staged`` is PCIe 3 through the host.
 """
 
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ _STAGED_OVER: Final = "pcie3"
 
 
 class Gpu(NamedTuple):
-    """What bounds a kernel, and how much the device holds."""
+    """Peak rates of a GPU, and its memory."""
 
     name: str
     flops_per_s: float
@@ -26,26 +26,26 @@ class Gpu(NamedTuple):
 
 
 class Link(NamedTuple):
-    """What a copy between two devices takes: a latency, and its bytes at a rate."""
+    """Latency and bandwidth of copies between two devices."""
 
     name: str
     latency_s: float
     bytes_per_s: float
 
     def seconds(self, size: float) -> float:
-        """How long a copy of a size takes."""
+        """How long a copy of this many bytes takes."""
         return self.latency_s + size / self.bytes_per_s
 
 
 class Machine(NamedTuple):
-    """GPUs, each two of them joined by a link of their own."""
+    """GPUs, with a separate link between each two of them."""
 
     gpus: tuple[Gpu, ...]
     link: Link
 
     @property
     def name(self) -> str:
-        """Its parts, for people."""
+        """Its GPUs and link, for people."""
         names = [gpu.name for gpu in self.gpus]
         counted = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
         return f"{', '.join(counted)} over {self.link.name}"
@@ -74,10 +74,10 @@ GPUS: Final = (
 
 
 def machine(gpus: str, link: str) -> Machine:
-    """A machine from what a person writes: 2xK80 or V100,T4, and pcie3 or 4us,24GB/s.
+    """A machine from command-line options: 2xK80 or V100,T4, and pcie3 or 4us,24GB/s.
 
     Raises:
-        UsageError: A name is not known, or there are none or too many GPUs.
+        UsageError: A name is unknown, or there are no or too many GPUs.
     """
     chosen: list[Gpu] = []
     for word in gpus.split(","):
@@ -86,7 +86,7 @@ def machine(gpus: str, link: str) -> Machine:
             number, name = "1", word.strip()
         gpu = next((gpu for gpu in GPUS if gpu.name.lower() == name.lower()), None)
         if gpu is None:
-            msg = f"--gpus {gpus}: no figures are known of {name}"
+            msg = f"--gpus {gpus}: unknown GPU {name}"
             raise UsageError(msg, one_of("Known GPUs", name, [gpu.name for gpu in GPUS]))
         chosen += [gpu] * min(int(number), _MOST_GPUS + 1)
     if not 0 < len(chosen) <= _MOST_GPUS:
@@ -97,9 +97,9 @@ def machine(gpus: str, link: str) -> Machine:
 
 def _link(text: str) -> Link:
     name = text.lower() if text.lower() in NAMES else text
-    known = links_named(name)
-    if known is not None:
-        return Link(name, known.usual.latency_ns / NS_PER_S, known.usual.bytes_per_s)
-    # Both halves one after the other, and about as long between them.
+    links = links_named(name)
+    if links is not None:
+        return Link(name, links.usual.latency_ns / NS_PER_S, links.usual.bytes_per_s)
+    # Both halves one after the other, and a gap about as long as a latency.
     half = _link(_STAGED_OVER)
     return Link(name, 3 * half.latency_s, half.bytes_per_s / 2)

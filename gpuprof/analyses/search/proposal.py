@@ -1,4 +1,4 @@
-"""What `gpuprof place` proposes: less copied, in the words of the script, and what is at fault."""
+"""The placements that `gpuprof place` proposes, by bytes and by estimated time."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -20,9 +20,9 @@ class Proposal(NamedTuple):
 
     Args:
         graph: The step.
-        today: What it copies.
+        today: Copies of a step as recorded.
         best: The placement to try.
-        freedoms: The best ones while ever more may move.
+        freedoms: The best placements as more and more may move.
         scopes: What to move.
     """
 
@@ -39,7 +39,7 @@ class Proposal(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """How many of them, and of its variables, are to move."""
+        """How many operations and variables are to move."""
         return sum(scope.operations for scope in self.scopes)
 
     @property
@@ -54,20 +54,20 @@ class Proposal(NamedTuple):
 
     @property
     def is_forward_at_fault(self) -> bool:
-        """Whether most of what can be saved needs another forward pass."""
-        rest = self.with_forward_kept.copies.bytes - self.best.copies.bytes
-        return rest > self.today.bytes / 2
+        """Whether most of the savings need another placement of the forward pass."""
+        saved_bytes = self.with_forward_kept.copies.bytes - self.best.copies.bytes
+        return saved_bytes > self.today.bytes / 2
 
 
 def proposal(profile: Profile, pinned: frozenset[str]) -> Proposal:
-    """The placement of a recorded step to try.
+    """The proposed placement of a recorded step.
 
     Args:
-        profile: A recording of TensorFlow with graphs.
+        profile: A recording of a TensorFlow program with graphs.
         pinned: What must stay: variables, forward, or neither.
 
     Raises:
-        MissingTableError: It holds no graph of a training step.
+        MissingTableError: It has no graph of a training step.
     """
     return proposal_of(*step_of(profile), pinned)
 
@@ -75,21 +75,23 @@ def proposal(profile: Profile, pinned: frozenset[str]) -> Proposal:
 def proposal_of(
     graph: StepGraph, flow: Dataflow | None = None, pinned: frozenset[str] = frozenset()
 ) -> Proposal:
-    """The same of a graph of any framework; ``flow`` is that of TensorFlow's recordings."""
-    found = freedoms(graph, flow, pinned)
-    best = chosen(graph, found)
-    return Proposal(graph, graph.copies(), best, tuple(found), tuple(scopes(graph, best.place)))
+    """The same for a graph of any framework; ``flow`` comes with TensorFlow recordings."""
+    placements = freedoms(graph, flow, pinned)
+    best = chosen(graph, placements)
+    return Proposal(
+        graph, graph.copies(), best, tuple(placements), tuple(scopes(graph, best.place))
+    )
 
 
 class TimedProposal(NamedTuple):
     """The placements of a step on a machine, by estimated time.
 
     Args:
-        graph: The step, what runs on the host with the first GPU.
-        machine: The one that is imagined.
-        today: As it is; None where the machine has fewer GPUs.
-        best: The placement to try; None where none fits into the memory.
-        candidates: All that were tried, today's first.
+        graph: The step, with the operations of the host on the first GPU.
+        machine: The machine to estimate for.
+        today: As recorded; None where the machine has fewer GPUs.
+        best: The proposed placement; None where none fits into memory.
+        candidates: All placements with estimates, today's first.
         scopes: What to move.
     """
 
@@ -102,43 +104,43 @@ class TimedProposal(NamedTuple):
 
 
 def timed_proposal(proposed: Proposal, machine: Machine) -> TimedProposal:
-    """The placement of a step that takes least time on a machine, by estimates.
+    """The placement of a step with the least estimated time on a machine.
 
     Raises:
-        MissingTableError: The step holds loops, whose times the graph does not tell.
+        MissingTableError: The step has loops, and the graph has no iteration counts.
     """
     graph = proposed.graph.on_targets()
     search = Search(graph, machine)
     if search.work.has_loops:
-        msg = "the step holds loops, and its graph does not tell how often they run: no times"
-        raise MissingTableError(msg, "Leave --gpus out: bytes and copies are known.")
+        msg = "the step has loops of unknown iteration counts: its time cannot be estimated"
+        raise MissingTableError(msg, "Leave out --gpus to place by bytes and copies.")
     least = tuple(
         o._replace(device=d)
         for o, d in zip(proposed.graph.operations, proposed.best.place.tolist(), strict=True)
     )
-    found = candidates(search, replace(proposed.graph, operations=least).on_targets().place)
-    today = found[0] if len(machine.gpus) > graph.place.max(initial=0) else None
-    best = fastest(list(found))
+    timed = candidates(search, replace(proposed.graph, operations=least).on_targets().place)
+    today = timed[0] if len(machine.gpus) > graph.place.max(initial=0) else None
+    best = fastest(list(timed))
     moves = tuple(scopes(graph, best.place)) if best else ()
-    return TimedProposal(graph, machine, today, best, found, moves)
+    return TimedProposal(graph, machine, today, best, timed, moves)
 
 
 def candidates(search: Search, least: Int64s) -> tuple[Timed, ...]:
-    """Placements on a machine: today's first, where it has as many GPUs, then the simplest.
+    """Placements on a machine: today's first, if it has as many GPUs, then the simplest.
 
     Args:
-        search: Of a step on a machine.
+        search: The search for a step on a machine.
         least: The placement that copies fewest bytes.
     """
     graph, gpus = search.graph, len(search.machine.gpus)
     starts = search.alone()
     if gpus > graph.place.max(initial=0):
-        known = (("today", graph.place), ("fewest bytes", least))
-        starts = [*(search.timed(name, place) for name, place in known), *starts]
+        recorded = (("today", graph.place), ("fewest bytes", least))
+        starts = [*(search.timed(name, place) for name, place in recorded), *starts]
     if gpus > 1:
-        found = [search.heft(), search.m_etf()]
-        starts += [*found, *(search.better(start) for start in [*starts, *found])]
+        scheduled = [search.heft(), search.m_etf()]
+        starts += [*scheduled, *(search.better(start) for start in [*starts, *scheduled])]
     different: dict[bytes, Timed] = {}
-    for one in starts:
-        different.setdefault(one.place.tobytes(), one)
+    for candidate in starts:
+        different.setdefault(candidate.place.tobytes(), candidate)
     return tuple(different.values())

@@ -1,9 +1,9 @@
-"""Placements by time: several starts, each simulated, and the best of them made better.
+"""Placements by time: several initial placements, simulated and then improved.
 
 ``HEFT`` (Topcuoglu, Hariri, Wu: "Performance-effective and low-complexity task scheduling", 2002)
-takes the operations by the longest way to the end, and gives each the device on which it ends
-first. ``m-ETF`` (Jeon et al.: "Baechi", SoCC 2020) takes of all that are ready the one that can
-start first, on a device that has room for it.
+sorts operations by the longest path to the end, and places each on the device where it ends first.
+``m-ETF`` (Jeon et al.: "Baechi", SoCC 2020) places the ready operation that can start first, on a
+device with enough memory.
 """
 
 from collections import defaultdict
@@ -17,12 +17,12 @@ from gpuprof.analyses.search.simulate import Run, Work, simulate
 from gpuprof.analyses.search.step_graph import CONSTANT, INPUT, Copies, StepGraph
 from gpuprof.intervals import Int64s
 
-# What part of its peak a GPU reaches: the least, the one that placements are made for, the most.
+# The share of its peak that a GPU reaches: least, the one that placements are made for, most.
 EFFICIENCIES: Final = (0.3, 0.5, 0.7)
 _MIDDLE: Final = 1
-# Estimates are no better than this: of what is alike, the first counts.
+# Estimates are no more accurate than this: among placements this close the first is proposed.
 _ALIKE: Final = 0.1
-# Simulations that make a placement better; one of 150 operations takes some milliseconds.
+# Simulations to improve a placement; one of 150 operations takes some milliseconds.
 _TRIALS: Final = 300
 _MOST_OPERATIONS: Final = 100_000
 
@@ -31,11 +31,11 @@ class Timed(NamedTuple):
     """A placement with its estimates.
 
     Args:
-        name: How it was found.
-        place: Number of the GPU of each operation.
+        name: The algorithm, or what it places where.
+        place: The GPU number of each operation.
         runs: A simulated step for each of `EFFICIENCIES`.
-        copies: Of a step.
-        fits: Whether each GPU holds what the step needs on it at a time.
+        copies: Copies of a step.
+        fits: Whether the peak memory of the step fits on each GPU.
     """
 
     name: str
@@ -51,19 +51,19 @@ class Timed(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long that takes."""
+        """How long the step in the middle takes."""
         return self.middle.seconds
 
     @property
     def devices(self) -> int:
-        """How many GPUs anything but views runs on."""
+        """How many GPUs run operations other than views."""
         return len({s.device for s in self.middle.spans if s.src is None and s.end_s > s.start_s})
 
     def loses_to(self, rival: "Timed") -> bool:
-        """Whether another one is faster anywhere in the range."""
+        """Whether another placement is faster anywhere in the range."""
         return any(
-            mine.seconds > theirs.seconds
-            for mine, theirs in zip(self.runs, rival.runs, strict=True)
+            run.seconds > rival_run.seconds
+            for run, rival_run in zip(self.runs, rival.runs, strict=True)
         )
 
 
@@ -72,7 +72,7 @@ class Search:
 
     Args:
         graph: The step.
-        machine: Its GPUs, at least as many as devices that the step runs on today.
+        machine: The GPUs, at least as many as the step uses today.
     """
 
     def __init__(self, graph: StepGraph, machine: Machine) -> None:
@@ -91,7 +91,7 @@ class Search:
         return simulate(self.work, self.machine, place, self._seconds[level], self._ranks[level])
 
     def alone(self) -> list[Timed]:
-        """All on one GPU, for each model of GPU."""
+        """All operations on one GPU, for each GPU model."""
         first = {gpu.name: number for number, gpu in reversed([*enumerate(self.machine.gpus)])}
         count = len(self.graph.operations)
         return [
@@ -100,7 +100,7 @@ class Search:
         ]
 
     def heft(self) -> Timed:
-        """Each operation where it ends first, by the longest way to the end."""
+        """Each operation where it ends first, in the order of the longest path to the end."""
         placing = _Placing(self)
         ranks = self._ranks[_MIDDLE]
         position = {number: at for at, number in enumerate(self.work.order)}
@@ -109,7 +109,7 @@ class Search:
         return self.timed("HEFT", placing.place)
 
     def m_etf(self) -> Timed:
-        """Of all that are ready, that which can start first, on a device with room for it."""
+        """The ready operation that can start first, on a device with enough memory."""
         placing, ranks = _Placing(self), self._ranks[_MIDDLE]
         missing = self.work.waits_for.copy()
         ready = set(np.flatnonzero(missing == 0).tolist())
@@ -127,7 +127,7 @@ class Search:
         return self.timed("m-ETF", placing.place)
 
     def better(self, start: Timed) -> Timed:
-        """The same with parts of the model on other GPUs while that shortens the step."""
+        """The same with parts of the model moved to other GPUs as long as the step gets shorter."""
         place, run = start.place, start.middle
         room = [gpu.memory_bytes for gpu in self.machine.gpus]
         trials_left = min(_TRIALS, _MOST_OPERATIONS // max(len(place), 1))
@@ -148,7 +148,7 @@ class Search:
         return start if place is start.place else self.timed(f"{start.name}, improved", place)
 
     def _parts(self) -> Iterator[Int64s]:
-        """Towers, then the gradients and the layers of each, with all that must be with them."""
+        """Towers, then the gradients and layers of each, with what must run with them."""
         members: dict[tuple[str, ...], set[int]] = defaultdict(set)
         for number, operation in enumerate(self.graph.operations):
             tower = operation.scope.partition("/")[0]
@@ -166,7 +166,7 @@ class Search:
 
 
 class _Choice(NamedTuple):
-    """When an operation could run on a device."""
+    """When an operation can run on a device."""
 
     device: int
     start_s: float
@@ -192,7 +192,7 @@ class _Placing:
         self._held = [0.0] * len(search.machine.gpus)
 
     def choices(self, number: int) -> list[_Choice]:
-        """Where an operation can go, and when it would run; where nothing has room, anywhere."""
+        """Devices with enough memory for an operation, else all, and when it would run there."""
         unit = int(self.search.graph.units[number])
         devices = range(len(self._free_s))
         if unit in self._unit_device:
@@ -226,14 +226,14 @@ class _Placing:
         return self.search.graph.operations[maker].role == CONSTANT
 
     def _size(self, number: int) -> float:
-        """What an operation adds to its device, if nothing were ever freed."""
+        """The memory that an operation adds to its device if nothing is freed."""
         graph, work = self.search.graph, self.search.work
-        made = (
+        output_bytes = (
             0.0
             if work.is_view[number]
             else sum(graph.tensors[n].bytes or 0 for n in work.made[number])
         )
-        return made + (graph.operations[number].bytes or 0)
+        return output_bytes + (graph.operations[number].bytes or 0)
 
     def _arrival(self, number: int, device: int) -> float:
         tensor = self.search.graph.tensors[number]
@@ -254,9 +254,9 @@ class _Placing:
 
 
 def fastest(candidates: list[Timed]) -> Timed | None:
-    """The placement to try, the first of those that are alike; None where none fits.
+    """The proposed placement, the first among similar ones; None where none fits.
 
-    Of several GPUs only where no placement on fewer is faster anywhere in the range.
+    On several GPUs only where no placement on fewer is faster anywhere in the range.
     """
     fitting = [candidate for candidate in candidates if candidate.fits]
     paying = [

@@ -1,4 +1,4 @@
-"""A placement in the words of a script: the scopes to write, and the same as a document."""
+"""A placement as the scopes to write in a script, and as a document."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ _CALLS: Final = {
     VARIABLE: "layer.build(...)  # or the call that makes them",
     FORWARD: "layer(...)",
     GRADIENT: "gradients = tape.gradient(...)  # a tape of their own",
-    UPDATE: "variable.assign_sub(...)  # and what it alone takes",
+    UPDATE: "variable.assign_sub(...)  # and what only it takes",
 }
 
 
 class Scope(NamedTuple):
-    """What is to run on another device, in one scope of a script.
+    """Operations to run on another device, as one scope of a script.
 
     Args:
         device: Where it should run, such as CPU:1.
@@ -56,9 +56,9 @@ class Scope(NamedTuple):
 
 
 def scopes(graph: StepGraph, place: Int64s) -> list[Scope]:
-    """What moves, by device, kind and part of the model.
+    """The scopes to move, by device, kind and part of the model.
 
-    A tower is named where all of it goes to one device, else its layers.
+    A scope is a tower where all of it goes to one device, else a layer.
     """
     parts = _parts(graph)
     moved: Counter[tuple[str, str, str]] = Counter()
@@ -85,7 +85,7 @@ def _works(graph: StepGraph, number: int) -> bool:
 
 
 def _parts(graph: StepGraph) -> list[str]:
-    """The part of each operation; of a variable and its updates that of what reads it."""
+    """The part of each operation; for a variable and its updates, that of its readers."""
     of_unit: dict[int, str] = {}
     for number, operation in enumerate(graph.operations):
         if operation.scope and operation.role == FORWARD:
@@ -97,11 +97,11 @@ def _parts(graph: StepGraph) -> list[str]:
 
 
 def document(graph: StepGraph, place: Int64s) -> dict[str, Any]:
-    """The placement for programs: a script can take it from a file.
+    """The placement as JSON for scripts.
 
-    ``layers`` has the device of each layer of the forward pass, where its variables belong, too.
-    ``scopes`` has the beginnings of operations' names, whole words, with the device of all that
-    begin so; the longest beginning counts. What is in neither stays where the script puts it.
+    ``layers`` has the device of each layer of the forward pass and of its variables. ``scopes`` has
+    prefixes of operation names, split at slashes, with the device of all operations under them; the
+    longest prefix counts. What is in neither stays where the script puts it.
     """
     copies = graph.copies(place)
     return {
@@ -110,7 +110,7 @@ def document(graph: StepGraph, place: Int64s) -> dict[str, Any]:
         "bytes_per_step": copies.bytes,
         "copies_per_step": copies.calls,
         "layers": dict(_layers(graph, place)),
-        "scopes": dict(_beginnings(graph, place)),
+        "scopes": dict(_prefixes(graph, place)),
     }
 
 
@@ -123,8 +123,8 @@ def _layers(graph: StepGraph, place: Int64s) -> Iterator[tuple[str, str]]:
         yield scope, graph.devices[count.most_common(1)[0][0]]
 
 
-def _beginnings(graph: StepGraph, place: Int64s) -> Iterator[tuple[str, str]]:
-    """The shortest beginnings of names of which all operations go to one device."""
+def _prefixes(graph: StepGraph, place: Int64s) -> Iterator[tuple[str, str]]:
+    """The shortest prefixes of names whose operations all go to one device."""
     homes: dict[str, set[int]] = defaultdict(set)
     moved: set[str] = set()
     for number, operation in enumerate(graph.operations):
@@ -132,11 +132,11 @@ def _beginnings(graph: StepGraph, place: Int64s) -> Iterator[tuple[str, str]]:
             continue
         words = operation.name.split("/")
         for depth in range(1, len(words) + 1):
-            beginning = "/".join(words[:depth])
-            homes[beginning].add(int(place[number]))
+            prefix = "/".join(words[:depth])
+            homes[prefix].add(int(place[number]))
             if place[number] != graph.place[number]:
-                moved.add(beginning)
-    for beginning in sorted(moved):
-        above = beginning.rpartition("/")[0]
-        if len(homes[beginning]) == 1 and (not above or len(homes[above]) > 1):
-            yield beginning, graph.devices[next(iter(homes[beginning]))]
+                moved.add(prefix)
+    for prefix in sorted(moved):
+        above = prefix.rpartition("/")[0]
+        if len(homes[prefix]) == 1 and (not above or len(homes[above]) > 1):
+            yield prefix, graph.devices[next(iter(homes[prefix]))]

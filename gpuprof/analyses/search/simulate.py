@@ -1,9 +1,9 @@
-"""How long a step would take with its operations on given devices: kernels, copies and memory.
+"""Simulate a step with its operations on given devices: kernels, copies and memory.
 
-A kernel takes the longest of its launch, its operations at a part of the GPU's peak, and its bytes
-at the same part of the memory's bandwidth (Williams, Waterman, Patterson: "Roofline", 2009). A
-device runs one kernel at a time, of those that are ready the one with most work behind it; a link
-makes one copy at a time in each direction, beside the kernels.
+A kernel takes the longest of its launch, its FLOPs at a share of the GPU's peak, and its bytes at
+the same share of the memory bandwidth (Williams, Waterman, Patterson: "Roofline", 2009). A device
+runs one kernel at a time: the ready one with the longest path to the end. A link runs one copy at a
+time in each direction, concurrently with kernels.
 """
 
 import heapq
@@ -20,23 +20,23 @@ from gpuprof.analyses.search.machines import Machine
 from gpuprof.analyses.search.step_graph import CONSTANT, INPUT, VARIABLE, StepGraph
 from gpuprof.intervals import Int64s
 
-# From one launch of a small kernel to the next, as the findings of small kernels have it.
+# From one launch of a small kernel to the next, as in the findings about small kernels.
 LAUNCH_S: Final = 5e-6
 LAUNCH_EFFICIENCY: Final = 0.5
-# What is launched, but as another view of the same bytes, or on the host.
+# Operations without a kernel: views of the same bytes, or work on the host.
 _VIEWS: Final = re.compile(
     r"_?(Mkl|MklNative)?(Const|NoOp|Identity\w*|Reshape|Squeeze|ExpandDims|ReadVariableOp|Shape\w*"
     r"|StopGradient|PreventGradient|_?Arg|view|_unsafe_view|reshape|squeeze|unsqueeze|permute"
     r"|expand|expand_dims|transpose|t|detach|alias|broadcast_in_dim|getitem)(\.\w+)?"
 )
-# What reads no more of a table than it makes.
+# Operations that read no more of a table than they output.
 _PICKS: Final = re.compile(r"Gather|Slice|gather|slice|embedding|index|select", re.IGNORECASE)
 
 Floats = npt.NDArray[np.float64]
 
 
 class Work:
-    """What the operations of a step do, and in which order they can.
+    """The work of the operations of a step, and their dependencies.
 
     Args:
         graph: The step.
@@ -57,14 +57,16 @@ class Work:
 
     def _moved(self, number: int) -> float:
         tensors = self.graph.tensors
-        made = sum(tensors[n].bytes or 0 for n in self.made[number])
-        taken = [tensors[n].bytes or 0 for n in self.taken[number]]
-        picks = made and _PICKS.search(self.graph.operations[number].kind)
-        return made + sum(min(size, made) if picks else size for size in taken)
+        output_bytes = sum(tensors[n].bytes or 0 for n in self.made[number])
+        input_bytes = [tensors[n].bytes or 0 for n in self.taken[number]]
+        picks = output_bytes and _PICKS.search(self.graph.operations[number].kind)
+        return output_bytes + sum(
+            min(size, output_bytes) if picks else size for size in input_bytes
+        )
 
     @cached_property
     def order(self) -> list[int]:
-        """The operations, makers before takers; what loops hand back counts as made before."""
+        """The operations, makers before takers; values of loops count as made before."""
         waiting = [len(taken) for taken in self.taken]
         free = [number for number, count in enumerate(waiting) if not count]
         unordered, order = set(range(len(waiting))) - set(free), []
@@ -84,7 +86,7 @@ class Work:
 
     @cached_property
     def waiting(self) -> list[list[int]]:
-        """Of each tensor what waits for it: all that takes it, but for what a loop hands back."""
+        """The operations that wait for each tensor: its takers, except across loop iterations."""
         place = {number: at for at, number in enumerate(self.order)}
         return [
             [taker for taker in set(t.takers) if place[taker] > place[t.maker]]
@@ -93,7 +95,7 @@ class Work:
 
     @cached_property
     def waits_for(self) -> Int64s:
-        """For how many tensors each operation waits."""
+        """How many tensors each operation waits for."""
         count = np.zeros(len(self.graph.operations), np.int64)
         for takers in self.waiting:
             count[takers] += 1
@@ -101,7 +103,7 @@ class Work:
 
     @cached_property
     def users(self) -> list[set[int]]:
-        """What takes each tensor, or a view of it."""
+        """The operations that take each tensor, or a view of it."""
         return [self._users(number) for number in range(len(self.graph.tensors))]
 
     def _users(self, number: int) -> set[int]:
@@ -116,7 +118,7 @@ class Work:
 
     @cached_property
     def has_loops(self) -> bool:
-        """Whether an operation takes what follows from what it makes."""
+        """Whether an operation depends on its own output."""
         place = {number: at for at, number in enumerate(self.order)}
         tensors = self.graph.tensors
         return any(place[t.maker] >= place[taker] for t in tensors for taker in t.takers)
@@ -135,7 +137,7 @@ class Work:
         return took
 
     def ranks(self, seconds: Floats, machine: Machine) -> Floats:
-        """The longest way from each operation to the end, with the mean of what each may take."""
+        """The longest path from each operation to the end, with mean times over the GPUs."""
         mean, ranks = seconds.mean(axis=1), np.zeros(len(seconds))
         share = 1 - 1 / len(machine.gpus)
         for number in reversed(self.order):
@@ -148,7 +150,7 @@ class Work:
 
 
 def launch_s(efficiency: float) -> float:
-    """From one launch of a small kernel to the next, on a host as good as that."""
+    """From one launch of a small kernel to the next, on a host of this efficiency."""
     return LAUNCH_S * LAUNCH_EFFICIENCY / efficiency
 
 
@@ -157,10 +159,10 @@ def _is_view(role: str, kind: str) -> bool:
 
 
 class Span(NamedTuple):
-    """When something ran: an operation, or the copy of a tensor to a device.
+    """The time span of an operation, or of the copy of a tensor to a device.
 
     Args:
-        number: Of the operation, or of the tensor.
+        number: Number of the operation, or of the tensor.
         device: Where it ran, or where the copy went.
         src: Where a copy came from; None for an operation.
         start_s: Start.
@@ -179,9 +181,9 @@ class Run(NamedTuple):
 
     Args:
         seconds: From its start to its end.
-        spans: What ran, by end.
-        peak_bytes: The most that each device holds at a time: variables, and tensors until the
-            last that takes them has run.
+        spans: Operations and copies, by end.
+        peak_bytes: Peak memory of each device: variables, and tensors until the last operation
+            that takes them has run.
     """
 
     seconds: float
@@ -190,14 +192,14 @@ class Run(NamedTuple):
 
 
 def simulate(work: Work, machine: Machine, place: Int64s, seconds: Floats, ranks: Floats) -> Run:
-    """One step with each operation on the GPU of this number.
+    """One step with each operation on its GPU.
 
     Args:
         work: The step.
         machine: Where it runs.
-        place: Number of the GPU of each operation.
+        place: The GPU number of each operation.
         seconds: By operation and GPU, from `Work.seconds`.
-        ranks: Of two operations that are ready, that of the higher one runs first.
+        ranks: Among ready operations, the one with the highest rank runs first.
     """
     events = _Events(work, machine, place, seconds, ranks)
     now = 0.0
@@ -209,7 +211,7 @@ def simulate(work: Work, machine: Machine, place: Int64s, seconds: Floats, ranks
 
 
 class _Events:
-    """What runs, what has run, and what waits for it."""
+    """The state of a simulation: running, finished and waiting operations and copies."""
 
     def __init__(
         self, work: Work, machine: Machine, place: Int64s, seconds: Floats, ranks: Floats
@@ -234,7 +236,7 @@ class _Events:
         heapq.heappush(self._running, (span.end_s, len(self.finished) + len(self._running), span))
 
     def next(self, now: float) -> Span | None:
-        """Begin what can begin, and give what ends next; None where nothing runs."""
+        """Start what is ready, and return the span that ends next; None if nothing runs."""
         for device, waiting in enumerate(self._ready):
             while waiting and (self._is_free[device] or self._work.is_view[waiting[0][1]]):
                 _, number = heapq.heappop(waiting)
@@ -247,7 +249,7 @@ class _Events:
         return self.finished[-1]
 
     def end(self, span: Span) -> None:
-        """Send what an operation made to where it is taken, or take what was sent."""
+        """Copy the outputs of an operation to where they are taken, or receive a copy."""
         if span.src is not None:
             self._arrive(span.number, span.device)
             return
@@ -273,7 +275,7 @@ class _Events:
 
 
 def _peaks(work: Work, spans: tuple[Span, ...], place: Int64s, devices: int) -> tuple[float, ...]:
-    """The most that each device holds; a view holds nothing of its own."""
+    """The peak memory of each device; views take none."""
     graph = work.graph
     ran = {span.number: span for span in spans if span.src is None}
     changes: list[list[tuple[float, float]]] = [[] for _ in range(devices)]

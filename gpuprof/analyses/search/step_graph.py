@@ -1,4 +1,4 @@
-"""The graph of one training step, of any framework, and what it copies between devices."""
+"""The graph of one training step, for any framework, and its copies between devices."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ GRADIENT: Final = "gradient"
 UPDATE: Final = "update"
 INPUT: Final = "input"
 VARIABLE: Final = "variable"
-# Made anew on each device that takes it.
+# Created on each device that takes it.
 CONSTANT: Final = "constant"
 
 
@@ -27,8 +27,8 @@ class Operation(NamedTuple):
         role: One of the words above.
         scope: Part of the model, such as item_tower or item_tower/item_dense; "" for none.
         device: Number of the device that it runs on.
-        flops: Of a step; None where it is no product or convolution, or not known.
-        bytes: That a variable occupies; None where unknown, 0 for others.
+        flops: Per step; None where it is not a product or convolution, or unknown.
+        bytes: Size of a variable; None where unknown, 0 for other operations.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Operation(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """What an operation makes for others.
+    """An output of an operation.
 
     Args:
         maker: Number of the operation.
-        takers: Numbers of those that take it.
+        takers: Numbers of the operations that take it.
         bytes: Size; None where unknown.
         calls: How often a step makes it.
     """
@@ -57,7 +57,7 @@ class Tensor(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """What a step copies: bytes of known size, copies of unknown size, and all copies."""
+    """Copies of a step: bytes of known sizes, copies of unknown size, and all copies."""
 
     bytes: float
     unknown: float
@@ -66,13 +66,13 @@ class Copies(NamedTuple):
 
 @dataclass(frozen=True)
 class StepGraph:
-    """Operations of a training step and what goes from one to another.
+    """Operations of a training step and the tensors between them.
 
     Args:
-        operations: Those of the step, its inputs and its variables.
-        tensors: What they make for one another.
+        operations: Operations of the step, its inputs and its variables.
+        tensors: Their outputs.
         together: Pairs of operations that must run on one device, as a variable and its readers.
-        devices: Names of the devices, whose numbers operations bear.
+        devices: Names of the devices, by number.
         looped: Operations within loops, which may run many times a step, and stay where they are.
     """
 
@@ -89,13 +89,13 @@ class StepGraph:
 
     @cached_property
     def targets(self) -> tuple[int, ...]:
-        """The numbers of the devices to which operations may move: GPUs where there are any."""
+        """The numbers of the devices that operations may move to: GPUs if there are any."""
         numbers = range(len(self.devices))
         gpus = tuple(n for n in numbers if self.devices[n].rpartition(":")[0].endswith("GPU"))
         return gpus or tuple(numbers)
 
     def on_targets(self) -> "StepGraph":
-        """The same with what runs on other devices, as the host, on the first of these."""
+        """The same with operations of other devices, such as the host, on the first target."""
         number = {device: place for place, device in enumerate(self.targets)}
         operations = tuple(o._replace(device=number.get(o.device, 0)) for o in self.operations)
         names = tuple(self.devices[device] for device in self.targets)
@@ -103,7 +103,7 @@ class StepGraph:
 
     @cached_property
     def units(self) -> Int64s:
-        """Of each operation the number of those that must run where it runs, from 0."""
+        """The number, from 0, of the group of each operation that must run on one device."""
         from scipy.sparse import coo_array  # noqa: PLC0415 - 0.5 s that few commands need
         from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
 
@@ -115,11 +115,11 @@ class StepGraph:
 
     @cached_property
     def sent(self) -> tuple[Tensor, ...]:
-        """The tensors that may cross devices: constants are made where they are taken."""
+        """The tensors that may cross devices: constants are created where they are taken."""
         return tuple(t for t in self.tensors if self.operations[t.maker].role != CONSTANT)
 
     def copies(self, place: Int64s | None = None) -> Copies:
-        """What a step copies with each operation on the device of this number.
+        """The copies of a step with each operation on the device of this number.
 
         A tensor is sent once to each device that takes it.
         """

@@ -1,4 +1,4 @@
-"""A graph of a step from the values that another framework's operations make and take."""
+"""Build the graph of a step from the inputs and outputs of operations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from gpuprof.analyses.search.step_graph import (
 
 
 class Values:
-    """Operations in their order, with the values that they make and take."""
+    """Operations in their order, with their inputs and outputs."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
@@ -24,29 +24,29 @@ class Values:
         self._same: dict[int, Any] = {}
 
     def make(
-        self, operation: Operation, taken: Iterable[Any], made: Mapping[Any, float | None]
+        self, operation: Operation, inputs: Iterable[Any], outputs: Mapping[Any, float | None]
     ) -> None:
-        """Add an operation that takes some values and makes others, which have these sizes."""
+        """Add an operation with its inputs, and its outputs with their sizes."""
         number = len(self.operations)
         self.operations.append(operation)
-        for value in map(self._original, taken):
+        for value in map(self._original, inputs):
             if id(value) in self._made:
                 self._takers[id(value)][number] = None
-        for value, size in made.items():
+        for value, size in outputs.items():
             self._made[id(value)] = value, number, size
             self._takers[id(value)] = {}
 
     def alias(self, names: Sequence[Any], values: Sequence[Any]) -> None:
-        """Let values bear further names, as within a call."""
+        """Give values further names, as within a call."""
         for name, value in zip(names, values, strict=True):
             self._same[id(name)] = self._original(value)
 
     def bind(self, value: Any) -> None:  # noqa: ANN401 - any framework's
-        """Let the last operation run where a value is made."""
+        """Make the last operation run where a value is made."""
         self._together.append((len(self.operations) - 1, self._made[id(value)][1]))
 
     def graph(self) -> StepGraph:
-        """All of it, on one device."""
+        """The graph, on one device."""
         tensors = [
             Tensor(maker, tuple(self._takers[key]), size)
             for key, (_, maker, size) in self._made.items()
@@ -61,13 +61,13 @@ class Values:
 def placed(graph: StepGraph, devices: Mapping[str, str]) -> StepGraph:
     """The same with parts of the model on devices.
 
-    A variable belongs to the part of the forward pass that takes it, where that is one; what
-    updates it, and is in no part, runs where it is.
+    A variable belongs to the part of the forward pass that takes it, if only one does; its updates
+    without a part run where the variable is.
 
     Args:
         graph: The step.
-        devices: Part, such as item or item/dense, to its device; "" for the rest. Of several parts
-            that hold an operation the longest counts.
+        devices: Part, such as item or item/dense, to its device; "" for all others. The longest
+            part that contains an operation counts.
     """
     names = tuple(dict.fromkeys([devices.get("", next(iter(devices.values()))), *devices.values()]))
     operations = list(graph.operations)

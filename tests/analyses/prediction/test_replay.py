@@ -134,7 +134,7 @@ def scrambled(operations, calls):
 def test_a_replay_that_changes_nothing_is_the_recording_to_the_ns(operations, calls):
     graph = graph_of(scrambled(operations, calls))
 
-    replayed = replay(graph, measured(graph).own)
+    replayed = replay(graph, measured(graph).with_lags)
 
     assert (graph.edges.source < graph.edges.target).all()
     assert (np.diff(graph.time_ns) >= 0).all()

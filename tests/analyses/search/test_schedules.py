@@ -145,10 +145,10 @@ class TestMachine:
     @pytest.mark.parametrize(
         ("gpus", "link", "message", "hint"),
         [
-            ("2xK8", "pcie3", "--gpus 2xK8: no figures are known of K8", "Did you mean K80?"),
+            ("2xK8", "pcie3", "--gpus 2xK8: unknown GPU K8", "Did you mean K80?"),
             ("0xK80", "pcie3", "--gpus 0xK80: expected 1 to 16 GPUs", None),
             ("99999999999xK80", "pcie3", "--gpus 99999999999xK80: expected 1 to 16 GPUs", None),
-            ("", "pcie3", "--gpus : no figures are known of ", None),
+            ("", "pcie3", "--gpus : unknown GPU ", None),
             ("K80", "4us", "there is no link 4us", None),
             ("K80", "4us,0GB/s", "there is no link 4us,0GB/s", None),
             ("K80", "x", "there is no link x", None),
