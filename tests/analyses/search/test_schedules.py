@@ -139,6 +139,12 @@ class TestMachine:
     def test_a_machine_is_read_from_its_name(self, gpus, link, name):
         assert machine(gpus, link).name == name
 
+    def test_a_copy_through_the_host_takes_both_halves_over_pcie(self):
+        staged, half = machine("K80", "staged").link, machine("K80", "pcie3").link
+
+        assert staged.seconds(0) == pytest.approx(3 * half.seconds(0))
+        assert staged.bytes_per_s == half.bytes_per_s / 2
+
     def test_a_link_in_numbers(self):
         assert machine("K80", "4us,24GB/s").link.seconds(24_000) == pytest.approx(5e-6)
 
