@@ -383,7 +383,7 @@ def _paths(
     count = len(step.start_ns)
     rows = []
     for part in sorted(
-        {*first, *(second or ())}, key=lambda p: -max(_of(first, p), _of(second, p))
+        {*first, *(second or ())}, key=lambda p: (-max(_of(first, p), _of(second, p)), p)
     ):
         was, now = (None if c is None else round(c[part] / count) for c in (first, second))
         if was or now:

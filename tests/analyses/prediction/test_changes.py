@@ -58,6 +58,18 @@ def test_copies_through_the_host_are_two_and_a_pause():
     assert predicted_ns > measured_ns
 
 
+def test_parts_that_take_as_long_are_listed_by_name():
+    names = list("hdbfaceg")
+    kernels = [
+        kernel(name, 10_000 + n * 1000, 11_000 + n * 1000, stream_id=7, **PLACE)
+        for n, name in enumerate(names)
+    ]
+    path = predict(trace(kernels=kernels), ()).tables["critical_path"].to_pylist()
+
+    alike = [row["name"] for row in path if row["kind"] == "kernel"]
+    assert alike == sorted(names)
+
+
 def hidden_copies(copy_ns):
     """Three steps of a copy to the device and a kernel of 100 us that waits for it."""
     kernels, copies, calls, at = [], [], [], 10_000
