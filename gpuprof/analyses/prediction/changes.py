@@ -141,8 +141,8 @@ def apply(profile: Profile, measured: Measured, changes: Sequence[str], bound: i
     changed = unchanged(measured)
     for text in changes:
         name, _, value = text.partition("=")
-        if _LINK.fullmatch(text):
-            changed = _link(changed, text, bound)
+        if (link := _LINK.fullmatch(text)) is not None:
+            changed = _link(changed, link[1], link[2], bound)
         elif name in _WITH_VALUE and value:
             changed = _WITH_VALUE[name](profile, changed, value)
         elif text in _ALONE:
@@ -179,18 +179,21 @@ def _nothing(pattern: str, operations: Operations) -> UsageError:
 
 def _of(changed: Changed, kind: int, operations: Flags, *, is_source: bool = False) -> Int64s:
     """The edges of a kind to, or from, some operations."""
-    graph = changed.measured.graph
-    edges = graph.edges
-    item = graph.item[edges.source if is_source else edges.target] - len(graph.calls)
-    is_operation = (item >= 0) & (item < len(operations))
-    chosen = is_operation & operations[np.where(is_operation, item, 0)]
-    return np.flatnonzero(chosen & (edges.kind == kind))
+    rows = np.flatnonzero(changed.measured.graph.edges.kind == kind)
+    return rows[_holds(operations, _operation(changed, rows, is_source=is_source))]
 
 
 def _operation(changed: Changed, edges: Int64s, *, is_source: bool = False) -> Int64s:
+    """The operation at an end of each edge; beyond all operations for a call or a collective."""
     graph = changed.measured.graph
     ends = graph.edges.source if is_source else graph.edges.target
     return graph.item[ends[edges]] - len(graph.calls)
+
+
+def _holds(flags: Flags, index: Int64s) -> Flags:
+    """The flag at each index; False outside of them."""
+    inside = (index >= 0) & (index < len(flags))
+    return np.asarray(inside & flags[np.where(inside, index, 0)])
 
 
 def _lasting(
@@ -210,10 +213,7 @@ def _lasting(
 # ---------------------------------------------------------------- links
 
 
-def _link(changed: Changed, text: str, bound: int) -> Changed:
-    match = _LINK.fullmatch(text)
-    assert match is not None  # noqa: S101 - seen by `apply`
-    route, name = match[1], match[2]
+def _link(changed: Changed, route: str | None, name: str, bound: int) -> Changed:
     links = links_named(name)
     o = changed.measured.graph.operations
     is_meant = _on_route(o, route)
@@ -296,22 +296,13 @@ def _host_link(o: Operations, kind: str, bound: int) -> Link:
 
 def _gap_ns(changed: Changed) -> int:
     """The median gap from a copy to one on another device that waits for it."""
-    graph = changed.measured.graph
+    is_copy = changed.measured.graph.operations.kind == COPY
     for kind in (kinds.STAGED, kinds.DEFAULT_STREAMS):
-        is_meant = (graph.edges.kind == kind) & (
-            _of_copies(graph, graph.edges.source) & _of_copies(graph, graph.edges.target)
-        )
-        if is_meant.any():
-            return int(np.median(changed.measured.usual.edge_ns[is_meant]))
+        rows = _of(changed, kind, is_copy)
+        rows = rows[_holds(is_copy, _operation(changed, rows, is_source=True))]
+        if len(rows):
+            return int(np.median(changed.measured.usual.edge_ns[rows]))
     return _HALVES_NS
-
-
-def _of_copies(graph: Graph, places: Int64s) -> Flags:
-    item = graph.item[places] - len(graph.calls)
-    is_operation = (item >= 0) & (item < len(graph.operations))
-    return np.asarray(
-        is_operation & (graph.operations.kind[np.where(is_operation, item, 0)] == COPY)
-    )
 
 
 # ---------------------------------------------------------------- work
@@ -424,11 +415,6 @@ def _hide(_: Profile, changed: Changed, text: str) -> Changed:
         f"{text} copies ({chosen.sum():,}) overlap with other work and start as soon as their link"
         " is free; memory suffices for early copies, and no work slows down"
     )
-
-
-def _holds(flags: Flags, index: Int64s) -> Flags:
-    inside = (index >= 0) & (index < len(flags))
-    return np.asarray(inside & flags[np.where(inside, index, 0)])
 
 
 def _routes(o: Operations, chosen: Flags) -> list[Int64s]:

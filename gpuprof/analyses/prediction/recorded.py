@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.calls import NOT_FOUND
+from gpuprof.analyses.facts.calls import NOT_FOUND, pair_places
 from gpuprof.analyses.facts.groups import Numbers, numbered
 from gpuprof.analyses.facts.growing import read_columns
 from gpuprof.cuda import is_waiting
@@ -153,7 +153,7 @@ class Recorded:
     """Operations and calls of a recording, and the calls of each correlation id.
 
     Args:
-        ids: Process and correlation id, sorted, of all calls.
+        ids: Process and correlation id, sorted, of all calls; none twice.
         outer: The outermost call of each of these.
     """
 
@@ -297,7 +297,9 @@ def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
     ids = np.stack([process[order], correlation[order]])[:, with_id]
     # Where several calls have the same id, the earliest launched.
     by_id = np.lexsort((start[with_id], ids[1], ids[0]))
-    return calls, ids[:, by_id], outer[with_id][by_id]
+    ids = ids[:, by_id]
+    is_first = np.append(True, (ids[:, 1:] != ids[:, :-1]).any(axis=0))[: len(by_id)]
+    return calls, ids[:, is_first], outer[with_id][by_id][is_first]
 
 
 def runs(values: Numbers) -> list[tuple[int, int]]:
@@ -308,13 +310,5 @@ def runs(values: Numbers) -> list[tuple[int, int]]:
 
 
 def _looked_up(ids: Int64s, outer: Int64s, process: Numbers, correlation: Numbers) -> Int64s:
-    if not len(outer):
-        return np.full(len(process), NOT_FOUND)
-    processes = np.unique(ids[0])
-    most = int(ids[1].max()) + 2
-    keys = np.searchsorted(processes, ids[0]) * most + ids[1]
-    number = np.minimum(np.searchsorted(processes, process), len(processes) - 1)
-    is_known = (processes[number] == process) & (correlation >= 0) & (correlation < most)
-    keys_of_work = np.where(is_known, number * most + correlation, -1)
-    place = np.minimum(np.searchsorted(keys, keys_of_work), len(keys) - 1)
-    return np.where(keys[place] == keys_of_work, outer[place], NOT_FOUND)
+    # `NOT_FOUND` as an index is the last one.
+    return np.append(outer, NOT_FOUND)[pair_places(ids, process, correlation)]
