@@ -5,6 +5,7 @@ rocm_collector.cc (names and values of events).
 """
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -56,6 +57,7 @@ _DETAILS: Final = {
     "kernel_details": KERNELS,
 }
 _NO_DETAILS: Final = -1
+_SOME_ROWS: Final = 1 << 14
 _NUMBERS: Final = ("correlation_id", "cuda_graph_node_id", "cuda_graph_id")
 
 
@@ -75,16 +77,17 @@ class Activities:
     def __init__(self, gpus: Iterable[Plane]) -> None:
         self._names, self._contexts, self._details = Lexicon(), Lexicon(), Lexicon()
         read = (part for plane in gpus for part in self._read(plane))
-        self._parts = [*map(narrowed_part, read)]
+        self._parts = deque(map(narrowed_part, read))
+        self._count = sum(len(part["start_ns"]) for part in self._parts)
 
     def __len__(self) -> int:
         """How many there are."""
-        return sum(len(part["start_ns"]) for part in self._parts)
+        return self._count
 
     @cached_property
     def _columns(self) -> dict[str, Integers]:
-        # Only when the file is no longer in memory.
-        return gathered(self._parts)
+        # Only when the file is no longer in memory, and no part stays beside its column.
+        return gathered(self._parts.popleft() for _ in range(len(self._parts)))
 
     def _read(self, plane: Plane) -> Iterator[dict[str, Integers | Flags]]:
         for line in plane.lines:
@@ -127,8 +130,10 @@ class Activities:
         tables = np.array([[_table(name, kind) for kind in details] for name in names], np.int8)
         if not self._columns:
             return np.zeros(0, np.int8)
-        by_row: Integers = tables[self._columns["name"], self._columns["table"].astype(np.intp) + 1]
-        return by_row
+        kinds = self._columns["table"] + np.int8(1)
+        # Indices are widened to 64 bits: those of some rows at a time.
+        rows = (slice(first, first + _SOME_ROWS) for first in range(0, len(self), _SOME_ROWS))
+        return np.concatenate([tables[self._columns["name"][some], kinds[some]] for some in rows])
 
     def _chosen(self, table: int) -> "Chosen":
         """Those of one table."""
@@ -136,7 +141,7 @@ class Activities:
         return Chosen(
             self._columns,
             {name: lexicon.texts for name, lexicon in texts.items()},
-            np.flatnonzero(self._tables == table),
+            self._tables == table,
         )
 
     def kernels(self) -> pa.Table:
@@ -209,12 +214,12 @@ class Chosen:
     Args:
         columns: As `Activities` has them.
         texts: What the numbers in columns of texts stand for.
-        rows: The places of those that are chosen.
+        is_chosen: Which of them are chosen; places would take eight times as much memory.
     """
 
     columns: Mapping[str, Integers]
     texts: Mapping[str, list[str]]
-    rows: Integers
+    is_chosen: Flags
 
     @cached_property
     def names(self) -> Coded:
@@ -274,7 +279,9 @@ class Chosen:
 
     def column(self, name: str) -> Integers:
         """One column; empty where there are no activities."""
-        values: Integers = self.columns[name][self.rows] if self.columns else self.rows
+        if not self.columns:
+            return np.zeros(0, np.int64)
+        values: Integers = self.columns[name][self.is_chosen]
         return values
 
 

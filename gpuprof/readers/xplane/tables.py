@@ -97,8 +97,8 @@ def _api_calls(hosts: Iterable[Plane]) -> pa.Table:
     names = Lexicon()
     read = (part for host in hosts for part in _calls(host, names))
     columns = gathered([*map(narrowed_part, read)])
-    rows = np.arange(len(columns.get("name", ())))
-    calls = Chosen(columns, {"name": names.texts}, rows)
+    is_chosen = np.ones(len(columns.get("name", ())), np.bool_)
+    calls = Chosen(columns, {"name": names.texts}, is_chosen)
     apis = calls.names.mapped(cuda.api)
     start_ns = calls.column("start_ns")
     table = pa.table(
