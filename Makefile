@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo experiments test check fuzz format clean
+.PHONY: demo experiments test check fuzz format pictures clean
 
 demo: $(VENV)/demo.stamp  ## Record four placements of one model, compare them, draw the chart
 	@$(BIN)/python scripts/demo.py
@@ -30,6 +30,10 @@ fuzz: $(VENV)/fuzz.stamp  ## Change recordings at random for a quarter of an hou
 format: $(VENV)/test.stamp  ## Bring the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+pictures: $(VENV)/test.stamp  ## Draw the recordings and pictures of the documentation
+	$(BIN)/python scripts/draw_recordings.py
+	$(BIN)/python scripts/make_pictures.py
 
 clean:  ## Remove the virtual environment and what the demo wrote
 	rm -rf $(VENV) demo-runs experiment-runs

@@ -1,32 +1,54 @@
-"""The README is run: each console block's commands, the library example, the generated tables."""
+"""The documentation is run: commands of the console blocks, library examples, generated tables."""
 
+import contextlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tomllib
+from fnmatch import fnmatch
 
 import click
+import draw_recordings
+import make_pictures
 import pytest
 from commands import ROOT, gpuprof
 
 from gpuprof.analyses.findings.causes import CAUSES
-from gpuprof.cli import COMMANDS, cli
+from gpuprof.cli import COMMANDS, PAGES, cli
+from gpuprof.cli.pages import TOPICS
 from gpuprof.comparisons.tables import TABLES
 from gpuprof.metrics import VARIANTS
-from gpuprof.readers import all_readers
+from gpuprof.readers import all_readers, read_profile
 from gpuprof.render.listing import formats_table, unit_of
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+README = ROOT / "README.md"
+DOCS = ROOT / "gpuprof" / "docs"
+FILES = [README, *sorted(DOCS.glob("*.md"))]
+CUT = "...\n"
+
+
+def _text(path):
+    return path.read_text(encoding="utf-8")
+
+
+BLOCKS = [
+    (path, language, text)
+    for path in FILES
+    for language, text in re.findall(
+        r"^```(\w*)\n(.*?)^```$", _text(path), re.DOTALL | re.MULTILINE
+    )
+]
 
 
 def _sessions():
-    """Commands of the console blocks, each with the output that is shown under it."""
-    for language, text in BLOCKS:
+    """Commands of the console blocks, each with its page and the output that is shown under it."""
+    for path, language, text in BLOCKS:
         if language == "console":
             for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
                 command, _, shown = part.partition("\n")
-                yield command, shown
+                yield path, command, shown
 
 
 SESSIONS = list(_sessions())
@@ -34,30 +56,48 @@ SESSIONS = list(_sessions())
 
 def _expanded(word):
     """One word as bash expands its braces."""
-    found = re.search(r"\{([^}]*)\}", word)
-    if not found:
+    braces = re.search(r"\{([^}]*)\}", word)
+    if not braces:
         return [word]
-    return [word[: found.start()] + one + word[found.end() :] for one in found[1].split(",")]
+    return [word[: braces.start()] + part + word[braces.end() :] for part in braces[1].split(",")]
 
 
 def _words(command):
     return [word for part in shlex.split(command) for word in _expanded(part)]
 
 
-def test_the_readme_shows_commands():
-    assert len(SESSIONS) >= 2
+def test_the_readme_is_short_and_shows_commands():
+    assert len(_text(README).splitlines()) <= 250
+    assert sum(path == README for path, _, _ in SESSIONS) >= 2
 
 
-@pytest.mark.parametrize(("command", "shown"), SESSIONS, ids=[c for c, _ in SESSIONS])
-def test_a_command_of_the_readme_prints_what_is_shown(command, shown):
+@pytest.mark.parametrize(
+    ("path", "command", "shown"), SESSIONS, ids=[f"{p.name}: {c}" for p, c, _ in SESSIONS]
+)
+def test_a_command_prints_what_is_shown(request, path, command, shown):
+    """``pytest --update-expected tests/test_docs.py`` writes what it prints, in as many lines."""
     program, *arguments = _words(command)
     assert program == "gpuprof"
 
     done = gpuprof(*arguments)
 
     assert (done.returncode, done.stderr) == (0, "")
+    if request.config.getoption("--update-expected"):
+        before, shown = shown, _as_long(shown, done.stdout)
+        session = f"$ {command}\n"
+        text = _text(path)
+        assert text.count(session + before) == 1
+        path.write_text(text.replace(session + before, session + shown), encoding="utf-8")
     parts = [re.escape(part) for part in re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE)]
     assert re.fullmatch("(?s:.*)".join(parts), done.stdout), done.stdout
+
+
+def _as_long(shown, output):
+    """An output, with as many lines before and after a cut as were shown."""
+    head, cut, tail = shown.partition(CUT)
+    lines = output.splitlines(keepends=True)
+    first, last = head.count("\n"), tail.count("\n")
+    return "".join([*lines[:first], CUT, *lines[len(lines) - last :]]) if cut else output
 
 
 def _commands(text):
@@ -65,7 +105,9 @@ def _commands(text):
     return [line.strip() for line in lines if line.strip().startswith("gpuprof ")]
 
 
-SHOWN = [command for language, text in BLOCKS if language == "bash" for command in _commands(text)]
+SHOWN = [
+    command for _, language, text in BLOCKS if language == "bash" for command in _commands(text)
+]
 EXAMPLES = [
     command
     for name in COMMANDS
@@ -75,16 +117,20 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("command", [*SHOWN, *EXAMPLES])
 def test_commands_that_are_not_run_have_options_that_exist_with_values_that_they_take(command):
-    plain = shlex.join(shlex.split(command, comments=True))
-    command, (_, *words) = cli, _words(plain)
+    plain = shlex.split(command, comments=True)
+    redirection = plain.index(">") if ">" in plain else None
+    command, (_, *words) = cli, _words(shlex.join(plain[:redirection]))
     while isinstance(command, click.Group):
         command, words = command.get_command(click.Context(command), words[0]), words[1:]
 
-    command.make_context("gpuprof", words)
+    with contextlib.suppress(click.exceptions.Exit):  # after --help
+        command.make_context("gpuprof", words)
 
 
-def test_the_library_example_runs():
-    (code,) = [text for language, text in BLOCKS if language == "python" and "compare(" in text]
+def test_the_library_examples_run():
+    code = "\n".join(
+        text for path, language, text in BLOCKS if (path.name, language) == ("python.md", "python")
+    )
 
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nprint(frame.loc['dual', 'peer_transfer_ns'])"],
@@ -96,6 +142,75 @@ def test_the_library_example_runs():
     )
 
     assert done.stdout == "10097800000\n", done.stderr
+
+
+def _places(path):
+    """The anchors of a page's headings, as GitHub makes them of their words."""
+    headings = re.findall(r"^#+ (.*)$", _text(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+LINKS = [
+    (path, target)
+    for path in FILES
+    for target in re.findall(r"\]\(([^)\s]+)\)", _text(path))
+    if not target.startswith("https://")
+]
+
+
+@pytest.mark.parametrize(("path", "target"), LINKS, ids=[f"{p.name}: {t}" for p, t in LINKS])
+def test_a_link_leads_somewhere(path, target):
+    file, _, place = target.partition("#")
+    linked = (path.parent / file) if file else path
+
+    assert linked.is_file()
+    assert not place or place in _places(linked)
+
+
+def test_every_page_has_a_title_and_is_in_the_readme():
+    assert {path.stem for path in DOCS.glob("*.md")} == {*TOPICS}
+    for topic in TOPICS:
+        title = _text(DOCS / f"{topic}.md").splitlines()[0].removeprefix("# ")
+        assert f"| [{title}](gpuprof/docs/{topic}.md) | `{topic}` |" in _text(README)
+
+
+def test_every_picture_is_small_and_is_shown_by_a_page():
+    pictures = {path.name: path.stat().st_size for path in (DOCS / "pictures").iterdir()}
+
+    assert max(pictures.values()) < 100_000
+    assert pictures.keys() == {target.rpartition("/")[2] for _, target in LINKS if "png" in target}
+    assert pictures.keys() == {*make_pictures.CHARTS, make_pictures.PAGE_PICTURE}
+
+
+def test_the_pictures_can_be_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+
+    make_pictures.draw_all(tmp_path)
+
+    assert {path.name for path in tmp_path.iterdir()} == {*make_pictures.CHARTS}
+    assert all(path.stat().st_size > 5_000 for path in tmp_path.iterdir())
+
+
+def test_the_recordings_are_those_that_the_script_draws():
+    for name in draw_recordings.NAMES:
+        drawn = draw_recordings.recording(name)
+        shipped = read_profile(DOCS / "recordings" / f"{name}.gpuprof")
+
+        for table in drawn.tables:
+            drawn_rows, shipped_rows = (
+                profile.tables[table].sort_values(["start_ns", "end_ns"], ignore_index=True)
+                for profile in (drawn, shipped)
+            )
+            assert shipped_rows.equals(drawn_rows)
+
+
+def test_a_wheel_holds_the_pages_and_their_pictures():
+    project = tomllib.loads(_text(ROOT / "pyproject.toml"))
+    patterns = project["tool"]["setuptools"]["package-data"]["gpuprof"]
+    files = [path.relative_to(ROOT / "gpuprof") for path in DOCS.rglob("*.[mp][dn]*")]
+
+    assert len(files) > len(TOPICS)
+    assert [f for f in files if not any(fnmatch(f.as_posix(), p) for p in patterns)] == []
 
 
 def columns_table(schema):
@@ -127,31 +242,35 @@ def causes_table():
     return "\n".join(["| cause | what it means |", "|---|---|", *rows, ""])
 
 
+# Mark -> its page and what belongs there.
 GENERATED = {
-    "causes": causes_table(),
-    "formats": formats_table(all_readers()),
-    "metrics": columns_table(VARIANTS),
-    "compared": keys_table(TABLES, VARIANTS),
+    "causes": ("findings", causes_table()),
+    "formats": ("formats", formats_table(all_readers())),
+    "metrics": ("json", columns_table(VARIANTS)),
+    "compared": ("json", keys_table(TABLES, VARIANTS)),
 }
 
 
 @pytest.mark.parametrize("mark", GENERATED)
 def test_a_generated_table_is_the_one_in_the_code(request, mark):
     """``pytest --update-expected tests/test_docs.py`` writes it anew."""
-    path = ROOT / "README.md"
+    topic, rows = GENERATED[mark]
+    path = DOCS / f"{topic}.md"
     table = re.compile(rf"(<!-- {mark}.*?-->\n)(.*?)(<!-- end -->)", re.DOTALL)
     if request.config.getoption("--update-expected"):
-        text = path.read_text(encoding="utf-8")
-        path.write_text(table.sub(lambda m: m[1] + GENERATED[mark] + m[3], text), encoding="utf-8")
+        path.write_text(table.sub(lambda m: m[1] + rows + m[3], _text(path)), encoding="utf-8")
 
-    assert table.search(path.read_text(encoding="utf-8"))[2] == GENERATED[mark]
+    assert table.search(_text(path))[2] == rows
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_with_an_example(name):
+def test_every_command_has_help_with_two_examples_and_a_page(name):
     command = cli.get_command(click.Context(cli), name)
+    examples = command.help.partition("Example:\n")[2]
 
-    assert "Example:" in command.help
+    assert examples.count("gpuprof ") >= 2
+    assert command.epilog == f"Documentation: gpuprof help {PAGES[name]}"
+    assert PAGES[name] in TOPICS
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             assert parameter.help, f"{name} {parameter.opts} has no help"

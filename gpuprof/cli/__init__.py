@@ -34,6 +34,31 @@ COMMANDS: Final[dict[str, str]] = {
     "cache": "gpuprof.cli.cache:command",
     "pack": "gpuprof.cli.pack:pack",
     "unpack": "gpuprof.cli.pack:unpack",
+    "help": "gpuprof.cli.help:command",
+    "completion": "gpuprof.cli.completion:command",
+}
+# Command name -> the page of the documentation that explains it: `gpuprof help PAGE`.
+PAGES: Final[dict[str, str]] = {
+    "record": "record",
+    "report": "report",
+    "compare": "compare",
+    "baseline": "ci",
+    "doctor": "record",
+    "monitor": "record",
+    "predict": "predict",
+    "sweep": "sweep",
+    "place": "place",
+    "plot": "show",
+    "view": "show",
+    "export": "show",
+    "formats": "formats",
+    "convert": "formats",
+    "slice": "formats",
+    "cache": "formats",
+    "pack": "record",
+    "unpack": "record",
+    "help": "install",
+    "completion": "install",
 }
 _ROWS_BEFORE_COLLECTING: Final = 100_000
 
@@ -49,6 +74,7 @@ class _Commands(click.Group):
             return None
         module, _, function = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), function)
+        command.epilog = f"Documentation: gpuprof help {PAGES[cmd_name]}"
         return command
 
     def invoke(self, ctx: click.Context) -> object:

@@ -2,16 +2,17 @@
 
 import click
 
+from gpuprof.cli.completion import recordings
 from gpuprof.cli.options import reading_options
 from gpuprof.cli.progress import watched
 
 
 @click.group(name="baseline", no_args_is_help=True)
 def command() -> None:
-    """Keep runs under a name, to compare later ones with.
+    """Save runs under a name, to compare later runs with.
 
-    A baseline is a folder of small gpuprof files under .gpuprof/baselines of the project, or
-    with --user under the user's own. `gpuprof compare NAME new` and --baseline NAME take it.
+    A baseline is a folder of small gpuprof files under .gpuprof/baselines of the project, or of
+    the user with --user. `gpuprof compare NAME new` and --baseline NAME take it.
 
     \b
     Example:
@@ -22,8 +23,8 @@ def command() -> None:
 
 @command.command(name="save")
 @click.argument("name")
-@click.argument("runs", nargs=-1, required=True, type=click.Path())
-@click.option("--user", "is_user", is_flag=True, help="For all projects of this user.")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(), shell_complete=recordings)
+@click.option("--user", "is_user", is_flag=True, help="Save for all projects of this user.")
 @click.option("--force", is_flag=True, help="Replace a baseline of this name.")
 @reading_options
 def save(  # noqa: PLR0913 - one parameter per option
@@ -35,9 +36,9 @@ def save(  # noqa: PLR0913 - one parameter per option
     reader: str | None,
     section: str | None,
 ) -> None:
-    """Keep RUNS under NAME.
+    """Save RUNS under NAME.
 
-    Several of them are repeats, which tell how much is chance.
+    Several runs are repeats, which show how much of a difference is noise.
 
     \b
     Example:
@@ -64,7 +65,7 @@ def save(  # noqa: PLR0913 - one parameter per option
 
 @command.command(name="list")
 def list_all() -> None:
-    """Name the baselines, with their runs, size and place.
+    """List the baselines with their runs, size and folder.
 
     \b
     Example:
@@ -82,7 +83,7 @@ def list_all() -> None:
 @command.command(name="show")
 @click.argument("name")
 def show(*, name: str) -> None:
-    """Say what NAME holds: each run's tool, variant, command and date.
+    """Show the tool, variant, command and date of each run of NAME.
 
     \b
     Example:

@@ -13,15 +13,15 @@ from gpuprof.cli.options import format_option
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="DAYS",
-    help="Only what was not used for so many days.",
+    help="Only entries that were not used for this many days.",
 )
-@format_option("How the result is written; json is in bytes.", "terminal", "json")
+@format_option("Format of the result; json has sizes in bytes.", "terminal", "json")
 def command(*, action: str, days: float, form: str) -> None:
     """List or clear the exports and pages that gpuprof keeps.
 
-    nsys exports a report once; its tables, and what `gpuprof view` shows, are kept in the user's
-    cache folder, or in the folder that the environment variable GPUPROF_CACHE names, as long as
-    all of it takes less than 8 GiB. What a running gpuprof reads is never cleared.
+    The tables that nsys exports from a report, and the pages of `gpuprof view`, are kept in the
+    user's cache folder, or in the folder that the environment variable GPUPROF_CACHE names. The
+    cache takes at most 8 GiB. What a running gpuprof reads is never cleared.
 
     \b
     Example:

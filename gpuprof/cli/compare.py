@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from gpuprof.cli.completion import recordings
 from gpuprof.cli.options import (
     chart_options,
     output_options,
@@ -23,7 +24,7 @@ def _seconds(
 
 
 @click.command(name="compare", no_args_is_help=True)
-@click.argument("files", nargs=-1, type=click.Path())
+@click.argument("files", nargs=-1, type=click.Path(), shell_complete=recordings)
 @tables_format_option
 @output_options
 @click.option(
@@ -32,22 +33,22 @@ def _seconds(
     multiple=True,
     callback=pairs,
     metavar="NAME=FILE",
-    help="A recording with a name of its own; several under one name are its runs, which tell "
-    "how much of a difference is chance.",
+    help="A recording and its label. Recordings under one label are runs of one variant, which "
+    "show how much of a difference is noise.",
 )
 @click.option(
     "--section",
     "sections",
     multiple=True,
     metavar="[LABEL=]N",
-    help="Which recording of a file that holds several, such as a log of several runs: its "
-    "number, its process, a part of its name, or all; of one label or file, or of all. Repeat "
-    "for more.",
+    help="Recording to read from a file that holds several, such as a log of several runs: its "
+    "number, its process, a part of its name, or all; for one label or file, or for all files. "
+    "Repeat for more.",
 )
 @click.option(
     "--baseline",
     metavar="LABEL",
-    help="Variant to compare with, or a name that `gpuprof baseline save` gave; else the first.",
+    help="Variant to compare with, or a saved baseline; by default, the first recording.",
 )
 @click.option(
     "--epoch-seconds",
@@ -60,35 +61,34 @@ def _seconds(
     "--range",
     "range_text",
     metavar="NAME",
-    help="Compare what NVTX ranges or operations of this text launched, each as one step; "
-    "* is anything. "
-    "For steps that are not called so, or for a part of them.",
+    help="Compare what NVTX ranges or operations of this name launched, each as one step: for "
+    "steps that are not marked as steps, or for a part of them. * matches anything.",
 )
 @click.option(
     "--skip-steps",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Leave out the first N steps of each phase, 0 for none; else the warm-up that is found.",
+    help="Leave out the first N steps of each phase, 0 for none; by default, the warm-up.",
 )
 @click.option(
     "--kernels",
     "is_kernels",
     is_flag=True,
-    help="Show what each kernel adds to the difference: slower, faster, new or gone.",
+    help="Show what each kernel adds to the difference: slower, faster, new or removed.",
 )
 @click.option(
     "--fail-if",
     "conditions",
     multiple=True,
     metavar="CONDITION",
-    help='End with status 3 where this is true of a candidate, as in "step_ns > 1.05x" (times '
-    'the baseline), "step_ns > 1.02x beyond noise" or "exposed_transfer_share > 10%"; for CI. '
-    "Repeat for more.",
+    help='Exit with status 3 if this is true for a candidate: "step_ns > 1.05x" (times the '
+    'baseline), "step_ns > 1.02x beyond noise" or "exposed_transfer_share > 10%". Repeat for '
+    "more.",
 )
 @click.option(
     "--junit",
     metavar="FILE",
-    help="Write the conditions of --fail-if as a JUnit file, which CI servers show as tests.",
+    help="Write the conditions of --fail-if to a JUnit file, which CI servers show as tests.",
 )
 @chart_options
 @page_option
@@ -115,10 +115,10 @@ def command(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Compare recordings of one program in several variants.
 
-    Says how much the variants, such as placements on devices, differ, how much of that is
-    transfers, and of which kind. FILES may come from different tools and numbers of devices; the
-    first one is the baseline. The folder of a sweep stands for all of its cells, a cell's folder
-    for its runs.
+    Shows how much variants, such as placements on devices, differ, and splits the difference
+    into kernels, each kind of transfer, and idle time. FILES may come from different tools and
+    numbers of devices; the first is the baseline. The folder of a sweep stands for all of its
+    cells, a cell's folder for its runs.
 
     \b
     Example:

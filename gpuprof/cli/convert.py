@@ -21,10 +21,10 @@ def command(
 ) -> None:
     """Write a recording as gpuprof's own file.
 
-    Small enough to mail, quick to read again. FILE is a recording in any format that `gpuprof
-    formats` lists, a folder, or - for standard input; several files are read as one recording,
-    each of them a process. The result holds all tables that gpuprof reads from it, as Parquet, and
-    where they came from; no environment variables and no names of hosts. Every command reads it.
+    The file is small and fast to read. FILE is a recording in a format that `gpuprof formats`
+    lists, a folder, or - for standard input; several files are read as one recording with a file
+    for each process. The result holds all tables that gpuprof reads, as Parquet, and their source,
+    but no environment variables and no host names. Every command reads it.
 
     \b
     Example:

@@ -7,14 +7,14 @@ from gpuprof.cli.options import format_option, room
 
 @click.command(name="doctor")
 @format_option(
-    "How the result is written; json holds the facts beside the findings.", "terminal", "json"
+    "Format of the result; json also has the facts behind the findings.", "terminal", "json"
 )
 def command(*, form: str) -> int:
-    """Say what can be recorded here, what cannot, and how to mend it.
+    """Say what can be recorded here, what cannot, and how to fix it.
 
-    Looks at GPUs, driver and links, at nsys, nvprof, ncu and CUPTI and whether they suit them,
-    at permissions, containers, frameworks and disk space. Nothing is changed, no program is
-    recorded and no framework imported. The exit status is 1 where there is a problem.
+    Checks GPUs, driver and links; nsys, nvprof, ncu and CUPTI, and whether they support these
+    GPUs; permissions, containers, frameworks and disk space. Changes nothing, records no program
+    and imports no framework. The exit status is 1 if there is a problem.
 
     \b
     Example:

@@ -40,6 +40,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     \b
     Example:
       gpuprof export train.sqlite --format perfetto -o train.pftrace
+      gpuprof export runs/dual --format perfetto -o dual.pftrace
     """  # noqa: D301 - click reads the escape
     from gpuprof.render.exporters import export  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415

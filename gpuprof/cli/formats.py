@@ -6,10 +6,12 @@ from gpuprof.cli.options import format_option
 
 
 @click.command(name="formats")
-@format_option("How the formats are written; markdown as in the README.", "terminal", "markdown")
-@click.option("--schema", "is_schema", is_flag=True, help="The columns of every table instead.")
+@format_option("Format of the list; markdown is as in the documentation.", "terminal", "markdown")
+@click.option(
+    "--schema", "is_schema", is_flag=True, help="List the columns of every table instead."
+)
 def command(*, form: str, is_schema: bool) -> None:
-    """List the input formats, and what each of them cannot tell.
+    """List the input formats, and what each cannot tell.
 
     \b
     Example:

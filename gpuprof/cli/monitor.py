@@ -6,17 +6,17 @@ from gpuprof.cli.options import format_option, time_option
 
 
 @click.command(name="monitor")
-@time_option("--interval", "interval_ns", "Between two samples, as 500ms.", default="1s")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="End after N samples.")
+@time_option("--interval", "interval_ns", "Time between two samples, such as 500ms.", default="1s")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Stop after N samples.")
 @format_option(
-    "How samples are written; json is a line for each device, in base units.", "terminal", "json"
+    "Format of samples; json has a line for each device, in base units.", "terminal", "json"
 )
 def command(*, interval_ns: int, count: int | None, form: str) -> None:
     """Show what GPUs and host are doing.
 
-    Busy time, memory, power, clocks and PCIe traffic: GPUs through NVML (nvidia-ml-py), the host
-    through psutil; the extra `monitor` brings both. It ends on Ctrl-C. `record` takes the same
-    samples into its run.
+    Busy time, memory, power, clocks and PCIe traffic: of GPUs through NVML (nvidia-ml-py), of the
+    host through psutil. The extra `monitor` installs both. Ctrl-C ends it. `record` keeps the
+    same samples with a run.
 
     \b
     Example:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gpuprof.cli.completion import named_charts, recordings
 from gpuprof.units import duration_ns, instant_ns
 
 if TYPE_CHECKING:
@@ -99,29 +100,29 @@ def folder_option(described: str) -> _Decorator:
 
 
 # One recording; several files are those of its processes.
-recording_argument: Final = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+recording_argument: Final = click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", shell_complete=recordings
+)
 tables_format_option: Final = format_option(
-    "How the result is written; csv and json are in base units (ns, bytes).",
+    "Format of the result; csv and json are in base units (ns, bytes).",
     *("terminal", "markdown", "csv", "json"),
 )
 wide_option: Final = click.option(
-    "--wide", is_flag=True, help="Cut no name, however wide that gets."
+    "--wide", is_flag=True, help="Do not shorten names; lines can get long."
 )
 full_names_option: Final = click.option(
     "--full-names",
     is_flag=True,
-    help="Kernels with namespaces, template arguments and parameters.",
+    help="Show kernels with namespaces, template arguments and parameters.",
 )
-force_option: Final = click.option(
-    "--force", is_flag=True, help="Replace outputs that exist already."
-)
+force_option: Final = click.option("--force", is_flag=True, help="Overwrite existing outputs.")
 output_options: Final = in_order(
     click.option(
         "-o",
         "--output",
         default="-",
         metavar="FILE",
-        help="Where to write the result; - is standard output, the default.",
+        help="File for the result; - is standard output, the default.",
     ),
     force_option,
     wide_option,
@@ -133,7 +134,7 @@ recording_output_options: Final = in_order(
         "--output",
         required=True,
         metavar="FILE",
-        help="The file to write; its name should end in .gpuprof.",
+        help="Output file; its name should end in .gpuprof.",
     ),
     force_option,
 )
@@ -141,12 +142,12 @@ reading_options: Final = in_order(
     click.option(
         "--reader",
         metavar="NAME",
-        help="Format of the input where it cannot be recognised; see `gpuprof formats`.",
+        help="Format of the input, if it is not recognised; see `gpuprof formats`.",
     ),
     click.option(
         "--section",
         metavar="N",
-        help="Which recording of a file that holds several, such as a log of several runs: its "
+        help="Recording to read from a file that holds several, such as a log of several runs: its "
         "number, its process, a part of its name, or all to add them up.",
     ),
 )
@@ -154,22 +155,22 @@ reading_options: Final = in_order(
 part_options: Final = in_order(
     time_option(
         *("--from", "from_ns"),
-        "Only from this time since the recording's origin, as 1.5s, 20ms or -300us.",
+        "Start of the part, since the origin of the recording: 1.5s, 20ms or -300us.",
         parse=instant_ns,
     ),
-    time_option("--to", "to_ns", "Only before this time; it is not part of it.", parse=instant_ns),
+    time_option("--to", "to_ns", "End of the part, exclusive.", parse=instant_ns),
     click.option(
         "--range",
         "range_text",
         metavar="NAME",
-        help="Only while the work that NVTX ranges or operations of this text launched runs, of "
-        "each from its first start to its last end; * is anything.",
+        help="Only the time in which the work of these NVTX ranges or operations runs: for each, "
+        "from the first start to the last end of what it launched. * matches anything.",
     ),
     click.option(
         "--occurrence",
         type=int,
         metavar="N",
-        help="Only this one of the ranges of --range, 0 for the one that starts first.",
+        help="Only one of the ranges of --range; 0 is the first.",
     ),
     click.option("--device", "device_id", type=int, metavar="N", help="Only this device."),
 )
@@ -177,7 +178,7 @@ chart_data_option: Final = click.option(
     "--chart-data",
     "data_format",
     type=click.Choice(("csv", "json")),
-    help="Write what is drawn beside each picture, in base units.",
+    help="Also write the data of each chart, in base units.",
 )
 chart_options: Final = in_order(
     click.option(
@@ -185,8 +186,9 @@ chart_options: Final = in_order(
         "charts",
         multiple=True,
         metavar="[NAME=]FILE",
-        help="Draw a chart into a .png, .svg or .pdf file; repeat for more. "
-        "`gpuprof plot --list` names them.",
+        shell_complete=named_charts,
+        help="Draw a chart to a .png, .svg or .pdf file; repeat for more. "
+        "`gpuprof plot --list` lists charts.",
     ),
     chart_data_option,
 )
@@ -194,7 +196,7 @@ page_option: Final = click.option(
     "--html",
     "page",
     metavar="FILE",
-    help="Write all of it as a page for a browser, too: one file that needs no other.",
+    help="Also write a page for a browser, as one file.",
 )
 
 

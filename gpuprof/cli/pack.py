@@ -4,27 +4,28 @@ from pathlib import Path
 
 import click
 
+from gpuprof.cli.completion import recordings
 from gpuprof.cli.options import folder_option, force_option
 from gpuprof.cli.progress import watched
 
 
 @click.command(name="pack", no_args_is_help=True)
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=recordings)
 @click.option(
-    "-o", "--output", metavar="FILE", help="The file to write; by default the run's name and .zip."
+    "-o", "--output", metavar="FILE", help="Output file; by default, the run's name and .zip."
 )
 @force_option
 @click.option(
     "--with-original",
     is_flag=True,
-    help="The tools' own files and the program's output too; they may hold secrets.",
+    help="Include the tools' own files and the program's output, which may hold secrets.",
 )
 def pack(*, run: Path, output: str | None, force: bool, with_original: bool) -> None:
-    """Make one file of a run, to mail or to keep.
+    """Pack a run into one file, to mail or to keep.
 
     RUN is a folder that `gpuprof record` made. The file holds its manifest (command, commit,
     packages, GPUs, versions, seconds per step and epoch), its marks and the recording as
-    Parquet. Of the environment it holds only variables that say how a training runs.
+    Parquet. It holds only environment variables that describe how a training runs.
 
     \b
     Example:
@@ -43,13 +44,12 @@ def pack(*, run: Path, output: str | None, force: bool, with_original: bool) -> 
 
 @click.command(name="unpack", no_args_is_help=True)
 @click.argument("file", type=click.Path(path_type=Path))
-@folder_option("The folder to make; by default the file's name without its suffix.")
+@folder_option("Folder to make; by default, the file's name without its suffix.")
 def unpack(*, file: Path, folder: Path | None) -> None:
-    """Make a folder of a packed run again.
+    """Unpack a packed run into a folder.
 
-    Everything in it is checked: sizes and hashes must be as packed; a file that would leave the
-    folder, a link, or an archive that would unpack to more than its own size is refused, and
-    nothing is left of it.
+    Sizes and hashes must be as packed. A file that would leave the folder, a link, or an archive
+    that would unpack to more than its own size is refused, and nothing is left behind.
 
     \b
     Example:

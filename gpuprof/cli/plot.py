@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuprof.cli.completion import chart_names, recordings
 from gpuprof.cli.options import (
     chart_data_option,
     force_option,
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
 
 @click.command(name="plot", no_args_is_help=True)
-@click.argument("name", metavar="CHART", required=False)
-@click.argument("files", nargs=-1, metavar="FILE...")
-@click.option("-o", "--output", metavar="FILE", help="The picture: .png, .svg or .pdf.")
+@click.argument("name", metavar="CHART", required=False, shell_complete=chart_names)
+@click.argument("files", nargs=-1, metavar="FILE...", shell_complete=recordings)
+@click.option("-o", "--output", metavar="FILE", help="Picture file: .png, .svg or .pdf.")
 @force_option
 @chart_data_option
 @reading_options
 @part_options
-@click.option("--list", "is_list", is_flag=True, help="Name the charts and what they show.")
+@click.option("--list", "is_list", is_flag=True, help="List the charts and what they show.")
 def command(
     *,
     name: str | None,
@@ -34,12 +35,12 @@ def command(
     is_list: bool,
     **choices: Any,  # noqa: ANN401 - those of the options above
 ) -> None:
-    """Draw a chart: timelines, who copies to whom, variants, and more.
+    """Draw a chart: timelines, transfers, variants, and more.
 
-    CHART is one that --list names. A chart of a recording takes one (several FILEs are its
-    processes), one of a comparison takes the recordings, the baseline first, and one of a
-    sweep takes a table of measured times: CSV or Parquet with the columns seconds_per_epoch (or
-    seconds), devices or batch_size, and perhaps label; or the sweep's folder or results.
+    CHART is one that --list lists. A chart of a recording takes one recording; several FILEs are
+    its processes. A chart of a comparison takes recordings, the baseline first. A chart of a sweep
+    takes the folder or results of a sweep, or a table of measured times: CSV or Parquet with the
+    columns seconds_per_epoch (or seconds), devices or batch_size, and optionally label.
 
     \b
     Example:

@@ -43,31 +43,31 @@ class _Command(click.Command):
     type=click.Choice([AUTO, *RECORDERS]),
     default=AUTO,
     show_default=True,
-    help="Profiler to run it under; auto takes the one that can record here.",
+    help="Profiler to use; auto takes one that works on this machine.",
 )
 @click.option("--variant", metavar="NAME", help="Label of the run in comparisons.")
-@folder_option("Folder for the run; by default a new one under gpuprof-runs.")
-@click.option("--force", is_flag=True, help="Replace the run that is in the folder already.")
+@folder_option("Folder for the run; by default, a new one under gpuprof-runs.")
+@click.option("--force", is_flag=True, help="Replace the run in the folder.")
 @time_option(
     *("--timeout", "timeout_ns"),
-    "Stop a program that runs longer, as 2h or 90s: as Ctrl-C does, then harder.",
+    "Stop a program that runs longer, such as 2h or 90s: first as Ctrl-C does, then by force.",
 )
 @click.option(
     "--repeat",
     type=click.IntRange(1),
     metavar="N",
-    help="Record N runs, and N without a recorder between them, which tell what recording costs.",
+    help="Record N runs, with N unrecorded runs between them to measure what recording costs.",
 )
 @click.option(
     "--warmup",
     type=click.IntRange(0),
     default=0,
     metavar="K",
-    help="With --repeat: K runs before these, of which nothing is kept.",
+    help="With --repeat: first run K times and keep nothing.",
 )
 @time_option(
     *("--monitor", "monitor_ns"),
-    "Between two samples of what GPUs and host do meanwhile; 0s for none.",
+    "Time between two samples of GPUs and host; 0s takes none.",
     default="1s",
 )
 @window_options
@@ -75,7 +75,7 @@ class _Command(click.Command):
     "--print-command",
     "is_printed",
     is_flag=True,
-    help="Print the profiler's command, to run it elsewhere, and record nothing.",
+    help="Print the profiler's command, to run it on another machine, and record nothing.",
 )
 @click.option("-m", "as_module", is_flag=True, help="What follows is a module, as in python -m.")
 @click.argument(
@@ -99,13 +99,13 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
 ) -> int:
     """Run a program and record what its devices do.
 
-    The program runs as it would without gpuprof: its output is shown as it comes, Ctrl-C
-    reaches it, and its exit status is passed on. The run's folder holds the recording, the
-    output and a manifest; `report` and `compare` read it.
+    The program runs as it would without gpuprof: its output is shown at once, Ctrl-C reaches
+    it, and its exit status is passed on. The run's folder holds the recording, the output and
+    a manifest; `report` and `compare` read it.
 
-    Of the environment only variables that say how a training runs are kept, and tokens in
-    the command are masked. The report of nsys itself holds them all: mind it before you pass
-    it on; `pack` leaves it out.
+    Only environment variables that describe how a training runs are kept, and tokens in the
+    command are masked. The report of nsys itself holds all variables: look at it before you
+    share it. `pack` leaves it out.
 
     \b
     Example:

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from gpuprof.cli.completion import recordings, table_names
 from gpuprof.cli.options import (
     chart_options,
     output_options,
@@ -18,7 +19,9 @@ from gpuprof.cli.progress import reading
 
 
 @click.command(name="report", no_args_is_help=True)
-@click.argument("files", nargs=-1, metavar="FILE...")  # not needed for --list
+@click.argument(
+    "files", nargs=-1, metavar="FILE...", shell_complete=recordings
+)  # not needed for --list
 @tables_format_option
 @output_options
 @reading_options
@@ -27,7 +30,8 @@ from gpuprof.cli.progress import reading
     "tables",
     multiple=True,
     metavar="NAME",
-    help="Show this table whole; repeat for more. --list names them.",
+    shell_complete=table_names,
+    help="Show this table in full; repeat for more. --list lists tables.",
 )
 @chart_options
 @page_option
@@ -36,16 +40,16 @@ from gpuprof.cli.progress import reading
     "--per-step",
     "is_per_step",
     is_flag=True,
-    help="What a training step takes in each phase, and the time of every one.",
+    help="Show what a training step takes in each phase, and the time of each step.",
 )
 @click.option(
     "--skip-steps",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Set the first N steps of each phase aside, 0 for none; else those that warm up.",
+    help="Leave out the first N steps of each phase, 0 for none; by default, the warm-up.",
 )
-@click.option("--all", "is_all", is_flag=True, help="Show every table whole.")
-@click.option("--list", "is_list", is_flag=True, help="Name the tables and what they need.")
+@click.option("--all", "is_all", is_flag=True, help="Show every table in full.")
+@click.option("--list", "is_list", is_flag=True, help="List the tables and what they need.")
 def command(  # noqa: PLR0913 - one parameter per option
     *,
     files: tuple[str, ...],
@@ -68,11 +72,10 @@ def command(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Show where the time of one recording went.
 
-    Kernels, transfers by kind, memsets, and what a device waits for. FILE is a recording of
-    nvprof, Nsight Systems or another tool that `gpuprof formats` lists, or a folder that `gpuprof
-    record` made; several files are read as one recording, each of them a process (to set
-    recordings side by side, see `gpuprof compare`). What the recording cannot tell is n/a, with
-    the reason.
+    Findings, then kernels, transfers by kind, memsets, and what each device waits for. FILE is a
+    recording in a format that `gpuprof formats` lists, or a folder that `gpuprof record` made.
+    Several files are read as one recording with a file for each process; to compare recordings,
+    use `gpuprof compare`. What the recording does not tell is n/a, with the reason.
 
     \b
     Example:

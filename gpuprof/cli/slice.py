@@ -30,10 +30,10 @@ def command(
 ) -> None:
     """Cut a window, NVTX ranges or a device out of a recording.
 
-    The part is the one that `gpuprof report` shows with the same options. Every kernel, copy and
-    call that starts in it is kept whole, so that windows side by side add up to the recording;
-    ranges that reach into it are kept, too. Calls and ranges that were over before the work that
-    they launched began are not in the part of a range. FILE stays as it is.
+    Takes the part that `gpuprof report` shows with the same options. Every kernel, copy and call
+    that starts in the part is kept in full, so adjacent windows add up to the recording. Ranges
+    that reach into the part are kept too. The part of a range leaves out calls and ranges that
+    ended before the work that they launched. FILE is not changed.
 
     \b
     Example:

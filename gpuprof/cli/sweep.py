@@ -25,18 +25,24 @@ _say: Final = partial(click.echo, err=True)
     help="An axis and its values; repeat for more.",
 )
 @click.option("--baseline", multiple=True, callback=_pairs, metavar="NAME=A",
-              help="What speed-ups are relative to; repeat for more axes.")  # fmt: skip
+              help="Cell that speed-ups are relative to; repeat for more axes.")  # fmt: skip
 @click.option("--figure", "figures", multiple=True, callback=_pairs, metavar="NAME=PATTERN",
-              help="A figure that the program prints, in the pattern's group.")  # fmt: skip
+              help="A figure that the program prints: the group of this pattern.")  # fmt: skip
 @click.option("--repeat", type=int, metavar="N", help="Runs of each cell; 1 by default.")
-@click.option("--warmup", type=int, metavar="N", help="Runs before them that do not count.")
-@click.option("--skipped-epochs", type=int, metavar="N", help="Each run's first epochs to skip.")
-@click.option("--seed", type=int, metavar="N", help="Of the order of runs; else drawn, and kept.")
-@click.option("--recorder", metavar="NAME", help="As in `gpuprof record`; none only times.")
-@folder_option("The sweep's folder; by default one under gpuprof-sweeps.")
-@click.option("--force", is_flag=True, help="Remove the sweep that is in the folder first.")
-@click.option("--retry-failed", is_flag=True, help="Run cells that failed once more.")
-@click.option("--dry-run", is_flag=True, help="Only show the commands, in their order.")
+@click.option("--warmup", type=int, metavar="N", help="Runs before these that do not count.")
+@click.option(
+    "--skipped-epochs", type=int, metavar="N", help="First epochs of each run that do not count."
+)
+@click.option(
+    "--seed", type=int, metavar="N", help="Seed of the order of runs; by default drawn, and kept."
+)
+@click.option(
+    "--recorder", metavar="NAME", help="Profiler, as in `gpuprof record`; none only times."
+)
+@folder_option("Folder of the sweep; by default, one under gpuprof-sweeps.")
+@click.option("--force", is_flag=True, help="First remove the sweep in the folder.")
+@click.option("--retry-failed", is_flag=True, help="Run failed cells again.")
+@click.option("--dry-run", is_flag=True, help="Print the commands in their order, and run nothing.")
 @wide_option
 @tables_format_option
 @click.argument("words", nargs=-1, metavar="SWEEP.TOML | -- SCRIPT [ARGS]...",
@@ -57,9 +63,9 @@ def command(  # noqa: PLR0913 - one per option
 ) -> None:
     """Run a program over a grid of options.
 
-    Each cell under `gpuprof record`, one run at a time, in a shuffled order. The same command
-    again goes on where it was stopped, and repeats nothing that has ended. A cell that fails
-    becomes a row with its reason. The sweep's folder gets the recordings, results as CSV and
+    Each cell runs under `gpuprof record`, one run at a time, in a shuffled order. The same
+    command continues a sweep that was stopped, and repeats no finished run. A cell that fails
+    becomes a row with its reason. The folder of the sweep gets the recordings, results as CSV and
     Parquet, and charts.
 
     \b

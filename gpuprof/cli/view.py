@@ -28,9 +28,9 @@ def command(
 ) -> None:
     """Show a recording as a page in the browser.
 
-    With charts to zoom, tables to sort and search. The page is one file in the cache (see `gpuprof
-    cache`), and needs no network. Where no browser can be opened, its path is printed. Keep one
-    with `gpuprof report --html`.
+    The page has charts to zoom, and tables to sort and search. It is one file in the cache (see
+    `gpuprof cache`) and needs no network. If no browser can be opened, the path of the page is
+    printed. To keep a page, use `gpuprof report --html`.
 
     \b
     Example:

@@ -22,17 +22,17 @@ def _epochs(
 window_options: Final = in_order(
     time_option(
         *("--delay", "delay_ns"),
-        "Record only after this time, as 90s; the program runs from the start.",
+        "Start to record after this time, such as 90s; the program runs from the start.",
     ),
     time_option(
         *("--duration", "duration_ns"),
-        "Record only for this time; the program runs to its end.",
+        "Record for this time; the program runs to its end.",
     ),
     click.option(
         "--epochs",
         metavar="A:B",
         callback=_epochs,
-        help="Record only epochs A to B - 1 of those that gpuprof.epoch() marks; 0 is the first.",
+        help="Record only epochs A to B - 1, as marked by gpuprof.epoch(); 0 is the first.",
     ),
     click.option(
         "--range",
