@@ -25,6 +25,7 @@ ANALYSES: Final = {
     "placement_estimate": "placement.placement_estimate",
     "phases": "time.phases",
     "steps": "time.steps",
+    "ranks": "time.ranks",
     "ranges": "time.ranges",
     "collectives": "transfers.collectives",
     "collective_waits": "transfers.collective_waits",
