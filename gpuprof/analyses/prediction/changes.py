@@ -445,7 +445,7 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
     graph = changed.measured.graph
     o = graph.operations
     chosen = _named(o, text)
-    changed = _bypassed(changed, chosen)
+    changed = _awaited_by_host(_bypassed(changed, chosen), chosen)
     for low, high in runs(o.stream):
         rows = low + np.flatnonzero(chosen[low:high])
         changed = changed.adding(kinds.STREAM, graph.ends[rows[:-1]], graph.starts[rows[1:]])
@@ -455,9 +455,24 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
         changed = changed.with_edges(_of(changed, kind, chosen, is_source=True), NEVER)
         changed = changed.with_edges(_of(changed, kind, is_launched), NEVER)
     return changed.saying(
-        f"operations that match {text} ({chosen.sum():,}) run on separate streams: nothing on"
-        " their old streams waits for them, and concurrent work does not slow down"
+        f"operations that match {text} ({chosen.sum():,}) run on separate streams: the host still"
+        " waits for them, nothing on their old streams does, and concurrent work does not slow down"
     )
+
+
+def _awaited_by_host(changed: Changed, chosen: Flags) -> Changed:
+    """Edges to synchronising calls from the last chosen operation before what they wait for."""
+    graph = changed.measured.graph
+    o, edges = graph.operations, graph.edges
+    latest = np.where(chosen, np.arange(len(o)), NOT_FOUND)
+    for low, high in runs(o.stream):
+        latest[low:high] = np.maximum.accumulate(latest[low:high])
+    for kind in (kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME):
+        rows = _of(changed, kind, ~chosen, is_source=True)
+        source = latest[_operation(changed, rows, is_source=True)]
+        rows, source = rows[source != NOT_FOUND], source[source != NOT_FOUND]
+        changed = changed.adding(kind, graph.ends[source], edges.target[rows])
+    return changed
 
 
 # ---------------------------------------------------------------- the whole program

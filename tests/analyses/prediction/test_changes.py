@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from recordings import copy, kernel, summary, trace
-from test_replay import PLACE, call
+from test_replay import PLACE, SMALL, call
 
 from gpuprof.analyses.prediction.links import fitted, links_named
 from gpuprof.analyses.prediction.predict import predict
@@ -127,9 +129,120 @@ def test_a_dropped_range_takes_its_launches_and_the_host_within_it_along():
     assert "operations of norm (1) and their calls (2) are removed" in result.headline
 
 
+def in_a_row(*kernels, sync=None):
+    """Kernels of one stream, launched before the first one starts, without gaps.
+
+    Args:
+        kernels: Name and duration in us of each.
+        sync: When the host begins to wait for all of them, in us.
+    """
+    rows, at = [], 20_000
+    for number, (name, us) in enumerate(kernels, 1):
+        its = {"stream_id": 7, "correlation_id": number, **PLACE}
+        rows.append(kernel(name, at, at + us * 1000, **its))
+        at += us * 1000
+    calls = [call("cudaLaunchKernel", n * 1000, n * 1000 + 500, n) for n in range(1, len(rows) + 1)]
+    if sync is not None:
+        number = len(rows) + 1
+        calls.append(call("cudaDeviceSynchronize", sync * 1000, at + 2000, number))
+        calls.append(call("cudaLaunchKernel", at + 3000, at + 4000, number + 1))
+        its = {"stream_id": 7, "correlation_id": number + 1, **PLACE}
+        rows.append(kernel("last", at + 22_000, at + 32_000, **its))
+    return trace(kernels=rows, api_calls=calls)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "predicted_ns"),
+    [
+        pytest.param([("a", 100), ("x", 50), ("b", 100)], 200_000, id="it hides behind a and b"),
+        # Its launch is 1 us after that of a.
+        pytest.param([("a", 100), ("x", 300), ("b", 100)], 301_000, id="it is the longest"),
+        pytest.param([("a", 9), ("x", 300), ("b", 9), ("x", 80)], 381_000, id="x follows x"),
+        pytest.param([("x", 50), ("x", 50)], 100_000, id="nothing else is there"),
+    ],
+)
+def test_operations_on_a_separate_stream_run_beside_the_others_in_their_order(
+    kernels, predicted_ns
+):
+    measured_ns = 1000 * sum(us for _, us in kernels)
+
+    assert both(in_a_row(*kernels), "streams=^x$") == (measured_ns, predicted_ns)
+
+
+def test_the_host_still_waits_for_operations_on_a_separate_stream():
+    profile = in_a_row(("a", 100), ("x", 300), ("b", 100), sync=10)
+
+    # The last kernel is launched after x, which ends 199 us earlier than b did.
+    assert both(profile, "streams=^x$") == (532_000, 532_000 - 199_000)
+
+
+def ranks_in_step(steps, transfer_us=50):
+    """Ranks that compute for so many us per step, a row each, and meet in a collective."""
+    kernels, free = [], [0] * len(steps[0])
+    for computing in steps:
+        begun = [at + us * 1000 for at, us in zip(free, computing, strict=True)]
+        end = max(begun) + transfer_us * 1000
+        for rank, (start, at) in enumerate(zip(free, begun, strict=True)):
+            its = PLACE | {"device_id": rank, "process_id": rank, "stream_id": 7}
+            kernels.append(kernel("gemm", start, at, **its))
+            kernels.append(kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at, end, **its))
+        free = [end] * len(free)
+    return trace(kernels=kernels)
+
+
+COMPUTING = st.lists(st.tuples(*[st.integers(20, 400)] * 3), min_size=5, max_size=9)
+
+
+@SMALL
+@given(COMPUTING)
+def test_balanced_ranks_take_their_own_time_and_the_program_the_mean(steps):
+    rows = predict(ranks_in_step(steps), ["balance"]).tables["prediction"].to_pylist()
+    of_recording = {row["device_id"]: row for row in rows if row["phase"] is None}
+
+    measured_ns = sum(max(computing) + 50 for computing in steps) * 1000
+    alone_ns = [sum(us + 50 for us in computing) * 1000 for computing in zip(*steps, strict=True)]
+    assert {row["measured_ns"] for row in of_recording.values()} == {measured_ns}
+    assert [of_recording[rank]["predicted_ns"] for rank in range(3)] == alone_ns
+    assert of_recording[None]["predicted_ns"] == int(np.mean(alone_ns)) <= measured_ns
+
+
+def test_ranks_that_never_wait_win_nothing_by_balance():
+    assert both(ranks_in_step([(100, 100)] * 5), "balance") == (750_000, 750_000)
+
+
+def test_launches_without_cost_need_recorded_calls():
+    with pytest.raises(UsageError, match="no CUDA calls were recorded") as error:
+        predict(trace(kernels=[kernel("k", 0, 10, stream_id=7, **PLACE)]), ["no-launch-cost"])
+
+    assert error.value.hint == "Record the CUDA API as well."
+
+
+@pytest.mark.parametrize("messages", [False, True])
+def test_without_a_cost_of_launches_the_host_still_sends_its_messages(messages):
+    kernels = [
+        kernel("k", at, at + 10_000, stream_id=7, correlation_id=number, **PLACE)
+        for number, at in enumerate((10_000, 60_000), 1)
+    ]
+    calls = [call("cudaLaunchKernel", at, at + 2000, n) for n, at in ((1, 5000), (2, 55_000))]
+    sent = {
+        "start_ns": 8000, "end_ns": 54_000, "library": "mpi", "name": "MPI_Send", "process_id": 1,
+        "thread_id": 1,
+    }  # fmt: skip
+    tables = {"host_calls": [sent]} if messages else {}
+    profile = trace(kernels=kernels, api_calls=calls, **tables)
+
+    # The second kernel starts 5 us, the only latency here, after the message or the first kernel.
+    predicted_ns = 58_000 if messages else 25_000
+    assert both(profile, "no-launch-cost") == (60_000, predicted_ns)
+
+
 @pytest.mark.parametrize(
     ("what", "message"),
     [
+        ("streams=", "there is no change streams="),
+        ("streams=(", '"(" is not a regular expression'),
+        ("streams=zebra", "no kernel or copy matches zebra"),
+        ("balance=2", "there is no change balance=2"),
         ("link=warp", "there is no link warp"),
         ("link=4us", "there is no link 4us"),
         ("link=1us,0GB/s", "there is no link 1us,0GB/s"),
