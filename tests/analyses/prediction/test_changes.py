@@ -129,6 +129,30 @@ def test_a_dropped_range_takes_its_launches_and_the_host_within_it_along():
     assert "operations of norm (1) and their calls (2) are removed" in result.headline
 
 
+def test_copies_from_the_host_cannot_be_staged():
+    with pytest.raises(UsageError, match="copies HtoD are not between devices") as error:
+        predict(hidden_copies(30_000), ["link[HtoD]=staged"])
+
+    assert error.value.hint
+
+
+@pytest.mark.parametrize("link", ["nvlink2", "staged"])
+def test_copies_of_unknown_size_keep_their_times_and_are_counted(link):
+    ends = {"src_device_id": 0, "dst_device_id": 1, "stream_id": 7, **PLACE}
+    profile = trace(
+        kernels=[kernel("a", 0, 1000, stream_id=7, **PLACE)],
+        memcpys=[
+            copy("PtoP", 1000, 31_000, bytes=None, **ends),
+            copy("PtoP", 31_000, 61_000, bytes=8, **ends),
+        ],
+    )
+    result = predict(profile, [f"link={link}"])
+
+    assert "copies between devices (1)" in result.headline
+    assert "copies of unknown size (1)" in result.headline
+    assert 31_000 < result.tables["prediction"].to_pylist()[0]["predicted_ns"] < 61_000
+
+
 def in_a_row(*kernels, sync=None):
     """Kernels of one stream, launched before the first one starts, without gaps.
 
@@ -217,23 +241,41 @@ def test_launches_without_cost_need_recorded_calls():
     assert error.value.hint == "Record the CUDA API as well."
 
 
-@pytest.mark.parametrize("messages", [False, True])
-def test_without_a_cost_of_launches_the_host_still_sends_its_messages(messages):
+@pytest.mark.parametrize(
+    ("messages", "predicted_ns"),
+    [
+        # The last kernel starts 5 us, the only latency here, after the one before it.
+        pytest.param(False, 50_000 + 30_000 - 5000, id="nothing"),
+        # Only the launch before it, and that call's 2 us, take no time.
+        pytest.param(True, 110_000 - 2000, id="a message"),
+    ],
+)
+def test_without_a_cost_of_launches_the_host_still_sends_its_messages(messages, predicted_ns):
+    starts = (10_000, 60_000, 110_000)
     kernels = [
         kernel("k", at, at + 10_000, stream_id=7, correlation_id=number, **PLACE)
-        for number, at in enumerate((10_000, 60_000), 1)
+        for number, at in enumerate(starts, 1)
     ]
-    calls = [call("cudaLaunchKernel", at, at + 2000, n) for n, at in ((1, 5000), (2, 55_000))]
+    calls = [
+        call("cudaLaunchKernel", at - 5000, at - 3000, number)
+        for number, at in enumerate(starts, 1)
+    ]
     sent = {
-        "start_ns": 8000, "end_ns": 54_000, "library": "mpi", "name": "MPI_Send", "process_id": 1,
-        "thread_id": 1,
+        "start_ns": 58_000, "end_ns": 104_000, "library": "mpi", "name": "MPI_Send",
+        "process_id": 1, "thread_id": 1,
     }  # fmt: skip
     tables = {"host_calls": [sent]} if messages else {}
     profile = trace(kernels=kernels, api_calls=calls, **tables)
 
-    # The second kernel starts 5 us, the only latency here, after the message or the first kernel.
-    predicted_ns = 58_000 if messages else 25_000
-    assert both(profile, "no-launch-cost") == (60_000, predicted_ns)
+    assert both(profile, "no-launch-cost") == (110_000, predicted_ns)
+
+
+def test_a_start_of_many_calls_is_no_gain_of_launches_without_cost():
+    kernels = [kernel("k", 900_000, 910_000, stream_id=7, correlation_id=90, **PLACE)]
+    calls = [call("cudaGetDevice", n * 9000, n * 9000 + 8000, n) for n in range(90)]
+    calls.append(call("cudaLaunchKernel", 890_000, 894_000, 90))
+
+    assert both(trace(kernels=kernels, api_calls=calls), "no-launch-cost") == (10_000, 10_000)
 
 
 @pytest.mark.parametrize(
