@@ -287,8 +287,8 @@ def _staged(changed: Changed, is_meant: Flags, route: str | None, bound: int) ->
     took = first + between + second
     words = f"copies {route or 'between devices'} ({direct.sum():,}) go through the host: "
     words += f"DtoH {halves[0].words}, a gap of {say_ns(between)}, HtoD {halves[1].words}"
-    if kept := _without_size(o, is_meant):
-        words += f";{kept.removesuffix(' and')} keep their times"
+    if unchanged_copies := _without_size(o, is_meant):
+        words += f";{unchanged_copies.removesuffix(' and')} keep their times"
     return _lasting(changed, direct, took).saying(words)
 
 
@@ -513,7 +513,7 @@ def _no_launch_cost(profile: Profile, changed: Changed) -> Changed:
         msg = "no CUDA calls were recorded: the cost of launches is unknown"
         raise UsageError(msg, "Record the CUDA API as well.")
     waits = graph.item[edges.target[np.isin(edges.kind, _WAITS)]]
-    # What is over before the first operation starts is no part of the recording's time.
+    # The recording's time starts with its first operation: calls before it win nothing.
     is_free = ~calls.is_waiting & (calls.start_ns >= graph.operations.start_ns.min())
     is_free[waits[waits < len(calls)]] = False
     target, source = graph.item[edges.target], graph.item[edges.source]

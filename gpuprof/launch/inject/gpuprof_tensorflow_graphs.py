@@ -5,7 +5,7 @@ for), the one after it, and one graph per device that really ran, in which a ``_
 every edge to another device. The size of what is sent comes from TensorFlow's own shape
 inference on the graph after optimisation: exact, or unknown. Where a dataset gives batches of
 unknown length, it is inferred for three lengths; what grows linearly is written as bytes without
-rows and bytes per row, and the profiler tells how many bytes each element of the dataset had.
+rows and bytes per row, and the profiler records the bytes of each element of the dataset.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def _by_rows(amounts: list[int | None]) -> Any:
     if len(set(amounts)) == 1:
         return amounts[0]
     first, second, third = (amount or 0 for amount in amounts)
-    per_row, rest = divmod(second - first, _LENGTHS[1] - _LENGTHS[0])
-    is_linear = not rest and third - second == second - first
+    per_row, left_over = divmod(second - first, _LENGTHS[1] - _LENGTHS[0])
+    is_linear = not left_over and third - second == second - first
     return [first - per_row * _LENGTHS[0], per_row] if is_linear else None
 
 

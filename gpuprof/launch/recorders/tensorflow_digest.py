@@ -239,17 +239,17 @@ def _rows_of(graph: Row | None, element_bytes: set[int]) -> int | None:
     if len(element_bytes) != 1:
         return None
     without_rows, per_row = graph["batch"]
-    rows, rest = divmod(min(element_bytes) - without_rows, per_row)
-    return None if rest or rows < 1 else rows
+    rows, left_over = divmod(min(element_bytes) - without_rows, per_row)
+    return None if left_over or rows < 1 else rows
 
 
 def _with_sizes(graph: Row, rows: int | None) -> Row:
     """A graph whose sizes and FLOPs are those for batches of so many rows."""
 
-    def amount(known: int | list[int] | None) -> int | None:
-        if not isinstance(known, list):
-            return known
-        return None if rows is None else known[0] + known[1] * rows
+    def amount(value: int | list[int] | None) -> int | None:
+        if not isinstance(value, list):
+            return value
+        return None if rows is None else value[0] + value[1] * rows
 
     copies = [row | {"bytes_per_call": amount(row["bytes_per_call"])} for row in graph["copies"]]
     return graph | {

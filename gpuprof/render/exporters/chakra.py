@@ -46,7 +46,7 @@ _ALL_RANKS: Final = "0"
 _OF_METADATA, _OF_NODE = 2, 10
 _INT32, _INT64, _UINT64, _BOOL, _TEXT = 7, 9, 13, 27, 29
 _US: Final = 1000
-# Tags of fields of Node, of which there are millions.
+# Tags of fields of Node.
 _ID, _WAITS_FOR, _START, _DURATION = (encoded(tag) for tag in (1 << 3, 5 << 3 | 2, 6 << 3, 7 << 3))
 _MESSAGES: Final = f"""
     SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}) AS device, collective, bytes_in,
