@@ -168,7 +168,7 @@ class Plane:
             WireError: An event breaks off.
         """
         for key in self.stat_keys.get(name, ()):
-            mark = b"\x08" + _encoded(key)
+            mark = b"\x08" + encoded(key)
             for raw in line.raw_events_with(mark):
                 if name in self.stats_of(event := self._event(line, raw)):
                     yield event
@@ -288,8 +288,10 @@ def varint(data: Octets, position: int) -> tuple[int, int]:
     raise WireError(msg)
 
 
-def _encoded(number: int) -> bytes:
-    """A number as the wire has it, the opposite of `varint`."""
+def encoded(number: int) -> bytes:
+    """A number, not negative, as the wire has it: the opposite of `varint`."""
+    if number < _TOP_BIT:
+        return bytes((number,))
     octets = bytearray()
     while number >= _TOP_BIT:
         octets.append(number & 0x7F | _TOP_BIT)

@@ -13,11 +13,13 @@ from gpuprof.cli.progress import reading
 @click.command(name="export", no_args_is_help=True)
 @recording_argument
 @click.option(
+    "--to",
     "--format",
     "form",
-    type=click.Choice(("perfetto",)),
+    type=click.Choice(("chakra", "perfetto")),
     required=True,
-    help="What is to read it: perfetto, for https://ui.perfetto.dev and trace_processor.",
+    help="What is to read it: chakra, for simulators such as ASTRA-sim; or perfetto, for"
+    " https://ui.perfetto.dev and trace_processor.",
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
 @force_option
@@ -33,18 +35,21 @@ def command(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Write a recording in the format of another tool.
 
-    To look at single events there. For Perfetto: a lane per device and stream, copies joined from
+    For Perfetto, to look at single events: a lane per device and stream, copies joined from
     source to destination, and the bytes in flight at each end. It needs the package perfetto.
+    For Chakra, to simulate other machines: the dependency graph of `gpuprof predict` as execution
+    traces, a file per device: train.0.et, train.1.et and so on.
     Export a part of a recording by way of `gpuprof slice`.
 
     \b
     Example:
-      gpuprof export train.sqlite --format perfetto -o train.pftrace
-      gpuprof export runs/dual --format perfetto -o dual.pftrace
+      gpuprof export train.sqlite --to perfetto -o train.pftrace
+      gpuprof export train.sqlite --to chakra -o train.et
     """  # noqa: D301 - click reads the escape
-    from gpuprof.render.exporters import export  # noqa: PLC0415
-    from gpuprof.render.output import prepare  # noqa: PLC0415
+    from gpuprof.render.exporters import Target  # noqa: PLC0415 - start-up time of --help
 
-    target = prepare(output, is_forced=force, inputs=files)
+    target = Target(form, output, files, is_forced=force)
     with reading(files, reader, section) as profile:
-        export(profile, form, target)
+        notes = target.write(profile)
+    for note in notes:
+        click.echo(f"Note: {note}", err=True)

@@ -194,6 +194,7 @@ def time_sentence(times: TimedProposal) -> str:
     if best is None:
         return f"On {where} no placement fits into memory."
     name = best.name if best.name.startswith("all on") else f"{best.name}, {best.devices} GPUs"
+    name += f", kernels at {EFFICIENCIES[0]:.0%} to {EFFICIENCIES[-1]:.0%} of the peaks"
     text = f"On {where} a step is estimated to take {_range(best)} ({name})"
     if today is not None and today is not best:
         text += f", today {_range(today)}"

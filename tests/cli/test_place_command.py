@@ -96,7 +96,7 @@ class TestTime:
     def test_one_gpu_where_a_second_would_not_pay(self, run):
         said = " ".join(place(run, "--gpus", "2xK80", "--link", "1s,1GB/s")[1].split())
 
-        assert "(all on one K80)" in said
+        assert "(all on one K80, kernels at 30% to 70% of the peaks)" in said
         assert "A second GPU would not pay off." in said
 
     def test_fewer_gpus_than_the_recording_has_devices(self, run):

@@ -324,14 +324,20 @@ def _copies(profile: Profile) -> list[Row]:
 
 
 def _tensors(inputs: Iterable[Row]) -> Iterable[Tensor]:
+    """Each tensor with all that take it, of all traces together where the same take it."""
     alike: dict[tuple[Any, ...], dict[Node, None]] = defaultdict(dict)
     for row in inputs:
         if not row["is_variable"]:
             key = (row["function"], row["tensor"], row["trace"], row["bytes"], row["calls"])
             alike[key][_node(row, "dst_operation")] = None
+    sums: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0])
     for (function, tensor, _, size, calls), takers in alike.items():
+        total = sums[function, tensor, size is None, tuple(takers)]
+        total[0] += (size or 0) * calls
+        total[1] += calls
+    for (function, tensor, is_unknown, takers), (size, calls) in sums.items():
         maker = (function, tensor.rpartition(":")[0])
-        yield Tensor(maker, tuple(takers), None if size is None else size * calls, calls)
+        yield Tensor(maker, takers, None if is_unknown else size, calls)
 
 
 def _returning(

@@ -1,23 +1,48 @@
 """Build the graph of a recording: all edges, in the order of time."""
 
+from typing import Final
+
 import numpy as np
 
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.collective_parts import PARTS_READS
 from gpuprof.analyses.facts.launches import by_time
 from gpuprof.analyses.prediction.graph import Edges, Graph, Maker, by_target
 from gpuprof.analyses.prediction.host import add_calls
 from gpuprof.analyses.prediction.ranks import add_collectives, meetings
-from gpuprof.analyses.prediction.recorded import recorded
+from gpuprof.analyses.prediction.recorded import RECORDED_READS, recorded
 from gpuprof.analyses.prediction.streams import add_awaited, add_copies, add_streams
+from gpuprof.errors import MissingTableError
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
+GRAPH_READS: Final = reads(
+    RECORDED_READS,
+    PARTS_READS,
+    synchronizations="start_ns process_id device_id stream_id correlation_id src_device_id"
+    " src_stream_id event_id sync_kind",
+    cuda_events="process_id correlation_id event_id",
+)
+
 
 def graph_of(profile: Profile) -> Graph:
-    """The dependency graph of the whole recording."""
-    return profile.whole.once(_graph)
+    """The dependency graph of the whole recording.
+
+    Raises:
+        MissingTableError: The recording has no times, or no operations.
+    """
+    if not profile.whole.has("kernels") and not profile.whole.has("memcpys"):
+        msg = f"{profile.origin.source} has no times of kernels and copies: nothing can be replayed"
+        raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")
+    graph = profile.whole.once(_graph)
+    if not len(graph.operations):
+        msg = f"{profile.origin.source} has no kernels and no copies: nothing can be replayed"
+        raise MissingTableError(msg, "Record a program that uses a GPU.")
+    return graph
 
 
 def _graph(profile: Profile) -> Graph:
+    profile.expect(GRAPH_READS)
     source = recorded(profile)
     members, meeting, arrived, transfer, alone_ns = meetings(profile, source.operations)
     maker = Maker(source, arrived)

@@ -218,7 +218,7 @@ def _link(changed: Changed, route: str | None, name: str, bound: int) -> Changed
     o = changed.measured.graph.operations
     is_meant = _on_route(o, route)
     if links is None:
-        return _staged(changed, is_meant, bound)
+        return _staged(changed, is_meant, route, bound)
     link = links[bound]
     second = _operation(changed, _of(changed, kinds.STAGED, is_meant))
     took = link.copies_ns(np.maximum(o.bytes, 0))
@@ -226,12 +226,18 @@ def _link(changed: Changed, route: str | None, name: str, bound: int) -> Changed
     changed = _lasting(changed, is_meant & (o.bytes >= 0), took)
     between = _of(changed, kinds.STAGED, _flags(o, second))
     changed = changed.with_edges(between, 0).without_lag(changed.measured.graph.starts[second])
-    copies = int(is_meant.sum()) - len(second)
+    copies = int((is_meant & (o.bytes >= 0)).sum()) - len(second)
     return changed.saying(
         f"copies {route or 'between devices'} ({copies:,}) take {link.words};"
-        " collectives keep their recorded times, and copies that share a link do not slow each"
-        " other down"
+        f"{_without_size(o, is_meant)} collectives keep their recorded times, and copies that share"
+        " a link do not slow each other down"
     )
+
+
+def _without_size(o: Operations, is_meant: Flags) -> str:
+    """Words about copies that no link changes; none where there are none."""
+    unknown = int((is_meant & (o.bytes < 0)).sum())
+    return f" copies of unknown size ({unknown:,}) and" if unknown else ""
 
 
 def _on_route(o: Operations, route: str | None) -> Flags:
@@ -268,17 +274,22 @@ def _flags(o: Operations, rows: Int64s) -> Flags:
     return flags
 
 
-def _staged(changed: Changed, is_meant: Flags, bound: int) -> Changed:
+def _staged(changed: Changed, is_meant: Flags, route: str | None, bound: int) -> Changed:
     """Copies between devices through the host: two copies, and the gap between them."""
     o = changed.measured.graph.operations
+    if (is_meant & ~o.is_peer).any():
+        msg = f"copies {route} are not between devices: none can be staged"
+        raise UsageError(msg, "Name a route between two devices: link[0->1]=staged.")
     direct = is_meant & ~o.is_staged & (o.bytes >= 0)
     halves = [_host_link(o, kind, bound) for kind in ("DtoH", "HtoD")]
     between = _gap_ns(changed)
     first, second = (link.copies_ns(np.maximum(o.bytes, 0)) for link in halves)
     took = first + between + second
-    words = f"copies between devices ({direct.sum():,}) go through the host: "
-    words += f"DtoH {halves[0].words}, a gap of {say_ns(between)}"
-    return _lasting(changed, direct, took).saying(f"{words}, HtoD {halves[1].words}")
+    words = f"copies {route or 'between devices'} ({direct.sum():,}) go through the host: "
+    words += f"DtoH {halves[0].words}, a gap of {say_ns(between)}, HtoD {halves[1].words}"
+    if unchanged_copies := _without_size(o, is_meant):
+        words += f";{unchanged_copies.removesuffix(' and')} keep their times"
+    return _lasting(changed, direct, took).saying(words)
 
 
 def _host_link(o: Operations, kind: str, bound: int) -> Link:
@@ -350,10 +361,11 @@ def _calls_within(profile: Profile, changed: Changed, text: str) -> Flags:
         rows = (ranges.process == calls.process[low]) & (ranges.thread == calls.thread_id[low])
         first = np.searchsorted(start[low:high], ranges.start_ns[rows], side="left")
         last = np.searchsorted(end[low:high], ranges.end_ns[rows], side="right")
-        steps = np.bincount(first, minlength=high - low + 1) - np.bincount(
-            np.maximum(last, first), minlength=high - low + 1
+        opened, closed = (
+            np.bincount(places, minlength=high - low + 1)
+            for places in (first, np.maximum(last, first))
         )
-        is_within[low:high] = np.cumsum(steps[:-1]) > 0
+        is_within[low:high] = np.cumsum(opened - closed)[:-1] > 0
     return is_within
 
 
@@ -445,7 +457,7 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
     graph = changed.measured.graph
     o = graph.operations
     chosen = _named(o, text)
-    changed = _bypassed(changed, chosen)
+    changed = _awaited_by_host(_bypassed(changed, chosen), chosen)
     for low, high in runs(o.stream):
         rows = low + np.flatnonzero(chosen[low:high])
         changed = changed.adding(kinds.STREAM, graph.ends[rows[:-1]], graph.starts[rows[1:]])
@@ -455,9 +467,24 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
         changed = changed.with_edges(_of(changed, kind, chosen, is_source=True), NEVER)
         changed = changed.with_edges(_of(changed, kind, is_launched), NEVER)
     return changed.saying(
-        f"operations that match {text} ({chosen.sum():,}) run on separate streams: nothing on"
-        " their old streams waits for them, and concurrent work does not slow down"
+        f"operations that match {text} ({chosen.sum():,}) run on separate streams: the host still"
+        " waits for them, nothing on their old streams does, and concurrent work does not slow down"
     )
+
+
+def _awaited_by_host(changed: Changed, chosen: Flags) -> Changed:
+    """Edges to synchronising calls from the last chosen operation before what they wait for."""
+    graph = changed.measured.graph
+    o, edges = graph.operations, graph.edges
+    latest = np.where(chosen, np.arange(len(o)), NOT_FOUND)
+    for low, high in runs(o.stream):
+        latest[low:high] = np.maximum.accumulate(latest[low:high])
+    for kind in (kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME):
+        rows = _of(changed, kind, ~chosen, is_source=True)
+        source = latest[_operation(changed, rows, is_source=True)]
+        rows, source = rows[source != NOT_FOUND], source[source != NOT_FOUND]
+        changed = changed.adding(kind, graph.ends[source], edges.target[rows])
+    return changed
 
 
 # ---------------------------------------------------------------- the whole program
@@ -486,7 +513,8 @@ def _no_launch_cost(profile: Profile, changed: Changed) -> Changed:
         msg = "no CUDA calls were recorded: the cost of launches is unknown"
         raise UsageError(msg, "Record the CUDA API as well.")
     waits = graph.item[edges.target[np.isin(edges.kind, _WAITS)]]
-    is_free = ~calls.is_waiting
+    # The recording's time starts with its first operation: calls before it win nothing.
+    is_free = ~calls.is_waiting & (calls.start_ns >= graph.operations.start_ns.min())
     is_free[waits[waits < len(calls)]] = False
     target, source = graph.item[edges.target], graph.item[edges.source]
     is_call = (edges.kind == kinds.CALL) & _holds(is_free, target)
@@ -498,8 +526,9 @@ def _no_launch_cost(profile: Profile, changed: Changed) -> Changed:
     ).with_edges(full, NEVER)
     free = np.flatnonzero(is_free)
     return changed.without_lag(graph.place[2 * free + 1]).saying(
-        f"calls that wait for nothing ({is_free.sum():,}) take no time, nor does the host between"
-        f" them, except for pauses of {say_ns(_GRAPH_PAUSE_NS)} or more and messages (MPI, UCX);"
+        f"calls since the first operation that wait for nothing ({is_free.sum():,}) take no time,"
+        " nor does the host between them, except for pauses of"
+        f" {say_ns(_GRAPH_PAUSE_NS)} or more and messages (MPI, UCX);"
         " whether a CUDA graph can contain them is not checked"
     )
 

@@ -9,16 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.collective_parts import PARTS_READS
 from gpuprof.analyses.facts.phases import PHASE_READS, Phase, phases
 from gpuprof.analyses.prediction import graph as kinds
-from gpuprof.analyses.prediction.build import graph_of
+from gpuprof.analyses.prediction.build import GRAPH_READS, graph_of
 from gpuprof.analyses.prediction.changes import FAST, SLOW, USUAL, Changed, apply, replayable
 from gpuprof.analyses.prediction.graph import KINDS, PROVENANCES, Graph
 from gpuprof.analyses.prediction.paths import Part, Path, named, path, times
-from gpuprof.analyses.prediction.recorded import RECORDED_READS, Flags
+from gpuprof.analyses.prediction.recorded import Flags
 from gpuprof.analyses.prediction.replay import Measured, Replay, measured, replay
-from gpuprof.errors import MissingTableError
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.kernel_names import short_names
@@ -27,13 +25,7 @@ from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.units import format_signed, say_ns, say_share, say_signed_ns
 
 PREDICT_READS: Final = reads(
-    RECORDED_READS,
-    PHASE_READS,
-    PARTS_READS,
-    synchronizations="start_ns process_id device_id stream_id correlation_id src_device_id"
-    " src_stream_id event_id sync_kind",
-    cuda_events="process_id correlation_id event_id",
-    host_calls="start_ns library process_id thread_id",
+    GRAPH_READS, PHASE_READS, host_calls="start_ns library process_id thread_id"
 )
 # Where more than this share of the span is unexplained there is no prediction.
 MOST_UNEXPLAINED: Final = 0.05
@@ -164,14 +156,8 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
         UsageError: A change is unknown, or matches nothing.
         MissingTableError: The recording has no times.
     """
-    if not profile.whole.has("kernels") and not profile.whole.has("memcpys"):
-        msg = f"{profile.origin.source} has no times of kernels and copies: nothing can be replayed"
-        raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")
     profile.whole.expect(PREDICT_READS)
     graph = graph_of(profile)
-    if not len(graph.operations):
-        msg = f"{profile.origin.source} has no kernels and no copies: nothing can be replayed"
-        raise MissingTableError(msg, "Record a program that uses a GPU.")
     before = measured(graph)
     replays = _replays(profile, before, changes)
     share = _unexplained(before)

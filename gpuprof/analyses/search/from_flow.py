@@ -1,5 +1,6 @@
 """The graph of a TensorFlow program's training step, as input of the search."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from gpuprof.analyses.placement.dataflow import Dataflow, Node, dataflow
@@ -126,12 +127,15 @@ def _scope(flow: Dataflow, node: Node) -> str:
 
 
 def _flops(profile: Profile) -> Mapping[Node, float]:
-    rows = profile.table("operations").to_pylist()
-    return {
-        (row["function"], row["operation"]): row["flops"]
-        for row in rows
-        if row["flops"] is not None
-    }
+    """FLOPs of each operation, in the mean over its calls with batches of any length."""
+    sums: dict[Node, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for row in profile.table("operations").to_pylist():
+        if row["flops"] is not None:
+            calls = row["calls"] or 1
+            total = sums[row["function"], row["operation"]]
+            total[0] += row["flops"] * calls
+            total[1] += calls
+    return {node: flops / calls for node, (flops, calls) in sums.items()}
 
 
 def _sizes(profile: Profile) -> Mapping[Node, float | None]:

@@ -189,7 +189,7 @@ class _Placing:
         self._free_s = [0.0] * len(search.machine.gpus)
         self._sent: dict[tuple[int, int], float] = {}
         self._link_s: dict[tuple[int, int], float] = defaultdict(float)
-        self._held = [0.0] * len(search.machine.gpus)
+        self._used_bytes = [0.0] * len(search.machine.gpus)
 
     def choices(self, number: int) -> list[_Choice]:
         """Devices with enough memory for an operation, else all, and when it would run there."""
@@ -199,7 +199,7 @@ class _Placing:
             devices = range(self._unit_device[unit], self._unit_device[unit] + 1)
         gpus = self.search.machine.gpus
         has_room = [
-            d for d in devices if self._held[d] + self._size(number) <= gpus[d].memory_bytes
+            d for d in devices if self._used_bytes[d] + self._size(number) <= gpus[d].memory_bytes
         ]
         return [self._choice(number, device) for device in has_room or devices]
 
@@ -220,7 +220,7 @@ class _Placing:
         self._end_s[number] = choice.end_s
         if not self.search.work.is_view[number]:
             self._free_s[device] = choice.end_s
-        self._held[device] += self._size(number)
+        self._used_bytes[device] += self._size(number)
 
     def _is_constant(self, maker: int) -> bool:
         return self.search.graph.operations[maker].role == CONSTANT

@@ -3,7 +3,9 @@
 TensorFlow keeps, per function, the graph before optimisation (the device that the script asked
 for), the one after it, and one graph per device that really ran, in which a ``_Send`` stands for
 every edge to another device. The size of what is sent comes from TensorFlow's own shape
-inference on the graph after optimisation: exact, or unknown.
+inference on the graph after optimisation: exact, or unknown. Where a dataset gives batches of
+unknown length, it is inferred for three lengths; what grows linearly is written as bytes without
+rows and bytes per row, and the profiler records the bytes of each element of the dataset.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ _ENDS = {"_Arg", "_Retval", "_DeviceArg", "_DeviceRetval"}
 _RESOURCE = 20  # DT_RESOURCE
 _PLAIN = re.compile(r"^_(MklNative|Mkl)?(Fused)?")
 _EAGER = {"_DeviceArg", "_DeviceRetval"}
+_NEXT = "IteratorGetNext"
+# Evenly spaced, and unlikely as dimensions of a model.
+_LENGTHS = (1009, 2018, 3027)
 
 
 class Functions:
@@ -56,10 +61,15 @@ def row(graph: Any, names: list[str]) -> dict[str, Any]:
     asked = {n.name: n.device for n in graph.pre_optimization_graph.node if n.device}
     nodes = [n for part in graph.partition_graphs for n in part.node]
     real = [n for n in nodes if n.op not in _SENDS | _RECVS | _ENDS]
-    outputs = outputs_of(graph.post_optimization_graph)
-    sizes = {output: size for output, (_, size) in outputs.items()}
-    flops = {n.name: flops_of(n, outputs) for n in graph.post_optimization_graph.node}
+    batch = batch_of(graph.post_optimization_graph)
+    lengths = _LENGTHS if batch else (None,)
+    by_length = [_amounts(graph.post_optimization_graph, length) for length in lengths]
+    sizes, flops = (
+        {key: _by_rows([amounts[key] for amounts in probes]) for key in probes[0]}
+        for probes in zip(*by_length, strict=True)
+    )
     return {
+        "batch": batch,
         "functions": names,
         "is_training": any(n.op.startswith(_UPDATES) for n in real)
         and any(is_gradient(n.name) for n in real),
@@ -78,6 +88,49 @@ def row(graph: Any, names: list[str]) -> dict[str, Any]:
             [n.name, short(n.device), _handle_bytes(n)] for n in nodes if _is_variable(n)
         ],
     }
+
+
+def _amounts(graph: Any, length: int | None) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """The size of every output, and operations' FLOPs, where batches have a length."""
+    outputs = outputs_of(graph, length)
+    flops = {node.name: flops_of(node, outputs) for node in graph.node}
+    return {output: size for output, (_, size) in outputs.items()}, flops
+
+
+def _by_rows(amounts: list[int | None]) -> Any:
+    """An amount, where batches change it ``[without rows, per row]``; None where not linear."""
+    if None in amounts:
+        return None
+    if len(set(amounts)) == 1:
+        return amounts[0]
+    first, second, third = (amount or 0 for amount in amounts)
+    per_row, left_over = divmod(second - first, _LENGTHS[1] - _LENGTHS[0])
+    is_linear = not left_over and third - second == second - first
+    return [first - per_row * _LENGTHS[0], per_row] if is_linear else None
+
+
+def batch_of(graph: Any) -> list[int] | None:
+    """Bytes of a dataset's element without rows, and of each row; None where rows are not all.
+
+    They are if the graph takes elements in one place, and all that is unknown is the length of the
+    first dimension of their tensors, which then is the same for all.
+    """
+    import tensorflow as tf  # noqa: PLC0415 - the script has imported it
+
+    places = [node for node in graph.node if node.op == _NEXT]
+    if len(places) != 1:
+        return None
+    kinds = [tf.dtypes.as_dtype(kind) for kind in places[0].attr["output_types"].list.type]
+    shapes = [tf.TensorShape(shape) for shape in places[0].attr["output_shapes"].list.shape]
+    without_rows = per_row = 0
+    for kind, shape in zip(kinds, shapes, strict=True):
+        is_rows = shape.rank is not None and shape.rank > 0 and shape[0] is None
+        count = (shape[1:] if is_rows else shape).num_elements()
+        if count is None or kind.name in _WITHOUT_SIZE:
+            return None
+        per_row += count * kind.size * is_rows
+        without_rows += count * kind.size * (not is_rows)
+    return [without_rows, per_row] if per_row else None
 
 
 def _is_variable(node: Any) -> bool:
@@ -167,15 +220,17 @@ def _takers(nodes: list[Any]) -> dict[str, list[str]]:
     return takers
 
 
-def outputs_of(graph: Any) -> dict[tuple[str, int], Any]:
+def outputs_of(graph: Any, length: int | None = None) -> dict[tuple[str, int], Any]:
     """The shape and size of every tensor, by operation and output; None where not known.
+
+    With a length, a dataset's elements have so many rows where that is unknown.
 
     A loop is cut open where an iteration hands its values to the next: a value that would
     come back in another shape than it went in has no one size, nor has what follows from it.
     """
     changing: set[str] = set()
     while True:
-        shapes = _shapes_of(graph, changing)
+        shapes = _shapes_of(graph, changing, length)
         new = {
             node.name
             for node in graph.node
@@ -186,12 +241,12 @@ def outputs_of(graph: Any) -> dict[tuple[str, int], Any]:
         changing |= new
 
 
-def _shapes_of(graph: Any, changing: set[str]) -> dict[tuple[str, int], Any]:
+def _shapes_of(graph: Any, changing: set[str], length: int | None) -> dict[tuple[str, int], Any]:
     import tensorflow as tf  # noqa: PLC0415 - the script has imported it
 
     shapes = {}
     with tf.Graph().as_default() as inferred:
-        tf.graph_util.import_graph_def(_importable(graph, changing), name="")
+        tf.graph_util.import_graph_def(_importable(graph, changing, length), name="")
         for number, node in enumerate(graph.node):
             for index, tensor in enumerate(inferred.get_operation_by_name(f"n{number}").outputs):
                 shapes[node.name, index] = (tensor.shape, _size(tensor))
@@ -243,7 +298,7 @@ def _changes(merge: Any, shapes: dict[tuple[str, int], Any]) -> bool:
     return any(str(side) != str(first) for side in sides[1:])
 
 
-def _importable(graph: Any, changing: set[str]) -> Any:
+def _importable(graph: Any, changing: set[str], length: int | None) -> Any:
     """The graph without what a second import refuses: its names, devices and loops."""
     plain = type(graph)()
     plain.versions.CopyFrom(graph.versions)
@@ -255,6 +310,10 @@ def _importable(graph: Any, changing: set[str]) -> Any:
         copy.name, copy.device = f"n{number}", ""
         copy.attr.pop("_class", None)
         inputs = [_renamed(item, numbers) for item in node.input]
+        if node.op == _NEXT and length is not None:
+            for shape in copy.attr["output_shapes"].list.shape:
+                for dimension in shape.dim[:1]:
+                    dimension.size = length if dimension.size < 0 else dimension.size
         if node.op in _LOOPS:
             _cut(copy, node.name in changing)
             inputs = inputs[:1] if copy.op == "Identity" else []

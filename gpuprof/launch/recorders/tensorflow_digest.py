@@ -46,6 +46,8 @@ FOLDERS: Final = "tensorflow-*"
 _TRACE_NUMBER: Final = re.compile(r"^__(?:inference|forward|backward)_(.*?)_\d+$")
 # Operations that were traced no more often than this were traced whenever they ran.
 _TRACED_FOR_SURE: Final = 900
+# Batches of more lengths have sizes that are unknown.
+_MOST_LENGTHS: Final = 8
 _LOCAL: Final = "/job:localhost/replica:0/task:0/device:"
 
 Row = dict[str, Any]
@@ -58,11 +60,14 @@ class _GraphRun(NamedTuple):
         function: The one that the script called.
         number: Of its graph in the recorder's file; None where it was not kept.
         is_called: Whether the graph is that of a function that it called.
+        rows: Length of the batches that it took from a dataset; None where that does not matter,
+            or is unknown.
     """
 
     function: str
     number: int | None
     is_called: bool
+    rows: int | None
 
 
 @dataclass
@@ -71,11 +76,13 @@ class _GraphTotals:
 
     Args:
         graph: The graph; None where it was not kept.
+        ran: Operations that were traced in any execution of the graph, whatever its batches.
     """
 
     function: str
     graph: Row | None
     is_called: bool
+    ran: set[str]
     step_ids: set[tuple[int, int]] = field(default_factory=set)
     calls: Counter[str] = field(default_factory=Counter)
     total_ns: Counter[str] = field(default_factory=Counter)
@@ -89,12 +96,16 @@ class _Totals:
 
     Args:
         graphs: By graph and by what each of its executions received, where all receive the same.
+        ran: Operations that were traced, by graph.
+        rows: Lengths of batches, by graph.
         eager_copies: As in `Window`.
         cut: Executions that the edge of a window cut.
         unreadable: Windows that could not be read.
     """
 
     graphs: dict[tuple[_GraphRun, frozenset[str]], _GraphTotals] = field(default_factory=dict)
+    ran: dict[_GraphRun, set[str]] = field(default_factory=dict)
+    rows: dict[_GraphRun, set[int]] = field(default_factory=dict)
     eager_copies: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     cut: int = 0
     unreadable: int = 0
@@ -199,16 +210,53 @@ def _add(totals: _Totals, number: int, window: Window | None, graphs: list[Row])
         received = window.received.get(step_id, Counter())
         graph_number = _graph_of(None if is_called else function, executions, received, graphs)
         graph = None if graph_number is None else graphs[graph_number]
-        run = _GraphRun(function, graph_number, is_called)
+        of_all = _GraphRun(function, graph_number, is_called, None)
+        rows = _rows_of(graph, window.element_bytes.get(step_id, set()))
+        lengths = totals.rows.setdefault(of_all, set())
+        if rows not in lengths and len(lengths) >= _MOST_LENGTHS:
+            rows = None
+        if rows is not None:
+            lengths.add(rows)
+        ran = totals.ran.setdefault(of_all, set())
+        graph = graph and _with_sizes(graph, rows)
         graph_totals = totals.graphs.setdefault(
-            (run, _always_received(received, graph)), _GraphTotals(function, graph, is_called)
+            (of_all._replace(rows=rows), _always_received(received, graph)),
+            _GraphTotals(function, graph, is_called, ran),
         )
         graph_totals.step_ids.add((number, step_id))
         graph_totals.received += received
         for execution in executions:
+            ran.update(execution.calls)
             graph_totals.calls += execution.calls
             graph_totals.total_ns += execution.total_ns
             graph_totals.sends += execution.sends
+
+
+def _rows_of(graph: Row | None, element_bytes: set[int]) -> int | None:
+    """How many rows the batch of an execution had; None where that is unknown, or may change."""
+    if graph is None or graph["has_control_flow"] or not graph.get("batch"):
+        return None
+    if len(element_bytes) != 1:
+        return None
+    without_rows, per_row = graph["batch"]
+    rows, left_over = divmod(min(element_bytes) - without_rows, per_row)
+    return None if left_over or rows < 1 else rows
+
+
+def _with_sizes(graph: Row, rows: int | None) -> Row:
+    """A graph whose sizes and FLOPs are those for batches of so many rows."""
+
+    def amount(value: int | list[int] | None) -> int | None:
+        if not isinstance(value, list):
+            return value
+        return None if rows is None else value[0] + value[1] * rows
+
+    copies = [row | {"bytes_per_call": amount(row["bytes_per_call"])} for row in graph["copies"]]
+    return graph | {
+        "operations": [[*row[:-1], amount(row[-1])] for row in graph["operations"]],
+        "copies": copies,
+        "inputs": [[*row[:5], amount(row[5]), *row[6:]] for row in graph["inputs"]],
+    }
 
 
 def _always_received(received: Counter[str], graph: Row | None) -> frozenset[str]:
@@ -296,7 +344,7 @@ def _operations(run: _GraphTotals) -> Iterator[Row]:
             "operation_type": kind,
             "requested_device": requested,
             "device": device,
-            "calls": None if traced is None else _calls(run, traced),
+            "calls": _calls(run, traced) if name in run.ran else None,
             "traced_calls": traced,
             "total_ns": None if traced is None else run.total_ns[name],
             "flops": flops,
@@ -317,8 +365,8 @@ def _numbered(graph: Row) -> Row:
     }
 
 
-def _calls(run: _GraphTotals, traced: int) -> int | None:
-    """How often an operation ran that was traced so often."""
+def _calls(run: _GraphTotals, traced: int | None) -> int | None:
+    """How often an operation of a graph that ran at all ran here, where it was traced so often."""
     if run.graph and not run.graph["has_control_flow"]:
         return len(run.step_ids)  # one that runs at all runs once in each execution
     return traced if max(run.calls.values()) <= _TRACED_FOR_SURE else None

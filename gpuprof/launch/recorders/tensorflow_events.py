@@ -24,6 +24,7 @@ _FUNCTION_RUN: Final = "FunctionRun"
 _PROCESS: Final = "ExecutorState::Process"
 _RECEIVED: Final = "ExecutorState::ProcessAsync::Done"
 _EAGER_COPY: Final = "_Send input "
+_ELEMENT: Final = "IteratorGetNextOp::DoCompute"
 _SENDS: Final = ("_Send", "_HostSend")
 _RECVS: Final = ("_Recv", "_HostRecv")
 
@@ -68,11 +69,13 @@ class Window:
         executions: By executor.
         received: By the step id of an execution: name of the ``_Recv`` to how often it ran.
         eager_copies: Source, destination and operation of copies outside functions.
+        element_bytes: By the step id of an execution: sizes of the elements of datasets it took.
     """
 
     executions: dict[int, Execution] = field(default_factory=dict)
     received: dict[int, Counter[str]] = field(default_factory=dict)
     eager_copies: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    element_bytes: dict[int, set[int]] = field(default_factory=dict)
 
     def root(self, execution: Execution) -> Execution | None:
         """The execution that the script itself asked for; None where the window cut it."""
@@ -99,7 +102,7 @@ def read_window(planes: Iterable[Plane]) -> Window:
 def _is_wanted(metadata: EventMetadata) -> bool:
     name = metadata.name
     return (
-        name in (_FUNCTION_RUN, _PROCESS, _RECEIVED)
+        name in (_FUNCTION_RUN, _PROCESS, _RECEIVED, _ELEMENT)
         or name.startswith((_FUNCTION, _EAGER_COPY))
         or is_operation(metadata)
     )
@@ -121,6 +124,8 @@ def _read_line(window: Window, plane: Plane, line: Line, wanted: set[int]) -> No
             _add_run(window, plane, event, around)
         elif name == _RECEIVED:
             _add_received(window, plane.stats_of(event))
+        elif name == _ELEMENT:
+            _add_element(window, plane.stats_of(event))
         elif name.startswith(_EAGER_COPY):
             _add_eager_copy(window, name, around)
         elif is_operation(event.metadata):
@@ -176,6 +181,12 @@ def _add_received(window: Window, stats: dict[str, Stat]) -> None:
     if stats.get("kernel_type") in _RECVS:
         received = window.received.setdefault(_number(stats.get("step_id")), Counter())
         received[str(stats.get("name", ""))] += 1
+
+
+def _add_element(window: Window, stats: dict[str, Stat]) -> None:
+    if "element_size" in stats:
+        sizes = window.element_bytes.setdefault(_number(stats.get("id")), set())
+        sizes.add(_number(stats["element_size"]))
 
 
 def _sent(node: str, stats: dict[str, Stat]) -> Sent | None:

@@ -14,8 +14,10 @@ The classes of the packets are those of the PyPI package ``perfetto``.
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from itertools import count
+from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
@@ -24,8 +26,10 @@ from gpuprof.analyses.facts.copies import end_name
 from gpuprof.errors import MissingToolError
 from gpuprof.profile import Profile
 from gpuprof.render.cells import clean
+from gpuprof.render.exporters.contract import Parts
 
 NEEDS: Final = ("kernels", "memcpys")
+EXAMPLE: Final = "trace.pftrace"
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _SEQUENCE: Final = 1
 _FLUSH_PACKETS: Final = 20_000
@@ -62,6 +66,16 @@ class _Activity(NamedTuple):
     is_staged: bool | None
     process_id: int | None
     correlation_id: int | None
+
+
+def named(path: Path, _: int) -> Path:
+    """The only file."""
+    return path
+
+
+def parts(profile: Profile) -> Parts:
+    """One file with the whole recording."""
+    return Parts([partial(write, profile)])
 
 
 def write(profile: Profile, file: IO[bytes]) -> None:

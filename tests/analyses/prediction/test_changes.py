@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from recordings import copy, kernel, summary, trace
-from test_replay import PLACE, call
+from test_replay import PLACE, SMALL, call
 
 from gpuprof.analyses.prediction.links import fitted, links_named
 from gpuprof.analyses.prediction.predict import predict
@@ -127,9 +129,162 @@ def test_a_dropped_range_takes_its_launches_and_the_host_within_it_along():
     assert "operations of norm (1) and their calls (2) are removed" in result.headline
 
 
+def test_copies_from_the_host_cannot_be_staged():
+    with pytest.raises(UsageError, match="copies HtoD are not between devices") as error:
+        predict(hidden_copies(30_000), ["link[HtoD]=staged"])
+
+    assert error.value.hint
+
+
+@pytest.mark.parametrize("link", ["nvlink2", "staged"])
+def test_copies_of_unknown_size_keep_their_times_and_are_counted(link):
+    ends = {"src_device_id": 0, "dst_device_id": 1, "stream_id": 7, **PLACE}
+    profile = trace(
+        kernels=[kernel("a", 0, 1000, stream_id=7, **PLACE)],
+        memcpys=[
+            copy("PtoP", 1000, 31_000, bytes=None, **ends),
+            copy("PtoP", 31_000, 61_000, bytes=8, **ends),
+        ],
+    )
+    result = predict(profile, [f"link={link}"])
+
+    assert "copies between devices (1)" in result.headline
+    assert "copies of unknown size (1)" in result.headline
+    assert 31_000 < result.tables["prediction"].to_pylist()[0]["predicted_ns"] < 61_000
+
+
+def in_a_row(*kernels, sync=None):
+    """Kernels of one stream, launched before the first one starts, without gaps.
+
+    Args:
+        kernels: Name and duration in us of each.
+        sync: When the host begins to wait for all of them, in us.
+    """
+    rows, at = [], 20_000
+    for number, (name, us) in enumerate(kernels, 1):
+        its = {"stream_id": 7, "correlation_id": number, **PLACE}
+        rows.append(kernel(name, at, at + us * 1000, **its))
+        at += us * 1000
+    calls = [call("cudaLaunchKernel", n * 1000, n * 1000 + 500, n) for n in range(1, len(rows) + 1)]
+    if sync is not None:
+        number = len(rows) + 1
+        calls.append(call("cudaDeviceSynchronize", sync * 1000, at + 2000, number))
+        calls.append(call("cudaLaunchKernel", at + 3000, at + 4000, number + 1))
+        its = {"stream_id": 7, "correlation_id": number + 1, **PLACE}
+        rows.append(kernel("last", at + 22_000, at + 32_000, **its))
+    return trace(kernels=rows, api_calls=calls)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "predicted_ns"),
+    [
+        pytest.param([("a", 100), ("x", 50), ("b", 100)], 200_000, id="it hides behind a and b"),
+        # Its launch is 1 us after that of a.
+        pytest.param([("a", 100), ("x", 300), ("b", 100)], 301_000, id="it is the longest"),
+        pytest.param([("a", 9), ("x", 300), ("b", 9), ("x", 80)], 381_000, id="x follows x"),
+        pytest.param([("x", 50), ("x", 50)], 100_000, id="nothing else is there"),
+    ],
+)
+def test_operations_on_a_separate_stream_run_beside_the_others_in_their_order(
+    kernels, predicted_ns
+):
+    measured_ns = 1000 * sum(us for _, us in kernels)
+
+    assert both(in_a_row(*kernels), "streams=^x$") == (measured_ns, predicted_ns)
+
+
+def test_the_host_still_waits_for_operations_on_a_separate_stream():
+    profile = in_a_row(("a", 100), ("x", 300), ("b", 100), sync=10)
+
+    # The last kernel is launched after x, which ends 199 us earlier than b did.
+    assert both(profile, "streams=^x$") == (532_000, 532_000 - 199_000)
+
+
+def ranks_in_step(steps, transfer_us=50):
+    """Ranks that compute for so many us per step, a row each, and meet in a collective."""
+    kernels, free = [], [0] * len(steps[0])
+    for computing in steps:
+        begun = [at + us * 1000 for at, us in zip(free, computing, strict=True)]
+        end = max(begun) + transfer_us * 1000
+        for rank, (start, at) in enumerate(zip(free, begun, strict=True)):
+            its = PLACE | {"device_id": rank, "process_id": rank, "stream_id": 7}
+            kernels.append(kernel("gemm", start, at, **its))
+            kernels.append(kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at, end, **its))
+        free = [end] * len(free)
+    return trace(kernels=kernels)
+
+
+COMPUTING = st.lists(st.tuples(*[st.integers(20, 400)] * 3), min_size=5, max_size=9)
+
+
+@SMALL
+@given(COMPUTING)
+def test_balanced_ranks_take_their_own_time_and_the_program_the_mean(steps):
+    rows = predict(ranks_in_step(steps), ["balance"]).tables["prediction"].to_pylist()
+    of_recording = {row["device_id"]: row for row in rows if row["phase"] is None}
+
+    measured_ns = sum(max(computing) + 50 for computing in steps) * 1000
+    alone_ns = [sum(us + 50 for us in computing) * 1000 for computing in zip(*steps, strict=True)]
+    assert {row["measured_ns"] for row in of_recording.values()} == {measured_ns}
+    assert [of_recording[rank]["predicted_ns"] for rank in range(3)] == alone_ns
+    assert of_recording[None]["predicted_ns"] == int(np.mean(alone_ns)) <= measured_ns
+
+
+def test_ranks_that_never_wait_win_nothing_by_balance():
+    assert both(ranks_in_step([(100, 100)] * 5), "balance") == (750_000, 750_000)
+
+
+def test_launches_without_cost_need_recorded_calls():
+    with pytest.raises(UsageError, match="no CUDA calls were recorded") as error:
+        predict(trace(kernels=[kernel("k", 0, 10, stream_id=7, **PLACE)]), ["no-launch-cost"])
+
+    assert error.value.hint == "Record the CUDA API as well."
+
+
+@pytest.mark.parametrize(
+    ("messages", "predicted_ns"),
+    [
+        # The last kernel starts 5 us, the only latency here, after the one before it.
+        pytest.param(False, 50_000 + 30_000 - 5000, id="nothing"),
+        # Only the launch before it, and that call's 2 us, take no time.
+        pytest.param(True, 110_000 - 2000, id="a message"),
+    ],
+)
+def test_without_a_cost_of_launches_the_host_still_sends_its_messages(messages, predicted_ns):
+    starts = (10_000, 60_000, 110_000)
+    kernels = [
+        kernel("k", at, at + 10_000, stream_id=7, correlation_id=number, **PLACE)
+        for number, at in enumerate(starts, 1)
+    ]
+    calls = [
+        call("cudaLaunchKernel", at - 5000, at - 3000, number)
+        for number, at in enumerate(starts, 1)
+    ]
+    sent = {
+        "start_ns": 58_000, "end_ns": 104_000, "library": "mpi", "name": "MPI_Send",
+        "process_id": 1, "thread_id": 1,
+    }  # fmt: skip
+    tables = {"host_calls": [sent]} if messages else {}
+    profile = trace(kernels=kernels, api_calls=calls, **tables)
+
+    assert both(profile, "no-launch-cost") == (110_000, predicted_ns)
+
+
+def test_a_start_of_many_calls_is_no_gain_of_launches_without_cost():
+    kernels = [kernel("k", 900_000, 910_000, stream_id=7, correlation_id=90, **PLACE)]
+    calls = [call("cudaGetDevice", n * 9000, n * 9000 + 8000, n) for n in range(90)]
+    calls.append(call("cudaLaunchKernel", 890_000, 894_000, 90))
+
+    assert both(trace(kernels=kernels, api_calls=calls), "no-launch-cost") == (10_000, 10_000)
+
+
 @pytest.mark.parametrize(
     ("what", "message"),
     [
+        ("streams=", "there is no change streams="),
+        ("streams=(", '"(" is not a regular expression'),
+        ("streams=zebra", "no kernel or copy matches zebra"),
+        ("balance=2", "there is no change balance=2"),
         ("link=warp", "there is no link warp"),
         ("link=4us", "there is no link 4us"),
         ("link=1us,0GB/s", "there is no link 1us,0GB/s"),

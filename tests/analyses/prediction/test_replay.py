@@ -1,5 +1,7 @@
 """Programs whose times are computed by hand, and drawn ones that hold to what a replay must."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -28,7 +30,7 @@ def program(iterations):
         The recording, and the time from the first start to the last end.
     """
     kernels, calls, waits, number, host = [], [], [], 0, 0
-    free = {0: 0, 1: 0}
+    free = Counter()
     for iteration in iterations:
         for stream, name, took in iteration:
             number += 1
@@ -95,6 +97,22 @@ def test_other_durations_give_the_times_of_the_program_that_has_them_to_the_ns(i
     _, span = program(changed)
 
     assert recording_ns(predict(profile, [f"scale=^gemm$:{factor}"])) == span
+
+
+@SMALL
+@given(ITERATIONS)
+def test_separate_streams_give_the_time_of_the_program_that_has_them_to_the_ns(iterations):
+    profile, span = program([[*kernels, (0, "gemm", 1000)] for kernels in iterations])
+    _, separate_span = program(
+        [
+            [(s + 2 if n == "gemm" else s, n, t) for s, n, t in [*kernels, (0, "gemm", 1000)]]
+            for kernels in iterations
+        ]
+    )
+
+    predicted_ns = recording_ns(predict(profile, ["streams=^gemm$"]))
+
+    assert predicted_ns == separate_span <= span
 
 
 TIMES = st.integers(0, 400).map(lambda value: value * 1000)

@@ -74,6 +74,16 @@ def two_outputs(x):
 
 
 @tf.function(jit_compile=False)
+def takes_batches(batches):
+    rows, weights = next(batches)
+    with tf.device(FIRST):
+        sent = tf.multiply(rows, weights, name="sent_rows")
+        products = tf.matmul(sent, sent, transpose_b=True, name="sent_pairs")
+    with tf.device(SECOND):
+        return tf.reduce_sum(tf.exp(sent)) + tf.reduce_sum(tf.exp(products))
+
+
+@tf.function(jit_compile=False)
 def sends_text(words):
     with tf.device(FIRST):
         sent = tf.strings.upper(words, name="sent_text")
@@ -97,6 +107,10 @@ outer(wide)
 falls_back(wide)
 two_outputs(wide)
 sends_text(words)
+# Batches of 32, 32 and 6 rows.
+batches = iter(tf.data.Dataset.from_tensor_slices((tf.ones([70, 10]), tf.ones([70, 1]))).batch(32))
+for _ in range(3):
+    takes_batches(batches)
 with tf.device(SECOND):
     for _ in range(4):
         tf.linalg.matmul(narrow, narrow, transpose_b=True)

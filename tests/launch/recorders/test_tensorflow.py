@@ -44,6 +44,22 @@ class TestWhatIsHardToCount:
     def test_a_size_that_changes_from_call_to_call_is_unknown(self, corners):
         assert copies(corners, "traced_once") == [("CPU:0", "CPU:1", "sent", 2, None)]
 
+    def test_sizes_follow_from_the_bytes_of_each_batch(self, corners):
+        rows = {
+            (calls, size)
+            for *_, name, calls, size in copies(corners, "takes_batches")
+            if name == "sent_rows"
+        }
+
+        assert rows == {(2, 32 * 10 * 4), (1, 6 * 10 * 4)}
+
+    def test_sizes_that_do_not_grow_linearly_with_a_batch_are_unknown(self, corners):
+        pairs = [
+            size for *_, name, _, size in copies(corners, "takes_batches") if name == "sent_pairs"
+        ]
+
+        assert set(pairs) == {None}
+
     def test_a_loop_that_keeps_its_shapes_has_sizes(self, corners):
         sizes = {size: calls for *_, calls, size in copies(corners, "steady_loop")}
 
@@ -95,6 +111,7 @@ class TestWhatIsHardToCount:
             "outer": 2,
             "sends_text": 1,
             "steady_loop": 1,
+            "takes_batches": 3,
             "traced_once": 2,
             "traced_per_shape": 5,
             "two_outputs": 1,

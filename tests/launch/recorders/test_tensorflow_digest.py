@@ -173,6 +173,77 @@ def test_a_graph_is_kept_by_number_with_each_name_once(tmp_path):
     assert [row["flops"] for row in found["operations"]] == [None, 8]
 
 
+def batches(*element_bytes):
+    """A window with an execution for each size of an element of a dataset; None: not traced."""
+    threads, calls = [], []
+    for number, size in enumerate(element_bytes, 1):
+        start, ids = 1000 * number, (20 + number, 40 + number)
+        took = (
+            []
+            if size is None
+            else [("IteratorGetNextOp::DoCompute", {"element_size": size, "id": number})]
+        )
+        operations = (received("a/_2", number), *took, ("b:Sum", {}))
+        threads.append(executor(ids[0], number, start, *operations))
+        threads.append(executor(ids[1], number, start, ("a:Exp", {}), sent()))
+        calls += called(STEP, start, start + 100, *((i, number) for i in ids))
+    return space(calls, *threads)
+
+
+def sizes(found):
+    copied = [(row["calls"], row["bytes_per_call"]) for row in found["tensor_copies"]]
+    taken = [(row["calls"], row["inputs"][1][3]) for row in found["graphs"]]
+    assert sorted(copied, key=str) == sorted(taken, key=str)
+    return copied
+
+
+def test_sizes_follow_from_the_bytes_of_the_batches(tmp_path):
+    # 8 bytes and 12 for each row; a sends 16 and 40 for each row.
+    by_row = graph(size=[16, 40], batch=[8, 12])
+    by_row["inputs"][1][5] = [16, 40]
+    window = batches(8 + 32 * 12, 8 + 32 * 12, 8 + 5 * 12)
+    found = recording(tmp_path, [by_row], window)
+
+    assert sizes(found) == [(2, 16 + 32 * 40), (1, 16 + 5 * 40)]
+    assert found["functions"][0]["executions"] == 3
+
+
+@pytest.mark.parametrize(
+    ("element_bytes", "changes"),
+    [
+        pytest.param(None, {}, id="its size was not traced"),
+        pytest.param(15, {}, id="it is no whole number of rows"),
+        pytest.param(8, {}, id="it has no rows"),
+        pytest.param(20, {"has_control_flow": True}, id="a loop may take several"),
+        pytest.param(20, {"batch": None}, id="more is unknown than its rows"),
+    ],
+)
+def test_sizes_stay_unknown_where_a_batch_does_not_tell_them(tmp_path, element_bytes, changes):
+    by_row = graph(size=[16, 40], **{"batch": [8, 12]} | changes)
+    by_row["inputs"][1][5] = [16, 40]
+    found = recording(tmp_path, [by_row], batches(element_bytes))
+
+    assert sizes(found) == [(1, None)]
+
+
+def test_batches_of_very_many_lengths_have_unknown_sizes(tmp_path):
+    by_row = graph(size=[0, 4], batch=[0, 4])
+    by_row["inputs"][1][5] = [0, 4]
+    found = recording(tmp_path, [by_row], batches(*range(4, 44, 4)))
+
+    assert sizes(found) == [*((1, size) for size in range(4, 36, 4)), (2, None)]
+
+
+def test_an_operation_counts_in_executions_in_which_it_was_no_longer_traced(tmp_path):
+    by_row = graph(size=[0, 4], batch=[0, 4])
+    by_row["inputs"][1][5] = [0, 4]
+    quiet = space(called(STEP, 100, 200, (11, 1), (12, 1)), ON_FIRST, executor(12, 1, 100))
+    found = recording(tmp_path, [by_row], batches(40), quiet)
+
+    rows = [(row["calls"], row["traced_calls"]) for row in found["operations"]]
+    assert rows == [(1, 1), (1, 1), (1, None), (1, 1)]
+
+
 def test_copies_count_though_cheap_sends_are_no_longer_traced(tmp_path):
     quiet = executor(12, 1, 100)
     window = space(called(STEP, 100, 200, (11, 1), (12, 1)), ON_FIRST, quiet)
