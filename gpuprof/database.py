@@ -23,7 +23,7 @@ import pyarrow as pa
 from gpuprof import borders, columns, engine, facts, schema, signals, stored
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.selection import Selection
-from gpuprof.views import EVERY_COLUMN, Select, Table, View, names_of
+from gpuprof.views import EVERY_COLUMN, Select, Table, Trimmed, View, names_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -151,6 +151,9 @@ class Database:
 
         They come without a query where the reader's file holds them as they are.
         """
+        rows = self._sources[table]
+        if isinstance(rows, pa.Table) and not rows.num_rows:
+            return
         planned = self._plan(table, names)
         if planned is None:
             for batch in self.batches(f'SELECT {", ".join(names)} FROM "{table}"'):
@@ -175,21 +178,29 @@ class Database:
         except stored.BeyondBoundsError as error:
             raise self._impossible(table) from error
 
-    def names(self, table: str) -> tuple[list[int], list[str | None]]:
-        """The numbers and the names of a table whose names the reader's file numbers."""
-        names, select = ("name_id", "name"), self._views[table].names
+    def names(self, table: str) -> pa.Table:
+        """The columns ``name_id`` and ``name`` of a table whose names the reader's file numbers.
+
+        Numbers may be of any width, and texts a dictionary.
+        """
+        names, select = ["name_id", "name"], self._views[table].names
+        text = None if select is None else select.columns["name"]
+        if select is not None and isinstance(text, Trimmed):
+            select = select._replace(columns=select.columns | {"name": text.column})
         plain = None if select is None else stored.as_they_are(select, names)
         source = None if plain is None else self._tables.get(plain[0])
         if plain is None or source is None:
-            rows = self.query(f"SELECT {', '.join(names)} FROM whole.{names_of(table)}")
-            return rows["name_id"].to_pylist(), rows["name"].to_pylist()
-        numbers: list[int] = []
-        texts: list[str | None] = []
+            return self.query(f"SELECT {', '.join(names)} FROM whole.{names_of(table)}")
         with self._file_errors():
-            for piece in source.pieces(plain[1]):
-                numbers += piece.column(0).to_pylist()
-                texts += piece.column(1).to_pylist()
-        return numbers, texts
+            pieces = [*source.pieces(plain[1])]
+        kinds = [piece.schema for piece in pieces] or [
+            pa.schema([(names[0], pa.int64()), (names[1], pa.string())])
+        ]
+        rows = pa.Table.from_batches(pieces, kinds[0]).rename_columns(names)
+        if not isinstance(text, Trimmed):
+            return rows
+        texts = schema.texts([*map(text.trimmed, rows["name"].to_pylist())])
+        return rows.set_column(1, "name", texts)
 
     def needs_query(self, table: str, names: Sequence[str]) -> bool:
         """Whether columns of integers are not as they are in the reader's file."""
@@ -198,7 +209,7 @@ class Database:
     def _plan(self, table: str, names: Sequence[str]) -> tuple[stored.Plan, columns.Table] | None:
         """How to take columns from the reader's file without a query; None where it takes one."""
         view = self._views[table]
-        if view.is_costly or len(view.selects) != 1:
+        if len(view.selects) != 1:
             return None
         plan = stored.plan(view.selects[0], schema.BY_NAME[table], names, self._selection)
         source = self._tables.get(plan.rows.table) if plan is not None else None

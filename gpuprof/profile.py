@@ -144,8 +144,9 @@ class Profile:
     @property
     def events(self) -> int:
         """About how many events it holds; 0 where that is not known without reading them."""
-        tables = (source for source in self.sources.values() if isinstance(source, pa.Table))
-        return self.stored + sum(int(table.num_rows) for table in tables)
+        tables = (source for name, source in self.sources.items() if name not in _PLACES)
+        rows = (int(rows.num_rows) for rows in tables if isinstance(rows, pa.Table))
+        return self.stored + sum(rows)
 
     def has(self, *names: str) -> bool:
         """Whether all these tables were recorded."""
@@ -234,8 +235,11 @@ class Profile:
         source = self.sources[table]
         return isinstance(source, View) and source.names is not None
 
-    def numbered_names(self, table: str) -> tuple[list[int], list[str | None]]:
-        """The numbers of a table's names, and the names; only where the file numbers them."""
+    def numbered_names(self, table: str) -> pa.Table:
+        """A table's names by their numbers, in the columns ``name_id`` and ``name``.
+
+        Only where the file numbers them, see `numbers`. Either may be of a narrower type.
+        """
         return self._database.names(table)
 
     def names(self, table: str) -> str:
@@ -318,11 +322,13 @@ class Profile:
         return Database(self.sources, self.selection, self.prepare, failure)
 
 
+# Where and by whom something was done, not what.
+_PLACES = {"devices", "links", "runs"}
 # Neither restricted to a window nor true of one.
 _TIMELESS = {
     name
     for name, spec in schema.BY_NAME.items()
-    if "start_ns" not in spec.columns and name not in {"devices", "links", "runs"}
+    if "start_ns" not in spec.columns and name not in _PLACES
 }
 # Sums over devices, or of devices that have other names.
 _OF_ALL_DEVICES = {

@@ -4,6 +4,7 @@ They are the rows and values that a query gives, and have the same bounds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 from gpuprof.facts import UNKNOWN
 from gpuprof.schema import LONGEST_NS, Column, Schema
 from gpuprof.selection import ENDS, Selection
-from gpuprof.views import Select, StoredColumn, StoredRows
+from gpuprof.views import Select, StoredColumn, StoredOr, StoredRows
 
 Integers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
@@ -55,7 +56,7 @@ class Plan(NamedTuple):
 
     rows: StoredRows
     selection: Selection
-    columns: Mapping[str, StoredColumn | None]
+    columns: Mapping[str, StoredColumn | StoredOr | None]
     specs: Mapping[str, Column | None]
     is_checked: bool = False
     takes_all: bool = False
@@ -63,7 +64,9 @@ class Plan(NamedTuple):
     @property
     def names(self) -> list[str]:
         """The columns of the reader's table that are read."""
-        names = [column.name for column in self.columns.values() if column is not None]
+        values = [column for column in self.columns.values() if column is not None]
+        stored = (c.columns if isinstance(c, StoredOr) else [c] for c in values)
+        names = [column.name for column in chain.from_iterable(stored)]
         names += _TIMES if self.rows.are_timed else ()
         names += [self.rows.without[0]] if self.rows.without else []
         return [*dict.fromkeys(names)]
@@ -125,14 +128,20 @@ class Plan(NamedTuple):
     def _read(self, name: str, stored: Mapping[str, Values], rows: int) -> Values:
         """A column of the data model, whatever its values are."""
         column = self.columns[name]
-        if column is None:
-            return Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
-        numbers, is_null = stored[column.name]
-        if column.mask != _ALL_BITS:
-            numbers = (numbers.astype(np.int64) >> column.shift) & column.mask
-        if column.absent is not None and (is_absent := numbers == column.absent).any():
-            is_null = is_absent if is_null is None else is_null | is_absent
-        return Values(numbers, is_null)
+        if not isinstance(column, StoredOr):
+            return _of_rows(column, stored, rows)
+        parts = (column.first, column.kind, column.other)
+        first, kind, other = (_of_rows(part, stored, rows) for part in parts)
+        if first.is_null is None:
+            return first
+        is_other = first.is_null & np.isin(kind.numbers, column.kinds)
+        if kind.is_null is not None:
+            is_other &= ~kind.is_null
+        no_other = False if other.is_null is None else other.is_null
+        return Values(
+            np.where(is_other, other.numbers, first.numbers),
+            np.where(is_other, no_other, first.is_null),
+        )
 
     def _column(self, name: str, stored: Mapping[str, Values], rows: int) -> Values:
         spec = self.specs[name]
@@ -160,10 +169,10 @@ def plan(
     """
     rows = select.source
     names = {*needed, *selection.columns(schema.columns)} | ({_START} if _END in needed else set())
-    columns: dict[str, StoredColumn | None] = {}
+    columns: dict[str, StoredColumn | StoredOr | None] = {}
     for name in sorted(names):
         column = select.columns.get(name, "NULL")
-        if isinstance(column, StoredColumn):
+        if isinstance(column, StoredColumn | StoredOr):
             columns[name] = column
         elif column == "NULL":
             columns[name] = None
@@ -194,6 +203,18 @@ def as_they_are(select: Select, needed: Sequence[str]) -> tuple[str, list[str]] 
         if isinstance(c, StoredColumn) and c.mask == _ALL_BITS and c.absent is None
     ]
     return (rows.table, names) if len(names) == len(columns) else None
+
+
+def _of_rows(column: StoredColumn | None, stored: Mapping[str, Values], rows: int) -> Values:
+    """A column of some rows; None is one of so many nulls."""
+    if column is None:
+        return Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
+    numbers, is_null = stored[column.name]
+    if column.mask != _ALL_BITS:
+        numbers = (numbers.astype(np.int64) >> column.shift) & column.mask
+    if column.absent is not None and (is_absent := numbers == column.absent).any():
+        is_null = is_absent if is_null is None else is_null | is_absent
+    return Values(numbers, is_null)
 
 
 def _check(numbers: Integers, least: float | None, most: float | None) -> None:

@@ -4,6 +4,7 @@ A query is given the columns that it names: a reader reads no others, and names 
 patterns matched, only where they are asked for.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -64,6 +65,67 @@ class StoredColumn(str):
     def without(self, absent: int) -> Self:
         """The same values, null where they are this number."""
         return type(self)(self.name, self.shift, self.mask, self.alias, absent)
+
+
+class Trimmed(str):
+    """SQL: a stored text without what some digits end it with, as ``_v`` and four of them.
+
+    Args:
+        column: The text.
+        end: What is left out.
+    """
+
+    __slots__ = ("column", "end")
+    column: StoredColumn
+    end: re.Pattern[str]
+
+    def __new__(cls, column: StoredColumn, mark: str, digits: int) -> Self:
+        """Make the SQL: ``mark``, of plain letters, comes before so many digits."""
+        end = f"{mark}[0-9]{{{digits}}}"
+        made = super().__new__(cls, f"regexp_replace({column}, '{end}$', '')")
+        made.column, made.end = column, re.compile(rf"{end}\Z")
+        return made
+
+    def trimmed(self, text: str | None) -> str | None:
+        """The same of one text."""
+        return None if text is None else self.end.sub("", text)
+
+
+class StoredOr(str):
+    """SQL: a stored value, and where there is none another one, in rows of some kinds.
+
+    Args:
+        first: The value; None for none in any row.
+        kind: What tells the kind of a row.
+        kinds: The kinds of rows in which the other value stands for it.
+        other: That value.
+    """
+
+    __slots__ = ("first", "kind", "kinds", "other")
+    first: StoredColumn | None
+    kind: StoredColumn
+    kinds: tuple[int, ...]
+    other: StoredColumn
+
+    def __new__(
+        cls,
+        first: StoredColumn | None,
+        kind: StoredColumn,
+        kinds: Iterable[int],
+        other: StoredColumn,
+    ) -> Self:
+        """Make the SQL."""
+        numbers = tuple(kinds)
+        listed = ", ".join(map(str, numbers)) or "NULL"
+        value = f"CASE WHEN {kind} IN ({listed}) THEN {other} END"
+        made = super().__new__(cls, value if first is None else f"coalesce({first}, {value})")
+        made.first, made.kind, made.kinds, made.other = first, kind, numbers, other
+        return made
+
+    @property
+    def columns(self) -> list[StoredColumn]:
+        """What it is made of."""
+        return [column for column in (self.first, self.kind, self.other) if column is not None]
 
 
 class StoredRows(str):

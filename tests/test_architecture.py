@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
+from gpuprof import readers
 from gpuprof.analyses import ANALYSES, LONG, all_analyses
 from gpuprof.launch import RECORDERS, all_recorders
 from gpuprof.readers import READERS, all_readers
@@ -167,6 +168,8 @@ def test_importing_gpuprof_imports_nothing_heavy():
 def test_what_is_asked_for_by_a_name_bears_it():
     assert [a.name for a in all_analyses()] == [*ANALYSES, *LONG]
     assert [reader.name for reader in all_readers()] == [*READERS]
+    of_folders = {reader.name for reader in all_readers() if reader.recognises_folder}
+    assert of_folders == {*readers._FOLDERS}  # noqa: SLF001 - the only ones that are asked
     assert [recorder.name for recorder in all_recorders()] == [*RECORDERS]
     assert [renderer_named(name).name for name in RENDERERS] == [*RENDERERS]
 

@@ -46,11 +46,12 @@ READERS: Final = {
     "tf1-timeline": "tf1_timeline",
     "gpuprof": "gpuprof.gpuprof_file",
 }
-# Readers of databases, and of archives, are asked first: to import all takes longer than many a
-# report.
+# Readers of databases, of archives and of folders are known: to import all takes longer than many
+# a report.
 _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 _ARCHIVES: Final = ("gpuprof", "run")
+_FOLDERS: Final = ("run", "nsys-parquet", "cupti")
 _THREADS: Final = 2
 
 
@@ -265,7 +266,8 @@ def _nothing_in(place: Path) -> UnknownFormatError:
 
 
 def _folder_readers(path: Path) -> list[Reader]:
-    return [r for r in all_readers() if r.recognises_folder and r.recognises_folder(path)]
+    readers = map(reader_named, _FOLDERS)
+    return [r for r in readers if r.recognises_folder and r.recognises_folder(path)]
 
 
 def _file_readers(path: Path) -> list[Reader]:

@@ -5,6 +5,7 @@ files whose tables are the same SELECTs over the same columns, such as those of 
 job, share a connection, which reads one of them after another.
 """
 
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -21,6 +22,8 @@ class Recordings:
 
     def __init__(self) -> None:
         self._groups: list[_Group] = []
+        # Threads take turns with the connections.
+        self._turn = threading.Lock()
 
     def query(self, profile: Profile, sql: str) -> pa.Table:
         """The result for one of them.
@@ -31,27 +34,28 @@ class Recordings:
         if not isinstance(profile.prepare, Tables):
             return profile.query(sql)
         tables = profile.prepare.make()
-        group = next((group for group in self._groups if group.takes(profile, tables)), None)
-        if group is None:
-            group = _Group(profile, profile.prepare, tables)
-            self._groups.append(group)
         try:
-            return group.query(tables, sql)
+            with self._turn:
+                return self._group(profile, profile.prepare, tables).query(tables, sql)
         except Exception:  # noqa: BLE001 - asked by itself, it says what is wrong
             return replace(profile).query(sql)
+
+    def _group(self, profile: Profile, prepare: Tables, tables: Mapping[str, Table]) -> "_Group":
+        group = next((group for group in self._groups if group.takes(profile, tables)), None)
+        if group is None:
+            group = _Group(profile, prepare, tables)
+            self._groups.append(group)
+        return group
 
 
 class _Group:
     """A connection for recordings that are alike."""
 
     def __init__(self, first: Profile, prepare: Tables, tables: Mapping[str, Table]) -> None:
-        self._sources = first.sources
+        self._views = _views(first)
         self._turns = {name: _InTurn(table.kinds) for name, table in tables.items()}
         # What is asked of one is asked once, so that no copy need be kept for the next query.
-        sources = {
-            name: replace(source, is_costly=False) if isinstance(source, View) else source
-            for name, source in first.sources.items()
-        }
+        sources = {name: replace(view, is_costly=False) for name, view in self._views.items()}
         shown = Tables(lambda: self._turns, prepare.settle)
         self._profile = Profile(first.origin, sources, shown)
 
@@ -59,7 +63,7 @@ class _Group:
         """Whether one plan of a query serves this one, too."""
         kinds = {name: table.kinds for name, table in tables.items()}
         mine = {name: table.kinds for name, table in self._turns.items()}
-        return profile.sources == self._sources and kinds == mine
+        return _views(profile) == self._views and kinds == mine
 
     def query(self, tables: Mapping[str, Table], sql: str) -> pa.Table:
         """The result for one of them."""
@@ -70,6 +74,11 @@ class _Group:
         finally:
             for turn in self._turns.values():
                 turn.table = None
+
+
+def _views(profile: Profile) -> dict[str, View]:
+    """The tables that take a query."""
+    return {name: rows for name, rows in profile.sources.items() if isinstance(rows, View)}
 
 
 class _InTurn(Streamed):

@@ -14,7 +14,6 @@ them stays; what a query in SQL names is read once and stays, as narrow as it ca
 """
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,7 +30,8 @@ from gpuprof.cuda import UNKNOWN
 from gpuprof.errors import InputError
 from gpuprof.profile import Profile
 from gpuprof.readers.alike import Recordings
-from gpuprof.readers.common.narrow import arrow, arrow_texts, narrow_column
+from gpuprof.readers.common.narrow import arrow, narrow_column
+from gpuprof.readers.common.threads import in_turn
 from gpuprof.spilling import BATCH_ROWS
 from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of
 
@@ -48,6 +48,8 @@ _SHARED: Final = (
 _NO_CLOCK: Final = "The files have no common clock: each begins at 0."
 _NAME_ID: Final = "name_id"
 _NAMED: Final = (_NAME_ID, "name")
+# Files of more are read one by one, others a few at a time.
+_FEW_EVENTS: Final = 1_000_000
 # The number of a name that is not known.
 _UNNAMED: Final = 0
 
@@ -105,13 +107,12 @@ class _File:
 
     def names(self, table: str) -> pa.Table:
         """The names of a table by their numbers, where the file numbers them."""
+        kinds = pa.schema([(_NAME_ID, pa.int64()), ("name", pa.string())])
         if not self.may_hold(table):
-            kinds = {_NAME_ID: pa.int64(), "name": pa.string()}
-            return pa.Table.from_batches([], schema=pa.schema([*kinds.items()]))
+            return pa.Table.from_batches([], kinds)
         source = self.source(table)
         if isinstance(source, View) and source.names and source.names.columns.keys() == {*_NAMED}:
-            numbers, texts = replace(self.profile).numbered_names(table)
-            return pa.table([arrow(np.array(numbers, np.int64)), arrow_texts(texts)], [*_NAMED])
+            return replace(self.profile).numbered_names(table).cast(kinds)
         return self.query(f"SELECT * FROM whole.{names_of(table)}")
 
     def may_hold(self, table: str) -> bool:
@@ -232,7 +233,10 @@ class _Job:
     @cached_property
     def sources(self) -> dict[str, pa.Table | View]:
         """The tables of all files."""
-        sources: dict[str, pa.Table | View] = {_DEVICES: self._devices()}
+        # Which of them were used takes a look at all files, which not every question needs.
+        devices: dict[str, str] = {name: StoredColumn(name) for name in schema.DEVICES.columns}
+        sources: dict[str, pa.Table | View] = {}
+        sources[_DEVICES] = View((Select(devices, StoredRows(_DEVICES)),))
         for name in self._tables:
             if name == _LINKS:
                 sources[name] = self._links()
@@ -245,7 +249,10 @@ class _Job:
         """What the views of `sources` select from."""
         tables: dict[str, Table] = {}
         for name, source in self.sources.items():
-            if isinstance(source, View):
+            if name == _DEVICES:
+                kinds = schema.DEVICES.kinds
+                tables[name] = Columns(kinds, self._devices_in, lambda: self.devices.num_rows)
+            elif isinstance(source, View):
                 tables[name] = _Rows(self, name, source.columns)
             if isinstance(source, View) and source.names is not None:
                 tables[names_of(name)] = self._names(name)
@@ -268,6 +275,15 @@ class _Job:
             return _renamed(values, self._device_maps[number])
         return values
 
+    def look_through(self, table: str, names: Collection[str]) -> None:
+        """Find out what columns mean among all files, which several threads would ask at once."""
+        if _NAME_ID in names:
+            self._ids(table)
+        if "process_id" in names:
+            self.process_maps  # noqa: B018 - found once
+        if not {*_DEVICE_COLUMNS}.isdisjoint(names):
+            self._device_maps  # noqa: B018 - found once
+
     def names_of(self, table: str) -> list[str]:
         """The columns that depend on the name alone, where all files number names."""
         sources = [file.source(table) for file in self.files if file.may_hold(table)]
@@ -281,7 +297,8 @@ class _Job:
         columns = [name for name in schema.BY_NAME[table].columns if name not in of_name]
         columns += [_NAME_ID] if of_name else []
         rows = Select({name: StoredColumn(name) for name in columns}, StoredRows(table))
-        names = Select({n: f'"{n}"' for n in (_NAME_ID, *of_name)}, f"FROM raw.{names_of(table)}")
+        stored: dict[str, str] = {name: StoredColumn(name) for name in (_NAME_ID, *of_name)}
+        names = Select(stored, StoredRows(names_of(table)))
         return View((rows,), names if of_name else None)
 
     def _names(self, table: str) -> Columns:
@@ -301,8 +318,8 @@ class _Job:
         """What each file's numbers of names are among all files."""
         if table not in self._ids_of:
             ids: list[_Ids] = []
-            for file in self.files:
-                ids.append(_Ids(file.names(table), ids[-1].end if ids else _UNNAMED + 1))
+            for names in in_turn(lambda file: file.names(table), self.files):
+                ids.append(_Ids(names, ids[-1].end if ids else _UNNAMED + 1))
             self._ids_of[table] = ids
         return self._ids_of[table]
 
@@ -333,7 +350,8 @@ class _Job:
     @cached_property
     def _shares_devices(self) -> bool:
         """Whether two processes use devices of one number."""
-        return _coincide([file.used for file in self.files], self._processes)
+        # Where they coincide, a few files tell.
+        return _coincide((file.used for file in self.files), self._processes)
 
     @cached_property
     def _device_maps(self) -> list[_Numbers]:
@@ -347,7 +365,11 @@ class _Job:
     def _first_runs(self) -> list[int]:
         return [0, *accumulate(file.runs.num_rows for file in self.files)]
 
-    def _devices(self) -> pa.Table:
+    def _devices_in(self, wanted: Kinds) -> dict[str, pa.ChunkedArray]:
+        return {name: self.devices[name] for name in wanted}
+
+    @cached_property
+    def devices(self) -> pa.Table:
         """The devices that were used: files list all of their host."""
         pairs = zip(self.files, self._device_maps, strict=True)
         return _different(_devices(file, numbers) for file, numbers in pairs)
@@ -432,15 +454,23 @@ class _Rows(Streamed):
 
     def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[pa.RecordBatch]:
         """Columns of all rows, one file after another, of which none stays in memory."""
-        for number, (file, held) in enumerate(zip(self._job.files, self._held, strict=True)):
-            if all(name in held for name in names):
-                rows = _rows_read(held, names)
-            elif file.may_hold(self._table):
-                rows = file.pieces(self._table, names)
-            else:
-                continue
-            for piece in rows:
-                yield from self._batches(number, names, [*map(_plain, piece)])
+        files = enumerate(zip(self._job.files, self._held, strict=True))
+        numbered = [(n, f, held) for n, (f, held) in files if held or f.may_hold(self._table)]
+        if sum(file.profile.events for _, file, _ in numbered) > _FEW_EVENTS * len(numbered):
+            for of_file in numbered:
+                yield from self._of_file(names, *of_file)
+            return
+        self._job.look_through(self._table, names)
+        for batches in in_turn(lambda of_file: [*self._of_file(names, *of_file)], numbered):
+            yield from batches
+
+    def _of_file(
+        self, names: Sequence[str], number: int, file: _File, held: Mapping[str, spilling.Column]
+    ) -> Iterator[pa.RecordBatch]:
+        is_held = all(name in held for name in names)
+        rows = _rows_read(held, names) if is_held else file.pieces(self._table, names)
+        for piece in rows:
+            yield from self._batches(number, names, [*map(_plain, piece)])
 
     def _loaded(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for number, held in enumerate(self._held):
@@ -559,12 +589,14 @@ def _follows(file: _File, other: _File) -> bool:
     return is_apart and bool(file.pids) and file.pids == other.pids
 
 
-def _coincide(numbers: Sequence[set[int]], processes: Sequence[int]) -> bool:
-    by_process: dict[int, set[int]] = {}
-    for found, process in zip(numbers, processes, strict=True):
-        by_process.setdefault(process, set()).update(found)
-    counts = Counter(number for found in by_process.values() for number in found)
-    return any(count > 1 for count in counts.values())
+def _coincide(numbers: Iterable[set[int]], processes: Sequence[int]) -> bool:
+    """Whether two processes have one number; no more is read than tells."""
+    process_of: dict[int, int] = {}
+    return any(
+        process_of.setdefault(number, process) != process
+        for of_file, process in zip(numbers, processes, strict=True)
+        for number in of_file
+    )
 
 
 def _process_map(pids: Iterable[int], place: int) -> _Numbers:

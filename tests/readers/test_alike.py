@@ -1,15 +1,18 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import nsys_export
 import pytest
 from nsys_export import KERNEL, RUNTIME, STRINGS
 
 from gpuprof import engine
 from gpuprof.errors import CorruptFileError
-from gpuprof.readers import read_profile
+from gpuprof.readers import many, read_profile
+from gpuprof.readers.alike import Recordings
 
 
-def rank_file(folder, rank, *kernels, names=("gemm", "relu")):
+def rank_file(folder, rank, *kernels, names=("gemm", "relu"), device=None):
     """Kernels of 5 ns with these numbers of names, on the rank's device."""
-    place = {"deviceId": rank, "globalPid": nsys_export.pid(rank + 1)}
+    place = {"deviceId": rank if device is None else device, "globalPid": nsys_export.pid(rank + 1)}
     rows = [nsys_export.kernel(t * 10, t * 10 + 5, n, **place) for t, n in enumerate(kernels)]
     texts = [{"id": number, "value": name} for number, name in enumerate(names, 1)]
     call = {"start": 0, "end": 1, "nameId": 1, "globalTid": nsys_export.pid(rank + 1) + 1}
@@ -56,6 +59,19 @@ def test_files_of_the_same_tables_share_a_connection(tmp_path, monkeypatch):
     assert len(made) == 2  # that of the files, and that of the recording of all of them
 
 
+def test_that_devices_coincide_is_told_by_few_files(tmp_path, monkeypatch):
+    files = [rank_file(tmp_path, rank, 1) for rank in range(2)]
+    files += [rank_file(tmp_path, rank, 1, device=0) for rank in (2, 3)]
+    asked, numbers = [], many._File.numbers  # noqa: SLF001 - the slow part
+    monkeypatch.setattr(many._File, "numbers", lambda f, *n: asked.append(f) or numbers(f, *n))  # noqa: SLF001
+
+    profile = read_profile(files)
+
+    assert "Several processes use devices" in profile.origin.warnings[0]
+    assert len(asked) == 3
+    assert profile.table("devices")["device_id"].to_pylist() == [0, 1, 2, 3]
+
+
 def test_the_file_that_is_damaged_is_named_among_its_like(tmp_path):
     files = [rank_file(tmp_path, rank, 1) for rank in range(3)]
     row = nsys_export.kernel(20, 10, 1, deviceId=1, globalPid=nsys_export.pid(2))
@@ -66,3 +82,14 @@ def test_the_file_that_is_damaged_is_named_among_its_like(tmp_path):
 
     with pytest.raises(CorruptFileError, match=r"rank1\.sqlite, table kernels: column grid_x"):
         read_profile(files).table("kernels")
+
+
+def test_threads_that_ask_at_once_are_each_told_of_their_file(tmp_path):
+    profiles = [read_profile(rank_file(tmp_path, rank, *[1] * rank)) for rank in range(1, 9)]
+    recordings = Recordings()
+    count = "SELECT count(*) AS kernels FROM kernels"
+
+    with ThreadPoolExecutor(4) as pool:
+        counts = [*pool.map(lambda p: recordings.query(p, count)["kernels"][0].as_py(), profiles)]
+
+    assert counts == [*range(1, 9)]

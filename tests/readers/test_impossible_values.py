@@ -134,7 +134,7 @@ def test_a_copy_that_is_faster_than_any_memory_is_refused(tmp_path, write_record
 
 
 def test_what_ends_before_it_starts_is_refused_where_it_was_not_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(nsys_recording, "_FIRST_ROWS", 2)
+    monkeypatch.setattr(nsys_recording, "FIRST_ROWS", 2)
     kernels = [kernel(start, start + 1) for start in range(1, 4)]
     path = write(tmp_path / "x.sqlite", {KERNEL: [*kernels, kernel(9, 7)]})
 

@@ -29,7 +29,8 @@ class Names(NamedTuple):
 
 def names_by_number(profile: Profile, table: str) -> Names:
     """The names of a table whose names the reader's file numbers; unknown ones are `UNNAMED`."""
-    numbers, names = profile.numbered_names(table)
+    rows = profile.numbered_names(table)
+    numbers, names = rows["name_id"].to_pylist(), rows["name"].to_pylist()
     return Names(numbers, [name or UNNAMED for name in names])
 
 

@@ -123,6 +123,9 @@ class ParquetColumns(Streamed):
         kinds: The columns that queries see, with their types.
     """
 
+    # A file that was replaced is refused.
+    is_read_once = True
+
     def __init__(self, files: Sequence[Packed], kinds: Kinds) -> None:
         self._texts = [name for name, kind in kinds.items() if kind == pa.string()]
         super().__init__(kinds, {name: _widest(name, files) for name in kinds})

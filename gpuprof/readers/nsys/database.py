@@ -4,18 +4,30 @@ Without metadata (nsys 2019 to 2021) and schema 2.9 to 3.25 (2022.2 to 2026.2).
 Source: https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "SQLite Schema Reference".
 """
 
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+
+from gpuprof import schema
+from gpuprof.native.pages import NotDecodedError
 from gpuprof.profile import Profile
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys import recording, tables
 from gpuprof.readers.nsys.recording import CANNOT, GIVES, Export
-from gpuprof.readers.sqlite.source import MAGIC, is_sqlite, open_sqlite
+from gpuprof.readers.sqlite import table as sqlite_table
+from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite, tables_in
+from gpuprof.stored import Values, values
+from gpuprof.views import View
 
 NAME: Final = "nsys-sqlite"
 # Every export has this table.
 _MARK: Final = "StringIds"
+_SMALL: Final = ("devices", "runs")
 
 
 def read(path: Path) -> Profile:
@@ -26,11 +38,33 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: Neither CUDA nor NVTX was recorded.
         InputError: It cannot be opened.
     """
-    return recording.profile(export_of(path, path, NAME))
+    with export_of(path, path, NAME) as export:
+        profile = recording.profile(export)
+        return replace(profile, sources={**profile.sources, **dict(_small_tables(profile, export))})
 
 
-def export_of(database: Path, path: Path, reader: str) -> Export:
-    """The tables of a database.
+def _small_tables(profile: Profile, export: Export) -> Iterator[tuple[str, pa.Table]]:
+    """Tables of few rows, which SQLite reads sooner than DuckDB plans a query.
+
+    Those that hold what they should not stay as they are: whoever asks for them is told.
+    """
+    for name in _SMALL:
+        view = profile.sources.get(name)
+        if not isinstance(view, View) or any(t in view.selects[0].source for t in tables.EVENTS):
+            continue
+        spec = schema.BY_NAME[name]
+        names = [name for name in spec.columns if name in view.columns]
+        sql = view.sql(names).replace("raw.", "")
+        with suppress(sqlite3.Error, TypeError, ValueError, OverflowError):
+            rows = [dict(zip(names, row, strict=True)) for row in export.rows(sql)]
+            table = spec.table(rows)
+            if spec.fault(table) is None:
+                yield name, table
+
+
+@contextmanager
+def export_of(database: Path, path: Path, reader: str) -> Iterator[Export]:
+    """The tables of a database, which answers small queries meanwhile.
 
     Args:
         database: The file.
@@ -43,8 +77,30 @@ def export_of(database: Path, path: Path, reader: str) -> Export:
     """
     file = open_sqlite(database, tables.KINDS)
     columns = {table: frozenset(names) for table, names in file.columns.items()}
-    rows = file.most_rows(table for table in tables.EVENTS if table in columns)
-    return Export(path, reader, columns, file.rows, file.prepare, file.failure, file.filled, rows)
+    with file.asked() as rows:
+        most = file.most_rows((table for table in tables.EVENTS if table in columns), rows)
+        few = [table for table, count in most.items() if count <= recording.FIRST_ROWS]
+        yield Export(
+            path,
+            reader,
+            columns,
+            rows,
+            file.prepare,
+            file.failure,
+            file.filled,
+            most,
+            integers=lambda table, names: _integers(file, table, names) if table in few else None,
+        )
+
+
+def _integers(file: SqliteFile, table: str, names: Sequence[str]) -> list[list[Values]] | None:
+    """Columns of a table, piece by piece; None where the compiled functions do not read them."""
+    try:
+        columns = sqlite_table.from_pages(file, table, dict.fromkeys(names, pa.int64()))
+    except (sqlite_table.NotReadError, NotDecodedError):
+        return None
+    parts = zip(*(columns[name].chunks for name in names), strict=True)
+    return [[*map(values, part)] for part in parts]
 
 
 READER: Final = Reader(
@@ -56,5 +112,5 @@ READER: Final = Reader(
     read,
     recognises=lambda head: head.startswith(MAGIC) and _MARK.encode() in head,
     # In a large database, not all definitions lie in the first pages.
-    searches=lambda path: is_sqlite(path) and _MARK in open_sqlite(path).columns,
+    searches=lambda path: is_sqlite(path) and _MARK in tables_in(path),
 )

@@ -1,12 +1,13 @@
 """From the tables of a Nsight Systems export to a profile: origin, doubts, empty or absent."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof import borders, schema
@@ -18,6 +19,7 @@ from gpuprof.readers.nsys import devices, diagnostics
 from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nsys.tables import Tables
 from gpuprof.secrets import masked_words
+from gpuprof.stored import Values
 from gpuprof.units import counted
 from gpuprof.views import View
 
@@ -53,7 +55,7 @@ _LAUNCHES: Final = (
 # NAME=value in a command line may hold a secret.
 _ASSIGNMENT: Final = re.compile(r"\b([A-Z_][A-Z0-9_]*)=\S+")
 _ARGUMENT: Final = re.compile(r"ARGUMENT_\d{1,9}", re.ASCII)
-_FIRST_ROWS: Final = 100_000
+FIRST_ROWS: Final = 100_000
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Export:
         filled: Table name to the columns that hold no null, where the file says so.
         most_rows: Table name to about how many rows it holds, where that is known.
         recorder_version: Version of nsys that recorded, where the tables are of a report.
+        integers: Columns of a small table, piece by piece; None where only queries read them.
     """
 
     path: Path
@@ -81,6 +84,7 @@ class Export:
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
     most_rows: Mapping[str, int] = field(default_factory=dict)
     recorder_version: str | None = None
+    integers: Callable[[str, Sequence[str]], list[list[Values]] | None] = lambda *_: None
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with these columns."""
@@ -111,6 +115,8 @@ def profile(export: Export) -> Profile:
         export.filled,
         frozenset(untimed),
     )
+    if not _may_be_staged(export, nsys_tables.halves(tables)):
+        tables = replace(tables, has_staged=False)
     capture = _capture(export)
     diagnoses = _diagnoses(export)
     numbers = devices.machine_numbers(_device_numbers(export))
@@ -314,8 +320,33 @@ def _untimed(export: Export) -> dict[str, int]:
     whole only where its first rows hold one (a count of ten million rows takes seconds).
     """
     tables = [table for table in nsys_tables.TIMED if table in export.columns]
-    first = {table: f'(SELECT start, "end" FROM {table} LIMIT {_FIRST_ROWS})' for table in tables}
-    return _count_untimed(export, {table: table for table in _count_untimed(export, first)})
+    small = {table: export.integers(table, ("start", "end")) for table in tables}
+    counts = {t: sum(map(_untimed_rows, parts)) for t, parts in small.items() if parts is not None}
+    others = [table for table in tables if table not in counts]
+    first = {table: f'(SELECT start, "end" FROM {table} LIMIT {FIRST_ROWS})' for table in others}
+    counted = _count_untimed(export, {table: table for table in _count_untimed(export, first)})
+    return {table: count for table, count in counts.items() if count} | counted
+
+
+def _untimed_rows(times: Sequence[Values]) -> int:
+    """How many rows have no times, see `nsys_tables.UNTIMED`."""
+    (start, no_start), (end, no_end) = times
+    is_untimed = ((start == 0) & (end == 0)) | (end < start)
+    for is_null in (no_start, no_end):
+        is_untimed |= False if is_null is None else is_null
+    return int(is_untimed.sum())
+
+
+def _may_be_staged(export: Export, halves: Mapping[str, Collection[int]]) -> bool:
+    """Whether a copy may be half of a staged one, see `nsys_tables.halves`."""
+    parts = export.integers(nsys_tables.MEMCPY, [*halves]) if halves else []
+    return parts is None or any(
+        np.logical_and.reduce([
+            np.isin(column.filled, [*numbers])
+            for column, numbers in zip(part, halves.values(), strict=True)
+        ]).any()
+        for part in parts
+    )  # fmt: skip
 
 
 def _count_untimed(export: Export, rows: Mapping[str, str]) -> dict[str, int]:

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -68,11 +69,13 @@ def read(path: Path) -> Profile:
         raise MissingToolError(msg, f"Install Nsight Systems, or {_ELSEWHERE}")
     key = f"{NAME}-{_LAYOUT}-{nsight.version('nsys') or 'unknown'}"
     folder = cached(path, key, lambda into: _export(path, into))
-    if (folder / _SQLITE).exists():
-        export = database.export_of(folder / _SQLITE, path, NAME)
-    else:
-        export = nsys_parquet.export_in(folder, path, NAME)
-    return recording.profile(replace(export, recorder_version=_recorder_version(path)))
+    opened = (
+        database.export_of(folder / _SQLITE, path, NAME)
+        if (folder / _SQLITE).exists()
+        else nullcontext(nsys_parquet.export_in(folder, path, NAME))
+    )
+    with opened as export:
+        return recording.profile(replace(export, recorder_version=_recorder_version(path)))
 
 
 def _recorder_version(path: Path) -> str | None:
@@ -108,8 +111,8 @@ def _export(path: Path, into: Path) -> None:
 
 def _add_settings(settings: Path, into: Path) -> None:
     """Add the settings of the recording that are read; the others may hold secrets."""
-    export = database.export_of(settings, settings, NAME)
-    rows = export.select(recording.SETTINGS, recording.READ_SETTINGS, name=str, value=str)
+    with database.export_of(settings, settings, NAME) as export:
+        rows = export.select(recording.SETTINGS, recording.READ_SETTINGS, name=str, value=str)
     _add_table(into, recording.SETTINGS, {"name": pa.string(), "value": pa.string()}, rows)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS
-from gpuprof.views import NO_TIME, Select, StoredColumn, StoredRows, View
+from gpuprof.views import NO_TIME, Select, StoredColumn, StoredOr, StoredRows, Trimmed, View
 
 KERNEL: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -107,13 +107,13 @@ _LOW_24_BITS: Final = 0xFFFFFF
 _NUMBERED: Final[Mapping[str, dict[str, str]]] = {
     "kernels": {"name": StoredColumn("value")},
     "api_calls": {
-        "name": "regexp_replace(value, '_v[0-9]{4}$', '')",
+        "name": Trimmed(StoredColumn("value"), "_v", 4),
         "api": (
             "CASE WHEN value LIKE 'cuda%' THEN 'runtime' WHEN value LIKE 'cu%' THEN 'driver' END"
         ),
     },
 }
-# To find the halves of copies that went through the host takes a join.
+# Their kinds and ends are made of many cases, and halves through the host are found by a join.
 _COSTLY: Final = ("memcpys",)
 _TIMES: Final = {"start_ns": StoredColumn("start"), "end_ns": StoredColumn("end")}
 # An end before the start would be taken off totals.
@@ -132,6 +132,7 @@ class Tables:
         filled: Table name to the columns that hold no null, where the file says so.
         mistimed: Tables of which some rows have no time or end before they start, all of them
             counted. Any other's rows that end before they start are the file's fault.
+        has_staged: Whether a copy may be half of a staged one; False where none is.
     """
 
     columns: Mapping[str, frozenset[str]]
@@ -140,6 +141,7 @@ class Tables:
     backtrace_class: int = BACKTRACE_CLASS
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
     mistimed: frozenset[str] = frozenset()
+    has_staged: bool = True
 
     def pick(self, table: str, *names: str, alias: str = "t") -> str:
         """The first of these columns that the table has, else NULL."""
@@ -246,9 +248,11 @@ def _end(tables: Tables, recorded: str, staged: str, letter: int) -> str:
         and word.removeprefix("UVM_")[letter] in "DA"  # an array lies on the device, too
     ]
     device = tables.pick(MEMCPY, "deviceId")
-    return (
-        f"coalesce({staged}, {recorded}, CASE WHEN t.copyKind IN ({_list(own)}) THEN {device} END)"
-    )
+    if not isinstance(device, StoredColumn):
+        return f"coalesce({staged}, {recorded})"
+    first = recorded if isinstance(recorded, StoredColumn) else None
+    end = StoredOr(first, StoredColumn("copyKind"), own, device)
+    return end if staged == "NULL" else f"coalesce({staged}, {end})"
 
 
 def staged(tables: Tables) -> tuple[str, str, str] | None:
@@ -258,16 +262,11 @@ def staged(tables: Tables) -> tuple[str, str, str] | None:
     source and a copy from the host on the destination, of one correlation id, both from device
     memory to device memory, and neither naming the other device.
     """
-    needed = {"srcKind", "dstKind", "deviceId", "correlationId"}
-    if not needed <= tables.columns[MEMCPY]:
+    kinds = halves(tables)
+    if not kinds or not tables.has_staged:
         return None
-    device_memory = [number for number, word in tables.memory_kinds.items() if word == "device"]
-    dtoh = [number for number, word in tables.memcpy_kinds.items() if word == "DtoH"]
-    htod = [number for number, word in tables.memcpy_kinds.items() if word == "HtoD"]
-    half = (
-        f"t.copyKind IN ({_list(dtoh + htod)}) AND t.srcKind IN ({_list(device_memory)}) "
-        f"AND t.dstKind IN ({_list(device_memory)})"
-    )
+    half = " AND ".join(f"t.{column} IN ({_list(kinds[column])})" for column in kinds)
+    dtoh, htod = (_numbers(tables.memcpy_kinds, word) for word in ("DtoH", "HtoD"))
     process = f"coalesce({tables.pick(MEMCPY, 'globalPid')}, 0)"
     out, back = f"t.copyKind IN ({_list(dtoh)})", f"t.copyKind IN ({_list(htod)})"
     join = f"""
@@ -283,6 +282,20 @@ def staged(tables: Tables) -> tuple[str, str, str] | None:
         ) pair ON pair.correlation = CASE WHEN {half} THEN t.correlationId END
             AND pair.process = {process}"""
     return "pair.src", "pair.dst", join
+
+
+def halves(tables: Tables) -> Mapping[str, list[int]]:
+    """By column the numbers of copies that may be half of a staged one; empty where none can be."""
+    needed = {"srcKind", "dstKind", "deviceId", "correlationId"}
+    if not needed <= tables.columns.get(MEMCPY, frozenset()):
+        return {}
+    device_memory = _numbers(tables.memory_kinds, "device")
+    copies = _numbers(tables.memcpy_kinds, "DtoH") + _numbers(tables.memcpy_kinds, "HtoD")
+    return {"copyKind": copies, "srcKind": device_memory, "dstKind": device_memory}
+
+
+def _numbers(words: Mapping[int, str], word: str) -> list[int]:
+    return [number for number, meaning in words.items() if meaning == word]
 
 
 def _memsets(tables: Tables) -> Select:
@@ -462,14 +475,12 @@ def _runs(tables: Tables) -> tuple[Select, ...]:
         "process_id": "r.process_id",
         "command": "NULL",
     }
-    join = ""
     if {"pid", "name"} <= tables.columns.get("PROCESSES", frozenset()):
-        columns["command"] = "p.name"
-        join = (
-            "LEFT JOIN (SELECT pid, any_value(name) AS name FROM raw.PROCESSES GROUP BY pid) p"
-            " ON p.pid = r.process_id"
+        columns["command"] = (
+            "(SELECT p.name FROM raw.PROCESSES p"
+            " WHERE p.pid = r.process_id AND p.name IS NOT NULL LIMIT 1)"
         )
-    return (Select(columns, f"FROM (SELECT DISTINCT process_id FROM ({source})) r {join}"),)
+    return (Select(columns, f"FROM (SELECT DISTINCT process_id FROM ({source})) r"),)
 
 
 def _owner(tables: Tables, table: str) -> str:

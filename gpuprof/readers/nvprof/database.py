@@ -36,7 +36,7 @@ from gpuprof.readers.nvprof.tables import (
     STRINGS,
     TIMED,
 )
-from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite
+from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite, tables_in
 from gpuprof.readers.sqlite.table import mismatch
 from gpuprof.secrets import masked_text
 from gpuprof.units import NS_PER_S, counted
@@ -310,7 +310,7 @@ def _searches(path: Path) -> bool:
     """Ask the database: in a large one, not all definitions lie in the first pages."""
     if not is_sqlite(path):
         return False
-    tables = open_sqlite(path).columns
+    tables = tables_in(path)
     return "StringTable" in tables and any(table.startswith(PREFIX) for table in tables)
 
 

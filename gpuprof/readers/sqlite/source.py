@@ -10,32 +10,32 @@ import shutil
 import sqlite3
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.columns import Columns, Tables
-from gpuprof.engine import quoted
+from gpuprof.engine import literal, quoted
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.readers.sqlite import table as sqlite_table
-from gpuprof.readers.sqlite.table import NotReadError, readable
+from gpuprof.readers.sqlite.table import Declared, NotReadError, readable
 
 MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
 _LOCK_WAIT_S: Final = 2.0
 # A name that is a BLOB is damage, which whoever reads the table is told of.
+_NAMES: Final = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type IN ('table', 'view')"
+# Of a table whose rows have ids, its root page, of others none; then what `table.Declared` has.
 _COLUMNS: Final = (
-    'SELECT CAST(m.name AS TEXT), c.name, c.type, c."notnull" FROM'
-    " sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type IN ('table', 'view')"
-)
-# Tables, not views, whose rows have ids.
-_NUMBERED: Final = (
-    "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%WITHOUT ROWID%'"
+    "SELECT CAST(m.name AS TEXT), CASE WHEN m.type = 'table' AND typeof(m.name) = 'text'"
+    " AND m.sql NOT LIKE '%WITHOUT%ROWID%' THEN m.rootpage END, c.name, c.cid, upper(c.type),"
+    ' c.pk, c.dflt_value, c.hidden, c."notnull"'
+    " FROM sqlite_master m JOIN pragma_table_xinfo(m.name) c WHERE m.type IN ('table', 'view')"
 )
 # What SQLite says of a file that is at fault, not the query.
 _FAULTS: Final = ("malformed", "disk i/o", "not a database")
@@ -55,6 +55,10 @@ _UTF_8: Final = 1
 # What a file that breaks raises, row by row or in a small query; a damaged size asks for too much.
 _BREAKS: Final = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
+# All rows of a small query.
+Rows = Callable[[str], list[tuple[Any, ...]]]
+# Length, time, and SQLite's own counter of changes.
+_State = tuple[int, int, bytes]
 _Kinds = Mapping[str, Mapping[str, pa.DataType]]
 _ANY: Final[_Kinds] = {}
 
@@ -68,6 +72,8 @@ class SqliteFile:
         uri: How SQLite opens it: the file itself, or a copy where SQLite would write.
         columns: Table (or view) name to its columns' names and Arrow types.
         filled: Table name to the columns that are declared to hold no null.
+        declared: Table name to what the file says of its columns, where its rows have ids.
+        state: What changes with the file, as it was before that was read.
         known: Tables that queries can read.
         keep: Holds a temporary copy while this object lives.
     """
@@ -76,6 +82,8 @@ class SqliteFile:
     uri: str
     columns: Mapping[str, Mapping[str, pa.DataType]] = field(repr=False)
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
+    declared: Mapping[str, list[Declared]] = field(default_factory=dict, repr=False)
+    state: _State | None = None
     known: frozenset[str] = frozenset()
     keep: "_Copy | None" = field(default=None, repr=False)
 
@@ -86,16 +94,35 @@ class SqliteFile:
             CorruptFileError: The file breaks while it is read.
             InputError: Another program holds it locked.
         """
-        with self._connected() as connection:
-            return connection.execute(sql).fetchall()
+        with self.asked() as rows:
+            return rows(sql)
 
-    def most_rows(self, tables: Iterable[str]) -> dict[str, int]:
-        """How many rows tables hold at most, by their last ids, without reading them."""
-        numbered = {name for (name,) in self.rows(_NUMBERED)}
-        names = [name for name in tables if name in numbered]
-        last = (f"SELECT max(rowid) FROM {quoted(name)}" for name in names)
-        rows = self.rows(" UNION ALL ".join(last)) if names else []
-        return {name: last_id or 0 for name, (last_id,) in zip(names, rows, strict=True)}
+    @contextmanager
+    def asked(self) -> Iterator[Rows]:
+        """What answers small queries as `rows` does, all on one connection.
+
+        Each connection reads what tables there are, which takes longer than a small query.
+        """
+        with self._connected() as connection:
+            yield lambda sql: connection.execute(sql).fetchall()
+
+    def most_rows(self, tables: Iterable[str], rows: Rows | None = None) -> dict[str, int]:
+        """How many rows tables held at most when that was first asked, by their last ids.
+
+        Args:
+            tables: Their names; of those whose rows have no ids it is not known.
+            rows: Answers queries, see `asked`.
+        """
+        names = [name for name in tables if name in self.declared]
+        new = [name for name in names if name not in self._last_ids]
+        last = " UNION ALL ".join(f"SELECT max(rowid) FROM {quoted(name)}" for name in new)
+        last_ids = (rows or self.rows)(last) if new else []
+        self._last_ids.update((name, i or 0) for name, (i,) in zip(new, last_ids, strict=True))
+        return {name: self._last_ids[name] for name in names}
+
+    @cached_property
+    def _last_ids(self) -> dict[str, int]:
+        return {}
 
     @property
     def prepare(self) -> Tables:
@@ -174,8 +201,8 @@ class SqliteFile:
         """
         with self._connected() as connection:
             connection.execute("BEGIN")
-            # To read anything takes the lock that keeps writers out.
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            # To read anything takes the lock that keeps writers out; this reads no tables' names.
+            connection.execute("PRAGMA schema_version").fetchone()
             # The lock goes with the first descriptor of the file that is closed: this one.
             descriptor = os.open(self._file, os.O_RDONLY)
             try:
@@ -185,6 +212,15 @@ class SqliteFile:
                     raise _changed(self.path)
             finally:
                 os.close(descriptor)
+
+    def declarations(
+        self, table: str, descriptor: int, connection: sqlite3.Connection
+    ) -> list[Declared]:
+        """What the file says of a table's columns, asked anew only where it has changed."""
+        if _state(descriptor) == self.state:
+            return self.declared.get(table, [])
+        rows = connection.execute(f"{_COLUMNS} AND m.name = {literal(table)}").fetchall()
+        return _declared(rows).get(table, [])
 
     @property
     def is_utf_8(self) -> bool:
@@ -273,35 +309,68 @@ def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
         CorruptFileError: It is cut short or damaged.
         InputError: It cannot be opened, or another program holds it locked.
     """
+    return _with_columns(_unseen(path), kinds)
+
+
+def tables_in(path: Path) -> frozenset[str]:
+    """The tables and views of a SQLite file by their names.
+
+    Raises:
+        CorruptFileError: It is cut short or damaged.
+        InputError: It cannot be opened, or another program holds it locked.
+    """
+    return frozenset(name for (name,) in _unseen(path).rows(_NAMES))
+
+
+def _unseen(path: Path) -> SqliteFile:
+    """A file whose tables are not known yet."""
     _check_length(path)
     wal = path.with_name(path.name + "-wal")
     if wal.exists() and wal.stat().st_size:
         # SQLite would make a -shm file beside the user's to read what waits in the -wal.
         copy = _Copy(path, wal)
-        return _with_columns(
-            SqliteFile(path, copy.path.as_uri() + "?mode=ro", {}, keep=copy), kinds
-        )
+        return SqliteFile(path, copy.path.as_uri() + "?mode=ro", {}, keep=copy)
     # In WAL mode SQLite makes files beside the database unless told that nobody writes it.
     still = _in_wal_mode(path)
     uri = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if still else "")
-    return _with_columns(SqliteFile(path, uri, {}), kinds)
+    return SqliteFile(path, uri, {})
 
 
 def _with_columns(file: SqliteFile, kinds: _Kinds) -> SqliteFile:
     """The file with its tables and their columns."""
+    with file.path.open("rb") as opened:
+        state = _state(opened.fileno())
     columns: dict[str, dict[str, pa.DataType]] = {}
     filled: dict[str, set[str]] = {}
-    for table, column, declared, is_filled in file.rows(_COLUMNS):
-        kind = kinds.get(table, {}).get(column, _affinity(declared))
-        columns.setdefault(table, {})[column] = kind or pa.string()
-        filled.setdefault(table, set()).update([column] if is_filled else [])
+    rows = file.rows(_COLUMNS)
+    for table, _, column, _, declared, _, _, is_hidden, is_filled in rows:
+        if not is_hidden:
+            kind = kinds.get(table, {}).get(column, _affinity(declared))
+            columns.setdefault(table, {})[column] = kind or pa.string()
+            filled.setdefault(table, set()).update([column] if is_filled else [])
     filled_of = {table: frozenset(names) for table, names in filled.items()}
-    return replace(file, columns=columns, filled=filled_of, known=frozenset(kinds))
+    return replace(
+        file,
+        columns=columns,
+        filled=filled_of,
+        declared=_declared(rows),
+        state=state,
+        known=frozenset(kinds),
+    )
 
 
+def _declared(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Declared]]:
+    """What the rows of `_COLUMNS` say of tables whose rows have ids."""
+    declared: dict[str, list[Declared]] = {}
+    for table, root, *about, _ in rows:
+        if root is not None:
+            declared.setdefault(table, []).append(Declared(root, *about))
+    return declared
+
+
+@cache
 def _affinity(declared: str) -> pa.DataType | None:
-    """SQLite's own rules; None for what is none of these."""
-    declared = declared.upper()
+    """SQLite's own rules for a type in capitals; None for what is none of these."""
     if "INT" in declared:
         return pa.int64()
     if any(word in declared for word in ("REAL", "FLOA", "DOUB")):
@@ -349,7 +418,7 @@ def _locked(path: Path) -> InputError:
     )
 
 
-def _state(descriptor: int) -> tuple[int, int, bytes]:
+def _state(descriptor: int) -> _State:
     """What changes with a file: its length, its time, and SQLite's own counter of changes."""
     about = os.fstat(descriptor)
     return about.st_size, about.st_mtime_ns, os.pread(descriptor, 4, 24)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.engine import literal, quoted
+from gpuprof.engine import quoted
 from gpuprof.errors import ROOM, CorruptFileError, InputError
 from gpuprof.native import pages
 from gpuprof.readers.common.narrow import Flags, Integers, arrow, arrow_texts, narrowed
@@ -39,13 +39,26 @@ class NotReadError(Exception):
     """A way of reading does not know what a table holds."""
 
 
-class _Column(NamedTuple):
-    """A column as the file declares it."""
+class Declared(NamedTuple):
+    """A column as the file declares it.
 
+    Args:
+        root: The root page of its table.
+        name: Its name.
+        place: Its place in the table.
+        kind: Its type, in capitals.
+        key: Its place in the primary key, from 1; 0 where it is no part of it.
+        default: SQL of its default.
+        hidden: Not 0 where rows do not hold it.
+    """
+
+    root: int
+    name: str
     place: int
     kind: str
-    is_key: bool
+    key: int
     default: str | None
+    hidden: int
 
 
 def read(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
@@ -69,58 +82,45 @@ def read(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
     return last(file, table, kinds)
 
 
-def _from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
+def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> dict[str, pa.ChunkedArray]:
+    """The same by compiled functions alone, all columns in the same pieces.
+
+    Raises:
+        CorruptFileError: The file is damaged.
+        InputError: Another program writes the file, or memory does not suffice.
+        NotReadError: It is no plain table, or some of its rows wait in another file.
+        NotDecodedError: The functions are not there, or do not know the layout.
+    """
     if file.keep is not None:
         raise NotReadError  # some of its rows wait in a file beside it
     with file.locked() as (descriptor, connection):
-        root, declared = _declared(connection.execute(_declaration(table)).fetchall())
-        fields = [_field(declared[name], kind) for name, kind in kinds.items()]
+        columns = file.declarations(table, descriptor, connection)
+        if not columns or any(column.hidden for column in columns):
+            raise NotReadError  # a view, or rows without ids, or values that no row holds
+        declared = {column.name: column for column in columns}
+        keys = sum(column.key > 0 for column in columns)
+        fields = [_field(declared[name], keys, kind) for name, kind in kinds.items()]
         if any(field.is_text for field in fields) and not file.is_utf_8:
             raise NotReadError
         try:
-            decoded = pages.decode(descriptor, root, fields)
+            decoded = pages.decode(descriptor, columns[0].root, fields)
         except MemoryError as error:
             msg = f"{file.path} needs more memory than there is"
             raise InputError(msg, ROOM) from error
     return {name: _of_pages(column) for name, column in zip(kinds, decoded, strict=True)}
 
 
-def _declaration(table: str) -> str:
-    """SQL: the root page of a table, and its columns."""
-    return (
-        "SELECT m.rootpage, c.name, c.cid, upper(c.type), c.pk, c.dflt_value, c.hidden,"
-        " (SELECT count(*) FROM pragma_table_xinfo(m.name) k WHERE k.pk)"
-        " FROM sqlite_master m JOIN pragma_table_xinfo(m.name) c"
-        f" WHERE m.type = 'table' AND m.name = {literal(table)}"
-        " AND m.sql NOT LIKE '%WITHOUT%ROWID%'"
-    )
-
-
-def _declared(rows: Sequence[Any]) -> tuple[int, dict[str, _Column]]:
-    """The root page of a table, and its columns, from the rows of `_declaration`.
-
-    Raises:
-        NotReadError: It is a view, or its rows have no ids.
-    """
-    if not rows or any(hidden for *_, hidden, _ in rows):
-        raise NotReadError
-    return rows[0][0], {
-        name: _Column(place, kind, key == keys == 1, default)
-        for _, name, place, kind, key, default, _, keys in rows
-    }
-
-
-def _field(column: _Column, kind: pa.DataType) -> pages.Field:
+def _field(column: Declared, keys: int, kind: pa.DataType) -> pages.Field:
     if column.default not in {None, "NULL"} or pa.types.is_floating(kind):
         raise NotReadError
     # SQLite stores a key of this very type as the row's id, and NULL in its place.
-    place = _ROWID if column.is_key and column.kind == "INTEGER" else column.place
-    return pages.Field(place, is_text=pa.types.is_string(kind))
+    is_id = column.key == keys == 1 and column.kind == "INTEGER"
+    return pages.Field(_ROWID if is_id else column.place, is_text=pa.types.is_string(kind))
 
 
 def _of_pages(decoded: pages.Decoded) -> pa.ChunkedArray:
     if decoded.texts is not None:
-        return _dictionary(decoded.parts, [readable(text) for text in decoded.texts])
+        return _dictionary(decoded.parts, _readable(decoded.texts))
     parts = [arrow(values, _nulls(values) if decoded.nulls else None) for values in decoded.parts]
     return pa.chunked_array(parts, parts[0].type if parts else pa.int8())
 
@@ -131,8 +131,8 @@ def _nulls(values: Integers) -> Flags:
 
 
 def _by_adbc(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
-    _declared(file.rows(_declaration(table)))
-    if not file.is_utf_8:
+    columns = file.declared.get(table, [])
+    if not columns or any(column.hidden for column in columns) or not file.is_utf_8:
         raise NotReadError
     batches = [*file.batches(_select(table, kinds, "BLOB"))]
     return {
@@ -222,7 +222,7 @@ def _cast_one(where: str, row: int, value: Any, kind: pa.DataType) -> pa.Array: 
 
 
 # From the fastest to the one that reads everything.
-WAYS: Final = (_from_pages, _by_adbc, _by_rows)
+WAYS: Final = (from_pages, _by_adbc, _by_rows)
 
 
 def mismatch(file: "SqliteFile", table: str) -> CorruptFileError:
@@ -240,6 +240,15 @@ def mismatch(file: "SqliteFile", table: str) -> CorruptFileError:
 
 def _of_another_type(where: str, row: int, value: object) -> CorruptFileError:
     return CorruptFileError(f"{where} holds {repr(value)[:_LONGEST_SHOWN]} in row {row:,}", _HINT)
+
+
+def _readable(texts: Sequence[bytes]) -> list[str]:
+    """Texts, all at once where that can be."""
+    with suppress(UnicodeDecodeError):
+        together = b"\0".join(texts).decode().split("\0")
+        if len(together) == len(texts):  # as where none holds what stands between them
+            return together
+    return [*map(readable, texts)]
 
 
 def readable(text: bytes) -> str:

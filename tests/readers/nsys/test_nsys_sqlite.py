@@ -3,6 +3,7 @@ import subprocess
 import sys
 from contextlib import closing
 
+import duckdb
 import nsys_export
 import pandas as pd
 import pytest
@@ -30,6 +31,7 @@ from gpuprof.analyses.totals.activity_summary import activity_summary, activity_
 from gpuprof.analyses.totals.kernel_summary import kernel_summary
 from gpuprof.analyses.totals.totals import totals
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
+from gpuprof.facts import UNKNOWN
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.nsys import database as nsys_sqlite
 from gpuprof.readers.sqlite import source as sqlite_source
@@ -309,6 +311,64 @@ def test_arrays_lie_on_the_device(tmp_path):
         (2, None, None),
         (2, 2, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "is_joined"), [({}, False), ({"srcKind": DEVICE, "dstKind": DEVICE}, True)]
+)
+def test_ends_of_copies_take_a_join_only_where_a_copy_may_be_half_of_another(
+    tmp_path, first, is_joined
+):
+    rows = [
+        memcpy(0, 4, HTOD, deviceId=3, **first),
+        memcpy(5, 9, DTOH, deviceId=2),
+        memcpy(10, 11, PTOP, srcDeviceId=1, dstDeviceId=4),
+        memcpy(12, 13, PTOP, srcDeviceId=1),
+        memcpy(14, 15, DTOD, deviceId=None),
+    ]
+    profile = read_profile(write(tmp_path / "x.sqlite", {MEMCPY: rows}))
+    names = ("device_id", "src_device_id", "dst_device_id")
+
+    (part,) = profile.values("memcpys", *names)
+    known = ", ".join(f"coalesce({name}, {UNKNOWN}) AS {name}" for name in names)
+    asked = profile.query(f"SELECT {known} FROM memcpys ORDER BY start_ns")
+
+    assert profile.needs_query("memcpys", *names) == (is_joined or native.library() is None)
+    assert [column.filled.tolist() for column in part] == [*asked.to_pydict().values()]
+    assert asked["src_device_id"].to_pylist() == [UNKNOWN, 2, 1, 1, UNKNOWN]
+
+
+def test_names_of_calls_take_no_query(tmp_path, monkeypatch):
+    texts = ["cudaFree_v3020", "a_v3020\n", "b_v123", "c_v12345", "_v3020", "d_v3020_v4000"]
+    names = [{"id": number, "value": text} for number, text in enumerate(texts)]
+    call = {"start": 0, "end": 1, "nameId": 1, "globalTid": pid(9), "correlationId": 1}
+    profile = read_profile(write(tmp_path / "x.sqlite", {STRINGS: names, RUNTIME: [call]}))
+    asked = profile.query("SELECT name_id, name FROM whole.api_calls_names ORDER BY name_id")
+    monkeypatch.setattr(duckdb, "connect", None)
+
+    read = profile.numbered_names("api_calls")
+
+    assert read.to_pylist() == asked.to_pylist()
+    assert read["name"].to_pylist() == [
+        "cudaFree", "a_v3020\n", "b_v123", "c_v12345", "", "d_v3020"
+    ]  # fmt: skip
+
+
+def test_small_tables_take_no_query(tmp_path, monkeypatch):
+    tables = {
+        KERNEL: [kernel(0, 9)],
+        "TARGET_INFO_GPU": [{"id": 0, "name": "A100", "busLocation": ""}],
+        "TARGET_INFO_CUDA_CONTEXT_INFO": [{"processId": 9, "deviceId": 0}],
+        "PROCESSES": [{"pid": 9, "name": None}, {"pid": 9, "name": "b"}, {"pid": 9, "name": "a"}],
+    }
+    profile = read_profile(write(tmp_path / "x.sqlite", tables))
+    monkeypatch.setattr(duckdb, "connect", None)
+
+    (device,), (run,) = (profile.table(name).to_pylist() for name in ("devices", "runs"))
+
+    assert (device["device_id"], device["name"], device["bus_id"]) == (0, "A100", None)
+    assert (run["process_id"], run["command"]) == (9, "b")
+    assert profile.events == 1
 
 
 def test_a_staged_copy_in_chunks_is_staged_in_every_row(tmp_path):

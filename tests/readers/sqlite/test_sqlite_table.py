@@ -72,7 +72,7 @@ def plain(columns):
 def ways(file, table, kinds):
     """What each way makes of columns, for those that read them."""
     results = {}
-    for way in (sqlite_table._from_pages, sqlite_table._by_adbc, sqlite_table._by_rows):  # noqa: SLF001 - compared with one another
+    for way in (sqlite_table.from_pages, sqlite_table._by_adbc, sqlite_table._by_rows):  # noqa: SLF001 - compared with one another
         try:
             results[way.__name__] = plain(way(file, table, kinds))
         except (sqlite_table.NotReadError, pages.NotDecodedError):
@@ -94,7 +94,7 @@ def test_every_way_gives_what_was_written(drawn):
 
     expected = {name: [*expected.get(name, ())] for name in names}
     is_decoded = native.library() is not None and drawn["encoding"] == "UTF-8"
-    assert is_decoded <= ("_from_pages" in results)
+    assert is_decoded <= ("from_pages" in results)
     assert all(columns == expected for columns in results.values())
     assert "_by_rows" in results
 
@@ -133,7 +133,7 @@ def test_nulls_stay_nulls_where_later_pieces_need_more_bytes(tmp_path):
         connection.commit()
     file = open_sqlite(path)
 
-    columns = sqlite_table._from_pages(file, "t", file.columns["t"])  # noqa: SLF001 - it alone
+    columns = sqlite_table.from_pages(file, "t", file.columns["t"])
 
     assert columns["a"].num_chunks > 1
     assert plain(columns) == {"a": numbers, "b": [text for _, text in rows]}
@@ -162,7 +162,7 @@ def test_rows_of_many_different_types_are_read(tmp_path, text_place):
         connection.commit()
     file = open_sqlite(path)
 
-    columns = sqlite_table._from_pages(file, "t", file.columns["t"])  # noqa: SLF001 - it alone
+    columns = sqlite_table.from_pages(file, "t", file.columns["t"])
 
     expected = zip(*rows, strict=True)
     assert plain(columns) == {name: [*values] for name, values in zip(names, expected, strict=True)}
@@ -188,7 +188,7 @@ def test_texts_that_are_made_to_collide_are_read_by_other_ways(tmp_path):
     file = open_sqlite(path)
 
     with pytest.raises(pages.NotDecodedError):
-        sqlite_table._from_pages(file, "t", file.columns["t"])  # noqa: SLF001 - to see it refuse
+        sqlite_table.from_pages(file, "t", file.columns["t"])
     assert len(texts) > 600
     assert plain(sqlite_table.read(file, "t", file.columns["t"])) == {"a": texts}
 
@@ -213,7 +213,7 @@ def test_what_the_pages_do_not_say_for_certain_is_read_by_other_ways(tmp_path, t
     file = open_sqlite(path)
 
     with pytest.raises((sqlite_table.NotReadError, pages.NotDecodedError)):
-        sqlite_table._from_pages(file, "t", file.columns["t"])  # noqa: SLF001 - to see it refuse
+        sqlite_table.from_pages(file, "t", file.columns["t"])
 
 
 @pytest.mark.parametrize("value", ["x", 1.5, b"\1", 2.0**70])
@@ -241,6 +241,22 @@ def test_a_default_of_a_column_that_was_added_later_is_read(tmp_path):
     columns = sqlite_table.read(open_sqlite(path), "t", {"a": pa.int64(), "b": pa.int64()})
 
     assert plain(columns) == {"a": [1], "b": [7]}
+
+
+@compiled
+def test_a_table_that_was_made_anew_since_the_file_was_opened_is_read_as_it_is_now(tmp_path):
+    path = tmp_path / "anew.sqlite"
+    file = numbered(path, 10)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE t")
+        connection.execute("CREATE TABLE before (a INTEGER)")
+        connection.execute("CREATE TABLE t (b TEXT, c INTEGER, a INTEGER)")
+        connection.execute("INSERT INTO t VALUES ('x', 5, 7)")
+        connection.commit()
+
+    columns = sqlite_table.from_pages(file, "t", {"a": pa.int64(), "b": pa.string()})
+
+    assert plain(columns) == {"a": [7], "b": ["x"]}
 
 
 @compiled
@@ -341,5 +357,5 @@ def test_the_pages_of_every_tools_database_are_known(path):
     for table in (nsys_tables.KINDS if is_nsys else nvprof_tables.KINDS).keys() & file.columns:
         kinds = file.columns[table].items()
         integers = {name: kind for name, kind in kinds if pa.types.is_int64(kind)}
-        columns = sqlite_table._from_pages(file, table, integers)  # noqa: SLF001 - it alone is tested
+        columns = sqlite_table.from_pages(file, table, integers)
         assert columns.keys() == integers.keys()
