@@ -52,10 +52,23 @@ typedef struct {
 ArraysStatus id_places(Integers span, Integers id, const IdSpan *spans, size_t count,
                        int64_t *places);
 
-/* Notes the earliest call of each id: its start, and the number of its lane, whose ids' span has
- * that number, too. `first` and `lanes` have so much room, and hold what was noted before. */
-ArraysStatus earliest_calls(Integers lane, Integers id, Integers start, const IdSpan *spans,
-                            size_t count, size_t room, int64_t *first, int32_t *lanes);
+/* Chains the rows of each id: head[p] is the first one whose id has the place p, and next[i] the
+ * one after row i; -1 for none. `head`, -1 throughout at first, has so much room. */
+ArraysStatus chain_ids(Integers span, Integers id, const IdSpan *spans, size_t count, size_t room,
+                       int32_t *head, int32_t *next);
+
+typedef struct {
+    int32_t *row;
+    int64_t *time;
+    int32_t *lane;
+    size_t count, room; /* so many rows are chained */
+} Launched;
+
+/* Adds the rows of each call's id, which has the span of the call's lane, with its start and lane;
+ * a later call of the same id finds them no more. */
+ArraysStatus take_chains(Integers lane, Integers id, Integers start, const IdSpan *spans,
+                         size_t count, size_t room, int32_t *head, const int32_t *next,
+                         Launched *made);
 
 /* The first, or last, of the ranges, sorted by start, that are open at each of ascending times. */
 ArraysStatus open_ranges(Integers start, Integers end, Integers times, int is_outermost,

@@ -67,7 +67,13 @@ static void match(const Column *columns, size_t rows) {
     for (size_t i = 0; i < rows; i++)
         if (numbers[i] < -1 || (numbers[i] >= 0 && (size_t)numbers[i] >= rows)) abort();
     (void)id_places(c, b, (const IdSpan *)pairs, few / 2, places);
-    (void)earliest_calls(c, b, a, (const IdSpan *)pairs, few / 2, rows, places, numbers);
+    int32_t *heads = malloc((3 * rows + 1) * sizeof *heads);
+    for (size_t i = 0; i < rows; i++) heads[i] = (int32_t)(i % 3) - 1;
+    (void)chain_ids(c, b, (const IdSpan *)pairs, few / 2, rows, heads, numbers);
+    Launched launched = {heads + rows, places, heads + 2 * rows, 0, rows};
+    (void)take_chains(c, a, b, (const IdSpan *)pairs, few / 2, rows, heads, numbers, &launched);
+    if (launched.count > rows) abort();
+    free(heads);
     (void)open_ranges(a, b, c, rows & 1, places);
     for (size_t i = 0; i < rows; i++)
         if (places[i] < -1 || (places[i] >= 0 && (size_t)places[i] >= rows)) abort();
