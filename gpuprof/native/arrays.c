@@ -116,6 +116,41 @@ ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *ma
     return ARRAYS_OK;
 }
 
+ArraysStatus add_union(const Intervals *some, Intervals *made, size_t room, int64_t *last) {
+    for (size_t i = 0; i < some->count; i++) {
+        int64_t start = some->start[i], end = some->end[i];
+        if (end <= start) continue;
+        if (start < *last) return ARRAYS_UNSORTED;
+        *last = start;
+        if (made->count && start <= made->end[made->count - 1]) {
+            if (end > made->end[made->count - 1]) made->end[made->count - 1] = end;
+        } else if (!add_interval(made, room, start, end)) {
+            return ARRAYS_TOO_LARGE;
+        }
+    }
+    return ARRAYS_OK;
+}
+
+void covered_at(const Intervals *set, const int64_t *before, const int64_t *times, size_t count,
+                int64_t *covered) {
+    for (size_t i = 0, low = 0; i < count; i++) {
+        /* The intervals that start at the time or before: a few more than at the time before. */
+        size_t high = low, step = 1;
+        if (low && set->start[low - 1] > times[i]) low = 0;
+        else high = set->count;
+        for (; low + step < high && set->start[low + step - 1] <= times[i]; step *= 2) low += step;
+        if (low + step < high) high = low + step;
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (set->start[middle] <= times[i]) low = middle + 1;
+            else high = middle;
+        }
+        bool reaches = low && set->end[low - 1] > times[i];
+        uint64_t beyond = reaches ? (uint64_t)set->end[low - 1] - (uint64_t)times[i] : 0;
+        covered[i] = (int64_t)((uint64_t)before[low] - beyond);
+    }
+}
+
 /* ---------------------------------------------------------------- launches and ranges */
 
 void pair_places(Integers first, Integers second, const int64_t *firsts, const int64_t *seconds,

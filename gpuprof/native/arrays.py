@@ -5,7 +5,7 @@ its input; the caller then takes another way to the same result.
 """
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +89,43 @@ def difference(
         return None
     count = sets[2].count
     return start[:count], end[:count]
+
+
+def union(sets: Sequence[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s] | None:
+    """The union of the intervals of some sets, one after another, by ascending start in all."""
+    functions = library()
+    if functions is None:
+        return None
+    room, last = sum(len(start) for start, _ in sets), ctypes.c_int64(np.iinfo(np.int64).min)
+    start, end = np.empty(room, np.int64), np.empty(room, np.int64)
+    made = _Intervals(start.ctypes.data, end.ctypes.data, 0)
+    for given in sets:
+        arrays = [*map(np.ascontiguousarray, given)]
+        some = ctypes.byref(_set(arrays[0], arrays[1]))
+        if functions.add_union(some, ctypes.byref(made), ctypes.c_size_t(room), ctypes.byref(last)):
+            return None
+    return start[: made.count], end[: made.count]
+
+
+def covered_before(start: Int64s, end: Int64s, before: Int64s, times: Int64s) -> Int64s | None:
+    """How much of sorted, disjoint intervals lies before each time, fastest if these ascend.
+
+    Args:
+        start: Starts.
+        end: Ends.
+        before: What the intervals before each one cover, and all of them.
+        times: Instants.
+    """
+    functions = library()
+    if functions is None:
+        return None
+    covered = np.empty(times.shape, np.int64)
+    arrays = [*map(np.ascontiguousarray, (start, end, before, times))]
+    functions.covered_at(
+        ctypes.byref(_set(arrays[0], arrays[1])), *map(_pointer, arrays[2:]),
+        ctypes.c_size_t(times.size), _pointer(covered),
+    )  # fmt: skip
+    return covered
 
 
 def pair_places(first: Integers, second: Integers, pairs: Int64s) -> Integers | None:

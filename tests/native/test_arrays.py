@@ -38,6 +38,35 @@ def test_a_union_covers_what_any_interval_of_its_key_does(rows, width):
         assert (union.start[part][1:] > union.end[part][:-1]).all()
 
 
+@given(rows=ROWS, cut=st.integers(0, 40), times=st.lists(st.integers(-5, 130), max_size=20))
+def test_a_union_of_pieces_covers_what_any_does_and_so_much_before_each_time(rows, cut, times):
+    start, duration, _ = columns(rows, np.int64)
+    end = start + duration
+
+    first, last = arrays.union([(start[:cut], end[:cut]), (start[cut:], end[cut:])])
+    before = np.append(0, np.cumsum(last - first))
+    covered = arrays.covered_before(first, last, before, np.array(times, np.int64))
+
+    expected = instants(start, end)
+    assert instants(first, last) == expected
+    assert (first[1:] > last[:-1]).all()
+    assert covered.tolist() == [sum(at < time for at in expected) for time in times]
+
+
+def test_pieces_out_of_order_are_left_to_another_way():
+    early, late = (np.array([[time], [time + 2]]) for time in (1, 2))
+
+    assert arrays.union([late, early]) is None
+    sets = [intervals.Intervals(*late), intervals.Intervals(*early)]
+    assert instants(*vars(intervals.together(sets)).values()) == {1, 2, 3}
+
+
+def test_a_length_is_right_though_the_sum_of_the_ends_takes_more_than_64_bits():
+    start = np.arange(9) + 2**62
+
+    assert intervals.Intervals(start, start + 1).length == 9
+
+
 def test_starts_that_do_not_ascend_are_left_to_another_way():
     start, ones = np.array([5, 4]), np.array([1, 1])
 
