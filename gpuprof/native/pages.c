@@ -547,6 +547,59 @@ static PagesStatus prepare(Decoder *decoder) {
     return PAGES_OK;
 }
 
+/* Where a value stands among the meanings of a column, which it may become one of; -1 for no room. */
+static int32_t meaning_of(Column *column, uint8_t *slots, int64_t value) {
+    uint8_t slot = (uint8_t)(mixed((uint64_t)value) >> 24);
+    for (; slots[slot]; slot++)
+        if (column->meanings[slots[slot] - 1] == value) return slots[slot] - 1;
+    if (column->meaning_count == MOST_MEANINGS) return -1;
+    column->meanings[column->meaning_count++] = value;
+    slots[slot] = (uint8_t)column->meaning_count;
+    return column->meaning_count - 1;
+}
+
+/* Writes places among few different values in place of these, where they are few. */
+static bool pack_meanings(Column *column, size_t rows) {
+    uint8_t slots[256] = {0}; /* twice as many as meanings, so that one is free */
+    const int64_t *values = column->values;
+    for (size_t row = 0; row < rows; row++) {
+        if (values[row] == NO_VALUE || (row && values[row] == values[row - 1])) continue;
+        if (meaning_of(column, slots, values[row]) < 0) {
+            column->meaning_count = 0;
+            return false;
+        }
+    }
+    int64_t last = NO_VALUE;
+    int8_t place = INT8_MIN, *into = (int8_t *)column->values;
+    for (size_t row = 0; row < rows; row++) {
+        int64_t value = values[row];
+        if (value != last)
+            place = value == NO_VALUE ? INT8_MIN : (int8_t)meaning_of(column, slots, value);
+        last = value;
+        into[row] = place;
+    }
+    return true;
+}
+
+/* Writes how far values lie from one between them, where that takes four bytes. */
+static bool pack_offsets(Column *column, size_t rows) {
+    const int64_t *values = column->values;
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    for (size_t row = 0; row < rows; row++) {
+        if (values[row] == NO_VALUE) continue;
+        if (values[row] < least) least = values[row];
+        if (values[row] > most) most = values[row];
+    }
+    if ((uint64_t)most - (uint64_t)least > 2 * (uint64_t)INT32_MAX) return false;
+    uint64_t base = (uint64_t)least + INT32_MAX;
+    column->base = (int64_t)base;
+    for (size_t row = 0; row < rows; row++) {
+        int64_t offset = (int64_t)((uint64_t)values[row] - base);
+        ((int32_t *)column->values)[row] = values[row] == NO_VALUE ? INT32_MIN : (int32_t)offset;
+    }
+    return true;
+}
+
 /* Writes the values in place, in as few bytes each as hold them all and one number more. */
 static void pack(Column *column, size_t rows) {
     const int64_t *values = column->values;
@@ -555,7 +608,7 @@ static void pack(Column *column, size_t rows) {
         uint64_t value = (uint64_t)values[row], sign = (uint64_t)(values[row] >> 63);
         bits |= (value ^ sign) - sign;
     }
-    column->nulls = 0;
+    column->nulls = column->base = column->meaning_count = 0;
     for (size_t row = 0; bits >> 63 && row < rows; row++) column->nulls += values[row] == NO_VALUE;
     bits &= INT64_MAX;
     void *into = column->values;
@@ -571,6 +624,10 @@ static void pack(Column *column, size_t rows) {
         column->width = 4;
         for (size_t row = 0; row < rows; row++)
             ((int32_t *)into)[row] = values[row] == NO_VALUE ? INT32_MIN : (int32_t)values[row];
+    } else if (column->kind == COLUMN_INTEGER && pack_meanings(column, rows)) {
+        column->width = 1;
+    } else if (column->kind == COLUMN_INTEGER && pack_offsets(column, rows)) {
+        column->width = 4;
     } else {
         column->width = 8;
     }

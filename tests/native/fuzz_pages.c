@@ -112,10 +112,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             size_t room = pages * most_rows(&db);
             Column columns[FIELDS];
             int64_t *values = malloc(FIELDS * room * sizeof *values);
+            int64_t meanings[FIELDS][MOST_MEANINGS];
             for (int i = 0; i < FIELDS; i++)
                 columns[i] = (Column){.index = (choice[2 + i] & 15) - 1,
                                       .kind = choice[2 + i] >> 7,
-                                      .values = values + i * room};
+                                      .values = values + i * room,
+                                      .meanings = meanings[i]};
             int status = decode_leaves(&db, leaves + at, pages, columns, FIELDS, texts, &rows);
             if (!status) use(columns, rows);
             if (!status) match(columns, rows);
