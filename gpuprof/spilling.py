@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.errors import ROOM, InputError, UsageError
+from gpuprof.native import pages
 from gpuprof.units import parse_decimal_bytes
 
 # Names the budget, as ``300MB``.
@@ -71,10 +72,20 @@ class Packed:
         """How many bytes it takes in memory."""
         return sum(part.nbytes for part, _ in self._parts)
 
+    @property
+    def lengths(self) -> list[int]:
+        """How many rows each piece has."""
+        return [len(part) for part, _ in self._parts]
+
     def slices(self, step: int) -> Iterator[pa.ChunkedArray]:
         """Its values in pieces of so many rows."""
         for low in range(0, len(self), step):
             yield pa.chunked_array([*self._within(low, low + step)], self.type)
+
+    def values(self, piece: int, low: int, high: int) -> pa.Array:
+        """Some rows of a piece."""
+        part, meaning = self._parts[piece]
+        return self._unpacked(part[low:high], meaning)
 
     def _within(self, low: int, high: int) -> Iterator[pa.Array]:
         start = 0
@@ -84,9 +95,10 @@ class Packed:
             start = end
 
     def _unpacked(self, part: npt.NDArray[Any], meaning: int | npt.NDArray[Any]) -> pa.Array:
-        values = (
-            np.add(part, meaning, dtype=np.int64) if isinstance(meaning, int) else meaning[part]
-        )
+        if isinstance(meaning, int):
+            values = np.add(part, meaning, dtype=np.int64)
+        else:
+            values = pages.spread(part, meaning)
         is_null = part == np.iinfo(part.dtype).min if self._has_nulls else None
         present = (
             None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))
@@ -181,7 +193,11 @@ def passes(names: Sequence[_Name], most_rows: Callable[[], int]) -> Iterator[Seq
 
 
 def batches(columns: Mapping[str, Column | None], rows: int) -> Iterator[pa.RecordBatch]:
-    """Columns in pieces of at most `BATCH_ROWS`; None is one of so many nulls."""
+    """Columns in pieces of about `BATCH_ROWS` at most; None is one of so many nulls."""
+    pieces = [piece for piece in columns.values() if isinstance(piece, Packed | pa.ChunkedArray)]
+    if len(pieces) == len(columns) and len({tuple(_lengths(piece)) for piece in pieces}) == 1:
+        yield from _pieces(pieces, [*columns])
+        return
     come_in_pieces = any(isinstance(values, Spilled | Packed) for values in columns.values())
     step = BATCH_ROWS if come_in_pieces else max(rows, 1)
     slices = [
@@ -189,6 +205,27 @@ def batches(columns: Mapping[str, Column | None], rows: int) -> Iterator[pa.Reco
     ]
     for arrays in zip(*slices, strict=True):
         yield from pa.Table.from_arrays([*arrays], [*columns]).to_batches(BATCH_ROWS)
+
+
+def _lengths(values: pa.ChunkedArray | Packed) -> list[int]:
+    return values.lengths if isinstance(values, Packed) else [len(c) for c in values.chunks]
+
+
+def _pieces(
+    columns: Sequence[pa.ChunkedArray | Packed], names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Columns that lie in the same pieces, these perhaps in parts."""
+    for piece, rows in enumerate(_lengths(columns[0])):
+        parts = max(1, round(rows / BATCH_ROWS))
+        for part in range(parts):
+            low, high = rows * part // parts, rows * (part + 1) // parts
+            arrays = [
+                c.values(piece, low, high)
+                if isinstance(c, Packed)
+                else c.chunk(piece).slice(low, high - low)
+                for c in columns
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names)
 
 
 def _slices(values: Column, step: int) -> Iterator[pa.Array | pa.ChunkedArray]:

@@ -62,10 +62,11 @@ class Plan(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The columns of the reader's table that are read."""
+        """The columns of the reader's table that are read, also those that tell its rows."""
         names = [column.name for column in self.columns.values() if column is not None]
-        names += _TIMES if self.rows.are_timed else ()
-        names += [self.rows.without[0]] if self.rows.without else []
+        if not self.takes_all:
+            names += _TIMES if self.rows.are_timed else ()
+            names += [self.rows.without[0]] if self.rows.without else []
         return [*dict.fromkeys(names)]
 
     def part(self, batch: pa.RecordBatch, needed: Sequence[str]) -> list[Values]:
@@ -129,7 +130,8 @@ class Plan(NamedTuple):
             return Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
         numbers, is_null = stored[column.name]
         if column.mask != _ALL_BITS:
-            numbers = (numbers.astype(np.int64) >> column.shift) & column.mask
+            numbers = numbers.astype(np.int64, copy=False) >> column.shift
+            numbers &= column.mask
         if column.absent is not None and (is_absent := numbers == column.absent).any():
             is_null = is_absent if is_null is None else is_null | is_absent
         return Values(numbers, is_null)

@@ -687,3 +687,7 @@ int decode_leaves(const Database *db, const uint32_t *leaves, size_t count, Colu
     *rows = decoder.rows;
     return status;
 }
+
+void spread_meanings(const int8_t *places, size_t count, const int64_t *meanings, int64_t *values) {
+    for (size_t i = 0; i < count; i++) values[i] = meanings[(uint8_t)places[i]];
+}

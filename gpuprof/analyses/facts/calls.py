@@ -110,6 +110,7 @@ class Pairs:
     def __init__(self) -> None:
         # Sorted, and the number of each.
         self._pairs, self._number = np.empty((2, 0), np.int64), np.empty(0, np.int32)
+        self._is_sorted = True  # as they were met
 
     def __len__(self) -> int:
         """How many there are."""
@@ -122,8 +123,11 @@ class Pairs:
 
     def of(self, first: Numbers, second: Numbers) -> Numbers:
         """The number of each pair, or `NOT_FOUND`."""
+        places = pair_places(self._pairs, first, second)
+        if self._is_sorted:
+            return places
         numbers: Numbers = np.append(self._number, np.int32(NOT_FOUND))
-        return numbers[pair_places(self._pairs, first, second)]
+        return numbers[places]
 
     def learn(self, first: Numbers, second: Numbers) -> Numbers:
         """The number of each pair; those that are new are given one."""
@@ -135,6 +139,7 @@ class Pairs:
         numbers = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
         order = np.lexsort(pairs[::-1])
         self._pairs, self._number = pairs[:, order], numbers[order].astype(np.int32)
+        self._is_sorted = bool((order[1:] > order[:-1]).all())
         return self.of(first, second)
 
 
@@ -150,20 +155,15 @@ class Ids:
         self._processes = Pairs()
         low, high = np.empty(0, np.int64), np.empty(0, np.int64)
         for rows in pieces(len(process)):
-            with_id = correlation[rows] >= 0
-            index, ids = (
-                self._index(process[rows], is_new=True)[with_id],
-                correlation[rows][with_id],
-            )
+            index, ids = self._index(process[rows], is_new=True), correlation[rows]
             more = len(self._processes) - len(low)
             low = np.append(low, np.full(more, _LATEST))
             high = np.append(high, np.full(more, NOT_FOUND))
-            if len(ids):
-                first, least, most = _extremes(index, ids)
-                low[first], high[first] = (
-                    np.minimum(low[first], least),
-                    np.maximum(high[first], most),
-                )
+            if (is_unknown := ids < 0).any():
+                index, ids = index[~is_unknown], ids[~is_unknown]
+            places, numbers = index.astype(np.intp), ids.astype(np.int64)
+            np.minimum.at(low, places, numbers)
+            np.maximum.at(high, places, numbers)
         number = len(low)
         size: Int64s = np.where(high < 0, 0, np.minimum(high - low, _LATEST // (number + 1)) + 1)
         self.spans: Int64s = np.stack([low, size, np.cumsum(size) - size], axis=1)
@@ -196,16 +196,6 @@ class Ids:
 
     def _index(self, process: Numbers, *, is_new: bool) -> Numbers:
         return (self._processes.learn if is_new else self._processes.of)(process, process)
-
-
-def _extremes(index: Numbers, values: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """The different indices, and the least and the greatest value of each."""
-    small = index.astype(np.min_scalar_type(-int(index.max()) - 1), copy=False)
-    order = np.argsort(small, kind="stable")  # of 16 bits and fewer without comparisons
-    ordered = small[order]
-    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    least, most = (f.reduceat(values[order], first) for f in (np.minimum, np.maximum))
-    return ordered[first], least, most
 
 
 class Launched(NamedTuple):
