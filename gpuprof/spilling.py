@@ -46,7 +46,7 @@ class Packed:
 
     Args:
         parts: Numbers, piece by piece; null is the least one of their type.
-        meanings: By part, what is added to its numbers, or what the numbers up to 127 stand for.
+        meanings: By part, what the numbers from 0 to 127 stand for; None for themselves.
         has_nulls: Whether a value is null.
     """
 
@@ -55,12 +55,12 @@ class Packed:
     def __init__(
         self,
         parts: Sequence[npt.NDArray[Any]],
-        meanings: Sequence[int | npt.NDArray[Any]],
+        meanings: Sequence[npt.NDArray[Any] | None],
         *,
         has_nulls: bool,
     ) -> None:
         # Null is the place -128, which is 128 places from the end of 256.
-        tables = (m if isinstance(m, int) else np.resize(m, _PLACES) for m in meanings)
+        tables = (None if m is None else np.resize(m, _PLACES) for m in meanings)
         self._parts, self._has_nulls = [*zip(parts, tables, strict=True)], has_nulls
         self._ends = np.cumsum([len(part) for part in parts]).tolist()
 
@@ -94,11 +94,9 @@ class Packed:
                 yield self._unpacked(part[max(low - start, 0) : high - start], meaning)
             start = end
 
-    def _unpacked(self, part: npt.NDArray[Any], meaning: int | npt.NDArray[Any]) -> pa.Array:
-        if isinstance(meaning, int):
-            values = np.add(part, meaning, dtype=np.int64)
-        else:
-            values = pages.spread(part, meaning)
+    def _unpacked(self, part: npt.NDArray[Any], meaning: npt.NDArray[Any] | None) -> pa.Array:
+        plain = part if meaning is None else pages.spread(part, meaning)
+        values = plain.astype(np.int64, copy=False)
         is_null = part == np.iinfo(part.dtype).min if self._has_nulls else None
         present = (
             None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))

@@ -581,25 +581,6 @@ static bool pack_meanings(Column *column, size_t rows) {
     return true;
 }
 
-/* Writes how far values lie from one between them, where that takes four bytes. */
-static bool pack_offsets(Column *column, size_t rows) {
-    const int64_t *values = column->values;
-    int64_t least = INT64_MAX, most = INT64_MIN;
-    for (size_t row = 0; row < rows; row++) {
-        if (values[row] == NO_VALUE) continue;
-        if (values[row] < least) least = values[row];
-        if (values[row] > most) most = values[row];
-    }
-    if ((uint64_t)most - (uint64_t)least > 2 * (uint64_t)INT32_MAX) return false;
-    uint64_t base = (uint64_t)least + INT32_MAX;
-    column->base = (int64_t)base;
-    for (size_t row = 0; row < rows; row++) {
-        int64_t offset = (int64_t)((uint64_t)values[row] - base);
-        ((int32_t *)column->values)[row] = values[row] == NO_VALUE ? INT32_MIN : (int32_t)offset;
-    }
-    return true;
-}
-
 /* Writes the values in place, in as few bytes each as hold them all and one number more. */
 static void pack(Column *column, size_t rows) {
     const int64_t *values = column->values;
@@ -608,7 +589,7 @@ static void pack(Column *column, size_t rows) {
         uint64_t value = (uint64_t)values[row], sign = (uint64_t)(values[row] >> 63);
         bits |= (value ^ sign) - sign;
     }
-    column->nulls = column->base = column->meaning_count = 0;
+    column->nulls = column->meaning_count = 0;
     for (size_t row = 0; bits >> 63 && row < rows; row++) column->nulls += values[row] == NO_VALUE;
     bits &= INT64_MAX;
     void *into = column->values;
@@ -626,8 +607,6 @@ static void pack(Column *column, size_t rows) {
             ((int32_t *)into)[row] = values[row] == NO_VALUE ? INT32_MIN : (int32_t)values[row];
     } else if (column->kind == COLUMN_INTEGER && pack_meanings(column, rows)) {
         column->width = 1;
-    } else if (column->kind == COLUMN_INTEGER && pack_offsets(column, rows)) {
-        column->width = 4;
     } else {
         column->width = 8;
     }

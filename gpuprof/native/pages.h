@@ -40,7 +40,6 @@ typedef struct {
     int32_t width; /* bytes of each packed value; NULL is the least number of that width */
     int32_t meaning_count; /* where that is above 0, packed values are places among so many */
     int64_t *meanings; /* room for `MOST_MEANINGS` */
-    int64_t base; /* what is to be added to the packed values of other columns */
 } Column;
 
 enum { MOST_MEANINGS = 127 };
@@ -60,8 +59,8 @@ int leaf_pages(const Database *db, uint32_t root, uint32_t *leaves, size_t *coun
 /* The most rows that a leaf page can hold. */
 size_t most_rows(const Database *db);
 
-/* Decode some leaf pages, and pack each column into as few bytes a value as its values need, those
- * of integers that take eight perhaps as few different ones, or by how far they lie apart.
+/* Decode some leaf pages, and pack each column into as few bytes a value as its values need, and
+ * into one where integers that take eight are few different ones.
  *
  * `columns` have room for `count * most_rows(db)` values of eight bytes each.
  */

@@ -62,8 +62,8 @@ class Decoded(NamedTuple):
     Args:
         parts: One value per row, piece by piece, of as few bytes each as hold them all. NULL is
             the least number of the type; of text, `NULL_TEXT`.
-        meanings: By part, what is to be added to its values, or what each value up to 127 stands
-            for; None where all parts hold the values themselves.
+        meanings: By part, what its values stand for, or None where it holds these themselves; None
+            where all parts do.
         nulls: How many are NULL.
         texts: Of text, what each number stands for; else None.
     """
@@ -71,7 +71,7 @@ class Decoded(NamedTuple):
     parts: list[Integers]
     nulls: int
     texts: tuple[bytes, ...] | None
-    meanings: list[int | Integers] | None = None
+    meanings: list[Integers | None] | None = None
 
 
 NULL_TEXT: Final = -1
@@ -94,7 +94,6 @@ class _Column(ctypes.Structure):
         ("nulls", ctypes.c_int64),
         *((name, ctypes.c_int32) for name in ("width", "meaning_count")),
         ("meanings", ctypes.c_void_p),
-        ("base", ctypes.c_int64),
     )
 
 
@@ -154,7 +153,7 @@ class _Room:
 class _Piece(NamedTuple):
     """Some rows of every field, with what its thread's numbers of texts mean."""
 
-    columns: list[tuple[Integers, int, int | Integers]]
+    columns: list[tuple[Integers, int, Integers | None]]
     texts: _Texts
 
 
@@ -267,7 +266,7 @@ class _Reader:
                         room.values[place * most :].view(f"i{column.width}")[: rows.value]
                     ),
                     column.nulls,
-                    meanings[place].copy() if column.meaning_count else column.base,
+                    meanings[place].copy() if column.meaning_count else None,
                 )
                 for place, column in enumerate(columns)
             ],
@@ -308,7 +307,7 @@ def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
     columns = [piece.columns[place] for piece in pieces]
     nulls, parts = sum(count for _, count, _ in columns), [values for values, *_ in columns]
     meanings = [meaning for *_, meaning in columns]
-    if any(not isinstance(meaning, int) or meaning for meaning in meanings):
+    if any(meaning is not None for meaning in meanings):
         return Decoded(parts, nulls, None, meanings)
     if not spec.is_text:
         return Decoded(_of_one_width(parts), nulls, None)
