@@ -67,7 +67,7 @@ size_t most_rows(const Database *db);
 int decode_leaves(const Database *db, const uint32_t *leaves, size_t count, Column *columns,
                   size_t column_count, Texts *texts, size_t *rows);
 
-/* What places among 256 meanings stand for, of which those below 0 are the last ones. */
+/* What places among 256 meanings stand for; those below 0 count from the end. */
 void spread_meanings(const int8_t *places, size_t count, const int64_t *meanings, int64_t *values);
 
 #endif

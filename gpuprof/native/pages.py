@@ -119,9 +119,9 @@ class _Texts:
 
 
 class _Shelf:
-    """Arrays one after another in large blocks, which the system hands out in large pages.
+    """Arrays one after another in large blocks, which Linux hands out in large pages.
 
-    Small pages, each of which is cleared by itself, take as long as all of the decoding.
+    To touch a GB for the first time so takes 0.2 s, in small pages 0.5 s.
     """
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
 
 
 def spread(places: Integers, meanings: Integers) -> Integers:
-    """What places among 256 meanings stand for, of which those below 0 are the last ones."""
+    """What places among 256 meanings stand for; those below 0 count from the end."""
     functions = library()
     if functions is None:
         return meanings[places]
