@@ -25,9 +25,6 @@ OVERVIEW: Final = (
 # That no recording of CUDA knows these needs no word, unless they are asked for by name.
 _OF_FEW: Final = {"tensor_copies", "operations", "epochs"}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
-# Those that a second thread computes meanwhile, and from how many events on that pays.
-_SUMS: Final = {"breakdown", "totals", "peer_matrix"}
-_MANY_EVENTS: Final = 1_000_000
 # Analyses that set the host's times beside those of the devices.
 _OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency")
 # Analyses that say what part of its time a device works.
@@ -81,7 +78,6 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     left_out = _not_sought(profile, asked)
     further = [] if left_out else [analysis.reads_of_small for analysis in asked]
     profile.expect(reads(*(analysis.reads for analysis in asked), *further))
-    _look_ahead(profile, asked)
     tables = {a.name: profile.once(a.run) if a in asked else None for a in chosen}
     notes = (
         *recording_notes(profile),
@@ -93,18 +89,6 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         *_missing_notes(profile, missing),
     )
     return Report(profile.origin, tables, notes)
-
-
-def _look_ahead(profile: Profile, asked: Sequence[Analysis]) -> None:
-    """Begin with sums, which need little of what findings need, while another thread finds."""
-    sums = [analysis for analysis in asked if analysis.name in _SUMS]
-    others = [analysis for analysis in asked if analysis not in sums]
-    if others and sums and profile.events > _MANY_EVENTS:
-        first = others[0].run
-        profile.side_by_side(
-            (lambda p: p.once(first),),
-            [lambda p, run=analysis.run: p.once(run) for analysis in sums],  # type: ignore[misc]
-        )
 
 
 def _checked_names(names: Sequence[str]) -> Sequence[str]:

@@ -6,7 +6,6 @@ from recordings import DUAL, PUBLISHED_DUAL, SINGLE, copy, kernel, summary, trac
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
 
-from gpuprof import reports
 from gpuprof.analyses import ANALYSES
 from gpuprof.errors import UsageError
 from gpuprof.profile import Origin, Profile
@@ -132,15 +131,6 @@ def test_what_few_recordings_know_is_told_missing_only_where_it_is_asked_for():
 
     assert "tensor_transfers" in asked
     assert not any("tensor_transfers" in note or "marked_epochs" in note for note in of_all)
-
-
-def test_sums_that_another_thread_computes_meanwhile_are_the_same(monkeypatch):
-    expected = report(trace(kernels=[kernel("gemm", 0, 9)], memcpys=[copy("HtoD", 2, 15)]))
-    monkeypatch.setattr(reports, "_MANY_EVENTS", -1)
-
-    found = report(trace(kernels=[kernel("gemm", 0, 9)], memcpys=[copy("HtoD", 2, 15)]))
-
-    assert (found.tables, found.notes) == (expected.tables, expected.notes)
 
 
 def test_an_analysis_is_run_by_name():

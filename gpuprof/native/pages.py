@@ -32,9 +32,6 @@ _SMALLEST_PAGE: Final = 512
 _LARGEST_PAGE: Final = 65_536
 _LEAST_USABLE: Final = 480
 _MOST_MEANINGS: Final = 127
-_BLOCK_BYTES: Final = 16 << 20
-# A table of fewer pages fills no block.
-_MANY_PAGES: Final = 16 * _PAGES_AT_ONCE
 _MOST_PAGES: Final = 2**32 - 2
 # Beyond four, threads wait for memory.
 _MOST_THREADS: Final = 4
@@ -118,36 +115,13 @@ class _Texts:
         return [data[start:end] for start, end in pairwise([0, *ends])]
 
 
-class _Shelf:
-    """Arrays one after another in large blocks, which Linux hands out in large pages.
-
-    To touch a GB for the first time so takes 0.2 s, in small pages 0.5 s.
-    """
-
-    def __init__(self) -> None:
-        self._block, self._used = np.empty(0, np.uint8), 0
-
-    def copy(self, values: Integers) -> Integers:
-        """A copy of an array."""
-        end = self._used + values.nbytes
-        if end > len(self._block):
-            # Untouched memory costs nothing.
-            self._block = np.empty(max(_BLOCK_BYTES, values.nbytes), np.uint8)
-            self._used, end = 0, values.nbytes
-        made: Integers = self._block[self._used : end].view(values.dtype)
-        made[:] = values
-        self._used = end + -end % values.dtype.alignment
-        return made
-
-
 class _Room:
     """What one thread decodes into, used again for every piece."""
 
-    def __init__(self, functions: ctypes.CDLL, values: int, fields: int) -> None:
+    def __init__(self, functions: ctypes.CDLL, values: int) -> None:
         # Untouched memory costs nothing: a piece rarely has the most rows that it could.
         self.values = np.empty(values, np.int64)
         self.texts = _Texts(functions)
-        self.shelves = [_Shelf() for _ in range(fields)]
 
 
 class _Piece(NamedTuple):
@@ -218,7 +192,7 @@ class _Reader:
         self._used = np.zeros(database.pages // 8 + 1, np.uint8)
         database.used = self._used.ctypes.data
         self._most_rows = functions.most_rows(ctypes.byref(database))
-        self._local, self._is_small = local(), True
+        self._local = local()
 
     def leaves(self, root: int) -> npt.NDArray[np.uint32]:
         """Numbers of the pages that hold the rows, in their order."""
@@ -228,7 +202,6 @@ class _Reader:
                 ctypes.byref(self._database), root, numbers.ctypes.data, ctypes.byref(count)
             )
         )
-        self._is_small = count.value < _MANY_PAGES
         return numbers[: count.value].copy()
 
     def piece(self, leaves: npt.NDArray[np.uint32]) -> _Piece:
@@ -258,13 +231,10 @@ class _Reader:
                 ctypes.byref(rows),
             )
         )
-        copied = [np.copy if self._is_small else shelf.copy for shelf in room.shelves]
         return _Piece(
             [
                 (
-                    copied[place](
-                        room.values[place * most :].view(f"i{column.width}")[: rows.value]
-                    ),
+                    room.values[place * most :].view(f"i{column.width}")[: rows.value].copy(),
                     column.nulls,
                     meanings[place].copy() if column.meaning_count else None,
                 )
@@ -276,7 +246,7 @@ class _Reader:
     def _room(self, values: int) -> _Room:
         room: _Room | None = getattr(self._local, "room", None)
         if room is None or len(room.values) < values:
-            room = self._local.room = _Room(self._functions, values, len(self._fields))
+            room = self._local.room = _Room(self._functions, values)
         return room
 
 

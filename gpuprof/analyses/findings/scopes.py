@@ -1,7 +1,7 @@
 """Over which steps each device is looked at: those of its phases, else its recording."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -15,9 +15,7 @@ from gpuprof.analyses.facts.phases import PHASE_READS, Phase, phases
 from gpuprof.analyses.facts.step_windows import DETECTED
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, far_ends, timelines
 from gpuprof.analyses.findings.contract import Scope
-from gpuprof.analyses.placement.avoidable import avoidable
 from gpuprof.analyses.time.pauses import pieces_of
-from gpuprof.analyses.transfers.transfers import transfers
 from gpuprof.intervals import covered_within, union
 from gpuprof.kernel_names import short_names
 from gpuprof.profile import Profile
@@ -47,14 +45,8 @@ def _look_ahead(profile: Profile) -> None:
     """Compute what all findings ask for on two threads, each with about half of the work."""
     if profile.has("kernels", "memcpys", "api_calls"):
         ranges = (ranges_of,) if profile.has("nvtx_ranges") else ()
-        copies = (transfer_times, _once(transfers), avoidable)
-        profile.side_by_side(
-            (launches, pieces_of, phases), (timelines, *ranges, part_times, *copies)
-        )
-
-
-def _once(run: Callable[[Profile], object]) -> Callable[[Profile], object]:
-    return lambda profile: profile.once(run)
+        beside = (timelines, *ranges, part_times, transfer_times)
+        profile.side_by_side((launches, pieces_of), beside)
 
 
 def _of_device(profile: Profile, device: DeviceTimeline) -> Iterator[Scope]:

@@ -115,9 +115,8 @@ def test_every_way_gives_what_was_written(drawn):
 @given(
     parts=st.lists(st.tuples(BASES, SPREADS, st.booleans()), min_size=1, max_size=4),
     step=st.sampled_from([1, 50, 65_536]),
-    many_pages=st.sampled_from([0, 1 << 20]),
 )
-def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step, many_pages):
+def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step):
     steps = np.linspace(0, 1, 150)
     numbers = [
         None if has_nulls and i % 7 == 0 else base + int(spread * float(share))
@@ -133,8 +132,6 @@ def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step, 
             connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
             connection.commit()
         patch.setattr(pages, "_PAGES_AT_ONCE", 3)
-        patch.setattr(pages, "_MANY_PAGES", many_pages)
-        patch.setattr(pages, "_BLOCK_BYTES", 1000)
         file = open_sqlite(path)
         column = sqlite_table._from_pages(file, "t", file.columns["t"])["a"]  # noqa: SLF001 - compared with what was written
         values = {"a": column, "b": None}
