@@ -31,7 +31,7 @@ Kinds = Mapping[str, pa.DataType]
 # From the first start on and before the last, in ns.
 Window = tuple[int, int]
 # One value per row each: integers of any width, texts perhaps as a dictionary.
-Read = Callable[[Kinds], Mapping[str, pa.Array | pa.ChunkedArray]]
+Read = Callable[[Kinds], Mapping[str, spilling.InMemory]]
 
 
 class Table(Protocol):

@@ -28,12 +28,15 @@ class Intervals:
     @property
     def length(self) -> int:
         """How many ns it covers."""
-        return int((self.end - self.start).sum())
+        # Both sums may be beyond 64 bits, which their difference of arrays makes good.
+        return int((self.end.sum(keepdims=True) - self.start.sum(keepdims=True))[0])
 
     @cached_property
     def before(self) -> Int64s:
         """How many ns of it lie before each interval, and after the last one."""
-        return _int64(np.concatenate([[0], np.cumsum(self.end - self.start)]))
+        before = np.zeros(len(self) + 1, np.int64)
+        np.subtract(self.end, self.start, out=before[1:])
+        return np.cumsum(before, out=before)
 
     def __len__(self) -> int:
         """How many intervals it consists of."""
@@ -65,6 +68,8 @@ def union(start: npt.ArrayLike, end: npt.ArrayLike) -> Intervals:
         end: Ends in ns, in the same order. Intervals of length 0 cover nothing.
     """
     starts, ends = _int64(start), _int64(end)
+    if (swept := arrays.union([(starts, ends)])) is not None:
+        return _compact(*swept) if len(swept[0]) else NOTHING
     if not np.all(ends > starts):
         kept = ends > starts
         starts, ends = starts[kept], ends[kept]
@@ -107,9 +112,17 @@ def together(sets: Sequence[Intervals]) -> Intervals:
     held = [one for one in sets if len(one)]
     if len(held) < 2:  # noqa: PLR2004 - nothing to merge
         return held[0] if held else NOTHING
+    if (swept := arrays.union([(one.start, one.end) for one in held])) is not None:
+        return _compact(*swept)
     return union(
         np.concatenate([one.start for one in held]), np.concatenate([one.end for one in held])
     )
+
+
+def _compact(start: Int64s, end: Int64s) -> Intervals:
+    """A set whose arrays may be a small part of others, which are let go."""
+    room = len(start) if start.base is None else len(start.base)
+    return Intervals(*((a.copy() for a in (start, end)) if 2 * len(start) < room else (start, end)))
 
 
 def overlapping(a: Intervals, b: Intervals) -> tuple[Int64s, Int64s]:
@@ -199,6 +212,9 @@ def covered_before(covered: Intervals, instants: npt.ArrayLike) -> Int64s:
     points = _int64(instants)
     if not len(covered):
         return np.zeros(points.shape, np.int64)
+    swept = arrays.covered_before(covered.start, covered.end, covered.before, points)
+    if swept is not None:
+        return swept
     index = np.searchsorted(covered.start, points, side="right")
     # The last interval begun may reach beyond the instant.
     last = np.maximum(index - 1, 0)

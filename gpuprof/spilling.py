@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakValueDictionary, finalize
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.errors import ROOM, InputError, UsageError
+from gpuprof.native import pages
 from gpuprof.units import parse_decimal_bytes
 
 # Names the budget, as ``300MB``.
@@ -33,9 +36,75 @@ _GROUPS: Final = {
 }
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _VALUES: Final = "values"
+_PLACES: Final = 256
 
 _Name = TypeVar("_Name")
-InMemory: TypeAlias = pa.Array | pa.ChunkedArray
+
+
+class Packed:
+    """A column of 64-bit integers in memory, in fewer bytes each; whoever reads it gets all 64.
+
+    Args:
+        parts: Numbers, piece by piece; null is the least one of their type.
+        meanings: By part, what the numbers from 0 to 127 stand for; None for themselves.
+        has_nulls: Whether a value is null.
+    """
+
+    type: Final = pa.int64()
+
+    def __init__(
+        self,
+        parts: Sequence[npt.NDArray[Any]],
+        meanings: Sequence[npt.NDArray[Any] | None],
+        *,
+        has_nulls: bool,
+    ) -> None:
+        # Null is the place -128, which is 128 places from the end of 256.
+        tables = (None if m is None else np.resize(m, _PLACES) for m in meanings)
+        self._parts, self._has_nulls = [*zip(parts, tables, strict=True)], has_nulls
+        self._ends = np.cumsum([len(part) for part in parts]).tolist()
+
+    def __len__(self) -> int:
+        """How many rows it has."""
+        return int(self._ends[-1])
+
+    def get_total_buffer_size(self) -> int:
+        """How many bytes it takes in memory."""
+        return sum(part.nbytes for part, _ in self._parts)
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many rows each piece has."""
+        return [len(part) for part, _ in self._parts]
+
+    def slices(self, step: int) -> Iterator[pa.ChunkedArray]:
+        """Its values in pieces of so many rows."""
+        for low in range(0, len(self), step):
+            yield pa.chunked_array([*self._within(low, low + step)], self.type)
+
+    def values(self, piece: int, low: int, high: int) -> pa.Array:
+        """Some rows of a piece."""
+        part, meaning = self._parts[piece]
+        return self._unpacked(part[low:high], meaning)
+
+    def _within(self, low: int, high: int) -> Iterator[pa.Array]:
+        start = 0
+        for (part, meaning), end in zip(self._parts, self._ends, strict=True):
+            if start < high and low < end:
+                yield self._unpacked(part[max(low - start, 0) : high - start], meaning)
+            start = end
+
+    def _unpacked(self, part: npt.NDArray[Any], meaning: npt.NDArray[Any] | None) -> pa.Array:
+        plain = part if meaning is None else pages.spread(part, meaning)
+        values = plain.astype(np.int64, copy=False)
+        is_null = part == np.iinfo(part.dtype).min if self._has_nulls else None
+        present = (
+            None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+        )
+        return pa.Array.from_buffers(self.type, len(part), [present, pa.py_buffer(values)])
+
+
+InMemory: TypeAlias = pa.Array | pa.ChunkedArray | Packed
 
 _in_memory: Final[WeakValueDictionary[int, InMemory]] = WeakValueDictionary()
 
@@ -51,18 +120,14 @@ class Spilled:
     """
 
     def __init__(self, values: InMemory) -> None:
-        chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-        # A file has one dictionary.
-        column = pa.chunked_array(chunks, values.type).unify_dictionaries()
-        self.type, self._rows, folder = column.type, len(column), tempfile.gettempdir()
+        self.type, self._rows, folder = values.type, len(values), tempfile.gettempdir()
         schema = pa.schema([(_VALUES, self.type)])
         try:
             descriptor, self._path = tempfile.mkstemp(".arrow", "gpuprof-", folder)
             finalize(self, Path(self._path).unlink, missing_ok=True)
             with os.fdopen(descriptor, "wb") as file, pa.ipc.new_file(file, schema) as writer:
-                for low in range(0, self._rows, BATCH_ROWS):
-                    piece = column.slice(low, BATCH_ROWS).combine_chunks()
-                    writer.write_batch(pa.record_batch([piece], schema))
+                for piece in _slices_to_write(values):
+                    writer.write_batch(pa.record_batch([piece.combine_chunks()], schema))
         except OSError as error:
             msg = f"{folder} has no room for what does not fit into memory: {error.strerror}"
             raise InputError(msg, ROOM) from error
@@ -77,6 +142,15 @@ class Spilled:
             reader = pa.ipc.open_file(file)
             for place in range(reader.num_record_batches):
                 yield reader.get_batch(place).column(_VALUES)
+
+
+def _slices_to_write(values: InMemory) -> Iterator[pa.ChunkedArray]:
+    if isinstance(values, Packed):
+        return values.slices(BATCH_ROWS)
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    # A file has one dictionary.
+    column = pa.chunked_array(chunks, values.type).unify_dictionaries()
+    return (column.slice(low, BATCH_ROWS) for low in range(0, len(column), BATCH_ROWS))
 
 
 Column: TypeAlias = InMemory | Spilled
@@ -117,9 +191,13 @@ def passes(names: Sequence[_Name], most_rows: Callable[[], int]) -> Iterator[Seq
 
 
 def batches(columns: Mapping[str, Column | None], rows: int) -> Iterator[pa.RecordBatch]:
-    """Columns in pieces of at most `BATCH_ROWS`; None is one of so many nulls."""
-    has_spilled = any(isinstance(values, Spilled) for values in columns.values())
-    step = BATCH_ROWS if has_spilled else max(rows, 1)
+    """Columns in pieces of about `BATCH_ROWS` at most; None is one of so many nulls."""
+    pieces = [piece for piece in columns.values() if isinstance(piece, Packed | pa.ChunkedArray)]
+    if len(pieces) == len(columns) and len({tuple(_lengths(piece)) for piece in pieces}) == 1:
+        yield from _pieces(pieces, [*columns])
+        return
+    come_in_pieces = any(isinstance(values, Spilled | Packed) for values in columns.values())
+    step = BATCH_ROWS if come_in_pieces else max(rows, 1)
     slices = [
         _slices(pa.nulls(rows) if values is None else values, step) for values in columns.values()
     ]
@@ -127,9 +205,32 @@ def batches(columns: Mapping[str, Column | None], rows: int) -> Iterator[pa.Reco
         yield from pa.Table.from_arrays([*arrays], [*columns]).to_batches(BATCH_ROWS)
 
 
-def _slices(values: Column, step: int) -> Iterator[InMemory]:
+def _lengths(values: pa.ChunkedArray | Packed) -> list[int]:
+    return values.lengths if isinstance(values, Packed) else [len(c) for c in values.chunks]
+
+
+def _pieces(
+    columns: Sequence[pa.ChunkedArray | Packed], names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Columns that lie in the same pieces, these perhaps in parts."""
+    for piece, rows in enumerate(_lengths(columns[0])):
+        parts = max(1, round(rows / BATCH_ROWS))
+        for part in range(parts):
+            low, high = rows * part // parts, rows * (part + 1) // parts
+            arrays = [
+                c.values(piece, low, high)
+                if isinstance(c, Packed)
+                else c.chunk(piece).slice(low, high - low)
+                for c in columns
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _slices(values: Column, step: int) -> Iterator[pa.Array | pa.ChunkedArray]:
     if isinstance(values, Spilled):
         return values.slices()
+    if isinstance(values, Packed):
+        return values.slices(step)
     return (values.slice(low, step) for low in range(0, len(values), step))
 
 

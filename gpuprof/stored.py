@@ -63,12 +63,14 @@ class Plan(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The columns of the reader's table that are read."""
+        """The columns of the reader's table that are read, also those that tell its rows."""
         values = [column for column in self.columns.values() if column is not None]
         stored = (c.columns if isinstance(c, StoredOr) else [c] for c in values)
         names = [column.name for column in chain.from_iterable(stored)]
-        names += _TIMES if self.rows.are_timed else ()
-        names += [self.rows.without[0]] if self.rows.without else []
+        # Something must tell how many rows there are.
+        if not self.takes_all or not names:
+            names += _TIMES if self.rows.are_timed else ()
+            names += [self.rows.without[0]] if self.rows.without else []
         return [*dict.fromkeys(names)]
 
     def part(self, batch: pa.RecordBatch, needed: Sequence[str]) -> list[Values]:
@@ -211,7 +213,8 @@ def _of_rows(column: StoredColumn | None, stored: Mapping[str, Values], rows: in
         return Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
     numbers, is_null = stored[column.name]
     if column.mask != _ALL_BITS:
-        numbers = (numbers.astype(np.int64) >> column.shift) & column.mask
+        numbers = numbers.astype(np.int64, copy=False) >> column.shift
+        numbers &= column.mask
     if column.absent is not None and (is_absent := numbers == column.absent).any():
         is_null = is_absent if is_null is None else is_null | is_absent
     return Values(numbers, is_null)

@@ -116,6 +116,41 @@ ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *ma
     return ARRAYS_OK;
 }
 
+ArraysStatus add_union(const Intervals *some, Intervals *made, size_t room, int64_t *last) {
+    for (size_t i = 0; i < some->count; i++) {
+        int64_t start = some->start[i], end = some->end[i];
+        if (end <= start) continue;
+        if (start < *last) return ARRAYS_UNSORTED;
+        *last = start;
+        if (made->count && start <= made->end[made->count - 1]) {
+            if (end > made->end[made->count - 1]) made->end[made->count - 1] = end;
+        } else if (!add_interval(made, room, start, end)) {
+            return ARRAYS_TOO_LARGE;
+        }
+    }
+    return ARRAYS_OK;
+}
+
+void covered_at(const Intervals *set, const int64_t *before, const int64_t *times, size_t count,
+                int64_t *covered) {
+    for (size_t i = 0, low = 0; i < count; i++) {
+        /* The intervals that start at the time or before: a few more than at the time before. */
+        size_t high = low, step = 1;
+        if (low && set->start[low - 1] > times[i]) low = 0;
+        else high = set->count;
+        for (; low + step < high && set->start[low + step - 1] <= times[i]; step *= 2) low += step;
+        if (low + step < high) high = low + step;
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (set->start[middle] <= times[i]) low = middle + 1;
+            else high = middle;
+        }
+        bool reaches = low && set->end[low - 1] > times[i];
+        uint64_t beyond = reaches ? (uint64_t)set->end[low - 1] - (uint64_t)times[i] : 0;
+        covered[i] = (int64_t)((uint64_t)before[low] - beyond);
+    }
+}
+
 /* ---------------------------------------------------------------- launches and ranges */
 
 void pair_places(Integers first, Integers second, const int64_t *firsts, const int64_t *seconds,
@@ -154,15 +189,35 @@ ArraysStatus id_places(Integers span, Integers id, const IdSpan *spans, size_t c
     return ARRAYS_OK;
 }
 
-ArraysStatus earliest_calls(Integers lane, Integers id, Integers start, const IdSpan *spans,
-                            size_t count, size_t room, int64_t *first, int32_t *lanes) {
+ArraysStatus chain_ids(Integers span, Integers id, const IdSpan *spans, size_t count, size_t room,
+                       int32_t *head, int32_t *next) {
+    if (span.count > INT32_MAX) return ARRAYS_TOO_LARGE;
+    for (size_t i = span.count; i-- > 0;) {
+        int64_t number = at(span, i);
+        if (number >= 0 && (size_t)number >= count) return ARRAYS_TOO_LARGE;
+        int64_t place = number < 0 ? -1 : place_of(&spans[number], at(id, i));
+        if (place >= 0 && (size_t)place >= room) return ARRAYS_TOO_LARGE;
+        next[i] = place < 0 ? -1 : head[place];
+        if (place >= 0) head[place] = (int32_t)i;
+    }
+    return ARRAYS_OK;
+}
+
+ArraysStatus take_chains(Integers lane, Integers id, Integers start, const IdSpan *spans,
+                         size_t count, size_t room, int32_t *head, const int32_t *next,
+                         Launched *made) {
     for (size_t i = 0; i < lane.count; i++) {
-        int64_t number = at(lane, i), time = at(start, i);
+        int64_t number = at(lane, i);
         if (number < 0 || (size_t)number >= count) return ARRAYS_TOO_LARGE;
         int64_t place = place_of(&spans[number], at(id, i));
-        if (place < 0 || (size_t)place >= room || time >= first[place]) continue;
-        first[place] = time;
-        lanes[place] = (int32_t)number;
+        if (place < 0 || (size_t)place >= room) continue;
+        for (int64_t row = head[place]; row >= 0; row = next[row]) {
+            if ((size_t)row >= made->room || made->count >= made->room) return ARRAYS_TOO_LARGE;
+            made->row[made->count] = (int32_t)row;
+            made->time[made->count] = at(start, i);
+            made->lane[made->count++] = (int32_t)number;
+        }
+        head[place] = -1;
     }
     return ARRAYS_OK;
 }

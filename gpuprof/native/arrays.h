@@ -40,6 +40,14 @@ void release_intervals(Intervals *made);
  * intervals, which is enough for sets that are sorted and disjoint: others are refused. */
 ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *made);
 
+/* Adds the union of some intervals, sorted by start, to a set with room for all of them; none of
+ * them starts before `last`, which becomes the start of the last one. */
+ArraysStatus add_union(const Intervals *some, Intervals *made, size_t room, int64_t *last);
+
+/* How much of a set lies before each time; before[i] is what its first i intervals cover. */
+void covered_at(const Intervals *set, const int64_t *before, const int64_t *times, size_t count,
+                int64_t *covered);
+
 /* Which of so many pairs, sorted, each row is: -1 for none. */
 void pair_places(Integers first, Integers second, const int64_t *firsts, const int64_t *seconds,
                  size_t pairs, int32_t *places);
@@ -52,10 +60,23 @@ typedef struct {
 ArraysStatus id_places(Integers span, Integers id, const IdSpan *spans, size_t count,
                        int64_t *places);
 
-/* Notes the earliest call of each id: its start, and the number of its lane, whose ids' span has
- * that number, too. `first` and `lanes` have so much room, and hold what was noted before. */
-ArraysStatus earliest_calls(Integers lane, Integers id, Integers start, const IdSpan *spans,
-                            size_t count, size_t room, int64_t *first, int32_t *lanes);
+/* Chains the rows of each id: head[p] is the first one whose id has the place p, and next[i] the
+ * one after row i; -1 for none. `head`, -1 throughout at first, has so much room. */
+ArraysStatus chain_ids(Integers span, Integers id, const IdSpan *spans, size_t count, size_t room,
+                       int32_t *head, int32_t *next);
+
+typedef struct {
+    int32_t *row;
+    int64_t *time;
+    int32_t *lane;
+    size_t count, room; /* so many rows are chained */
+} Launched;
+
+/* Adds the rows of each call's id, which has the span of the call's lane, with its start and lane;
+ * a later call of the same id finds them no more. */
+ArraysStatus take_chains(Integers lane, Integers id, Integers start, const IdSpan *spans,
+                         size_t count, size_t room, int32_t *head, const int32_t *next,
+                         Launched *made);
 
 /* The first, or last, of the ranges, sorted by start, that are open at each of ascending times. */
 ArraysStatus open_ranges(Integers start, Integers end, Integers times, int is_outermost,

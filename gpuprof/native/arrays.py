@@ -5,7 +5,7 @@ its input; the caller then takes another way to the same result.
 """
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,13 @@ class _Integers(ctypes.Structure):
 
 class _Intervals(ctypes.Structure):
     _fields_ = (("start", ctypes.c_void_p), ("end", ctypes.c_void_p), ("count", ctypes.c_size_t))
+
+
+class _Launched(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("row", "time", "lane")),
+        *((name, ctypes.c_size_t) for name in ("count", "room")),
+    )
 
 
 class Union(NamedTuple):
@@ -84,6 +91,43 @@ def difference(
     return start[:count], end[:count]
 
 
+def union(sets: Sequence[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s] | None:
+    """The union of the intervals of some sets, one after another, by ascending start in all."""
+    functions = library()
+    if functions is None:
+        return None
+    room, last = sum(len(start) for start, _ in sets), ctypes.c_int64(np.iinfo(np.int64).min)
+    start, end = np.empty(room, np.int64), np.empty(room, np.int64)
+    made = _Intervals(start.ctypes.data, end.ctypes.data, 0)
+    for given in sets:
+        arrays = [*map(np.ascontiguousarray, given)]
+        some = ctypes.byref(_set(arrays[0], arrays[1]))
+        if functions.add_union(some, ctypes.byref(made), ctypes.c_size_t(room), ctypes.byref(last)):
+            return None
+    return start[: made.count], end[: made.count]
+
+
+def covered_before(start: Int64s, end: Int64s, before: Int64s, times: Int64s) -> Int64s | None:
+    """How much of sorted, disjoint intervals lies before each time, fastest if these ascend.
+
+    Args:
+        start: Starts.
+        end: Ends.
+        before: What the intervals before each one cover, and all of them.
+        times: Instants.
+    """
+    functions = library()
+    if functions is None:
+        return None
+    covered = np.empty(times.shape, np.int64)
+    arrays = [*map(np.ascontiguousarray, (start, end, before, times))]
+    functions.covered_at(
+        ctypes.byref(_set(arrays[0], arrays[1])), *map(_pointer, arrays[2:]),
+        ctypes.c_size_t(times.size), _pointer(covered),
+    )  # fmt: skip
+    return covered
+
+
 def pair_places(first: Integers, second: Integers, pairs: Int64s) -> Integers | None:
     """Which of some pairs, two sorted rows of first and second values, each one is; -1 for none."""
     functions = library()
@@ -123,34 +167,55 @@ def id_places(span: Integers, ids: Integers, spans: Int64s) -> Int64s | None:
     return None if status else places
 
 
-def note_earliest(
-    lane: Integers,
-    ids: Integers,
-    start: Integers,
-    spans: Int64s,
-    noted: tuple[Int64s, npt.NDArray[np.int32]],
-) -> bool:
-    """Note the earliest call of each id, in arrays that keep it from one piece to the next.
+class Chains:
+    """Rows by their id, which calls of these ids find: each row is found once.
 
     Args:
-        lane: The number of each call's thread, whose ids' span is that row of ``spans``.
-        ids: The calls' ids.
-        start: Their starts.
-        spans: As `id_places` has them, a row per thread.
-        noted: By place, the start of the earliest call so far, and its thread: both change.
-
-    Returns:
-        Whether that was done.
+        span: The span that each row's id belongs to, as `id_places` has it.
+        ids: The ids.
+        spans: One row per span.
+        room: How many places all spans have together.
     """
-    functions = library()
-    if functions is None:
-        return False
-    arrays = [*map(np.ascontiguousarray, (lane, ids, start, spans))]
-    status = functions.earliest_calls(
-        *map(_integers, arrays[:3]), _pointer(arrays[3]), ctypes.c_size_t(len(spans)),
-        ctypes.c_size_t(len(noted[0])), _pointer(noted[0]), _pointer(noted[1]),
-    )  # fmt: skip
-    return not status
+
+    def __init__(self, span: Integers, ids: Integers, spans: Int64s, room: int) -> None:
+        functions, rows = library(), len(span)
+        self._head, self._next = np.full(room, -1, np.int32), np.empty(rows, np.int32)
+        self.row, self.time = np.empty(rows, np.int32), np.empty(rows, np.int64)
+        self.lane = np.empty(rows, np.int32)
+        pointers = (array.ctypes.data for array in (self.row, self.time, self.lane))
+        self._made = _Launched(*pointers, 0, rows)
+        arrays = [*map(np.ascontiguousarray, (span, ids, spans))]
+        self.are_made = functions is not None and not functions.chain_ids(
+            *map(_integers, arrays[:2]), _pointer(arrays[2]), ctypes.c_size_t(len(spans)),
+            ctypes.c_size_t(room), _pointer(self._head), _pointer(self._next),
+        )  # fmt: skip
+
+    def take(self, lane: Integers, ids: Integers, start: Integers, spans: Int64s) -> None:
+        """Find the rows of some calls' ids.
+
+        Args:
+            lane: The number of each call's thread, whose ids' span is that row of ``spans``.
+            ids: The calls' ids.
+            start: Their starts.
+            spans: As `id_places` has them, a row per thread.
+
+        Raises:
+            IndexError: A thread has no span, or a row is not there.
+        """
+        functions = library()
+        arrays = [*map(np.ascontiguousarray, (lane, ids, start, spans))]
+        if functions is None or functions.take_chains(
+            *map(_integers, arrays[:3]), _pointer(arrays[3]), ctypes.c_size_t(len(spans)),
+            ctypes.c_size_t(len(self._head)), _pointer(self._head), _pointer(self._next),
+            ctypes.byref(self._made),
+        ):  # fmt: skip
+            raise IndexError
+
+    @property
+    def found(self) -> tuple[Integers, Int64s, Integers]:
+        """The rows that were found, with the start and the number of the thread of each's call."""
+        count = self._made.count
+        return self.row[:count], self.time[:count], self.lane[:count]
 
 
 def open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s | None:

@@ -547,6 +547,40 @@ static PagesStatus prepare(Decoder *decoder) {
     return PAGES_OK;
 }
 
+/* Where a value stands among the meanings of a column, which it may become one of; -1 for no room. */
+static int32_t meaning_of(Column *column, uint8_t *slots, int64_t value) {
+    uint8_t slot = (uint8_t)(mixed((uint64_t)value) >> 24);
+    for (; slots[slot]; slot++)
+        if (column->meanings[slots[slot] - 1] == value) return slots[slot] - 1;
+    if (column->meaning_count == MOST_MEANINGS) return -1;
+    column->meanings[column->meaning_count++] = value;
+    slots[slot] = (uint8_t)column->meaning_count;
+    return column->meaning_count - 1;
+}
+
+/* Writes places among few different values in place of these, where they are few. */
+static bool pack_meanings(Column *column, size_t rows) {
+    uint8_t slots[256] = {0}; /* twice as many as meanings, so that one is free */
+    const int64_t *values = column->values;
+    for (size_t row = 0; row < rows; row++) {
+        if (values[row] == NO_VALUE || (row && values[row] == values[row - 1])) continue;
+        if (meaning_of(column, slots, values[row]) < 0) {
+            column->meaning_count = 0;
+            return false;
+        }
+    }
+    int64_t last = NO_VALUE;
+    int8_t place = INT8_MIN, *into = (int8_t *)column->values;
+    for (size_t row = 0; row < rows; row++) {
+        int64_t value = values[row];
+        if (value != last)
+            place = value == NO_VALUE ? INT8_MIN : (int8_t)meaning_of(column, slots, value);
+        last = value;
+        into[row] = place;
+    }
+    return true;
+}
+
 /* Writes the values in place, in as few bytes each as hold them all and one number more. */
 static void pack(Column *column, size_t rows) {
     const int64_t *values = column->values;
@@ -555,7 +589,7 @@ static void pack(Column *column, size_t rows) {
         uint64_t value = (uint64_t)values[row], sign = (uint64_t)(values[row] >> 63);
         bits |= (value ^ sign) - sign;
     }
-    column->nulls = 0;
+    column->nulls = column->meaning_count = 0;
     for (size_t row = 0; bits >> 63 && row < rows; row++) column->nulls += values[row] == NO_VALUE;
     bits &= INT64_MAX;
     void *into = column->values;
@@ -571,6 +605,8 @@ static void pack(Column *column, size_t rows) {
         column->width = 4;
         for (size_t row = 0; row < rows; row++)
             ((int32_t *)into)[row] = values[row] == NO_VALUE ? INT32_MIN : (int32_t)values[row];
+    } else if (column->kind == COLUMN_INTEGER && pack_meanings(column, rows)) {
+        column->width = 1;
     } else {
         column->width = 8;
     }
@@ -629,4 +665,8 @@ int decode_leaves(const Database *db, const uint32_t *leaves, size_t count, Colu
     free(decoder.record);
     *rows = decoder.rows;
     return status;
+}
+
+void spread_meanings(const int8_t *places, size_t count, const int64_t *meanings, int64_t *values) {
+    for (size_t i = 0; i < count; i++) values[i] = meanings[(uint8_t)places[i]];
 }

@@ -38,7 +38,11 @@ typedef struct {
     int64_t *values; /* room for one value of every row */
     int64_t nulls;
     int32_t width; /* bytes of each packed value; NULL is the least number of that width */
+    int32_t meaning_count; /* where that is above 0, packed values are places among so many */
+    int64_t *meanings; /* room for `MOST_MEANINGS` */
 } Column;
+
+enum { MOST_MEANINGS = 127 };
 
 typedef struct Texts Texts; /* distinct texts, numbered in the order of their first use */
 
@@ -55,11 +59,15 @@ int leaf_pages(const Database *db, uint32_t root, uint32_t *leaves, size_t *coun
 /* The most rows that a leaf page can hold. */
 size_t most_rows(const Database *db);
 
-/* Decode some leaf pages, and pack each column into as few bytes a value as its values need.
+/* Decode some leaf pages, and pack each column into as few bytes a value as its values need, and
+ * into one where integers that take eight are few different ones.
  *
  * `columns` have room for `count * most_rows(db)` values of eight bytes each.
  */
 int decode_leaves(const Database *db, const uint32_t *leaves, size_t count, Column *columns,
                   size_t column_count, Texts *texts, size_t *rows);
+
+/* What places among 256 meanings stand for; those below 0 count from the end. */
+void spread_meanings(const int8_t *places, size_t count, const int64_t *meanings, int64_t *values);
 
 #endif

@@ -31,6 +31,7 @@ _PAGES_AT_ONCE: Final = 1024
 _SMALLEST_PAGE: Final = 512
 _LARGEST_PAGE: Final = 65_536
 _LEAST_USABLE: Final = 480
+_MOST_MEANINGS: Final = 127
 _MOST_PAGES: Final = 2**32 - 2
 # Beyond four, threads wait for memory.
 _MOST_THREADS: Final = 4
@@ -58,6 +59,8 @@ class Decoded(NamedTuple):
     Args:
         parts: One value per row, piece by piece, of as few bytes each as hold them all. NULL is
             the least number of the type; of text, `NULL_TEXT`.
+        meanings: By part, what its values stand for, or None where it holds these themselves; None
+            where all parts do.
         nulls: How many are NULL.
         texts: Of text, what each number stands for; else None.
     """
@@ -65,6 +68,7 @@ class Decoded(NamedTuple):
     parts: list[Integers]
     nulls: int
     texts: tuple[bytes, ...] | None
+    meanings: list[Integers | None] | None = None
 
 
 NULL_TEXT: Final = -1
@@ -85,7 +89,8 @@ class _Column(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("index", "kind")),
         ("values", ctypes.c_void_p),
         ("nulls", ctypes.c_int64),
-        ("width", ctypes.c_int32),
+        *((name, ctypes.c_int32) for name in ("width", "meaning_count")),
+        ("meanings", ctypes.c_void_p),
     )
 
 
@@ -122,7 +127,7 @@ class _Room:
 class _Piece(NamedTuple):
     """Some rows of every field, with what its thread's numbers of texts mean."""
 
-    columns: list[tuple[Integers, int]]
+    columns: list[tuple[Integers, int, Integers | None]]
     texts: _Texts
 
 
@@ -160,6 +165,19 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
     return _columns(decoded, fields)
 
 
+def spread(places: Integers, meanings: Integers) -> Integers:
+    """What places among 256 meanings stand for; those below 0 count from the end."""
+    functions = library()
+    if functions is None:
+        return meanings[places]
+    values, given = np.empty(len(places), np.int64), np.ascontiguousarray(places)
+    functions.spread_meanings(
+        *(ctypes.c_void_p(given.ctypes.data), ctypes.c_size_t(len(given))),
+        *(ctypes.c_void_p(array.ctypes.data) for array in (meanings, values)),
+    )
+    return values
+
+
 def _columns(pieces: Sequence[_Piece], fields: Sequence[Field]) -> list[Decoded]:
     return [_joined(pieces, place, spec) for place, spec in enumerate(fields)]
 
@@ -190,9 +208,14 @@ class _Reader:
         """The rows of some pages."""
         most, count = len(leaves) * self._most_rows, len(self._fields)
         room = self._room(most * count)
+        meanings = np.zeros((count, _MOST_MEANINGS), np.int64)
         columns = (_Column * count)(
             *(
-                _Column(*spec, values=room.values[place * most :].ctypes.data)
+                _Column(
+                    *spec,
+                    values=room.values[place * most :].ctypes.data,
+                    meanings=meanings[place:].ctypes.data,
+                )
                 for place, spec in enumerate(self._fields)
             )
         )
@@ -213,6 +236,7 @@ class _Reader:
                 (
                     room.values[place * most :].view(f"i{column.width}")[: rows.value].copy(),
                     column.nulls,
+                    meanings[place].copy() if column.meaning_count else None,
                 )
                 for place, column in enumerate(columns)
             ],
@@ -251,9 +275,12 @@ def _database(file: int) -> _Database:
 def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
     """One field of all pieces."""
     columns = [piece.columns[place] for piece in pieces]
-    nulls = sum(count for _, count in columns)
+    nulls, parts = sum(count for _, count, _ in columns), [values for values, *_ in columns]
+    meanings = [meaning for *_, meaning in columns]
+    if any(meaning is not None for meaning in meanings):
+        return Decoded(parts, nulls, None, meanings)
     if not spec.is_text:
-        return Decoded(_of_one_width([values for values, _ in columns]), nulls, None)
+        return Decoded(_of_one_width(parts), nulls, None)
     by_thread = {id(piece.texts): piece.texts for piece in pieces}
     texts = {key: of_thread.listed() for key, of_thread in by_thread.items()}
     distinct = sorted({text for listed in texts.values() for text in listed})
@@ -266,7 +293,7 @@ def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
     }
     codes = [
         meaning[id(piece.texts)][np.maximum(values, -1)]
-        for piece, (values, _) in zip(pieces, columns, strict=True)
+        for piece, values in zip(pieces, parts, strict=True)
     ]
     return Decoded(codes, nulls, tuple(distinct))
 

@@ -43,6 +43,14 @@ static void use(const Column *columns, size_t rows) {
         int64_t *room = malloc((2 * made.count + 1) * sizeof *room);
         Intervals left = {room, room + made.count, 0};
         (void)difference_of(&first, &second, &left);
+        int64_t last = INT64_MIN;
+        Intervals both = {room, room + made.count, 0};
+        (void)add_union(&second, &both, made.count, &last);
+        (void)add_union(&first, &both, made.count, &last);
+        int64_t *covered = malloc((made.count + 1) * sizeof *covered);
+        first.count = first.count > 0 ? first.count - 1 : 0;
+        covered_at(&first, made.start, made.end, made.count, covered);
+        free(covered);
         free(room);
         release_intervals(&made);
     }
@@ -67,7 +75,13 @@ static void match(const Column *columns, size_t rows) {
     for (size_t i = 0; i < rows; i++)
         if (numbers[i] < -1 || (numbers[i] >= 0 && (size_t)numbers[i] >= rows)) abort();
     (void)id_places(c, b, (const IdSpan *)pairs, few / 2, places);
-    (void)earliest_calls(c, b, a, (const IdSpan *)pairs, few / 2, rows, places, numbers);
+    int32_t *heads = malloc((3 * rows + 1) * sizeof *heads);
+    for (size_t i = 0; i < rows; i++) heads[i] = (int32_t)(i % 3) - 1;
+    (void)chain_ids(c, b, (const IdSpan *)pairs, few / 2, rows, heads, numbers);
+    Launched launched = {heads + rows, places, heads + 2 * rows, 0, rows};
+    (void)take_chains(c, a, b, (const IdSpan *)pairs, few / 2, rows, heads, numbers, &launched);
+    if (launched.count > rows) abort();
+    free(heads);
     (void)open_ranges(a, b, c, rows & 1, places);
     for (size_t i = 0; i < rows; i++)
         if (places[i] < -1 || (places[i] >= 0 && (size_t)places[i] >= rows)) abort();
@@ -98,10 +112,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             size_t room = pages * most_rows(&db);
             Column columns[FIELDS];
             int64_t *values = malloc(FIELDS * room * sizeof *values);
+            int64_t meanings[FIELDS][MOST_MEANINGS];
             for (int i = 0; i < FIELDS; i++)
                 columns[i] = (Column){.index = (choice[2 + i] & 15) - 1,
                                       .kind = choice[2 + i] >> 7,
-                                      .values = values + i * room};
+                                      .values = values + i * room,
+                                      .meanings = meanings[i]};
             int status = decode_leaves(&db, leaves + at, pages, columns, FIELDS, texts, &rows);
             if (!status) use(columns, rows);
             if (!status) match(columns, rows);

@@ -38,6 +38,35 @@ def test_a_union_covers_what_any_interval_of_its_key_does(rows, width):
         assert (union.start[part][1:] > union.end[part][:-1]).all()
 
 
+@given(rows=ROWS, cut=st.integers(0, 40), times=st.lists(st.integers(-5, 130), max_size=20))
+def test_a_union_of_pieces_covers_what_any_does_and_so_much_before_each_time(rows, cut, times):
+    start, duration, _ = columns(rows, np.int64)
+    end = start + duration
+
+    first, last = arrays.union([(start[:cut], end[:cut]), (start[cut:], end[cut:])])
+    before = np.append(0, np.cumsum(last - first))
+    covered = arrays.covered_before(first, last, before, np.array(times, np.int64))
+
+    expected = instants(start, end)
+    assert instants(first, last) == expected
+    assert (first[1:] > last[:-1]).all()
+    assert covered.tolist() == [sum(at < time for at in expected) for time in times]
+
+
+def test_pieces_out_of_order_are_left_to_another_way():
+    early, late = (np.array([[time], [time + 2]]) for time in (1, 2))
+
+    assert arrays.union([late, early]) is None
+    sets = [intervals.Intervals(*late), intervals.Intervals(*early)]
+    assert instants(*vars(intervals.together(sets)).values()) == {1, 2, 3}
+
+
+def test_a_length_is_right_though_the_sum_of_the_ends_takes_more_than_64_bits():
+    start = np.arange(9) + 2**62
+
+    assert intervals.Intervals(start, start + 1).length == 9
+
+
 def test_starts_that_do_not_ascend_are_left_to_another_way():
     start, ones = np.array([5, 4]), np.array([1, 1])
 
@@ -115,33 +144,40 @@ def test_an_id_has_its_place_in_its_span(spans, rows):
 
 
 CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(-3, 12), st.integers(0, 50)), max_size=30)
+OF_ROWS = st.lists(st.tuples(st.integers(-1, 1), st.integers(-1, 9)), max_size=20)
 
 
-@given(calls=CALLS, cut=st.integers(0, 30))
-def test_of_the_calls_of_an_id_the_earliest_is_noted(calls, cut):
+@given(rows=OF_ROWS, calls=CALLS, cut=st.integers(0, 30))
+def test_the_first_call_of_an_id_takes_its_rows_in_their_order(rows, calls, cut):
     spans = np.array([(0, 5, 0), (2, 6, 5), (0, 0, 11)], np.int64)
-    room = 11
-    first, lanes = np.full(room, 2**62), np.full(room, -1, np.int32)
+    span, ids = np.array(rows, np.int64).reshape(-1, 2).T
+    chains = arrays.Chains(span.astype(np.int8), ids, spans, 11)
+    assert chains.are_made
     for part in (calls[:cut], calls[cut:]):
-        lane, ids, start = np.array(part, np.int64).reshape(-1, 3).T
-        assert arrays.note_earliest(lane.astype(np.int8), ids, start, spans, (first, lanes))
+        lane, wanted, start = np.array(part, np.int64).reshape(-1, 3).T
+        chains.take(lane.astype(np.int8), wanted, start, spans)
 
-    expected = {}
+    def has(span, number):
+        low, size, _ = spans[span].tolist()
+        return low <= number < low + size
+
+    left, expected = [row for row in enumerate(rows) if row[1][0] >= 0 and has(*row[1])], []
     for lane, number, start in calls:
-        low, size, base = spans[lane].tolist()
-        if low <= number < low + size:
-            place = base + number - low
-            expected[place] = min(
-                expected.get(place, (start, lane)), (start, lane), key=lambda c: c[0]
-            )
-    noted = {int(p): (int(first[p]), int(lanes[p])) for p in np.flatnonzero(lanes >= 0)}
-    assert noted == expected
+        expected += [(place, start, lane) for place, row in left if row == (lane, number)]
+        left = [(place, row) for place, row in left if row != (lane, number)]
+    assert [*zip(*map(np.ndarray.tolist, chains.found), strict=True)] == expected
 
 
 def test_a_call_of_a_thread_without_a_span_is_refused():
-    noted = np.zeros(1, np.int64), np.zeros(1, np.int32)
-    one = np.array([1])
-    assert not arrays.note_earliest(one, one, one, np.zeros((1, 3), np.int64), noted)
+    one, spans = np.array([1]), np.zeros((1, 3), np.int64)
+    assert not arrays.Chains(one, one, spans, 1).are_made
+    with pytest.raises(IndexError):
+        arrays.Chains(one - 1, one, spans, 1).take(one, one, one, spans)
+
+
+def test_places_beyond_the_room_are_refused():
+    zero, spans = np.array([0]), np.array([(0, 5, 7)], np.int64)
+    assert not arrays.Chains(zero, zero, spans, 7).are_made
 
 
 def test_an_id_of_a_span_that_is_not_there_is_refused():

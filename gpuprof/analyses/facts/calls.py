@@ -5,22 +5,20 @@ inside it), the earliest launched. Of millions of calls few columns are kept at 
 by in pieces stays in the processor's cache.
 """
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from gpuprof.analyses.facts.groups import Numbers
-from gpuprof.intervals import Int64s
+from gpuprof.intervals import Int64s, pairs
 from gpuprof.native import arrays
-from gpuprof.native.arrays import note_earliest
 
 NOT_FOUND: Final = -1
 # Below this many places per id, an array by id is smaller and faster than sorting.
 _DENSE: Final = 16
 _PIECE_ROWS: Final = 1 << 16
-_EARLIEST: Final = np.iinfo(np.int64).min
-_LATEST: Final = np.iinfo(np.int64).max
+_EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def pieces(rows: int) -> Iterator[slice]:
@@ -28,22 +26,22 @@ def pieces(rows: int) -> Iterator[slice]:
     return (slice(at, min(at + _PIECE_ROWS, rows)) for at in range(0, rows, _PIECE_ROWS))
 
 
-def pair_places(pairs: Int64s, first: Numbers, second: Numbers) -> Numbers:
+def pair_places(known: Int64s, first: Numbers, second: Numbers) -> Numbers:
     """Where each pair of values is among sorted ones, or `NOT_FOUND`.
 
     Args:
-        pairs: Two rows: the first and the second values.
+        known: Two rows: the first and the second values.
         first: The first value of each wanted pair.
         second: The second value.
     """
-    places = arrays.pair_places(first, second, pairs)
+    places = arrays.pair_places(first, second, known)
     if places is not None:
         return places
-    firsts, seconds = map(np.unique, pairs)
+    firsts, seconds = map(np.unique, known)
     code, index = (
         np.where(np.minimum(a, b) < 0, NOT_FOUND, a * len(seconds) + b)
         for a, b in (
-            (_place_in(firsts, x), _place_in(seconds, y)) for x, y in (pairs, (first, second))
+            (_place_in(firsts, x), _place_in(seconds, y)) for x, y in (known, (first, second))
         )
     )
     return _place_in(code, index)
@@ -106,6 +104,45 @@ def distinct(values: Numbers) -> Int64s:
     return sorted_values
 
 
+class Pairs:
+    """Different pairs of values, numbered from 0 on in the order in which they are met."""
+
+    def __init__(self) -> None:
+        # Sorted, and the number of each.
+        self._pairs, self._number = np.empty((2, 0), np.int64), np.empty(0, np.int32)
+        self._is_sorted = True  # as they were met
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._number)
+
+    @property
+    def values(self) -> Int64s:
+        """The pairs by their number: a row of their first values, and one of the second."""
+        return self._pairs[:, np.argsort(self._number)]
+
+    def of(self, first: Numbers, second: Numbers) -> Numbers:
+        """The number of each pair, or `NOT_FOUND`."""
+        places = pair_places(self._pairs, first, second)
+        if self._is_sorted:
+            return places
+        numbers: Numbers = np.append(self._number, np.int32(NOT_FOUND))
+        return numbers[places]
+
+    def learn(self, first: Numbers, second: Numbers) -> Numbers:
+        """The number of each pair; those that are new are given one."""
+        number = self.of(first, second)
+        if not (is_new := number == NOT_FOUND).any():
+            return number
+        new = _sorted_pairs(first[is_new], second[is_new])
+        pairs = np.concatenate([self._pairs, new], axis=1)
+        numbers = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
+        order = np.lexsort(pairs[::-1])
+        self._pairs, self._number = pairs[:, order], numbers[order].astype(np.int32)
+        self._is_sorted = bool((order[1:] > order[:-1]).all())
+        return self.of(first, second)
+
+
 class Ids:
     """Places from 0 on for the processes and correlation ids of some activities.
 
@@ -115,109 +152,139 @@ class Ids:
     """
 
     def __init__(self, process: Numbers, correlation: Numbers) -> None:
-        self._processes = distinct(process)
-        number = len(self._processes)
-        low, high = np.full(number, _LATEST), np.full(number, NOT_FOUND)
-        of_process = self._by_process(process, correlation)
-        for place, ids in zip(range(number), of_process, strict=False):
-            valid_ids = ids if ids.min() >= 0 else ids[ids >= 0]
-            if len(valid_ids):
-                low[place], high[place] = valid_ids.min(), valid_ids.max()
+        self._processes = Pairs()
+        low, high = np.empty(0, np.int64), np.empty(0, np.int64)
+        for rows in pieces(len(process)):
+            index, ids = self._index(process[rows], is_new=True), correlation[rows]
+            more = len(self._processes) - len(low)
+            low = np.append(low, np.full(more, _LATEST))
+            high = np.append(high, np.full(more, NOT_FOUND))
+            if (is_unknown := ids < 0).any():
+                index, ids = index[~is_unknown], ids[~is_unknown]
+            places, numbers = index.astype(np.intp), ids.astype(np.int64)
+            np.minimum.at(low, places, numbers)
+            np.maximum.at(high, places, numbers)
+        number = len(low)
         size: Int64s = np.where(high < 0, 0, np.minimum(high - low, _LATEST // (number + 1)) + 1)
-        self._spans = np.stack([low, size, np.cumsum(size) - size], axis=1)
+        self.spans: Int64s = np.stack([low, size, np.cumsum(size) - size], axis=1)
         self.size = int(size.sum())
         self._pairs: Int64s | None = None
         self.is_dense = self.size <= _DENSE * (len(process) + 1)
         if not self.is_dense:
-            with_id = np.flatnonzero(correlation >= 0)
-            self._pairs = _sorted_pairs(process[with_id], correlation[with_id])
+            is_known = correlation >= 0
+            self._pairs = _sorted_pairs(process[is_known], correlation[is_known])
             self.size = self._pairs.shape[1]
-
-    def _by_process(self, process: Numbers, correlation: Numbers) -> list[Numbers]:
-        """The ids of each process."""
-        index = np.empty(len(process), np.min_scalar_type(-len(self._processes)))
-        for rows in pieces(len(process)):
-            index[rows] = self._index(process[rows])
-        ids, counts = gathered(correlation, index, len(self._processes))
-        return np.split(ids, np.cumsum(counts)[:-1])
 
     def of(self, process: Numbers, correlation: Numbers) -> Int64s:
         """The place of each process and id, or `NOT_FOUND`."""
         if self._pairs is not None:
             return pair_places(self._pairs, process, correlation).astype(np.int64)
-        index = self._index(process)
-        places = arrays.id_places(index, correlation, self._spans)
+        index = self.index(process)
+        places = arrays.id_places(index, correlation, self.spans)
         if places is not None:
             return places
-        if not len(self._spans):
+        if not len(self.spans):
             return np.full(len(process), NOT_FOUND)
-        low, size, base = self._spans[index].T
+        low, size, base = self.spans[index].T
         offset = correlation - low
         is_found = (index != NOT_FOUND) & (offset >= 0) & (offset < size)
         return np.where(is_found, base + offset, NOT_FOUND)
 
-    def spans_of(self, process: Int64s) -> Int64s | None:
-        """The span of the ids of each process, see `arrays.id_places`; None where ids are few."""
-        none = np.zeros((1, 3), np.int64)
-        return np.append(self._spans, none, axis=0)[self._index(process)] if self.is_dense else None
+    def index(self, process: Numbers) -> Numbers:
+        """The number of each process, which is its row of ``spans``, or `NOT_FOUND`."""
+        return self._index(process, is_new=False)
 
-    def _index(self, process: Numbers) -> Numbers:
-        return pair_places(np.stack([self._processes] * 2), process, process)
+    def _index(self, process: Numbers, *, is_new: bool) -> Numbers:
+        return (self._processes.learn if is_new else self._processes.of)(process, process)
 
 
-class FirstCalls:
-    """The earliest call of each id that activities have, from calls that pass by in pieces.
+class Launched(NamedTuple):
+    """Activities that some call launched.
 
     Args:
-        ids: The ids.
+        row: The place of each among all.
+        time: The start of the call that launched it.
+        lane: Which of `lanes` that ran on.
+        lanes: Process and thread of all calls: a row of processes, and one of threads.
     """
 
-    def __init__(self, ids: Ids) -> None:
-        self._ids = ids
-        # The last place is of what has no call: no other one is earlier.
-        self.start_ns = np.full(ids.size + 1, _LATEST)
-        self.start_ns[-1] = _EARLIEST
-        self._lane = np.full(ids.size + 1, NOT_FOUND, np.int32)
-        # Process and thread, sorted, and numbers for them in the order in which they were met.
-        self._lanes, self._number = np.empty((2, 0), np.int64), np.empty(0, np.int32)
-        # The span of the ids of each thread, by its number.
-        self._spans: Int64s | None = None
+    row: Numbers
+    time: Int64s
+    lane: Numbers
+    lanes: Int64s
 
-    def add(self, process: Numbers, correlation: Numbers, start: Int64s, thread: Numbers) -> None:
-        """Some more calls, which come after those before where they start at once."""
-        lane = pair_places(self._lanes, process, thread)
-        if (is_new := lane == NOT_FOUND).any():
-            self._learn(process[is_new], thread[is_new])
-            lane = pair_places(self._lanes, process, thread)
-        lane, noted = self._number[lane], (self.start_ns, self._lane)
-        if self._spans is None or not note_earliest(lane, correlation, start, self._spans, noted):
-            self._note(lane, self._ids.of(process, correlation), start)
 
-    def _note(self, lane: Numbers, place: Int64s, start: Int64s) -> None:
-        rows = np.flatnonzero(start < self.start_ns[place])
-        start, place, lane = start[rows], place[rows], lane[rows]
-        if (start[1:] < start[:-1]).any():
-            order = np.argsort(start, kind="stable")
-            start, place, lane = start[order], place[order], lane[order]
-        # What is written later overwrites what was before: the earliest call remains.
-        self.start_ns[place[::-1]] = start[::-1]
-        self._lane[place[::-1]] = lane[::-1]
+class UnorderedError(Exception):
+    """A call starts before one that came before it."""
 
-    def _learn(self, process: Numbers, thread: Numbers) -> None:
-        new = _sorted_pairs(process, thread)
-        lanes = np.concatenate([self._lanes, new], axis=1)
-        number = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
-        order = np.lexsort(lanes[::-1])
-        self._lanes, self._number = lanes[:, order], number[order].astype(np.int32)
-        self._spans = self._ids.spans_of(self._lanes[0][np.argsort(self._number)])
 
-    def lanes(self) -> list[tuple[int, int]]:
-        """Process and thread of all calls, sorted."""
-        return [*zip(*self._lanes.tolist(), strict=True)]
+def launched_by(
+    calls: Iterable[Sequence[Numbers]], process: Numbers, correlation: Numbers
+) -> Launched:
+    """What the first call of each id launched, in the order of the calls; of one call by place.
 
-    def lane_of(self, place: Numbers) -> Numbers:
-        """Which of `lanes` launched the ids at some places; their number for ids without a call."""
-        number = len(self._number)
-        rank = np.full(number + 1, number, np.min_scalar_type(-number - 1))
-        rank[self._number] = np.arange(number)
-        return rank[self._lane[place]]
+    Args:
+        calls: Process, correlation id, start and thread of calls by ascending start, in pieces.
+        process: The process of each activity.
+        correlation: The id of the call that launched each; below 0 where it is unknown.
+
+    Raises:
+        UnorderedError: A call starts before one that came before it.
+    """
+    ids, lanes, latest = Ids(process, correlation), Pairs(), _EARLIEST
+    rows: arrays.Chains | _Members | None = _chains(ids, process, correlation)
+    rows = rows or _Members(ids, process, correlation)
+    spans = np.empty((0, 3), np.int64)
+    for of, number, start, thread in calls:
+        if len(start) and (start[0] < latest or (start[1:] < start[:-1]).any()):
+            raise UnorderedError
+        latest = int(start[-1]) if len(start) else latest
+        lane = lanes.learn(of, thread)
+        if isinstance(rows, _Members):
+            rows.take(lane, ids.of(of, number), start)
+            continue
+        if len(spans) < len(lanes):
+            none = np.zeros((1, 3), np.int64)
+            spans = np.append(ids.spans, none, axis=0)[ids.index(lanes.values[0])]
+        rows.take(lane, number, start, spans)
+    return Launched(*rows.found, lanes.values)
+
+
+def _chains(ids: Ids, process: Numbers, correlation: Numbers) -> arrays.Chains | None:
+    """The activities by their id; None where the compiled functions are not there, or few ids."""
+    if not ids.is_dense or len(process) >= 1 << 31:
+        return None
+    index = np.empty(len(process), np.min_scalar_type(-len(ids.spans) - 1))
+    for rows in pieces(len(process)):
+        index[rows] = ids.index(process[rows])
+    chains = arrays.Chains(index, correlation, ids.spans, ids.size)
+    return chains if chains.are_made else None
+
+
+class _Members:
+    """Activities by the places of their ids, for calls to take, as from `arrays.Chains`."""
+
+    def __init__(self, ids: Ids, process: Numbers, correlation: Numbers) -> None:
+        place = ids.of(process, correlation)
+        order = np.argsort(place, kind="stable").astype(_index_kind(len(place)))
+        self._rows = order[np.count_nonzero(place == NOT_FOUND) :]
+        self._bounds = np.searchsorted(place[self._rows], np.arange(ids.size + 1))
+        self._is_taken = np.zeros(ids.size, bool)
+        self._found = [(self._rows[:0], np.empty(0, np.int64), np.empty(0, np.int32))]
+
+    def take(self, lane: Numbers, place: Int64s, start: Numbers) -> None:
+        """Take the activities of some calls' places, which are gone for later ones."""
+        wanted, first = np.unique(place, return_index=True)
+        is_new = wanted != NOT_FOUND
+        is_new[is_new] = ~self._is_taken[wanted[is_new]]
+        call = np.sort(first[is_new])
+        at = place[call]
+        self._is_taken[at] = True
+        which, member = pairs(self._bounds[at], self._bounds[at + 1] - self._bounds[at])
+        self._found.append((self._rows[member], start[call][which], lane[call][which]))
+
+    @property
+    def found(self) -> tuple[Numbers, Int64s, Numbers]:
+        """What was taken, with the start and the lane of each's call."""
+        row, time, lane = map(np.concatenate, zip(*self._found, strict=True))
+        return row, time, lane

@@ -5,6 +5,7 @@ several calls have one id (a runtime call and the driver call inside it), the ea
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -12,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.calls import FirstCalls, Ids, gathered, pieces
+from gpuprof.analyses.facts.calls import Launched, UnorderedError, gathered, launched_by, pieces
 from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.copy_rows import copy_rows
 from gpuprof.analyses.facts.groups import Numbers
-from gpuprof.analyses.facts.growing import Growing
+from gpuprof.analyses.facts.growing import Growing, columns_of
 from gpuprof.analyses.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
@@ -197,37 +198,32 @@ def _parts(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
 
 def _launches(profile: Profile) -> Launches:
     activities_read, process, correlation = _read(profile)
-    ids = Ids(process, correlation)
-    place: Any = np.empty(len(activities_read), np.int32 if ids.size < 1 << 31 else np.int64)
-    for rows in pieces(len(activities_read)):
-        place[rows] = ids.of(process[rows], correlation[rows])
+    launched = _launched(profile, process, correlation)
     del process, correlation
-    first = _first_calls(profile, ids)
-    lanes = first.lanes()
-    lane: Any = np.empty(len(activities_read), np.min_scalar_type(-len(lanes) - 1))
-    for rows in pieces(len(activities_read)):
-        lane[rows] = first.lane_of(place[rows])
-    order, counts = gathered(None, lane, len(lanes) + 1)
-    borders = np.cumsum(counts)[: len(lanes)].tolist()
-    bounds = dict(zip(lanes, pairwise([0, *borders]), strict=True))
-    del lane
-    order = order[: borders[-1] if lanes else 0]
-    launch_ns = np.empty(len(order), np.int64)
+    lanes = [*zip(*launched.lanes.tolist(), strict=True)]
+    by_lane = sorted(range(len(lanes)), key=lanes.__getitem__)
+    rank = np.argsort(by_lane).astype(np.min_scalar_type(-len(lanes) - 1))
+    lane = rank[launched.lane]
+    order, counts = gathered(launched.row, lane, len(lanes))
+    launch_ns = gathered(launched.time, lane, len(lanes))[0].astype(np.int64, copy=False)
+    borders = pairwise([0, *np.cumsum(counts).tolist()])
+    bounds = dict(zip((lanes[place] for place in by_lane), borders, strict=False))
     for low, high in bounds.values():
-        in_lane = order[low:high]
-        times = first.start_ns[place[in_lane]]
-        ordered = by_time(times)
-        order[low:high], launch_ns[low:high] = in_lane[ordered], times[ordered]
+        times, rows = launch_ns[low:high], order[low:high]
+        if ((times[1:] == times[:-1]) & (rows[1:] < rows[:-1])).any():
+            order[low:high] = rows[np.lexsort((rows, times))]
     return Launches(activities_read, order, launch_ns, bounds)
 
 
-def _first_calls(profile: Profile, ids: Ids) -> FirstCalls:
-    """The calls that launched activities of these ids."""
-    first = FirstCalls(ids)
+def _launched(profile: Profile, process: Numbers, correlation: Numbers) -> Launched:
+    """The activities whose call is known, by the start of that."""
     columns = (*_KEY, "start_ns", "thread_id")
-    for part in profile.whole.integers("api_calls", *columns):
-        first.add(*part)
-    return first
+    with suppress(UnorderedError):
+        return launched_by(profile.whole.integers("api_calls", *columns), process, correlation)
+    every = columns_of(profile.whole.integers("api_calls", *columns), len(columns))
+    order = np.argsort(every[columns.index("start_ns")], kind="stable")
+    by_start = ([column[order[rows]] for column in every] for rows in pieces(len(order)))
+    return launched_by(by_start, process, correlation)
 
 
 def by_time(times: Int64s) -> Int64s:

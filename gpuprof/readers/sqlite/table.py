@@ -18,6 +18,7 @@ from gpuprof.engine import quoted
 from gpuprof.errors import ROOM, CorruptFileError, InputError
 from gpuprof.native import pages
 from gpuprof.readers.common.narrow import Flags, Integers, arrow, arrow_texts, narrowed
+from gpuprof.spilling import InMemory, Packed
 
 if TYPE_CHECKING:
     from gpuprof.readers.sqlite.source import SqliteFile
@@ -32,7 +33,7 @@ _LONGEST_SHOWN: Final = 40
 _HINT: Final = "Export the file again; was it edited?"
 Kinds = Mapping[str, pa.DataType]
 # Integers of any width, texts as a dictionary where they recur.
-Columns = dict[str, pa.Array | pa.ChunkedArray]
+Columns = dict[str, InMemory]
 
 
 class NotReadError(Exception):
@@ -118,7 +119,9 @@ def _field(column: Declared, keys: int, kind: pa.DataType) -> pages.Field:
     return pages.Field(_ROWID if is_id else column.place, is_text=pa.types.is_string(kind))
 
 
-def _of_pages(decoded: pages.Decoded) -> pa.ChunkedArray:
+def _of_pages(decoded: pages.Decoded) -> InMemory:
+    if decoded.meanings is not None:
+        return Packed(decoded.parts, decoded.meanings, has_nulls=decoded.nulls > 0)
     if decoded.texts is not None:
         return _dictionary(decoded.parts, _readable(decoded.texts))
     parts = [arrow(values, _nulls(values) if decoded.nulls else None) for values in decoded.parts]

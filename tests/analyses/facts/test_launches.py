@@ -75,6 +75,16 @@ def test_the_earliest_call_of_a_process_and_id_launched_an_activity(is_compiled,
         assert (found.launch_ns[low:high][1:] >= found.launch_ns[low:high][:-1]).all()
 
 
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_calls_that_start_at_once_launch_in_the_order_of_the_activities(is_compiled):
+    calls = [(5, 2, 1, 1), (5, 1, 1, 1), (1, 3, 1, 1), (9, 1, 1, 1)]
+    with patch.object(arrays, "library", arrays.library if is_compiled else lambda: None):
+        found = launches(recording(calls, [(1, 1), (2, 1), (1, 1), (3, 1)]))
+
+    assert found.order.tolist() == [3, 0, 1, 2]
+    assert found.launch_ns.tolist() == [1, 5, 5, 5]
+
+
 @settings(max_examples=100)
 @given(calls=CALLS, kernels=KERNELS, spans=RANGES)
 def test_without_the_compiled_functions_ranges_hold_the_same(calls, kernels, spans):

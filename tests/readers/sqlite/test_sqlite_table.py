@@ -3,6 +3,7 @@
 import sqlite3
 import tempfile
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nvprof import tables as nvprof_tables
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.source import is_sqlite, open_sqlite
+from gpuprof.spilling import Packed, Spilled, batches
 
 PAGE_SIZES = [512, 1024, 4096, 65_536]
 compiled = pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")
@@ -27,6 +29,11 @@ INTEGERS = st.integers(1 - 2**63, 2**63 - 1) | st.integers(-300, 300) | st.sampl
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 LONG_TEXTS = st.builds(lambda text, count: text * count, TEXTS, st.integers(1, 400))
 VALUES = {"INTEGER": INTEGERS, "TEXT": TEXTS | LONG_TEXTS, "INT PRIMARY KEY": None}
+
+
+# What few different numbers of 64 bits, many, and small ones come to.
+BASES = st.sampled_from([0, 1, 2**40, 2**63 - 2**33, -(2**63) + 1, 1_700_000_000 * 10**9])
+SPREADS = st.sampled_from([1, 126, 127, 128, 2**31, 2**32 - 2, 2**32 - 1, 2**33 - 1])
 
 
 @st.composite
@@ -66,7 +73,12 @@ def write(path, drawn):
 
 
 def plain(columns):
-    return {name: values.to_pylist() for name, values in columns.items()}
+    return {name: listed(values) for name, values in columns.items()}
+
+
+def listed(values):
+    parts = values.slices(7) if isinstance(values, Packed) else [values]
+    return [value for part in parts for value in part.to_pylist()]
 
 
 def ways(file, table, kinds):
@@ -97,6 +109,57 @@ def test_every_way_gives_what_was_written(drawn):
     assert is_decoded <= ("from_pages" in results)
     assert all(columns == expected for columns in results.values())
     assert "_by_rows" in results
+
+
+@compiled
+@given(
+    parts=st.lists(st.tuples(BASES, SPREADS, st.booleans()), min_size=1, max_size=4),
+    step=st.sampled_from([1, 50, 65_536]),
+)
+def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step):
+    steps = np.linspace(0, 1, 150)
+    numbers = [
+        None if has_nulls and i % 7 == 0 else base + int(spread * float(share))
+        for base, spread, has_nulls in parts
+        for i, share in enumerate(steps)
+    ]
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder) / "numbers.sqlite"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA page_size = 512")
+            connection.execute("CREATE TABLE t (a INTEGER, b INTEGER)")
+            rows = ((number, place) for place, number in enumerate(numbers))
+            connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
+            connection.commit()
+        patch.setattr(pages, "_PAGES_AT_ONCE", 3)
+        file = open_sqlite(path)
+        column = sqlite_table._from_pages(file, "t", file.columns["t"])["a"]  # noqa: SLF001 - compared with what was written
+        values = {"a": column, "b": None}
+        spilled = {"a": Spilled(column), "b": column}
+        read = [batch.column(0).to_pylist() for batch in batches(values, len(numbers))]
+        both = [(*map(pa.Array.to_pylist, b.columns),) for b in batches(spilled, len(numbers))]
+
+    assert (listed(column), len(column)) == (numbers, len(numbers))
+    assert [*chain(*read)] == numbers
+    assert [[*chain(*lists)] for lists in zip(*both, strict=True)] == [numbers, numbers]
+    if isinstance(column, Packed):
+        assert [v for part in column.slices(step) for v in part.to_pylist()] == numbers
+
+
+@compiled
+@pytest.mark.parametrize(("different", "width"), [(120, 1), (200, 8)])
+def test_few_different_numbers_take_one_byte_each(tmp_path, different, width):
+    numbers = [2**50 + i % different * 2**24 for i in range(300)]
+    with closing(sqlite3.connect(tmp_path / "t.sqlite")) as connection:
+        connection.execute("CREATE TABLE t (a INTEGER)")
+        connection.executemany("INSERT INTO t VALUES (?)", ((number,) for number in numbers))
+        connection.commit()
+    file = open_sqlite(tmp_path / "t.sqlite")
+
+    column = sqlite_table.read(file, "t", file.columns["t"])["a"]
+
+    assert column.get_total_buffer_size() == width * len(numbers)
+    assert listed(column) == numbers
 
 
 def numbered(path, count, page_size=512):
