@@ -14,7 +14,7 @@ from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.calls import NOT_FOUND, pair_places
 from gpuprof.analyses.facts.groups import Numbers, numbered
 from gpuprof.analyses.facts.growing import columns_of
-from gpuprof.cuda import is_waiting
+from gpuprof.cuda import is_communication, is_waiting
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
@@ -23,7 +23,7 @@ Flags = npt.NDArray[np.bool_]
 
 _PLACED: Final = "start_ns end_ns process_id device_id context_id stream_id correlation_id"
 RECORDED_READS: Final = reads(
-    kernels=f"{_PLACED} name name_hash is_communication",
+    kernels=f"{_PLACED} name",
     memcpys=f"{_PLACED} memcpy_kind src_memory_kind dst_memory_kind path src_device_id"
     " dst_device_id bytes",
     memsets=_PLACED,
@@ -55,7 +55,7 @@ _NO_COPY: Final = f"-1, {UNKNOWN}, {UNKNOWN}, 0, 0, 0"
 # Table -> SQL of an operation's label; of its kind; of its bytes, ends, and whether it is a peer
 # copy, half of a staged copy, and a copy of pageable memory.
 _TABLES: Final[Mapping[str, tuple[str, str, str]]] = {
-    "kernels": ("name", f"CASE WHEN is_communication THEN {COLLECTIVE} ELSE 0 END", _NO_COPY),
+    "kernels": ("name", str(KERNEL), _NO_COPY),
     "memcpys": (
         _COPY_LABEL,
         str(COPY),
@@ -182,6 +182,9 @@ def _recorded(profile: Profile) -> Recorded:
         columns or [np.empty(0, np.int64)] * 15
     )
     kind, size, src, dst, peer, staged, pageable = copy_columns
+    # Names are told apart here: a query that does is another view, which takes longer to make.
+    is_collective = np.array([is_communication(text) for text in labels.texts], bool)[label]
+    kind[is_collective & (kind == KERNEL)] = COLLECTIVE
     streams = np.zeros(len(start), np.int64)
     for column in (process, device, context, stream_id):
         places = numbered(column).astype(np.int64)
