@@ -1,12 +1,15 @@
 """What mending a finding wins of a step, of programs in which that is known by construction."""
 
 import pytest
+from collective_jobs import REDUCE as JOINT
+from collective_jobs import Job
 from drawing import draw
 from test_findings import BUSY, US, kernel, steps
 
 from gpuprof.analyses.findings import wins
 from gpuprof.analyses.findings.causes import CAUSES, MENDS
 from gpuprof.analyses.findings.findings import findings
+from gpuprof.selection import Selection
 
 HTOD = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pinned", "bytes": 8}
 DTOD = {"memcpy_kind": "DtoD", "bytes": 8}
@@ -190,3 +193,76 @@ def test_of_too_many_operations_the_command_is_said_that_replays_them(monkeypatc
 
 def test_every_change_mends_a_cause_that_is_documented():
     assert MENDS.keys() <= CAUSES.keys()
+
+
+def ranks(count=20):
+    """Two ranks of one program, of which the first always waits 30 us in a step of 80 us."""
+    rows = {"kernels": [], "memcpys": [], "api_calls": [], "nvtx_ranges": []}
+    for rank, computes in enumerate((40, 70)):
+        for step in range(count):
+            at, called = (5 + step * 80) * US, step * 4 * US
+            thread = {"thread_id": rank}
+            works = (at, at + computes * US, kernel()), (at + computes * US, at + 80 * US, REDUCE)
+            for part, (start, end, what) in enumerate(works):
+                number = {"correlation_id": (2 * step + part) * 2 + rank}
+                rows["kernels"].append((start, end, what | number | {"device_id": rank}))
+                begun = called + 2 * part * US
+                rows["api_calls"].append((begun, begun + US, number | thread))
+            span = {"text": f"step {step}"} | thread
+            rows["nvtx_ranges"].append((called, called + 3 * US, span))
+    return draw(**rows)
+
+
+def test_ranks_that_arrive_together_win_the_mean_of_what_they_wait():
+    row = row_of(ranks(), "collective_waiting")
+
+    assert (row["device_id"], row["change"], row["win_ns"]) == (0, "balance", 30 * US)
+    assert row["predicted_win_ns"] == pytest.approx(15 * US, rel=0.1)
+
+
+def test_without_steps_it_is_not_known_how_ranks_would_arrive_together():
+    profile = Job(4, 20, seed=7, names=(JOINT,), late="kernels").drawn()
+
+    assert row_of(profile, "collective_waiting")["assumptions"].startswith("without steps")
+
+
+def test_a_part_without_steps_is_not_replayed():
+    profile = draw(kernels=[(0, 50 * US), (70 * US, 99 * US)], memcpys=[(50 * US, 70 * US, HTOD)])
+    part = profile.restricted(Selection(windows=((40 * US, 99 * US),)))
+
+    assert row_of(profile, "exposed_host_copies")["predicted_win_ns"] == 20 * US
+    assert row_of(part, "exposed_host_copies")["assumptions"].startswith("a part of a recording")
+
+
+def test_what_may_be_won_or_not_ranks_by_half():
+    """Without calls nothing tells why a device idles for 15 us of each 100; 10 go to layouts."""
+    kernels = []
+    for at in range(0, 2400 * US, 100 * US):
+        kernels += [(at, at + 75 * US), (at + 75 * US, at + 85 * US, LAYOUT)]
+    profile = draw(kernels=kernels)
+    layout, idle = row_of(profile, "layout_conversions"), row_of(profile, "idle")
+
+    assert layout["win_ns"] < idle["win_ns"] < 2 * layout["win_ns"]
+    assert layout["rank"] < idle["rank"]
+
+
+def test_a_change_that_mends_more_than_its_finding_wins_no_more_than_that_costs():
+    """Without a copy of 1 us a call of 40 us of the host, which is late, goes, too."""
+    kernels, copies, calls = [], [], []
+    for number in range(30):
+        at = number * 50 * US
+        for begun, took, what in ((0, 10, kernel()), (10, 40, HTOD)):
+            row = {"correlation_id": 2 * number + begun // 10}
+            calls.append((at + begun * US, at + (begun + took) * US, row))
+            start = at + (begun + 5) * US
+            rows, length = (copies, 1) if what is HTOD else (kernels, 8)
+            rows.append((start, start + length * US, what | row))
+    row = row_of(draw(kernels=kernels, memcpys=copies, api_calls=calls), "exposed_host_copies")
+
+    assert row["predicted_win_ns"] == row["win_ns"] == US
+
+
+def test_copies_hidden_behind_local_copies_are_not_hidden_behind_compute():
+    row = row_of(queued((5, kernel()), (25, DTOD), (70, HTOD)), "exposed_host_copies")
+
+    assert row["means"].endswith("wins 5.0 % (replay)")
