@@ -295,25 +295,27 @@ _GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
 )
 
 
-def findings_lines(result: Report, most: int = _FINDINGS) -> list[str]:
+def findings_lines(result: Report, most: int = _FINDINGS, *, has_changes: bool = True) -> list[str]:
     """The bottom line, and what costs most with what to try: numbered sentences.
 
     Args:
         result: The tables of a recording.
         most: Findings to say with what to try; all of at least 5 % of a step are said, the
             others in short.
+        has_changes: Whether to say how `gpuprof predict` replays them.
     """
     rows = [*_table_rows(result, "findings"), *_hints(result)]
     said = [
         row for n, row in enumerate(rows) if n < most or (row.get("cost_share") or 0) >= _COSTLY
     ]
+    hidden = {} if has_changes else {"change": None}
     return [
         *(
             f"{capital(clean(row['bottom_line']))}."
             for row in _table_rows(result, "bottom_line")[:1]
         ),
         *(
-            f"{number}. {_finding_text(row, is_short=number > most)}"
+            f"{number}. {_finding_text(row | hidden, is_short=number > most)}"
             for number, row in enumerate(said, start=1)
         ),
     ]

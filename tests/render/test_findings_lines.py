@@ -48,3 +48,12 @@ def test_what_can_be_won_stands_after_what_to_try(columns, end):
 
     [line] = findings_lines(result)
     assert line == f"1. Device 0 copies. Copy less{'.' if end.startswith('Can') else ''} {end}"
+
+
+def test_where_there_is_no_room_changes_are_left_out():
+    row = ROW | {"predicted_win_ns": 9, "win": "9 ns without them", "change": "balance"}
+    origin = Origin(Path("t.sqlite"), "drawn", "by hand")
+    result = Report(origin, {"findings": FINDINGS.table([row])}, ())
+
+    [line] = findings_lines(result, has_changes=False)
+    assert line.endswith("Can win 9 ns without them (--table breakdown).")

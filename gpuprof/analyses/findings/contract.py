@@ -78,7 +78,7 @@ class Replayed(NamedTuple):
         change: As `gpuprof predict --what` takes it; empty where none can be replayed.
         won_ns: What the change wins of a step, at most the finding's ``win_ns``; None where there
             is no prediction.
-        words: What is different then, in a phrase; empty where there is no prediction.
+        words: What is different then, in a phrase; empty where nothing was replayed.
         assumptions: What the replay assumes; why there is none, where there is none.
     """
 

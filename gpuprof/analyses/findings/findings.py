@@ -259,7 +259,8 @@ def _win(finding: Finding) -> dict[str, Any]:
         "command": shlex.join(command) if change else None,
     }
     if won_ns is None:
-        return row
+        words = f", next to nothing {replayed.words}" if replayed.words else ""
+        return row | {"win": at_most + words}
     if _share(won_ns, finding) < _NOTHING_SHARE:
         return row | {"win": f"next to nothing alone, {replayed.words}; {at_most}"}
     if won_ns == finding.cost_ns:

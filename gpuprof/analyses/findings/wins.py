@@ -31,7 +31,7 @@ _COPIES: Final = {"exposed_peer_copies", "exposed_host_copies"}
 # they are not what mends it.
 _IDLE: Final = {"host_late", "small_kernels"}
 _LEAST_MENDED: Final = 0.1
-_OTHER_WAITS: Final = "a replay wins next to nothing {}: the host waits for more than launches"
+_OTHER_WAITS: Final = "the host waits for more than launches"
 
 
 def with_win(finding: Finding) -> Finding:
@@ -52,7 +52,7 @@ def with_win(finding: Finding) -> Finding:
     won_ns = min(max(usual_of(won.won_ns), 0), finding.win_ns)
     words = mend.words.format(names=" or ".join(finding.names))
     if finding.cause in _IDLE and won_ns < _LEAST_MENDED * finding.win_ns:
-        return finding._replace(replayed=Replayed(change, None, "", _OTHER_WAITS.format(words)))
+        return finding._replace(replayed=Replayed(change, None, words, _OTHER_WAITS))
     told = finding._replace(replayed=Replayed(change, won_ns, words, won.assumptions))
     return _with_hiding(told) if finding.cause in _COPIES else told
 
