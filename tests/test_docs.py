@@ -15,7 +15,7 @@ import make_pictures
 import pytest
 from commands import ROOT, gpuprof
 
-from gpuprof.analyses.findings.causes import CAUSES
+from gpuprof.analyses.findings.causes import CAUSES, MENDS
 from gpuprof.cli import COMMANDS, PAGES, cli
 from gpuprof.cli.pages import TOPICS
 from gpuprof.comparisons.tables import TABLES
@@ -237,9 +237,14 @@ def keys_table(tables, known):
 
 
 def causes_table():
-    """The causes of findings as a markdown table."""
-    rows = [f"| `{cause}` | {meaning} |" for cause, meaning in CAUSES.items()]
-    return "\n".join(["| cause | what it means |", "|---|---|", *rows, ""])
+    """The causes of findings, with the changes that mend them, as a markdown table."""
+    rows = [f"| `{cause}` | {meaning} | {change_of(cause)} |" for cause, meaning in CAUSES.items()]
+    return "\n".join(["| cause | what it means | replayed |", "|---|---|---|", *rows, ""])
+
+
+def change_of(cause):
+    """The change that a replay makes against a cause."""
+    return f"`{MENDS[cause].change.format(names='NAMES')}`" if cause in MENDS else ""
 
 
 # Mark -> its page and what belongs there.

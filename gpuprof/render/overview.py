@@ -1,6 +1,7 @@
 """Which columns of which tables people see first, as grids of text for terminal and markdown."""
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -68,7 +69,7 @@ _GROUP_NAMES: Final = {
     "DtoD_peer": "DtoD",
 }
 _TOP_GROUPS: Final = ("Kernels", "Transfers", "Local copies", "Memsets")
-_SENTENCES: Final = {"finding", "suggestion"}
+_SENTENCES: Final = {"finding", "suggestion", "win", "assumptions", "command"}
 _KEYS: Final = {"rank", "device_id"}
 _NOTHING: Final = (None, "")
 _TENSORS: Final = 10
@@ -77,6 +78,8 @@ _EDGES: Final = 3
 _LEAST_TENSORS: Final = 3
 _FINDINGS: Final = 3
 _COSTLY: Final = 0.05  # Of a step: whatever costs more is said first.
+# A change that names many kernels is in the table of findings alone.
+_LONGEST_CHANGE: Final = 40
 _FIGURES: Final = ("calls", "total_ns", "bytes", "implied_ns")
 # Of no less than this part of all, a group of totals is never cut.
 _MUCH: Final = 0.01
@@ -292,25 +295,27 @@ _GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
 )
 
 
-def findings_lines(result: Report, most: int = _FINDINGS) -> list[str]:
+def findings_lines(result: Report, most: int = _FINDINGS, *, has_changes: bool = True) -> list[str]:
     """The bottom line, and what costs most with what to try: numbered sentences.
 
     Args:
         result: The tables of a recording.
         most: Findings to say with what to try; all of at least 5 % of a step are said, the
             others in short.
+        has_changes: Whether to say how `gpuprof predict` replays them.
     """
     rows = [*_table_rows(result, "findings"), *_hints(result)]
     said = [
         row for n, row in enumerate(rows) if n < most or (row.get("cost_share") or 0) >= _COSTLY
     ]
+    hidden = {} if has_changes else {"change": None}
     return [
         *(
             f"{capital(clean(row['bottom_line']))}."
             for row in _table_rows(result, "bottom_line")[:1]
         ),
         *(
-            f"{number}. {_finding_text(row, is_short=number > most)}"
+            f"{number}. {_finding_text(row | hidden, is_short=number > most)}"
             for number, row in enumerate(said, start=1)
         ),
     ]
@@ -337,9 +342,14 @@ def _finding_text(row: Row, *, is_short: bool) -> str:
     finding, table = capital(clean(row["finding"])), f"--table {row['table']}"
     if is_short:
         return f"{finding} ({table})."
-    win = row.get("win_share")
-    gain = f"wins at most {units.say_share(win)}; " if win else ""
-    return f"{finding}. {capital(clean(row['suggestion']))} ({gain}{table})."
+    text = f"{finding}. {capital(clean(row['suggestion']))}"
+    win, change = clean(row.get("win") or ""), clean(row.get("change") or "")
+    replay = f"gpuprof predict --what {shlex.quote(change)}; " if change else ""
+    replay = replay if len(change) <= _LONGEST_CHANGE else ""
+    if row.get("predicted_win_ns") is not None:
+        return f"{text}. Can win {win} ({replay}{table})."
+    gain = f"wins {win}; " if row.get("win_share") else ""
+    return f"{text} ({gain}{replay}{table})."
 
 
 def for_people(result: Report, *, has_full_names: bool) -> Report:

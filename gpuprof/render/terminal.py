@@ -50,19 +50,26 @@ def report(result: Report, page: Page) -> str:
             break
         grids[place] = grids[place].cut(surplus)
         text = _report(result, grids, page)
-    for findings in (2, 1):
+    for findings in (_FINDINGS, 2, 1):
         if text.count("\n") > _SCREEN:
-            text = _report(result, grids, page, findings)
+            text = _report(result, grids, page, findings, has_changes=False)
     return text
 
 
-def _report(result: Report, grids: Sequence[Grid], page: Page, findings: int = _FINDINGS) -> str:
+def _report(
+    result: Report,
+    grids: Sequence[Grid],
+    page: Page,
+    findings: int = _FINDINGS,
+    *,
+    has_changes: bool = True,
+) -> str:
     console = _console(page)
     origin = result.origin
     _say(console, f"{origin.source}: {origin.recorder}, read as {origin.reader}", "bold")
     if origin.command:
         _say(console, shortened(clean(origin.command), page.width))
-    if page.tables is None and (lines := findings_lines(result, findings)):
+    if page.tables is None and (lines := findings_lines(result, findings, has_changes=has_changes)):
         console.print()
         for line in lines:
             _say(console, line, "bold")

@@ -1,6 +1,6 @@
 """The causes that findings name: stable, so that programs can act on them."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 # Cause -> what it means, and by which means it can be won back.
 CAUSES: Final = {
@@ -35,4 +35,37 @@ CAUSES: Final = {
     "setup": "Idle time that no step pays: before, between and after phases, in one-time calls.",
     "truncated": "The records of a device end while the host goes on launching.",
     "no_training": "Only initialisation was recorded.",
+}
+
+
+class Mend(NamedTuple):
+    """The change of a program that mends a cause.
+
+    Args:
+        change: As `gpuprof predict --what` takes it, with what the finding names in place of
+            ``{names}``.
+        words: What is different then.
+    """
+
+    change: str
+    words: str
+
+
+# Every cause that a change mends. Messages, pauses of other kinds, and collectives that need other
+# sizes or another order, are none.
+_WITHOUT_COPIES: Final = Mend(r"drop=^({names})\b", "without these copies")
+_NO_LAUNCH_COST: Final = Mend("no-launch-cost", "if launches took no time")
+MENDS: Final = {
+    "exposed_peer_copies": _WITHOUT_COPIES,
+    "staged_copies": Mend("link[PtoP_staged]={names}", "with direct copies over {names}"),
+    "exposed_host_copies": _WITHOUT_COPIES,
+    "pageable_memory": Mend("hide={names}", "if these copies ran ahead from pinned memory"),
+    "collective_waiting": Mend("balance", "if no rank waited for another"),
+    "same_stream": Mend("streams={names}", "on a stream that no compute waits for"),
+    "host_late": _NO_LAUNCH_COST,
+    "small_kernels": _NO_LAUNCH_COST,
+    "local_copies": Mend(r"drop=^({names})\b", "without these copies and memsets"),
+    "layout_conversions": Mend("drop={names}", "without these kernels"),
+    "copy_kernels": Mend("scale={names}:0.5", "if these kernels took half the time"),
+    "no_tensor_cores": Mend("scale={names}:0.75", "if these kernels took a quarter less time"),
 }

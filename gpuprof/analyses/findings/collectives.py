@@ -1,6 +1,6 @@
 """What a device waits in collectives: for other ranks, or for data that no compute hides."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,8 @@ READS: Final = reads(PARTS_READS, LAST_READS)
 _MANY: Final = 50
 _SHORT_NS: Final = 50_000
 _MOST: Final = 0.5
+# What the change that mends a cause names.
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {"same_stream": ("nccl",), "collective_waiting": ()}
 
 
 def of_scope(scope: Scope) -> Iterator[Finding]:
@@ -73,7 +75,7 @@ def _perhaps_waiting(scope: Scope, at_most: Intervals) -> Finding:
         "may wait in collectives for other ranks, as their durations differ",
         at_most,
         ("balance", "record all ranks together, which tells who comes last and why", ""),
-    )
+    )._replace(is_sure=False)
 
 
 def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
@@ -124,5 +126,5 @@ def _finding(
     cause: str, scope: Scope, phrase: str, exposed: Intervals, words: tuple[str, str, str]
 ) -> Finding:
     cost_ns, (means, suggestion, where) = scope.per_step(exposed), words
-    table = "collective_waits"
-    return Finding(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, table, where)
+    table, names = "collective_waits", _NAMES.get(cause)
+    return Finding(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, table, where, names)

@@ -24,6 +24,7 @@ class Scope:
         end_ns: End of each.
         steps: How many steps the phase has, those that are no samples included; 1 for none.
         is_inferred: Whether no range marks the steps.
+        devices: The devices of the phase, as operations name them; empty where no steps are known.
     """
 
     profile: Profile
@@ -33,6 +34,7 @@ class Scope:
     end_ns: Int64s
     steps: int
     is_inferred: bool = False
+    devices: tuple[int, ...] = ()
 
     @property
     def has_steps(self) -> bool:
@@ -54,14 +56,36 @@ class Scope:
         return masked(text).replace("*", "#") == self.phase.partition(" (")[0]
 
     def per_step(self, instants: Intervals) -> int:
-        """How many ns of a set of instants a step pays.
+        """How many ns of a set of instants a step pays."""
+        return usual_of(covered_within(instants, self.start_ns, self.end_ns))
 
-        The median over the steps, or the mean without the longest twentieth where that is more:
-        some costs come with every other step, and a single step's tell nothing of the others.
-        """
-        covered = np.sort(covered_within(instants, self.start_ns, self.end_ns))
-        usual = covered[: len(covered) - -(-len(covered) // 20)] if len(covered) > 1 else covered
-        return int(max(np.median(covered), usual.mean()))
+
+def usual_of(steps: Int64s) -> int:
+    """What a step pays of something that each of some steps pays so much of.
+
+    The median over the steps, or the mean without the longest twentieth where that is more:
+    some costs come with every other step, and a single step's tell nothing of the others.
+    """
+    ordered = np.sort(steps)
+    usual = ordered[: len(ordered) - -(-len(ordered) // 20)] if len(ordered) > 1 else ordered
+    return int(max(np.median(ordered), usual.mean()))
+
+
+class Replayed(NamedTuple):
+    """What a replay of the recording says about a finding.
+
+    Args:
+        change: As `gpuprof predict --what` takes it; empty where none can be replayed.
+        won_ns: What the change wins of a step, at most the finding's ``win_ns``; None where there
+            is no prediction.
+        words: What is different then, in a phrase; empty where nothing was replayed.
+        assumptions: What the replay assumes; why there is none, where there is none.
+    """
+
+    change: str
+    won_ns: int | None
+    words: str
+    assumptions: str
 
 
 class Finding(NamedTuple):
@@ -77,6 +101,10 @@ class Finding(NamedTuple):
         suggestion: What to do, in the framework's own words where the operation is known.
         table: The table that tells more.
         where: Operation, range, call, route or rank; empty where none is known.
+        names: What the change that mends it (see `MENDS`) names: kernels, kinds of copies, a link;
+            empty where it names nothing, None where no change mends it.
+        is_sure: Whether the recording tells that this is what costs the time.
+        replayed: What a replay says; None where none was asked.
     """
 
     cause: str
@@ -88,3 +116,13 @@ class Finding(NamedTuple):
     suggestion: str
     table: str
     where: str = ""
+    names: tuple[str, ...] | None = None
+    is_sure: bool = True
+    replayed: Replayed | None = None
+
+    @property
+    def likely_win_ns(self) -> int:
+        """What a replay says that it wins of a step, else what it can win at most."""
+        if self.replayed is None or self.replayed.won_ns is None:
+            return self.win_ns
+        return self.replayed.won_ns

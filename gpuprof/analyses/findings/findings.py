@@ -1,5 +1,6 @@
 """What costs a recording most, in sentences: that first which is worth most to mend."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -17,19 +18,22 @@ from gpuprof.analyses.findings import (
 )
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.scopes import SCOPE_READS, scopes
+from gpuprof.analyses.findings.wins import with_win
+from gpuprof.analyses.prediction.effects import PREDICT_READS
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import counted, say_ns, say_share
 
 # Less of a step is not worth a sentence.
 _LEAST_SHARE: Final = 0.01
-# What the recording does not explain may be won or not.
-_UNSURE: Final = {"idle"}
+# What may be won or not.
 _UNSURE_SHARE: Final = 0.5
 # Copies of pageable memory are what copies are about if they are this much of them.
 _MOST: Final = 0.5
 # A recording that is set-up by so much says so first.
 _ALL: Final = 0.9
+# A replay that wins less wins nothing that could be measured.
+_NOTHING_SHARE: Final = 0.001
 # From fewer steps nothing follows for sure.
 _FEW: Final = 3
 # Another device's cost is worth a word if it is this much of the first one's.
@@ -41,7 +45,7 @@ FINDINGS: Final = Schema(
     "one thing that costs time",
     {
         "rank": Column(INT, "1", "1 for what is worth most to mend.", required=True),
-        "cause": Column(TEXT, "", "Its stable name: see the README.", required=True),
+        "cause": Column(TEXT, "", "Its stable name, explained by `gpuprof help findings`.", required=True),
         "where": Column(TEXT, "", "Operation, range, call, route or rank; null where unknown."),
         "device_id": Column(INT, "", "Device that loses most by it; null where unknown."),
         "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
@@ -51,6 +55,16 @@ FINDINGS: Final = Schema(
         "cost_share": Column(FLOAT, "1", "cost_ns / step_ns.", required=True),
         "win_ns": Column(INT, "ns", "What mending it can win of that at most.", required=True),
         "win_share": Column(FLOAT, "1", "win_ns / step_ns.", required=True),
+        "predicted_win_ns": Column(
+            INT, "ns", "What `change` wins of it in a replay; null where there is no prediction."
+        ),
+        "predicted_win_share": Column(FLOAT, "1", "predicted_win_ns / step_ns."),
+        "win": Column(TEXT, "", "What it can win, in words.", required=True),
+        "change": Column(
+            TEXT, "", "What mends it, as `gpuprof predict --what` takes it; null for nothing."
+        ),
+        "assumptions": Column(TEXT, "", "What the replay assumes, or why there is no prediction."),
+        "command": Column(TEXT, "", "Command that tells more of the replay; null for none."),
         "means": Column(TEXT, "", "By what it can be won.", required=True),
         "total_win_ns": Column(INT, "ns", "win_ns of all steps of the phase.", required=True),
         "finding": Column(TEXT, "", "What it is, in a sentence.", required=True),
@@ -69,6 +83,9 @@ _WITHOUT_COST: Final = {"no_training", "truncated"}
 
 def findings(profile: Profile) -> pa.Table:
     """Name what costs the devices time that they do not compute, and what mending it can win.
+
+    What it can win at most is the time that it costs; where a change of `gpuprof predict` mends
+    it, and the recording is small enough, a replay tells what of that the step would win.
 
     Costs are of one step, the median over the steps of a phase; where a recording has no steps,
     of the device's span. The costs of findings may overlap: they must not be added up.
@@ -102,7 +119,8 @@ def _ranked(profile: Profile) -> list[list[Finding]]:
         for finding in (*of_recording, *of_steps)
         if _share(finding.cost_ns, finding) >= _LEAST_SHARE or finding.cause in _WITHOUT_COST
     ]
-    return sorted(_by_cause(worth), key=_place)
+    groups = [[with_win(of_cause[0]), *of_cause[1:]] for of_cause in _by_cause(worth)]
+    return sorted(groups, key=_place)
 
 
 def _place(of_cause: Sequence[Finding]) -> tuple[int, float, int]:
@@ -116,7 +134,7 @@ def _place(of_cause: Sequence[Finding]) -> tuple[int, float, int]:
 
 def _weight(finding: Finding) -> float:
     """What can be won; half of it counts where that is not sure."""
-    return _total_win_ns(finding) * (_UNSURE_SHARE if finding.cause in _UNSURE else 1.0)
+    return finding.likely_win_ns * finding.scope.steps * (1.0 if finding.is_sure else _UNSURE_SHARE)
 
 
 def findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
@@ -195,10 +213,6 @@ def _alike(finding: Finding) -> tuple[str, str]:
     return finding.cause, finding.scope.phase
 
 
-def _total_win_ns(finding: Finding) -> int:
-    return finding.win_ns * finding.scope.steps
-
-
 def _share(ns: int, finding: Finding) -> float:
     return ns / finding.scope.step_ns if finding.scope.step_ns else 0.0
 
@@ -218,12 +232,41 @@ def _row(rank: int, of_cause: Sequence[Finding]) -> dict[str, Any]:
         "cost_share": _share(first.cost_ns, first),
         "win_ns": first.win_ns,
         "win_share": _share(first.win_ns, first),
+        **_win(first),
         "means": first.means,
-        "total_win_ns": _total_win_ns(first),
+        "total_win_ns": first.win_ns * scope.steps,
         "finding": _sentence(of_cause),
         "suggestion": first.suggestion,
         "table": first.table,
     }
+
+
+def _win(finding: Finding) -> dict[str, Any]:
+    """What a finding can win: by a replay where there is one."""
+    if not finding.win_ns:
+        return {"win": "nothing by itself"}
+    at_most = f"at most {say_share(_share(finding.win_ns, finding))}"
+    if (replayed := finding.replayed) is None:
+        return {"win": at_most}
+    change, won_ns = replayed.change, replayed.won_ns
+    command = ["gpuprof", "predict", str(finding.scope.profile.origin.source), "--what", change]
+    row = {
+        "predicted_win_ns": won_ns,
+        "predicted_win_share": None if won_ns is None else _share(won_ns, finding),
+        "win": at_most,
+        "change": change or None,
+        "assumptions": replayed.assumptions,
+        "command": shlex.join(command) if change else None,
+    }
+    if won_ns is None:
+        words = f", next to nothing {replayed.words}" if replayed.words else ""
+        return row | {"win": at_most + words}
+    if _share(won_ns, finding) < _NOTHING_SHARE:
+        return row | {"win": f"next to nothing alone, {replayed.words}; {at_most}"}
+    if won_ns == finding.cost_ns:
+        return row | {"win": f"all of it {replayed.words}"}
+    won = f"{say_ns(won_ns)} ({say_share(_share(won_ns, finding))}) {replayed.words}"
+    return row | {"win": won if won_ns == finding.win_ns else f"{won}; {at_most}"}
 
 
 def _sentence(of_cause: Sequence[Finding]) -> str:
@@ -262,5 +305,5 @@ ANALYSIS: Final = Analysis(
     ("kernels", "memcpys"),
     findings,
     reads(SCOPE_READS, recording.READS, *(family.READS for family in _FAMILIES)),
-    transfers.READS_OF_SMALL,
+    reads(transfers.READS_OF_SMALL, PREDICT_READS),
 )

@@ -174,11 +174,14 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
     way = "for" if cause.startswith("waits_for") else "in"
     where = f", {say_share(place.share)} of it {way} {place.name}" if place.name else ""
     suggestion = _late(place) if cause == _HOST_LATE else text.suggestion
+    # What the host does in longer pauses, and other calls, cost as much without launches.
+    is_launching = suggestion == _CAUSES[_HOST_LATE].suggestion
     table = "pauses" if scope.profile.whole.has("api_calls") else "gaps"
     phrase = text.phrase + where
     return Finding(
-        cause, scope, phrase, cost_ns, cost_ns, text.means, suggestion, table, place.name
-    )
+        cause, scope, phrase, cost_ns, cost_ns, text.means, suggestion, table, place.name,
+        () if is_launching else None, is_sure=cause != "idle",
+    )  # fmt: skip
 
 
 def _late(place: _Place) -> str:

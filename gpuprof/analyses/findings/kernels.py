@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -50,6 +50,8 @@ _MOST: Final = 0.5
 # So many names are said, and none that takes less of the time than this.
 _MOST_PLACES: Final = 2
 _WORTH: Final = 0.1
+# Kernels of a kind that take less of its time are left out of a replay, whose change names each.
+_LEAST_REPLAYED: Final = 0.02
 
 
 class _Kind(NamedTuple):
@@ -171,7 +173,7 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
     suggestion = _SMALL[framework(scope.profile)]
     yield Finding(
         "small_kernels", scope, phrase, cost_ns, cost_ns, "launching many at once", suggestion,
-        "pauses",
+        "pauses", names=(),
     )  # fmt: skip
 
 
@@ -244,7 +246,13 @@ def _of_kind(scope: Scope, kind: str, words: _Kind) -> Iterator[Finding]:
             words.suggestions[framework(scope.profile)],
             "kernel_summary",
             named[0],
+            tuple(_as_regex(name, ran) for name in sums if sums[name] >= _LEAST_REPLAYED * cost_ns),
         )
+
+
+def _as_regex(name: str, names: Iterable[str]) -> str:
+    """A regular expression for the kernels of a name; words such as Cast are in others, too."""
+    return f"^{name}$" if name in names and name.isalpha() else re.escape(name)
 
 
 def _capability(scope: Scope) -> float:
@@ -298,7 +306,7 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
         phrase += ", once"
     yield Finding(
         "local_copies", scope, phrase, cost_ns, cost_ns, "fewer copies, or overlap", suggestion,
-        "breakdown", where,
+        "breakdown", where, ("DtoD", "memset"),
     )  # fmt: skip
 
 

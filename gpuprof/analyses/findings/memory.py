@@ -46,6 +46,7 @@ def _pageable(scope: Scope) -> Iterator[Finding]:
                 "pin the memory (cudaHostAlloc, pin_memory=True)",
                 "transfers",
                 kind,
+                (kind,),
             )
 
 

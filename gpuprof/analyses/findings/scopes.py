@@ -86,4 +86,5 @@ def _of_phase(profile: Profile, device: DeviceTimeline, name: str, phase: Phase)
     if not len(start):
         return None
     steps = len(start) + phase.warm_up_steps + phase.cut_steps
-    return Scope(profile, device, name, start, end, steps, phase.source == DETECTED)
+    is_inferred = phase.source == DETECTED
+    return Scope(profile, device, name, start, end, steps, is_inferred, phase.devices)

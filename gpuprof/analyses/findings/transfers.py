@@ -1,5 +1,6 @@
 """What a device waits for copies from and to other memories, and what hiding these can win."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -12,6 +13,7 @@ from gpuprof.analyses.facts.nvtx import RANGE_READS
 from gpuprof.analyses.facts.timeline import TRANSFER
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.placement.avoidable import Avoidable, avoidable, not_sought
+from gpuprof.analyses.prediction.links import NAMES
 from gpuprof.analyses.transfers.peer_matrix import running_on
 from gpuprof.analyses.transfers.transfers import TRANSFER_READS
 from gpuprof.facts import HOST
@@ -23,6 +25,7 @@ READS: Final = reads(TRANSFER_READS, links="device_id peer_device_id link")
 READS_OF_SMALL: Final = RANGE_READS
 
 _PEER, _STAGED, _WITH_HOST = "peer", "staged", "with_host"
+_PEER_KINDS: Final = ("PtoP", "DtoD_peer")
 # What is copied needlessly is said in place of the route where it is most of the time.
 _MOST: Final = 0.5
 
@@ -90,11 +93,40 @@ def _of_kind(scope: Scope, kind: _Kind, routes: Mapping[Route, Intervals]) -> Fi
         f"{', one copy' if _is_single(scope, routes) else ''})",
         cost_ns,
         cost_ns,
-        f"fewer bytes; hiding them behind compute wins {say_share(hidden_ns / scope.step_ns)}",
+        hiding(hidden_ns, scope),
         _suggestion(scope, kind, route, needless),
         "peer_matrix" if needless is None else needless.table,
         f"{ends}, {origin}" if origin else ends,
+        (_direct_link(scope.profile),) if kind is _KINDS[_STAGED] else _kinds_of(scope, routes),
     )
+
+
+def hiding(won_ns: int, scope: Scope) -> str:
+    """By which means copies can be won back, where hiding them wins so much of a step."""
+    return f"fewer bytes; hiding them behind compute wins {say_share(won_ns / scope.step_ns)}"
+
+
+def _kinds_of(scope: Scope, routes: Mapping[Route, Intervals]) -> tuple[str, ...]:
+    """The kinds of the copies of some routes that a step waits for, as labels of copies begin."""
+    waited = [route for route, exposed in routes.items() if scope.per_step(exposed)]
+    kinds = [
+        kind
+        for route in waited or routes
+        for kind in (
+            ("HtoD",) if route.src == HOST else ("DtoH",) if route.dst == HOST else _PEER_KINDS
+        )
+    ]
+    return (*dict.fromkeys(kinds),)
+
+
+def _direct_link(profile: Profile) -> str:
+    """The link that direct copies take: the NVLink of the machine, else the slowest one."""
+    links = profile.whole.table("links").to_pylist() if profile.whole.has("links") else []
+    names = [
+        re.match(r"NVLink (\d)", row["link"]) for row in links if row["peer_device_id"] is not None
+    ]
+    known = [f"nvlink{match[1]}" for match in names if match]
+    return next((name for name in known if name in NAMES), "pcie3")
 
 
 def _suggestion(scope: Scope, kind: _Kind, route: Route, needless: Avoidable | None) -> str:

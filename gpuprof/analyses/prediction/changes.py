@@ -44,6 +44,7 @@ class Changed:
         added: Additional edges.
         assumptions: A sentence for each change.
         is_balanced: Whether no rank waits for another.
+        moved: Operations that come at other places in time than those around them; None for none.
     """
 
     measured: Measured
@@ -52,6 +53,7 @@ class Changed:
     added: tuple[Edges, ...] = ()
     assumptions: tuple[str, ...] = ()
     is_balanced: bool = False
+    moved: Flags | None = None
 
     def with_edges(self, rows: Flags | Int64s, times: Int64s | int, words: str = "") -> "Changed":
         """The same with other times for some edges, and a sentence about them."""
@@ -65,6 +67,11 @@ class Changed:
         for places in instants:
             no_lag[places] = True
         return replace(self, no_lag=no_lag)
+
+    def moving(self, operations: Flags) -> "Changed":
+        """The same with more operations at other places in time."""
+        moved = operations if self.moved is None else self.moved | operations
+        return replace(self, moved=moved)
 
     def saying(self, words: str) -> "Changed":
         """The same with one more assumption."""
@@ -335,18 +342,24 @@ def _scale(_: Profile, changed: Changed, text: str) -> Changed:
 
 def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
     graph = changed.measured.graph
-    o, calls = graph.operations, graph.calls
+    o = graph.operations
     is_within = _calls_within(profile, changed, text)
     is_inside = (o.call != NOT_FOUND) & is_within[o.call] if is_within.any() else None
     chosen = _named(o, text) if is_inside is None else is_inside
-    launches = np.bincount(o.call[o.call != NOT_FOUND], minlength=len(calls))
-    dropped = np.bincount(o.call[chosen & (o.call != NOT_FOUND)], minlength=len(calls))
-    is_gone = is_within | ((launches > 0) & (dropped == launches))
+    is_gone = is_within | _calls_of(graph, chosen)
     changed = _without(changed, chosen, is_gone)
     words = (
         f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum():,}) are removed"
     )
     return changed.saying(f"{words}; operations that use their results take as long as before")
+
+
+def _calls_of(graph: Graph, chosen: Flags) -> Flags:
+    """The calls that launch some operations and no others."""
+    call, calls = graph.operations.call, len(graph.calls)
+    launches = np.bincount(call[call != NOT_FOUND], minlength=calls)
+    of_chosen = np.bincount(call[chosen & (call != NOT_FOUND)], minlength=calls)
+    return np.asarray((launches > 0) & (of_chosen == launches))
 
 
 def _calls_within(profile: Profile, changed: Changed, text: str) -> Flags:
@@ -422,11 +435,26 @@ def _hide(_: Profile, changed: Changed, text: str) -> Changed:
     from_late &= edges.kind != kinds.DURATION
     to_call = _holds(chosen, source) & (target < 0)
     changed = changed.with_edges(to_early | from_late | to_call, NEVER)
-    changed = changed.without_lag(graph.starts[is_early & chained])
-    return changed.saying(
+    changed = changed.without_lag(graph.starts[is_early & chained]).moving(chosen)
+    return _returning(changed, chosen).saying(
         f"{text} copies ({chosen.sum():,}) overlap with other work and start as soon as their link"
-        " is free; memory suffices for early copies, and no work slows down"
+        " is free, and their calls return at once; memory suffices for early copies, and no work"
+        " slows down"
     )
+
+
+def _returning(changed: Changed, chosen: Flags) -> Changed:
+    """Let calls of some copies take no longer than those that launch kernels."""
+    graph = changed.measured.graph
+    edges, (launching,) = graph.edges, np.nonzero(graph.operations.kind <= COLLECTIVE)
+    call = graph.operations.call[launching]
+    call = call[call != NOT_FOUND]
+    if not len(call):
+        return changed
+    usual_ns = int(np.median((graph.calls.end_ns - graph.calls.start_ns)[call]))
+    rows = np.flatnonzero(edges.kind == kinds.CALL)
+    rows = rows[_calls_of(graph, chosen)[graph.item[edges.target[rows]]]]
+    return changed.with_edges(rows, np.minimum(edges.least_ns[rows], usual_ns))
 
 
 def _routes(o: Operations, chosen: Flags) -> list[Int64s]:
@@ -466,7 +494,7 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
     for kind in (kinds.STREAM, kinds.OVERLAP):
         changed = changed.with_edges(_of(changed, kind, chosen, is_source=True), NEVER)
         changed = changed.with_edges(_of(changed, kind, is_launched), NEVER)
-    return changed.saying(
+    return changed.moving(chosen).saying(
         f"operations that match {text} ({chosen.sum():,}) run on separate streams: the host still"
         " waits for them, nothing on their old streams does, and concurrent work does not slow down"
     )

@@ -21,6 +21,8 @@ from gpuprof.profile import Profile
 
 # A longer launch met a full queue; a longer pause between two calls can be a wait.
 _LONG_NS: Final = 100_000
+# This share of a long wait is how late the call that waits may return.
+_SOON: Final = 0.01
 # A thread waited for another one where calls of that fill more than this share of a pause.
 _FILLED: Final = 0.5
 
@@ -37,8 +39,9 @@ def add_calls(maker: Maker, profile: Profile, source: Recorded) -> None:
         awaited = maker.ends(maker.first_operation + operations)
         maker.add(kind, awaited, maker.ends(called))
         # A call that returns later than that after the awaited work does work of its own.
+        soon_ns = np.maximum(AWAITED_NS, _SOON * (c.end_ns - c.start_ns)[called])
         is_until = maker.time(awaited) <= c.end_ns[called]
-        is_until &= maker.time(awaited) >= c.end_ns[called] - AWAITED_NS
+        is_until &= maker.time(awaited) >= c.end_ns[called] - soon_ns
         is_until &= maker.time(awaited) >= c.start_ns[called]
         is_blocked[called[is_until]] = True
     is_full, starting = _full_queues(maker, is_blocked)

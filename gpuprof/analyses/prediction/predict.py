@@ -8,30 +8,26 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.phases import PHASE_READS, Phase, phases
-from gpuprof.analyses.prediction import graph as kinds
-from gpuprof.analyses.prediction.build import GRAPH_READS, graph_of
+from gpuprof.analyses.facts.phases import Phase, phases
 from gpuprof.analyses.prediction.changes import FAST, SLOW, USUAL, Changed, apply, replayable
+from gpuprof.analyses.prediction.effects import (
+    PREDICT_READS,
+    Steps,
+    StepTime,
+    doubt,
+    measured_of,
+    unexplained,
+)
 from gpuprof.analyses.prediction.graph import KINDS, PROVENANCES, Graph
 from gpuprof.analyses.prediction.paths import Part, Path, named, path, times
 from gpuprof.analyses.prediction.recorded import Flags
-from gpuprof.analyses.prediction.replay import Measured, Replay, measured, replay
+from gpuprof.analyses.prediction.replay import Measured, Replay, replay
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.kernel_names import short_names
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.units import format_signed, say_ns, say_share, say_signed_ns
-
-PREDICT_READS: Final = reads(
-    GRAPH_READS, PHASE_READS, host_calls="start_ns library process_id thread_id"
-)
-# Where more than this share of the span is unexplained there is no prediction.
-MOST_UNEXPLAINED: Final = 0.05
-# Clocks disagree where more than this share of launches, or synchronisations, go back in time.
-_MOST_AGAINST: Final = {kinds.LAUNCH: 0.05, kinds.SYNCHRONISATION: 0.5}
-_LEAST_AGAINST: Final = 50
 
 PREDICTION: Final = Schema(
     "prediction",
@@ -129,6 +125,13 @@ class _Step(NamedTuple):
     start_ns: Int64s
     end_ns: Int64s
 
+    def steps(self, graph: Graph) -> Steps:
+        """On which devices, and from when to when."""
+        of_phase = np.unique(graph.operations.device) if self.phase is None else self.phase.devices
+        devices = of_phase if self.device is None else (self.device,)
+        times = None if self.phase is None else (self.start_ns, self.end_ns)
+        return Steps((*devices,), times, is_of_all=self.device is None)
+
 
 class _Replays(NamedTuple):
     """A recording as measured, and its replays with changes.
@@ -157,11 +160,11 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
         MissingTableError: The recording has no times.
     """
     profile.whole.expect(PREDICT_READS)
-    graph = graph_of(profile)
-    before = measured(graph)
+    before = measured_of(profile)
+    graph = before.graph
     replays = _replays(profile, before, changes)
-    share = _unexplained(before)
-    reason = _doubt(before, share)
+    share = unexplained(before)
+    reason = doubt(before)
     steps = [*_steps(profile, graph)]
     rows = [_row(replays, step, share, reason) for step in steps]
     chosen = _most_changed(rows, steps)
@@ -200,44 +203,6 @@ def _replays(profile: Profile, before: Measured, changes: Sequence[str]) -> _Rep
     return _Replays(before, changed, graph, predicted, tuple(bounds_ns), before.replayed)
 
 
-def _unexplained(before: Measured) -> float:
-    """How much longer a replay with usual latencies takes, as a share of the span."""
-    graph = before.graph
-    last, replayed = (int(t[graph.ends].max()) for t in (graph.time_ns, before.replayed.time_ns))
-    return (replayed - last) / max(last - int(graph.time_ns[graph.starts].min()), 1)
-
-
-def _doubt(before: Measured, share: float) -> str:
-    """Why there is no prediction, as a sentence; empty where there is one."""
-    graph = before.graph
-    for kind, most in _MOST_AGAINST.items():
-        against = graph.doubts.get(f"{KINDS[kind].name}: back in time", 0)
-        edges = int((graph.edges.kind == kind).sum())
-        if against >= _LEAST_AGAINST and against > most * (against + edges):
-            return (
-                f"{against:,} of {against + edges:,} edges ({KINDS[kind].name}) go back in time:"
-                " the clocks of GPU and host disagree"
-            )
-    if abs(share) <= MOST_UNEXPLAINED:
-        return ""
-    why = f"{say_share(abs(share))} of the span is unexplained, more than"
-    why += f" {say_share(MOST_UNEXPLAINED)}"
-    if not len(graph.calls):
-        return f"{why}: no CUDA calls were recorded, so it is unknown what devices waited for"
-    lag = before.with_lags.lag_ns.copy()
-    lag[np.diff(graph.bounds) == 0] = 0
-    item = int(graph.item[int(lag.argmax())])
-    calls = len(graph.calls)
-    name = (
-        graph.calls.labels[graph.calls.label[item]]
-        if item < calls
-        else graph.operations.labels[graph.operations.label[item - calls]]
-        if item < calls + len(graph.operations)
-        else "a collective"
-    )
-    return f"{why}: the longest lag of unknown cause is {say_ns(int(lag.max()))}, before {name}"
-
-
 def _steps(profile: Profile, graph: Graph) -> Iterator[_Step]:
     """The recording, then each phase: for the program, and for each device of several."""
     o = graph.operations
@@ -255,7 +220,7 @@ def _steps(profile: Profile, graph: Graph) -> Iterator[_Step]:
 
 def _row(replays: _Replays, step: _Step, share: float, reason: str) -> dict[str, Any]:
     graph = replays.measured.graph
-    step_ns = _StepTime(graph, step, is_mean=False)
+    step_ns = StepTime(graph, step.steps(graph))
     measured_ns, replayed_ns = step_ns(graph.time_ns), step_ns(replays.usual.time_ns)
     row = {
         "phase": step.phase and step.phase.name,
@@ -268,8 +233,7 @@ def _row(replays: _Replays, step: _Step, share: float, reason: str) -> dict[str,
     }
     if reason:
         return row
-    if replays.changed.is_balanced:
-        step_ns = _StepTime(graph, step, is_mean=True)
+    step_ns = StepTime(graph, step.steps(graph), replays.changed)
     predicted_ns = step_ns(replays.predicted.time_ns)
     # Times with usual latencies lack the lags of the recording.
     lags_ns = measured_ns - replayed_ns
@@ -283,62 +247,6 @@ def _row(replays: _Replays, step: _Step, share: float, reason: str) -> dict[str,
         "high_ns": max(bounds_ns) + margin_ns,
         "change": 100 * (predicted_ns - measured_ns) / measured_ns if measured_ns else None,
     }
-
-
-class _StepTime:
-    """The time of a step in a replay: the median over a phase, or the time of the recording.
-
-    The recording lasts from the start of its first operation to the end of the last one. A step
-    border moves with the instant before it on the busiest stream of each device. The last device
-    counts, or the mean over devices where no rank waits for another.
-    """
-
-    def __init__(self, graph: Graph, step: _Step, *, is_mean: bool) -> None:
-        devices = np.unique(graph.operations.device) if step.phase is None else step.phase.devices
-        devices = devices if step.device is None else (step.device,)
-        self._borders = [_borders(graph, step, device) for device in devices]
-        self._is_mean = is_mean and step.device is None
-        self._is_recording = step.phase is None
-
-    def __call__(self, times_ns: Int64s) -> int:
-        if self._is_mean:
-            return int(np.mean([self._took([border], times_ns) for border in self._borders]))
-        return self._took(self._borders, times_ns)
-
-    def _took(self, borders: Sequence["_Borders"], times_ns: Int64s) -> int:
-        moved = [times_ns[border.places] + border.after_ns for border in borders]
-        if self._is_recording:
-            return max(int(max(ends.max() for ends in moved)), 0)
-        last = np.maximum.reduce(moved)
-        return int(np.median(last[1] - last[0]))
-
-
-class _Borders(NamedTuple):
-    """Starts and ends of steps, a row each: the instant before each, and the time since then.
-
-    For the recording: the ends of all operations, counted from its first start.
-    """
-
-    places: Int64s
-    after_ns: Int64s
-
-
-def _borders(graph: Graph, step: _Step, device: int) -> _Borders:
-    o = graph.operations
-    on = np.flatnonzero(o.device == device)
-    on = on if len(on) else np.arange(len(o))
-    if step.phase is None:
-        first = graph.time_ns[graph.starts if step.device is None else graph.starts[on]].min()
-        return _Borders(graph.ends[on], np.full(len(on), -first))
-    since = np.stack([step.start_ns, step.end_ns]) - graph.origin_ns
-    inside = on[(o.start_ns[on] < step.end_ns[-1]) & (o.end_ns[on] > step.start_ns[0])]
-    if len(inside):
-        busiest = np.bincount(o.stream[inside], o.took_ns[inside]).argmax()
-        on = on[o.stream[on] == busiest]
-    places = np.sort(np.concatenate([graph.starts[on], graph.ends[on]]))
-    last = np.searchsorted(graph.time_ns[places], since, side="right") - 1
-    near = places[np.maximum(last, 0)]
-    return _Borders(near, since - graph.time_ns[near])
 
 
 def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int:
@@ -477,5 +385,5 @@ def _notes(
             f"The clocks of GPU and host disagree: {say_signed_ns(shift)} was added to all host"
             " times, so that the fastest launch takes 5 us."
         )
-    for doubt, count in replays.measured.graph.doubts.items():
-        yield f"{doubt}: {count:,}; edges that do not fit are left out."
+    for text, count in replays.measured.graph.doubts.items():
+        yield f"{text}: {count:,}; edges that do not fit are left out."

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.calls import NOT_FOUND, pair_places
 from gpuprof.analyses.facts.groups import Numbers, numbered
-from gpuprof.analyses.facts.growing import read_columns
-from gpuprof.cuda import is_waiting
+from gpuprof.analyses.facts.growing import columns_of
+from gpuprof.cuda import is_communication, is_waiting
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
@@ -22,7 +23,7 @@ Flags = npt.NDArray[np.bool_]
 
 _PLACED: Final = "start_ns end_ns process_id device_id context_id stream_id correlation_id"
 RECORDED_READS: Final = reads(
-    kernels=f"{_PLACED} name name_hash is_communication",
+    kernels=f"{_PLACED} name",
     memcpys=f"{_PLACED} memcpy_kind src_memory_kind dst_memory_kind path src_device_id"
     " dst_device_id bytes",
     memsets=_PLACED,
@@ -54,7 +55,7 @@ _NO_COPY: Final = f"-1, {UNKNOWN}, {UNKNOWN}, 0, 0, 0"
 # Table -> SQL of an operation's label; of its kind; of its bytes, ends, and whether it is a peer
 # copy, half of a staged copy, and a copy of pageable memory.
 _TABLES: Final[Mapping[str, tuple[str, str, str]]] = {
-    "kernels": ("name", f"CASE WHEN is_communication THEN {COLLECTIVE} ELSE 0 END", _NO_COPY),
+    "kernels": ("name", str(KERNEL), _NO_COPY),
     "memcpys": (
         _COPY_LABEL,
         str(COPY),
@@ -174,18 +175,21 @@ def recorded(profile: Profile) -> Recorded:
 
 def _recorded(profile: Profile) -> Recorded:
     calls, ids, outer = _read_calls(profile)
-    parts = [_read_operations(profile, t) for t in _TABLES if profile.has(t)]
+    labels = _Labels()
+    parts = [_read_operations(profile, t, labels) for t in _TABLES if profile.has(t)]
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    start, end, process, device, context, stream_id, correlation, label, *copy_columns = (
+    label, start, end, process, device, context, stream_id, correlation, *copy_columns = (
         columns or [np.empty(0, np.int64)] * 15
     )
     kind, size, src, dst, peer, staged, pageable = copy_columns
+    # Names are told apart here: a query that does is another view, which takes longer to make.
+    is_collective = np.array([is_communication(text) for text in labels.texts], bool)[label]
+    kind[is_collective & (kind == KERNEL)] = COLLECTIVE
     streams = np.zeros(len(start), np.int64)
     for column in (process, device, context, stream_id):
         places = numbered(column).astype(np.int64)
         streams = numbered(streams * (int(places.max(initial=0)) + 1) + places).astype(np.int64)
     order = np.lexsort((end, start, streams))
-    hashes, number = np.unique(label, return_inverse=True)
     operations = Operations(
         start_ns=start[order],
         end_ns=end[order],
@@ -194,8 +198,8 @@ def _recorded(profile: Profile) -> Recorded:
         stream_id=stream_id[order],
         stream=numbered(streams[order]).astype(np.int64),
         kind=kind[order],
-        label=number[order],
-        labels=_labels(profile, hashes),
+        label=label[order],
+        labels=labels.texts,
         bytes=size[order],
         src=src[order],
         dst=dst[order],
@@ -235,26 +239,36 @@ def _shift_ns(operations: Operations, calls: Calls) -> int:
     return int(late.min()) - _LAUNCH_NS if is_off else 0
 
 
-def _read_operations(profile: Profile, table: str) -> list[Any]:
+def _read_operations(profile: Profile, table: str, labels: "_Labels") -> list[Any]:
     label, kind, of_copies = _TABLES[table]
     ids = (f"coalesce({n}, {UNKNOWN})" for n in _PLACED.split()[2:])
-    sql = f"SELECT start_ns, end_ns, {', '.join(ids)}, {_hashed(label)}, {kind}, {of_copies}"
-    return [c.astype(np.int64) for c in read_columns(profile, f"{sql} FROM {table}", 15)]
+    sql = f"SELECT {label}, start_ns, end_ns, {', '.join(ids)}, {kind}, {of_copies} FROM {table}"
+    return labels.read(profile, sql, 15)
 
 
-def _hashed(label: str) -> str:
-    return f"coalesce((hash({label}) >> 1)::BIGINT, 0)"
+class _Labels:
+    """Texts, numbered as they come."""
 
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
 
-def _labels(profile: Profile, hashes: Int64s, tables: Sequence[str] = tuple(_TABLES)) -> list[str]:
-    """The texts whose hashes these are."""
-    texts: dict[int, str] = {}
-    for table in filter(profile.has, tables):
-        label = _TABLES[table][0] if table in _TABLES else "name"
-        rows = profile.query(f"SELECT DISTINCT {_hashed(label)}, {label} FROM {table}")
-        numbers, names = (column.to_pylist() for column in rows.columns)
-        texts |= dict(zip(numbers, names, strict=True))
-    return [texts.get(number) or "unnamed" for number in hashes.tolist()]
+    @property
+    def texts(self) -> list[str]:
+        """The text of each number."""
+        return [*self._numbers]
+
+    def read(self, profile: Profile, sql: str, columns: int) -> list[Int64s]:
+        """The columns of a query as arrays, the first one of texts as their numbers."""
+        parts = ([self._numbered(b.column(0)), *b.columns[1:]] for b in profile.batches(sql))
+        gathered = columns_of(([np.from_dlpack(c) for c in part] for part in parts), columns)
+        return [column.astype(np.int64) for column in gathered]
+
+    def _numbered(self, column: pa.Array) -> Int64s:
+        coded = column.dictionary_encode(null_encoding="encode")
+        texts = (text or "unnamed" for text in coded.dictionary.to_pylist())
+        numbers = [self._numbers.setdefault(text, len(self._numbers)) for text in texts]
+        number: Int64s = np.array(numbers, np.int64)[np.from_dlpack(coded.indices)]
+        return number
 
 
 def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
@@ -263,15 +277,12 @@ def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
         none = np.empty(0, np.int64)
         calls = Calls(none, none, none, none, none, none.astype(bool), none, [])
         return calls, np.empty((2, 0), np.int64), none
-    start, end, process, thread, correlation, name = (
-        column.astype(np.int64)
-        for column in read_columns(
-            profile,
-            f"SELECT start_ns, end_ns, coalesce(process_id, {UNKNOWN}),"
-            f" coalesce(thread_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}),"
-            f" {_hashed('name')} FROM api_calls",
-            6,
-        )
+    names = _Labels()
+    name, start, end, process, thread, correlation = names.read(
+        profile,
+        f"SELECT name, start_ns, end_ns, coalesce(process_id, {UNKNOWN}),"
+        f" coalesce(thread_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}) FROM api_calls",
+        6,
     )
     lane = numbered(process).astype(np.int64) * (len(np.unique(thread)) + 1) + numbered(thread)
     order = np.lexsort((-end, start, lane))
@@ -281,8 +292,8 @@ def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
         # A call that ends no later than an earlier one is nested in it.
         is_outer[low + 1 : high] = end[low + 1 : high] > np.maximum.accumulate(end[low : high - 1])
     outer = np.cumsum(is_outer) - 1
-    hashes, label = np.unique(name[order][is_outer], return_inverse=True)
-    labels = [_VERSION.sub("", text) for text in _labels(profile, hashes, ("api_calls",))]
+    label = name[order][is_outer]
+    labels = [_VERSION.sub("", text) for text in names.texts]
     calls = Calls(
         start_ns=start[is_outer],
         end_ns=end[is_outer],

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.analyses.prediction.predict import MOST_UNEXPLAINED, predict
+from gpuprof.analyses.prediction.effects import MOST_UNEXPLAINED
+from gpuprof.analyses.prediction.predict import predict
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
