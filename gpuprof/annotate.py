@@ -37,7 +37,7 @@ class _Counters:
     open_epochs = 0
 
 
-class _Window:
+class _EpochWindow:
     """The epochs that alone are to be recorded: recorders are told when they begin and end."""
 
     range: Any = None
@@ -111,7 +111,7 @@ def epoch(number: SupportsIndex | None = None) -> Iterator[None]:
     number = _Counters.epochs if number is None else _integer(number)
     _Counters.epochs = number + 1
     _Counters.steps = 0
-    _Window.before(number)
+    _EpochWindow.before(number)
     started_ns, started = time.time_ns(), time.perf_counter()
     _Counters.open_epochs += 1
     try:
@@ -120,7 +120,7 @@ def epoch(number: SupportsIndex | None = None) -> Iterator[None]:
     finally:
         _Counters.open_epochs -= 1
     seconds = time.perf_counter() - started
-    _Window.after(number)
+    _EpochWindow.after(number)
     _append({
         "mark": "epoch",
         "epoch": number,

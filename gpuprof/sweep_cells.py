@@ -50,7 +50,7 @@ def read_plan(path: Path) -> StoredPlan:
     """The plan that a sweep's folder was made for.
 
     Raises:
-        CorruptFileError: It is no plan of a sweep.
+        CorruptFileError: It is not the plan of a sweep.
     """
     try:
         document = mapping(json_input.load(path)) or {}

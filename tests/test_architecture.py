@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
     ("native",),
-    ("units", "drafts", "cuda", "nsight", "signals"),
+    ("units", "labels", "temporary_files", "cuda", "nsight", "signals"),
     ("xspace", "secrets", "json_input", "json_values", "manifest"),
     ("sweep_cells",),
     ("schema",),

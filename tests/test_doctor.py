@@ -134,7 +134,7 @@ ILLS = {
         {"gpus": (), "obstacles": {"nsys": None, "tensorflow": "TensorFlow is not installed here"}},
         "recorders",
         "problem",
-        "nothing here can record: nsys would see no GPU; TensorFlow is not installed here",
+        "no recorder works here: nsys would see no GPU; TensorFlow is not installed here",
     ),
 }
 

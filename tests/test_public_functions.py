@@ -102,17 +102,17 @@ def test_a_report_of_several_files_is_that_of_all_their_processes(tmp_path):
         ),
         pytest.param(
             lambda: gpuprof.compare(str(SINGLE)),
-            "recordings are given in a list, not as str",
+            "recordings must be a list, not str",
             id="compare-path",
         ),
         pytest.param(
             lambda: gpuprof.compare(summary(*DUAL)),
-            "recordings are given in a list, not as Profile",
+            "recordings must be a list, not Profile",
             id="compare-recording",
         ),
         pytest.param(
             lambda: gpuprof.compare({"one": SINGLE}),
-            "recordings are given in a list, not as dict",
+            "recordings must be a list, not dict",
             id="compare-mapping",
         ),
         pytest.param(
@@ -132,7 +132,7 @@ def test_a_report_of_several_files_is_that_of_all_their_processes(tmp_path):
         ),
         pytest.param(
             lambda: gpuprof.compare([SINGLE, DUAL_LOG], baseline=1),
-            "the baseline is a label, not int",
+            "the baseline must be a label, not int",
             id="compare-baseline",
         ),
         pytest.param(

@@ -26,7 +26,7 @@ def test_what_a_summary_cannot_tell_is_none_with_the_reason():
     assert note.startswith("n/a: ")
     assert "breakdown" in note
     assert "they need kernels and memcpys" in note
-    assert "What nvprof-text cannot tell: when anything ran: no overlap" in note
+    assert "A printed nvprof summary has no timestamps, so overlap" in note
 
 
 def test_a_trace_answers_what_a_summary_cannot():

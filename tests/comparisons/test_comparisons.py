@@ -8,7 +8,7 @@ from tensorflow_runs import document, written
 
 import gpuprof
 from gpuprof.comparisons import comparison, labelled
-from gpuprof.comparisons.measure.work import works
+from gpuprof.comparisons.measure.compared_steps import compared_steps
 from gpuprof.errors import UsageError
 from gpuprof.metrics import COMPONENTS
 
@@ -205,14 +205,14 @@ def test_a_run_that_repeats_itself_is_refused():
         labelled([("a", twice), ("a", twice)])
 
     assert caught.value.message == (
-        "label a is given to run.txt twice, and a run does not repeat itself"
+        "label a is given to run.txt twice; repeats must be different recordings"
     )
-    assert caught.value.hint == "Give each recording once, or another label."
+    assert caught.value.hint == "Give each recording once, or use another label."
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
 def test_seconds_that_are_no_time_are_refused(seconds):
-    with pytest.raises(UsageError, match="is no time"):
+    with pytest.raises(UsageError, match="must be above 0"):
         comparison({"a": summary(), "b": summary()}, epoch_seconds={"a": seconds})
 
 
@@ -226,7 +226,7 @@ def test_an_unknown_baseline_is_refused_with_the_labels():
         comparison({"a": summary(), "b": summary()}, baseline="c")
 
     assert caught.value.message == (
-        "baseline c is no label of the recordings, and none is saved by this name"
+        "no recording has the label c, and no baseline is saved under this name"
     )
     assert caught.value.hint == "Labels: a, b."
 
@@ -235,7 +235,7 @@ def test_notes_name_the_recording_unless_all_share_them():
     result = _compared(whole=summary(*SINGLE), part=summary(*PUBLISHED_DUAL))
 
     assert result.notes[1].startswith("part: Excerpt: rows listed 10.10 s")
-    assert result.notes[-1].startswith("No steps are known of any")
+    assert result.notes[-1].startswith("No recording marks its steps")
 
 
 def test_the_public_function_gives_a_frame():
@@ -261,7 +261,9 @@ def test_steps_of_the_start_are_left_out_where_asked():
     kernels = [(start + 1, start + 5, {"correlation_id": start}) for start in (0, 90, 100)]
     recording = draw(nvtx_ranges=marks, api_calls=calls, kernels=kernels)
 
-    [whole], [warm] = (works({"a": [recording]}, "step", skip).phases[0]["a"] for skip in (0, 1))
+    [whole], [warm] = (
+        compared_steps({"a": [recording]}, "step", skip).phases[0]["a"] for skip in (0, 1)
+    )
 
     assert (whole.steps, warm.steps) == (3, 2)
     assert warm.profile.table("kernels")["start_ns"].to_pylist() == [91, 101]

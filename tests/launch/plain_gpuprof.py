@@ -47,7 +47,7 @@ def _finish_slowly(run, ended):
 
 
 def _finish_with_nothing(_run, _ended):
-    return Recorded(nothing_recorded="empty recorded no GPU work: none was asked for")
+    return Recorded(nothing_recorded="empty recorded no GPU work: none was requested")
 
 
 def _fails_the_first_time(run, words):

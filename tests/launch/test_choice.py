@@ -20,7 +20,7 @@ from gpuprof.launch.contract import Program, Recorded, Recorder
 from gpuprof.launch.printed import printed_command
 from gpuprof.launch.run import gpus
 from gpuprof.launch.run.gpus import Gpu
-from gpuprof.launch.run.window import Window
+from gpuprof.launch.run.window import CaptureWindow
 
 PROGRAM = Program(("python", "train.py"))
 K80 = Gpu("Tesla K80", (3, 7), 12 << 30)
@@ -125,7 +125,7 @@ def test_nothing_that_can_record_is_an_error_with_a_way_out():
         names(recorder("nsys"), missing("tensorflow"))
 
     assert caught.value.message == (
-        "nothing here can record: no NVIDIA driver here; tensorflow is not installed"
+        "no recorder works here: no NVIDIA driver here; tensorflow is not installed"
     )
     assert caught.value.hint == "Get tensorflow."
 
@@ -192,7 +192,7 @@ def test_machine_without_a_driver_has_no_gpus(monkeypatch):
 class TestPrintedCommand:
     def printed(self, name, folder=None, *words):
         program = Program((sys.executable, *words), None)
-        return printed_command(name, program, folder, Window())
+        return printed_command(name, program, folder, CaptureWindow())
 
     def test_nsys_is_printed_for_a_machine_that_has_it(self, monkeypatch):
         monkeypatch.setenv("PATH", "/nowhere")

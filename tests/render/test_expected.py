@@ -271,7 +271,7 @@ def test_the_three_costliest_activities_are_shown_however_much_is_said_of_a_reco
 
     text = renderer_named("terminal").report(replace(result, notes=notes), Page())
 
-    assert "Transfers from where to where" in text
+    assert "Transfers by source and destination" in text
     _, _, costliest = text.partition("Costliest activities")
     assert len(costliest.partition("\n\n")[0].splitlines()) >= 2 + 3
     assert text.count("\n") <= 54

@@ -71,4 +71,4 @@ class TestOnCpuDevices:
         done = run(SCRIPT, "--kind", "gpu", "--variant", "list", JAX_PLATFORMS="cpu")
 
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == "2 GPUs are asked for, and 0 are here\n"
+        assert done.stderr == "2 GPUs were requested, but this machine has 0\n"

@@ -244,7 +244,7 @@ class TestReportPlacement:
         asked = [line for line in lines if "item_convolution" in line and "GPU:7" in line]
         assert asked
         assert all(line.startswith("CPU:0 ") for line in asked)
-        assert re.search(r"\d+ operations ran on CPU:0, though GPU:7 was asked for", done.stdout)
+        assert re.search(r"\d+ operations ran on CPU:0, though GPU:7 was requested", done.stdout)
 
 
 @pytest.mark.parametrize("pair", [("/CPU:0",), ("/CPU:0,/CPU:1,/CPU:2",)])

@@ -175,7 +175,7 @@ class TestSweepFile:
         ("text", "message", "hint"),
         [
             pytest.param(
-                "repeats = 3", "there is no key repeats", "Did you mean repeat?", id="unknown-key"
+                "repeats = 3", "unknown key repeats", "Did you mean repeat?", id="unknown-key"
             ),
             pytest.param(
                 "repeat = '3'", "repeat must be a whole number", None, id="text-for-a-number"
@@ -210,7 +210,7 @@ class TestSweepFile:
         path = tmp_path / "sweep.toml"
         path.write_bytes(data)
 
-        with pytest.raises(InputError, match="is no TOML"):
+        with pytest.raises(InputError, match="is not valid TOML"):
             read_sweep_file(path)
 
     def test_a_file_that_is_not_there_is_said(self, tmp_path):

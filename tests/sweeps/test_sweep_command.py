@@ -117,7 +117,7 @@ def test_the_same_command_repeats_nothing_that_has_ended(here):
 
     assert log(here) == before
     assert again.stdout == first.stdout
-    assert again.stderr.startswith("4 of 4 runs have ended before\n")
+    assert again.stderr.startswith("4 of 4 runs are already complete\n")
 
 
 def test_progress_says_what_runs_how_long_it_took_and_how_long_is_left(here):
@@ -158,7 +158,7 @@ def test_force_removes_a_sweep_and_nothing_else(here):
     (here / "mine" / "thesis.txt").touch()
     done = gpuprof("sweep", "--force", *GRID, "-o", "mine", *WORDS, cwd=here)
     assert done.stderr.splitlines()[0] == (
-        "Error: mine holds no sweep, and --force replaces nothing else"
+        "Error: mine does not contain a sweep, and --force replaces nothing else"
     )
     assert (here / "mine" / "thesis.txt").exists()
 
@@ -313,6 +313,6 @@ def test_two_sweeps_do_not_work_in_one_folder(here):
     process.wait()
 
     assert done.stderr == (
-        "Error: another sweep is at work in out\n"
+        "Error: another sweep is running in out\n"
         "Hint: Wait for it, or choose another folder with -o.\n"
     )

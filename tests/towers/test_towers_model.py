@@ -113,7 +113,10 @@ def test_a_config_file_says_how_many_towers(tmp_path, text, expected):
         ),
         (
             "[towers",
-            "{} is no TOML: Expected ']' at the end of a table declaration (at end of document)",
+            (
+                "{} is not valid TOML: Expected ']' at the end of a table declaration (at end of"
+                " document)"
+            ),
             None,
         ),
         (None, "{} cannot be read: No such file or directory", None),

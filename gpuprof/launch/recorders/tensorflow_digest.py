@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gpuprof import json_input
-from gpuprof.launch.recorders.tensorflow_events import Execution, Sent, Window, read_window
+from gpuprof.launch.recorders.tensorflow_events import Execution, ProfilerWindow, Sent, read_window
 from gpuprof.secrets import masked_words
 from gpuprof.xspace import WireError, space
 
@@ -171,9 +171,9 @@ def _rows(path: Path) -> Iterator[Row]:
             yield row
 
 
-def _window(folder: Path) -> Window | None:
+def _window(folder: Path) -> ProfilerWindow | None:
     files = sorted(folder.rglob("*.xplane.pb"))
-    window = Window()
+    window = ProfilerWindow()
     for path in files:
         try:
             window = read_window(space(path.read_bytes()).planes)
@@ -182,7 +182,7 @@ def _window(folder: Path) -> Window | None:
     return window if files else None
 
 
-def _add(totals: _Totals, number: int, window: Window | None, graphs: list[Row]) -> None:
+def _add(totals: _Totals, number: int, window: ProfilerWindow | None, graphs: list[Row]) -> None:
     if window is None:
         totals.unreadable += 1
         return

@@ -28,7 +28,7 @@ from gpuprof.readers.sqlite.table import NotReadError, readable
 MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
 _LOCK_WAIT_S: Final = 2.0
-# A name that is a BLOB is damage, which whoever reads the table is told of.
+# A name that is a BLOB is damage, which is reported when the table is read.
 _COLUMNS: Final = (
     'SELECT CAST(m.name AS TEXT), c.name, c.type, c."notnull" FROM'
     " sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type IN ('table', 'view')"
@@ -37,7 +37,7 @@ _COLUMNS: Final = (
 _NUMBERED: Final = (
     "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%WITHOUT ROWID%'"
 )
-# What SQLite says of a file that is at fault, not the query.
+# Messages of SQLite where the file is at fault, not the query.
 _FAULTS: Final = ("malformed", "disk i/o", "not a database")
 # SQLite's steps: a row of a table takes fewer than one per byte. A second and more for each 10**8.
 _FEW_STEPS: Final = 100_000_000
@@ -68,7 +68,7 @@ class SqliteFile:
         uri: How SQLite opens it: the file itself, or a copy where SQLite would write.
         columns: Table (or view) name to its columns' names and Arrow types.
         filled: Table name to the columns that are declared to hold no null.
-        known: Tables that queries can read.
+        readable: Tables that queries can read.
         keep: Holds a temporary copy while this object lives.
     """
 
@@ -76,7 +76,7 @@ class SqliteFile:
     uri: str
     columns: Mapping[str, Mapping[str, pa.DataType]] = field(repr=False)
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
-    known: frozenset[str] = frozenset()
+    readable: frozenset[str] = frozenset()
     keep: "_Copy | None" = field(default=None, repr=False)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -103,7 +103,7 @@ class SqliteFile:
         return Tables(self._tables)
 
     def _tables(self) -> dict[str, Columns]:
-        names = [name for name in self.columns if name in self.known]
+        names = [name for name in self.columns if name in self.readable]
         tables = {name: self._loaded.get(name) or self._table(name) for name in names}
         self._loaded.update(tables)
         return tables
@@ -267,7 +267,7 @@ def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
 
     Args:
         path: The file.
-        kinds: By table and column, the types of what is read from it; others are as declared.
+        kinds: By table and column, the types of the columns to read; others are as declared.
 
     Raises:
         CorruptFileError: It is cut short or damaged.
@@ -296,7 +296,7 @@ def _with_columns(file: SqliteFile, kinds: _Kinds) -> SqliteFile:
         columns.setdefault(table, {})[column] = kind or pa.string()
         filled.setdefault(table, set()).update([column] if is_filled else [])
     filled_of = {table: frozenset(names) for table, names in filled.items()}
-    return replace(file, columns=columns, filled=filled_of, known=frozenset(kinds))
+    return replace(file, columns=columns, filled=filled_of, readable=frozenset(kinds))
 
 
 def _affinity(declared: str) -> pa.DataType | None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from gpuprof.engine import literal, quoted
 from gpuprof.errors import ROOM, CorruptFileError, InputError
 from gpuprof.native import pages
-from gpuprof.readers.common.narrow import Flags, Integers, arrow, arrow_texts, narrowed
+from gpuprof.readers.common.compact_columns import Flags, Integers, arrow, arrow_texts, narrowed
 
 if TYPE_CHECKING:
     from gpuprof.readers.sqlite.source import SqliteFile

@@ -105,7 +105,10 @@ READER: Final = Reader(
     title="TensorFlow and JAX profiles (.xplane.pb)",
     versions="TensorFlow 2.2 and JAX 0.2 to today, on CUDA and ROCm",
     gives=_GIVES,
-    cannot="processes, ranges other than numbered steps, or kinds of memory before 2021",
+    cannot=(
+        "Processes and ranges other than numbered steps are not recorded, nor are kinds of memory "
+        "before 2021."
+    ),
     read=read,
     recognises=lambda head: bool(_FIRST_PLANE.match(head) or _BROWSER.match(head)),
 )

@@ -54,38 +54,38 @@ def test_a_condition_is_read(text, limit, is_ratio):
     [
         pytest.param(
             "exposed_transfer_shar > 0.1",
-            '"exposed_transfer_shar > 0.1" names no metric: exposed_transfer_shar',
+            '"exposed_transfer_shar > 0.1": there is no metric exposed_transfer_shar',
             "Did you mean exposed_transfer_share or exposed_transfer_ns or transfer_share?",
             id="near",
         ),
         pytest.param(
             "Exposed > 1",
-            '"Exposed > 1" names no metric: Exposed',
+            '"Exposed > 1": there is no metric Exposed',
             "Did you mean exposed_transfer_ns or exposed_transfer_share or"
             " exposed_communication_ns?",
             id="a-part",
         ),
         pytest.param(
             "zzz > 1",
-            '"zzz > 1" names no metric: zzz',
+            '"zzz > 1": there is no metric zzz',
             "`gpuprof formats --schema` lists them.",
             id="far",
         ),
         pytest.param(
             "variant > 1",
-            '"variant > 1" names no metric: variant',
+            '"variant > 1": there is no metric variant',
             "`gpuprof formats --schema` lists them.",
             id="text-column",
         ),
         pytest.param(
             "step_ns == 1",
-            '"step_ns == 1" is no condition',
+            '"step_ns == 1" is not a condition',
             EXAMPLE,
             id="operator",
         ),
         pytest.param(
             "step_ns > nan",
-            '"step_ns > nan" is no condition',
+            '"step_ns > nan" is not a condition',
             EXAMPLE,
             id="nan",
         ),
@@ -125,7 +125,7 @@ def test_a_figure_that_is_not_known_fails():
 
 
 def test_any_amount_is_more_than_a_multiple_of_nothing():
-    assert _reasons("peer_transfer_ns > 100x") == ["it is 10.098 s, against none at all"]
+    assert _reasons("peer_transfer_ns > 100x") == ["it is 10.098 s, and the baseline has none"]
 
 
 def test_nothing_is_as_much_as_nothing():

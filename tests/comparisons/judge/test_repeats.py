@@ -68,7 +68,7 @@ def test_a_difference_beyond_noise_carries_its_interval():
     low, high = outcome["low_percent"], outcome["high_percent"]
     assert result.verdict == (
         f"Against single, dual takes 2.000 s (10.0 %, interval {low:.1f} to {high:.1f} %) more GPU"
-        " time. Kernel time is the same within 0.0 %, and practically the whole difference is PtoP:"
+        " time. Kernel time is the same within 0.0 %, and almost all of the difference is PtoP:"
         " 2.000 s of 2.000 s in dual."
     )
 
@@ -93,7 +93,7 @@ def test_of_an_even_number_the_parts_add_up_to_the_runs_that_they_are_of():
 
     assert result.outcomes.to_pylist()[0]["difference"] == 3 * S
     assert "Where the difference lies: GPU time, summed over devices, of the median runs" in shown
-    assert re.search(r"Together +11\.000 s +13\.000 s +\+2\.000 s", shown)
+    assert re.search(r"Total +11\.000 s +13\.000 s +\+2\.000 s", shown)
 
 
 def test_parts_of_single_runs_have_no_interval():
@@ -129,23 +129,23 @@ def test_few_runs_must_all_lie_apart():
     assert apart.outcomes.to_pylist()[0]["certainty"] == "beyond noise"
     assert mixed.outcomes.to_pylist()[0]["certainty"] == "within noise"
     assert apart.notes[-1] == (
-        "An interval from 3 runs covers the median at most 75.0 % of the time: record more for a"
-        " surer one."
+        "With 3 runs, an interval covers the median at most 75.0 % of the time. Record more runs"
+        " for a higher confidence."
     )
 
 
 @pytest.mark.parametrize(
-    ("runs", "said", "noted"),
+    ("runs", "clause", "noted"),
     [
-        ({"a": 3, "b": 1}, "noise is unknown of b, run once", ["b"]),
-        ({"a": 3, "b": 1, "c": 1}, "noise is unknown of b and c, run once", ["b, c"]),
-        ({"a": 1, "b": 3}, "noise is unknown from one run of the baseline", ["a"]),
-        ({"a": 1, "b": 3, "c": 1}, "noise is unknown of c, run once", ["a, c"]),
-        ({"a": 1, "b": 1}, "noise is unknown from one run each", []),
+        ({"a": 3, "b": 1}, "with one run of b, noise cannot be judged", ["b"]),
+        ({"a": 3, "b": 1, "c": 1}, "with one run of b and c, noise cannot be judged", ["b and c"]),
+        ({"a": 1, "b": 3}, "with one run of the baseline, noise cannot be judged", ["a"]),
+        ({"a": 1, "b": 3, "c": 1}, "with one run of c, noise cannot be judged", ["a and c"]),
+        ({"a": 1, "b": 1}, "with one run each, noise cannot be judged", []),
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else "",
 )
-def test_one_run_beside_repeats_leaves_noise_unknown(runs, said, noted):
+def test_one_run_beside_repeats_leaves_noise_unknown(runs, clause, noted):
     variants = {
         label: _runs((20 + number) * S, *range(count))
         for number, (label, count) in enumerate(runs.items())
@@ -153,9 +153,12 @@ def test_one_run_beside_repeats_leaves_noise_unknown(runs, said, noted):
     result = comparison(variants)
 
     assert {row["certainty"] for row in result.outcomes.to_pylist()} == {"noise unknown"}
-    assert f"; {said}." in result.verdict
-    told = [note for note in result.notes if note.startswith("One run of ")]
-    assert told == [f"One run of {n}: how much its runs differ is not known." for n in noted]
+    assert f"; {clause}." in result.verdict
+    notes = [
+        note for note in result.notes if note.endswith("variation from run to run is unknown.")
+    ]
+    runs = "have one run each, so their" if "and" in "".join(noted) else "has one run, so its"
+    assert notes == [f"{n} {runs} variation from run to run is unknown." for n in noted]
 
 
 def test_kernels_are_tested_over_the_runs_and_corrected_for_their_number():

@@ -14,9 +14,9 @@ import pytest
 
 from gpuprof import read_profile
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.launch.contract import Ended, Program, Run
+from gpuprof.launch.contract import Ended, LaunchedRun, Program
 from gpuprof.launch.recorders.cupti import RECORDER
-from gpuprof.launch.recorders.embedded import INJECT
+from gpuprof.launch.recorders.in_process import INJECT
 from gpuprof.launch.run.gpus import driver_cuda, gpus
 
 ROOT = Path(__file__).parents[3]
@@ -105,7 +105,7 @@ def recording(monkeypatch, tmp_path):
 
 
 def finished(folder):
-    return RECORDER.finish(Run(Program(("python", "t.py")), folder), Ended(0, 1.0, 0))
+    return RECORDER.finish(LaunchedRun(Program(("python", "t.py")), folder), Ended(0, 1.0, 0))
 
 
 @needs_cupti

@@ -13,8 +13,8 @@ import pytest
 
 from gpuprof import read_profile
 from gpuprof.errors import EmptyRecordingError
-from gpuprof.launch.contract import Ended, Program, Run
-from gpuprof.launch.recorders import embedded, jax, torch
+from gpuprof.launch.contract import Ended, LaunchedRun, Program
+from gpuprof.launch.recorders import in_process, jax, torch
 from gpuprof.launch.run.gpus import gpus
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
@@ -148,7 +148,7 @@ def run_with(folder, **files):
     (folder / "python-started").touch()
     for name, text in files.items():
         (folder / name).write_text(text)
-    return Run(Program(("python", "train.py")), folder)
+    return LaunchedRun(Program(("python", "train.py")), folder)
 
 
 def test_a_trace_with_gpu_work_is_the_recording(tmp_path):
@@ -167,7 +167,7 @@ def test_a_trace_with_gpu_work_is_the_recording(tmp_path):
 @pytest.mark.parametrize("recorder", [torch.RECORDER, jax.RECORDER])
 def test_a_program_that_did_not_load_the_recorder_is_told_from_an_idle_one(tmp_path, recorder):
     idle = recorder.finish(run_with(tmp_path), Ended(0, 1.0, 0))
-    isolated = recorder.finish(Run(Program(("python",)), tmp_path), Ended(0, 1.0, 0))
+    isolated = recorder.finish(LaunchedRun(Program(("python",)), tmp_path), Ended(0, 1.0, 0))
 
     assert idle.nothing_recorded.endswith("profiler recorded nothing")
     assert isolated.nothing_recorded.startswith("the recorder was not loaded: ")
@@ -177,11 +177,11 @@ def test_processes_that_marked_epochs_and_left_nothing_are_told_of(tmp_path):
     lines = [{"epoch": 0, "seconds": 1.0, "steps": 1, "process_id": n} for n in (7, 8, 9)]
     (tmp_path / "marks.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
-    assert embedded.silent(tmp_path, ["torch-rank1-7.json.gz"]) == [
+    assert in_process.silent(tmp_path, ["torch-rank1-7.json.gz"]) == [
         "2 of 3 processes that marked epochs left no recording: forked or killed"
     ]
-    assert embedded.silent(tmp_path, ["cupti-7", "cupti-8", "cupti-9"]) == []
-    assert embedded.silent(tmp_path, []) == []
+    assert in_process.silent(tmp_path, ["cupti-7", "cupti-8", "cupti-9"]) == []
+    assert in_process.silent(tmp_path, []) == []
 
 
 def test_a_rank_that_left_no_trace_is_in_the_warnings(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 
 from gpuprof import nsight, read_profile
 from gpuprof.errors import EmptyRecordingError
-from gpuprof.launch.contract import Ended, Program, Run
+from gpuprof.launch.contract import Ended, LaunchedRun, Program
 from gpuprof.launch.recorders import nsys, nvprof
 from gpuprof.launch.run.gpus import Gpu, gpus
 
@@ -24,7 +24,7 @@ NO_GPU = pytest.mark.skipif(bool(gpus()), reason="shows what is said where there
 
 @pytest.fixture
 def run(tmp_path):
-    return Run(Program(("python", "train.py")), tmp_path)
+    return LaunchedRun(Program(("python", "train.py")), tmp_path)
 
 
 HELP_2023 = """
@@ -161,7 +161,7 @@ def test_nvprof_refuses_gpus_that_it_cannot_profile(monkeypatch):
 
 
 def test_nvprof_file_names_escape_the_folders_percent_signs(tmp_path):
-    words = nvprof.command(Run(Program(("a",)), tmp_path / "50%h"), ("a",))
+    words = nvprof.command(LaunchedRun(Program(("a",)), tmp_path / "50%h"), ("a",))
 
     assert f"{tmp_path}/50%%h/nvprof-%p.nvvp" in words
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded, start_recording
 
-from gpuprof.launch.contract import Ended, Program, Run
-from gpuprof.launch.recorders.embedded import INJECT
+from gpuprof.launch.contract import Ended, LaunchedRun, Program
+from gpuprof.launch.recorders.in_process import INJECT
 from gpuprof.launch.recorders.tensorflow import RECORDER
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
@@ -212,7 +212,7 @@ class TestNothingRecorded:
         )
         (tmp_path / "python-started").touch()
 
-        got = RECORDER.finish(Run(Program(("python",)), tmp_path), Ended(137, 1.0, 0))
+        got = RECORDER.finish(LaunchedRun(Program(("python",)), tmp_path), Ended(137, 1.0, 0))
 
         assert got.recordings == ()
         assert got.nothing_recorded == (
@@ -271,7 +271,7 @@ class TestSitecustomize:
         note = f"a child that ran as python {told} was not recorded"
         assert said == ([] if told is None else [f"{note}\n"])
         if told:
-            got = RECORDER.finish(Run(Program(("python",)), tmp_path), Ended(0, 1.0, 0))
+            got = RECORDER.finish(LaunchedRun(Program(("python",)), tmp_path), Ended(0, 1.0, 0))
             assert got.warnings == (note,)
 
     def test_a_missing_tensorflow_is_the_scripts_own_error(self, tmp_path):
@@ -292,7 +292,7 @@ def test_the_environment_keeps_the_users_path_and_log_level(tmp_path, monkeypatc
     monkeypatch.setenv("PYTHONPATH", "/mine")
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
 
-    found = RECORDER.environment(Run(Program(("python",)), tmp_path))
+    found = RECORDER.environment(LaunchedRun(Program(("python",)), tmp_path))
 
     assert found == {
         "PYTHONPATH": f"{INJECT}{os.pathsep}/mine",

@@ -6,7 +6,7 @@ import pytest
 from xspaces import space
 
 from gpuprof.launch.recorders.tensorflow_digest import digest, label
-from gpuprof.launch.recorders.tensorflow_events import Execution, Window
+from gpuprof.launch.recorders.tensorflow_events import Execution, ProfilerWindow
 
 JOB = "/job:localhost/replica:0/task:0/device:"
 STEP = "__inference_step_9"
@@ -316,6 +316,6 @@ def test_a_functions_name_has_no_number(name, expected):
 
 
 def test_an_execution_whose_caller_the_window_cut_has_no_root():
-    window = Window({1: Execution(caller=2)})
+    window = ProfilerWindow({1: Execution(caller=2)})
 
     assert window.root(window.executions[1]) is None

@@ -8,7 +8,7 @@ import pytest
 
 import gpuprof
 from gpuprof import annotate
-from gpuprof.launch.recorders.embedded import INJECT
+from gpuprof.launch.recorders.in_process import INJECT
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from tensorflow_recording import manifest, needs_tensorflow, record
 
 from gpuprof import epoch, read_profile
-from gpuprof.launch.recorders.embedded import INJECT
+from gpuprof.launch.recorders.in_process import INJECT
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 ROOT = Path(__file__).parents[3]

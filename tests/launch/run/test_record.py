@@ -64,7 +64,7 @@ def test_output_and_status_are_the_programs_and_the_run_can_be_read(recorder):
     assert done.returncode == 0
     assert done.stdout == b"out ['--variant', 'x', '-o', 'y']\n"
     assert done.stderr.decode().splitlines() == [
-        f"Recording with {recorder} (as asked for) into run",
+        f"Recording with {recorder} (as requested) into run",
         "err",
         "Recorded in run",
         "Next: gpuprof report run",
@@ -351,11 +351,11 @@ def test_empty_recording_says_so_and_is_refused_by_the_reader():
     done = record("empty", script("print(1)"))
 
     assert done.returncode == 0
-    assert "Warning: empty recorded no GPU work: none was asked for" in done.stderr.decode()
+    assert "Warning: empty recorded no GPU work: none was requested" in done.stderr.decode()
     assert b"gpuprof report" not in done.stderr
     with pytest.raises(EmptyRecordingError) as caught:
         read_profile("run")
-    assert caught.value.message == "run: empty recorded no GPU work: none was asked for"
+    assert caught.value.message == "run: empty recorded no GPU work: none was requested"
 
 
 def test_module_runs_as_python_runs_it():
@@ -445,7 +445,7 @@ def test_without_a_recorder_the_times_are_said():
     done = record("none", script(code))
 
     announced, times, _ = done.stderr.decode().splitlines()
-    assert announced == "Recording with none (as asked for) into run"
+    assert announced == "Recording with none (as requested) into run"
     assert re.fullmatch(r"It ran for \d+\.\d{3} s; 2 marked epochs of \d+\.\d{3} s", times)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof.launch.contract import Program
-from gpuprof.launch.recorders import unrecorded
+from gpuprof.launch.recorders import timing_only
 from gpuprof.launch.recording import Options
 from gpuprof.launch.recording import record as start
 
@@ -147,7 +147,7 @@ def test_disk_that_fills_up_leaves_nothing_that_looks_like_a_run():
     assert done.stdout.endswith("end\n")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "Error: run cannot be written: File too large; nothing of the run is left"
+        "Error: run cannot be written: File too large; the incomplete run was removed"
     )
     assert not Path("run").exists()
 
@@ -172,7 +172,7 @@ def test_full_disk_leaves_nothing(tiny_disk):
     assert done.stdout == "x" * 1_000_000 + "\n"
     assert done.stderr.splitlines()[-1] == (
         f"Error: {tiny_disk}/run cannot be written: No space left on device; "
-        "nothing of the run is left"
+        "the incomplete run was removed"
     )
     assert list(tiny_disk.iterdir()) == []
 
@@ -185,7 +185,7 @@ def test_full_disk_under_nsys_leaves_nothing(tiny_disk):
     done = record("-o", f"{tiny_disk}/run", "script.py", recorder="nsys")
 
     assert done.returncode == 1
-    assert "No space left on device; nothing of the run is left" in done.stderr
+    assert "No space left on device; the incomplete run was removed" in done.stderr
     assert list(tiny_disk.iterdir()) == []
 
 
@@ -193,7 +193,7 @@ def test_ctrl_c_before_the_program_starts_leaves_no_folder(monkeypatch):
     def stopped():
         raise KeyboardInterrupt
 
-    recorder = replace(unrecorded.RECORDER, versions=stopped)
+    recorder = replace(timing_only.RECORDER, versions=stopped)
     monkeypatch.setattr("gpuprof.launch.recording.all_recorders", lambda: [recorder])
     options = Options(recorder.name, folder=Path("run"))
     with pytest.raises(KeyboardInterrupt):

@@ -14,9 +14,9 @@ import pytest
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded
 
 from gpuprof.errors import UsageError
-from gpuprof.launch.contract import Program, Run
+from gpuprof.launch.contract import LaunchedRun, Program
 from gpuprof.launch.recorders import nsys, nvprof, tensorflow
-from gpuprof.launch.run.window import Window, check_window, parse_epochs
+from gpuprof.launch.run.window import CaptureWindow, check_window, parse_epochs
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 ROOT = Path(__file__).parents[3]
@@ -38,52 +38,60 @@ def test_what_is_no_span_of_epochs_is_refused(text):
 @pytest.mark.parametrize(
     ("window", "words"),
     [
-        (Window(), []),
-        (Window(delay_ns=90 * S), ["--delay=90"]),
+        (CaptureWindow(), []),
+        (CaptureWindow(delay_ns=90 * S), ["--delay=90"]),
         (
-            Window(delay_ns=S // 2, duration_ns=2 * S),
+            CaptureWindow(delay_ns=S // 2, duration_ns=2 * S),
             ["--delay=0.5", "--duration=2", "--kill=none"],
         ),
         (
-            Window(epochs=(2, 4)),
+            CaptureWindow(epochs=(2, 4)),
             ["--capture-range=nvtx", "--nvtx-capture=gpuprof window@gpuprof",
              "--capture-range-end=stop"],
         ),
         (
-            Window(range_name="forward"),
+            CaptureWindow(range_name="forward"),
             ["--capture-range=nvtx", "--nvtx-capture=forward@*", "--capture-range-end=stop"],
         ),
         (
-            Window(range_name="forward@model"),
+            CaptureWindow(range_name="forward@model"),
             ["--capture-range=nvtx", "--nvtx-capture=forward@model", "--capture-range-end=stop"],
         ),
         (
-            Window(cuda_profiler=True),
+            CaptureWindow(cuda_profiler=True),
             ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"],
         ),
     ],
 )  # fmt: skip
 def test_nsys_is_told_the_part_in_its_own_words(tmp_path, window, words):
-    told = nsys.command(Run(PROGRAM, tmp_path, window=window), ("python", "train.py"))
-    whole = nsys.command(Run(PROGRAM, tmp_path), ("python", "train.py"))
+    told = nsys.command(LaunchedRun(PROGRAM, tmp_path, window=window), ("python", "train.py"))
+    whole = nsys.command(LaunchedRun(PROGRAM, tmp_path), ("python", "train.py"))
 
     assert told == [*whole[:-2], *words, "python", "train.py"]
 
 
 def test_nvprof_waits_for_the_program_to_start_it(tmp_path):
-    run = Run(PROGRAM, tmp_path, window=Window(epochs=(2, 4)))
+    run = LaunchedRun(PROGRAM, tmp_path, window=CaptureWindow(epochs=(2, 4)))
 
     assert nvprof.command(run, ("a",))[2:4] == ["--profile-from-start", "off"]
     assert nvprof.RECORDER.environment(run) == {"GPUPROF_EPOCHS": "2:4"}
-    assert "off" not in nvprof.command(Run(PROGRAM, tmp_path), ("a",))
+    assert "off" not in nvprof.command(LaunchedRun(PROGRAM, tmp_path), ("a",))
 
 
 @pytest.mark.parametrize(
     ("window", "recorder", "said"),
     [
-        (Window(delay_ns=1), nvprof.RECORDER, "the recorder nvprof cannot record by --delay"),
-        (Window(range_name="x"), tensorflow.RECORDER, "tensorflow cannot record by --range"),
-        (Window(delay_ns=1, epochs=(1, 2)), nsys.RECORDER, "--delay and --epochs do not go"),
+        (
+            CaptureWindow(delay_ns=1),
+            nvprof.RECORDER,
+            "the recorder nvprof does not support --delay",
+        ),
+        (CaptureWindow(range_name="x"), tensorflow.RECORDER, "tensorflow does not support --range"),
+        (
+            CaptureWindow(delay_ns=1, epochs=(1, 2)),
+            nsys.RECORDER,
+            ("--delay and --epochs cannot be combined"),
+        ),
     ],
 )
 def test_a_part_that_a_recorder_cannot_tell_is_refused(window, recorder, said):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gpuprof.launch.recorders.embedded import INJECT
+from gpuprof.launch.recorders.in_process import INJECT
 
 BEGINNING = """
 import os, signal, sys, time

@@ -76,7 +76,7 @@ def test_writing_stays_readable_on_dark_cells():
 
 
 def test_no_copies_make_no_matrix():
-    with pytest.raises(EmptyRecordingError, match="nothing of it happened"):
+    with pytest.raises(EmptyRecordingError, match="the recording has no such activity"):
         figure(matrix.CHART, draw(kernels=[(0, 5)]))
 
 

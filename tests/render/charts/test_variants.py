@@ -120,8 +120,8 @@ def test_an_unknown_epoch_is_said_to_be_unknown():
 
 def test_the_title_states_the_finding():
     assert _figure(single=SINGLE, dual=DUAL).get_suptitle().replace("\n", " ") == (
-        "dual takes 10.84 s (27.5 %) more GPU time than single: practically the whole difference"
-        " is PtoP"
+        "dual takes 10.84 s (27.5 %) more GPU time than single: almost all of the difference is"
+        " PtoP"
     )
 
 

@@ -8,7 +8,7 @@ from recordings import DUAL, PUBLISHED_DUAL, SINGLE, copy, kernel, summary, trac
 
 from gpuprof.analyses.time.breakdown import breakdown
 from gpuprof.comparisons import comparison
-from gpuprof.comparisons.measure.exposure import per_step
+from gpuprof.comparisons.measure.device_time import per_step
 from gpuprof.render import renderer_named
 from gpuprof.render.contract import Page
 
@@ -191,7 +191,7 @@ def test_kernels_are_matched_by_name_where_a_summary_tells_no_shape():
 
     rows = result.kernels.to_pylist()
     assert [(r["status"], r["difference_ns"], r["grid"]) for r in rows] == [("slower", 2, None)]
-    assert "Kernels are matched by name alone: a tells no launch shapes." in result.notes
+    assert "Kernels are matched by name alone, because a has no launch shapes." in result.notes
     assert "Kernels of b against a, by name alone" in text
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from gpuprof.launch.contract import Program
 from gpuprof.launch.recorders.nsys import REPORT
-from gpuprof.launch.run.evidence import git_state, packages
+from gpuprof.launch.run.provenance import git_state, packages
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
