@@ -109,7 +109,7 @@ def build(
         size: Of the model.
         placement: One of `PLANS`.
         devices: Two by name.
-        found: Tower and layer, as in item_tower/item_dense, to another device.
+        overrides: Tower and layer, as in item_tower/item_dense, to another device.
     """
     overrides = overrides or {}
     plans = [[devices[number] for number in plan] for plan in PLANS[placement]]

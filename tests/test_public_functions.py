@@ -147,12 +147,12 @@ def test_a_report_of_several_files_is_that_of_all_their_processes(tmp_path):
         ),
         pytest.param(
             lambda: gpuprof.epoch("first").__enter__(),
-            "the number of an epoch or step is a whole number, not str",
+            "the number of an epoch or step must be an integer, not str",
             id="epoch",
         ),
         pytest.param(
             lambda: gpuprof.step(1.5).__enter__(),
-            "the number of an epoch or step is a whole number, not float",
+            "the number of an epoch or step must be an integer, not float",
             id="step",
         ),
     ],

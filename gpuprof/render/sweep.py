@@ -146,7 +146,7 @@ def _times(value: float | None) -> str:
 def notes(results: Results) -> list[str]:
     """How to read the figures."""
     plan = results.plan
-    skipped = counted(plan.skipped_epochs, "epoch", "epochs")
+    skipped = counted(plan.skipped_epochs, "epoch", "epochs").removeprefix("1 ")
     without = f", without the first {skipped} of each run" if plan.skipped_epochs else ""
     measured = f"a marked epoch{without}" if results.per_epoch else "the whole program"
     lines = [f"Seconds are the time of {measured}; the median over the runs is shown."]

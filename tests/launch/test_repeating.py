@@ -59,7 +59,7 @@ def test_recorded_and_plain_runs_alternate_and_tell_the_overhead():
     assert {m["variant"] for m in kept} == {"dual"}
     [said] = {m["warnings"][-1] for m in kept}
     ratio = float(said.split(" times")[0].split()[-1])
-    assert said.startswith("Recording makes an epoch ")
+    assert said.startswith("With recording, an epoch takes ")
     assert "(medians of 3 and 3 runs" in said
     assert 1.5 < ratio < 2.5
     assert f"Warning: {said}" in done.stderr
@@ -90,7 +90,7 @@ def test_what_is_only_timed_runs_once_a_time_and_compares_by_its_epochs():
 
     assert Path("order").read_text() == "p" * 8
     assert names("few") == ["run-1", "run-2", "run-3", "run-4"]
-    assert "Recording makes" not in done.stderr
+    assert "With recording," not in done.stderr
     compared = gpuprof("compare", "few", "many", cwd=Path.cwd())
     assert compared.returncode == 0, compared.stderr
     assert compared.stdout.startswith("Against few, many takes ")
@@ -136,22 +136,28 @@ RUN = Manifest("nsys", "a", ("x",), "2026-01-02T03:04:05+00:00", wall_seconds=6.
         (
             [RUN],
             [replace(RUN, wall_seconds=4.0), replace(RUN, wall_seconds=2.0)],
-            "the whole run 2.00 times as long: 6.000 s against 3.000 s (medians of 1 and 2 runs).",
+            (
+                "the whole run takes 2.00 times as long: 6.000 s instead of 3.000 s (medians of 1 and"
+                " 2 runs)."
+            ),
         ),
         (
             [replace(RUN, seconds_per_epoch=1.5)],
             [replace(RUN, seconds_per_epoch=1.2)],
-            "an epoch 1.25 times as long: 1.500 s against 1.200 s (medians of 1 and 1 runs).",
+            (
+                "an epoch takes 1.25 times as long: 1.500 s instead of 1.200 s (medians of 1 and 1"
+                " runs)."
+            ),
         ),
         (
             [replace(RUN, seconds_per_epoch=1.5), replace(RUN, seconds_per_epoch=1.3)],
             [replace(RUN, seconds_per_epoch=1.2), replace(RUN, seconds_per_epoch=1.4)],
             (
-                "an epoch 1.08 times as long: 1.400 s against 1.300 s"
-                " (medians of 2 and 2 runs, whose ranges overlap: perhaps chance)."
+                "an epoch takes 1.08 times as long: 1.400 s instead of 1.300 s"
+                " (medians of 2 and 2 runs; their ranges overlap, so this may be noise)."
             ),
         ),
     ],
 )
 def test_overhead_is_that_of_epochs_where_they_are_marked(recorded, plain, said):
-    assert overhead(recorded, plain) == (said and f"Recording makes {said}")
+    assert overhead(recorded, plain) == (said and f"With recording, {said}")

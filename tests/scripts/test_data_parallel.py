@@ -27,7 +27,7 @@ def ended(*words):
 def differences(batch, count):
     asked = Namespace(batch_size=batch, width=16, products=2, seed=1)
     work = model.Work(asked, find_devices(3)[0][:count])
-    whole = work.one(work.batch).numpy()
+    whole = work.on_one_device(work.batch).numpy()
     return work.sizes, {
         name: float(np.abs(model.step_of(work, name)(work.batch).numpy() - whole).max())
         for name in data_parallel.VARIANTS
@@ -142,7 +142,7 @@ class TestOnLogicalDevices:
     def test_devices_that_are_not_there_end_it_with_one_line(self, found):
         said, why = found["gpus"]
         assert said == ""
-        assert re.fullmatch(r"3 GPUs are asked for, and \d GPUs? (is|are) here", why)
+        assert re.fullmatch(r"3 GPUs were requested, but \d GPUs? (is|are) available", why)
 
         there = "CPU:0, CPU:1, CPU:2"
         assert found["no-such-device"] == ["", f"there is no device /CPU:7; there are {there}"]

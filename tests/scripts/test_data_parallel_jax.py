@@ -25,7 +25,7 @@ found = []
 for batch, count in json.loads(sys.argv[1]):
     asked = Namespace(batch_size=batch, width=16, products=2, seed=1)
     work = script.Work(asked, devices[::-1][:count])  # the first is not JAX's own choice
-    whole = np.asarray(work.one())
+    whole = np.asarray(work.on_one_device())
     results = [step(work) for step in script.STEPS.values()]
     found.append({
         "sizes": work.sizes,

@@ -107,13 +107,13 @@ def test_a_table_is_read_with_the_columns_that_it_has(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("", "is no table", id="empty"),
+        pytest.param("", "is not a table", id="empty"),
         pytest.param("devices\n1\n", "has no column seconds_per_epoch", id="no-times"),
         pytest.param("devices,seconds\none,2\n", "times.csv: ", id="no-number"),
-        pytest.param("devices,seconds\n1,0\n", "what must be above 0 above 0", id="zero"),
-        pytest.param("devices,seconds\n1,inf\n", "what must be above 0 above 0", id="endless"),
-        pytest.param("devices,seconds\n1,2,3\n", "is no table", id="ragged"),
-        pytest.param("\x8b,seconds\n1,2\n", "is no table", id="binary"),
+        pytest.param("devices,seconds\n1,0\n", "seconds_per_epoch must be above 0", id="zero"),
+        pytest.param("devices,seconds\n1,inf\n", "seconds_per_epoch must be above 0", id="endless"),
+        pytest.param("devices,seconds\n1,2,3\n", "is not a table", id="ragged"),
+        pytest.param("\x8b,seconds\n1,2\n", "is not a table", id="binary"),
     ],
 )
 def test_what_is_no_table_of_times_is_said(tmp_path, text, message):

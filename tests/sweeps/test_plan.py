@@ -41,53 +41,53 @@ COMMAND = ("train.py", "--placement", "{placement}", "--batch={batch}")
         pytest.param(
             {"command": ("train.py", "{placment}", "{batch}")},
             "the grid has no axis 'placment', which the command's {placment} asks for",
-            "Did you mean placement? Write {{ for a brace that stays.",
+            "Did you mean placement? Write {{ for a literal brace.",
             id="unknown-placeholder",
         ),
         pytest.param(
             {"command": ("train.py", "{placement}")},
             "the command has no {batch}: all values of this axis would run the same",
-            "Put {batch} where the value belongs.",
+            "Put {batch} into the command where the value belongs.",
             id="unused-axis",
         ),
         pytest.param(
             {"command": (*COMMAND, "{")},
             "{: Single '{' encountered in format string",
-            "Write {{ and }} for braces that stay.",
+            "Write {{ and }} for literal braces.",
             id="open-brace",
         ),
         pytest.param(
             {"axes": AXES | {"speed_up": ("1",)}},
             "'speed_up' cannot name an axis",
-            "Use letters, digits and _, and none of the results' own columns.",
+            "Use letters, digits and _, but no column of the results.",
             id="name-of-a-result",
         ),
         pytest.param(
             {"baseline": {"devices": "1"}},
-            "the baseline's devices is no axis of the grid",
-            "There are: placement, batch.",
+            "the grid has no axis devices, which the baseline names",
+            "Choose from: placement, batch.",
             id="baseline-axis",
         ),
         pytest.param(
             {"baseline": {"placement": "singel"}},
-            "the baseline's placement=singel is not in the grid",
+            "the grid has no placement=singel, which the baseline names",
             "Did you mean single?",
             id="baseline-value",
         ),
         pytest.param(
             {"figures": {"loss": "loss .*"}},
-            "the pattern of loss, loss .*, has 0 groups",
-            r"Put the number in one: accuracy=(\S+)",
+            "the pattern of loss, loss .*, must have one group, not 0",
+            r"Put the number into the group: accuracy=(\S+)",
             id="pattern-without-group",
         ),
         pytest.param(
             {"figures": {"loss": "loss ("}},
-            "the pattern of loss, loss (, is broken: missing ), unterminated subpattern at"
-            " position 5",
+            "the pattern of loss, loss (, is not a regular expression: missing ), unterminated"
+            " subpattern at position 5",
             None,
             id="broken-pattern",
         ),
-        pytest.param({"repeat": 0}, "repeat is 0, and must be 1 or more", None, id="no-repeats"),
+        pytest.param({"repeat": 0}, "repeat must be at least 1, not 0", None, id="no-repeats"),
     ],
 )
 def test_what_does_not_fit_together_is_refused_before_anything_runs(changes, message, hint):

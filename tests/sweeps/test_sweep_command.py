@@ -225,14 +225,14 @@ def test_a_sweep_file_runs_by_its_name(here):
         ),
         pytest.param(
             ("--", "a.py"),
-            "there is no grid",
+            "the sweep has no grid",
             "Give a sweep.toml, or axes: --grid batch=64,128 -- train.py {batch}",
             id="no-grid",
         ),
         pytest.param(
             ("--grid", "a=1", "--grid", "a=2", "--", "a.py", "{a}"),
             "--grid a is given twice",
-            "Give all its values at once: --grid a=1,2",
+            "Give all its values in one option: --grid a=1,2",
             id="axis-twice",
         ),
         pytest.param(

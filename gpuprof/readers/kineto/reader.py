@@ -204,9 +204,9 @@ def _chosen(raw: Sequence[msgspec.Raw], categories: Sequence[str]) -> dict[str, 
 
 def _no_gpu(path: Path, categories: Iterable[str]) -> EmptyRecordingError:
     if any(category.startswith("mtia") for category in categories):
-        msg = f"{path} is a trace of an MTIA accelerator, and holds no GPU activity"
+        msg = f"{path} is a trace of an MTIA accelerator and has no GPU activity"
         return EmptyRecordingError(msg)
-    msg = f"{path} holds no GPU activity: only the CPU was traced"
+    msg = f"{path} has no GPU activity: only the CPU was traced"
     hint = "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a GPU."
     return EmptyRecordingError(msg, hint)
 

@@ -50,7 +50,7 @@ def _as_utf8(path: Path, data: bytes) -> bytes:
             try:
                 data = data.decode(encoding).encode()
             except UnicodeError as error:
-                msg = f"{path}: starts as UTF-16 and is not"
+                msg = f"{path}: starts like UTF-16 but is not valid UTF-16"
                 raise CorruptFileError(msg, "Save it as UTF-8.") from error
     return data.replace(b"\r\n", b"\n") if b"\r\n" in data else data
 

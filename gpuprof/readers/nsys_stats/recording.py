@@ -116,8 +116,8 @@ def _job_notes(job: Sequence[Run]) -> list[str]:
     if len(job) == 1:
         return []
     note = (
-        f"Sums are over {len(job)} processes of one job; which of their reports, that stand "
-        "without a label, belong together is taken from their order."
+        f"Sums are over {len(job)} processes of one job. Their reports have no labels and are "
+        "matched by their order."
     )
     return [note]
 
@@ -142,4 +142,6 @@ def _nothing(path: Path, scan: Scan) -> Exception:
         return EmptyRecordingError(f"{path}: the report of nsys has no rows", _RECORD)
     if scan.blocks or scan.report.name:
         return EmptyRecordingError(f"{path}: has no report on CUDA", _RECORD)
-    return CorruptFileError(f"{path}: no report of nsys is in it", "See `gpuprof formats`.")
+    return CorruptFileError(
+        f"{path}: has no report of nsys", "`gpuprof formats` lists the formats."
+    )

@@ -51,7 +51,7 @@ _OPENS, _CLOSES, _PROCESS = 2, 4, 1
 # A clock that shows less counts from the start of the machine, not from 1970.
 _SOME_UNIX_TIME_NS: Final = 1_000_000_000 * NS_PER_S
 _RECORDED_WITH_METRICS: Final = (
-    "Metrics or events were recorded, too: kernels ran one by one, some of them several times."
+    "Metrics or events were also recorded, so kernels ran one at a time, and some ran repeatedly."
 )
 
 

@@ -277,7 +277,7 @@ class Summary:
             (content for sign, content in _OTHER_KINDS.items() if sign in self._signs), None
         )
         if self._rows or only is not None:
-            msg = f"{self.path} holds {only or 'API calls'} only, no times of kernels or copies"
+            msg = f"{self.path} has only {only or 'API calls'}, no times of kernels or copies"
             return EmptyRecordingError(msg, _RERECORD)
         return self._unfinished()
 
@@ -301,8 +301,8 @@ class Summary:
         if self.frame.runs:
             msg = f"{self.path} ends before nvprof prints its result"
             return CorruptFileError(msg, "nvprof prints it when the program ends: was it killed?")
-        msg = f"{self.path} holds no line that nvprof printed"
-        return CorruptFileError(msg, "See `gpuprof formats` for what is read.")
+        msg = f"{self.path} has no output of nvprof"
+        return CorruptFileError(msg, "`gpuprof formats` lists the formats.")
 
 
 def _kind_and_name(name: str, section: str) -> dict[str, str]:
@@ -323,7 +323,7 @@ def check_size(numbers: Iterable[float | None]) -> None:
     """
     for number in numbers:
         if number is not None and number > LARGEST:
-            msg = f"no recording counts as far as {number:,.0f}"
+            msg = f"{number:,.0f} is too large for a recording"
             raise ValueError(msg)
 
 

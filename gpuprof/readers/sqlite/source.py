@@ -338,7 +338,7 @@ def _endless(path: Path) -> CorruptFileError:
     return CorruptFileError(
         f"{path}: a query takes more work than a recording of its size: one of its views may never"
         " end",
-        "Export it again: exports hold tables, and no views.",
+        "Export it again: exports have tables, not views.",
     )
 
 

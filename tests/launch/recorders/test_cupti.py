@@ -258,7 +258,7 @@ def test_cupti_steps_aside_for_another_profiler(tmp_path):
 
     assert (done.stdout, done.stderr) == ("ran\n", "")
     assert notes(tmp_path) == [
-        "another profiler is at work (CUDA_INJECTION64_PATH is set): CUPTI steps aside"
+        "another profiler is active (CUDA_INJECTION64_PATH is set), so CUPTI does not record"
     ]
 
 
@@ -286,7 +286,7 @@ def test_without_a_driver_the_recorder_refuses_before_the_program_starts(tmp_pat
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] in {
         "Error: CUPTI needs NVIDIA's driver, and there is none here",
-        "Error: cupti-python is not installed here",
+        "Error: cupti-python is not installed",
     }
     assert not (tmp_path / "ran").exists()
 

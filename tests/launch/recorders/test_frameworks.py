@@ -77,9 +77,9 @@ def test_a_script_is_recorded_by_what_it_imports_and_says_that_no_gpu_was_seen(n
     assert [(e["epoch"], e["steps"]) for e in kept["epochs"]] == [(n, 5) for n in range(4)]
     assert kept["versions"][name]
     assert kept["nothing_recorded"].startswith(
-        f"{title}'s profiler saw no GPU work: no NVIDIA driver here; {name}-"
+        f"{title}'s profiler recorded no GPU activity: no NVIDIA driver here; {name}-"
     )
-    with pytest.raises(EmptyRecordingError, match="saw no GPU work"):
+    with pytest.raises(EmptyRecordingError, match="recorded no GPU activity"):
         read_profile("run")
     assert {p.suffix for p in Path("run").iterdir()} == {".json", ".jsonl", ".log", *(
         [".gz"] if name == "torch" else [".pb"]
@@ -113,7 +113,7 @@ def test_a_long_program_is_recorded_for_a_bounded_time_and_says_so(name, title):
     assert done.returncode == 7, done.stderr
     assert epochs_in(name) != [0, 1, 2, 3]
     [warning] = manifest()["warnings"]
-    assert warning.startswith(f"{title}'s profiler keeps all in memory: only the first 0 s were")
+    assert warning.startswith(f"{title}'s profiler keeps events in memory, so only the first 0 s")
 
 
 @EACH
@@ -178,7 +178,7 @@ def test_processes_that_marked_epochs_and_left_nothing_are_told_of(tmp_path):
     (tmp_path / "marks.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
     assert in_process.silent(tmp_path, ["torch-rank1-7.json.gz"]) == [
-        "2 of 3 processes that marked epochs left no recording: forked or killed"
+        "2 of 3 processes that marked epochs have no recording: they were forked or killed"
     ]
     assert in_process.silent(tmp_path, ["cupti-7", "cupti-8", "cupti-9"]) == []
     assert in_process.silent(tmp_path, []) == []
@@ -192,4 +192,4 @@ def test_a_rank_that_left_no_trace_is_in_the_warnings(tmp_path):
     })  # fmt: skip
 
     [warning] = torch.RECORDER.finish(run, Ended(0, 1.0, 0)).warnings
-    assert warning.startswith("1 of 1 processes that marked epochs left no recording")
+    assert warning.startswith("1 of 1 processes that marked epochs have no recording")

@@ -198,7 +198,7 @@ class TestNothingRecorded:
 
         assert done.returncode == 1
         assert done.stderr == (
-            "Error: true is no Python program, and only those can be recorded from inside\n"
+            "Error: true is not a Python program, which this recorder needs\n"
             "Hint: Record it with --recorder nsys.\n"
         )
 

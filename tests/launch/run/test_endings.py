@@ -95,7 +95,7 @@ def assert_all_is_kept(recorder, status):
         return
     assert kept["recordings"] == ["nsys.sqlite"], (kept, Path("run/recorder.log").read_text())
     signalled = status > 128 and status != 130
-    lost = f"Signal {status - 128} ended the program: what nsys had not taken over yet is lost."
+    lost = f"Signal {status - 128} ended the program; events that nsys had not yet saved are lost."
     assert (lost in kept["warnings"]) == signalled
 
 

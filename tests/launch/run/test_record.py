@@ -334,7 +334,7 @@ def test_recording_that_is_brought_home_takes_two_ctrl_c_to_drop(times):
         process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
 
-    assert said == b"Bringing the recording home; stop again to drop it\n"
+    assert said == b"Saving the recording; stop again to discard it\n"
     assert Path("run").exists() == (times == 1)
     assert process.returncode == (0 if times == 1 else 130)
     assert b"Traceback" not in err

@@ -115,7 +115,10 @@ def test_a_wrong_span_says_what_is_right(tmp_path):
     done = gpuprof(tmp_path, "--epochs", "4:2", PROGRAMS / "epochs.py", "3")
 
     assert done.returncode == 2
-    assert "'4:2' holds no epoch; give it as 2:4 for epochs 2 and 3, or as 2" in done.stderr
+    assert (
+        "'4:2' is an empty range of epochs; give it as 2:4 for epochs 2 and 3, or as 2"
+        in done.stderr
+    )
 
 
 def ranges(folder):

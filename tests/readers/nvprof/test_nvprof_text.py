@@ -458,17 +458,17 @@ def test_other_files_are_not_taken_for_a_summary(tmp_path, content):
         (
             "metrics-only",
             EmptyRecordingError,
-            "FILE holds metrics only, no times of kernels or copies",
+            "FILE has only metrics, no times of kernels or copies",
         ),
         (
             "cpu-profile-only",
             EmptyRecordingError,
-            "FILE holds a CPU profile only, no times of kernels or copies",
+            "FILE has only a CPU profile, no times of kernels or copies",
         ),
         (
             "api-calls-only",
             EmptyRecordingError,
-            "FILE holds API calls only, no times of kernels or copies",
+            "FILE has only API calls, no times of kernels or copies",
         ),
         (
             "result-in-file",

@@ -137,4 +137,4 @@ def test_a_recording_without_tensorflow_says_that_it_cannot_tell(tmp_path):
     done = gpuprof("plot", "placement", sample, "-o", tmp_path / "placement.svg")
 
     assert done.returncode == 1
-    assert done.stderr.startswith("Error: placement cannot be drawn: this recording cannot tell ")
+    assert done.stderr.startswith("Error: placement cannot be drawn: this recording has no ")
