@@ -56,7 +56,7 @@ def read_plan(path: Path) -> StoredPlan:
         document = mapping(json_input.load(path)) or {}
         seed = integer(document.get("seed"))
     except (OSError, ValueError, OverflowError) as error:
-        msg = f"{path} cannot be read as a sweep's plan"
+        msg = f"{path} cannot be read as the plan of a sweep"
         raise CorruptFileError(msg, "Was the file edited? --force starts a new sweep.") from error
     plan = mapping(document.get("plan"))
     if document.get("format") != FORMAT or plan is None or seed is None or seed < 0:

@@ -137,8 +137,8 @@ RUN = Manifest("nsys", "a", ("x",), "2026-01-02T03:04:05+00:00", wall_seconds=6.
             [RUN],
             [replace(RUN, wall_seconds=4.0), replace(RUN, wall_seconds=2.0)],
             (
-                "the whole run takes 2.00 times as long: 6.000 s instead of 3.000 s (medians of 1 and"
-                " 2 runs)."
+                "the whole run takes 2.00 times as long: 6.000 s instead of 3.000 s (medians of 1"
+                " and 2 runs)."
             ),
         ),
         (

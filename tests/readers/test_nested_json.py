@@ -135,7 +135,7 @@ def test_a_nested_plan_of_a_sweep_is_refused(tmp_path, nest):
     open_sweep(tmp_path, plan)
     (tmp_path / PLAN).write_text(f'{{"plan": {nest}}}', encoding="utf-8")
 
-    with pytest.raises(GpuprofError, match="cannot be read as a plan of a sweep"):
+    with pytest.raises(GpuprofError, match="cannot be read as the plan of a sweep"):
         open_sweep(tmp_path, plan)
 
 
