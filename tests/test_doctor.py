@@ -193,10 +193,10 @@ def test_links_are_read_as_nvidia_smi_draws_them():
 
 @pytest.fixture(scope="module")
 def here():
-    done = gpuprof("doctor", "--format", "json")
-    document = json.loads(done.stdout)
+    completed = gpuprof("doctor", "--format", "json")
+    document = json.loads(completed.stdout)
     problems = [f for f in document["findings"] if f["state"] == "problem"]
-    assert (done.returncode, done.stderr) == (int(bool(problems)), "")
+    assert (completed.returncode, completed.stderr) == (int(bool(problems)), "")
     return document
 
 
@@ -233,9 +233,9 @@ def test_this_machine_without_a_driver_is_told_so(here):
 
 @pytest.mark.parametrize("columns", [80, 200])
 def test_text_fits_the_terminal_and_names_every_finding(columns):
-    done = gpuprof("doctor", COLUMNS=str(columns))
+    completed = gpuprof("doctor", COLUMNS=str(columns))
 
-    lines = done.stdout.splitlines()
+    lines = completed.stdout.splitlines()
     commands = [line for line in lines if "://" in line or "'" in line]
     assert max(len(line) for line in lines if line not in commands) <= columns
     names = [re.match(r"(?:ok|limited|problem) +(\S+(?: \S+)?)  ", line) for line in lines]
@@ -247,11 +247,13 @@ def test_the_other_gpuprof_of_pypi_is_found_where_it_is_installed(tmp_path, name
     folder = tmp_path / "gpuprof-0.4.1.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.4.1\n")
-    done = gpuprof("doctor", PYTHONPATH=f"{ROOT}:{tmp_path}", COLUMNS="200")
+    completed = gpuprof("doctor", PYTHONPATH=f"{ROOT}:{tmp_path}", COLUMNS="200")
 
-    assert done.returncode == 1
-    assert "problem  distribution" in done.stdout
-    assert "pip uninstall gpuprof && pip install --force-reinstall gpuprof-toolkit" in done.stdout
+    assert completed.returncode == 1
+    assert "problem  distribution" in completed.stdout
+    assert (
+        "pip uninstall gpuprof && pip install --force-reinstall gpuprof-toolkit" in completed.stdout
+    )
 
 
 def test_a_profiler_around_the_doctor_is_seen(monkeypatch):
@@ -265,8 +267,8 @@ def test_no_framework_is_imported():
         "import sys; from gpuprof.doctor.here import this_machine; this_machine()\n"
         "print(sorted({'tensorflow', 'torch', 'jax', 'keras', 'numpy'} & sys.modules.keys()))"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
 
-    assert done.stdout == "[]\n"
+    assert completed.stdout == "[]\n"

@@ -168,8 +168,8 @@ def test_the_functions_are_public_even_after_their_modules_were_imported():
         "import gpuprof.comparisons, gpuprof.reports, gpuprof.cli.compare, gpuprof.cli.report;"
         "print(callable(gpuprof.compare), callable(gpuprof.report))"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
 
-    assert done.stdout == "True True\n"
+    assert completed.stdout == "True True\n"

@@ -63,7 +63,7 @@ def open_sweep(folder: Path, plan: Plan) -> int:
     if [*before.axes] != [*plan.axes]:
         differing.append("axes")
     if differing:
-        msg = f"{folder} contains a sweep with different {' and '.join(differing)}"
+        msg = f"{folder} contains a sweep with another {' and '.join(differing)}"
         raise OutputError(msg, "Choose another folder with -o, or replace it with --force.")
     return before.seed
 

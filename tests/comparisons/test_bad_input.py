@@ -121,12 +121,12 @@ from gpuprof.render.contract import Page
 def test_what_cannot_be_compared_is_refused(tmp_path, arguments, status, stderr):
     empty = tmp_path / "empty.txt"
     empty.touch()
-    given = [str(empty) if argument == "EMPTY" else argument for argument in arguments]
+    arguments_used = [str(empty) if argument == "EMPTY" else argument for argument in arguments]
 
-    done = gpuprof("compare", *given, cwd=tmp_path, XDG_DATA_HOME=str(tmp_path))
+    completed = gpuprof("compare", *arguments_used, cwd=tmp_path, XDG_DATA_HOME=str(tmp_path))
 
-    assert (done.returncode, done.stdout) == (status, "")
-    assert done.stderr == stderr.replace("EMPTY", str(empty))
+    assert (completed.returncode, completed.stdout) == (status, "")
+    assert completed.stderr == stderr.replace("EMPTY", str(empty))
     assert list(tmp_path.iterdir()) == [empty]
 
 
@@ -147,18 +147,18 @@ def test_a_nan_in_the_manifest_of_a_run_is_said(tmp_path):
         folder.mkdir()
         (folder / "log.txt").write_text(log.replace("6.92", "7.92") if name == "other" else log)
         epochs = [{"epoch": 0, "seconds": seconds, "steps": None, "started_at_unix_ns": None}]
-        made = Manifest(
+        run_manifest = Manifest(
             "nvprof", name, ("./a",), "2026-01-01", recordings=("log.txt",), epochs=epochs
         )
-        (folder / MANIFEST).write_text(made.to_json())
+        (folder / MANIFEST).write_text(run_manifest.to_json())
 
-    done = gpuprof("compare", "one", "other", "--format", "json", cwd=tmp_path)
+    completed = gpuprof("compare", "one", "other", "--format", "json", cwd=tmp_path)
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "NaN" not in done.stdout
-    found = json.loads(done.stdout)
-    assert found["variants"]["other"]["seconds_per_epoch"] is None
-    assert "other: 1 of 1 epoch has no time, so the mean is unknown." in found["notes"]
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert "NaN" not in completed.stdout
+    document = json.loads(completed.stdout)
+    assert document["variants"]["other"]["seconds_per_epoch"] is None
+    assert "other: 1 of 1 epoch has no time, so the mean is unknown." in document["notes"]
 
 
 def test_an_empty_recording_has_nothing_to_compare():
@@ -193,7 +193,7 @@ def test_different_units_of_work_are_named():
     assert result.unit == "step"
     assert result.notes[0] == "What counts as a step differs: step # in a, batch # in b."
     assert result.notes[-2:] == (
-        "Compared by step (a 3, b 7); what lies outside of steps is left out.",
+        "Compared by step (a 3, b 7); activity outside steps is left out.",
         "Left out, because the recording cuts them off: 1 step of a and 1 step of b.",
     )
 
@@ -221,7 +221,7 @@ def test_skipping_every_step_is_refused():
         comparison({"a": _steps("step", 4), "b": _steps("step", 8)}, skip_steps=4)
 
     assert caught.value.message == "a has 3 whole steps, and --skip-steps 4 leaves none"
-    assert caught.value.hint == "Skip fewer than --skip-steps 4."
+    assert caught.value.hint == "Use a smaller --skip-steps."
 
 
 @pytest.mark.parametrize("name", ["terminal", "markdown", "csv", "json"])
@@ -237,8 +237,8 @@ def test_fifty_variants_are_compared(name):
 
 def test_names_of_two_thousand_characters_are_shortened_unless_wide():
     label, kernel = "l" * 2000, "void k" + "x" * 2000 + "<float>(int)"
-    base, other = (draw(kernels=[(0, ns, {"name": kernel})]) for ns in (5, 9))
-    result = comparison({"base": base, label: other})
+    base, candidate = (draw(kernels=[(0, ns, {"name": kernel})]) for ns in (5, 9))
+    result = comparison({"base": base, label: candidate})
     show = renderer_named("terminal").comparison
 
     for tables in (None, ("kernels",)):
@@ -254,10 +254,10 @@ def test_names_of_two_thousand_characters_are_shortened_unless_wide():
 
 def test_two_hundred_columns_are_used():
     kernel = "void " + "x" * 150 + "<float>(int)"
-    base, other = (draw(kernels=[(0, ns, {"name": kernel})]) for ns in (5, 9))
+    base, candidate = (draw(kernels=[(0, ns, {"name": kernel})]) for ns in (5, 9))
 
     text = renderer_named("terminal").comparison(
-        comparison({"a": base, "b": other}), Page(width=200, tables=("kernels",))
+        comparison({"a": base, "b": candidate}), Page(width=200, tables=("kernels",))
     )
 
     assert 180 < max(map(len, text.splitlines())) <= 200
@@ -265,8 +265,8 @@ def test_two_hundred_columns_are_used():
 
 def test_hostile_names_neither_steer_a_terminal_nor_break_markdown():
     name = "</details><script>alert(1)</script>|`\x1b[31m"
-    base, other = (draw(kernels=[(0, ns, {"name": name})]) for ns in (5, 9))
-    result = comparison({"base": base, "<b>|x\x1b[0m": other})
+    base, candidate = (draw(kernels=[(0, ns, {"name": name})]) for ns in (5, 9))
+    result = comparison({"base": base, "<b>|x\x1b[0m": candidate})
 
     markdown = renderer_named("markdown").comparison(result, Page())
     terminal = renderer_named("terminal").comparison(result, Page(tables=("kernels",)))
@@ -281,7 +281,7 @@ def test_a_page_that_the_disk_has_no_room_for_leaves_nothing(tmp_path):
     resource = pytest.importorskip("resource", reason="this system limits no files")
     room = 64 * 1024
 
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "gpuprof", "compare", SINGLE, DUAL, "--html", "out.html"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -292,8 +292,8 @@ def test_a_page_that_the_disk_has_no_room_for_leaves_nothing(tmp_path):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
     )
 
-    assert done.returncode == 1
-    assert done.stderr == "Error: out.html cannot be written: File too large\n"
+    assert completed.returncode == 1
+    assert completed.stderr == "Error: out.html cannot be written: File too large\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -39,7 +39,7 @@ def _drawn(steps):
 def _series(usual_us, count=30, spread_us=1):
     """Lengths around a usual one; of equal spread they differ by what the usual ones differ."""
     apart = np.random.default_rng(7).uniform(-spread_us, spread_us, count)
-    return [round((usual_us + one) * US) for one in apart.tolist()]
+    return [round((usual_us + offset_us) * US) for offset_us in apart.tolist()]
 
 
 def _outcome(result, label="b"):
@@ -106,9 +106,9 @@ def test_phases_of_one_process_that_differ_in_length_are_compared_apart():
 
     assert _outcome(result)["baseline"] == pytest.approx(100 * US, abs=US)
     assert _outcome(result)["difference"] == 10 * US
-    (other,) = result.other_phases
-    assert _outcome(other)["basis"] == "same"
-    assert f"In {other.phase}, b takes neither more nor less per step." in result.verdict
+    (second_phase,) = result.other_phases
+    assert _outcome(second_phase)["basis"] == "same"
+    assert f"In {second_phase.phase}, b takes neither more nor less per step." in result.verdict
 
 
 def _with_a_reference():

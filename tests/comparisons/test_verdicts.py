@@ -21,11 +21,11 @@ def _headline(**profiles):
     return comparison(profiles).headline
 
 
-def _made(**times):
+def _summary(**times):
     """A whole summary with these times: kernels, then copies by kind."""
     rows = {"kernels": "conv", "PtoP": "PtoP", "HtoD": "HtoD", "DtoH": "DtoH", "DtoD": "DtoD"}
-    whole = sum(times.values()) or 1
-    return summary(*(row(rows[name], 1, ns, ns / whole) for name, ns in times.items()))
+    total = sum(times.values()) or 1
+    return summary(*(row(rows[name], 1, ns, ns / total) for name, ns in times.items()))
 
 
 S = 1_000_000_000
@@ -63,7 +63,7 @@ def test_a_faster_candidate_takes_less():
 
 
 def test_slower_kernels_are_the_cause_where_they_are():
-    assert _verdict(a=_made(kernels=10 * S, HtoD=S), b=_made(kernels=15 * S, HtoD=2 * S)) == (
+    assert _verdict(a=_summary(kernels=10 * S, HtoD=S), b=_summary(kernels=15 * S, HtoD=2 * S)) == (
         "Against a, b takes 6.000 s (54.5 %) more GPU time; with one run each, noise cannot be"
         " judged. Kernel time grows by 50.0 %, and most of the difference is kernels: 5.000 s of"
         " 6.000 s (transfers: 1.000 s) in b."
@@ -72,9 +72,9 @@ def test_slower_kernels_are_the_cause_where_they_are():
 
 def test_different_causes_are_told_each():
     verdict = _verdict(
-        a=_made(kernels=10 * S, HtoD=S),
-        b=_made(kernels=10 * S, HtoD=3 * S),
-        c=_made(kernels=10 * S, HtoD=S, PtoP=4 * S),
+        a=_summary(kernels=10 * S, HtoD=S),
+        b=_summary(kernels=10 * S, HtoD=3 * S),
+        c=_summary(kernels=10 * S, HtoD=S, PtoP=4 * S),
     )
 
     assert verdict.endswith(
@@ -87,8 +87,8 @@ def test_parts_that_cancel_out_are_told_with_their_signs():
     """33.46 ms of copies were once said to be practically the whole of 9.77 ms."""
     result = comparison(
         {
-            "a": _made(kernels=100 * MS, HtoD=60 * MS, DtoH=MS, PtoP=MS),
-            "b": _made(kernels=101 * MS, HtoD=28 * MS, DtoH=34 * MS, PtoP=9 * MS),
+            "a": _summary(kernels=100 * MS, HtoD=60 * MS, DtoH=MS, PtoP=MS),
+            "b": _summary(kernels=101 * MS, HtoD=28 * MS, DtoH=34 * MS, PtoP=9 * MS),
         }
     )
 
@@ -107,7 +107,7 @@ def test_parts_that_cancel_out_are_told_with_their_signs():
 
 def test_the_largest_part_of_the_other_sign_is_told_however_small_it_is():
     verdict = _verdict(
-        a=_made(kernels=100 * MS, HtoD=5 * MS), b=_made(kernels=140 * MS, HtoD=2 * MS)
+        a=_summary(kernels=100 * MS, HtoD=5 * MS), b=_summary(kernels=140 * MS, HtoD=2 * MS)
     )
 
     assert "cancel out in b: kernels +40.00 ms, HtoD -3.000 ms." in verdict
@@ -115,7 +115,7 @@ def test_the_largest_part_of_the_other_sign_is_told_however_small_it_is():
 
 def test_parts_that_leave_no_difference_are_told():
     verdict = _verdict(
-        a=_made(kernels=100 * MS, HtoD=30 * MS), b=_made(kernels=100 * MS, DtoH=30 * MS)
+        a=_summary(kernels=100 * MS, HtoD=30 * MS), b=_summary(kernels=100 * MS, DtoH=30 * MS)
     )
 
     assert verdict == (
@@ -126,19 +126,19 @@ def test_parts_that_leave_no_difference_are_told():
 
 
 def test_transfers_are_told_beside_the_cause_where_they_work_with_it():
-    base = _made(kernels=100 * MS, HtoD=50 * MS)
-    more = _verdict(a=base, b=_made(kernels=200 * MS, HtoD=60 * MS))
-    less = _verdict(b=_made(kernels=200 * MS, HtoD=60 * MS), a=base)
-    against = _verdict(a=base, b=_made(kernels=200 * MS, HtoD=46 * MS))
+    base = _summary(kernels=100 * MS, HtoD=50 * MS)
+    more = _verdict(a=base, b=_summary(kernels=200 * MS, HtoD=60 * MS))
+    less = _verdict(b=_summary(kernels=200 * MS, HtoD=60 * MS), a=base)
+    against = _verdict(a=base, b=_summary(kernels=200 * MS, HtoD=46 * MS))
 
-    said = "almost all of the difference is kernels: 100.0 ms of 110.0 ms (transfers: 10.00 ms)"
-    assert said in more
-    assert said in less
+    cause = "almost all of the difference is kernels: 100.0 ms of 110.0 ms (transfers: 10.00 ms)"
+    assert cause in more
+    assert cause in less
     assert "almost all of the difference is kernels: 100.0 ms in b." in against
 
 
 def test_what_one_side_has_nothing_of_is_new_or_gone():
-    nothing, base = _made(kernels=0), _made(kernels=10 * S, HtoD=S)
+    nothing, base = _summary(kernels=0), _summary(kernels=10 * S, HtoD=S)
 
     grown, shrunk = _verdict(a=nothing, b=base), _verdict(b=base, a=nothing)
 
@@ -155,21 +155,21 @@ def test_what_one_side_has_nothing_of_is_new_or_gone():
 
 
 def test_what_is_not_quite_gone_is_not_rounded_to_all_of_it():
-    verdict = _verdict(a=_made(kernels=100 * S, HtoD=S), b=_made(kernels=MS))
+    verdict = _verdict(a=_summary(kernels=100 * S, HtoD=S), b=_summary(kernels=MS))
 
     assert "takes 101.0 s (over 99.9 %) less GPU time" in verdict
     assert "Kernel time shrinks by over 99.9 %" in verdict
 
 
 def test_kernels_are_not_called_the_same_where_they_are_the_cause():
-    verdict = _verdict(a=_made(kernels=100 * S, HtoD=S), b=_made(kernels=103 * S, HtoD=S))
+    verdict = _verdict(a=_summary(kernels=100 * S, HtoD=S), b=_summary(kernels=103 * S, HtoD=S))
 
     assert "Kernel time grows by 3.0 %, and almost all of the difference is kernels" in verdict
 
 
 def test_kernels_are_not_called_the_same_where_they_are_the_largest_part_that_others_cancel():
     verdict = _verdict(
-        a=_made(kernels=100 * S, HtoD=2 * S), b=_made(kernels=103 * S, HtoD=1_500_000_000)
+        a=_summary(kernels=100 * S, HtoD=2 * S), b=_summary(kernels=103 * S, HtoD=1_500_000_000)
     )
 
     assert "Kernel time grows by 3.0 %, and parts of the difference cancel out in b" in verdict
@@ -177,7 +177,9 @@ def test_kernels_are_not_called_the_same_where_they_are_the_largest_part_that_ot
 
 def test_candidates_of_which_one_takes_more_and_one_less_are_told_with_signs():
     verdict = _verdict(
-        a=_made(kernels=S, HtoD=S), b=_made(kernels=30 * S, HtoD=S), c=_made(kernels=0, HtoD=S)
+        a=_summary(kernels=S, HtoD=S),
+        b=_summary(kernels=30 * S, HtoD=S),
+        c=_summary(kernels=0, HtoD=S),
     )
 
     assert verdict.endswith(
@@ -187,7 +189,7 @@ def test_candidates_of_which_one_takes_more_and_one_less_are_told_with_signs():
 
 
 def test_no_cause_is_named_for_next_to_no_difference():
-    verdict = _verdict(a=_made(kernels=1000 * S, HtoD=S), b=_made(kernels=1001 * S, HtoD=S))
+    verdict = _verdict(a=_summary(kernels=1000 * S, HtoD=S), b=_summary(kernels=1001 * S, HtoD=S))
 
     assert verdict.endswith("and no difference is large enough to name a cause.")
 
@@ -238,12 +240,14 @@ def test_recordings_without_a_common_figure_are_not_ranked():
 
 
 def test_what_cannot_be_told_comes_last():
-    said = _verdict(
-        base=_made(kernels=4 * S), nothing=summary(), slower=_made(kernels=8 * S, PtoP=S)
+    sentence = _verdict(
+        base=_summary(kernels=4 * S), nothing=summary(), slower=_summary(kernels=8 * S, PtoP=S)
     )
 
-    assert said.startswith("Against base, slower takes")
-    assert said.index("slower takes") < said.index("nothing and base have no figure in common")
+    assert sentence.startswith("Against base, slower takes")
+    assert sentence.index("slower takes") < sentence.index(
+        "nothing and base have no figure in common"
+    )
 
 
 def test_epochs_alone_tell_which_is_slower():
@@ -269,15 +273,15 @@ def test_epochs_of_excerpts_are_told_with_what_their_shares_imply():
 
 def _kernels(**times):
     """What `nsys stats` prints of kernels alone."""
-    whole = sum(times.values())
-    return summary(*(row(name, 1, ns, ns / whole, section="kernel") for name, ns in times.items()))
+    total = sum(times.values())
+    return summary(*(row(name, 1, ns, ns / total, section="kernel") for name, ns in times.items()))
 
 
 def test_reports_of_kernels_alone_are_compared_by_them():
     base = _kernels(conv=10 * S, old=S, ncclDevKernel_AllReduce_Sum=2 * S)
-    other = _kernels(conv=10 * S, new=2 * S, ncclDevKernel_AllReduce_Sum=5 * S)
+    candidate = _kernels(conv=10 * S, new=2 * S, ncclDevKernel_AllReduce_Sum=5 * S)
 
-    result = comparison({"a": base, "b": other})
+    result = comparison({"a": base, "b": candidate})
 
     assert result.verdict == (
         "Against a, b takes 4.000 s (30.8 %) more kernel time; with one run each, noise cannot be"
@@ -297,7 +301,7 @@ def test_reports_of_kernels_alone_are_compared_by_them():
 
 
 def test_a_report_of_kernels_is_compared_with_a_whole_one_by_them():
-    result = comparison({"a": _made(kernels=10 * S, PtoP=S), "b": _kernels(conv=11 * S)})
+    result = comparison({"a": _summary(kernels=10 * S, PtoP=S), "b": _kernels(conv=11 * S)})
 
     assert result.verdict == (
         "Against a, b takes 1.000 s (10.0 %) more kernel time; with one run each, noise cannot be"
@@ -306,9 +310,9 @@ def test_a_report_of_kernels_is_compared_with_a_whole_one_by_them():
 
 
 def test_a_sentence_names_three_of_many():
-    many = {f"v{n}": _made(kernels=10 * S, PtoP=n * S) for n in range(1, 8)}
+    many = {f"v{n}": _summary(kernels=10 * S, PtoP=n * S) for n in range(1, 8)}
 
-    verdict = _verdict(base=_made(kernels=10 * S, HtoD=S), **many)
+    verdict = _verdict(base=_summary(kernels=10 * S, HtoD=S), **many)
 
     assert "v5 takes" in verdict
     assert "v4 takes" not in verdict
@@ -316,7 +320,7 @@ def test_a_sentence_names_three_of_many():
 
 
 def test_one_other_variant_is_one():
-    times = {name: _made(kernels=n * S) for n, name in enumerate("abcde", start=1)}
+    times = {name: _summary(kernels=n * S) for n, name in enumerate("abcde", start=1)}
 
     assert "; the table lists 1 more" in _verdict(**times)
 

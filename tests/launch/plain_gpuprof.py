@@ -78,9 +78,9 @@ RECORDERS = (
 )
 
 if __name__ == "__main__":
-    known = launch.all_recorders()
+    recorders = launch.all_recorders()
     launch.RECORDERS |= {recorder.name: "" for recorder in RECORDERS}
-    launch.all_recorders = lambda: [*known, *RECORDERS]
+    launch.all_recorders = lambda: [*recorders, *RECORDERS]
     from gpuprof.cli import main
 
     main()

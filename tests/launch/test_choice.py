@@ -166,9 +166,9 @@ class FakeCuda:
 
 def test_gpus_are_those_that_the_driver_tells(monkeypatch):
     monkeypatch.setattr(gpus, "_driver", FakeCuda)
-    found = gpus.gpus.__wrapped__()
+    listed_gpus = gpus.gpus.__wrapped__()
 
-    assert found == (
+    assert listed_gpus == (
         Gpu("GPU number 0", (7, 5), 16 << 30),
         Gpu("GPU number 1", (7, 5), 16 << 30),
     )
@@ -224,10 +224,10 @@ class TestPrintedCommand:
     ],
 )
 def test_what_is_to_run_elsewhere_need_not_be_here(words, program):
-    done = gpuprof("record", "--recorder", "nvprof", "--print-command", *words)
+    completed = gpuprof("record", "--recorder", "nvprof", "--print-command", *words)
 
-    assert done.returncode == 0, done.stderr
-    assert shlex.split(done.stdout)[-len(program) :] == program
+    assert completed.returncode == 0, completed.stderr
+    assert shlex.split(completed.stdout)[-len(program) :] == program
 
 
 @pytest.mark.profilers
@@ -240,7 +240,7 @@ def test_a_printed_command_runs_in_a_shell_as_it_is(tmp_path):
     line = subprocess.check_output([*words, "x y"], cwd=tmp_path, env=environment, text=True)
 
     assert not (tmp_path / "a b").exists()
-    said = subprocess.check_output(["sh", "-c", line], cwd=tmp_path, text=True)
+    output = subprocess.check_output(["sh", "-c", line], cwd=tmp_path, text=True)
 
-    assert "['x y']" in said
+    assert "['x y']" in output
     assert (tmp_path / "a b" / "nsys.nsys-rep").stat().st_size > 0

@@ -28,9 +28,9 @@ def test_the_published_speed_ups_break_even_just_above_256():
     ],
 )
 def test_it_is_where_speed_up_rises_through_one_for_good(points, expected):
-    found = crossing(points)
+    break_even = crossing(points)
 
-    assert found == (expected if expected is None else pytest.approx(expected))
+    assert break_even == (expected if expected is None else pytest.approx(expected))
 
 
 def results(points, **changes):

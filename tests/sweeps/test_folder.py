@@ -56,7 +56,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, document, text):
     del document
     (tmp_path / PLAN).write_text(text, encoding="utf-8")
 
-    with pytest.raises(CorruptFileError, match="plan of a sweep"):
+    with pytest.raises(CorruptFileError, match="the plan of a sweep"):
         open_sweep(tmp_path, SWEEP)
 
 
@@ -66,7 +66,7 @@ def test_a_plan_with_another_field_is_another_sweep(tmp_path, document, key, val
     document["plan"][key] = value
     (tmp_path / PLAN).write_text(json.dumps(document), encoding="utf-8")
 
-    with pytest.raises(OutputError, match=f"contains a sweep with different {key}"):
+    with pytest.raises(OutputError, match=f"contains a sweep with another {key}"):
         open_sweep(tmp_path, SWEEP)
 
 

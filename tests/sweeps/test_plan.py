@@ -23,30 +23,30 @@ COMMAND = ("train.py", "--placement", "{placement}", "--batch={batch}")
         pytest.param(
             {"axes": AXES | {"batch": ()}},
             "the axis batch has no values",
-            "Write them with commas: --grid batch=1,2",
+            "Separate values by commas: --grid batch=1,2",
             id="empty-axis",
         ),
         pytest.param(
             {"axes": AXES | {"batch": ("64", "")}},
             "the axis batch has an empty value",
-            "Write them with commas: --grid batch=1,2",
+            "Separate values by commas: --grid batch=1,2",
             id="empty-value",
         ),
         pytest.param(
             {"axes": AXES | {"batch": ("64", "64")}},
-            "the axis batch has 64 twice",
+            "the axis batch has the value 64 twice",
             None,
             id="twice",
         ),
         pytest.param(
             {"command": ("train.py", "{placment}", "{batch}")},
-            "the grid has no axis 'placment', which the command's {placment} asks for",
+            "the grid has no axis 'placment', which the command uses in {placment}",
             "Did you mean placement? Write {{ for a literal brace.",
             id="unknown-placeholder",
         ),
         pytest.param(
             {"command": ("train.py", "{placement}")},
-            "the command has no {batch}: all values of this axis would run the same",
+            "the command has no {batch}, so this axis would have no effect",
             "Put {batch} into the command where the value belongs.",
             id="unused-axis",
         ),
@@ -98,15 +98,15 @@ def test_what_does_not_fit_together_is_refused_before_anything_runs(changes, mes
 
 
 def test_a_cell_is_one_value_of_each_axis_put_into_the_command():
-    found = cells(Plan(COMMAND, AXES))
+    grid_cells = cells(Plan(COMMAND, AXES))
 
-    assert [cell.name for cell in found] == [
+    assert [cell.name for cell in grid_cells] == [
         "placement=single,batch=64",
         "placement=single,batch=128",
         "placement=dual,batch=64",
         "placement=dual,batch=128",
     ]
-    assert found[3].words == ("train.py", "--placement", "dual", "--batch=128")
+    assert grid_cells[3].words == ("train.py", "--placement", "dual", "--batch=128")
 
 
 def test_braces_that_are_doubled_stay():
@@ -177,10 +177,8 @@ class TestSweepFile:
             pytest.param(
                 "repeats = 3", "unknown key repeats", "Did you mean repeat?", id="unknown-key"
             ),
-            pytest.param(
-                "repeat = '3'", "repeat must be a whole number", None, id="text-for-a-number"
-            ),
-            pytest.param("repeat = true", "repeat must be a whole number", None, id="truth"),
+            pytest.param("repeat = '3'", "repeat must be an integer", None, id="text-for-a-number"),
+            pytest.param("repeat = true", "repeat must be an integer", None, id="truth"),
             pytest.param("command = ['a.py']", "grid is missing", "grid is a table.", id="no-grid"),
             pytest.param(
                 "command = ['a.py', '{n}']\ngrid.n = 3",
@@ -191,7 +189,7 @@ class TestSweepFile:
             pytest.param(
                 "command = ['a.py', '{n}']\ngrid.n = []",
                 "the axis n has no values",
-                "Write them with commas: --grid n=1,2",
+                "Separate values by commas: --grid n=1,2",
                 id="empty-axis",
             ),
         ],

@@ -28,7 +28,7 @@ def text(dual_speed_up, **changes):
 
 def test_the_fastest_cell_is_named():
     assert text(1.5).startswith(
-        "2 of 3 cells ran. The highest speed-up is 1.50x, of placement=dual.\n"
+        "2 of 3 cells ran. The highest speed-up is 1.50x, with placement=dual.\n"
     )
 
 

@@ -11,11 +11,11 @@ from gpuprof.towers import TowersConfig, read_config
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def outcomes(tmp_path_factory):
     script = Path(__file__).with_name("equal_to_one_device.py")
-    done = run(script, tmp_path_factory.mktemp("towers"))
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    completed = run(script, tmp_path_factory.mktemp("towers"))
+    assert completed.returncode == 0, completed.stderr[-2000:]
+    return json.loads(completed.stdout.splitlines()[-1])
 
 
 class TestEqualToOneDevice:
@@ -23,8 +23,8 @@ class TestEqualToOneDevice:
 
     @pytest.mark.parametrize("towers", [1, 2, 4])
     @pytest.mark.parametrize("size", [64, 63, 5, 3, 2, 1])
-    def test_gradients_and_losses_are_those_of_one_device(self, found, size, towers):
-        rows = [r for r in found["gradients"] if (r["size"], r["towers"]) == (size, towers)]
+    def test_gradients_and_losses_are_those_of_one_device(self, outcomes, size, towers):
+        rows = [r for r in outcomes["gradients"] if (r["size"], r["towers"]) == (size, towers)]
 
         # With the number of samples known when the step is traced, and not known.
         assert [row["is_static"] for row in rows] == [False, True]
@@ -33,19 +33,19 @@ class TestEqualToOneDevice:
             assert row["loss"] < 1e-6
             assert row["accuracy"] == 0
 
-    def test_outputs_come_in_the_order_of_the_batch(self, found):
-        assert max(row["forward"] for row in found["gradients"]) < 1e-6
+    def test_outputs_come_in_the_order_of_the_batch(self, outcomes):
+        assert max(row["forward"] for row in outcomes["gradients"]) < 1e-6
 
-    def test_fit_runs_incomplete_batches_validation_metrics_and_callbacks(self, found):
-        assert found["fit"]["batches"] == [0, 1, 2, 0, 1, 2]
-        assert found["fit"]["history"] == ["accuracy", "loss", "val_accuracy", "val_loss"]
+    def test_fit_runs_incomplete_batches_validation_metrics_and_callbacks(self, outcomes):
+        assert outcomes["fit"]["batches"] == [0, 1, 2, 0, 1, 2]
+        assert outcomes["fit"]["history"] == ["accuracy", "loss", "val_accuracy", "val_loss"]
 
     @pytest.mark.parametrize("target", ["two", "one", "none", "saved"])
-    def test_weights_of_four_towers_give_the_same_outputs_on_fewer(self, found, target):
-        assert found["fit"]["differences"][target] < 1e-6
+    def test_weights_of_four_towers_give_the_same_outputs_on_fewer(self, outcomes, target):
+        assert outcomes["fit"]["differences"][target] < 1e-6
 
-    def test_towers_drop_different_units(self, found):
-        assert found["fit"]["dropout_differs"]
+    def test_towers_drop_different_units(self, outcomes):
+        assert outcomes["fit"]["dropout_differs"]
 
     @pytest.mark.parametrize(
         ("attempt", "message", "hint"),
@@ -68,8 +68,8 @@ class TestEqualToOneDevice:
             ),
         ],
     )
-    def test_what_would_train_wrongly_is_refused(self, found, attempt, message, hint):
-        assert found["refusals"][attempt] == [message, hint]
+    def test_what_would_train_wrongly_is_refused(self, outcomes, attempt, message, hint):
+        assert outcomes["refusals"][attempt] == [message, hint]
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def _phases(
         most = max(len(series.start_ns) for phase in phases for series in phase.series)
         steps = counted_noun(most, "whole step", "whole steps")
         msg = f"{label} has {steps}, and --skip-steps {skip_steps} leaves none"
-        raise UsageError(msg, "Skip fewer steps.")
+        raise UsageError(msg, "Use a smaller --skip-steps.")
     return remaining
 
 

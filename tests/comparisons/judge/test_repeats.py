@@ -18,8 +18,8 @@ S = 1_000_000_000
 
 def _run(kernels, ptop):
     times = {"conv": kernels, "PtoP": ptop}
-    whole = sum(times.values())
-    return summary(*(row(name, 1, ns, ns / whole) for name, ns in times.items()))
+    total = sum(times.values())
+    return summary(*(row(name, 1, ns, ns / total) for name, ns in times.items()))
 
 
 def _runs(kernels, *ptop):
@@ -34,9 +34,9 @@ def _figure(result, label, metric):
 def test_figures_are_medians_with_their_spread():
     result = comparison({"a": _runs(10 * S, 1, 5, 9), "b": [_run(10 * S, 7)]})
 
-    found = _figure(result, "a", "peer_transfer_ns")
-    assert (found["runs"], found["median"], found["min"], found["max"]) == (3, 5, 1, 9)
-    assert 1 <= found["low"] <= 5 <= found["high"] <= 9
+    figure = _figure(result, "a", "peer_transfer_ns")
+    assert (figure["runs"], figure["median"], figure["min"], figure["max"]) == (3, 5, 1, 9)
+    assert 1 <= figure["low"] <= 5 <= figure["high"] <= 9
     alone = _figure(result, "b", "peer_transfer_ns")
     assert (alone["runs"], alone["median"], alone["low"], alone["high"]) == (1, 7, None, None)
 
@@ -170,9 +170,9 @@ def test_kernels_are_tested_over_the_runs_and_corrected_for_their_number():
 
     rows = comparison({"a": base, "b": slower}).kernels.to_pylist()
 
-    found = {row["name"]: (row["p_value"], row["adjusted_p_value"]) for row in rows}
-    assert found["slow"] == (pytest.approx(2 / 252), pytest.approx(4 / 252))
-    assert found["same"][0] > 0.5
+    p_values = {row["name"]: (row["p_value"], row["adjusted_p_value"]) for row in rows}
+    assert p_values["slow"] == (pytest.approx(2 / 252), pytest.approx(4 / 252))
+    assert p_values["same"][0] > 0.5
 
 
 def test_changes_within_noise_are_marked_in_the_table(tmp_path):
@@ -182,11 +182,11 @@ def test_changes_within_noise_are_marked_in_the_table(tmp_path):
     (tmp_path / "again.txt").write_text(again)
     (tmp_path / "other.txt").write_text((PUBLISHED / "dual.txt").read_text())
 
-    done = gpuprof("compare", *labels)
+    completed = gpuprof("compare", *labels)
 
-    assert done.returncode == 0, done.stderr
-    assert "~+" in done.stdout
-    assert re.search(r"^Runs +2 +2 +-$", done.stdout, re.MULTILINE)
+    assert completed.returncode == 0, completed.stderr
+    assert "~+" in completed.stdout
+    assert re.search(r"^Runs +2 +2 +-$", completed.stdout, re.MULTILINE)
 
 
 def _folder(place, *names):
@@ -217,13 +217,13 @@ def test_a_run_is_no_folder_of_runs(tmp_path):
 def test_repeats_are_told_in_json(tmp_path):
     _folder(tmp_path / "dual", "run-1", "run-2")
 
-    done = gpuprof("compare", SINGLE, tmp_path / "dual", "--format", "json")
+    completed = gpuprof("compare", SINGLE, tmp_path / "dual", "--format", "json")
 
-    found = json.loads(done.stdout)
-    assert found["variants"]["dual"]["runs"] == 2
-    assert [(run["variant"], run["run"]) for run in found["runs"]] == [
+    document = json.loads(completed.stdout)
+    assert document["variants"]["dual"]["runs"] == 2
+    assert [(run["variant"], run["run"]) for run in document["runs"]] == [
         ("single", 1),
         ("dual", 1),
         ("dual", 2),
     ]
-    assert found["figures"]["dual"]["peer_transfer_ns"]["low"] == 10_097_800_000
+    assert document["figures"]["dual"]["peer_transfer_ns"]["low"] == 10_097_800_000

@@ -134,14 +134,14 @@ def test_replacing_needs_force(project):
 def test_what_does_not_fit_is_refused_and_nothing_is_kept(project, arguments, status, stderr):
     _run(project, "baseline", "save", "main", SINGLE)
 
-    done = _run(project, *arguments)
+    completed = _run(project, *arguments)
 
-    assert (done.returncode, done.stderr) == (status, stderr)
+    assert (completed.returncode, completed.stderr) == (status, stderr)
     assert [entry.name for entry in (project / ".gpuprof" / "baselines").iterdir()] == ["main"]
 
 
 def test_no_baselines_says_how_to_make_one(project):
-    done = _run(project, "baseline", "list")
+    completed = _run(project, "baseline", "list")
 
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "No baselines. Save one with `gpuprof baseline save NAME RUN`.\n"
+    assert (completed.returncode, completed.stdout) == (0, "")
+    assert completed.stderr == "No baselines. Save one with `gpuprof baseline save NAME RUN`.\n"

@@ -34,9 +34,9 @@ def _rows(first, second):
 
 
 def test_the_same_is_not_mentioned():
-    one = _recording("python train.py --batch-size 64", gpu="H100", clock=10**9)
+    recording = _recording("python train.py --batch-size 64", gpu="H100", clock=10**9)
 
-    assert _rows(one, one) == {}
+    assert _rows(recording, recording) == {}
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_the_same_is_not_mentioned():
     ],
 )
 def test_what_differs_is_named(first, second, aspect, warning):
-    found = _rows(first, second)[aspect]
+    mismatch = _rows(first, second)[aspect]
 
-    assert (found["warning"], found["is_known"]) == (warning, True)
+    assert (mismatch["warning"], mismatch["is_known"]) == (warning, True)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_versions_that_are_not_known_to_differ_are_not_mentioned(first, second):
 def test_numbers_of_steps_that_differ_are_named():
     marks = ({"epochs": [{"epoch": 0, "seconds": 1.0, "steps": n}]} for n in (3, 4))
 
-    found = _rows(*(draw(kernels=[(0, 12)], **mark) for mark in marks))["steps"]
+    mismatch = _rows(*(draw(kernels=[(0, 12)], **mark) for mark in marks))["steps"]
 
-    assert found["warning"] == "Step counts differ: 3 in a, 4 in b."
+    assert mismatch["warning"] == "Step counts differ: 3 in a, 4 in b."
 
 
 def _sampled(folder, executions, trained=None):
@@ -184,10 +184,10 @@ def test_copies_that_one_side_lacks_are_no_matter_of_sampling(tmp_path):
 
 
 def test_what_is_not_known_on_a_side_is_said():
-    found = _rows(_recording("python train.py --batch 8"), _recording())["batch"]
+    mismatch = _rows(_recording("python train.py --batch 8"), _recording())["batch"]
 
-    assert (found["baseline"], found["candidate"], found["is_known"]) == ("8", None, False)
-    assert found["warning"] == "Batch sizes were not compared: b does not state them."
+    assert (mismatch["baseline"], mismatch["candidate"], mismatch["is_known"]) == ("8", None, False)
+    assert mismatch["warning"] == "Batch sizes were not compared: b does not state them."
 
 
 def test_warnings_of_many_candidates_are_one_sentence():

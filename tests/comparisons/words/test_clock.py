@@ -117,10 +117,10 @@ def test_repeats_within_noise_are_called_the_same():
 
 
 def test_the_busiest_of_several_devices_stands_for_them():
-    one = draw(kernels=[(0, 10, {"device_id": 0})])
-    both = draw(kernels=[(0, 4, {"device_id": 0}), (0, 7, {"device_id": 1})])
+    one_device = draw(kernels=[(0, 10, {"device_id": 0})])
+    two_devices = draw(kernels=[(0, 4, {"device_id": 0}), (0, 7, {"device_id": 1})])
 
-    rows = comparison({"one": one, "both": both}).split.to_pylist()
+    rows = comparison({"one": one_device, "both": two_devices}).split.to_pylist()
 
     exposed = [row for row in rows if row["basis"] == "exposed"]
     assert sum(row["candidate_ns"] for row in exposed) == 7
@@ -134,7 +134,7 @@ def test_a_solver_over_nvlink_and_through_the_host():
 
     result = comparison({label: read_profile(name) for label, name in names.items()})
 
-    found = {
+    verdicts = {
         r["part"]: r["difference_ns"] for r in result.split.to_pylist() if r["basis"] != "sums"
     }
     # As the README shows it.
@@ -145,7 +145,7 @@ def test_a_solver_over_nvlink_and_through_the_host():
         " of one run each: 2.497 to 2.498 ms against 2.409 to 2.411 ms; other runs may differ. In"
         " Jacobi Solve (1 device), staged takes 5.057 us (0.1 %) more per step."
     )
-    assert sum(found.values()) == 87_391
+    assert sum(verdicts.values()) == 87_391
 
 
 def test_copies_through_the_host_that_a_summary_cannot_tell_are_said_to_be_elsewhere():

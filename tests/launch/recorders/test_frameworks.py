@@ -31,7 +31,7 @@ def needs(name, title):
 
 TORCH = needs("torch", "PyTorch")
 JAX = needs("jax", "JAX")
-EACH = pytest.mark.parametrize(
+EACH_FRAMEWORK = pytest.mark.parametrize(
     ("name", "title"),
     [pytest.param("torch", "PyTorch", marks=TORCH), pytest.param("jax", "JAX", marks=JAX)],
 )
@@ -64,19 +64,21 @@ def epochs_in(name):
     return [n for n in range(4) if f"in epoch {n}".encode() in contents(name)]
 
 
-@EACH
+@EACH_FRAMEWORK
 @NO_GPU
 def test_a_script_is_recorded_by_what_it_imports_and_says_that_no_gpu_was_seen(name, title):
-    done = record(name)
+    completed = record(name)
 
-    assert (done.returncode, done.stdout) == (7, ""), done.stderr
+    assert (completed.returncode, completed.stdout) == (7, ""), completed.stderr
     first = f"Recording with {name} (no NVIDIA driver here; the program imports {title}) into run"
-    assert done.stderr.splitlines()[0] == first
+    assert completed.stderr.splitlines()[0] == first
     assert epochs_in(name) == [0, 1, 2, 3]
-    kept = manifest()
-    assert [(e["epoch"], e["steps"]) for e in kept["epochs"]] == [(n, 5) for n in range(4)]
-    assert kept["versions"][name]
-    assert kept["nothing_recorded"].startswith(
+    saved_manifest = manifest()
+    assert [(e["epoch"], e["steps"]) for e in saved_manifest["epochs"]] == [
+        (n, 5) for n in range(4)
+    ]
+    assert saved_manifest["versions"][name]
+    assert saved_manifest["nothing_recorded"].startswith(
         f"{title}'s profiler recorded no GPU activity: no NVIDIA driver here; {name}-"
     )
     with pytest.raises(EmptyRecordingError, match="recorded no GPU activity"):
@@ -86,19 +88,19 @@ def test_a_script_is_recorded_by_what_it_imports_and_says_that_no_gpu_was_seen(n
     )}  # fmt: skip
 
 
-@EACH
+@EACH_FRAMEWORK
 def test_only_the_epochs_that_were_asked_for_are_there(name, title):
-    done = record(name, options=("--recorder", name, "--epochs", "1:3"))
+    completed = record(name, options=("--recorder", name, "--epochs", "1:3"))
 
-    assert done.returncode == 7, (title, done.stderr)
+    assert completed.returncode == 7, (title, completed.stderr)
     assert epochs_in(name) == [1, 2]
 
 
-@EACH
+@EACH_FRAMEWORK
 def test_a_script_with_a_profiler_of_its_own_is_left_in_peace(name, title):
-    done = record(name, "own", "own-trace", options=("--recorder", name))
+    completed = record(name, "own", "own-trace", options=("--recorder", name))
 
-    assert done.returncode == 7, done.stderr
+    assert completed.returncode == 7, completed.stderr
     assert Path("own-trace").exists()
     assert epochs_in(name) == [0, 1, 2, 3]
     assert manifest()["warnings"] == [
@@ -106,31 +108,31 @@ def test_a_script_with_a_profiler_of_its_own_is_left_in_peace(name, title):
     ]
 
 
-@EACH
+@EACH_FRAMEWORK
 def test_a_long_program_is_recorded_for_a_bounded_time_and_says_so(name, title):
-    done = record(name, options=("--recorder", name), GPUPROF_MOST_SECONDS="0")
+    completed = record(name, options=("--recorder", name), GPUPROF_MOST_SECONDS="0")
 
-    assert done.returncode == 7, done.stderr
+    assert completed.returncode == 7, completed.stderr
     assert epochs_in(name) != [0, 1, 2, 3]
     [warning] = manifest()["warnings"]
     assert warning.startswith(f"{title}'s profiler keeps events in memory, so only the first 0 s")
 
 
-@EACH
+@EACH_FRAMEWORK
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
 def test_a_program_that_is_told_to_stop_keeps_its_trace_and_dies_of_it(name, title, number):
-    done = record(name, "signal", str(int(number)), options=("--recorder", name))
+    completed = record(name, "signal", str(int(number)), options=("--recorder", name))
 
-    assert done.returncode == 128 + number, (title, done.stderr)
+    assert completed.returncode == 128 + number, (title, completed.stderr)
     assert epochs_in(name) == [0, 1, 2, 3]
     assert len(manifest()["epochs"]) == 4
 
 
-@EACH
+@EACH_FRAMEWORK
 def test_a_killed_program_keeps_its_marks(name, title):
-    done = record(name, "signal", "9", options=("--recorder", name))
+    completed = record(name, "signal", "9", options=("--recorder", name))
 
-    assert done.returncode == 137, (title, done.stderr)
+    assert completed.returncode == 137, (title, completed.stderr)
     assert len(manifest()["epochs"]) == 4
     assert not list(Path("run").glob(f"{name}-*"))
 
@@ -138,9 +140,9 @@ def test_a_killed_program_keeps_its_marks(name, title):
 @pytest.mark.torch
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 def test_a_forked_child_leaves_the_trace_to_its_parent():
-    done = record("torch", "fork", options=("--recorder", "torch"))
+    completed = record("torch", "fork", options=("--recorder", "torch"))
 
-    assert done.returncode == 7, done.stderr
+    assert completed.returncode == 7, completed.stderr
     assert epochs_in("torch") == [0, 1, 2, 3]
 
 

@@ -200,19 +200,19 @@ sys.exit(7)
 @NO_GPU
 def test_real_profiler_records_a_real_script(tool):
     needs(tool)
-    done = record(tool, "script.py", code=REAL)
+    completed = record(tool, "script.py", code=REAL)
 
-    assert done.stdout == b"50 %"
-    assert done.returncode == 7
-    assert done.stderr.decode().splitlines()[-3:] == [
+    assert completed.stdout == b"50 %"
+    assert completed.returncode == 7
+    assert completed.stderr.decode().splitlines()[-3:] == [
         "The program ended with exit status 7",
         f"Warning: {tool} recorded no GPU work: no NVIDIA driver here",
         "Its output is in run",
     ]
-    kept = json.loads(Path("run/manifest.json").read_text())
-    assert kept["exit_status"] == 7
-    assert [(e["epoch"], e["steps"]) for e in kept["epochs"]] == [(0, 3), (1, 3)]
-    assert kept["versions"][tool][0].isdigit()
+    saved_manifest = json.loads(Path("run/manifest.json").read_text())
+    assert saved_manifest["exit_status"] == 7
+    assert [(e["epoch"], e["steps"]) for e in saved_manifest["epochs"]] == [(0, 3), (1, 3)]
+    assert saved_manifest["versions"][tool][0].isdigit()
     with pytest.raises(EmptyRecordingError, match="no NVIDIA driver here"):
         read_profile("run")
 

@@ -51,7 +51,7 @@ REFUSALS = {
     "force-on-no-run": (
         ["-o", "folder", "--force", "script.py"],
         1,
-        "Error: folder holds no recording, and --force replaces nothing else",
+        "Error: folder holds no recording, and --force replaces only sweeps",
     ),
     "nothing-to-run": ([], 2, "Error: Missing argument"),
     "unknown-option": (["--nosuch", "script.py"], 2, "Error: No such option"),
@@ -65,29 +65,31 @@ def test_refused_before_the_program_starts(words, status, error):
     Path("file").touch()
     before = sorted(Path().rglob("*"))
 
-    done = record(*words)
+    completed = record(*words)
 
-    assert done.returncode == status
-    assert error in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    assert completed.returncode == status
+    assert error in completed.stderr
+    assert "Traceback" not in completed.stderr
+    assert completed.stdout == ""
     assert sorted(Path().rglob("*")) == before
 
 
 def test_unknown_recorder_is_a_usage_error():
-    done = record("script.py", recorder="vtune")
+    completed = record("script.py", recorder="vtune")
 
-    assert done.returncode == 2
-    assert "'vtune' is not one of 'auto'" in done.stderr
+    assert completed.returncode == 2
+    assert "'vtune' is not one of 'auto'" in completed.stderr
     assert not Path("ran").exists()
 
 
 @pytest.mark.parametrize("recorder", ["nsys", "nvprof"])
 def test_recorder_that_is_not_installed_says_how_to_get_it(recorder):
-    done = record("script.py", recorder=recorder, environment={**ENVIRONMENT, "PATH": "/bin/no"})
+    completed = record(
+        "script.py", recorder=recorder, environment={**ENVIRONMENT, "PATH": "/bin/no"}
+    )
 
-    assert done.returncode == 1
-    error, hint = done.stderr.splitlines()
+    assert completed.returncode == 1
+    error, hint = completed.stderr.splitlines()
     assert error == f"Error: {recorder} is not installed, or not on PATH"
     assert "apt-get install" in hint
     assert not Path("ran").exists()
@@ -95,9 +97,9 @@ def test_recorder_that_is_not_installed_says_how_to_get_it(recorder):
 
 
 def test_hint_for_an_executable_without_dashes_is_the_whole_command():
-    done = record("sh", "-c", "x")
+    completed = record("sh", "-c", "x")
 
-    assert done.stderr.splitlines()[1] == (
+    assert completed.stderr.splitlines()[1] == (
         "Hint: To record an executable, put -- before it: gpuprof record -- sh -c x"
     )
 
@@ -137,16 +139,16 @@ def test_disk_that_fills_up_leaves_nothing_that_looks_like_a_run():
     # A limit on the size of files fails in write() as a full disk does.
     Path("script.py").write_text("for _ in range(100): print('x' * 100_000)\nprint('end')")
     limit = (1_000_000, 1_000_000)
-    done = record(
+    completed = record(
         "-o",
         "run",
         "script.py",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
     )
 
-    assert done.stdout.endswith("end\n")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
+    assert completed.stdout.endswith("end\n")
+    assert completed.returncode == 1
+    assert completed.stderr.splitlines()[-1] == (
         "Error: run cannot be written: File too large; the incomplete run was removed"
     )
     assert not Path("run").exists()
@@ -166,11 +168,11 @@ def tiny_disk(tmp_path):
 
 def test_full_disk_leaves_nothing(tiny_disk):
     Path("script.py").write_text("print('x' * 1_000_000)")
-    done = record("-o", f"{tiny_disk}/run", "script.py")
+    completed = record("-o", f"{tiny_disk}/run", "script.py")
 
-    assert done.returncode == 1
-    assert done.stdout == "x" * 1_000_000 + "\n"
-    assert done.stderr.splitlines()[-1] == (
+    assert completed.returncode == 1
+    assert completed.stdout == "x" * 1_000_000 + "\n"
+    assert completed.stderr.splitlines()[-1] == (
         f"Error: {tiny_disk}/run cannot be written: No space left on device; "
         "the incomplete run was removed"
     )
@@ -182,10 +184,10 @@ def test_full_disk_under_nsys_leaves_nothing(tiny_disk):
     if shutil.which("nsys") is None:
         pytest.skip("nsys is not installed")
     # The report fits and its export does not; nsys itself ends with 0.
-    done = record("-o", f"{tiny_disk}/run", "script.py", recorder="nsys")
+    completed = record("-o", f"{tiny_disk}/run", "script.py", recorder="nsys")
 
-    assert done.returncode == 1
-    assert "No space left on device; the incomplete run was removed" in done.stderr
+    assert completed.returncode == 1
+    assert "No space left on device; the incomplete run was removed" in completed.stderr
     assert list(tiny_disk.iterdir()) == []
 
 

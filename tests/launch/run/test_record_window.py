@@ -64,10 +64,12 @@ def test_what_is_no_span_of_epochs_is_refused(text):
     ],
 )  # fmt: skip
 def test_nsys_is_told_the_part_in_its_own_words(tmp_path, window, words):
-    told = nsys.command(LaunchedRun(PROGRAM, tmp_path, window=window), ("python", "train.py"))
-    whole = nsys.command(LaunchedRun(PROGRAM, tmp_path), ("python", "train.py"))
+    words_with_window = nsys.command(
+        LaunchedRun(PROGRAM, tmp_path, window=window), ("python", "train.py")
+    )
+    words_of_run = nsys.command(LaunchedRun(PROGRAM, tmp_path), ("python", "train.py"))
 
-    assert told == [*whole[:-2], *words, "python", "train.py"]
+    assert words_with_window == [*words_of_run[:-2], *words, "python", "train.py"]
 
 
 def test_nvprof_waits_for_the_program_to_start_it(tmp_path):
@@ -112,12 +114,12 @@ def gpuprof(folder, *words):
 
 
 def test_a_wrong_span_says_what_is_right(tmp_path):
-    done = gpuprof(tmp_path, "--epochs", "4:2", PROGRAMS / "epochs.py", "3")
+    completed = gpuprof(tmp_path, "--epochs", "4:2", PROGRAMS / "epochs.py", "3")
 
-    assert done.returncode == 2
+    assert completed.returncode == 2
     assert (
         "'4:2' is an empty range of epochs; give it as 2:4 for epochs 2 and 3, or as 2"
-        in done.stderr
+        in completed.stderr
     )
 
 
@@ -135,17 +137,19 @@ def ranges(folder):
 @pytest.mark.skipif(find_spec("nvtx") is None, reason="nvtx is not installed")
 class TestRealNsys:
     def nsys(self, folder, *words, epochs="8"):
-        done = gpuprof(folder, "--recorder", "nsys", *words, PROGRAMS / "epochs.py", epochs)
-        kept = json.loads((folder / "run" / "manifest.json").read_text())
-        assert (done.returncode, done.stdout) == (7, "end of program\n"), done.stderr
-        assert (kept["exit_status"], len(kept["epochs"])) == (7, int(epochs))
-        return kept
+        completed = gpuprof(folder, "--recorder", "nsys", *words, PROGRAMS / "epochs.py", epochs)
+        saved_manifest = json.loads((folder / "run" / "manifest.json").read_text())
+        assert (completed.returncode, completed.stdout) == (7, "end of program\n"), completed.stderr
+        assert (saved_manifest["exit_status"], len(saved_manifest["epochs"])) == (7, int(epochs))
+        return saved_manifest
 
     def test_only_the_epochs_that_were_asked_for_are_there(self, tmp_path):
-        kept = self.nsys(tmp_path, "--epochs", "2:5")
+        saved_manifest = self.nsys(tmp_path, "--epochs", "2:5")
 
         assert ranges(tmp_path) == ["epoch 2", "epoch 3", "epoch 4"]
-        assert kept["warnings"][0] == "Only a part of the run was recorded: epochs 2 to 4."
+        assert (
+            saved_manifest["warnings"][0] == "Only a part of the run was recorded: epochs 2 to 4."
+        )
 
     def test_only_the_first_range_of_a_name_is_there(self, tmp_path):
         self.nsys(tmp_path, "--range", "epoch 3@gpuprof")
@@ -158,9 +162,9 @@ class TestRealNsys:
         assert 5 <= len(ranges(tmp_path)) <= 15
 
     def test_a_part_that_never_came_is_no_empty_recording(self, tmp_path):
-        kept = self.nsys(tmp_path, "--epochs", "20:21")
+        saved_manifest = self.nsys(tmp_path, "--epochs", "20:21")
 
-        assert kept["nothing_recorded"] == "the part to record never came: epoch 20"
+        assert saved_manifest["nothing_recorded"] == "the part to record never came: epoch 20"
 
 
 class TestTensorflow:
@@ -172,18 +176,18 @@ class TestTensorflow:
         return step["executions"]
 
     def test_only_the_epochs_that_were_asked_for_are_there(self, tmp_path):
-        done = record(tmp_path / "run", "--epochs", "2:4", self.program)
+        completed = record(tmp_path / "run", "--epochs", "2:4", self.program)
 
-        assert done.returncode == 0, done.stderr
+        assert completed.returncode == 0, completed.stderr
         assert self.executions(tmp_path / "run") == 20
         assert len(manifest(tmp_path / "run")["epochs"]) == 6
 
     def test_nothing_is_recorded_before_the_delay_or_after_the_duration(self, tmp_path):
-        done = record(tmp_path / "run", "--delay", "60s", self.program)
-        kept = manifest(tmp_path / "run")
+        completed = record(tmp_path / "run", "--delay", "60s", self.program)
+        saved_manifest = manifest(tmp_path / "run")
 
-        assert done.returncode == 0, done.stderr
-        assert kept["nothing_recorded"].startswith("no tf.function was seen to run")
-        assert kept["warnings"][0] == (
+        assert completed.returncode == 0, completed.stderr
+        assert saved_manifest["nothing_recorded"].startswith("no tf.function was seen to run")
+        assert saved_manifest["warnings"][0] == (
             "Only a part of the run was recorded: what came after 60.00 s."
         )
