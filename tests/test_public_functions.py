@@ -94,11 +94,13 @@ def test_a_report_of_several_files_is_that_of_all_their_processes(tmp_path):
         ),
         pytest.param(
             lambda: gpuprof.report(SINGLE, "totals"),
-            'table names are given in a list, as in ["totals"]',
+            'table names must be a list, as in ["totals"]',
             id="report-name",
         ),
         pytest.param(
-            lambda: gpuprof.report(SINGLE, [1]), "a table name is text, not int", id="report-names"
+            lambda: gpuprof.report(SINGLE, [1]),
+            "a table name must be text, not int",
+            id="report-names",
         ),
         pytest.param(
             lambda: gpuprof.compare(str(SINGLE)),
@@ -117,17 +119,17 @@ def test_a_report_of_several_files_is_that_of_all_their_processes(tmp_path):
         ),
         pytest.param(
             lambda: gpuprof.compare([SINGLE, 5]),
-            "a recording to compare is a path, a Profile or (label, one of these), not int",
+            "a recording must be a path, a Profile or (label, path or Profile), not int",
             id="compare-number",
         ),
         pytest.param(
             lambda: gpuprof.compare([SINGLE, ("a", "b", "c")]),
-            "a recording to compare is a path, a Profile or (label, one of these), not tuple",
+            "a recording must be a path, a Profile or (label, path or Profile), not tuple",
             id="compare-triple",
         ),
         pytest.param(
             lambda: gpuprof.compare([SINGLE, (1, DUAL_LOG)]),
-            "a recording to compare is a path, a Profile or (label, one of these), not tuple",
+            "a recording must be a path, a Profile or (label, path or Profile), not tuple",
             id="compare-label",
         ),
         pytest.param(
@@ -142,7 +144,7 @@ def test_a_report_of_several_files_is_that_of_all_their_processes(tmp_path):
         ),
         pytest.param(
             lambda: gpuprof.compare([SINGLE, DUAL_LOG], epoch_seconds=[20, 22]),
-            "epoch seconds are given by label, not as list",
+            "epoch_seconds must map labels to seconds, not be list",
             id="compare-seconds-list",
         ),
         pytest.param(

@@ -158,7 +158,9 @@ def test_measured_epochs_are_set_beside():
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        pytest.param([SINGLE], 2, "one variant given (single)", id="one-file"),
+        pytest.param(
+            [SINGLE], 2, "a comparison needs two variants, and one is given: single", id="one-file"
+        ),
         pytest.param([SINGLE, DUAL, "--baseline", "none"], 2, "no label", id="unknown-baseline"),
         pytest.param(
             ["--label", f"a={SINGLE}", "--label", f"a={SINGLE}"], 2, "label a is given", id="twice"

@@ -54,7 +54,7 @@ def names(*recorders):
 def test_gpu_is_recorded_with_nsys_where_it_is_there():
     assert names(recorder("nvprof"), recorder("nsys"), recorder("tensorflow")) == (
         "nsys",
-        "an NVIDIA GPU is here (Tesla K80)",
+        "found an NVIDIA GPU (Tesla K80)",
     )
 
 
@@ -69,8 +69,8 @@ def test_gpu_without_tools_is_recorded_in_tensorflow_and_says_what_is_missing():
 
     assert name == "tensorflow"
     assert reason == (
-        "an NVIDIA GPU is here (Tesla K80); nsys is not installed; nvprof is not installed; "
-        "only what the program does in TensorFlow will be seen"
+        "found an NVIDIA GPU (Tesla K80); nsys is not installed; nvprof is not installed; "
+        "only activity of TensorFlow will be recorded"
     )
 
 
@@ -78,7 +78,7 @@ def test_gpu_without_tools_is_recorded_in_tensorflow_and_says_what_is_missing():
 def test_without_a_gpu_nsys_would_record_nothing_and_is_not_taken():
     assert names(recorder("nsys"), recorder("tensorflow")) == (
         "tensorflow",
-        "no NVIDIA driver here; only what the program does in TensorFlow will be seen",
+        "no NVIDIA driver here; only activity of TensorFlow will be recorded",
     )
 
 
@@ -114,7 +114,7 @@ def test_an_nsys_that_would_record_nothing_is_passed_over_and_says_why():
 
     assert names(doubtful, recorder("nvprof")) == (
         "nvprof",
-        "an NVIDIA GPU is here (Tesla K80); nsys is too old",
+        "found an NVIDIA GPU (Tesla K80); nsys is too old",
     )
     assert chosen("nsys", PROGRAM, (doubtful,))[0].name == "nsys"
 

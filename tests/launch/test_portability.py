@@ -38,7 +38,7 @@ def test_recording_elsewhere_is_refused_and_all_else_imports(tmp_path, system):
 
     assert completed.returncode == 1
     assert completed.stderr.splitlines() == [
-        f"Error: recording needs Linux, and this is {system}",
+        f"Error: recording needs Linux; this is {system}",
         "Hint: Record on Linux; the run's folder can be read anywhere.",
     ]
     assert [p.name for p in tmp_path.iterdir()] == ["script.py"]

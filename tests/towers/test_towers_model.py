@@ -53,13 +53,13 @@ class TestEqualToOneDevice:
             ("device", "there is no device /GPU:7", "There are CPU:0, CPU:1, CPU:2, CPU:3."),
             (
                 "many",
-                "9 towers are asked for; there are 0 GPUs and 4 CPU devices",
-                "tf.config.set_logical_device_configuration makes several of one CPU.",
+                "9 towers need as many devices; there are 0 GPUs and 4 CPU devices",
+                "tf.config.set_logical_device_configuration splits a CPU into several devices.",
             ),
             (
                 "jit",
                 "jit_compile=True would put all 2 towers on one device",
-                "Leave it out: XLA compiles a step for one device.",
+                "Remove it: XLA compiles a step for one device.",
             ),
             (
                 "sum",
@@ -95,10 +95,10 @@ def test_a_config_file_says_how_many_towers(tmp_path, text, expected):
     [
         ("[towers]\nn_gpu = 2", "{}: [towers] has no key n_gpu", "Did you mean n_gpus?"),
         ("[train]\nn_gpus = 2", "{} has no table [towers]", "[towers]\nn_gpus = 2"),
-        ("[towers]\nn_gpus = 0", "{}: n_gpus must be a whole number of 1 or more, not 0", None),
+        ("[towers]\nn_gpus = 0", "{}: n_gpus must be a positive integer, not 0", None),
         (
             "[towers]\nn_gpus = true",
-            "{}: n_gpus must be a whole number of 1 or more, not True",
+            "{}: n_gpus must be a positive integer, not True",
             None,
         ),
         (
@@ -108,8 +108,8 @@ def test_a_config_file_says_how_many_towers(tmp_path, text, expected):
         ),
         (
             "[towers]\nn_gpus = 3\ndevices = ['/GPU:0']",
-            "{}: n_gpus is 3, and devices names 1",
-            "Leave one of them out.",
+            "{}: n_gpus is 3, but devices names 1",
+            "Give only one of the two.",
         ),
         (
             "[towers",

@@ -42,12 +42,12 @@ class Case(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """Candidate less baseline, in the unit of what is judged; 0 where nothing is."""
+        """Candidate less baseline, in the unit of the judged metric; 0 where none is judged."""
         return self.outcome.difference or 0
 
     @property
     def baseline(self) -> float:
-        """What is judged, of the baseline; 0 where nothing is."""
+        """The judged metric of the baseline; 0 where none is judged."""
         return self.outcome.baseline or 0
 
     @property

@@ -362,9 +362,9 @@ def _notes(
 ) -> Iterator[str]:
     yield from (str(row["note"]) for row in _rows(folder / "notes.jsonl"))
     if not (folder / "end.json").exists():
-        yield "the program was killed or left at once: what its last window saw is lost"
+        yield "the program was killed or exited abruptly, so the events of its last window are lost"
     if not windows:
-        yield "no window of TensorFlow's profiler was kept: nothing is known of what ran"
+        yield "no window of TensorFlow's profiler was kept, so it is unknown what ran"
     if totals.unreadable:
         yield f"{totals.unreadable} of {len(windows)} profiler windows are unreadable"
     without = sorted({label(run.function) for run in runs if run.graph is None and run.sends})

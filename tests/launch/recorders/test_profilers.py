@@ -153,8 +153,7 @@ def test_nvprof_refuses_gpus_that_it_cannot_profile(monkeypatch):
     obstacle = nvprof.obstacle(Program(("python",)))
 
     assert obstacle.message == (
-        "nvprof cannot profile NVIDIA H200: compute capability 9.0, and 7.5 is the newest that "
-        "it knows"
+        "nvprof cannot profile NVIDIA H200 (compute capability 9.0); it supports up to 7.5"
     )
     monkeypatch.setattr(nvprof, "gpus", lambda: (Gpu("Tesla T4", (7, 5), 1),))
     assert nvprof.obstacle(Program(("python",))) is None

@@ -147,7 +147,9 @@ class TestHowProgramsEnd:
             if c["function"] == "training_step"
         }
         assert per_execution == {1.0}
-        lost = "the program was killed or left at once: what its last window saw is lost"
+        lost = (
+            "the program was killed or exited abruptly, so the events of its last window are lost"
+        )
         assert lost in manifest(folder)["warnings"]
 
     def test_a_program_that_hangs_keeps_every_step_when_it_is_stopped(self, tmp_path):
@@ -180,8 +182,8 @@ class TestNothingRecorded:
         assert (completed.returncode, completed.stdout) == (0, "5\n")
         assert not list((tmp_path / "run").glob("tensorflow-*"))
         assert manifest(tmp_path / "run")["nothing_recorded"] == (
-            "the recorder was not loaded: no Python started, or one that ignores PYTHONPATH "
-            "(python -I, -E or -S)"
+            "the recorder was not loaded: no Python process started, or it ignored PYTHONPATH"
+            " (python -I, -E or -S)"
         )
 
     def test_a_program_without_tensorflow_is_told_from_it(self, tmp_path):
@@ -216,8 +218,8 @@ class TestNothingRecorded:
 
         assert got.recordings == ()
         assert got.nothing_recorded == (
-            "no tf.function was seen to run; the program was killed or left at once: what its "
-            "last window saw is lost"
+            "no run of a tf.function was recorded; the program was killed or exited abruptly, so"
+            " the events of its last window are lost"
         )
         assert "1 of 1 profiler windows are unreadable" in got.warnings
         assert not raw.exists()

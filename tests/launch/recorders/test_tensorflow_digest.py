@@ -113,7 +113,7 @@ def test_an_empty_recording_says_so(tmp_path):
 
     assert digest["functions"] == digest["operations"] == digest["tensor_copies"] == []
     assert digest["notes"] == [
-        "no window of TensorFlow's profiler was kept: nothing is known of what ran"
+        "no window of TensorFlow's profiler was kept, so it is unknown what ran"
     ]
 
 

@@ -46,7 +46,11 @@ REFUSALS = {
     "executable-without-dashes": (["sh", "-c", "x"], 1, "Error: sh: no such script"),
     "output-is-a-file": (["-o", "file", "script.py"], 1, "Error: file is a file"),
     "output-exists": (["-o", "folder", "script.py"], 1, "Error: folder exists already"),
-    "output-under-a-file": (["-o", "file/run", "script.py"], 1, "Error: file/run cannot be created"),
+    "output-under-a-file": (
+        ["-o", "file/run", "script.py"],
+        1,
+        "Error: file/run cannot be created",
+    ),
     "output-read-only": (["-o", "/proc/run", "script.py"], 1, "Error: /proc/run cannot be created"),
     "force-on-no-run": (
         ["-o", "folder", "--force", "script.py"],

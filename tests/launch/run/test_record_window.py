@@ -187,7 +187,7 @@ class TestTensorflow:
         saved_manifest = manifest(tmp_path / "run")
 
         assert completed.returncode == 0, completed.stderr
-        assert saved_manifest["nothing_recorded"].startswith("no tf.function was seen to run")
+        assert saved_manifest["nothing_recorded"].startswith("no run of a tf.function was recorded")
         assert saved_manifest["warnings"][0] == (
             "Only a part of the run was recorded: what came after 60.00 s."
         )

@@ -257,13 +257,13 @@ def test_a_trace_after_a_summary_is_said_to_be_left_out(tmp_path):
     profile = _read(tmp_path, text)
     read_as_trace = gpuprof.read_profile(tmp_path / "run.log", "nvprof-trace")
 
-    note = "The file holds a trace, too, which is not read: name --reader nvprof-trace for it."
+    note = "The file also has a trace, which is not read. Use --reader nvprof-trace to read it."
     assert note in profile.origin.warnings
     assert read_as_trace.table("kernels")["name"].to_pylist() == ["saxpy(float*)"]
     assert read_as_trace.origin.warnings == (
         (
-            "The file holds a summary as text, too, which is not read: name --reader nvprof-text "
-            "for it."
+            "The file also has a summary as text, which is not read. Use --reader nvprof-text to"
+            " read it."
         ),
     )
 

@@ -47,7 +47,7 @@ def test_the_largest_part_comes_first():
     two = draw(kernels=[(0, 1_100)], memcpys=[(1_100, 1_300), (1_300, 1_500, _PEER)])
 
     names = [name for name, _, _ in _bars(_figure(one=baseline, two=two).axes[0])]
-    assert names == ["one", "HtoD", "PtoP", "same kernels", "two"]
+    assert names == ["one", "HtoD", "PtoP", "common kernels", "two"]
 
 
 def test_what_adds_is_told_from_what_saves_in_grey(axes):

@@ -106,7 +106,7 @@ def _headline(page):
 
 def test_a_summary_leads_with_what_takes_most_of_what_is_listed():
     assert _headline(recording_page(summary(*DUAL_ROWS))) == (
-        "Of what is listed, conv takes most time: 37.23 s, 74.0 % of all"
+        "conv takes the most time of the listed activities: 37.23 s, 74.0 % of all"
     )
 
 
