@@ -139,7 +139,7 @@ def test_a_report_of_several_files_is_that_of_all_their_processes(tmp_path):
         ),
         pytest.param(
             lambda: gpuprof.compare([SINGLE, DUAL_LOG], epoch_seconds={"single": "20"}),
-            "epoch seconds of single: a number, not str",
+            "epoch seconds of single must be a number, not str",
             id="compare-seconds",
         ),
         pytest.param(

@@ -161,19 +161,24 @@ def test_measured_epochs_are_set_beside():
         pytest.param(
             [SINGLE], 2, "a comparison needs two variants, and one is given: single", id="one-file"
         ),
-        pytest.param([SINGLE, DUAL, "--baseline", "none"], 2, "no label", id="unknown-baseline"),
+        pytest.param(
+            [SINGLE, DUAL, "--baseline", "none"], 2, "has the label none", id="unknown-baseline"
+        ),
         pytest.param(
             ["--label", f"a={SINGLE}", "--label", f"a={SINGLE}"], 2, "label a is given", id="twice"
         ),
         pytest.param([SINGLE, DUAL, "--label", "a"], 2, "NAME=VALUE", id="label-alone"),
         pytest.param([SINGLE, "--label", "a="], 2, "NAME=VALUE", id="label-without-file"),
         pytest.param(
-            [SINGLE, DUAL, "--epoch-seconds", "x=1"], 2, "no label", id="seconds-of-no-variant"
+            [SINGLE, DUAL, "--epoch-seconds", "x=1"],
+            2,
+            "has the label x",
+            id="seconds-of-no-variant",
         ),
         pytest.param(
             [SINGLE, DUAL, ("--epoch-seconds"), ("dual=nan")],
             2,
-            ("nan must be above 0"),
+            ("must be above 0, not nan"),
             id=("nan-seconds"),
         ),
         pytest.param(

@@ -66,7 +66,7 @@ def test_much_of_it_is_a_note_where_the_span_is_shown():
 def test_a_real_recording_tells_that_launches_waited_for_room():
     profile = gpuprof.read_profile(CORPUS / "GindaChen__nsys-ai__h100_2gpu_1s.sqlite")
 
-    [note] = [n for n in report(profile, ["breakdown"]).notes if "held up" in n]
+    [note] = [n for n in report(profile, ["breakdown"]).notes if "delayed a thread" in n]
     assert note == (
         "CUDA itself delayed a thread of the program by 461.8 ms, 47.6 % of the time from the"
         " first activity of a device to the last (mostly Command Buffer Full)."

@@ -83,5 +83,5 @@ def test_no_copies_make_no_matrix():
 def test_a_summary_makes_no_matrix():
     from recordings import DUAL, summary  # noqa: PLC0415 - only here
 
-    with pytest.raises(MissingTableError, match="cannot tell peer_matrix"):
+    with pytest.raises(MissingTableError, match="recording has no peer_matrix"):
         figure(matrix.CHART, summary(*DUAL))
