@@ -37,8 +37,8 @@ class _Counters:
     open_epochs = 0
 
 
-class _Window:
-    """The epochs that alone are to be recorded: recorders are told when they begin and end."""
+class _EpochWindow:
+    """The epochs to record: recorders are notified when they begin and end."""
 
     range: Any = None
 
@@ -65,7 +65,7 @@ def _recorded_epochs() -> tuple[int, int] | None:
 
 
 def _started_window() -> Callable[[], object]:
-    """Tell whichever recorder listens that the window is open; what tells it that it closes."""
+    """Open the window for every active recorder; returns the function that closes it."""
     nvtx, driver = _nvtx(), _driver()
     # The recorder inside the program, if there is one.
     inside = getattr(sys.modules.get("gpuprof_window"), "WINDOW", None)
@@ -111,7 +111,7 @@ def epoch(number: SupportsIndex | None = None) -> Iterator[None]:
     number = _Counters.epochs if number is None else _integer(number)
     _Counters.epochs = number + 1
     _Counters.steps = 0
-    _Window.before(number)
+    _EpochWindow.before(number)
     started_ns, started = time.time_ns(), time.perf_counter()
     _Counters.open_epochs += 1
     try:
@@ -120,7 +120,7 @@ def epoch(number: SupportsIndex | None = None) -> Iterator[None]:
     finally:
         _Counters.open_epochs -= 1
     seconds = time.perf_counter() - started
-    _Window.after(number)
+    _EpochWindow.after(number)
     _append({
         "mark": "epoch",
         "epoch": number,
@@ -156,7 +156,7 @@ def _integer(number: SupportsIndex) -> int:
         return operator.index(number)
     except TypeError as error:
         kind = type(number).__name__
-        msg = f"the number of an epoch or step is a whole number, not {kind}"
+        msg = f"the number of an epoch or step must be an integer, not {kind}"
         raise TypeError(msg) from error
 
 

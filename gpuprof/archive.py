@@ -38,8 +38,8 @@ def pack(folder: Path, output: Output, *, with_original: bool = False) -> None:
         GpuprofError: The run cannot be read, or the file cannot be written.
     """
     if output.path is None:
-        msg = "a packed run cannot go to standard output"
-        raise OutputError(msg, "Give it a file name: -o run.zip")
+        msg = "a packed run cannot be written to standard output"
+        raise OutputError(msg, "Give a file name: -o run.zip")
     manifest = read_manifest(folder)
     with tempfile.TemporaryDirectory(prefix="gpuprof-pack-") as name:
         try:

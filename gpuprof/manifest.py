@@ -28,8 +28,8 @@ MARKS: Final = "marks.jsonl"
 MONITOR: Final = "monitor.jsonl"
 FORMAT: Final = "gpuprof-run"
 FORMAT_VERSION: Final = 1
-# The recorder of runs of which only times and marks are wanted.
-UNRECORDED: Final = "none"
+# The recorder that measures times and marks only.
+TIMING_ONLY: Final = "none"
 
 # Names the run's folder to the program, so that gpuprof.epoch() can write its marks there.
 RUN_DIR_VARIABLE: Final = "GPUPROF_RUN_DIR"
@@ -103,7 +103,7 @@ class Manifest:
             manifest = cls(**{"variant": None} | {n: v for n, v in read.items() if v is not None})
             file_format = values["format"]
         except (ValueError, KeyError, TypeError, OverflowError) as error:
-            msg = f"{source}: is no manifest of a run"
+            msg = f"{source}: is not the manifest of a run"
             raise CorruptFileError(msg, "Was the file edited or cut off?") from error
         if file_format != FORMAT:
             msg = f'{source}: expected the format "{FORMAT}", found "{file_format}"'
@@ -196,7 +196,7 @@ def read_manifest(folder: Path) -> Manifest:
         text = path.read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, NotADirectoryError) as error:
         if not is_run(folder):
-            msg = f"{folder} is no folder of a run"
+            msg = f"{folder} is not a run folder"
             runs = ", ".join(run.name for run in repeats(folder))
             hint = f"Give one of its runs: {runs}." if runs else _GIVE_ONE
             raise InputError(msg, hint) from error

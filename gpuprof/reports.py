@@ -1,4 +1,4 @@
-"""One recording's result tables, with where it came from and what it cannot tell.
+"""One recording's result tables, with their provenance and what is unknown.
 
 (Not ``report.py``: a module of that name would hide the function `gpuprof.report`.)
 """
@@ -13,7 +13,7 @@ from gpuprof.analyses import ANALYSES, analysis_named
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
-from gpuprof.units import say_ns, say_rate, say_share
+from gpuprof.units import listed, say_ns, say_rate, say_share
 
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.
@@ -22,34 +22,34 @@ OVERVIEW: Final = (
     "placement_hints", "tensor_transfers_per_step", "placement_edges", "tensor_transfers",
     "marked_epochs",
 )  # fmt: skip
-# That no recording of CUDA knows these needs no word, unless they are asked for by name.
+# Recordings of CUDA never have these; notes omit them unless they are requested by name.
 _OF_FEW: Final = {"tensor_copies", "operations", "epochs"}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
-# Analyses that set the host's times beside those of the devices.
+# Analyses that combine the times of the host and of the devices.
 _OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency")
-# Analyses that say what part of its time a device works.
+# Analyses that give the share of its time for which a device is busy.
 _OF_THE_SPAN: Final = ("findings", "breakdown", "utilisation")
 # Analyses of steps that are samples.
 _OF_STEPS: Final = ("bottom_line", "findings", "phases", "steps")
 _HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
-# Below that it is lost in what differs from run to run.
+# A smaller share is within the variation from run to run.
 _MUCH: Final = 0.01
 _EXCERPT: Final = (
-    "Implied totals follow from the shares that the tool printed; what rows that were left out"
-    " may hold is n/a."
+    "Implied totals follow from the shares that the tool printed; figures that rows outside the"
+    " excerpt may change are n/a."
 )
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the analyses say about one recording.
+    """The results of the analyses of one recording.
 
     Args:
         origin: Where the recording came from.
         tables: Analysis name to its table, columns as in the analysis' schema; None where the
-            recording cannot tell, with the reason in the notes.
-        notes: What a reader must know to trust the tables, one sentence each: what the tool
-            said about the recording, what is missing from it, what cannot be known and why.
+            recording lacks what the analysis needs, with the reason in the notes.
+        notes: What a reader must know to trust the tables, one sentence each: the tool's own
+            warnings, what is missing from the recording, what is unknown and why.
     """
 
     origin: Origin
@@ -68,17 +68,17 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         Their tables and notes.
 
     Raises:
-        GpuprofError: The recording cannot be read, or there is no analysis of such a name.
-        TypeError: The recording is neither a path nor a profile, or a name is no text.
+        GpuprofError: The recording cannot be read, or there is no such analysis.
+        TypeError: The recording is neither a path nor a profile, or a name is not a string.
     """
     chosen = [*map(analysis_named, ANALYSES if names is None else _checked_names(names))]
     profile = read_profile(recording)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
-    asked = [analysis for analysis in chosen if not missing[analysis.name]]
-    left_out = _not_sought(profile, asked)
-    further = [] if left_out else [analysis.reads_of_small for analysis in asked]
-    profile.expect(reads(*(analysis.reads for analysis in asked), *further))
-    tables = {a.name: profile.once(a.run) if a in asked else None for a in chosen}
+    runnable = [analysis for analysis in chosen if not missing[analysis.name]]
+    left_out = _not_sought(profile, runnable)
+    further = [] if left_out else [analysis.reads_of_small for analysis in runnable]
+    profile.expect(reads(*(analysis.reads for analysis in runnable), *further))
+    tables = {a.name: profile.once(a.run) if a in runnable else None for a in chosen}
     notes = (
         *recording_notes(profile),
         *_clock_notes(profile, tables),
@@ -93,18 +93,18 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
 
 def _checked_names(names: Sequence[str]) -> Sequence[str]:
     if isinstance(names, str):
-        msg = f'table names are given in a list, as in ["{names}"]'
+        msg = f'table names must be a list, as in ["{names}"]'
         raise TypeError(msg)
-    other = next((name for name in names if not isinstance(name, str)), "")
-    if not isinstance(other, str):
-        msg = f"a table name is text, not {type(other).__name__}"
+    not_text = next((name for name in names if not isinstance(name, str)), "")
+    if not isinstance(not_text, str):
+        msg = f"a table name must be text, not {type(not_text).__name__}"
         raise TypeError(msg)
     return names
 
 
-def _not_sought(profile: Profile, asked: Sequence[Analysis]) -> str:
+def _not_sought(profile: Profile, analyses: Sequence[Analysis]) -> str:
     """What findings leave out of a large recording, in a sentence; empty for nothing."""
-    if not any(analysis.reads_of_small for analysis in asked):
+    if not any(analysis.reads_of_small for analysis in analyses):
         return ""
     from gpuprof.analyses.placement.avoidable import not_sought  # noqa: PLC0415 - start-up time
 
@@ -112,18 +112,14 @@ def _not_sought(profile: Profile, asked: Sequence[Analysis]) -> str:
 
 
 def recording_notes(profile: Profile) -> list[str]:
-    """What the tool said about its recording, and what is missing from it."""
+    """The tool's warnings about its recording, and what is missing from it."""
     return [*_origin_notes(profile), *_excerpt_notes(profile)]
 
 
 def cannot(profile: Profile) -> str:
-    """What a recording of this format cannot tell, in a sentence; empty for nothing."""
+    """The limits of a recording's format, in a sentence or two; empty for none."""
     name = profile.origin.reader
-    reader = reader_named(name) if name in READERS else None
-    if reader is None or not reader.cannot:
-        return ""
-    phrase = reader.cannot[0].lower() + reader.cannot[1:].rstrip(".")
-    return f"What {reader.name} cannot tell: {phrase}."
+    return reader_named(name).cannot if name in READERS else ""
 
 
 def _origin_notes(profile: Profile) -> list[str]:
@@ -135,14 +131,14 @@ def _origin_notes(profile: Profile) -> list[str]:
     ]
     graphs = profile.table("graph_launches").num_rows if profile.has("graph_launches") else 0
     if graphs:
-        what = (
+        launches = (
             "1 launch of a CUDA graph was"
             if graphs == 1
             else f"{graphs:,} launches of CUDA graphs were"
         )
         notes.append(
-            f"{what} recorded as a whole: kernels and copies of graphs are in no total. Record"
-            " graph nodes to see them."
+            f"{launches} recorded as a whole, so totals exclude the kernels and copies in graphs."
+            " Record graph nodes to include them."
         )
     return notes
 
@@ -162,29 +158,29 @@ def _excerpt_notes(profile: Profile) -> list[str]:
 
 
 def _clock_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
-    """Why what the host did is n/a although its calls were recorded."""
-    whole = profile.whole
-    asked = [name for name in _OF_THE_HOST if tables.get(name) is not None]
-    if not asked or not whole.has("api_calls"):
+    """Why the activity of the host is n/a although its calls were recorded."""
+    recording = profile.whole
+    names = [name for name in _OF_THE_HOST if tables.get(name) is not None]
+    if not names or not recording.has("api_calls"):
         return []
     from gpuprof.analyses.facts.host_activity import (  # noqa: PLC0415 - start-up time
         clocks_agree,
         early_starts,
     )
 
-    if clocks_agree(whole):
+    if clocks_agree(recording):
         return []
-    calls, early, ns = early_starts(whole)
+    calls, early, ns = early_starts(recording)
     note = (
-        f"{early:,} of {calls:,} kernels and copies start before the call that launched them, the"
-        f" median one by {say_ns(ns)}: the clocks of GPU and host disagree in this recording. What"
-        f" the host did meanwhile is n/a ({', '.join(asked)}); all else holds."
+        f"{early:,} of {calls:,} kernels and copies start before the call that launched them, by"
+        f" {say_ns(ns)} in the median: the clocks of GPU and host disagree in this recording. Host"
+        f" activity is n/a in {', '.join(names)}; all other figures are valid."
     )
     return [note]
 
 
 def _span_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> Iterator[str]:
-    """Whether being watched took the program's time, and which devices' idle time says nothing."""
+    """The overhead of the profiler, and the devices whose idle time is meaningless."""
     if not any(tables.get(name) is not None for name in _OF_THE_SPAN):
         return
     from gpuprof.analyses.facts.timeline import far_ends  # noqa: PLC0415 - start-up time
@@ -194,21 +190,21 @@ def _span_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> Iter
         held_ns, span_ns = overhead.held_ns, overhead.span_ns
         if held_ns >= _MUCH * span_ns > 0:
             yield (
-                f"{_HOLDERS[overhead.source].format(profile.origin.tool)} held up a thread of the"
-                f" program for {say_ns(held_ns)}, {say_share(held_ns / span_ns)} of the time from"
-                " the first activity of a device to the last (most of it:"
+                f"{_HOLDERS[overhead.source].format(profile.origin.tool)} delayed a thread of the"
+                f" program by {say_ns(held_ns)}, {say_share(held_ns / span_ns)} of the time from"
+                " the first activity of a device to the last (mostly"
                 f" {overhead.most or 'unnamed'})."
             )
     for device in far_ends(profile):
         # It was not recorded itself.
         yield (
-            f"Device {device} ran nothing itself in this recording, others copied from or to it:"
-            " what else it did, as for another process, is not known."
+            f"Device {device} ran nothing in this recording; other devices copied from or to it."
+            " Its other activity, for example for another process, is unknown."
         )
 
 
 def _link_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
-    """Which copies cannot have taken the link that the recording names."""
+    """The copies that are too fast for the link that the recording names."""
     if tables.get("peer_matrix") is None:
         return []
     from gpuprof.analyses.transfers.peer_matrix import (  # noqa: PLC0415 - start-up time
@@ -217,14 +213,14 @@ def _link_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list
 
     return [
         f"Copies from {row['src']} to {row['dst']} reached {say_rate(row['bytes_per_s'])}, more"
-        f" than {row['link']} can ({say_rate(row['peak_bytes_per_s'])}): they took another link,"
-        " or a figure of this recording is wrong. Their share of the peak is n/a."
+        f" than the peak of {row['link']} ({say_rate(row['peak_bytes_per_s'])}): they took another"
+        " link, or a figure of this recording is wrong. Their share of the peak is n/a."
         for row in faster_than_links(profile)
     ]
 
 
 def _step_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
-    """What figures per step leave out, and how far they can be trusted."""
+    """What figures per step leave out, and how reliable they are."""
     if not any(tables.get(name) is not None for name in _OF_STEPS):
         return []
     from gpuprof.analyses.facts.step_notes import step_notes  # noqa: PLC0415 - start-up time
@@ -233,16 +229,17 @@ def _step_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list
 
 
 def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
-    """What cannot be known from this recording, and why, in one note."""
+    """The analyses that this recording lacks tables for, in one note."""
     kept_quiet = _OF_FEW if missing.keys() >= set(OVERVIEW) else set()
     names = [
         n for n, lack in missing.items() if lack and not kept_quiet & set(analysis_named(n).needs)
     ]
     analyses = map(analysis_named, names)
-    tables = dict.fromkeys(table for a in analyses for table in (*a.needs, *a.needs_any_of))
-    lacking = [table for table in tables if not profile.has(table)]
+    needed = dict.fromkeys(table for a in analyses for table in (*a.needs, *a.needs_any_of))
+    lacking = [table for table in needed if not profile.has(table)]
     if not names:
         return []
-    needs = "they need" if len(names) > 1 else "it needs"
-    note = f"n/a: {', '.join(names)}: {needs} {' and '.join(lacking)}. {cannot(profile)}"
+    are = "are" if len(names) > 1 else "is"
+    tables = " or ".join(filter(None, (", ".join(lacking[:-1]), *lacking[-1:])))
+    note = f"{listed(names)} {are} n/a: the recording has no {tables}. {cannot(profile)}"
     return [note.rstrip()]

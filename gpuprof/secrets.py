@@ -1,4 +1,4 @@
-"""Keep secrets out of what is written down: known environment variables only, tokens masked.
+"""Keep secrets out of files: only known environment variables are kept, tokens are masked.
 
 What counts as a secret: the value of an option, variable or part of a URL whose name says so
 (``--api-key X``, ``HF_TOKEN=X``), a URL's user and password, and words that have the shape of

@@ -1,4 +1,4 @@
-"""What repeated runs say of chance: medians with intervals, rank tests, many tests at once.
+"""Noise over repeated runs: medians with intervals, rank tests, many tests at once.
 
 SciPy is imported when it is needed: most comparisons are of single runs.
 """
@@ -56,7 +56,7 @@ def difference_interval(baseline: Sequence[float], candidate: Sequence[float]) -
 
     return _bootstrap(
         (baseline, candidate),
-        lambda base, other, axis: np.median(other, axis=axis) - np.median(base, axis=axis),
+        lambda before, after, axis: np.median(after, axis=axis) - np.median(before, axis=axis),
     )
 
 
@@ -94,7 +94,7 @@ def _bootstrap(samples: tuple[Sequence[float], ...], statistic: Any) -> Interval
     if all(min(sample) == max(sample) for sample in samples):
         exact = float(statistic(*samples, axis=-1))
         return exact, exact
-    found = stats.bootstrap(
+    bootstrap = stats.bootstrap(
         samples,
         statistic,
         n_resamples=_RESAMPLES,
@@ -102,7 +102,7 @@ def _bootstrap(samples: tuple[Sequence[float], ...], statistic: Any) -> Interval
         method="percentile",
         rng=_SEED,
     ).confidence_interval
-    return float(found.low), float(found.high)
+    return float(bootstrap.low), float(bootstrap.high)
 
 
 def rank_test(baseline: Sequence[float], candidate: Sequence[float]) -> float | None:
@@ -142,11 +142,11 @@ def rank_tests(
     from scipy import stats  # noqa: PLC0415 - half a second that only repeats need
 
     # Where all runs of both sides are equal, nothing tells them apart.
-    both = np.concatenate([baseline, candidate], axis=1)
-    varies = both.min(axis=1) < both.max(axis=1)
+    pooled = np.concatenate([baseline, candidate], axis=1)
+    varies = pooled.min(axis=1) < pooled.max(axis=1)
     # SciPy takes the exact distribution where no row has ties: those that do are tested apart.
-    has_ties = (np.diff(np.sort(both, axis=1), axis=1) == 0).any(axis=1)
-    p_values = np.ones(len(both))
+    has_ties = (np.diff(np.sort(pooled, axis=1), axis=1) == 0).any(axis=1)
+    p_values = np.ones(len(pooled))
     for rows in (varies & has_ties, varies & ~has_ties):
         if rows.any():
             p_values[rows] = stats.mannwhitneyu(baseline[rows], candidate[rows], axis=1).pvalue
@@ -161,5 +161,5 @@ def adjusted(p_values: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
     """
     from scipy import stats  # noqa: PLC0415 - half a second that only repeats need
 
-    found: npt.NDArray[np.float64] = stats.false_discovery_control(p_values)
-    return found
+    adjusted_p_values: npt.NDArray[np.float64] = stats.false_discovery_control(p_values)
+    return adjusted_p_values

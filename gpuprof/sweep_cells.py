@@ -50,18 +50,18 @@ def read_plan(path: Path) -> StoredPlan:
     """The plan that a sweep's folder was made for.
 
     Raises:
-        CorruptFileError: It is no plan of a sweep.
+        CorruptFileError: It is not the plan of a sweep.
     """
     try:
         document = mapping(json_input.load(path)) or {}
         seed = integer(document.get("seed"))
     except (OSError, ValueError, OverflowError) as error:
-        msg = f"{path} cannot be read as a sweep's plan"
-        raise CorruptFileError(msg, "Was the file edited? --force begins anew.") from error
+        msg = f"{path} cannot be read as the plan of a sweep"
+        raise CorruptFileError(msg, "Was the file edited? --force starts a new sweep.") from error
     plan = mapping(document.get("plan"))
     if document.get("format") != FORMAT or plan is None or seed is None or seed < 0:
-        msg = f"{path} is no sweep's plan"
-        raise CorruptFileError(msg, "Was the file edited? --force begins anew.")
+        msg = f"{path} is not the plan of a sweep"
+        raise CorruptFileError(msg, "Was the file edited? --force starts a new sweep.")
     return StoredPlan(
         seed,
         *(plan.get("command"), plan.get("skipped_epochs"), plan.get("recorder")),

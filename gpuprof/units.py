@@ -1,7 +1,7 @@
 """Parse and format times, sizes and rates: the only file that knows 1e3, 1e6 and 1024."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -258,9 +258,9 @@ def format_count(value: float | None) -> str:
     return "n/a" if value is None else f"{value:,.0f}"
 
 
-def counted(number: int, one: str, many: str) -> str:
+def counted(number: int, singular: str, plural: str) -> str:
     """A number with its noun: ``1 copy``, ``1,200 copies``."""
-    return f"{number:,} {one if number == 1 else many}"
+    return f"{number:,} {singular if number == 1 else plural}"
 
 
 def capital(sentence: str) -> str:
@@ -325,3 +325,8 @@ def _of_unit(value: float, unit: tuple[str, int], decimals: Callable[[float], in
         return f"{value:.0f} {name}"
     scaled = value / factor
     return f"{scaled:.{decimals(abs(scaled))}f} {name}"
+
+
+def listed(texts: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(part for part in (", ".join(texts[:-1]), *texts[-1:]) if part)

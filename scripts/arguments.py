@@ -17,7 +17,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def whole(text: str, least: int = 0) -> int:
+def whole_number(text: str, least: int = 0) -> int:
     """A whole number that is not too small, from the command line."""
     number = int(text) if text.isdecimal() else -1
     if number < least:
@@ -28,7 +28,7 @@ def whole(text: str, least: int = 0) -> int:
 
 def positive(text: str) -> int:
     """A whole number of 1 or more."""
-    return whole(text, 1)
+    return whole_number(text, 1)
 
 
 def listed(text: str) -> list[str]:

@@ -28,7 +28,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Target:
-    """What ours is to reach; 0 where nothing is asked.
+    """The target for gpuprof; 0 where there is none.
 
     Args:
         times: How many times faster than the peer, at least.
@@ -41,7 +41,7 @@ class Target:
     megabytes: float = 0
 
     def __str__(self) -> str:
-        """What is asked, for people."""
+        """The target, for people."""
         limits = ((self.times, "x"), (self.seconds, " s"), (self.megabytes, " MB"))
         return ", ".join(f"{limit:g}{unit}" for limit, unit in limits if limit)
 

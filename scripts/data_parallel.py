@@ -25,7 +25,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from arguments import Parser, listed, positive, whole
+from arguments import Parser, listed, positive, whole_number
 
 VARIANTS: Final = ("one", "sequential", "array", "list", "far-variable", "near-variable")
 KINDS: Final = ("auto", "gpu", "cpu")
@@ -44,7 +44,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=positive, default=3, metavar="N")
     parser.add_argument("--steps", type=positive, default=10, metavar="N", help="per epoch")
     parser.add_argument("--threads", type=positive, default=1, metavar="N", help="per operation")
-    parser.add_argument("--seed", type=whole, default=1, metavar="N")
+    parser.add_argument("--seed", type=whole_number, default=1, metavar="N")
     parser.add_argument("--no-check", action="store_true", help="do not look at utilisation")
     parser.add_argument("--list-devices", action="store_true", help="only describe the devices")
     return parser.parse_args(arguments)
@@ -52,11 +52,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one variant, and print its seconds per epoch and its checksum."""
-    asked = parse(arguments)
+    options = parse(arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import data_parallel_model  # noqa: PLC0415 - seconds that a bad argument need not wait for
 
-    data_parallel_model.run(asked)
+    data_parallel_model.run(options)
 
 
 if __name__ == "__main__":

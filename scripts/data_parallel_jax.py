@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
-from arguments import Parser, positive, whole
+from arguments import Parser, positive, whole_number
 from parts import part_sizes
 from timed import print_times
 
@@ -36,7 +36,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--products", type=positive, default=8, metavar="N")
     parser.add_argument("--epochs", type=positive, default=3, metavar="N")
     parser.add_argument("--steps", type=positive, default=10, metavar="N", help="per epoch")
-    parser.add_argument("--seed", type=whole, default=1, metavar="N")
+    parser.add_argument("--seed", type=whole_number, default=1, metavar="N")
     return parser.parse_args(arguments)
 
 
@@ -46,7 +46,7 @@ def find_devices(count: int, kind: str) -> tuple[list[Any], str]:
     os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={count}".strip()
     gpus = jax.devices() if jax.default_backend() == "gpu" else []
     if kind == "gpu" and len(gpus) < count:
-        sys.exit(f"{count} GPUs are asked for, and {len(gpus)} are here")
+        sys.exit(f"{count} GPUs were requested, but this machine has {len(gpus)}")
     if kind != "cpu" and len(gpus) >= count:
         return gpus[:count], f"{count} GPUs"
     return jax.devices("cpu")[:count], f"{count} CPU devices: {len(gpus)} GPUs here"
@@ -66,18 +66,18 @@ def sum_of(result: jax.Array) -> float:
 class Work:
     """The weights on the first device, and one step in each variant."""
 
-    def __init__(self, asked: argparse.Namespace, devices: Sequence[Any]) -> None:
-        self.sizes = part_sizes(asked.batch_size, len(devices))
+    def __init__(self, options: argparse.Namespace, devices: Sequence[Any]) -> None:
+        self.sizes = part_sizes(options.batch_size, len(devices))
         self.devices = list(devices)[: len(self.sizes)]
-        self.products = asked.products
-        of_weights, of_batch = jax.random.split(jax.random.key(asked.seed))
-        start = jax.random.normal(of_weights, (asked.width, asked.width)) / asked.width**0.5
+        self.products = options.products
+        of_weights, of_batch = jax.random.split(jax.random.key(options.seed))
+        start = jax.random.normal(of_weights, (options.width, options.width)) / options.width**0.5
         self.weights = jax.device_put(start, devices[0])
-        samples = jax.random.normal(of_batch, (asked.batch_size, asked.width))
+        samples = jax.random.normal(of_batch, (options.batch_size, options.width))
         self.batch = jax.device_put(samples, devices[0])
         self.copies = self._sent()
 
-    def one(self) -> jax.Array:
+    def on_one_device(self) -> jax.Array:
         """The whole batch on the first device."""
         return self._chain(self.batch, self.weights)
 
@@ -117,11 +117,11 @@ class Work:
         return [jax.device_put(part, to) for part, to in zip(split, self.devices, strict=True)]
 
     def _joined(self, results: list[jax.Array]) -> jax.Array:
-        return jnp.concatenate([jax.device_put(one, self.devices[0]) for one in results])
+        return jnp.concatenate([jax.device_put(result, self.devices[0]) for result in results])
 
 
 STEPS: Final[dict[str, Callable[[Work], jax.Array]]] = {
-    "one": Work.one,
+    "one": Work.on_one_device,
     "sequential": Work.sequential,
     "list": Work.spread,
     "far-variable": Work.far,
@@ -131,12 +131,12 @@ STEPS: Final[dict[str, Callable[[Work], jax.Array]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one variant, and print its seconds per epoch and its checksum."""
-    asked = parse(arguments)
-    devices, why = find_devices(1 if asked.variant == "one" else asked.devices, asked.kind)
-    work = Work(asked, devices)
-    print(f"{asked.variant}, batch {asked.batch_size} as {work.sizes}, on {why}")
-    step = STEPS[asked.variant]
-    print_times(lambda: step(work), sum_of, asked)
+    options = parse(arguments)
+    devices, why = find_devices(1 if options.variant == "one" else options.devices, options.kind)
+    work = Work(options, devices)
+    print(f"{options.variant}, batch {options.batch_size} as {work.sizes}, on {why}")
+    step = STEPS[options.variant]
+    print_times(lambda: step(work), sum_of, options)
 
 
 if __name__ == "__main__":

@@ -15,24 +15,24 @@ Step = Callable[[tf.Tensor], tf.Tensor]
 
 def expensive(samples: tf.Tensor, weights: Sequence[tf.Tensor]) -> tf.Tensor:
     """A chain of products; one weight matrix is read for each."""
-    for one in weights:
-        samples = tf.tanh(samples @ one)
+    for matrix in weights:
+        samples = tf.tanh(samples @ matrix)
     return samples
 
 
 class Work:
     """The weights on the first device, and one step in each variant."""
 
-    def __init__(self, asked: argparse.Namespace, devices: Sequence[str]) -> None:
-        self.sizes = part_sizes(asked.batch_size, len(devices))
+    def __init__(self, options: argparse.Namespace, devices: Sequence[str]) -> None:
+        self.sizes = part_sizes(options.batch_size, len(devices))
         self.devices = list(devices)[: len(self.sizes)]
-        self.products = asked.products
-        shape = (asked.width, asked.width)
+        self.products = options.products
+        shape = (options.width, options.width)
         with tf.device(devices[0]):
-            start = tf.random.stateless_normal(shape, (asked.seed, 0)) / asked.width**0.5
+            start = tf.random.stateless_normal(shape, (options.seed, 0)) / options.width**0.5
             self.weights = tf.Variable(start, name="weights")
             self.batch = tf.random.stateless_normal(
-                (asked.batch_size, asked.width), (asked.seed, 1)
+                (options.batch_size, options.width), (options.seed, 1)
             )
         self.copies = [_variable_on(device, start) for device in self.devices]
 
@@ -42,7 +42,7 @@ class Work:
             split = tf.split(batch, self.sizes)
         yield from zip(self.devices, split, strict=True)
 
-    def one(self, batch: tf.Tensor) -> tf.Tensor:
+    def on_one_device(self, batch: tf.Tensor) -> tf.Tensor:
         """The whole batch on the first device."""
         with tf.device(self.devices[0]):
             return expensive(batch, [self.weights] * self.products)
@@ -103,7 +103,7 @@ def step_of(work: Work, variant: str) -> Step:
     if variant == "sequential":
         return work.spread
     chosen: Step = {
-        "one": work.one,
+        "one": work.on_one_device,
         "array": work.array,
         "list": work.spread,
         "far-variable": work.far,
@@ -117,39 +117,42 @@ def step_of(work: Work, variant: str) -> Step:
     return data_parallel_step
 
 
-def run(asked: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Run one variant, and print its seconds per epoch and its checksum."""
-    if asked.list_devices:
-        print(describe(asked.devices, asked.kind))
+    if options.list_devices:
+        print(describe(options.devices, options.kind))
         return
-    tf.config.threading.set_intra_op_parallelism_threads(asked.threads)
-    count = 1 if asked.variant == "one" else asked.devices
-    devices, why = find_devices(max(count, len(asked.on)), asked.kind)
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    count = 1 if options.variant == "one" else options.devices
+    devices, why = find_devices(max(count, len(options.on)), options.kind)
     tf.config.set_soft_device_placement(enabled=False)
-    check_names(asked.on)
-    work = Work(asked, asked.on or devices)
-    print(f"{asked.variant}, batch {asked.batch_size} as {_said(work.sizes, asked)}, on {why}")
-    if asked.variant != "one" and not asked.no_check:
-        _check_utilisation(asked)
+    check_names(options.on)
+    work = Work(options, options.on or devices)
+    print(
+        f"{options.variant}, batch {options.batch_size} as {_description(work.sizes, options)},"
+        f" on {why}"
+    )
+    if options.variant != "one" and not options.no_check:
+        _check_utilisation(options)
     # Eagerly first: oneDNN makes its kernels at the first call, which no recorded step should hold.
-    (work.one if asked.variant == "one" else work.spread)(work.batch)
-    step = step_of(work, asked.variant)
-    print_times(lambda: step(work.batch), _sum_of, asked)
+    (work.on_one_device if options.variant == "one" else work.spread)(work.batch)
+    step = step_of(work, options.variant)
+    print_times(lambda: step(work.batch), _sum_of, options)
 
 
-def _said(sizes: list[int], asked: argparse.Namespace) -> str:
-    if asked.variant == "one":
+def _description(sizes: list[int], options: argparse.Namespace) -> str:
+    if options.variant == "one":
         return "a whole"
     parts = " + ".join(map(str, sizes))
-    idle = len(asked.on or range(asked.devices)) - len(sizes)
+    idle = len(options.on or range(options.devices)) - len(sizes)
     return parts + (f" (no sample for {idle} of the devices)" if idle > 0 else "")
 
 
 _ADVICE: Final = "give one device more to do at a time first: larger batches, fewer operations"
 
 
-def _check_utilisation(asked: argparse.Namespace) -> None:
-    share, how = utilisation(asked)
+def _check_utilisation(options: argparse.Namespace) -> None:
+    share, how = utilisation(options)
     if share is None:
         print(f"utilisation of one device is not known: {how}")
     elif share < ENOUGH:

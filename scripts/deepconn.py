@@ -34,11 +34,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from arguments import Parser, listed, positive, whole
+from arguments import Parser, listed, positive, whole_number
 
 PLACEMENTS: Final = ("single", "dual", "dual-colocated", "exaggerated")
 SIZES: Final = ("published", "small")
-# What was asked for and where it ran, what is copied, and what is amiss.
+# What was requested and where it ran, what is copied, and what is amiss.
 TABLES: Final = tuple(
     word
     for name in ("placement", "placement_edges", "placement_hints")
@@ -57,7 +57,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=positive, default=5, metavar="N")
     parser.add_argument("--steps", type=positive, default=16, metavar="N", help="per epoch")
     parser.add_argument("--batch-size", type=positive, default=128, metavar="N")
-    parser.add_argument("--seed", type=whole, default=1, metavar="N")
+    parser.add_argument("--seed", type=whole_number, default=1, metavar="N")
     parser.add_argument("--on", type=listed, default=[], metavar="NAMES", help="two device names")
     parser.add_argument(
         "--soft-placement", action="store_true", help="let TensorFlow move what cannot run there"
@@ -66,14 +66,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--report-placement", action="store_true", help="record it, and say where everything ran"
     )
-    asked = parser.parse_args(arguments)
-    if len(asked.on) not in (0, 2):
-        parser.error(f"--on takes two devices, not {len(asked.on)}")
+    options = parser.parse_args(arguments)
+    if len(options.on) not in (0, 2):
+        parser.error(f"--on takes two devices, not {len(options.on)}")
     try:
-        asked.placement_file = read_placement(asked.placement_file)
+        options.placement_file = read_placement(options.placement_file)
     except (OSError, ValueError) as error:
-        parser.error(f"--placement-file {asked.placement_file}: {error}")
-    return asked
+        parser.error(f"--placement-file {options.placement_file}: {error}")
+    return options
 
 
 def read_placement(path: str | None) -> dict[str, dict[str, str]]:
@@ -87,18 +87,18 @@ def read_placement(path: str | None) -> dict[str, dict[str, str]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train under one placement and print the seconds per epoch."""
-    asked = parse(arguments)
-    if asked.report_placement:
+    options = parse(arguments)
+    if options.report_placement:
         sys.exit(report_placement(sys.argv[1:] if arguments is None else list(arguments)))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import deepconn_model  # noqa: PLC0415 - seconds that a bad argument need not wait for
 
-    del asked.report_placement
-    deepconn_model.run(deepconn_model.Training(**vars(asked)))
+    del options.report_placement
+    deepconn_model.run(deepconn_model.Training(**vars(options)))
 
 
 def report_placement(arguments: list[str]) -> int:
-    """Record the same training, then say where its parts were asked for and ran."""
+    """Record the same training, then print where its parts were placed and where they ran."""
     words = [word for word in arguments if word != "--report-placement"]
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder) / "run")

@@ -101,7 +101,7 @@ class Model:
 
 
 def build(
-    size: Size, placement: str, devices: Sequence[str], found: Mapping[str, str] | None = None
+    size: Size, placement: str, devices: Sequence[str], overrides: Mapping[str, str] | None = None
 ) -> Model:
     """The model with its weights on the devices of their layers.
 
@@ -109,15 +109,15 @@ def build(
         size: Of the model.
         placement: One of `PLANS`.
         devices: Two by name.
-        found: Tower and layer, as in item_tower/item_dense, to another device.
+        overrides: Tower and layer, as in item_tower/item_dense, to another device.
     """
-    found = found or {}
+    overrides = overrides or {}
     plans = [[devices[number] for number in plan] for plan in PLANS[placement]]
     user, item, head = (
         Tower(
             name,
             layers,
-            [found.get(f"{name}/{n.name}", d) for n, d in zip(layers, plan, strict=True)],
+            [overrides.get(f"{name}/{n.name}", d) for n, d in zip(layers, plan, strict=True)],
         )
         for name, layers, plan in (
             ("user_tower", tower_layers("user", size), plans[0]),
@@ -202,7 +202,7 @@ def apply(variables: Iterable[keras.Variable], gradients: Iterable[Any]) -> None
 
 @contextmanager
 def placed(scopes: Mapping[str, str]) -> Iterator[None]:
-    """Put operations on devices by the beginnings of their names, of which the longest counts.
+    """Put operations on devices by the beginnings of their names; the longest match counts.
 
     What TensorFlow's gradients make, too, whatever scope their tape is used in.
     """
@@ -229,21 +229,21 @@ def reviews(size: Size, count: int, seed: int) -> tuple[np.ndarray, np.ndarray, 
 
 
 def check_placement(model: Model) -> None:
-    """Refuse to train a model whose weights are not where they were asked to be."""
+    """Refuse to train a model whose weights are not on the requested devices."""
     for tower in (model.user, model.item, model.head):
-        for layer, asked in zip(tower.layers, tower.devices, strict=True):
+        for layer, options in zip(tower.layers, tower.devices, strict=True):
             for variable in layer.trainable_variables:
-                found = variable.value.device
-                if not found.endswith(asked.lstrip("/")):
-                    sys.exit(f"deepconn: {variable.path} is on {found}, {asked} was asked for")
+                actual = variable.value.device
+                if not actual.endswith(options.lstrip("/")):
+                    sys.exit(f"deepconn: {variable.path} is on {actual}, {options} was requested")
 
 
 def check_one_device(model: Model) -> None:
     """Refuse to compile for one device what has its weights on several."""
     places = sorted({variable.value.device for variable in model.variables})
     if len(places) > 1:
-        found = " and ".join(place.rpartition("device:")[2] for place in places)
-        sys.exit(f"deepconn: XLA compiles a step for one device; weights are on {found}")
+        devices = " and ".join(place.rpartition("device:")[2] for place in places)
+        sys.exit(f"deepconn: XLA compiles a step for one device; weights are on {devices}")
 
 
 def train(
@@ -293,37 +293,37 @@ class Training:
     jit: bool = False
 
 
-def run(asked: Training) -> None:
+def run(options: Training) -> None:
     """Train under one placement and print the seconds per epoch."""
     devices, why = find_devices(2)
-    tf.config.set_soft_device_placement(enabled=asked.soft_placement)
-    devices, why = (list(asked.on), ", ".join(asked.on)) if asked.on else (devices, why)
-    keras.utils.set_random_seed(asked.seed)
-    if not asked.soft_placement:
+    tf.config.set_soft_device_placement(enabled=options.soft_placement)
+    devices, why = (list(options.on), ", ".join(options.on)) if options.on else (devices, why)
+    keras.utils.set_random_seed(options.seed)
+    if not options.soft_placement:
         check_names(devices)
-    layers = {name: f"/{device}" for name, device in asked.placement_file["layers"].items()}
-    model = build(SIZES[asked.size], asked.placement, devices, layers)
-    if not asked.soft_placement:
+    layers = {name: f"/{device}" for name, device in options.placement_file["layers"].items()}
+    model = build(SIZES[options.size], options.placement, devices, layers)
+    if not options.soft_placement:
         check_placement(model)
-    if asked.jit:
+    if options.jit:
         check_one_device(model)
-    print(f"DeepCoNN, placement {asked.placement}, on {why}", flush=True)
-    batches = make_batches(asked, devices[0])
-    chosen = colocated_step if asked.placement == "dual-colocated" else step
+    print(f"DeepCoNN, placement {options.placement}, on {why}", flush=True)
+    batches = make_batches(options, devices[0])
+    chosen = colocated_step if options.placement == "dual-colocated" else step
 
-    @tf.function(jit_compile=asked.jit)  # XLA puts everything on one device
+    @tf.function(jit_compile=options.jit)  # XLA puts everything on one device
     def training_step(user: tf.Tensor, item: tf.Tensor, ratings: tf.Tensor) -> tf.Tensor:
-        with placed(asked.placement_file["scopes"]):
+        with placed(options.placement_file["scopes"]):
             return chosen(model, user, item, ratings)
 
     training_step.get_concrete_function(*batches[0])  # so that no epoch holds the tracing
-    seconds = train(training_step, batches, asked.epochs)
-    print(f"average of {asked.epochs} epochs: {sum(seconds) / len(seconds):.3f} s")
+    seconds = train(training_step, batches, options.epochs)
+    print(f"average of {options.epochs} epochs: {sum(seconds) / len(seconds):.3f} s")
 
 
-def make_batches(asked: Training, device: str) -> list[Batch]:
+def make_batches(options: Training, device: str) -> list[Batch]:
     """The reviews of all steps of an epoch, on the first device."""
-    data = reviews(SIZES[asked.size], asked.steps * asked.batch_size, asked.seed)
+    data = reviews(SIZES[options.size], options.steps * options.batch_size, options.seed)
     with tf.device(device):
-        parts = (map(tf.constant, np.split(array, asked.steps)) for array in data)
+        parts = (map(tf.constant, np.split(array, options.steps)) for array in data)
         return list(zip(*parts, strict=True))

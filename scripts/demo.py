@@ -91,20 +91,20 @@ def name_largest(run: Path) -> None:
 def say_placement(run: Path) -> None:
     """Say in a line what would copy less."""
     command = [*GPUPROF, "place", str(run), "--format", "json"]
-    done = subprocess.run(command, check=True, capture_output=True)  # noqa: S603
-    found = json.loads(done.stdout)
-    moves = ", ".join(f"{m['role']}s of {m['part']} on {m['device']}" for m in found["moves"])
-    size, least = (format_bytes(found[key]["bytes_per_step"]) for key in ("today", "least"))
+    completed = subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    proposal = json.loads(completed.stdout)
+    moves = ", ".join(f"{m['role']}s of {m['part']} on {m['device']}" for m in proposal["moves"])
+    size, least = (format_bytes(proposal[key]["bytes_per_step"]) for key in ("today", "least"))
     print(f"\ngpuprof place proposes {moves}: {least} a step, not {size}.")
 
 
 def report(run: Path, *names: str) -> dict[str, list[dict[str, Any]]]:
     """Tables of a run, in base units."""
-    wanted = [word for name in names for word in ("--table", name)]
-    command = [*GPUPROF, "report", str(run), *wanted, "--format", "json"]
-    done = subprocess.run(command, check=True, capture_output=True)  # noqa: S603
-    found: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)["tables"]
-    return found
+    table_options = [word for name in names for word in ("--table", name)]
+    command = [*GPUPROF, "report", str(run), *table_options, "--format", "json"]
+    completed = subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    tables: dict[str, list[dict[str, Any]]] = json.loads(completed.stdout)["tables"]
+    return tables
 
 
 if __name__ == "__main__":

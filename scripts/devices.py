@@ -17,7 +17,7 @@ KINDS: Final = ("auto", "gpu", "cpu")
 
 
 def find_devices(count: int, kind: str = "auto") -> tuple[list[str], str]:
-    """As many devices as are asked for, and why they are these.
+    """The requested number of devices, and why these were chosen.
 
     Args:
         count: How many.
@@ -27,16 +27,16 @@ def find_devices(count: int, kind: str = "auto") -> tuple[list[str], str]:
     """
     gpus = tf.config.list_physical_devices("GPU")
     if kind == "gpu" and len(gpus) < count:
-        sys.exit(f"{count} GPUs are asked for, and {_there_are(len(gpus), 'GPU')} here")
+        sys.exit(f"{count} GPUs were requested, but {_there_are(len(gpus), 'GPU')} available")
     if kind == "gpu" or (kind == "auto" and len(gpus) >= count):
         return [f"/GPU:{number}" for number in range(count)], _counted(count, "GPU")
     if count > MOST_LOGICAL:
-        sys.exit(f"{count} logical devices are asked for, and {MOST_LOGICAL} are the most")
+        sys.exit(f"{count} logical devices were requested; the limit is {MOST_LOGICAL}")
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(
         cpu, [tf.config.LogicalDeviceConfiguration()] * count
     )
-    why = "as asked for" if kind == "cpu" else f"{len(gpus)} GPUs here, {count} are needed"
+    why = "as requested" if kind == "cpu" else f"{len(gpus)} GPUs here, {count} are needed"
     return [f"/CPU:{number}" for number in range(count)], (
         f"{_counted(count, 'logical CPU device')}: {why}"
     )
@@ -63,8 +63,8 @@ def describe(count: int, kind: str) -> str:
     )
     lines += [_gpu(number, gpu) for number, gpu in enumerate(machine["gpus"])]
     lines += [
-        f"GPU:{one} reaches GPU:{other}'s memory directly: {'yes' if reaches else 'no'}"
-        for one, other, reaches in machine["peers"]
+        f"GPU:{device} reaches GPU:{peer}'s memory directly: {'yes' if reaches else 'no'}"
+        for device, peer, reaches in machine["peers"]
     ]
     if not machine["gpus"]:
         lines.append(f"no NVIDIA GPU; {_host_memory()} of host memory, {os.cpu_count()} cores")
@@ -75,11 +75,11 @@ def describe(count: int, kind: str) -> str:
 def _machine() -> dict[str, Any]:
     """What `gpuprof doctor` knows of this machine."""
     command = [sys.executable, "-m", "gpuprof", "doctor", "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this interpreter
-    if not done.stdout:
-        sys.exit(f"gpuprof doctor failed: {done.stderr.strip()}")
-    found: dict[str, Any] = json.loads(done.stdout)["machine"]
-    return found
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this interpreter
+    if not completed.stdout:
+        sys.exit(f"gpuprof doctor failed: {completed.stderr.strip()}")
+    machine: dict[str, Any] = json.loads(completed.stdout)["machine"]
+    return machine
 
 
 def _gpu(number: int, gpu: dict[str, Any]) -> str:
@@ -107,9 +107,9 @@ def _computes(name: str) -> bool:
         return float(tf.constant(1.0) + tf.constant(1.0)) == 2  # noqa: PLR2004
 
 
-def _there_are(count: int, what: str) -> str:
-    return f"{count} {what} is" if count == 1 else f"{count} {what}s are"
+def _there_are(count: int, noun: str) -> str:
+    return f"{count} {noun} is" if count == 1 else f"{count} {noun}s are"
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")

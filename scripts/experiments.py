@@ -141,11 +141,11 @@ def data_parallel() -> Experiment:
 
 
 def rnn() -> Experiment:
-    """From which batch size on two devices pay."""
+    """The batch size at which two devices pay off."""
     words = ("scripts/rnn_batch_sweep.py", "--epochs", "8", "--format", "markdown")
     return Experiment(
         "Recurrent models: batch size and devices",
-        "From which batch size on do two devices train a GRU or LSTM faster than one?",
+        "At which batch size do two devices train a GRU or LSTM faster than one?",
         (Step(PYTHON, (*words, "-o", str(OUT / "rnn"))),),
         "On logical CPU devices a second device is a second thread pool over the same cores:"
         " these times say how the method works, not where GPUs break even.",
@@ -206,15 +206,15 @@ def heading() -> Iterator[str]:
 
 def section(make: Callable[[], Experiment]) -> Iterator[str]:
     """One experiment, run, as the parts of its section."""
-    found = make()
-    print(f"{found.title} ...", flush=True)
-    yield f"## {found.title}"
-    yield found.question
-    for step in found.steps:
+    experiment = make()
+    print(f"{experiment.title} ...", flush=True)
+    yield f"## {experiment.title}"
+    yield experiment.question
+    for step in experiment.steps:
         yield from shown(step)
-    yield from (picture(name) for name in found.charts)
-    yield f"**What it means.** {found.meaning}"
-    yield f"**Published, on GPUs.** {found.published} Ours are the devices named at the top."
+    yield from (picture(name) for name in experiment.charts)
+    yield f"**What it means.** {experiment.meaning}"
+    yield f"**Published, on GPUs.** {experiment.published} Ours are the devices named at the top."
 
 
 def shown(step: Step) -> Iterator[str]:
@@ -243,10 +243,10 @@ def lowered(text: str) -> str:
 def output(step: Step) -> str:
     """What a command prints; the program ends where it fails."""
     command: Sequence[str] = [*step.program, *step.words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this project's own
-    if done.returncode:
-        sys.exit(f"{done.stderr}{step.command} ended with exit status {done.returncode}")
-    return done.stdout
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this project's own
+    if completed.returncode:
+        sys.exit(f"{completed.stderr}{step.command} ended with exit status {completed.returncode}")
+    return completed.stdout
 
 
 if __name__ == "__main__":

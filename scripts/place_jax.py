@@ -1,4 +1,4 @@
-"""Where should the parts of a JAX model run? Two towers, of which no step is run.
+"""Where should the parts of a JAX model run? Two towers; no step is run.
 
 `jax.make_jaxpr` gives the graph of a training step with its gradients, from shapes alone. The item
 tower is on the second device, and so are its gradients and its weights.
@@ -53,18 +53,18 @@ def step(weights: dict[str, Any], *batch: jax.Array) -> tuple[jax.Array, dict[st
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Say what the step copies, and where its parts should be."""
-    asked = parse(__doc__, arguments)
+    options = parse(__doc__, arguments)
     shape = jax.ShapeDtypeStruct
-    one = {
+    tower = {
         "embedding": shape((WORDS, WIDTH), "float32"),
         "filters": shape((3, WIDTH, WIDTH), "float32"),
         "dense": shape((WIDTH, FEATURES), "float32"),
     }
-    weights = {"user": one, "item": one, "head": shape((2 * FEATURES, 1), "float32")}
+    weights = {"user": tower, "item": tower, "head": shape((2 * FEATURES, 1), "float32")}
     words = shape((BATCH, LENGTH), "int32")
     jaxpr = jax.make_jaxpr(step)(weights, words, words, shape((BATCH, 1), "float32"))
     trained = range(len(jax.tree.leaves(weights)))
-    show("place_jax.py", step_of_jaxpr(jaxpr, trained, {"": "0", "item": "1"}), asked)
+    show("place_jax.py", step_of_jaxpr(jaxpr, trained, {"": "0", "item": "1"}), options)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where should the parts of a PyTorch model run? Two towers, of which no step is run.
+"""Where should the parts of a PyTorch model run? Two towers; no step is run.
 
 `torch.export` gives the graph of the model with its gradients, from shapes alone. The item tower
 is on the second device, its gradients, as autograd runs them, with it.
@@ -51,13 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Say what the step copies, and where its parts should be."""
     from torch.export.experimental import _export_forward_backward  # noqa: PLC0415 - may go
 
-    asked = parse(__doc__, arguments)
+    options = parse(__doc__, arguments)
     words = torch.zeros(BATCH, LENGTH, dtype=torch.int64)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what PyTorch says of itself
+        warnings.simplefilter("ignore")  # PyTorch's warnings about its own API
         exported = torch.export.export(Model(), (words, words, torch.zeros(BATCH, 1)))
         joint = _export_forward_backward(exported)
-    show("place_torch.py", step_of_export(joint, {"": "0", "item": "1"}), asked)
+    show("place_torch.py", step_of_export(joint, {"": "0", "item": "1"}), options)
 
 
 if __name__ == "__main__":

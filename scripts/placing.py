@@ -21,18 +21,20 @@ def parse(description: str | None, arguments: Sequence[str] | None) -> argparse.
     parser = Parser(description)
     parser.add_argument("--gpus", metavar="2xK80", help="estimate times on these, too")
     parser.add_argument("--link", default="pcie3", metavar="NAME", help="between them")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        asked.machine = machine(asked.gpus, asked.link) if asked.gpus else None
+        options.machine = machine(options.gpus, options.link) if options.gpus else None
     except GpuprofError as error:
         parser.error(error.message)
-    return asked
+    return options
 
 
-def show(name: str, graph: StepGraph, asked: argparse.Namespace) -> None:
+def show(name: str, graph: StepGraph, options: argparse.Namespace) -> None:
     """Print what a step copies, and the placement to try."""
-    made = proposal_of(graph)
-    times = timed_proposal(made, asked.machine) if asked.machine else None
+    proposal = proposal_of(graph)
+    times = timed_proposal(proposal, options.machine) if options.machine else None
     sys.stdout.write(
-        as_text(name, made, times, Page(WIDTH), lambda s: [f"device {s.device}: {s.description}"])
+        as_text(
+            name, proposal, times, Page(WIDTH), lambda s: [f"device {s.device}: {s.description}"]
+        )
     )

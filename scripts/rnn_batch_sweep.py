@@ -1,4 +1,4 @@
-"""From which batch size on two devices train a recurrent model faster than one.
+"""The batch size at which two devices train a recurrent model faster than one.
 
 Runs `rnn_training.py` over models, batch sizes and devices with `gpuprof sweep`, which prints
 the table with speed-ups and the break-even batch size, draws the charts, and goes on where it
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from arguments import Parser, positive, whole
+from arguments import Parser, positive, whole_number
 
 TRAINING: Final = Path(__file__).with_name("rnn_training.py")
 FIGURES: Final = {
@@ -38,7 +38,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=positive, default=15, metavar="N")
     parser.add_argument("--samples", type=positive, default=2048, metavar="N")
     parser.add_argument("--length", type=positive, default=30, metavar="N")
-    parser.add_argument("--early-stopping", type=whole, default=0, metavar="N")
+    parser.add_argument("--early-stopping", type=whole_number, default=0, metavar="N")
     parser.add_argument("--repeat", type=positive, default=1, metavar="N")
     parser.add_argument("--recorder", default="none", metavar="NAME", help="none only times")
     parser.add_argument("--format", default="terminal", metavar="NAME", help="of the table")
@@ -46,23 +46,34 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def command(asked: argparse.Namespace) -> list[str]:
+def command(options: argparse.Namespace) -> list[str]:
     """The sweep as a command."""
     grid = {
-        "model": asked.models,
-        "dropout": asked.dropouts,
-        "batch_size": asked.batch_sizes,
-        "devices": asked.devices,
+        "model": options.models,
+        "dropout": options.dropouts,
+        "batch_size": options.batch_sizes,
+        "devices": options.devices,
     }
-    words = [sys.executable, "-m", "gpuprof", "sweep", "-o", asked.output, "--format", asked.format]
+    words = [
+        sys.executable,
+        "-m",
+        "gpuprof",
+        "sweep",
+        "-o",
+        options.output,
+        "--format",
+        options.format,
+    ]
     words += [word for name, values in grid.items() for word in ("--grid", f"{name}={values}")]
-    words += [word for name, found in FIGURES.items() for word in ("--figure", f"{name}={found}")]
-    words += ["--baseline", f"devices={asked.devices.partition(',')[0]}"]
-    words += ["--repeat", str(asked.repeat), "--recorder", asked.recorder]
-    words += ["--skipped-epochs", str(min(1, asked.epochs - 1)), "--", str(TRAINING)]
+    words += [
+        word for name, pattern in FIGURES.items() for word in ("--figure", f"{name}={pattern}")
+    ]
+    words += ["--baseline", f"devices={options.devices.partition(',')[0]}"]
+    words += ["--repeat", str(options.repeat), "--recorder", options.recorder]
+    words += ["--skipped-epochs", str(min(1, options.epochs - 1)), "--", str(TRAINING)]
     words += [word for name in grid for word in (f"--{name.replace('_', '-')}", f"{{{name}}}")]
     for name in ("layers", "epochs", "samples", "length", "early_stopping"):
-        words += [f"--{name.replace('_', '-')}", str(getattr(asked, name))]
+        words += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
     return words
 
 

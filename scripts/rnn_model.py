@@ -16,51 +16,53 @@ from gpuprof.towers import Towers
 _MB = 1e6
 
 
-def make_model(asked: argparse.Namespace) -> keras.Model:
+def make_model(options: argparse.Namespace) -> keras.Model:
     """Recurrent layers with dropout between them, and a classifier."""
-    kind = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}[asked.model]
-    layers: list[Any] = [keras.Input((asked.length, FEATURES))]
-    for number in range(asked.layers):
-        is_last = number == asked.layers - 1
-        layers.append(kind(asked.units, return_sequences=not is_last))
-        layers.append(keras.layers.Dropout(asked.dropout))
+    kind = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}[options.model]
+    layers: list[Any] = [keras.Input((options.length, FEATURES))]
+    for number in range(options.layers):
+        is_last = number == options.layers - 1
+        layers.append(kind(options.units, return_sequences=not is_last))
+        layers.append(keras.layers.Dropout(options.dropout))
     return keras.Sequential([*layers, keras.layers.Dense(CLASSES)])
 
 
-def run(asked: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Train once, with a line per epoch and a summary."""
-    devices, why = find_devices(asked.devices)
-    keras.utils.set_random_seed(asked.seed)
+    devices, why = find_devices(options.devices)
+    keras.utils.set_random_seed(options.seed)
     with tf.device(devices[0]):
-        model = make_model(asked)
-    trained = Towers(model, devices) if asked.devices > 1 else model
+        model = make_model(options)
+    trained = Towers(model, devices) if options.devices > 1 else model
     trained.compile(
         keras.optimizers.Adam(0.005),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
         jit_compile=False,
     )
-    print(f"{asked.model}, batch {asked.batch_size}, on {why}", flush=True)
-    epochs = Epochs(asked.epochs, devices[0])
+    print(f"{options.model}, batch {options.batch_size}, on {why}", flush=True)
+    epochs = Epochs(options.epochs, devices[0])
     trained.fit(
-        _batches(asked, asked.samples, asked.seed),
-        validation_data=_batches(asked, max(asked.samples // 4, asked.batch_size), asked.seed + 1),
-        epochs=asked.epochs,
+        _batches(options, options.samples, options.seed),
+        validation_data=_batches(
+            options, max(options.samples // 4, options.batch_size), options.seed + 1
+        ),
+        epochs=options.epochs,
         verbose=0,
-        callbacks=[gpuprof.KerasCallback(), epochs, *_stopping(asked)],
+        callbacks=[gpuprof.KerasCallback(), epochs, *_stopping(options)],
     )
     epochs.summarise()
 
 
-def _batches(asked: argparse.Namespace, samples: int, seed: int) -> tf.data.Dataset:
-    data = tf.data.Dataset.from_tensor_slices(sequences(samples, asked.length, seed))
-    return data.batch(asked.batch_size, drop_remainder=True).cache()
+def _batches(options: argparse.Namespace, samples: int, seed: int) -> tf.data.Dataset:
+    data = tf.data.Dataset.from_tensor_slices(sequences(samples, options.length, seed))
+    return data.batch(options.batch_size, drop_remainder=True).cache()
 
 
-def _stopping(asked: argparse.Namespace) -> list[Any]:
-    if not asked.early_stopping:
+def _stopping(options: argparse.Namespace) -> list[Any]:
+    if not options.early_stopping:
         return []
-    return [keras.callbacks.EarlyStopping("val_accuracy", patience=asked.early_stopping)]
+    return [keras.callbacks.EarlyStopping("val_accuracy", patience=options.early_stopping)]
 
 
 class Epochs(keras.callbacks.Callback):  # type: ignore[misc]

@@ -11,7 +11,7 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from arguments import Parser, positive, whole
+from arguments import Parser, positive, whole_number
 
 MODELS = ("gru", "lstm")
 
@@ -41,23 +41,23 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--length", type=positive, default=30, metavar="N", help="of a sequence")
     parser.add_argument("--samples", type=positive, default=2048, metavar="N")
     parser.add_argument(
-        "--early-stopping", type=whole, default=0, metavar="N",
+        "--early-stopping", type=whole_number, default=0, metavar="N",
         help="epochs without better validation accuracy after which to stop; 0 for never",
     )  # fmt: skip
-    parser.add_argument("--seed", type=whole, default=1, metavar="N")
-    asked = parser.parse_args(arguments)
-    if asked.batch_size > asked.samples:
-        parser.error(f"{asked.samples} samples make no batch of {asked.batch_size}")
-    return asked
+    parser.add_argument("--seed", type=whole_number, default=1, metavar="N")
+    options = parser.parse_args(arguments)
+    if options.batch_size > options.samples:
+        parser.error(f"{options.samples} samples make no batch of {options.batch_size}")
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train once."""
-    asked = parse(arguments)
+    options = parse(arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import rnn_model  # noqa: PLC0415 - seconds that a bad argument need not wait for
 
-    rnn_model.run(asked)
+    rnn_model.run(options)
 
 
 if __name__ == "__main__":

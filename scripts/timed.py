@@ -17,19 +17,19 @@ Result = TypeVar("Result")
 
 
 def print_times(
-    step: Callable[[], Result], sum_of: Callable[[Result], float], asked: argparse.Namespace
+    step: Callable[[], Result], sum_of: Callable[[Result], float], options: argparse.Namespace
 ) -> None:
-    """Do the epochs that are asked for, and print their seconds and what the last step comes to."""
+    """Run the requested epochs, and print their seconds and the checksum of the last step."""
     checksum = sum_of(step())  # so that no epoch holds the tracing
     seconds = []
-    for number in range(1, asked.epochs + 1):
+    for number in range(1, options.epochs + 1):
         begin = time.perf_counter()
         with mark_epoch():
-            for _ in range(asked.steps):
+            for _ in range(options.steps):
                 with mark_step():
                     result = step()
             checksum = sum_of(result)
         seconds.append(time.perf_counter() - begin)
-        print(f"epoch {number}/{asked.epochs}: {seconds[-1]:.3f} s", flush=True)
-    print(f"average of {asked.epochs} epochs: {sum(seconds) / len(seconds):.3f} s")
+        print(f"epoch {number}/{options.epochs}: {seconds[-1]:.3f} s", flush=True)
+    print(f"average of {options.epochs} epochs: {sum(seconds) / len(seconds):.3f} s")
     print(f"checksum {checksum:.3f}")

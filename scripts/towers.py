@@ -20,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from arguments import Parser, positive, whole
+from arguments import Parser, positive, whole_number
 
 from gpuprof import GpuprofError
 from gpuprof.towers import TowersConfig, read_config
@@ -37,28 +37,28 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=positive, default=64, metavar="N")
     parser.add_argument("--samples", type=positive, default=640, metavar="N")
     parser.add_argument("--epochs", type=positive, default=3, metavar="N")
-    parser.add_argument("--seed", type=whole, default=1, metavar="N")
+    parser.add_argument("--seed", type=whole_number, default=1, metavar="N")
     return parser.parse_args(arguments)
 
 
-def configured(asked: argparse.Namespace) -> TowersConfig:
+def configured(options: argparse.Namespace) -> TowersConfig:
     """How many towers, by the option, else by the file, else two."""
-    if asked.n_gpus is not None or asked.config is None:
-        return TowersConfig(asked.n_gpus or 2)
+    if options.n_gpus is not None or options.config is None:
+        return TowersConfig(options.n_gpus or 2)
     try:
-        return read_config(asked.config)
+        return read_config(options.config)
     except GpuprofError as error:
         sys.exit(f"towers: {error.message}" + (f" ({error.hint})" if error.hint else ""))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train once, and print losses and the sum of the weights."""
-    asked = parse(arguments)
-    config = configured(asked)
+    options = parse(arguments)
+    config = configured(options)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import towers_model  # noqa: PLC0415 - seconds that a bad argument need not wait for
 
-    towers_model.run(asked, config)
+    towers_model.run(options, config)
 
 
 if __name__ == "__main__":

@@ -47,22 +47,22 @@ def build(strategy: str, devices: list[str]) -> keras.Model:
     return compiled(Towers(model, devices) if strategy == "towers" else model)
 
 
-def run(asked: argparse.Namespace, config: TowersConfig) -> None:
+def run(options: argparse.Namespace, config: TowersConfig) -> None:
     """Train once, and print losses and the sum of the weights."""
-    devices, why = find_devices(1 if asked.strategy == "single" else config.n_gpus)
-    if asked.strategy != "single" and config.devices:
+    devices, why = find_devices(1 if options.strategy == "single" else config.n_gpus)
+    if options.strategy != "single" and config.devices:
         devices = list(config.devices)
     check_names(devices)
-    keras.utils.set_random_seed(asked.seed)
-    model = build(asked.strategy, devices)
-    print(f"{asked.strategy} on {', '.join(devices)} ({why})", flush=True)
-    x, y = sequences(asked.samples, LENGTH, asked.seed)
+    keras.utils.set_random_seed(options.seed)
+    model = build(options.strategy, devices)
+    print(f"{options.strategy} on {', '.join(devices)} ({why})", flush=True)
+    x, y = sequences(options.samples, LENGTH, options.seed)
     # Batches of a size that is known when the step is traced, so that recordings have all sizes.
     batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(
-        asked.batch_size, drop_remainder=True
+        options.batch_size, drop_remainder=True
     )
-    callbacks = [gpuprof.KerasCallback(), _Lines(asked.epochs)]
-    model.fit(batches, epochs=asked.epochs, verbose=0, callbacks=callbacks)
+    callbacks = [gpuprof.KerasCallback(), _Lines(options.epochs)]
+    model.fit(batches, epochs=options.epochs, verbose=0, callbacks=callbacks)
     weights = sum(float(tf.reduce_sum(tf.abs(v.value))) for v in model.trainable_variables)
     print(f"sum of weights {weights:.4f}")
 
@@ -76,5 +76,5 @@ class _Lines(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401 - Keras' signature
         """Say loss and accuracy."""
-        said = ", ".join(f"{name} {value:.6f}" for name, value in sorted((logs or {}).items()))
-        print(f"epoch {epoch + 1}/{self._epochs}: {said}", flush=True)
+        figures = ", ".join(f"{name} {value:.6f}" for name, value in sorted((logs or {}).items()))
+        print(f"epoch {epoch + 1}/{self._epochs}: {figures}", flush=True)

@@ -15,16 +15,16 @@ _GPUPROF: Final = (sys.executable, "-m", "gpuprof")
 _STEPS: Final = 40
 
 
-def utilisation(asked: argparse.Namespace) -> tuple[float | None, str]:
+def utilisation(options: argparse.Namespace) -> tuple[float | None, str]:
     """The share of time that the first device computes on its own, and how it was found out.
 
     The single-device variant runs in a process of its own for a moment. Where there is a GPU,
-    NVML says how busy it was; else a recording tells how long its operations ran.
+    NVML reports its utilisation; else a recording shows how long its operations ran.
     """
     words = [str(_SCRIPT), "--variant", "one", "--epochs", "2", "--steps", str(_STEPS)]
     for name in ("batch_size", "width", "products", "threads", "seed", "kind"):
-        words += [f"--{name.replace('_', '-')}", str(getattr(asked, name))]
-    if shutil.which("nvidia-smi") and asked.kind != "cpu":
+        words += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+    if shutil.which("nvidia-smi") and options.kind != "cpu":
         return by_nvml(words), "NVML"
     return by_recording(words)
 
@@ -32,15 +32,15 @@ def utilisation(asked: argparse.Namespace) -> tuple[float | None, str]:
 def by_nvml(words: list[str]) -> float | None:
     """The highest utilisation that NVML reported while the program ran; None for none.
 
-    The highest, since the program's start is no part of what is asked.
+    The highest, because the program's start must not count.
     """
     query = ["nvidia-smi", "-i", "0", "--query-gpu=utilization.gpu"]
     query += ["--format=csv,noheader,nounits", "-lms", "100"]
     with subprocess.Popen(query, stdout=subprocess.PIPE, text=True) as sampler:  # noqa: S603 - fixed words
         subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=False)  # noqa: S603 - this project's own
         sampler.terminate()
-        said = sampler.stdout.read() if sampler.stdout else ""
-    samples = [int(line) / 100 for line in said.split() if line.isdecimal()]
+        output = sampler.stdout.read() if sampler.stdout else ""
+    samples = [int(line) / 100 for line in output.split() if line.isdecimal()]
     return max(samples, default=None)
 
 
@@ -49,10 +49,10 @@ def by_recording(words: list[str]) -> tuple[float | None, str]:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         command = [*_GPUPROF, "record", "-o", str(run), *words, "--no-check"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this project's own
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this project's own
         recordings = list(run.glob("tensorflow-*.json"))
-        if done.returncode or not recordings:
-            last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+        if completed.returncode or not recordings:
+            last = (completed.stderr.strip().splitlines() or ["nothing was said"])[-1]
             return None, f"its recording failed: {last}"
         return busy_share(_read(recordings[0]), _read(run / "manifest.json")), "recorded"
 
@@ -73,5 +73,5 @@ def busy_share(recording: dict[str, Any], manifest: dict[str, Any]) -> float | N
 
 
 def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document

@@ -142,8 +142,8 @@ def test_no_marks_are_no_epochs_and_no_mean(tmp_path):
 
 
 def test_line_that_was_cut_off_is_left_out(tmp_path):
-    whole = '{"epoch": 0, "seconds": 1.0, "steps": null, "process_id": 1}\n'
-    (tmp_path / MARKS).write_text(whole + whole[:20])
+    line = '{"epoch": 0, "seconds": 1.0, "steps": null, "process_id": 1}\n'
+    (tmp_path / MARKS).write_text(line + line[:20])
 
     assert len(marked(tmp_path).epochs) == 1
 
@@ -196,11 +196,11 @@ def test_marking_imports_nothing_heavy():
         "print({'keras', 'tensorflow', 'numpy', 'pyarrow', 'nvtx', 'click'} & sys.modules.keys())"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(gpuprof.__file__).parent.parent)}
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, check=True, timeout=60
     )
 
-    assert done.stdout.strip() == b"set()"
+    assert completed.stdout.strip() == b"set()"
 
 
 @pytest.mark.tensorflow

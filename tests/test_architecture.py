@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
     ("native",),
-    ("units", "drafts", "cuda", "nsight", "signals"),
+    ("units", "labels", "temporary_files", "cuda", "nsight", "signals"),
     ("xspace", "secrets", "json_input", "json_values", "manifest"),
     ("sweep_cells",),
     ("schema",),
@@ -158,11 +158,11 @@ def test_importing_gpuprof_imports_nothing_heavy():
         "heavy = {'tensorflow', 'torch', 'matplotlib', 'pandas', 'duckdb', 'pyarrow', 'numpy'}; "
         "print(sorted(heavy & sys.modules.keys()))"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
 
-    assert done.stdout.strip() == "[]"
+    assert completed.stdout.strip() == "[]"
 
 
 def test_what_is_asked_for_by_a_name_bears_it():
@@ -177,13 +177,13 @@ def test_what_is_asked_for_by_a_name_bears_it():
 def test_type_checkers_and_completion_see_the_public_names_and_no_others():
     tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     (typed, _) = (node for node in tree.body if isinstance(node, ast.If))
-    seen = {
+    imported = {
         alias.name: node.module
         for node in typed.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
 
-    assert seen == vars(gpuprof)["_HOME"]
-    assert sorted(seen) == gpuprof.__all__
-    assert set(seen) <= set(dir(gpuprof))
+    assert imported == vars(gpuprof)["_HOME"]
+    assert sorted(imported) == gpuprof.__all__
+    assert set(imported) <= set(dir(gpuprof))

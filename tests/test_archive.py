@@ -69,13 +69,13 @@ def test_a_packed_run_is_read_as_it_is(run, packed, tmp_path, monkeypatch):
 
 def test_packed_runs_are_compared(packed, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUPROF_CACHE", str(tmp_path / "cache"))
-    other = tmp_path / "other.zip"
-    other.write_bytes(packed.read_bytes())
+    second_zip = tmp_path / "other.zip"
+    second_zip.write_bytes(packed.read_bytes())
 
-    done = gpuprof("compare", packed, "--label", f"again={other}")
+    completed = gpuprof("compare", packed, "--label", f"again={second_zip}")
 
-    assert done.returncode == 0
-    assert done.stdout.startswith("again is the same recording as dual: nothing differs.")
+    assert completed.returncode == 0
+    assert completed.stdout.startswith("again is the same recording as dual: nothing differs.")
 
 
 def test_a_packed_run_that_was_changed_is_refused_and_nothing_is_kept(
@@ -129,8 +129,8 @@ def test_the_original_goes_along_by_choice(run, tmp_path):
     pack(run, prepare(str(tmp_path / "run.zip")), with_original=True)
     unpack(tmp_path / "run.zip", tmp_path / "again")
 
-    kept = sorted(p.name for p in (tmp_path / "again" / "original").iterdir())
-    assert kept == ["dual.txt", "manifest.json", "marks.jsonl", "program.log"]
+    originals = sorted(p.name for p in (tmp_path / "again" / "original").iterdir())
+    assert originals == ["dual.txt", "manifest.json", "marks.jsonl", "program.log"]
     original = (tmp_path / "again" / "original" / "dual.txt").read_bytes()
     assert original == Path(DUAL).read_bytes()
 
@@ -269,18 +269,18 @@ def test_an_archive_of_others_is_no_packed_run(tmp_path, index):
 
 
 def test_a_packed_run_cut_anywhere_is_refused_and_leaves_nothing(packed, tmp_path):
-    whole = packed.read_bytes()
-    for size in range(0, len(whole), max(1, len(whole) // 40)):
-        (tmp_path / "cut.zip").write_bytes(whole[:size])
+    content = packed.read_bytes()
+    for size in range(0, len(content), max(1, len(content) // 40)):
+        (tmp_path / "cut.zip").write_bytes(content[:size])
         with pytest.raises(GpuprofError):
             unpack(tmp_path / "cut.zip", tmp_path / "again")
         assert not (tmp_path / "again").exists()
 
 
 def test_a_packed_run_with_any_byte_changed_never_reads_as_another_run(packed, tmp_path):
-    whole = bytearray(packed.read_bytes())
-    for position in range(0, len(whole), max(1, len(whole) // 60)):
-        changed = bytearray(whole)
+    content = bytearray(packed.read_bytes())
+    for position in range(0, len(content), max(1, len(content) // 60)):
+        changed = bytearray(content)
         changed[position] ^= 0x55
         (tmp_path / "changed.zip").write_bytes(changed)
         folder = tmp_path / f"again-{position}"
@@ -290,12 +290,16 @@ def test_a_packed_run_with_any_byte_changed_never_reads_as_another_run(packed, t
             assert not folder.exists()
         else:
             # A byte that says nothing of the content, such as a member's time.
-            assert (folder / RECORDING).read_bytes() in bytes(whole)
+            assert (folder / RECORDING).read_bytes() in bytes(content)
 
 
 def test_the_commands_pack_and_unpack_a_run(run, tmp_path):
-    done = gpuprof("pack", run, cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "Packed in run.zip\n")
+    completed = gpuprof("pack", run, cwd=tmp_path)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (
+        0,
+        "",
+        "Packed in run.zip\n",
+    )
     assert gpuprof("pack", run, cwd=tmp_path).returncode == 1
     assert gpuprof("pack", run, "--force", cwd=tmp_path).returncode == 0
 

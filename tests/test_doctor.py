@@ -50,30 +50,30 @@ def of(machine, name):
 
 def test_a_machine_that_lacks_nothing_has_nothing_to_mend():
     assert [(f.name, f.text) for f in findings(GOOD) if f.state != "ok" or f.fix] == []
-    assert of(GOOD, "topology").text == "every GPU reaches every other's memory: 0-1 NV2"
+    assert of(GOOD, "topology").text == "all GPUs have peer access to each other: 0-1 NV2"
 
 
 ILLS = {
     "windows": ({"system": "Windows 11"}, "system", "problem", "recording needs Linux"),
     "no-driver": ({"has_driver": False, "gpus": ()}, "driver", "limited", "no NVIDIA driver"),
-    "no-gpu": ({"gpus": ()}, "gpus", "limited", "no NVIDIA GPU here"),
+    "no-gpu": ({"gpus": ()}, "gpus", "limited", "no NVIDIA GPU was found"),
     "hidden-gpus": (
         {"gpus": (), "variables": {"CUDA_VISIBLE_DEVICES": ""}},
         "gpus",
         "problem",
-        "a driver is here, but no GPU is seen: CUDA_VISIBLE_DEVICES=",
+        "a driver is installed, but no GPU is visible: CUDA_VISIBLE_DEVICES=",
     ),
     "no-peer-access": (
         {"peers": {(0, 1): False, (1, 0): False}, "links": {(0, 1): "PHB"}},
         "topology",
         "limited",
-        "copies between GPUs 0-1 go through the host: no peer access (0-1 PHB)",
+        "GPUs 0-1 have no peer access, so copies go through the host (0-1 PHB)",
     ),
     "peer-access-one-way": (
         {"peers": {(0, 1): True, (1, 0): False}},
         "topology",
         "limited",
-        "copies between GPUs 0-1",
+        "GPUs 0-1 have no peer access",
     ),
     "counters-kept": ({"counters_for_admins": True}, "counters", "limited", "ERR_NVGPUCTRPERM"),
     "no-nsys": ({"tools": {}}, "nsys", "limited", "nsys is not installed"),
@@ -81,29 +81,29 @@ ILLS = {
         {"driver_cuda": (13, 0)},
         "nsys",
         "problem",
-        "would record nothing: this nsys traces CUDA up to 12.4, and the driver runs 13.0",
+        "would record nothing: this nsys traces CUDA up to 12.4; the driver runs 13.0",
     ),
-    "driver-too-old": ({"driver": "418.40.04"}, "nsys", "problem", "needs a driver from 450 on"),
+    "driver-too-old": ({"driver": "418.40.04"}, "nsys", "problem", "needs driver 450 or newer"),
     "gpu-too-old-for-nsys": ({"gpus": (K80,)}, "nsys", "problem", "Tesla K80 is older"),
     "gpu-too-old-for-ncu": ({"gpus": (K80,)}, "ncu", "limited", "Tesla K80 is older"),
     "gpu-too-new-for-nvprof": (
         {"gpus": (H200,)},
         "nvprof",
         "limited",
-        "nvprof cannot profile NVIDIA H200: compute capability 9.0, 7.5 is its newest",
+        "nvprof cannot profile NVIDIA H200 (compute capability 9.0); it supports up to 7.5",
     ),
     "no-nvprof": ({"tools": {"nsys": "2024.2.1"}}, "nvprof", "limited", "not installed"),
     "cupti-newer-than-cuda": (
         {"packages": {"cupti-python": "13.4.0"}},
         "cupti",
         "problem",
-        "cupti-python 13.4.0 needs CUDA 13, and the driver runs 12.4",
+        "cupti-python 13.4.0 needs CUDA 13; the driver supports 12.4",
     ),
     "no-monitor": (
         {"packages": {"psutil": "7.0"}},
         "monitor",
         "limited",
-        "GPUs are not sampled beside a run",
+        "GPUs are not sampled during a run",
     ),
     "without-compiled-functions": (
         {"is_compiled": False},
@@ -121,20 +121,25 @@ ILLS = {
     "paranoid": ({"perf_event_paranoid": 4}, "sampling", "limited", "perf_event_paranoid is 4"),
     "disk-almost-full": ({"free_bytes": {"/runs": 10**8}}, "space", "problem", "100.0 MB free"),
     "little-space": ({"free_bytes": {"/a": 5 * 10**9}}, "space", "limited", "short traces"),
-    "no-framework": ({"packages": {}}, "frameworks", "limited", "neither TensorFlow"),
-    "no-nvtx": ({"packages": {}}, "nvtx", "limited", "nsys sees no marked epochs"),
+    "no-framework": (
+        {"packages": {}},
+        "frameworks",
+        "limited",
+        "TensorFlow, PyTorch and JAX are not installed",
+    ),
+    "no-nvtx": ({"packages": {}}, "nvtx", "limited", "nsys does not record marked epochs"),
     "nvtx-too-new": (
         {"packages": {"nvtx": "0.2.13"}, "tools": {"nsys": "2023.4.4.54"}},
         "nvtx",
         "problem",
-        "nvtx 0.2.13 is too new for nsys 2023.4.4.54, which would keep no range",
+        "nvtx 0.2.13 is too new for nsys 2023.4.4.54, which would record no ranges",
     ),
     "foreign-gpuprof": ({"foreign": "0.4.1"}, "distribution", "problem", "PyPI's gpuprof 0.4.1"),
     "nothing-records": (
-        {"gpus": (), "obstacles": {"nsys": None, "tensorflow": "TensorFlow is not installed here"}},
+        {"gpus": (), "obstacles": {"nsys": None, "tensorflow": "TensorFlow is not installed"}},
         "recorders",
         "problem",
-        "nothing here can record: nsys would see no GPU; TensorFlow is not installed here",
+        "no recorder works here: nsys would record no GPU; TensorFlow is not installed",
     ),
 }
 
@@ -163,8 +168,8 @@ def test_an_administrator_is_kept_from_nothing(name):
 def test_tools_that_see_no_gpu_are_not_counted_as_able_to_record():
     blind = replace(GOOD, gpus=())
 
-    assert of(blind, "recorders").text == "can record here: tensorflow"
-    assert of(GOOD, "recorders").text == "can record here: nsys, nvprof, tensorflow"
+    assert of(blind, "recorders").text == "available recorders: tensorflow"
+    assert of(GOOD, "recorders").text == "available recorders: nsys, nvprof, tensorflow"
 
 
 TOPOLOGY = """\
@@ -188,10 +193,10 @@ def test_links_are_read_as_nvidia_smi_draws_them():
 
 @pytest.fixture(scope="module")
 def here():
-    done = gpuprof("doctor", "--format", "json")
-    document = json.loads(done.stdout)
+    completed = gpuprof("doctor", "--format", "json")
+    document = json.loads(completed.stdout)
     problems = [f for f in document["findings"] if f["state"] == "problem"]
-    assert (done.returncode, done.stderr) == (int(bool(problems)), "")
+    assert (completed.returncode, completed.stderr) == (int(bool(problems)), "")
     return document
 
 
@@ -218,16 +223,19 @@ def test_findings_of_this_machine_are_what_its_own_commands_say(here):
 def test_this_machine_without_a_driver_is_told_so(here):
     states = {f["name"]: (f["state"], f["text"]) for f in here["findings"]}
 
-    assert states["driver"] == ("limited", "no NVIDIA driver here: no GPU work is recorded")
-    assert states["gpus"] == ("limited", "no NVIDIA GPU here")
+    assert states["driver"] == (
+        "limited",
+        "no NVIDIA driver is installed, so no GPU activity can be recorded",
+    )
+    assert states["gpus"] == ("limited", "no NVIDIA GPU was found")
     assert states["counters"][0] == "ok"
 
 
 @pytest.mark.parametrize("columns", [80, 200])
 def test_text_fits_the_terminal_and_names_every_finding(columns):
-    done = gpuprof("doctor", COLUMNS=str(columns))
+    completed = gpuprof("doctor", COLUMNS=str(columns))
 
-    lines = done.stdout.splitlines()
+    lines = completed.stdout.splitlines()
     commands = [line for line in lines if "://" in line or "'" in line]
     assert max(len(line) for line in lines if line not in commands) <= columns
     names = [re.match(r"(?:ok|limited|problem) +(\S+(?: \S+)?)  ", line) for line in lines]
@@ -239,11 +247,13 @@ def test_the_other_gpuprof_of_pypi_is_found_where_it_is_installed(tmp_path, name
     folder = tmp_path / "gpuprof-0.4.1.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.4.1\n")
-    done = gpuprof("doctor", PYTHONPATH=f"{ROOT}:{tmp_path}", COLUMNS="200")
+    completed = gpuprof("doctor", PYTHONPATH=f"{ROOT}:{tmp_path}", COLUMNS="200")
 
-    assert done.returncode == 1
-    assert "problem  distribution" in done.stdout
-    assert "pip uninstall gpuprof && pip install --force-reinstall gpuprof-toolkit" in done.stdout
+    assert completed.returncode == 1
+    assert "problem  distribution" in completed.stdout
+    assert (
+        "pip uninstall gpuprof && pip install --force-reinstall gpuprof-toolkit" in completed.stdout
+    )
 
 
 def test_a_profiler_around_the_doctor_is_seen(monkeypatch):
@@ -257,8 +267,8 @@ def test_no_framework_is_imported():
         "import sys; from gpuprof.doctor.here import this_machine; this_machine()\n"
         "print(sorted({'tensorflow', 'torch', 'jax', 'keras', 'numpy'} & sys.modules.keys()))"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
 
-    assert done.stdout == "[]\n"
+    assert completed.stdout == "[]\n"

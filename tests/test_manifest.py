@@ -82,7 +82,7 @@ def test_what_is_no_run_is_not_called_unfinished(tmp_path):
     for name in ("file", "folder", "nothing"):
         with pytest.raises(InputError) as caught:
             read_manifest(tmp_path / name)
-        assert caught.value.message == f"{tmp_path / name} is no folder of a run"
+        assert caught.value.message == f"{tmp_path / name} is not a run folder"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_what_is_no_run_is_not_called_unfinished(tmp_path):
 def test_file_that_is_no_manifest_is_refused(tmp_path, text):
     (tmp_path / MANIFEST).write_text(text)
 
-    with pytest.raises(CorruptFileError, match="is no manifest of a run"):
+    with pytest.raises(CorruptFileError, match="is not the manifest of a run"):
         read_manifest(tmp_path)
 
 

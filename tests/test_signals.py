@@ -24,17 +24,17 @@ def test_signals_are_taken_for_a_while_but_for_those_that_are_ignored():
 
 
 def test_outside_of_the_main_thread_handlers_stay():
-    seen = []
+    signals = []
 
     def work():
         with handling(lambda *_: None), interrupting():
-            seen.append(signal.getsignal(signal.SIGINT))
+            signals.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
 
-    assert seen == [signal.default_int_handler]
+    assert signals == [signal.default_int_handler]
 
 
 def test_ctrl_c_ends_a_query_of_duckdb():
@@ -49,12 +49,12 @@ def test_ctrl_c_ends_a_query_of_duckdb():
 
 
 def test_a_handler_of_the_callers_own_stays():
-    def own(*_):
+    def handler(*_):
         pass
 
-    before = signal.signal(signal.SIGINT, own)
+    before = signal.signal(signal.SIGINT, handler)
     try:
         with interrupting():
-            assert signal.getsignal(signal.SIGINT) is own
+            assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)

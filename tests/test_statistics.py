@@ -56,12 +56,12 @@ def test_few_runs_cover_little(runs, share):
 
 def test_rank_tests_are_those_of_scipy_one_by_one():
     rng = np.random.default_rng(2)
-    base, other = rng.normal(size=(20, 5)), rng.normal(1, size=(20, 4))
+    base, candidate = rng.normal(size=(20, 5)), rng.normal(1, size=(20, 4))
 
-    found = rank_tests(base, other)
+    p_values = rank_tests(base, candidate)
 
-    expected = [stats.mannwhitneyu(a, b).pvalue for a, b in zip(base, other, strict=True)]
-    assert found == pytest.approx(expected)
+    expected = [stats.mannwhitneyu(a, b).pvalue for a, b in zip(base, candidate, strict=True)]
+    assert p_values == pytest.approx(expected)
 
 
 def test_runs_that_are_all_equal_do_not_differ():

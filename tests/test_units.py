@@ -109,9 +109,9 @@ def test_a_thousand_of_a_unit_is_one_of_the_next():
 
 
 def test_figures_stay_with_their_units():
-    said = "takes 36.10 us (1.0 %) in 3 steps, 2.5 GB/s of 26.469 MB, 4 KiB and 5 sums"
+    sentence = "takes 36.10 us (1.0 %) in 3 steps, 2.5 GB/s of 26.469 MB, 4 KiB and 5 sums"
 
-    assert units.bound(said).split(" ") == [
+    assert units.bound(sentence).split(" ") == [
         "takes", "36.10\xa0us", "(1.0\xa0%)", "in", "3", "steps,", "2.5\xa0GB/s", "of",
         "26.469\xa0MB,", "4\xa0KiB", "and", "5", "sums",
     ]  # fmt: skip

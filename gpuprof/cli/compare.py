@@ -141,7 +141,13 @@ def command(  # noqa: PLR0913 - one parameter per option
     target = prepare(output, is_forced=force, inputs=inputs)
     tests = None if junit is None else prepare(junit, is_forced=force, inputs=inputs)
     further = further_outputs(
-        charts, data_format, page, COMPARISON, force=force, inputs=inputs, others=(target, tests)
+        charts,
+        data_format,
+        page,
+        COMPARISON,
+        force=force,
+        inputs=inputs,
+        command_outputs=(target, tests),
     )
     recordings = _recordings(files, labels)
     page_room = room(

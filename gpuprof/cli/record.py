@@ -119,9 +119,9 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     from gpuprof.launch.recording import Options, record  # noqa: PLC0415
     from gpuprof.launch.repeating import RECORDED, Repeats, record_repeatedly  # noqa: PLC0415
     from gpuprof.launch.run.program import executable, module, script  # noqa: PLC0415
-    from gpuprof.launch.run.window import Window  # noqa: PLC0415
+    from gpuprof.launch.run.window import CaptureWindow  # noqa: PLC0415
 
-    window = Window(**part)
+    window = CaptureWindow(**part)
     if is_printed:
         first = () if as_executable else (sys.executable, *(["-m"] if as_module else []))
         elsewhere = Program((*first, *words))
@@ -143,14 +143,14 @@ def _tell(outcome: "Outcome", first: str = "") -> int:
         outcome: What was recorded.
         first: Of several runs in its folder, the one to look at.
     """
-    from gpuprof.manifest import UNRECORDED  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.manifest import TIMING_ONLY  # noqa: PLC0415 - start-up time of --help
 
     folder, manifest = outcome
     for warning in manifest.warnings:
         _say(f"Warning: {warning}")
     if manifest.exit_status:
         _say(f"The program ended with exit status {manifest.exit_status}")
-    if manifest.recorder == UNRECORDED:
+    if manifest.recorder == TIMING_ONLY:
         epochs = counted(len(manifest.epochs), "marked epoch", "marked epochs")
         marked = f"; {epochs} of {manifest.seconds_per_epoch:.3f} s" if manifest.epochs else ""
         _say(f"It ran for {manifest.wall_seconds:.3f} s{marked}\nIts output is in {folder}")

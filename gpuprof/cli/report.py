@@ -105,7 +105,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     if is_all:
         chosen = tuple(ANALYSES)
     further = further_outputs(
-        charts, data_format, page, RECORDING, force=force, inputs=files, others=(target,)
+        charts, data_format, page, RECORDING, force=force, inputs=files, command_outputs=(target,)
     )
     page_room = room(output, is_wide=wide, tables=chosen or None, has_full_names=full_names)
     # People see an overview first; programs get everything.

@@ -75,7 +75,7 @@ def command(  # noqa: PLR0913 - one per option
         --baseline placement=single -- \\
         train.py --placement {placement} --batch {batch}
     """  # noqa: D301 - click reads the escape
-    from gpuprof.manifest import UNRECORDED  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.manifest import TIMING_ONLY  # noqa: PLC0415 - start-up time of --help
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
     from gpuprof.render.sweep import save, sweep_text  # noqa: PLC0415
     from gpuprof.sweeps.command_line import planned  # noqa: PLC0415
@@ -102,7 +102,7 @@ def command(  # noqa: PLR0913 - one per option
     outcome = results(plan, target)
     _say(f"In {target}: {', '.join(save(outcome, target))}")
     cells = sum(row["runs"] > 0 for row in outcome.cells.to_pylist())
-    if plan.recorder != UNRECORDED and cells > 1:
+    if plan.recorder != TIMING_ONLY and cells > 1:
         _say("Next: " + shlex.join(["gpuprof", "compare", str(target)]))
     write_stdout(sweep_text(outcome, form, room("-", is_wide=wide)))
 

@@ -1,4 +1,4 @@
-"""Variants against a baseline: their figures, the differences, and what they come to.
+"""Variants against a baseline: their figures, the differences, and the verdict.
 
 (Not ``compare.py``: a module of that name would hide the function `gpuprof.compare`.)
 """
@@ -11,11 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuprof.comparisons.judge.certainty import EXACT
-from gpuprof.comparisons.judge.outcomes import CALLS, SAME, outcome, outcome_of_calls
+from gpuprof.comparisons.judge.outcomes import CALLS, SAME_RECORDING, outcome, outcome_of_calls
 from gpuprof.comparisons.judge.step_noise import step_noise
 from gpuprof.comparisons.measure.baselines import baselines
 from gpuprof.comparisons.measure.calls import by_call, calls_of
 from gpuprof.comparisons.measure.comparability import comparability_notes, mismatches
+from gpuprof.comparisons.measure.compared_steps import (
+    STEP,
+    StepsByLabel,
+    compared_steps,
+    is_sampled,
+    unit_of,
+)
+from gpuprof.comparisons.measure.difference_parts import difference_parts
 from gpuprof.comparisons.measure.differences import difference_rows, figure_rows
 from gpuprof.comparisons.measure.kernels import Side, kernel_rows
 from gpuprof.comparisons.measure.matching import matched
@@ -28,11 +36,9 @@ from gpuprof.comparisons.measure.runs import (
     variant_of,
     variant_row,
 )
-from gpuprof.comparisons.measure.splitting import split
 from gpuprof.comparisons.measure.variants import Recording, is_same, labelled
-from gpuprof.comparisons.measure.work import STEP, Works, is_sampled, unit_of, works
 from gpuprof.comparisons.result import Comparison
-from gpuprof.comparisons.rows import Difference, KernelPair, Outcome, Part, table_of
+from gpuprof.comparisons.rows import Difference, DifferencePart, KernelPair, Outcome, table_of
 from gpuprof.comparisons.tables import (
     COMPARABILITY,
     DIFFERENCES,
@@ -83,7 +89,7 @@ def compare(
         TypeError: An argument is of another type.
     """
     if not isinstance(baseline, str | None):
-        msg = f"the baseline is a label, not {type(baseline).__name__}"
+        msg = f"the baseline must be a label, not {type(baseline).__name__}"
         raise TypeError(msg)
     result = comparison(labelled(recordings, baseline), baseline, epoch_seconds)
     frame = to_frame(result.variants).set_index("variant")
@@ -122,26 +128,26 @@ def comparison(
     chosen = _baseline(variants, baseline)
     seconds = _checked_seconds(variants, epoch_seconds or {})
     runs = {label: (p,) if isinstance(p, Profile) else tuple(p) for label, p in variants.items()}
-    phases, left_out = works(runs, range_text, skip_steps)
+    phases, left_out = compared_steps(runs, range_text, skip_steps)
     uncompared = uncompared_rows(phases, left_out)
     has_several = len(phases) > 1 or bool(uncompared)
     names = phase_names(phases) if has_several else [None]
     compared = [_of_phase(chosen, seconds, *named) for named in zip(phases, names, strict=True)]
     if (by_calls := _by_call(chosen, seconds, phases[0], compared[0])) is not None:
         return by_calls
-    first, *others = sorted(compared, key=lambda one: -one.largest_ns)
-    brief = [in_brief(one.result.phase, one.cases) for one in others]
+    first, *other_phases = sorted(compared, key=lambda phase: -phase.largest_ns)
+    brief = [in_brief(phase.result.phase, phase.cases) for phase in other_phases]
     return replace(
         first.result,
         verdict=" ".join([first.result.verdict, *brief]),
         notes=(*uncompared_notes(uncompared, len(runs)), *first.result.notes),
-        others=tuple(one.result for one in others),
+        other_phases=tuple(phase.result for phase in other_phases),
         uncompared=table_of(UNCOMPARED, uncompared),
     )
 
 
 def _by_call(
-    chosen: str, seconds: Mapping[str, float], recordings: Works, compared: "_Compared"
+    chosen: str, seconds: Mapping[str, float], recordings: StepsByLabel, compared: "_Compared"
 ) -> Comparison | None:
     """Recordings of unequal work by the calls of their costliest kernel; None where they are not.
 
@@ -151,9 +157,9 @@ def _by_call(
     if not unequal or unequal[0].calls is None:
         return None
     name = unequal[0].calls.name
-    works = {label: [by_call(work, name) for work in runs] for label, runs in recordings.items()}
-    called = {label: tuple(filter(None, runs)) for label, runs in works.items()}
-    if any(len(runs) < len(works[label]) for label, runs in called.items()):
+    by_label = {label: [by_call(run, name) for run in runs] for label, runs in recordings.items()}
+    called = {label: tuple(filter(None, runs)) for label, runs in by_label.items()}
+    if any(len(runs) < len(by_label[label]) for label, runs in called.items()):
         return None
     result = _of_phase(chosen, seconds, called, None).result
     first = " ".join(unequal_work(chosen, case, of_recordings=True) for case in unequal)
@@ -176,13 +182,13 @@ class _Compared(NamedTuple):
 
 
 def _of_phase(
-    chosen: str, seconds: Mapping[str, float], compared: Works, phase: str | None
+    chosen: str, seconds: Mapping[str, float], compared: StepsByLabel, phase: str | None
 ) -> _Compared:
     """The comparison of the steps of one phase, or of whole recordings."""
     measured = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
     base, candidates = measured[chosen], [v for v in measured.values() if v.label != chosen]
     unit, figures = unit_of(compared), known_figures(measured)
-    sampled = [v.label for v in measured.values() if is_sampled(v.median.work.profile)]
+    sampled = [v.label for v in measured.values() if is_sampled(v.median.compared.profile)]
     differences = difference_rows(chosen, figures, sampled)
     pairs = [_pair(base, candidate, unit, differences) for candidate in candidates]
     cases = [pair.case for pair in pairs]
@@ -215,27 +221,27 @@ def _of_phase(
 class _Pair(NamedTuple):
     """The rows of one candidate against the baseline, and what its sentence is made of."""
 
-    split: list[Part]
+    split: list[DifferencePart]
     kernels: list[KernelPair]
     case: Case
 
 
 def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Difference]) -> _Pair:
     label, sides = candidate.label, _sides(base, candidate)
-    parts, kernels = split(*sides), kernel_rows(*sides)
+    parts, kernels = difference_parts(*sides), kernel_rows(*sides)
     devices = {variant.median.metrics.get("devices") for variant in (base, candidate)}
     # Work that is split among more devices takes more calls, and is no more work.
     calls = calls_of(kernels) if len(devices) == 1 else None
     by_metric = {row.metric: row for row in differences if row.variant == label}
     figures = median_figures(base), median_figures(candidate)
-    judged = Outcome(label, SAME, certainty=EXACT)
+    judged = Outcome(label, SAME_RECORDING, certainty=EXACT)
     if not is_same(base.median, candidate.median):
         gpu_ns = figures[0]["gpu_ns"], figures[1]["gpu_ns"]
         judged = outcome(label, by_metric, parts, gpu_ns, unit)
         if calls and calls.are_unequal and unit != STEP and parts:
             judged = outcome_of_calls(label, calls)
         judged = judged._replace(
-            phase=base.median.work.phase,
+            phase=base.median.compared.phase,
             work_percent=calls and 100 * calls.work_growth,
             call_percent=calls and 100 * calls.mean_growth,
             **step_noise(base.median, candidate.median),
@@ -243,32 +249,40 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Di
     return _Pair(
         [row for of_basis in parts.values() for row in of_basis],
         kernels,
-        Case(label, judged, parts.get(judged.basis, ()), *figures, calls, base.median.work.of_step),
+        Case(
+            label,
+            judged,
+            parts.get(judged.basis, ()),
+            *figures,
+            calls,
+            base.median.compared.of_step,
+        ),
     )
 
 
 def _sides(*variants: Variant) -> list[Side]:
     """Both variants with their kernels, matched in the way that all of their runs allow."""
-    kernels = iter(matched([run.work.profile for variant in variants for run in variant.runs]))
+    kernels = iter(matched([run.compared.profile for variant in variants for run in variant.runs]))
     return [Side(variant, [next(kernels) for _ in variant.runs]) for variant in variants]
 
 
 def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:
     if not variants:
-        msg = "no recording given, and a comparison needs two"
+        msg = "a comparison needs two recordings, and none is given"
         raise UsageError(msg, "Name them: gpuprof compare single.sqlite dual.sqlite")
     if baseline is not None and baseline not in variants:
-        msg = f"baseline {baseline} is no label of the recordings, and none is saved by this name"
+        msg = f"no recording has the label {baseline}, and no baseline is saved under this name"
         saved = ", ".join(saved.name for saved in baselines())
         hint = _labels(variants) + (f" Baselines: {saved}." if saved else "")
         is_file = Path(baseline).exists()
-        raise UsageError(msg, "Give a recording as the first of FILES." if is_file else hint)
+        first = "To compare with a recording, give it as the first of FILES."
+        raise UsageError(msg, first if is_file else hint)
     if len(variants) == 1:
         ((label, runs),) = variants.items()
-        msg = f"one variant given ({label}), and a comparison needs two"
+        msg = f"a comparison needs two variants, and one is given: {label}"
         is_repeated = not isinstance(runs, Profile) and len(runs) > 1
-        repeated = "Recordings of one label are its runs: give another label, or a baseline."
-        alone = "Add another, or see this one alone with `gpuprof report`."
+        repeated = "Recordings with the same label are repeats. Add another label or a baseline."
+        alone = "Add another recording, or look at this one with `gpuprof report`."
         raise UsageError(msg, repeated if is_repeated else alone)
     return next(iter(variants)) if baseline is None else baseline
 
@@ -281,16 +295,16 @@ def _checked_seconds(
     variants: Mapping[str, Any], epoch_seconds: Mapping[str, float]
 ) -> Mapping[str, float]:
     if not isinstance(epoch_seconds, Mapping):
-        msg = f"epoch seconds are given by label, not as {type(epoch_seconds).__name__}"
+        msg = f"epoch_seconds must map labels to seconds, not be {type(epoch_seconds).__name__}"
         raise TypeError(msg)
     for label, seconds in epoch_seconds.items():
         if not isinstance(seconds, Real):
-            msg = f"epoch seconds of {label}: a number, not {type(seconds).__name__}"
+            msg = f"epoch seconds of {label} must be a number, not {type(seconds).__name__}"
             raise TypeError(msg)
         if label not in variants:
-            msg = f"epoch seconds: {label} is no label of the recordings"
+            msg = f"epoch seconds: no recording has the label {label}"
             raise UsageError(msg, _labels(variants))
         if not (isfinite(seconds) and seconds > 0):
-            msg = f"epoch seconds of {label}: {seconds} is no time"
-            raise UsageError(msg, "Give seconds above 0: --epoch-seconds LABEL=20.455.")
+            msg = f"epoch seconds of {label} must be above 0, not {seconds}"
+            raise UsageError(msg, "Write it as --epoch-seconds LABEL=20.455.")
     return epoch_seconds

@@ -1,4 +1,4 @@
-"""What a comparison is: its result tables, and what they come to in words."""
+"""The result of a comparison: its tables and its verdict."""
 
 from dataclasses import dataclass
 
@@ -20,14 +20,14 @@ class Comparison:
         differences: Each candidate's metrics against the baseline's, as in `DIFFERENCES`.
         split: Each candidate's difference part by part without remainder, as in `SPLIT`.
         kernels: Each candidate's kernels joined to the baseline's, as in `KERNELS`.
-        comparability: What else differs than what is compared, as in `COMPARABILITY`.
-        outcomes: What each candidate comes to, as in `OUTCOMES`.
+        comparability: What differs besides what is compared, as in `COMPARABILITY`.
+        outcomes: The result of each candidate, as in `OUTCOMES`.
         uncompared: The phases that only some variants have, as in `UNCOMPARED`.
-        verdict: The same in a sentence or two.
-        headline: Its core in one line, as the title of a chart.
+        verdict: The outcomes in a sentence or two.
+        headline: The verdict's core in one line, as the title of a chart.
         notes: What a reader must know to trust the figures.
-        phase: The name of the phase whose steps all of this is of; None where there is one.
-        others: The same of the other phases that all runs have; empty where there are none.
+        phase: The name of the phase that is compared; None where there is only one.
+        other_phases: The comparisons of the other phases that all runs have.
     """
 
     baseline: str
@@ -45,4 +45,4 @@ class Comparison:
     headline: str
     notes: tuple[str, ...]
     phase: str | None = None
-    others: tuple["Comparison", ...] = ()
+    other_phases: tuple["Comparison", ...] = ()

@@ -23,7 +23,7 @@ class Difference(NamedTuple):
     is_beyond_noise: bool | None
 
 
-class Part(NamedTuple):
+class DifferencePart(NamedTuple):
     """A row of `SPLIT`."""
 
     variant: str

@@ -58,7 +58,7 @@ DIFFERENCES: Final = Schema(
             kind=Kind.RATIO,
         ),
         "is_beyond_noise": Column(
-            FLAG, "", "Whether interval and ranks tell the sides apart; null where unknown."
+            FLAG, "", "Whether interval and rank test separate the sides; null where unknown."
         ),
     },
 )
@@ -96,8 +96,10 @@ KERNELS: Final = Schema(
         "variant": _text("The candidate."),
         "name": _text("Demangled name."),
         "short_name": SHORT_NAME,
-        "grid": Column(TEXT, "", "Blocks as 128x1x1; null where a side tells no launch shapes."),
-        "block": Column(TEXT, "", "Threads of a block; null likewise."),
+        "grid": Column(TEXT, "", "Blocks as 128x1x1; null where a side has no launch shapes."),
+        "block": Column(
+            TEXT, "", "Threads of a block as 128x1x1; null where a side has no launch shapes."
+        ),
         "status": _text(
             "slower, faster or same by the mean of a call; new or gone where one side lacks it;"
             " unlisted where that side lists only a part; common where a time is unknown."
@@ -109,13 +111,17 @@ KERNELS: Final = Schema(
         "baseline_calls": Column(
             FLOAT, "1", "Of a step where steps are compared.", kind=Kind.COUNT
         ),
-        "candidate_calls": Column(FLOAT, "1", "Likewise.", kind=Kind.COUNT),
+        "candidate_calls": Column(
+            FLOAT, "1", "Of a step where steps are compared.", kind=Kind.COUNT
+        ),
         "baseline_mean_ns": Column(
             FLOAT, "ns", "Mean of a call; null where unknown or not called."
         ),
-        "candidate_mean_ns": Column(FLOAT, "ns", "Likewise."),
+        "candidate_mean_ns": Column(
+            FLOAT, "ns", "Mean of a call; null where unknown or not called."
+        ),
         "baseline_ns": Column(INT, "ns", "Sum over all devices; null where it may be missing."),
-        "candidate_ns": Column(INT, "ns", "Likewise."),
+        "candidate_ns": Column(INT, "ns", "Sum over all devices; null where it may be missing."),
         "difference_ns": Column(INT, "ns", "candidate_ns - baseline_ns."),
         "contribution": Column(
             FLOAT, "1", "difference_ns / all kernels of the baseline; null where unknown."
@@ -136,7 +142,7 @@ KERNELS: Final = Schema(
 )
 COMPARABILITY: Final = Schema(
     "comparability",
-    "one thing in which a candidate and the baseline differ beside what is compared",
+    "one thing in which a candidate and the baseline differ besides what is compared",
     {
         "variant": _text("The candidate."),
         "aspect": _text(
@@ -150,7 +156,7 @@ COMPARABILITY: Final = Schema(
 )
 OUTCOMES: Final = Schema(
     "outcomes",
-    "what the comparison of one candidate with the baseline comes to",
+    "the result of comparing one candidate with the baseline",
     {
         "variant": _text("The candidate."),
         "basis": _text(
@@ -178,8 +184,8 @@ OUTCOMES: Final = Schema(
         ),
         "cause_ns": Column(INT, "ns", "The difference of that part."),
         "phase": Column(TEXT, "", "The phase whose steps are compared; null for none."),
-        "baseline_steps": Column(INT, "1", "Whole steps of the busiest device that are compared."),
-        "candidate_steps": Column(INT, "1", "Likewise."),
+        "baseline_steps": Column(INT, "1", "Whole steps of its busiest device that are compared."),
+        "candidate_steps": Column(INT, "1", "Whole steps of its busiest device that are compared."),
         **{
             f"{side}_{end}_ns": Column(
                 FLOAT,
@@ -198,11 +204,11 @@ OUTCOMES: Final = Schema(
         "work_percent": Column(
             FLOAT,
             "%",
-            "How much more work the calls of compute kernels that both have are, at the baseline's"
-            " means; null where unknown.",
+            "How much more work the candidate does in compute kernels that both have, by their"
+            " calls at the baseline's means; null where unknown.",
         ),
         "call_percent": Column(
-            FLOAT, "%", "How much longer the candidate's calls of these take; null likewise."
+            FLOAT, "%", "How much longer the candidate's calls of these take; null where unknown."
         ),
     },
 )
@@ -211,7 +217,7 @@ UNCOMPARED: Final = Schema(
     "one phase of a variant that is not compared, as another variant lacks it",
     {
         "variant": _text("The variant that has it."),
-        "phase": _text("What it is called, with what tells it from others of the recording."),
+        "phase": _text("Its name, with what distinguishes it from others of the recording."),
         "devices": Column(INT, "1", "Devices that work in its steps.", required=True),
         "steps": Column(INT, "1", "Its whole steps past the warm-up.", required=True),
         "step_ns": Column(FLOAT, "ns", "Median over these.", required=True),

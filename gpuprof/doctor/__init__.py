@@ -1,4 +1,4 @@
-"""What this machine can record, what stands in the way, and the fix: one check, one function.
+"""What this machine can record, what prevents recording, and the fix: one function per check.
 
 A check is a function of a `Machine`, in the file of its subject, and one line in `CHECKS`.
 """
@@ -33,5 +33,5 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 def findings(machine: Machine) -> tuple[Finding, ...]:
-    """What every check says of a machine, in the order of `CHECKS`."""
+    """The findings of all checks of a machine, in the order of `CHECKS`."""
     return tuple(check(machine) for check in CHECKS)

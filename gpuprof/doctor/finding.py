@@ -1,4 +1,4 @@
-"""What a check says: how things stand, in a sentence, and what to do about it."""
+"""The result of a check: its state, a sentence, and the fix."""
 
 from collections.abc import Callable
 from itertools import takewhile
@@ -10,14 +10,14 @@ State = Literal["ok", "limited", "problem"]
 
 
 class Finding(NamedTuple):
-    """How one thing stands.
+    """The result of one check.
 
     Args:
         name: Of the check, such as ``nsys``.
         state: ``ok``; ``limited`` where something cannot be recorded; ``problem`` where
             recording fails or misleads.
-        text: What was found.
-        fix: What to do about it; None only where it is ok.
+        text: The result in a sentence.
+        fix: How to fix it; None only where it is ok.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Checks of the GPUs, their driver, the links between them and who may use their counters."""
+"""Checks of the GPUs, their driver, the links between them and access to their counters."""
 
 from gpuprof.doctor.finding import Finding, in_words
 from gpuprof.doctor.machine import VISIBLE, Machine
@@ -9,10 +9,11 @@ def driver(machine: Machine) -> Finding:
     """NVIDIA's driver."""
     if not machine.has_driver:
         fix = (
-            "Where there is a GPU: install NVIDIA's driver; in a container, start it with "
-            "`--gpus all`. Without one, frameworks' own profilers still record."
+            "If the machine has a GPU, install NVIDIA's driver; start a container with "
+            "`--gpus all`. Without a GPU, the profilers of frameworks still record."
         )
-        return Finding("driver", "limited", "no NVIDIA driver here: no GPU work is recorded", fix)
+        text = "no NVIDIA driver is installed, so no GPU activity can be recorded"
+        return Finding("driver", "limited", text, fix)
     cuda = f" (CUDA up to {in_words(machine.driver_cuda)})" if machine.driver_cuda else ""
     return Finding("driver", "ok", f"NVIDIA driver {machine.driver or 'of unknown version'}{cuda}")
 
@@ -29,46 +30,46 @@ def devices(machine: Machine) -> Finding:
         shown = "" if hidden is None else f"; {VISIBLE}={hidden}"
         return Finding("gpus", "ok", "; ".join(names) + shown)
     if machine.has_driver and hidden is not None:
-        text = f"a driver is here, but no GPU is seen: {VISIBLE}={hidden}"
-        return Finding("gpus", "problem", text, f"unset {VISIBLE}, or name a GPU in it.")
+        text = f"a driver is installed, but no GPU is visible: {VISIBLE}={hidden}"
+        return Finding("gpus", "problem", text, f"unset {VISIBLE}, or add a GPU to it.")
     fix = (
-        "Look with `nvidia-smi`; in a container, start it with `--gpus all`."
+        "Check with `nvidia-smi`; start a container with `--gpus all`."
         if machine.has_driver
-        else "Record GPU work on a machine with NVIDIA GPUs; its run folder is read anywhere."
+        else "Record on a machine with NVIDIA GPUs; the run folder can be read anywhere."
     )
-    return Finding("gpus", "limited", "no NVIDIA GPU here", fix)
+    return Finding("gpus", "limited", "no NVIDIA GPU was found", fix)
 
 
 def topology(machine: Machine) -> Finding:
     """Whether copies between GPUs go directly."""
     pairs = [pair for pair in machine.peers if pair[0] < pair[1]]
     if not pairs:
-        few = "one GPU: nothing to link" if machine.gpus else "no GPUs to link"
-        return Finding("topology", "ok", few)
+        text = "one GPU, so there are no links" if machine.gpus else "no GPUs"
+        return Finding("topology", "ok", text)
     through_host = [
         p for p in pairs if not (machine.peers[p] and machine.peers.get((p[1], p[0]), True))
     ]
     ways = ", ".join(f"{a}-{b} {machine.links.get((a, b), 'link unknown')}" for a, b in pairs)
     if not through_host:
-        return Finding("topology", "ok", f"every GPU reaches every other's memory: {ways}")
+        return Finding("topology", "ok", f"all GPUs have peer access to each other: {ways}")
     without = ", ".join(f"{a}-{b}" for a, b in through_host)
-    text = f"copies between GPUs {without} go through the host: no peer access ({ways})"
+    text = f"GPUs {without} have no peer access, so copies go through the host ({ways})"
     fix = (
-        "Many GeForce cards have none. Elsewhere look at `nvidia-smi topo -p2p r`, and turn off "
-        "ACS and the IOMMU in the firmware."
+        "Many GeForce cards lack peer access. For others, check `nvidia-smi topo -p2p r`, and "
+        "disable ACS and the IOMMU in the firmware."
     )
     return Finding("topology", "limited", text, fix)
 
 
 def counters(machine: Machine) -> Finding:
-    """Who may read the GPU's performance counters; traces do without them."""
+    """Who may read the GPU's performance counters; traces do not need them."""
     if machine.counters_for_admins is None:
-        return Finding("counters", "ok", "no driver that restricts GPU counters")
+        return Finding("counters", "ok", "no driver restricts GPU performance counters")
     if not machine.counters_for_admins or machine.is_admin:
-        return Finding("counters", "ok", "GPU performance counters may be read")
+        return Finding("counters", "ok", "GPU performance counters are accessible")
     text = (
-        "GPU performance counters are for administrators only (ERR_NVGPUCTRPERM): ncu fails, "
-        "nvprof may, and nsys records no GPU metrics; kernels and copies are recorded all the same"
+        "GPU performance counters are restricted to administrators (ERR_NVGPUCTRPERM): ncu fails, "
+        "nvprof may fail, and nsys records no GPU metrics; kernels and copies are still recorded"
     )
     fix = (
         "As root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "

@@ -57,9 +57,9 @@ def links(table: str) -> dict[tuple[int, int], str]:
     columns = [word for word in heading if re.fullmatch(r"GPU\d+", word)]
     rows = [words[1 : len(columns) + 1] for words in lines[1:] if words[:1] and words[0] in columns]
     return {
-        (number, other): way
+        (number, peer): way
         for number, row in enumerate(rows)
-        for other, way in enumerate(row)
+        for peer, way in enumerate(row)
         if way != "X"
     }
 

@@ -16,38 +16,40 @@ def system(machine: Machine) -> Finding:
     if machine.system.startswith("Linux"):
         return Finding("system", "ok", machine.system)
     fix = "Record on Linux; the run's folder can be read anywhere."
-    return Finding("system", "problem", f"recording needs Linux, and this is {machine.system}", fix)
+    return Finding("system", "problem", f"recording needs Linux; this is {machine.system}", fix)
 
 
 def container(machine: Machine) -> Finding:
-    """What a container keeps from profilers."""
+    """The restrictions of a container on profilers."""
     if machine.container is None:
         return Finding("container", "ok", "not in a container")
     text = f"in a container ({machine.container})"
     if machine.is_admin:
-        return Finding("container", "ok", f"{text} with SYS_ADMIN: profilers may do everything")
-    fix = "Start it with --cap-add=SYS_ADMIN (and --gpus all) where these are needed."
+        return Finding("container", "ok", f"{text} with SYS_ADMIN: profilers are not restricted")
+    fix = "If you need these, start it with --cap-add=SYS_ADMIN (and --gpus all)."
     text += " without SYS_ADMIN: no GPU counters and no CPU samples; kernels and copies are traced"
     return Finding("container", "limited", text, fix)
 
 
 def sampling(machine: Machine) -> Finding:
-    """Whether nsys could sample the CPU; gpuprof asks for no samples."""
+    """Whether nsys can sample the CPU; gpuprof does not need samples."""
     level = machine.perf_event_paranoid
     if level is None or level <= _HIGHEST_PARANOID or machine.is_admin:
         setting = "" if level is None else f" (perf_event_paranoid {level})"
-        return Finding("sampling", "ok", f"nothing keeps nsys from CPU samples{setting}")
-    text = f"perf_event_paranoid is {level}: nsys cannot sample the CPU; gpuprof does not ask it to"
+        return Finding("sampling", "ok", f"nsys can sample the CPU{setting}")
+    text = (
+        f"perf_event_paranoid is {level}, so nsys cannot sample the CPU; gpuprof does not need it"
+    )
     return Finding("sampling", "limited", text, "sudo sysctl kernel.perf_event_paranoid=2")
 
 
 def space(machine: Machine) -> Finding:
-    """Room for traces, where runs are kept and where nsys writes meanwhile."""
+    """Free space for traces, in the folder of runs and in the temporary folder of nsys."""
     shown = ", ".join(f"{format_bytes(b)} free in {f}" for f, b in machine.free_bytes.items())
     least = min(machine.free_bytes.values(), default=_LITTLE_BYTES)
-    fix = "Make room, or record elsewhere: -o for the run, TMPDIR for what nsys writes meanwhile."
+    fix = "Free some space, or use another disk: -o for the run, TMPDIR for nsys."
     if least < _TOO_LITTLE_BYTES:
-        return Finding("space", "problem", f"{shown}: traces take gigabytes", fix)
+        return Finding("space", "problem", f"{shown}; traces take gigabytes", fix)
     if least < _LITTLE_BYTES:
-        return Finding("space", "limited", f"{shown}: enough for short traces", fix)
+        return Finding("space", "limited", f"{shown}; enough for short traces", fix)
     return Finding("space", "ok", shown)

@@ -1,4 +1,4 @@
-"""What a machine is made of, as far as recording goes: facts only; the checks judge them."""
+"""The facts of a machine that matter for recording; the checks judge them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Final
 
 from gpuprof.launch.run.gpus import Gpu
 
-# Another profiler that is at work sets these for its program.
+# An active profiler sets these for its program.
 INJECTIONS: Final = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 FRAMEWORKS: Final = ("tensorflow", "tensorflow-cpu", "keras", "torch", "jax")
@@ -22,13 +22,13 @@ class Machine:
         has_driver: Whether NVIDIA's driver library loads.
         driver: The driver's version; None where unknown.
         driver_cuda: Newest CUDA that the driver runs, such as (12, 4).
-        gpus: Those that CUDA shows.
+        gpus: The GPUs that CUDA lists.
         peers: Whether a GPU can reach another's memory, by their numbers.
-        links: How nvidia-smi calls the way between two GPUs: ``NV4``, ``PIX``, ``SYS``.
-        tools: Versions of nsys, nvprof and ncu, those that are on PATH.
-        nsys_cuda: Newest CUDA that this nsys brings a tracer for.
-        packages: Versions of the Python packages that matter, those that are installed.
-        is_compiled: Whether the compiled functions of gpuprof are there.
+        links: The link between two GPUs, as in nvidia-smi: ``NV4``, ``PIX``, ``SYS``.
+        tools: Versions of nsys, nvprof and ncu, where they are on PATH.
+        nsys_cuda: Newest CUDA that this nsys can trace.
+        packages: Versions of the installed Python packages that matter.
+        is_compiled: Whether gpuprof has its compiled functions.
         foreign: Version of PyPI's other ``gpuprof``, where that is installed.
         counters_for_admins: Whether the driver keeps GPU counters for administrators.
         is_admin: Whether this process may use what is kept for administrators.

@@ -1,4 +1,4 @@
-"""Checks of the Python environment: frameworks, NVTX, and whose ``gpuprof`` this is."""
+"""Checks of the Python environment: frameworks, NVTX, and other packages named ``gpuprof``."""
 
 from typing import Final
 
@@ -11,23 +11,24 @@ _NSYS_WITHOUT_RANGES: Final = (2023, 4)
 
 
 def frameworks(machine: Machine) -> Finding:
-    """Frameworks whose own profilers record where no GPU tool can; none is imported."""
+    """Frameworks, whose profilers record without a GPU tool; none is imported."""
     installed = [f"{n} {machine.packages[n]}" for n in FRAMEWORKS if n in machine.packages]
     if installed:
         return Finding("frameworks", "ok", ", ".join(installed))
-    fix = "Install gpuprof where the training script's packages are: recording needs them there."
-    return Finding("frameworks", "limited", "neither TensorFlow, PyTorch nor JAX is here", fix)
+    fix = "Install gpuprof in the Python environment of the training script."
+    text = "TensorFlow, PyTorch and JAX are not installed"
+    return Finding("frameworks", "limited", text, fix)
 
 
 def nvtx(machine: Machine) -> Finding:
     """The package that shows marked epochs to nsys."""
     version, nsys = machine.packages.get("nvtx"), machine.tools.get("nsys")
     if version is None:
-        text = "nvtx is not installed: nsys sees no marked epochs or steps"
+        text = "nvtx is not installed, so nsys does not record marked epochs and steps"
         return Finding("nvtx", "limited", text, "pip install 'gpuprof-toolkit[nvtx]'")
     too_new = numbers(version) >= _NVTX_TOO_NEW
     if nsys is not None and too_new and numbers(nsys)[:2] <= _NSYS_WITHOUT_RANGES:
-        text = f"nvtx {version} is too new for nsys {nsys}, which would keep no range"
+        text = f"nvtx {version} is too new for nsys {nsys}, which would record no ranges"
         return Finding("nvtx", "problem", text, "pip install 'nvtx<0.2.12', or update nsys.")
     return Finding("nvtx", "ok", f"nvtx {version}")
 
@@ -35,19 +36,19 @@ def nvtx(machine: Machine) -> Finding:
 def compiled(machine: Machine) -> Finding:
     """The functions of gpuprof that read SQLite files from their pages."""
     if machine.is_compiled:
-        return Finding("SQLite", "ok", "SQLite exports are read by gpuprof's compiled functions")
+        return Finding("SQLite", "ok", "gpuprof's compiled functions read SQLite exports")
     text = "gpuprof was installed without its compiled functions: large SQLite exports take longer"
-    fix = "Install it again where a C compiler is (apt-get install gcc)."
+    fix = "Install a C compiler (apt-get install gcc), then reinstall gpuprof."
     return Finding("SQLite", "limited", text, fix)
 
 
 def distribution(machine: Machine) -> Finding:
     """PyPI's ``gpuprof``, another project that installs the same package and command."""
     if machine.foreign is None:
-        return Finding("distribution", "ok", "no other project's gpuprof in this environment")
+        return Finding("distribution", "ok", "no other package named gpuprof is installed")
     text = (
-        f"PyPI's gpuprof {machine.foreign}, another project, is installed here too: "
-        "its command and package take this one's place"
+        f"PyPI's gpuprof {machine.foreign}, another project, is also installed and replaces "
+        "this command and package"
     )
     fix = "pip uninstall gpuprof && pip install --force-reinstall gpuprof-toolkit"
     return Finding("distribution", "problem", text, fix)

@@ -12,7 +12,7 @@ FORMAT_VERSION: Final = 1
 
 
 def as_text(findings: tuple[Finding, ...], width: int) -> str:
-    """One paragraph per finding: its state, its name, what was found, and the fix."""
+    """One paragraph per finding: its state, its name, its text, and the fix."""
     stated = max(len(f.state) for f in findings)
     named = max(len(f.name) for f in findings)
     indent = " " * (stated + named + 4)

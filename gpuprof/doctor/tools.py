@@ -1,10 +1,10 @@
-"""Checks of the profilers: which are here, and whether they suit the driver and the GPUs."""
+"""Checks of the profilers: which are installed, and whether they suit the driver and the GPUs."""
 
 from typing import Final
 
 from gpuprof.doctor.finding import Finding, in_words, numbers
 from gpuprof.doctor.machine import INJECTIONS, Machine
-from gpuprof.launch.recorders.nsys_fit import misfit
+from gpuprof.launch.recorders.nsys_compatibility import incompatibility
 from gpuprof.launch.recorders.nvprof import NEWEST_COMPUTE_CAPABILITY
 
 _OLDEST_FOR_NCU: Final = (7, 0)
@@ -16,8 +16,8 @@ def nsys(machine: Machine) -> Finding:
     """Nsight Systems, against the driver and the GPUs."""
     version = machine.tools.get("nsys")
     if version is None:
-        return Finding("nsys", "limited", "nsys is not installed, or not on PATH", _GET_NSYS)
-    reason = misfit(machine.gpus, machine.driver, machine.driver_cuda, machine.nsys_cuda)
+        return Finding("nsys", "limited", "nsys is not installed or not on PATH", _GET_NSYS)
+    reason = incompatibility(machine.gpus, machine.driver, machine.driver_cuda, machine.nsys_cuda)
     if reason is not None:
         fix = f"Use another recorder, or a newer nsys and driver. {_GET_NSYS}"
         return Finding("nsys", "problem", f"nsys {version} would record nothing: {reason}", fix)
@@ -31,24 +31,24 @@ def nvprof(machine: Machine) -> Finding:
     new = [g for g in machine.gpus if g.compute_capability > NEWEST_COMPUTE_CAPABILITY]
     if new and len(new) == len(machine.gpus):
         capability = in_words(new[0].compute_capability)
-        text = f"nvprof cannot profile {new[0].name}: compute capability {capability}"
-        text += ", 7.5 is its newest"
+        text = f"nvprof cannot profile {new[0].name} (compute capability {capability}); it supports"
+        text += " up to 7.5"
         return Finding("nvprof", "limited", text, "Use --recorder nsys.")
     if version is None:
-        fix = "Only for GPUs before Pascal: it comes with the CUDA toolkit up to 12.x."
-        return Finding("nvprof", "limited", "nvprof is not installed, or not on PATH", fix)
+        fix = "Needed only for GPUs before Pascal. It is part of the CUDA toolkit up to 12.x."
+        return Finding("nvprof", "limited", "nvprof is not installed or not on PATH", fix)
     return Finding("nvprof", "ok", f"nvprof {version}")
 
 
 def ncu(machine: Machine) -> Finding:
-    """Nsight Compute, for looking into one kernel; gpuprof does not need it."""
+    """Nsight Compute, for the analysis of one kernel; gpuprof does not need it."""
     version = machine.tools.get("ncu")
     if version is None:
-        fix = "To look into single kernels: https://developer.nvidia.com/nsight-compute."
-        return Finding("ncu", "limited", "ncu is not here; recording does without it", fix)
+        fix = "To analyse single kernels, install https://developer.nvidia.com/nsight-compute."
+        return Finding("ncu", "limited", "ncu is not installed; recording does not need it", fix)
     old = [g for g in machine.gpus if g.compute_capability < _OLDEST_FOR_NCU]
     if old:
-        text = f"ncu {version} profiles GPUs from Volta on, and {old[0].name} is older"
+        text = f"ncu {version} profiles Volta and newer GPUs; {old[0].name} is older"
         return Finding("ncu", "limited", text, "Use nvprof's metrics instead.")
     return Finding("ncu", "ok", f"ncu {version}")
 
@@ -57,52 +57,52 @@ def cupti(machine: Machine) -> Finding:
     """The package for recording in the process, against the driver's CUDA."""
     version = machine.packages.get("cupti-python")
     if version is None:
-        fix = "Where nsys cannot be installed: pip install 'gpuprof-toolkit[cupti]'."
+        fix = "If nsys cannot be installed: pip install 'gpuprof-toolkit[cupti]'."
         return Finding("cupti", "limited", "cupti-python is not installed", fix)
     major, driver = numbers(version)[0], machine.driver_cuda
     if driver and driver[0] < major:
-        text = f"cupti-python {version} needs CUDA {major}, and the driver runs {in_words(driver)}"
+        text = f"cupti-python {version} needs CUDA {major}; the driver supports {in_words(driver)}"
         fix = f"pip install 'cupti-python=={driver[0]}.*', or install a newer driver."
         return Finding("cupti", "problem", text, fix)
     return Finding("cupti", "ok", f"cupti-python {version}")
 
 
 def monitor(machine: Machine) -> Finding:
-    """The packages that sample GPUs and host beside a run."""
+    """The packages that sample GPUs and host during a run."""
     installed = [f"{n} {machine.packages[n]}" for n in _OF_MONITOR if n in machine.packages]
     lacking = [
-        what
-        for name, what in _OF_MONITOR.items()
+        sampled
+        for name, sampled in _OF_MONITOR.items()
         if name not in machine.packages and (machine.gpus or name != "nvidia-ml-py")
     ]
     if not lacking:
         return Finding("monitor", "ok", ", ".join(installed))
-    text = f"{' and '.join(lacking)} not sampled beside a run"
+    text = f"{' and '.join(lacking)} not sampled during a run"
     return Finding("monitor", "limited", text, "pip install 'gpuprof-toolkit[monitor]'")
 
 
 def other_profiler(machine: Machine) -> Finding:
-    """A profiler around this very process: only one can trace CUDA in one process."""
+    """A profiler around this process: only one can trace CUDA in one process."""
     injected = [name for name in INJECTIONS if name in machine.variables]
     if not injected:
-        return Finding("other profiler", "ok", "no other profiler is set to load into programs")
-    text = f"another profiler loads into programs that start here: {', '.join(injected)} is set"
-    fix = f"unset {' '.join(injected)}, or record outside of it."
+        return Finding(
+            "other profiler", "ok", "no other profiler is configured to load into programs"
+        )
+    text = f"another profiler would load into recorded programs: {', '.join(injected)} is set"
+    fix = f"unset {' '.join(injected)}, or record outside that profiler."
     return Finding("other profiler", "problem", text, fix)
 
 
 def recorders(machine: Machine) -> Finding:
     """Which recorders could start here."""
     able = [name for name, obstacle in machine.obstacles.items() if obstacle is None]
-    # The recorder none only times.
+    # The recorder none measures times only.
     useless = {"none"} if machine.gpus else {"none", "nsys", "nvprof", "cupti"}
     useful = [name for name in able if name not in useless]
     if useful:
-        return Finding("recorders", "ok", f"can record here: {', '.join(useful)}")
-    why = "; ".join(obstacle for obstacle in machine.obstacles.values() if obstacle)
+        return Finding("recorders", "ok", f"available recorders: {', '.join(useful)}")
+    reasons = "; ".join(obstacle for obstacle in machine.obstacles.values() if obstacle)
     if able:
-        why = "; ".join(filter(None, (f"{', '.join(able)} would see no GPU", why)))
-    fix = (
-        "Install a framework with a profiler of its own: pip install 'gpuprof-toolkit[tensorflow]'."
-    )
-    return Finding("recorders", "problem", f"nothing here can record: {why}", fix)
+        reasons = "; ".join(filter(None, (f"{', '.join(able)} would record no GPU", reasons)))
+    fix = "Install a framework that has a profiler: pip install 'gpuprof-toolkit[tensorflow]'."
+    return Finding("recorders", "problem", f"no recorder works here: {reasons}", fix)

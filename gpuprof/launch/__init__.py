@@ -18,7 +18,7 @@ RECORDERS: Final = {
     "tensorflow": "tensorflow",
     "torch": "torch",
     "jax": "jax",
-    "none": "unrecorded",
+    "none": "timing_only",
 }
 
 

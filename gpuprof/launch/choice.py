@@ -1,4 +1,4 @@
-"""Which recorder: the one that was asked for, or the one that can record here."""
+"""The choice of a recorder: the requested one, or the best one that can record here."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -31,7 +31,7 @@ def chosen(name: str, program: Program, recorders: Sequence[Recorder]) -> tuple[
     obstacle = recorder.obstacle(program)
     if obstacle is not None:
         raise obstacle
-    return recorder, "as asked for"
+    return recorder, "as requested"
 
 
 def named(name: str, recorders: Sequence[Recorder]) -> Recorder:
@@ -48,8 +48,8 @@ def named(name: str, recorders: Sequence[Recorder]) -> Recorder:
 
 
 def _best(program: Program, by_name: dict[str, Recorder]) -> tuple[Recorder, str]:
-    """A GPU's profiler where there is a GPU, else a framework's own."""
-    reasons = [f"an NVIDIA GPU is here ({gpus()[0].name})" if gpus() else why_no_gpu()]
+    """A GPU profiler where there is a GPU, else the profiler of a framework."""
+    reasons = [f"found an NVIDIA GPU ({gpus()[0].name})" if gpus() else why_no_gpu()]
     hint = None
     for recorder in [by_name[n] for n in (_FOR_GPUS if gpus() else ()) if n in by_name]:
         obstacle = recorder.obstacle(program)
@@ -64,13 +64,13 @@ def _best(program: Program, by_name: dict[str, Recorder]) -> tuple[Recorder, str
             use = (
                 f"the program imports {title}"
                 if is_imported
-                else f"only what the program does in {title} will be seen"
+                else f"only activity of {title} will be recorded"
             )
             return by_name[name], "; ".join([*reasons, use])
         if obstacle is not None:
             reasons.append(obstacle.message)
             hint = obstacle.hint
-    msg = f"nothing here can record: {'; '.join(dict.fromkeys(reasons))}"
+    msg = f"no recorder works here: {'; '.join(dict.fromkeys(reasons))}"
     raise MissingToolError(msg, hint)
 
 

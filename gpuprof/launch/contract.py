@@ -1,4 +1,4 @@
-"""What a recorder is: what it needs, how it runs a program, and what it brings home."""
+"""The contract of a recorder: what it needs, how it runs a program, and what it records."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuprof.errors import RecordError
-from gpuprof.launch.run.window import WHOLE, Window
+from gpuprof.launch.run.window import WHOLE_RUN, CaptureWindow
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Run:
+class LaunchedRun:
     """One run that is about to start, or has ended."""
 
     program: Program
     folder: Path
     variant: str | None = None
-    window: Window = WHOLE
+    window: CaptureWindow = WHOLE_RUN
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class Recorder:
     name: str
     title: str
     obstacle: Callable[[Program], RecordError | None]
-    finish: Callable[[Run, Ended], Recorded]
-    command: Callable[[Run, tuple[str, ...]], list[str]] | None = None
-    environment: Callable[[Run], Mapping[str, str]] = lambda _: {}
+    finish: Callable[[LaunchedRun, Ended], Recorded]
+    command: Callable[[LaunchedRun, tuple[str, ...]], list[str]] | None = None
+    environment: Callable[[LaunchedRun], Mapping[str, str]] = lambda _: {}
     versions: Callable[[], Mapping[str, str]] = field(default=dict)
-    retry: Callable[[Run, Ended], bool] = lambda *_: False
+    retry: Callable[[LaunchedRun, Ended], bool] = lambda *_: False
     doubt: Callable[[], str | None] = lambda: None
     windows: frozenset[str] = frozenset()

@@ -7,13 +7,13 @@ from pathlib import Path
 from gpuprof.errors import UsageError
 from gpuprof.launch import AUTO, all_recorders
 from gpuprof.launch.choice import named
-from gpuprof.launch.contract import Program, Run
-from gpuprof.launch.run.window import Window, check_window
+from gpuprof.launch.contract import LaunchedRun, Program
+from gpuprof.launch.run.window import CaptureWindow, check_window
 
 _BY_DEFAULT = "nsys"
 
 
-def printed_command(name: str, program: Program, folder: Path | None, window: Window) -> str:
+def printed_command(name: str, program: Program, folder: Path | None, window: CaptureWindow) -> str:
     """One line for a shell; nothing is checked here, as it is to run elsewhere.
 
     Args:
@@ -30,10 +30,10 @@ def printed_command(name: str, program: Program, folder: Path | None, window: Wi
         msg = f"the recorder {recorder.name} works inside the program and has no command"
         hint = "Install gpuprof there and record with it, or print the one of --recorder nsys."
         raise UsageError(msg, hint)
-    python, *rest = program.arguments
-    words = ("python3" if python == sys.executable else python, *rest)
+    python, *script_arguments = program.arguments
+    words = ("python3" if python == sys.executable else python, *script_arguments)
     check_window(window, recorder.name, recorder.windows)
-    run = Run(program, folder or Path(), window=window)
+    run = LaunchedRun(program, folder or Path(), window=window)
     settings = [f"{key}={value}" for key, value in recorder.environment(run).items()]
     command = recorder.command(run, words)
     line = shlex.join(["env", *settings, *command] if settings else command)

@@ -1,4 +1,4 @@
-"""Record one run: all that can be wrong is found first, then it runs, then it is brought home."""
+"""Record one run: check everything first, run the program, then save the recording."""
 
 import errno
 import os
@@ -17,15 +17,15 @@ from gpuprof import __version__
 from gpuprof.errors import OutputError, RecordError
 from gpuprof.launch import AUTO, all_recorders
 from gpuprof.launch.choice import chosen
-from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
-from gpuprof.launch.run.evidence import driver_versions, git_state, packages
+from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.run.folder import Claim, check_folder, claimed, default_folder, make_folder
 from gpuprof.launch.run.marks import marked, mean_seconds, seconds_per_step
 from gpuprof.launch.run.monitor import INTERVAL_NS, monitoring
 from gpuprof.launch.run.output import Output
 from gpuprof.launch.run.process import Wrapping, run_program
 from gpuprof.launch.run.program import environment_of
-from gpuprof.launch.run.window import WHOLE, Window, check_window
+from gpuprof.launch.run.provenance import driver_versions, git_state, packages
+from gpuprof.launch.run.window import WHOLE_RUN, CaptureWindow, check_window
 from gpuprof.manifest import (
     PROGRAM_LOG,
     RECORDER_LOG,
@@ -61,7 +61,7 @@ class Options:
     folder: Path | None = None
     force: bool = False
     timeout_ns: int | None = None
-    window: Window = WHOLE
+    window: CaptureWindow = WHOLE_RUN
     monitor_ns: int | None = INTERVAL_NS
 
 
@@ -73,7 +73,7 @@ class Outcome(NamedTuple):
 
 
 def record(program: Program, options: Options, say: Callable[[str], None]) -> Outcome:
-    """Run a program under a recorder, and leave a folder that can be read.
+    """Run a program under a recorder, and write a run folder.
 
     Args:
         program: What to run.
@@ -83,11 +83,11 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
     Raises:
         UsageError: There is no such recorder, or it cannot record this part of a run.
         RecordError: It cannot record here.
-        OutputError: The folder cannot be made, is there already, or cannot be filled; then
-            nothing of it is left.
+        OutputError: The folder cannot be created, exists already, or cannot be written; an
+            incomplete run is removed.
     """
     if platform.system() != "Linux":
-        msg = f"recording needs Linux, and this is {platform.system()}"
+        msg = f"recording needs Linux; this is {platform.system()}"
         raise RecordError(msg, "Record on Linux; the run's folder can be read anywhere.")
     recorder, reason = chosen(options.recorder, program, all_recorders())
     check_window(options.window, recorder.name, recorder.windows)
@@ -98,7 +98,7 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
     with claimed(folder) as claim, _removed_on_failure(folder, claim):
         begin_manifest(folder, manifest)
         say(f"Recording with {recorder.name} ({reason}) into {folder}")
-        run = Run(program, folder.resolve(), manifest.variant, options.window)
+        run = LaunchedRun(program, folder.resolve(), manifest.variant, options.window)
         with monitoring(run.folder, options.monitor_ns):
             ended = _run(run, recorder, options)
         with handling(_Patience(say).handle):
@@ -112,13 +112,13 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
 
 
 def _check_space(folder: Path) -> None:
-    """A tool that met a full disk may have left half a file without a word."""
+    """Fail where the disk is full: a tool may have left half a file without an error."""
     if shutil.disk_usage(folder).free < _BLOCK_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class _Patience:
-    """Lets the first Ctrl-C pass while a recording is brought home, and heeds the second."""
+    """Ignores the first Ctrl-C while a recording is saved, and stops at the second."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -129,18 +129,18 @@ class _Patience:
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True
-        self._say("Bringing the recording home; stop again to drop it")
+        self._say("Saving the recording; stop again to discard it")
 
 
 @contextmanager
 def _removed_on_failure(folder: Path, claim: Claim) -> Iterator[None]:
-    """Remove a run that cannot be completed, so that no half of one is taken for one."""
+    """Remove a run that cannot be completed, so that it is not mistaken for a complete one."""
     try:
         yield
     except OSError as error:
         claim.check()
         shutil.rmtree(folder, ignore_errors=True)
-        msg = f"{folder} cannot be written: {error.strerror}; nothing of the run is left"
+        msg = f"{folder} cannot be written: {error.strerror}; the incomplete run was removed"
         raise OutputError(msg) from error
     except BaseException:
         if claim.is_there():
@@ -148,7 +148,7 @@ def _removed_on_failure(folder: Path, claim: Claim) -> Iterator[None]:
         raise
 
 
-def _run(run: Run, recorder: Recorder, options: Options) -> Ended:
+def _run(run: LaunchedRun, recorder: Recorder, options: Options) -> Ended:
     for attempt in range(1, _ATTEMPTS + 1):
         ended = _run_once(run, recorder, options)
         if attempt == _ATTEMPTS or not recorder.retry(run, ended):
@@ -156,7 +156,7 @@ def _run(run: Run, recorder: Recorder, options: Options) -> Ended:
     return ended
 
 
-def _run_once(run: Run, recorder: Recorder, options: Options) -> Ended:
+def _run_once(run: LaunchedRun, recorder: Recorder, options: Options) -> Ended:
     environment = environment_of({**recorder.environment(run), RUN_DIR_VARIABLE: str(run.folder)})
     # Unbuffered, so that the log of a run that is killed is whole.
     with (
@@ -195,11 +195,13 @@ def _first_manifest(recorder: Recorder, program: Program, variant: str) -> Manif
     )
 
 
-def _last_manifest(manifest: Manifest, run: Run, ended: Ended, recorded: Recorded) -> Manifest:
+def _last_manifest(
+    manifest: Manifest, run: LaunchedRun, ended: Ended, recorded: Recorded
+) -> Manifest:
     epochs, processes, doubts = marked(run.folder)
     status = ended.exit_status if recorded.exit_status is None else recorded.exit_status
     warnings = [*recorded.warnings, *doubts]
-    if run.window.given:
+    if run.window.options_set:
         warnings.insert(0, f"Only a part of the run was recorded: {run.window.described()}.")
     if ended.timed_out:
         warnings.insert(0, "The program was stopped: it ran for longer than --timeout.")

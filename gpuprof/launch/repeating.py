@@ -18,8 +18,8 @@ from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorder
 from gpuprof.launch.recording import Options, Outcome, record
 from gpuprof.launch.run.folder import check_folder, claimed, default_folder, make_folder
-from gpuprof.launch.run.window import WHOLE
-from gpuprof.manifest import UNRECORDED, Manifest, finish_manifest, read_manifest
+from gpuprof.launch.run.window import WHOLE_RUN
+from gpuprof.manifest import TIMING_ONLY, Manifest, finish_manifest, read_manifest
 
 RECORDED: Final = "run"
 PLAIN: Final = "plain"
@@ -31,7 +31,7 @@ class Repeats:
 
     Args:
         count: Recorded runs, and as many plain ones.
-        warmups: Plain runs before them, of which nothing is kept.
+        warmups: Plain runs before them, whose files are removed.
     """
 
     count: int
@@ -66,7 +66,7 @@ def record_repeatedly(
         for kind, number in _order(repeats.count, recorder):
             say(f"{_TITLES[kind]} {number} of {repeats.count}")
             place = replace(alike, folder=folder / f"{kind}-{number}")
-            outcome = _one(program, place, kind, say)
+            outcome = _run_once(program, place, kind, say)
             if outcome.manifest.exit_status:
                 break
         last = _with_overhead(folder)
@@ -78,17 +78,17 @@ _TITLES: Final = {RECORDED: "Recorded run", PLAIN: "Plain run"}
 
 def _order(count: int, recorder: Recorder) -> Iterator[tuple[str, int]]:
     for number in range(1, count + 1):
-        if recorder.name == UNRECORDED:
+        if recorder.name == TIMING_ONLY:
             yield RECORDED, number  # it costs nothing that plain runs could tell
             continue
         pair = (PLAIN, RECORDED) if number % 2 else (RECORDED, PLAIN)
         yield from ((kind, number) for kind in pair)
 
 
-def _one(program: Program, options: Options, kind: str, say: Callable[[str], None]) -> Outcome:
+def _run_once(program: Program, options: Options, kind: str, say: Callable[[str], None]) -> Outcome:
     if kind == RECORDED:
         return record(program, options, say)
-    plain = replace(options, recorder=UNRECORDED, window=WHOLE)
+    plain = replace(options, recorder=TIMING_ONLY, window=WHOLE_RUN)
     # A run without a recorder is announced already.
     return record(program, plain, lambda _: None)
 
@@ -96,13 +96,13 @@ def _one(program: Program, options: Options, kind: str, say: Callable[[str], Non
 def _warm_up(program: Program, options: Options, say: Callable[[str], None]) -> Outcome:
     parent = tempfile.mkdtemp(prefix="gpuprof-warm-up-")
     try:
-        return _one(program, replace(options, folder=Path(parent) / PLAIN), PLAIN, say)
+        return _run_once(program, replace(options, folder=Path(parent) / PLAIN), PLAIN, say)
     finally:
         shutil.rmtree(parent, ignore_errors=True)
 
 
 def _with_overhead(folder: Path) -> Manifest | None:
-    """Write into every recorded run what recording cost; the last manifest, None if unknown."""
+    """Write the overhead into every recorded run; the last manifest, None if it is unknown."""
     ended = {kind: _manifests(folder, kind) for kind in (RECORDED, PLAIN)}
     warning = overhead(list(ended[RECORDED].values()), list(ended[PLAIN].values()))
     if warning is None:
@@ -114,17 +114,17 @@ def _with_overhead(folder: Path) -> Manifest | None:
 
 
 def _manifests(folder: Path, kind: str) -> dict[Path, Manifest]:
-    """Those that ended well, in their order."""
-    places = sorted(folder.glob(f"{kind}-*"), key=lambda p: int(p.name.partition("-")[2]))
-    manifests = ((place, read_manifest(place)) for place in places)
-    return {place: manifest for place, manifest in manifests if not manifest.exit_status}
+    """The manifests of the runs that succeeded, in order."""
+    runs = sorted(folder.glob(f"{kind}-*"), key=lambda p: int(p.name.partition("-")[2]))
+    manifests = ((run, read_manifest(run)) for run in runs)
+    return {run: manifest for run, manifest in manifests if not manifest.exit_status}
 
 
 def overhead(recorded: Sequence[Manifest], plain: Sequence[Manifest]) -> str | None:
-    """What recording cost, in a sentence; None where there is nothing to compare.
+    """The overhead of recording, in a sentence; None where there is nothing to compare.
 
-    Of the marked epochs where there are some, else of whole runs, which start and end with the
-    profiler's own work.
+    It is that of the marked epochs where there are some, else that of whole runs, which include
+    the profiler's start and end.
     """
     for name, unit in (("seconds_per_epoch", "an epoch"), ("wall_seconds", "the whole run")):
         times, plain_times = (
@@ -132,10 +132,10 @@ def overhead(recorded: Sequence[Manifest], plain: Sequence[Manifest]) -> str | N
         )
         if times and plain_times:
             overlap = max(times) >= min(plain_times) and max(plain_times) >= min(times)
-            chance = ", whose ranges overlap: perhaps chance" if overlap else ""
+            noise = "; their ranges overlap, so this may be noise" if overlap else ""
             return (
-                f"Recording makes {unit} {median(times) / median(plain_times):.2f} times as long: "
-                f"{median(times):.3f} s against {median(plain_times):.3f} s (medians of "
-                f"{len(times)} and {len(plain_times)} runs{chance})."
+                f"With recording, {unit} takes {median(times) / median(plain_times):.2f} times as "
+                f"long: {median(times):.3f} s instead of {median(plain_times):.3f} s (medians of "
+                f"{len(times)} and {len(plain_times)} runs{noise})."
             )
     return None

@@ -30,7 +30,7 @@ from gpuprof.cuda import UNKNOWN
 from gpuprof.errors import InputError
 from gpuprof.profile import Profile
 from gpuprof.readers.alike import Recordings
-from gpuprof.readers.common.narrow import arrow, narrow_column
+from gpuprof.readers.common.compact_columns import arrow, narrow_column
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.spilling import BATCH_ROWS
 from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of

@@ -150,7 +150,10 @@ READER: Final = Reader(
     title="TensorFlow 1 timelines (timeline.json)",
     versions="TensorFlow 1.0 to 1.15",
     gives=("kernels", "memcpys", "memsets"),
-    cannot="names of kernels (operations stand for them), bytes, or most copies' kinds and ends",
+    cannot=(
+        "Operations stand for kernels. Bytes are not recorded, nor are the kinds, sources and "
+        "targets of most copies."
+    ),
     read=read,
     recognises=lambda head: b'"traceEvents"' in head[:256] and bool(_MARK.search(head)),
 )

@@ -8,11 +8,11 @@ from typing import Final
 
 from gpuprof.render.contract import Renderer
 
-# Names of modules here, of which one is imported when a text of its format is asked for.
+# Names of modules in this folder; each is imported when its format is first used.
 RENDERERS: Final = ("terminal", "markdown", "csv", "json")
 
 
 def renderer_named(name: str) -> Renderer:
     """The renderer of this name."""
-    found: Renderer = import_module(f"gpuprof.render.{name}").RENDERER
-    return found
+    renderer: Renderer = import_module(f"gpuprof.render.{name}").RENDERER
+    return renderer

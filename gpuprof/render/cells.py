@@ -35,7 +35,7 @@ def cell(spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
 
 
 def _process(number: int) -> str:
-    """``150``; of processes of several files that bear one number, ``150 #2``."""
+    """``150``; ``150 #2`` where processes of several files have the same number."""
     file, process_id = divmod(number, 1 << PROCESS_BITS)
     return f"{process_id} #{file}" if file else f"{process_id}"
 
@@ -90,8 +90,8 @@ def shortened(text: str, width: int) -> str:
         return text
     if width < 4:  # noqa: PLR2004 - room for no more than the dots
         return text[:width]
-    left = (width - 2) // 2 + (width - 2) % 2
-    return f"{text[:left]}..{text[len(text) - (width - 2 - left) :]}"
+    head_width = (width - 2) // 2 + (width - 2) % 2
+    return f"{text[:head_width]}..{text[len(text) - (width - 2 - head_width) :]}"
 
 
 def shortened_apart(texts: Sequence[str], width: int) -> list[str]:

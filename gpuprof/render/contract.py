@@ -24,7 +24,7 @@ class Page:
         is_colour: Whether colours can be shown.
         is_wide: Whether no name is cut, however wide that gets.
         tables: Names of the tables to show whole; None for the overview.
-        has_full_names: Whether kernels bear their full names, not their short ones.
+        has_full_names: Whether kernels have their full names, not their short ones.
     """
 
     width: int = 80

@@ -49,7 +49,7 @@ def comparison(result: "Comparison", page: Page) -> str:
         return rows_text(columns, result.variants.to_pylist())
     compared = [
         row | {"phase": of_phase.phase}
-        for of_phase in (result, *result.others)
+        for of_phase in (result, *result.other_phases)
         for row in of_phase.variants.to_pylist()
     ]
     return rows_text(["phase", *columns], [*compared, *result.uncompared.to_pylist()])

@@ -65,7 +65,7 @@ def further_outputs(  # noqa: PLR0913 - one per option
     *,
     force: bool,
     inputs: Sequence[str],
-    others: Sequence[Output | None] = (),
+    command_outputs: Sequence[Output | None] = (),
 ) -> FurtherOutputs:
     """Find the outputs of ``--chart``, ``--chart-data`` and ``--html`` writable.
 
@@ -76,7 +76,7 @@ def further_outputs(  # noqa: PLR0913 - one per option
         subject: What the charts are about.
         force: Whether files that exist may be replaced.
         inputs: What is read, which is never replaced.
-        others: What the command writes beside these, to files of their own.
+        command_outputs: The other files that the command writes.
 
     Raises:
         GpuprofError: One cannot be written, or two are one file.
@@ -91,5 +91,5 @@ def further_outputs(  # noqa: PLR0913 - one per option
         ]
     target = prepare(page, is_forced=force, inputs=inputs) if page else None
     drawn = (output for drawing in drawings for output in (drawing.picture, drawing.data))
-    check_apart((*others, *drawn, target))
+    check_apart((*command_outputs, *drawn, target))
     return FurtherOutputs(drawings, target)

@@ -44,9 +44,9 @@ def comparison(result: "Comparison", _: Page) -> str:
 
     ``other_phases`` has the same of each phase but the one whose differences come to most.
     """
-    others = [_compared(one) for one in result.others]
+    other_phases = [_compared(phase) for phase in result.other_phases]
     return document_text(
-        {"format_version": FORMAT_VERSION} | _compared(result) | {"other_phases": others}
+        {"format_version": FORMAT_VERSION} | _compared(result) | {"other_phases": other_phases}
     )
 
 
@@ -77,15 +77,15 @@ def _by_label(variants: pa.Table) -> dict[str, dict[str, Any]]:
 
 def _by_metric(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
     """Variant -> metric -> the other columns; whole numbers where the metric has them."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    by_variant: dict[str, dict[str, dict[str, Any]]] = {}
     for row in table.to_pylist():
         metric = row.pop("metric")
-        of_variant = found.setdefault(row.pop("variant"), {})
-        of_variant[metric] = {name: _whole(metric, name, value) for name, value in row.items()}
-    return found
+        of_variant = by_variant.setdefault(row.pop("variant"), {})
+        of_variant[metric] = {name: _as_integer(metric, name, value) for name, value in row.items()}
+    return by_variant
 
 
-def _whole(metric: str, name: str, value: float | None) -> float | None:
+def _as_integer(metric: str, name: str, value: float | None) -> float | None:
     from gpuprof.metrics import VARIANTS  # noqa: PLC0415 - of comparisons alone
 
     is_whole = VARIANTS.columns[metric].dtype == INT and name not in _NEVER_WHOLE
@@ -95,14 +95,14 @@ def _whole(metric: str, name: str, value: float | None) -> float | None:
 def document_text(document: dict[str, Any]) -> str:
     """A document as JSON; what is no number becomes null, what steers a terminal is escaped."""
     text = json.dumps(
-        _finite(document), indent=2, ensure_ascii=False, allow_nan=False, default=_other
+        _finite(document), indent=2, ensure_ascii=False, allow_nan=False, default=_path_as_text
     )
     return CONTROL.sub(_escaped, text) + "\n"
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     r"""Characters of names as ``\u202e``; of JSON itself only the ends of lines are such."""
-    return "".join(c if c == "\n" else f"\\u{ord(c):04x}" for c in found[0])
+    return "".join(c if c == "\n" else f"\\u{ord(c):04x}" for c in match[0])
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -114,10 +114,10 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _other(value: object) -> str:
+def _path_as_text(value: object) -> str:
     if isinstance(value, Path):
         return str(value)
-    msg = f"{type(value).__name__} has no JSON"
+    msg = f"{type(value).__name__} cannot be written as JSON"
     raise TypeError(msg)
 
 

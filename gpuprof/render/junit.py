@@ -60,5 +60,7 @@ def _add(suite: ET.Element, check: Check) -> None:
     case = ET.SubElement(suite, "testcase", name)
     if check.reason is not None:
         kind = "failure" if check.is_known else "error"
-        said = {"message": clean(check.reason), "type": kind}
-        ET.SubElement(case, kind, said).text = f"{check.condition.text}: {clean(check.reason)}"
+        attributes = {"message": clean(check.reason), "type": kind}
+        ET.SubElement(
+            case, kind, attributes
+        ).text = f"{check.condition.text}: {clean(check.reason)}"

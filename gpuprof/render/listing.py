@@ -1,4 +1,4 @@
-"""What gpuprof can read and answer, listed from the declarations themselves."""
+"""Formats, tables, analyses and charts, listed from their declarations."""
 
 import json
 import textwrap
@@ -16,28 +16,26 @@ from gpuprof.units import counted, format_bytes
 
 
 def formats_text(readers: Sequence[Reader]) -> str:
-    """Every input format: name, what it is, versions, what it cannot tell."""
+    """Every input format: name, what it is, versions, limits."""
     width = max(len(reader.name) for reader in readers) + 2
     return "".join(_entry(reader.name, width, _format_lines(reader)) for reader in readers)
 
 
 def _format_lines(reader: Reader) -> list[str]:
     lines = [f"{reader.title}; {reader.versions}", f"Tables: {', '.join(reader.gives)}"]
-    return [*lines, f"Cannot tell: {reader.cannot}"] if reader.cannot else lines
+    return [*lines, f"Limits: {reader.cannot}"] if reader.cannot else lines
 
 
 def formats_table(readers: Sequence[Reader]) -> str:
     """The same as a markdown table, as the README shows it."""
     rows = [f"| `{r.name}` | {r.title} | {r.versions} | {r.cannot} |" for r in readers]
-    return "\n".join(
-        ["| name | what it is | versions | what it cannot tell |", "|---|---|---|---|", *rows, ""]
-    )
+    return "\n".join(["| name | what it is | versions | limits |", "|---|---|---|---|", *rows, ""])
 
 
 def schemas_text(schemas: Sequence[Schema]) -> str:
     """Every table: its name, what a row is, and each column's unit and meaning.
 
-    What queries find beside the recorded tables and columns comes with its own.
+    Derived relations and columns, which queries have besides the recorded ones, come last.
     """
     derived = {
         f"{name}: derived from {relation.of}": dict(relation.columns)
@@ -52,8 +50,10 @@ def _schema_text(schema: Schema) -> str:
         name: f"[{unit}] {column.meaning}" if (unit := unit_of(column)) else column.meaning
         for name, column in schema.columns.items()
     }
-    made = facts.OF_NAMES.get(schema.name, {}), facts.OF_ROWS.get(schema.name, {})
-    derived = {name: f"[derived] {f.doc}" for of_table in made for name, f in of_table.items()}
+    derived_columns = facts.OF_NAMES.get(schema.name, {}), facts.OF_ROWS.get(schema.name, {})
+    derived = {
+        name: f"[derived] {f.doc}" for of_table in derived_columns for name, f in of_table.items()
+    }
     return f"{schema.name}: {schema.row}\n{_columns_text(columns | derived)}"
 
 
@@ -84,9 +84,9 @@ def charts_text(charts: Sequence[Chart]) -> str:
 
 
 def _needs(analysis: Analysis) -> str:
-    every = " and ".join(analysis.needs)
+    all_needed = " and ".join(analysis.needs)
     any_of = " or ".join(analysis.needs_any_of)
-    return ", and ".join(part for part in (every, any_of) if part) or "nothing"
+    return ", and ".join(part for part in (all_needed, any_of) if part) or "nothing"
 
 
 def cache_text(entries: Sequence[Entry]) -> str:
@@ -102,11 +102,11 @@ def cache_text(entries: Sequence[Entry]) -> str:
     return "\n".join([*head, *lines, f"{count} in {location()}, {room}", ""])
 
 
-def cleared_text(removed: Sequence[Entry], kept: Sequence[Entry]) -> str:
+def cleared_text(removed: Sequence[Entry], in_use: Sequence[Entry]) -> str:
     """What was removed from the cache, and what is in use."""
     total = format_bytes(sum(entry.size_bytes for entry in removed))
     text = f"Removed {counted(len(removed), 'entry', 'entries')}, {total}.\n"
-    return text + (f"Kept {len(kept)} that a running gpuprof reads.\n" if kept else "")
+    return text + (f"Kept {len(in_use)} that a running gpuprof reads.\n" if in_use else "")
 
 
 def cache_json(**groups: Sequence[Entry]) -> str:
@@ -131,5 +131,7 @@ def _used(entry: Entry) -> str:
 
 def _entry(name: str, width: int, lines: Sequence[str]) -> str:
     wrapped = [part for line in lines for part in textwrap.wrap(line, 80 - width)]
-    first, *rest = wrapped
-    return "".join([f"{name:<{width}}{first}\n", *(f"{'':<{width}}{line}\n" for line in rest)])
+    first, *continuation = wrapped
+    return "".join(
+        [f"{name:<{width}}{first}\n", *(f"{'':<{width}}{line}\n" for line in continuation)]
+    )

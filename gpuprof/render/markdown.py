@@ -33,8 +33,8 @@ def report(result: Report, page: Page) -> str:
 
 def comparison(result: "Comparison", page: Page) -> str:
     """For a pull request: verdict, warnings and a short table; all else folds away."""
-    from gpuprof.render.compared import comparison_grids, short_grid  # noqa: PLC0415 - start-up
-    from gpuprof.render.compared_kernels import kernel_grids  # noqa: PLC0415 - start-up time
+    from gpuprof.render.comparison import comparison_grids, short_grid  # noqa: PLC0415 - start-up
+    from gpuprof.render.comparison_kernels import kernel_grids  # noqa: PLC0415 - start-up time
 
     kernels = [
         grid

@@ -51,13 +51,13 @@ def _cells(row: Sample) -> list[str]:
         "host" if is_host else f"GPU {row['device_id']}",
         format_share(busy),
         f"{format_bytes(used)} of {format_bytes(total)}",
-        _whole(row.get("power_w"), "W"),
-        _whole(row.get("temperature_c"), "C"),
+        _rounded(row.get("power_w"), "W"),
+        _rounded(row.get("temperature_c"), "C"),
         format_clock(row.get("sm_clock_hz")),
         format_rate(row.get("pcie_received_bytes_per_s")),
         format_rate(row.get("pcie_sent_bytes_per_s")),
     ]
 
 
-def _whole(value: float | None, unit: str) -> str:
+def _rounded(value: float | None, unit: str) -> str:
     return "n/a" if value is None else f"{value:.0f} {unit}"

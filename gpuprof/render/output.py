@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpuprof.drafts import removed_at_last
 from gpuprof.errors import OutputError
+from gpuprof.temporary_files import removed_at_exit
 from gpuprof.units import encodable
 
 STDOUT: Final = "-"
@@ -31,26 +31,26 @@ class Output:
         """Write a text.
 
         Raises:
-            OutputError: It cannot be written; nothing of it is left behind.
+            OutputError: It cannot be written; no partial file is left behind.
         """
         if self.path is None:
             write_stdout(text)
         else:
             self.save(lambda file: file.write_text(encodable(text), encoding="utf-8"))
 
-    def save(self, write: Callable[[Path], object], what: str = "a picture") -> None:
+    def save(self, write: Callable[[Path], object], content: str = "a picture") -> None:
         """Let a function write a file, and give it the output's name when it is whole.
 
         Args:
             write: Writes the file.
-            what: What the file is, for people.
+            content: What the file holds, for error messages.
 
         Raises:
-            OutputError: It cannot be written; nothing of it is left behind.
+            OutputError: It cannot be written; no partial file is left behind.
         """
         if self.path is None:
-            msg = f"{what} cannot go to standard output"
-            raise OutputError(msg, "Give it the name of a file with -o.")
+            msg = f"{content} cannot go to standard output"
+            raise OutputError(msg, "Give a file name with -o.")
         try:
             _save_whole(self.path, write)
         except OSError as error:
@@ -82,9 +82,9 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
     if not folder.is_dir():
         msg = f"{target}: there is no folder {folder}"
         raise OutputError(msg, f"Make it first: mkdir -p {folder}")
-    if target.is_file() and any(_names(given, target) for given in inputs):
-        msg = f"{target} is a recording that is read, which is never replaced"
-        raise OutputError(msg, "Give the result another name.")
+    if target.is_file() and any(_names(source, target) for source in inputs):
+        msg = f"{target} is an input of this command and is never replaced"
+        raise OutputError(msg, "Give the output another name.")
     if target.is_file() and not is_forced:
         msg = f"{target} exists already"
         raise OutputError(msg, "Replace it with --force, or give another name.")
@@ -95,28 +95,28 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
 
 
 def check_apart(outputs: Iterable[Output | None]) -> None:
-    """See that no two outputs are one file, of which the last written alone would be left.
+    """Check that no two outputs are the same file, where one would overwrite the other.
 
     Raises:
         OutputError: Two are.
     """
-    seen: set[str] = set()
+    written_paths: set[str] = set()
     for path in (output.path for output in outputs if output is not None):
         # Devices and pipes take as much as they are given.
         if path is None or (path.exists() and not path.is_file()):
             continue
         # Unlike Path.resolve, it takes links that lead in a circle.
         place = os.path.realpath(path)
-        if place in seen:
-            msg = f"{path} is named for two outputs"
-            raise OutputError(msg, "Give each a name of its own.")
-        seen.add(place)
+        if place in written_paths:
+            msg = f"{path} is given for two outputs"
+            raise OutputError(msg, "Give each output its own name.")
+        written_paths.add(place)
 
 
-def _names(given: str, target: Path) -> bool:
+def _names(source: str, target: Path) -> bool:
     """Whether an input, a file or a pattern, is this file under any of its names."""
-    found = {given, *glob.glob(given, recursive=True)}  # noqa: PTH207 - as for the inputs
-    return any(Path(name).is_file() and target.samefile(name) for name in found)
+    sources = {source, *glob.glob(source, recursive=True)}  # noqa: PTH207 - as for the inputs
+    return any(Path(name).is_file() and target.samefile(name) for name in sources)
 
 
 def _save_whole(target: Path, write: Callable[[Path], object]) -> None:
@@ -127,10 +127,10 @@ def _save_whole(target: Path, write: Callable[[Path], object]) -> None:
         prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent
     )
     os.close(handle)
-    with removed_at_last(Path(name)) as draft:
-        write(draft)
-        draft.chmod(_usual_mode())
-        draft.replace(target)
+    with removed_at_exit(Path(name)) as temporary:
+        write(temporary)
+        temporary.chmod(_usual_mode())
+        temporary.replace(target)
 
 
 def _usual_mode() -> int:

@@ -1,4 +1,4 @@
-"""Which columns of which tables people see first, as grids of text for terminal and markdown."""
+"""The columns and tables that people see first, as grids of text for terminal and markdown."""
 
 import re
 import shlex
@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.analyses import analysis_named
+from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
+from gpuprof.labels import label
 from gpuprof.render.cells import cell, clean, headings, schema_columns, with_one_name
 from gpuprof.render.contract import Page, Row
 from gpuprof.reports import Report
@@ -46,7 +48,7 @@ class Grid:
     rank: int | None = None
 
     def cut(self, surplus: int) -> "Grid":
-        """The table with as many rows less, but for those that it needs, and a word of it."""
+        """The table with fewer rows, but with those that it needs; its title gives the counts."""
         count = max(len(self.rows) - surplus, self.least or len(self.rows), len(self.named))
         first = sorted(range(len(self.rows)), key=lambda place: place not in self.named)[:count]
         if len(first) == len(self.rows):
@@ -65,8 +67,7 @@ _GROUP_NAMES: Final = {
     "memsets": "Memsets",
     "gpu_activities": "GPU activities",
     "api_calls": "API calls (host)",
-    "PtoP_staged": "via the host",
-    "DtoD_peer": "DtoD",
+    **{kind: label(kind) for kind in (PEER_STAGED, PEER_DEVICE_COPY)},
 }
 _TOP_GROUPS: Final = ("Kernels", "Transfers", "Local copies", "Memsets")
 _SENTENCES: Final = {"finding", "suggestion", "win", "assumptions", "command"}
@@ -77,7 +78,7 @@ _EDGES: Final = 3
 # What an overview keeps of the tensors that move most.
 _LEAST_TENSORS: Final = 3
 _FINDINGS: Final = 3
-_COSTLY: Final = 0.05  # Of a step: whatever costs more is said first.
+_COSTLY: Final = 0.05  # Of a step: findings that cost more are always shown.
 # A change that names many kernels is in the table of findings alone.
 _LONGEST_CHANGE: Final = 40
 _FIGURES: Final = ("calls", "total_ns", "bytes", "implied_ns")
@@ -99,11 +100,11 @@ def _totals_grid(table: pa.Table) -> Grid:
     is_whole = all(row["total_ns"] is not None for row in shown)
     of_all = ("calls", "total_ns", "mean_ns", "share", "bytes", "bytes_per_s")
     names = [*of_all, *([] if is_whole else ["listed_ns", "implied_ns"])]
-    kept = [n for n in names if any(row[n] for row in shown)]
+    columns_shown = [n for n in names if any(row[n] for row in shown)]
     cells = [
         (
             "  " * depth[group := row["activity_group"]] + _GROUP_NAMES.get(group, group),
-            *("" if _says_no_more(n, row) else cell(columns[n], row[n]) for n in kept),
+            *("" if _says_no_more(n, row) else cell(columns[n], row[n]) for n in columns_shown),
         )
         for row in shown
     ]
@@ -112,7 +113,7 @@ def _totals_grid(table: pa.Table) -> Grid:
     unknown = [name for group, name in _GROUP_NAMES.items() if group not in depth]
     if unknown := [name for name in unknown if name in _TOP_GROUPS]:
         title += f" (n/a: {', '.join(unknown)})"
-    header = ("", *headings(columns, kept))
+    header = ("", *headings(columns, columns_shown))
     return Grid(title, header, tuple(cells), least=len(named), named=named)
 
 
@@ -178,13 +179,13 @@ def table_grid(title: str, name: str, table: pa.Table) -> Grid:
     """A whole table, without the columns that are unknown or an empty text in every row."""
     columns = schema_columns(name, table)
     rows = table.to_pylist()
-    kept = [c for c in columns if not rows or any(row[c] not in _NOTHING for row in rows)]
-    cells = [tuple(cell(columns[c], row[c]) for c in kept) for row in rows]
-    names = tuple(i for i, c in enumerate(kept) if columns[c].kind == Kind.TEXT)
-    sentences = tuple(i for i in names if kept[i] in _SENTENCES)
-    keys = tuple(i for i, c in enumerate(kept) if c in _KEYS)
-    rank = kept.index("rank") if "rank" in kept else None
-    header = headings(columns, kept)
+    columns_shown = [c for c in columns if not rows or any(row[c] not in _NOTHING for row in rows)]
+    cells = [tuple(cell(columns[c], row[c]) for c in columns_shown) for row in rows]
+    names = tuple(i for i, c in enumerate(columns_shown) if columns[c].kind == Kind.TEXT)
+    sentences = tuple(i for i in names if columns_shown[i] in _SENTENCES)
+    keys = tuple(i for i, c in enumerate(columns_shown) if c in _KEYS)
+    rank = columns_shown.index("rank") if "rank" in columns_shown else None
+    header = headings(columns, columns_shown)
     return Grid(title, header, tuple(cells), names, sentences=sentences, keys=keys, rank=rank)
 
 
@@ -214,17 +215,17 @@ def _peer_grid(table: pa.Table) -> Grid:
     columns = schema_columns("peer_matrix", table)
     routes = table.to_pylist()
     names = ("calls", "total_ns", "bytes", "bytes_per_s", "peak_share")
-    kept = names if any(row["peak_share"] is not None for row in routes) else names[:-1]
+    columns_shown = names if any(row["peak_share"] is not None for row in routes) else names[:-1]
     peer = next((row for row in routes[1:] if "host" not in {row["src"], row["dst"]}), None)
     rows = [
         (
             f"{row['src']} to {row['dst']}, {row['path']}",
-            *(cell(columns[n], row[n]) for n in kept),
+            *(cell(columns[n], row[n]) for n in columns_shown),
         )
         for row in sorted(routes, key=lambda row: (row is not routes[0], row is not peer))
     ]
-    title = "Transfers from where to where"
-    return Grid(title, ("", *headings(columns, kept)), tuple(rows), least=_LEAST_ROUTES)
+    title = "Transfers by source and destination"
+    return Grid(title, ("", *headings(columns, columns_shown)), tuple(rows), least=_LEAST_ROUTES)
 
 
 def _tensor_grid(table: pa.Table) -> Grid:
@@ -256,7 +257,7 @@ def _edges_grid(table: pa.Table, step: str) -> Grid:
         )
         for row in table.to_pylist()[:_EDGES]
     ]
-    header = ("Bytes per step", "From > to", "For gradients", "Part that sends", "Part that takes")
+    header = ("Bytes per step", "From > to", "For gradients", "Sending part", "Receiving part")
     return Grid(f"Largest edges between parts{step}", header, tuple(rows), (3, 4))
 
 
@@ -296,16 +297,16 @@ _GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
 
 
 def findings_lines(result: Report, most: int = _FINDINGS, *, has_changes: bool = True) -> list[str]:
-    """The bottom line, and what costs most with what to try: numbered sentences.
+    """The bottom line, then the costliest findings with suggestions, as numbered sentences.
 
     Args:
         result: The tables of a recording.
-        most: Findings to say with what to try; all of at least 5 % of a step are said, the
-            others in short.
-        has_changes: Whether to say how `gpuprof predict` replays them.
+        most: Findings to show with suggestions; further ones of at least 5 % of a step are
+            shown in short.
+        has_changes: Whether to show how `gpuprof predict` replays them.
     """
     rows = [*_table_rows(result, "findings"), *_hints(result)]
-    said = [
+    rows_shown = [
         row for n, row in enumerate(rows) if n < most or (row.get("cost_share") or 0) >= _COSTLY
     ]
     hidden = {} if has_changes else {"change": None}
@@ -316,7 +317,7 @@ def findings_lines(result: Report, most: int = _FINDINGS, *, has_changes: bool =
         ),
         *(
             f"{number}. {_finding_text(row | hidden, is_short=number > most)}"
-            for number, row in enumerate(said, start=1)
+            for number, row in enumerate(rows_shown, start=1)
         ),
     ]
 
@@ -324,12 +325,12 @@ def findings_lines(result: Report, most: int = _FINDINGS, *, has_changes: bool =
 def _hints(result: Report) -> list[Row]:
     """The worst hint of each cause, with how many more there are."""
     hints = _table_rows(result, "placement_hints")
-    alike = Counter(row["cause"] for row in hints)
+    count_by_cause = Counter(row["cause"] for row in hints)
     worst = {row["cause"]: row for row in reversed(hints)}
     return [
         row | {"finding": f"{row['finding']}; {more} more like this" if more else row["finding"]}
         for row in sorted(worst.values(), key=hints.index)
-        for more in [alike[row["cause"]] - 1]
+        for more in [count_by_cause[row["cause"]] - 1]
     ]
 
 
@@ -347,8 +348,8 @@ def _finding_text(row: Row, *, is_short: bool) -> str:
     replay = f"gpuprof predict --what {shlex.quote(change)}; " if change else ""
     replay = replay if len(change) <= _LONGEST_CHANGE else ""
     if row.get("predicted_win_ns") is not None:
-        return f"{text}. Can win {win} ({replay}{table})."
-    gain = f"wins {win}; " if row.get("win_share") else ""
+        return f"{text}. Can save {win} ({replay}{table})."
+    gain = f"saves {win}; " if row.get("win_share") else ""
     return f"{text} ({gain}{replay}{table})."
 
 

@@ -15,6 +15,7 @@ from gpuprof.render.output import Output
 from gpuprof.render.overview import Grid
 from gpuprof.sweeps.break_even import BreakEven, break_even_rows, break_evens
 from gpuprof.sweeps.results import CELLS, FIGURE, RECORDED, Results
+from gpuprof.units import counted
 
 FORMAT_VERSION: Final = 1
 _RECORDED_SHOWN: Final = {
@@ -68,7 +69,7 @@ def _table_csv(table: pa.Table) -> str:
 
 
 def headline(results: Results) -> str:
-    """What came of the sweep, in a sentence."""
+    """How many cells ran, and the highest speed-up, in a sentence or two."""
     rows = results.cells.to_pylist()
     ok = sum(row["status"] == "ok" for row in rows)
     ran = f"{ok} of {len(rows)} cells ran"
@@ -78,11 +79,11 @@ def headline(results: Results) -> str:
     best = max(ranked, key=lambda row: float(row["speed_up"]))
     if best["speed_up"] <= 1:
         return f"{ran}. None is faster than the baseline."
-    return f"{ran}. The greatest speed-up is {_times(best['speed_up'])}, of {best['cell']}."
+    return f"{ran}. The highest speed-up is {_times(best['speed_up'])}, with {best['cell']}."
 
 
 def sweep_grids(results: Results) -> list[Grid]:
-    """The cells, and from where on each placement is faster."""
+    """The cells, and the break-even of each placement."""
     grids = [_cells_grid(results), *_reasons_grid(results)]
     crossings = break_even_rows(results) if results.plan.baseline else []
     for axis in dict.fromkeys(row.axis for row in crossings):
@@ -93,7 +94,7 @@ def sweep_grids(results: Results) -> list[Grid]:
 
 
 def _meanings(crossing: BreakEven) -> Iterator[tuple[str, str]]:
-    """What the medians say, then what the runs at their extremes would, where that differs."""
+    """The break-even of the medians, then of the fastest and slowest runs where it differs."""
     yield clean(crossing.variant), crossing.meaning
     if crossing.at_best != crossing.at_worst:
         yield "  at best", crossing.at_best or ""
@@ -126,7 +127,11 @@ def _cells_grid(results: Results) -> Grid:
 def _reasons_grid(results: Results) -> list[Grid]:
     rows = [row for row in results.cells.to_pylist() if row["reason"]]
     shown = tuple((clean(row["cell"]), row["status"], clean(row["reason"])) for row in rows)
-    return [Grid("Not ok", ("Cell", "Status", "Reason"), shown, (0, 1, 2))] if rows else []
+    return (
+        [Grid("Cells without a result", ("Cell", "Status", "Reason"), shown, (0, 1, 2))]
+        if rows
+        else []
+    )
 
 
 def _range(row: Row) -> str:
@@ -139,19 +144,21 @@ def _times(value: float | None) -> str:
 
 
 def notes(results: Results) -> list[str]:
-    """How the figures are to be read."""
+    """How to read the figures."""
     plan = results.plan
-    what = "an epoch, as marked" if results.per_epoch else "the whole program"
-    skipped = f", without the first {plan.skipped_epochs} of a run" if plan.skipped_epochs else ""
-    lines = [f"Seconds are of {what}{skipped if results.per_epoch else ''}: the median over runs."]
+    skipped = counted(plan.skipped_epochs, "epoch", "epochs").removeprefix("1 ")
+    without = f", without the first {skipped} of each run" if plan.skipped_epochs else ""
+    measured = f"a marked epoch{without}" if results.per_epoch else "the whole program"
+    lines = [f"Seconds are the time of {measured}; the median over the runs is shown."]
     if plan.baseline:
         values = ", ".join(f"{axis}={value}" for axis, value in plan.baseline.items())
-        lines.append(f"Speed-up: seconds with {values} and the same other values / seconds.")
+        lines.append(f"Speed-up is the seconds with {values} divided by the seconds of the cell.")
     if plan.repeat == 1:
-        lines.append("One run of each cell: how much runs differ by chance is not known.")
+        lines.append("With one run per cell, noise cannot be judged.")
     elif plan.baseline:
         lines.append(
-            "Range: the baseline's fastest run / the slowest, and its slowest / the fastest."
+            "Range is the baseline's fastest run divided by the cell's slowest, to the baseline's"
+            " slowest divided by the cell's fastest."
         )
     return lines
 

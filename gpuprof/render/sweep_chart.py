@@ -1,6 +1,7 @@
 """Charts of a sweep: speed-up with its break-even, and seconds as the work or the devices grow."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +27,7 @@ def break_even_figure(results: Results) -> "Figure | None":
     if not rows:
         return None
     axes = list(dict.fromkeys(row.axis for row in rows))
-    panels: list[Draw] = [lambda one, axis=axis: _speed_ups(one, results, axis) for axis in axes]  # type: ignore[misc]
+    panels: list[Draw] = [partial(_speed_ups, results=results, axis=axis) for axis in axes]
     crossed = {row.break_even: row for row in reversed(rows) if row.break_even is not None}
     first = crossed[min(crossed)] if crossed else rows[0]
     finding = f"Along {first.axis}, {first.variant} is {first.meaning}"
@@ -39,13 +40,13 @@ def scaling_figure(results: Results) -> "Figure | None":
     if not ran:
         return None
     axes = [axis for axis in numeric_axes(results.plan) if lines(results, axis, "seconds")]
-    panels: list[Draw] = [lambda one, axis=axis: _seconds(one, results, axis) for axis in axes]  # type: ignore[misc]
+    panels: list[Draw] = [partial(_seconds, results=results, axis=axis) for axis in axes]
     best = min(ran, key=lambda row: float(row["seconds"]))
-    what = "an epoch" if results.per_epoch else "the program"
-    finding = f"Fastest is {best['cell']}: {format_seconds(best['seconds'])} for {what}"
+    timed = "an epoch" if results.per_epoch else "the program"
+    finding = f"Fastest is {best['cell']}: {format_seconds(best['seconds'])} for {timed}"
     finding += _caution(results.plan)
     if not panels:
-        return _figure([lambda one: _bars(one, ran)], finding, 1.6 + _BAR_INCHES * len(ran))
+        return _figure([lambda panel: _bars(panel, ran)], finding, 1.6 + _BAR_INCHES * len(ran))
     return _figure(panels, finding)
 
 

@@ -84,8 +84,8 @@ def _report(
 
 def comparison(result: "Comparison", page: Page) -> str:
     """The verdict first, then the variants."""
-    from gpuprof.render.compared import comparison_grids  # noqa: PLC0415 - start-up time
-    from gpuprof.render.compared_kernels import kernel_grids  # noqa: PLC0415
+    from gpuprof.render.comparison import comparison_grids  # noqa: PLC0415 - start-up time
+    from gpuprof.render.comparison_kernels import kernel_grids  # noqa: PLC0415
 
     grids = (
         comparison_grids(result)
@@ -189,16 +189,16 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
 
 
 def _apart(grid: Grid) -> tuple[Grid, dict[str, list[int]]]:
-    """A table with numbers for its sentences, and the rows that each sentence is said of."""
+    """A table with numbers for its sentences, and the rows that each sentence is about."""
     # The numbers of ranked rows are their ranks.
-    kept = [c for c in range(len(grid.header)) if c not in {*grid.sentences, grid.rank}]
+    shown = [c for c in range(len(grid.header)) if c not in {*grid.sentences, grid.rank}]
     numbers_of: dict[str, list[int]] = {}
     for number, row in enumerate(grid.rows, start=1):
         numbers_of.setdefault("; ".join(row[c] for c in grid.sentences), []).append(number)
-    rows = [(str(n), *(row[c] for c in kept)) for n, row in enumerate(grid.rows, start=1)]
-    header = ("#", *(grid.header[c] for c in kept))
+    rows = [(str(n), *(row[c] for c in shown)) for n, row in enumerate(grid.rows, start=1)]
+    header = ("#", *(grid.header[c] for c in shown))
     names, keys = (
-        tuple(place for place, c in enumerate(kept, start=1) if c in columns)
+        tuple(place for place, c in enumerate(shown, start=1) if c in columns)
         for columns in (grid.name_columns, grid.keys)
     )
     return Grid(grid.title, header, tuple(rows), (0, *names), keys=keys), numbers_of

@@ -1,4 +1,4 @@
-"""From which batch size on a placement is faster than the baseline."""
+"""The break-even: the batch size above which a placement is faster than the baseline."""
 
 import math
 from collections.abc import Sequence
@@ -17,20 +17,20 @@ BREAK_EVENS: Final = Schema(
         "axis": Column(TEXT, "", "The axis of numbers, such as a batch size.", required=True),
         "variant": Column(TEXT, "", "The other values of these cells.", required=True),
         "break_even": Column(
-            FLOAT, "", "Value from which on it is faster, between the two measured around it."
+            FLOAT, "", "Value above which it is faster, interpolated between measured values."
         ),
-        "break_even_min": Column(FLOAT, "", "The same by speed_up_max, the cells' luckiest runs."),
-        "break_even_max": Column(FLOAT, "", "The same by speed_up_min, their unluckiest ones."),
-        "lowest": Column(FLOAT, "", "Least value measured.", required=True),
-        "highest": Column(FLOAT, "", "Greatest value measured.", required=True),
+        "break_even_min": Column(FLOAT, "", "The same by speed_up_max, the best runs."),
+        "break_even_max": Column(FLOAT, "", "The same by speed_up_min, the worst runs."),
+        "lowest": Column(FLOAT, "", "Smallest measured value.", required=True),
+        "highest": Column(FLOAT, "", "Largest measured value.", required=True),
         "meaning": Column(TEXT, "", "In words.", required=True),
         "at_best": Column(TEXT, "", "The same by speed_up_max."),
         "at_worst": Column(TEXT, "", "The same by speed_up_min."),
     },
 )
 
-# From here on decimals would promise more than two points tell.
-_WHOLE: Final = 10
+# Two points do not determine decimals of a larger break-even.
+_WHOLE_NUMBERS_FROM: Final = 10
 
 Points = Sequence[tuple[Number, float]]
 
@@ -62,10 +62,9 @@ def break_even_rows(results: Results) -> list[BreakEven]:
         results: Results with a baseline.
 
     Returns:
-        One row per axis and per combination of the others but the baseline itself;
-        ``break_even`` is None where no speed-up crosses 1 for good within what was measured.
-        Nothing is said beyond the least and greatest values measured. What is best and worst
-        is None where each cell ran once.
+        One row per axis and per combination of the other axes, without the baseline itself;
+        ``break_even`` is None where no speed-up stays above 1 within the measured values.
+        Nothing is extrapolated. The best and worst cases are None where each cell ran once.
     """
     rows = []
     for axis in numeric_axes(results.plan):
@@ -98,7 +97,7 @@ def numeric_axes(plan: Plan) -> list[str]:
 
 
 def lines(results: Results, axis: str, column: str) -> dict[str, list[tuple[Number, float]]]:
-    """A column along an axis: one line per combination of the others, but for the baseline's.
+    """A column along an axis: one line per combination of the other axes, without the baseline's.
 
     Cells in which it is unknown are left out, and axes of one value in the lines' names.
     """
@@ -107,11 +106,13 @@ def lines(results: Results, axis: str, column: str) -> dict[str, list[tuple[Numb
     named = [name for name, values in plan.axes.items() if len(values) > 1]
     lines: dict[str, list[tuple[Number, float]]] = {}
     for row in results.cells.to_pylist():
-        others = {name: row[name] for name in plan.axes if name != axis}
+        other_values = {name: row[name] for name in plan.axes if name != axis}
         is_speed_up = column.startswith("speed_up")
-        is_baseline = bool(is_speed_up and baseline) and baseline.items() <= others.items()
+        is_baseline = bool(is_speed_up and baseline) and baseline.items() <= other_values.items()
         if row[column] is not None and not is_baseline:
-            name = ", ".join(f"{name}={value}" for name, value in others.items() if name in named)
+            name = ", ".join(
+                f"{name}={value}" for name, value in other_values.items() if name in named
+            )
             lines.setdefault(name, []).append((row[axis], row[column]))
     return {name: sorted(points) for name, points in lines.items()}
 
@@ -126,11 +127,11 @@ def crossing(points: Points) -> float | None:
     below = [place for place, (_, speed_up) in enumerate(points) if speed_up < 1]
     if not below or below[-1] == len(points) - 1:
         return None
-    (left, low), (right, high) = points[below[-1]], points[below[-1] + 1]
+    (below_one, low), (above_one, high) = points[below[-1]], points[below[-1] + 1]
     share = (1 - low) / (high - low)
-    if left <= 0:
-        return left + share * (right - left)
-    return math.exp(math.log(left) + share * math.log(right / left))
+    if below_one <= 0:
+        return below_one + share * (above_one - below_one)
+    return math.exp(math.log(below_one) + share * math.log(above_one / below_one))
 
 
 def _meaning(points: Points) -> str:
@@ -138,13 +139,13 @@ def _meaning(points: Points) -> str:
     if place is not None:
         return f"faster from about {break_even_text(place)} on"
     if all(speed_up >= 1 for _, speed_up in points):
-        return f"faster at all measured, from {points[0][0]} on"
+        return f"faster at all measured values, from {points[0][0]} on"
     if all(speed_up < 1 for _, speed_up in points):
-        return f"slower at all measured, up to {points[-1][0]}"
+        return f"slower at all measured values, up to {points[-1][0]}"
     faster = ", ".join(str(value) for value, speed_up in points if speed_up >= 1)
-    return f"slower at {points[-1][0]}, the greatest measured; faster only at {faster}"
+    return f"slower at {points[-1][0]}, the largest measured value; faster only at {faster}"
 
 
 def break_even_text(place: float) -> str:
-    """A break-even with as many digits as two points tell."""
-    return f"{place:.{0 if place >= _WHOLE else 2}f}"
+    """A break-even, with decimals only where it is small."""
+    return f"{place:.{0 if place >= _WHOLE_NUMBERS_FROM else 2}f}"

@@ -1,4 +1,4 @@
-"""Run what of a sweep has not run yet, one program at a time, each under `gpuprof record`."""
+"""Execute the remaining runs of a sweep, one at a time, each under `gpuprof record`."""
 
 import shlex
 import signal
@@ -12,7 +12,7 @@ from typing import IO, Final
 
 from gpuprof.signals import handling
 from gpuprof.sweeps.folder import Failure, failure, forget, has_ended, note_failure, working_in
-from gpuprof.sweeps.grid import Run, ordered_runs, runs_of
+from gpuprof.sweeps.grid import SweepRun, ordered_runs, runs_of
 from gpuprof.sweeps.plan import Plan
 from gpuprof.units import format_seconds
 
@@ -23,20 +23,20 @@ Say = Callable[[str], None]
 
 
 def execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
-    """Run what has not ended yet.
+    """Execute the runs that have not ended yet.
 
-    A cell that failed once does not run again. A run that Ctrl-C or SIGTERM stops here counts
-    as not run.
+    A cell that failed once does not run again. A run that Ctrl-C or SIGTERM stops counts as not
+    run.
 
     Args:
         plan: The sweep.
-        folder: Its own, as `open_sweep` leaves it.
+        folder: Its folder, from `open_sweep`.
         seed: Of the order.
         say: Takes lines of progress.
 
     Raises:
-        OutputError: Another sweep works in the folder.
-        KeyboardInterrupt: It was stopped; the run that went on is dropped.
+        OutputError: Another sweep is running in the folder.
+        KeyboardInterrupt: It was stopped; the unfinished run is dropped.
     """
     # SIGTERM stops a sweep as Ctrl-C does.
     with (
@@ -46,11 +46,13 @@ def execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
         runs = list(ordered_runs(plan, seed))
         waiting = [run for run in runs if not has_ended(folder, run)]
         if len(waiting) < len(runs):
-            say(f"{len(runs) - len(waiting)} of {len(runs)} runs have ended before")
+            say(f"{len(runs) - len(waiting)} of {len(runs)} runs are already complete")
         progress = _Progress(len(waiting), say)
         for run in waiting:
-            others = runs_of(plan, run.cell)
-            if any(has_ended(folder, other) and failure(folder, other) for other in others):
+            cell_runs = runs_of(plan, run.cell)
+            if any(
+                has_ended(folder, cell_run) and failure(folder, cell_run) for cell_run in cell_runs
+            ):
                 progress.skipped(run)
                 continue
             progress.begins(run)
@@ -59,7 +61,7 @@ def execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
 
 
 def commands(plan: Plan, seed: int, folder: Path) -> Iterator[str]:
-    """The command of each run, in their order, as a shell takes it."""
+    """The command of each run in order, quoted for a shell."""
     for run in ordered_runs(plan, seed):
         yield shlex.join(["gpuprof", *_words(plan, folder, run)])
 
@@ -71,7 +73,7 @@ def retry_failed(plan: Plan, folder: Path) -> None:
             forget(folder, run)
 
 
-def _words(plan: Plan, folder: Path, run: Run) -> list[str]:
+def _words(plan: Plan, folder: Path, run: SweepRun) -> list[str]:
     """``record`` with its options, then the cell's command."""
     program = list(run.cell.words)
     if not program[0].endswith(".py") and program[0] != "-m":
@@ -82,7 +84,7 @@ def _words(plan: Plan, folder: Path, run: Run) -> list[str]:
     ]
 
 
-def _run(plan: Plan, folder: Path, run: Run, lock: IO[bytes]) -> None:
+def _run(plan: Plan, folder: Path, run: SweepRun, lock: IO[bytes]) -> None:
     forget(folder, run)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         # A session of its own: Ctrl-C reaches it through here, once, and a kill of the sweep
@@ -112,7 +114,7 @@ def _run(plan: Plan, folder: Path, run: Run, lock: IO[bytes]) -> None:
 
 
 class _Progress:
-    """A line per run, with the time that is left."""
+    """A line per run, with the estimated time left."""
 
     def __init__(self, count: int, say: Say) -> None:
         self._count = count
@@ -122,7 +124,7 @@ class _Progress:
         self._seconds = 0.0
         self._began = 0.0
 
-    def begins(self, run: Run) -> None:
+    def begins(self, run: SweepRun) -> None:
         kind = "warm-up" if run.is_warm_up else "run"
         self._say(f"[{self._done + 1}/{self._count}] {run.cell.name}, {kind} {run.number} ...")
         self._began = time.monotonic()
@@ -133,12 +135,14 @@ class _Progress:
         self._ran += 1
         self._seconds += took
         how = f"failed: {why.reason}" if why else format_seconds(took)
-        left = self._seconds / self._ran * (self._count - self._done)
-        self._say(f"    {how}" + (f"; about {_span(left)} left" if left else ""))
+        seconds_left = self._seconds / self._ran * (self._count - self._done)
+        self._say(f"    {how}" + (f"; about {_span(seconds_left)} left" if seconds_left else ""))
 
-    def skipped(self, run: Run) -> None:
+    def skipped(self, run: SweepRun) -> None:
         self._done += 1
-        self._say(f"[{self._done}/{self._count}] {run.cell.name}: left out, since it failed")
+        self._say(
+            f"[{self._done}/{self._count}] {run.cell.name}: skipped, because a run of it failed"
+        )
 
 
 def _span(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""A sweep's folder: its plan and seed, its runs, and who works in it.
+"""A sweep's folder: its plan and seed, its runs, and its locks.
 
 sweep.json     the plan and the seed, written once
 runs/          CELL/NUMBER, each a folder that `gpuprof record` made
@@ -21,13 +21,13 @@ from gpuprof import json_input
 from gpuprof.errors import OutputError
 from gpuprof.manifest import MANIFEST, PROGRAM_LOG, is_run, read_manifest
 from gpuprof.sweep_cells import FORMAT, PLAN, is_sweep, read_plan
-from gpuprof.sweeps.grid import Run
+from gpuprof.sweeps.grid import SweepRun
 from gpuprof.sweeps.plan import Plan
 
 DEFAULT_PARENT: Final = "gpuprof-sweeps"
-# What makes runs of a plan comparable with those that are there already.
-_SAME: Final = ("command", "skipped_epochs", "recorder")
-# Exit statuses of programs that somebody stopped: 128 + SIGINT and + SIGTERM.
+# Runs can be added to a sweep only where these are the same.
+_COMPARABLE: Final = ("command", "skipped_epochs", "recorder")
+# Exit statuses of programs that were stopped: 128 + SIGINT and 128 + SIGTERM.
 _STOPPED: Final = (130, 143)
 _LONGEST_REASON: Final = 200
 
@@ -45,25 +45,25 @@ class Failure(NamedTuple):
 
 
 def open_sweep(folder: Path, plan: Plan) -> int:
-    """Make a sweep's folder or go on with what is in it, and give the seed of its order.
+    """Create a sweep's folder or resume the sweep in it, and return the seed of its order.
 
     Raises:
-        OutputError: It cannot be made, holds something else, or another sweep.
+        OutputError: It cannot be created, or holds another sweep or something else.
         CorruptFileError: Its plan cannot be read.
     """
     path = folder / PLAN
     if not path.is_file():
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            msg = f"{folder} holds no sweep"
+            msg = f"{folder} exists but does not contain a sweep"
             raise OutputError(msg, "Choose another folder with -o.")
         return _begin(folder, plan)
     before = read_plan(path)
-    asked = json_input.loads(json.dumps(asdict(plan)))
-    differing = [key for key in _SAME if getattr(before, key) != asked[key]]
+    requested = json_input.loads(json.dumps(asdict(plan)))
+    differing = [key for key in _COMPARABLE if getattr(before, key) != requested[key]]
     if [*before.axes] != [*plan.axes]:
         differing.append("axes")
     if differing:
-        msg = f"{folder} holds a sweep with another {' and '.join(differing)}"
+        msg = f"{folder} contains a sweep with another {' and '.join(differing)}"
         raise OutputError(msg, "Choose another folder with -o, or replace it with --force.")
     return before.seed
 
@@ -72,12 +72,12 @@ def remove_sweep(folder: Path) -> None:
     """Remove a sweep with all its runs, and nothing else.
 
     Raises:
-        OutputError: The folder holds no sweep, or cannot be removed.
+        OutputError: The folder does not contain a sweep, or cannot be removed.
     """
     if not folder.exists():
         return
     if not is_sweep(folder):
-        msg = f"{folder} holds no sweep, and --force replaces nothing else"
+        msg = f"{folder} does not contain a sweep, and --force replaces only sweeps"
         raise OutputError(msg, "Choose another folder with -o.")
     try:
         shutil.rmtree(folder)
@@ -93,34 +93,34 @@ def _begin(folder: Path, plan: Plan) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / PLAN, json.dumps(head, indent=1) + "\n")
     except OSError as error:
-        msg = f"{folder} cannot be made: {error.strerror}"
+        msg = f"{folder} cannot be created: {error.strerror}"
         raise OutputError(msg) from error
     return seed
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that a kill leaves the old one or the new one."""
-    draft = path.with_name(f".{path.name}.unfinished")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    temporary = path.with_name(f".{path.name}.unfinished")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 @contextmanager
 def working_in(folder: Path, say: Callable[[str], None]) -> Iterator[IO[bytes]]:
-    """Have the folder alone; the file that a run's process holds open while it goes on.
+    """Lock the folder; yields the lock that a run's process holds open while it runs.
 
-    A sweep that is killed leaves its run going, which is waited for, since two runs at a time
-    would falsify both.
+    A killed sweep leaves its run behind. This waits for it, because two runs at a time would
+    disturb each other's times.
 
     Raises:
-        OutputError: Another sweep works in the folder.
+        OutputError: Another sweep is running in the folder.
     """
     with (folder / ".sweep.lock").open("wb") as lock, (folder / ".run.lock").open("wb") as shared:
         if not _locked(lock):
-            msg = f"another sweep is at work in {folder}"
-            raise OutputError(msg, "Wait for it, or choose another folder with -o.")
+            msg = f"another sweep is running in {folder}"
+            raise OutputError(msg, "Wait until it ends, or choose another folder with -o.")
         if not _locked(shared):
-            say("A run of the sweep that was killed is still going; waiting for its end ...")
+            say("A run of an interrupted sweep is still active; waiting until it ends ...")
             fcntl.flock(shared, fcntl.LOCK_EX)
         yield shared
 
@@ -133,8 +133,8 @@ def _locked(file: IO[bytes]) -> bool:
     return True
 
 
-def has_ended(folder: Path, run: Run) -> bool:
-    """Whether a run came to its own end, well or not."""
+def has_ended(folder: Path, run: SweepRun) -> bool:
+    """Whether a run ended by itself, successfully or not."""
     where = folder / run.folder
     if _failure_file(where).is_file():
         return True
@@ -143,8 +143,8 @@ def has_ended(folder: Path, run: Run) -> bool:
     return read_manifest(where).exit_status not in _STOPPED
 
 
-def failure(folder: Path, run: Run) -> Failure | None:
-    """Why a run that ended has no figures; None where it ended well."""
+def failure(folder: Path, run: SweepRun) -> Failure | None:
+    """Why a run that ended has no figures; None where it succeeded."""
     where = folder / run.folder
     if _failure_file(where).is_file():
         return Failure(_failure_file(where).read_text(encoding="utf-8").strip())
@@ -156,15 +156,15 @@ def failure(folder: Path, run: Run) -> Failure | None:
     return Failure(f"exit status {status}: {last[:_LONGEST_REASON]}", status)
 
 
-def note_failure(folder: Path, run: Run, reason: str) -> None:
-    """Keep why a run left nothing."""
+def note_failure(folder: Path, run: SweepRun, reason: str) -> None:
+    """Write down why a run left no recording."""
     path = _failure_file(folder / run.folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, reason + "\n")
 
 
-def forget(folder: Path, run: Run) -> None:
-    """Remove what a run left, so that it runs again."""
+def forget(folder: Path, run: SweepRun) -> None:
+    """Remove the files of a run, so that it runs again."""
     where = folder / run.folder
     _failure_file(where).unlink(missing_ok=True)
     if where.is_dir() and (is_run(where) or not os.listdir(where)):  # noqa: PTH208 - emptiness

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from gpuprof.sweep_cells import RUNS
 from gpuprof.sweeps.plan import Plan
 
-# What no file system or shell takes amiss in a folder's name.
+# Characters that some file system or shell does not allow in a folder's name.
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=,+-]")
 
 
@@ -36,13 +36,13 @@ class Cell(NamedTuple):
         return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02x}", self.name)
 
 
-class Run(NamedTuple):
+class SweepRun(NamedTuple):
     """One run of a cell.
 
     Args:
-        cell: Of which.
+        cell: The cell that runs.
         number: From 1.
-        is_warm_up: Whether it does not count.
+        is_warm_up: Whether it is excluded from the results.
     """
 
     cell: Cell
@@ -51,7 +51,7 @@ class Run(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Where its recording is, in the sweep's folder."""
+        """The folder of its recording, relative to the sweep's folder."""
         prefix = "warm-up-" if self.is_warm_up else ""
         return Path(RUNS) / self.cell.folder_name / f"{prefix}{self.number}"
 
@@ -65,21 +65,21 @@ def cells(plan: Plan) -> list[Cell]:
     ]
 
 
-def runs_of(plan: Plan, cell: Cell) -> list[Run]:
+def runs_of(plan: Plan, cell: Cell) -> list[SweepRun]:
     """The runs of a cell, the warm-ups first."""
-    return [Run(cell, number, is_warm_up) for number, is_warm_up in _rounds(plan)]
+    return [SweepRun(cell, number, is_warm_up) for number, is_warm_up in _rounds(plan)]
 
 
-def ordered_runs(plan: Plan, seed: int) -> Iterator[Run]:
-    """All runs: each round has every cell once, in an order of its own.
+def ordered_runs(plan: Plan, seed: int) -> Iterator[SweepRun]:
+    """All runs: each round runs every cell once, in a new random order.
 
-    What changes slowly on the machine (its temperature, other users) then meets all cells.
+    Slow changes of the machine (its temperature, other users) then affect all cells alike.
     """
     shuffler = random.Random(seed)  # noqa: S311 - an order, no secret
     for number, is_warm_up in _rounds(plan):
         shuffled = cells(plan)
         shuffler.shuffle(shuffled)
-        yield from (Run(cell, number, is_warm_up) for cell in shuffled)
+        yield from (SweepRun(cell, number, is_warm_up) for cell in shuffled)
 
 
 def _rounds(plan: Plan) -> list[tuple[int, bool]]:

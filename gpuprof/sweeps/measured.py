@@ -1,4 +1,4 @@
-"""How much faster a program is on more devices, and with larger batches than another variant."""
+"""Speed-ups: over the number of devices, and over another variant by batch size."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +12,9 @@ from gpuprof.sweeps.break_even import crossing
 from gpuprof.sweeps.times import TIMES
 from gpuprof.units import counted
 
-_SERIES: Final = Column(TEXT, "", "Name of its line: the label, and what else tells it apart.")
+_SERIES: Final = Column(
+    TEXT, "", "Name of its line: the label, with devices or batch size where these vary."
+)
 _speed_up = partial(Column, FLOAT, "1", required=True, kind=Kind.RATIO)
 SCALING: Final = Schema(
     "scaling",
@@ -42,7 +44,7 @@ BATCH_SPEED_UPS: Final = Schema(
         "break_even_batch_size": Column(
             FLOAT,
             "1",
-            "From where on the series is faster than the first; null for nowhere.",
+            "Batch size above which the series is faster than the first; null for none.",
             kind=Kind.COUNT,
         ),
     },
@@ -150,7 +152,7 @@ def batch_speed_ups(times: pa.Table) -> pa.Table:
         key: {batch: _median(same_work) for batch, same_work in sorted(_by(rows, _batch).items())}
         for key, rows in series.items()
     }
-    (base, first), *others = [
+    (base, first), *other_series = [
         (_name(label, counted(devices, "device", "devices") if has_numbers else ""), key)
         for key in seconds
         for label, devices in [key]
@@ -158,7 +160,7 @@ def batch_speed_ups(times: pa.Table) -> pa.Table:
     return BATCH_SPEED_UPS.table(
         [
             row._asdict() | {"series": name, "label": key[0], "devices": key[1], "baseline": base}
-            for name, key in others
+            for name, key in other_series
             for row in _against(seconds[first], seconds[key])
         ]
     )

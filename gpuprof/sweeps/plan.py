@@ -1,4 +1,4 @@
-"""What a sweep runs: a command with placeholders, and the values that they take."""
+"""The plan of a sweep: a command with placeholders, and their values."""
 
 import difflib
 import re
@@ -25,17 +25,17 @@ class Plan:
         command: Words; ``{axis}`` in them becomes the cell's value, ``{{`` a brace.
         axes: Axis name to its values, as text; a cell is one value of each.
         repeat: Runs per cell that count.
-        warmup: Runs per cell before these, which do not count.
-        skipped_epochs: Epochs at the start of each run that do not count.
+        warmup: Runs per cell before these, which are excluded.
+        skipped_epochs: Epochs at the start of each run, which are excluded.
         recorder: As in ``gpuprof record --recorder``; ``none`` only times.
         baseline: Values of some axes: what every cell's speed-up is relative to.
         figures: Name to the pattern whose first group is that figure in the program's output;
-            the last one found counts.
+            the last match counts.
         seed: Of the order of runs; None to draw one.
         name: Of the sweep's folder, where none is given.
 
     Raises:
-        UsageError: It does not fit together.
+        UsageError: The fields contradict each other.
     """
 
     command: tuple[str, ...]
@@ -50,14 +50,14 @@ class Plan:
     name: str = "sweep"
 
     def __post_init__(self) -> None:
-        """Check what can be checked before anything runs."""
+        """Check the plan before anything runs."""
         if not self.command:
             msg = "the sweep has no command"
             raise UsageError(msg, "Give one: gpuprof sweep --grid batch=64,128 -- train.py {batch}")
         for name, least in (("repeat", 1), ("warmup", 0), ("skipped_epochs", 0)):
             count = getattr(self, name)
             if count < least:
-                msg = f"{name} is {count}, and must be {least} or more"
+                msg = f"{name} must be at least {least}, not {count}"
                 raise UsageError(msg)
         for name, values in self.axes.items():
             _check_axis(name, values)
@@ -66,11 +66,11 @@ class Plan:
         _check_figures(self.figures, self.axes)
 
 
-def near(word: str, known: Iterable[str]) -> str:
-    """A hint that names what was perhaps meant, or all that there is."""
-    names = list(known)
-    nearest = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"Did you mean {nearest[0]}?" if nearest else f"There are: {', '.join(names)}."
+def near(word: str, names: Iterable[str]) -> str:
+    """A hint with the nearest choice, or with all choices."""
+    choices = list(names)
+    nearest = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+    return f"Did you mean {nearest[0]}?" if nearest else f"Choose from: {', '.join(choices)}."
 
 
 def as_number(text: str) -> Number | None:
@@ -86,13 +86,13 @@ def as_number(text: str) -> Number | None:
 def _check_axis(name: str, values: tuple[str, ...]) -> None:
     if not _AXIS_NAME.fullmatch(name) or name in RESERVED:
         msg = f"{name!r} cannot name an axis"
-        raise UsageError(msg, "Use letters, digits and _, and none of the results' own columns.")
+        raise UsageError(msg, "Use letters, digits and _, but no column of the results.")
     if not values or "" in values:
         msg = f"the axis {name} has {'an empty value' if values else 'no values'}"
-        raise UsageError(msg, f"Write them with commas: --grid {name}=1,2")
+        raise UsageError(msg, f"Separate values by commas: --grid {name}=1,2")
     twice = next((value for value in values if values.count(value) > 1), None)
     if twice is not None:
-        msg = f"the axis {name} has {twice} twice"
+        msg = f"the axis {name} has the value {twice} twice"
         raise UsageError(msg)
 
 
@@ -100,12 +100,12 @@ def _check_placeholders(command: tuple[str, ...], axes: Mapping[str, object]) ->
     named = {name: word for word in command for name in _placeholders(word)}
     for name, word in named.items():
         if name not in axes:
-            msg = f"the grid has no axis {name!r}, which the command's {word} asks for"
-            raise UsageError(msg, f"{near(name, axes)} Write {{{{ for a brace that stays.")
+            msg = f"the grid has no axis {name!r}, which the command uses in {word}"
+            raise UsageError(msg, f"{near(name, axes)} Write {{{{ for a literal brace.")
     for name in axes:
         if name not in named:
-            msg = f"the command has no {{{name}}}: all values of this axis would run the same"
-            raise UsageError(msg, f"Put {{{name}}} where the value belongs.")
+            msg = f"the command has no {{{name}}}, so this axis would have no effect"
+            raise UsageError(msg, f"Put {{{name}}} into the command where the value belongs.")
 
 
 def _placeholders(word: str) -> list[str]:
@@ -118,16 +118,16 @@ def _placeholders(word: str) -> list[str]:
         return [name for _, name, _, _ in string.Formatter().parse(word) if name is not None]
     except ValueError as error:
         msg = f"{word}: {error}"
-        raise UsageError(msg, "Write {{ and }} for braces that stay.") from error
+        raise UsageError(msg, "Write {{ and }} for literal braces.") from error
 
 
 def _check_baseline(baseline: Mapping[str, str], axes: Mapping[str, tuple[str, ...]]) -> None:
     for name, value in baseline.items():
         if name not in axes:
-            msg = f"the baseline's {name} is no axis of the grid"
+            msg = f"the grid has no axis {name}, which the baseline names"
             raise UsageError(msg, near(name, axes))
         if value not in axes[name]:
-            msg = f"the baseline's {name}={value} is not in the grid"
+            msg = f"the grid has no {name}={value}, which the baseline names"
             raise UsageError(msg, near(value, axes[name]))
 
 
@@ -135,12 +135,12 @@ def _check_figures(figures: Mapping[str, str], axes: Mapping[str, object]) -> No
     for name, pattern in figures.items():
         if not _AXIS_NAME.fullmatch(name) or name in RESERVED or name in axes:
             msg = f"{name!r} cannot name a figure of the program"
-            raise UsageError(msg, "Use letters, digits and _, and no name that is taken.")
+            raise UsageError(msg, "Use letters, digits and _, but no column of the results.")
         try:
             groups = re.compile(pattern).groups
         except re.error as error:
-            msg = f"the pattern of {name}, {pattern}, is broken: {error}"
+            msg = f"the pattern of {name}, {pattern}, is not a regular expression: {error}"
             raise UsageError(msg) from error
         if groups != 1:
-            msg = f"the pattern of {name}, {pattern}, has {groups} groups"
-            raise UsageError(msg, r"Put the number in one: accuracy=(\S+)")
+            msg = f"the pattern of {name}, {pattern}, must have one group, not {groups}"
+            raise UsageError(msg, r"Put the number into the group: accuracy=(\S+)")

@@ -1,4 +1,4 @@
-"""What the runs of a sweep show: a row per run, and a row per cell."""
+"""The results of a sweep: a row per run, and a row per cell."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.errors import EmptyRecordingError, GpuprofError
-from gpuprof.manifest import PROGRAM_LOG, UNRECORDED, read_manifest
+from gpuprof.manifest import PROGRAM_LOG, TIMING_ONLY, read_manifest
 from gpuprof.metrics import VARIANTS, metrics
 from gpuprof.readers import read_profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.sweep_cells import RUNS as SWEPT
 from gpuprof.sweeps.folder import failure, has_ended
-from gpuprof.sweeps.grid import Cell, Run, cells, runs_of
+from gpuprof.sweeps.grid import Cell, SweepRun, cells, runs_of
 from gpuprof.sweeps.plan import Number, Plan, as_number
 
 OK: Final = "ok"
@@ -37,8 +37,10 @@ RUNS: Final[Mapping[str, Column]] = {
 }
 CELLS: Final[Mapping[str, Column]] = {
     "cell": Column(TEXT, "", "Name of the cell, and of its folder under runs.", required=True),
-    "status": Column(TEXT, "", "ok where one run is, else why not.", required=True),
-    "reason": Column(TEXT, "", "Why it is not ok, or why some of its runs are not."),
+    "status": Column(
+        TEXT, "", "ok where at least one run is, else that of the runs.", required=True
+    ),
+    "reason": Column(TEXT, "", "Why it, or some of its runs, are not ok."),
     "runs": Column(INT, "1", "Runs that are ok.", required=True),
     "seconds": Column(FLOAT, "s", "Median over these runs of seconds per epoch, or of the whole."),
     "seconds_min": Column(FLOAT, "s", "Least of them."),
@@ -48,7 +50,7 @@ CELLS: Final[Mapping[str, Column]] = {
     "speed_up_min": _ratio("seconds_min of the baseline / seconds_max."),
     "speed_up_max": _ratio("seconds_max of the baseline / seconds_min."),
 }
-# Of a recording's figures, those that a row has room for.
+# The metrics of a recording that a row shows.
 RECORDED: Final[Mapping[str, Column]] = {
     name: VARIANTS.columns[name]
     for name in (
@@ -63,7 +65,7 @@ RECORDED: Final[Mapping[str, Column]] = {
     )
 }
 
-# A figure of the program, whose unit is the program's matter.
+# The program defines the unit of its figures.
 FIGURE: Final = Column(FLOAT, "", "Figure of the program.")
 
 Axes = Mapping[str, str | Number | None]
@@ -123,12 +125,12 @@ def results(plan: Plan, folder: Path) -> Results:
 
     Args:
         plan: The sweep.
-        folder: Its own.
+        folder: Its folder.
 
     Returns:
-        Rows in the order of the grid. A figure that a run lacks is null there; a figure of a
-        cell is the median of the runs that have it. Runs that were recorded and cannot be
-        read have the status ``unreadable`` with the reason; their times count.
+        Rows in the order of the grid. A figure that a run lacks is null; a figure of a cell is
+        the median of the runs that have it. Recordings that cannot be read have the status
+        ``unreadable`` with the reason; their times count.
     """
     runs = [
         _run_row(plan, folder, run)
@@ -161,7 +163,7 @@ def _flat(row: _RunRow | _CellRow) -> dict[str, Any]:
 def _schema(plan: Plan, name: str, columns: Mapping[str, Column]) -> Schema:
     axes = {axis: axis_column(values) for axis, values in plan.axes.items()}
     figures = dict.fromkeys(plan.figures, FIGURE)
-    recorded = {} if plan.recorder == UNRECORDED else RECORDED
+    recorded = {} if plan.recorder == TIMING_ONLY else RECORDED
     return Schema(name, f"one of the {name} of a sweep", {**axes, **columns, **figures, **recorded})
 
 
@@ -173,24 +175,24 @@ def axis_column(values: Iterable[str]) -> Column:
 
 
 def axis_values(plan: Plan, values: Mapping[str, str]) -> Axes:
-    """A cell's values as they stand in the tables: numbers where their axes hold numbers."""
+    """A cell's values as in the tables: numbers where the axis has numbers only."""
     return {
         axis: value if axis_column(plan.axes[axis]).dtype == TEXT else as_number(value)
         for axis, value in values.items()
     }
 
 
-def _run_row(plan: Plan, folder: Path, run: Run) -> _RunRow:
+def _run_row(plan: Plan, folder: Path, run: SweepRun) -> _RunRow:
     row = _RunRow(axis_values(plan, run.cell.values), run.number, run.folder.as_posix())
     if not has_ended(folder, run):
         return row
-    why = failure(folder, run)
-    if why:
-        return row._replace(status=FAILED, reason=why.reason, exit_status=why.exit_status)
-    where = folder / run.folder
-    manifest = read_manifest(where)
+    failed = failure(folder, run)
+    if failed:
+        return row._replace(status=FAILED, reason=failed.reason, exit_status=failed.exit_status)
+    run_folder = folder / run.folder
+    manifest = read_manifest(run_folder)
     epochs = [epoch["seconds"] for epoch in manifest.epochs[plan.skipped_epochs :]]
-    log = (where / PROGRAM_LOG).read_text(encoding="utf-8", errors="replace")
+    log = (run_folder / PROGRAM_LOG).read_text(encoding="utf-8", errors="replace")
     printed = {name: _figure(pattern, log) for name, pattern in plan.figures.items()}
     row = row._replace(
         status=OK,
@@ -199,10 +201,10 @@ def _run_row(plan: Plan, folder: Path, run: Run) -> _RunRow:
         seconds_per_epoch=float(median(epochs)) if epochs and None not in epochs else None,
         figures=printed,
     )
-    if plan.recorder == UNRECORDED:
+    if plan.recorder == TIMING_ONLY:
         return row
     try:
-        figures = metrics(read_profile(where))
+        figures = metrics(read_profile(run_folder))
     except EmptyRecordingError as error:
         return row._replace(reason=error.message)
     except GpuprofError as error:
@@ -240,20 +242,20 @@ def _cell_row(plan: Plan, cell: Cell, runs: Sequence[_RunRow], per_epoch: bool) 
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    """The median of what is known, as what it is: times in ns stay whole numbers."""
-    known = [value for value in values if value is not None]
-    if not known:
+    """The median of the known values, None where none is known; times in ns stay integers."""
+    numbers = [value for value in values if value is not None]
+    if not numbers:
         return None
-    middle = median(known)
-    return round(middle) if all(isinstance(value, int) for value in known) else middle
+    middle = median(numbers)
+    return round(middle) if all(isinstance(value, int) for value in numbers) else middle
 
 
 def _baseline_of(plan: Plan, row: _CellRow, rows: Sequence[_CellRow]) -> _CellRow | None:
     """The cell with the baseline's values, and this cell's for all other axes."""
     if not plan.baseline:
         return None
-    wanted = {**row.axes, **axis_values(plan, plan.baseline)}
-    return next(other for other in rows if other.axes == wanted)
+    baseline_axes = {**row.axes, **axis_values(plan, plan.baseline)}
+    return next(candidate for candidate in rows if candidate.axes == baseline_axes)
 
 
 def _with_speed_up(row: _CellRow, baseline: _CellRow | None) -> _CellRow:

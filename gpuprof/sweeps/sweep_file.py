@@ -27,14 +27,14 @@ from gpuprof.readers.places import check_ends
 from gpuprof.sweeps.plan import Plan, near
 
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {
-    "name": (str, "a text"),
+    "name": (str, "a string"),
     "command": (list, "a list of words"),
-    "repeat": (int, "a whole number"),
-    "warmup": (int, "a whole number"),
-    "skipped_epochs": (int, "a whole number"),
-    "recorder": (str, "a text"),
+    "repeat": (int, "an integer"),
+    "warmup": (int, "an integer"),
+    "skipped_epochs": (int, "an integer"),
+    "recorder": (str, "a string"),
     "baseline": (dict, "a table"),
-    "seed": (int, "a whole number"),
+    "seed": (int, "an integer"),
     "grid": (dict, "a table"),
     "figures": (dict, "a table"),
 }
@@ -45,8 +45,8 @@ def read_sweep_file(path: Path) -> Plan:
     """The plan in a file.
 
     Raises:
-        InputError: It cannot be read, or is no TOML.
-        UsageError: A key is unknown or of the wrong kind, or the plan does not fit together.
+        InputError: It cannot be read, or is not valid TOML.
+        UsageError: A key is unknown or of the wrong kind, or the plan contradicts itself.
     """
     check_ends(path)
     try:
@@ -55,10 +55,10 @@ def read_sweep_file(path: Path) -> Plan:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
     except RecursionError as error:
-        msg = f"{path} is nested too deep to be a sweep"
+        msg = f"{path} is nested too deeply"
         raise InputError(msg) from error
     except ValueError as error:  # TOML, or its encoding
-        msg = f"{path} is no TOML: {error}"
+        msg = f"{path} is not valid TOML: {error}"
         raise InputError(msg) from error
     _check(path, values)
     try:
@@ -77,7 +77,7 @@ def read_sweep_file(path: Path) -> Plan:
 def _check(path: Path, values: Mapping[str, Any]) -> None:
     for key, value in values.items():
         if key not in _KINDS:
-            msg = f"{path}: there is no key {key}"
+            msg = f"{path}: unknown key {key}"
             raise UsageError(msg, near(key, _KINDS))
         kind, words = _KINDS[key]
         if not isinstance(value, kind) or isinstance(value, bool):

@@ -1,9 +1,9 @@
 """Tables of measured times, and a sweep's own results as one of them.
 
-A table is CSV or Parquet, one row per measurement, with columns as in `TIMES`; others are
-ignored. Of ``results.csv`` and ``results.parquet`` of ``gpuprof sweep``, of its folder, and of what
-``gpuprof sweep --format json`` prints, the axes of devices and of batch sizes are known by their
-names (`_DEVICES`, `_BATCH`); all others that vary make the label.
+A table is CSV or Parquet, one row per measurement, with columns as in `TIMES`; other columns are
+ignored. In the results of ``gpuprof sweep`` (its folder, ``results.csv``, ``results.parquet`` or
+the output of ``--format json``), the names of axes (`_DEVICES`, `_BATCH`) show which holds devices
+and which batch sizes; all other axes that vary make the label.
 """
 
 import re
@@ -26,7 +26,7 @@ TIMES: Final = Schema(
         "seconds_per_epoch": Column(
             FLOAT, "s", "Time of the same work in each row; or a column seconds.", required=True
         ),
-        "runs": Column(INT, "1", "Runs of which this is the median; null for one."),
+        "runs": Column(INT, "1", "Runs that this is the median over; null for one."),
     },
 )
 _HINT: Final = f"Columns: {', '.join(TIMES.columns)}."
@@ -49,25 +49,25 @@ def read_times(path: Path) -> pa.Table:
 
     Raises:
         InputError: It cannot be read.
-        CorruptFileError: A column is missing, or holds something else than it should.
+        CorruptFileError: A column is missing, or has values of another kind.
     """
-    place = _results_in(path) if path.is_dir() else path
+    file = _results_in(path) if path.is_dir() else path
     try:
-        table = _of_sweep(_table(place))
+        table = _of_sweep(_table(file))
     except OSError as error:
-        msg = f"{place} cannot be read: {error.strerror or error}"
+        msg = f"{file} cannot be read: {error.strerror or error}"
         raise InputError(msg) from error
     except (pa.ArrowInvalid, ValueError, KeyError, TypeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        msg = f"{place} is no table: {reason}"
+        msg = f"{file} is not a table: {reason}"
         raise CorruptFileError(msg, "Give CSV with a header, or Parquet.") from error
-    return _times(place, table)
+    return _times(file, table)
 
 
 def _results_in(folder: Path) -> Path:
     results = next((folder / name for name in _RESULTS if (folder / name).is_file()), None)
     if results is None:
-        msg = f"{folder} is a folder without results of a sweep"
+        msg = f"{folder} has no results of a sweep"
         raise InputError(msg, "Give a table of times, or the folder of `gpuprof sweep`.")
     return results
 
@@ -96,7 +96,7 @@ def _times(path: Path, table: pa.Table) -> pa.Table:
         msg = f"{path}: {error}"
         raise CorruptFileError(msg, _HINT) from error
     if not all(0 < row["seconds_per_epoch"] < float("inf") for row in times.to_pylist()):
-        msg = f"{path}: seconds_per_epoch holds what is no time above 0"
+        msg = f"{path}: seconds_per_epoch must be above 0 in every row"
         raise CorruptFileError(msg)
     return times
 
@@ -112,8 +112,8 @@ def _of_sweep(table: pa.Table) -> pa.Table:
     # Of the baseline alone the range of speed-ups is a point at 1.
     names = [f"speed_up{end}" for end in ("", "_min", "_max")]
     rows = sorted(table.to_pylist(), key=lambda row: {row.get(name) for name in names} != {1})
-    others = [axis for axis in axes if axis not in {devices, batch}]
-    named = [axis for axis in others if len({row[axis] for row in rows}) > 1]
+    other_axes = [axis for axis in axes if axis not in {devices, batch}]
+    named = [axis for axis in other_axes if len({row[axis] for row in rows}) > 1]
     columns = {
         "label": pa.array(
             [", ".join(f"{axis}={row[axis]}" for axis in named) or None for row in rows],

@@ -17,7 +17,7 @@ _TABLE: Final = "towers"
 
 @dataclass(frozen=True)
 class TowersConfig:
-    """What a file says of towers.
+    """The table ``[towers]`` of a file.
 
     Args:
         n_gpus: How many towers; logical CPU devices stand in where there are too few GPUs.
@@ -32,7 +32,7 @@ def read_config(path: str | Path) -> TowersConfig:
     """The table ``[towers]`` of a TOML file, which may hold other tables too.
 
     Raises:
-        InputError: The file cannot be read, or is no TOML.
+        InputError: The file cannot be read, or is not valid TOML.
         UsageError: It has no such table, or one with an unknown key or a wrong value.
     """
     try:
@@ -41,7 +41,7 @@ def read_config(path: str | Path) -> TowersConfig:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
     except ValueError as error:
-        msg = f"{path} is no TOML: {error}"
+        msg = f"{path} is not valid TOML: {error}"
         raise InputError(msg) from error
     table = values.get(_TABLE)
     if not isinstance(table, dict):
@@ -51,10 +51,10 @@ def read_config(path: str | Path) -> TowersConfig:
 
 
 def _config(path: str | Path, table: dict[str, Any]) -> TowersConfig:
-    known = [field.name for field in fields(TowersConfig)]
+    keys = [field.name for field in fields(TowersConfig)]
     for key in table:
-        if key not in known:
-            near = get_close_matches(key, known, n=1, cutoff=0)
+        if key not in keys:
+            near = get_close_matches(key, keys, n=1, cutoff=0)
             msg = f"{path}: [{_TABLE}] has no key {key}"
             raise UsageError(msg, f"Did you mean {near[0]}?")
     devices = table.get("devices", [])
@@ -63,9 +63,9 @@ def _config(path: str | Path, table: dict[str, Any]) -> TowersConfig:
         raise UsageError(msg, 'devices = ["/GPU:0", "/GPU:1"]')
     n_gpus = table.get("n_gpus", len(devices) or 1)
     if type(n_gpus) is not int or n_gpus < 1:
-        msg = f"{path}: n_gpus must be a whole number of 1 or more, not {n_gpus!r}"
+        msg = f"{path}: n_gpus must be a positive integer, not {n_gpus!r}"
         raise UsageError(msg)
     if devices and n_gpus != len(devices):
-        msg = f"{path}: n_gpus is {n_gpus}, and devices names {len(devices)}"
-        raise UsageError(msg, "Leave one of them out.")
+        msg = f"{path}: n_gpus is {n_gpus}, but devices names {len(devices)}"
+        raise UsageError(msg, "Give only one of the two.")
     return TowersConfig(n_gpus, tuple(devices))

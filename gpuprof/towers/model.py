@@ -16,7 +16,7 @@ from gpuprof.errors import UsageError
 _MEAN: Final = "sum_over_batch_size"
 
 
-class _Part(NamedTuple):
+class _BatchPart(NamedTuple):
     """One tower's share of a batch: samples ``begin`` up to ``begin + size``."""
 
     device: str
@@ -24,8 +24,8 @@ class _Part(NamedTuple):
     size: Any
 
 
-class _Done(NamedTuple):
-    """What one tower computed of its part."""
+class _TowerResult(NamedTuple):
+    """The results of one tower for its part of a batch."""
 
     outputs: Any
     loss: tf.Tensor
@@ -42,9 +42,9 @@ def tower_devices(count: int) -> list[str]:
     counts = {kind: len(tf.config.list_logical_devices(kind)) for kind in ("GPU", "CPU")}
     kind = next((kind for kind, number in counts.items() if number >= count), None)
     if kind is None:
-        msg = f"{count} towers are asked for; there are {counts['GPU']} GPUs and"
+        msg = f"{count} towers need as many devices; there are {counts['GPU']} GPUs and"
         msg += f" {counts['CPU']} CPU devices"
-        hint = "tf.config.set_logical_device_configuration makes several of one CPU."
+        hint = "tf.config.set_logical_device_configuration splits a CPU into several devices."
         raise UsageError(msg, hint)
     return [f"/{kind}:{number}" for number in range(count)]
 
@@ -61,7 +61,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
 
     Args:
         model: What is trained; its losses must be means over samples, Keras' default.
-        devices: One per tower, the first of which keeps the variables; or how many.
+        devices: One per tower, or their number; the first one keeps the variables.
 
     Raises:
         UsageError: A device does not exist, or Keras does not run on TensorFlow.
@@ -70,7 +70,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
     def __init__(self, model: Any, devices: Sequence[str] | int, **options: Any) -> None:  # noqa: ANN401 - Keras has no types
         super().__init__(**options)
         if keras.backend.backend() != "tensorflow":
-            msg = f"towers need Keras on TensorFlow, and it runs on {keras.backend.backend()}"
+            msg = f"towers need Keras on TensorFlow, but it runs on {keras.backend.backend()}"
             raise UsageError(msg, "Set KERAS_BACKEND=tensorflow.")
         self.model = model
         self.devices = tower_devices(devices) if isinstance(devices, int) else list(devices)
@@ -92,7 +92,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         """
         if jit_compile is True and len(self.devices) > 1:
             msg = f"jit_compile=True would put all {len(self.devices)} towers on one device"
-            raise UsageError(msg, "Leave it out: XLA compiles a step for one device.")
+            raise UsageError(msg, "Remove it: XLA compiles a step for one device.")
         super().compile(*words, jit_compile=False, **options)
         if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
             msg = "towers do not scale losses, which the policy mixed_float16 needs"
@@ -119,7 +119,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         parts = self._parts(data)
         state = [v.value for v in self.model.non_trainable_variables]
-        towers: list[_Done] = []
+        towers: list[_TowerResult] = []
         for number, part in enumerate(parts):
             before = _chained(state, towers[-1].state) if towers else state
             with tf.name_scope(f"tower_{number}"):  # so that recordings tell towers apart
@@ -135,24 +135,27 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         metrics: dict[str, Any] = self.compute_metrics(x, y, outputs, sample_weight)
         return metrics
 
-    def _tower(self, part: _Part, batch: Any, state: list[tf.Tensor]) -> _Done:  # noqa: ANN401
+    def _tower(self, part: _BatchPart, batch: Any, state: list[tf.Tensor]) -> _TowerResult:  # noqa: ANN401
         """One tower's forward pass and gradients, all on its device."""
         x, y, sample_weight = batch
-        trainable, others = self.model.trainable_variables, self.model.non_trainable_variables
+        trainable, non_trainable = (
+            self.model.trainable_variables,
+            self.model.non_trainable_variables,
+        )
         values = _on(part.device, [v.value for v in trainable])
         here = [*values, *_on(part.device, state)]
-        mapping = list(zip([*trainable, *others], here, strict=True))
+        mapping = list(zip([*trainable, *non_trainable], here, strict=True))
         with tf.device(part.device), tf.GradientTape() as tape:
             tape.watch(values)
             with keras.StatelessScope(mapping, collect_losses=True) as scope:
                 outputs = self.model(x, training=True)
                 loss = self.compute_loss(x, y, outputs, sample_weight, training=True)
-                after = [tf.convert_to_tensor(scope.get_current_value(v)) for v in others]
+                after = [tf.convert_to_tensor(scope.get_current_value(v)) for v in non_trainable]
         with tf.device(part.device):
             gradients = tape.gradient(loss, values)
-        return _Done(_first(outputs, part), loss, gradients, after)
+        return _TowerResult(_first(outputs, part), loss, gradients, after)
 
-    def _update(self, towers: Sequence[_Done], shares: Sequence[tf.Tensor]) -> None:
+    def _update(self, towers: Sequence[_TowerResult], shares: Sequence[tf.Tensor]) -> None:
         """Update variables by the towers' gradients, and state by the towers' states."""
         columns = zip(*(tower.gradients for tower in towers), strict=True)
         gradients = [_summed(column, shares) for column in columns]
@@ -162,7 +165,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
             is_average = column[0].dtype.is_floating
             variable.assign(_summed(column, shares) if is_average else column[-1])
 
-    def _parts(self, batch: Any) -> list[_Part]:  # noqa: ANN401 - a structure of tensors
+    def _parts(self, batch: Any) -> list[_BatchPart]:  # noqa: ANN401 - a structure of tensors
         """Parts that differ by at most one sample, no tower left without any.
 
         Where the number of samples is known only in the step, a tower that would get none
@@ -173,10 +176,12 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         if isinstance(samples, int):
             count = max(min(samples, count), 1)
             sizes = [samples // count + (n < samples % count) for n in range(count)]
-            return [_Part(d, sum(sizes[:n]), sizes[n]) for n, d in enumerate(self.devices[:count])]
+            return [
+                _BatchPart(d, sum(sizes[:n]), sizes[n]) for n, d in enumerate(self.devices[:count])
+            ]
         least, larger = samples // count, samples % count
         return [
-            _Part(d, n * least + tf.minimum(n, larger), least + tf.cast(n < larger, tf.int32))
+            _BatchPart(d, n * least + tf.minimum(n, larger), least + tf.cast(n < larger, tf.int32))
             for n, d in enumerate(self.devices)
         ]
 
@@ -208,17 +213,17 @@ def _check(devices: Sequence[str]) -> None:
     absent = next((name for name in devices if not _exists(name)), None)
     if absent is not None or not devices:
         msg = f"there is no device {absent}" if devices else "towers need a device"
-        raise UsageError(msg, f"There are {', '.join(_device_names())}.")
+        raise UsageError(msg, f"Devices: {', '.join(_device_names())}.")
 
 
 def _samples(batch: Any) -> Any:  # noqa: ANN401 - an int, or a tensor where not known
     """How many samples a batch has."""
     first = next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
-    known = first.shape[0]
-    return tf.shape(first)[0] if known is None else int(known)
+    size = first.shape[0]
+    return tf.shape(first)[0] if size is None else int(size)
 
 
-def _piece(batch: Any, part: _Part) -> Any:  # noqa: ANN401 - a structure of tensors
+def _piece(batch: Any, part: _BatchPart) -> Any:  # noqa: ANN401 - a structure of tensors
     """A part of a batch, or its first sample where the part is empty."""
     if isinstance(part.size, int):
         begin, size = part.begin, part.size
@@ -231,7 +236,7 @@ def _piece(batch: Any, part: _Part) -> Any:  # noqa: ANN401 - a structure of ten
         )
 
 
-def _first(outputs: Any, part: _Part) -> Any:  # noqa: ANN401 - a structure of tensors
+def _first(outputs: Any, part: _BatchPart) -> Any:  # noqa: ANN401 - a structure of tensors
     """The outputs that count: none of a part that is empty."""
     return tf.nest.map_structure(lambda leaf: leaf[: part.size], outputs)
 

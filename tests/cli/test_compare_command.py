@@ -91,7 +91,7 @@ def test_a_section_of_what_is_not_compared_is_refused(article):
 
     assert done.returncode == 2
     assert done.stderr == (
-        "Error: section of atricle: atricle is no label that is given, and no file\n"
+        "Error: section of atricle: no recording has this label or path\n"
         "Hint: Name the file: --section FILE=N.\n"
     )
 
@@ -101,7 +101,7 @@ def test_the_deepconn_verdict_names_the_cause():
     verdict = _compared(*LOGS)["verdict"]
 
     assert "Kernel time is the same within 2.0 %" in verdict
-    assert "practically the whole difference is PtoP: 10.10 s of 10.84 s in" in verdict
+    assert "almost all of the difference is PtoP: 10.10 s of 10.84 s in" in verdict
 
 
 @needs_corpus
@@ -158,18 +158,28 @@ def test_measured_epochs_are_set_beside():
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        pytest.param([SINGLE], 2, "one variant given (single)", id="one-file"),
-        pytest.param([SINGLE, DUAL, "--baseline", "none"], 2, "no label", id="unknown-baseline"),
+        pytest.param(
+            [SINGLE], 2, "a comparison needs two variants, and one is given: single", id="one-file"
+        ),
+        pytest.param(
+            [SINGLE, DUAL, "--baseline", "none"], 2, "has the label none", id="unknown-baseline"
+        ),
         pytest.param(
             ["--label", f"a={SINGLE}", "--label", f"a={SINGLE}"], 2, "label a is given", id="twice"
         ),
         pytest.param([SINGLE, DUAL, "--label", "a"], 2, "NAME=VALUE", id="label-alone"),
         pytest.param([SINGLE, "--label", "a="], 2, "NAME=VALUE", id="label-without-file"),
         pytest.param(
-            [SINGLE, DUAL, "--epoch-seconds", "x=1"], 2, "no label", id="seconds-of-no-variant"
+            [SINGLE, DUAL, "--epoch-seconds", "x=1"],
+            2,
+            "has the label x",
+            id="seconds-of-no-variant",
         ),
         pytest.param(
-            [SINGLE, DUAL, "--epoch-seconds", "dual=nan"], 2, "nan is no time", id="nan-seconds"
+            [SINGLE, DUAL, ("--epoch-seconds"), ("dual=nan")],
+            2,
+            ("must be above 0, not nan"),
+            id=("nan-seconds"),
         ),
         pytest.param(
             [SINGLE, DUAL, "--epoch-seconds", "dual=fast"],

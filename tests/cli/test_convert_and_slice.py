@@ -159,8 +159,8 @@ def test_recording_that_is_read_is_never_replaced(folder, command, given):
     done = gpuprof(*words, folder=folder, status=1)
 
     assert done.stderr == (
-        "Error: trace.json is a recording that is read, which is never replaced\n"
-        "Hint: Give the result another name.\n"
+        "Error: trace.json is an input of this command and is never replaced\n"
+        "Hint: Give the output another name.\n"
     )
     assert (folder / "trace.json").read_bytes() == before
 

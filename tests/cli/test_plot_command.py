@@ -51,7 +51,9 @@ def test_a_report_draws_charts_by_name(tmp_path):
         pytest.param(["matrx", DUAL, "-o", "a.png"], 2, "there is no chart matrx", id="name"),
         pytest.param(["matrix", DUAL, "-o", "a.gif"], 2, "does not end in .png", id="suffix"),
         pytest.param(["matrix", DUAL, "-o", "-"], 2, "- does not end in .png", id="stdout"),
-        pytest.param(["matrix", DUAL, "-o", "a.png"], 1, "cannot tell peer_matrix", id="summary"),
+        pytest.param(
+            ["matrix", DUAL, "-o", "a.png"], 1, "recording has no peer_matrix", id="summary"
+        ),
         pytest.param(["variants", DUAL, "-o", "a.png"], 2, "needs two", id="one-variant"),
     ],
 )

@@ -337,7 +337,7 @@ def test_two_outputs_of_one_name_are_refused_before_anything_is_written(command,
     done = gpuprof(*command, cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"Error: {named} is named for two outputs" in done.stderr
+    assert f"Error: {named} is given for two outputs" in done.stderr
     assert [*tmp_path.iterdir()] == []
 
 

@@ -25,50 +25,51 @@ from gpuprof.render.contract import Page
         pytest.param(
             ["--baseline", "x"],
             2,
-            "Error: no recording given, and a comparison needs two\n"
+            "Error: a comparison needs two recordings, and none is given\n"
             "Hint: Name them: gpuprof compare single.sqlite dual.sqlite\n",
             id="no-variants",
         ),
         pytest.param(
             [SINGLE],
             2,
-            "Error: one variant given (single), and a comparison needs two\n"
-            "Hint: Add another, or see this one alone with `gpuprof report`.\n",
+            "Error: a comparison needs two variants, and one is given: single\n"
+            "Hint: Add another recording, or look at this one with `gpuprof report`.\n",
             id="one-variant",
         ),
         pytest.param(
             ["--label", f"a={SINGLE}", "--label", f"a={DUAL}"],
             2,
-            "Error: one variant given (a), and a comparison needs two\n"
-            "Hint: Recordings of one label are its runs: give another label, or a baseline.\n",
+            "Error: a comparison needs two variants, and one is given: a\n"
+            "Hint: Recordings with the same label are repeats. Add another label or a baseline.\n",
             id="one-label-for-all",
         ),
         pytest.param(
             ["--label", f"a={SINGLE}", "--label", f"a={SINGLE}"],
             2,
-            "Error: label a is given to single.txt twice, and a run does not repeat itself\n"
-            "Hint: Give each recording once, or another label.\n",
+            "Error: label a is given to single.txt twice; repeats must be different recordings\n"
+            "Hint: Give each recording once, or use another label.\n",
             id="twice-the-same-run",
         ),
         pytest.param(
             [SINGLE, DUAL, "--baseline", "dula"],
             2,
-            "Error: baseline dula is no label of the recordings, and none is saved by this name\n"
+            "Error: no recording has the label dula, and no baseline is saved under this name\n"
             "Hint: Labels: single, dual.\n",
             id="baseline-is-not-there",
         ),
         pytest.param(
             [SINGLE, "--baseline", "main"],
             2,
-            "Error: baseline main is no label of the recordings, and none is saved by this name\n"
+            "Error: no recording has the label main, and no baseline is saved under this name\n"
             "Hint: Labels: single.\n",
             id="baseline-of-one-is-not-there",
         ),
         pytest.param(
             [SINGLE, "--baseline", DUAL],
             2,
-            f"Error: baseline {DUAL} is no label of the recordings, and none is saved by this"
-            " name\nHint: Give a recording as the first of FILES.\n",
+            f"Error: no recording has the label {DUAL}, and no baseline is saved under this"
+            " name\n"
+            "Hint: To compare with a recording, give it as the first of FILES.\n",
             id="baseline-is-a-file",
         ),
         pytest.param(
@@ -80,15 +81,15 @@ from gpuprof.render.contract import Page
         pytest.param(
             [SINGLE, DUAL, "--epoch-seconds", "dual=nan"],
             2,
-            "Error: epoch seconds of dual: nan is no time\n"
-            "Hint: Give seconds above 0: --epoch-seconds LABEL=20.455.\n",
+            "Error: epoch seconds of dual must be above 0, not nan\n"
+            "Hint: Write it as --epoch-seconds LABEL=20.455.\n",
             id="nan-seconds",
         ),
         pytest.param(
             [SINGLE, DUAL, "--skip-steps", "2"],
             2,
-            "Error: steps cannot be skipped: single, dual tell no steps\n"
-            "Hint: Mark them with gpuprof.step() or NVTX ranges, or name some by --range.\n",
+            "Error: steps cannot be skipped: single, dual have no known steps\n"
+            "Hint: Mark steps with gpuprof.step() or NVTX ranges, or select ranges with --range.\n",
             id="no-steps",
         ),
         pytest.param(
@@ -120,12 +121,12 @@ from gpuprof.render.contract import Page
 def test_what_cannot_be_compared_is_refused(tmp_path, arguments, status, stderr):
     empty = tmp_path / "empty.txt"
     empty.touch()
-    given = [str(empty) if argument == "EMPTY" else argument for argument in arguments]
+    arguments_used = [str(empty) if argument == "EMPTY" else argument for argument in arguments]
 
-    done = gpuprof("compare", *given, cwd=tmp_path, XDG_DATA_HOME=str(tmp_path))
+    completed = gpuprof("compare", *arguments_used, cwd=tmp_path, XDG_DATA_HOME=str(tmp_path))
 
-    assert (done.returncode, done.stdout) == (status, "")
-    assert done.stderr == stderr.replace("EMPTY", str(empty))
+    assert (completed.returncode, completed.stdout) == (status, "")
+    assert completed.stderr == stderr.replace("EMPTY", str(empty))
     assert list(tmp_path.iterdir()) == [empty]
 
 
@@ -136,7 +137,7 @@ def test_an_epoch_without_a_time_is_in_no_mean():
     result = comparison({"a": marked, "b": summary(row("conv", 1, 12, 1.0))})
 
     assert result.variants.to_pylist()[0]["seconds_per_epoch"] is None
-    assert "a: 1 of 2 epochs has no time: the mean is not told." in result.notes
+    assert "a: 1 of 2 epochs has no time, so the mean is unknown." in result.notes
 
 
 def test_a_nan_in_the_manifest_of_a_run_is_said(tmp_path):
@@ -146,27 +147,27 @@ def test_a_nan_in_the_manifest_of_a_run_is_said(tmp_path):
         folder.mkdir()
         (folder / "log.txt").write_text(log.replace("6.92", "7.92") if name == "other" else log)
         epochs = [{"epoch": 0, "seconds": seconds, "steps": None, "started_at_unix_ns": None}]
-        made = Manifest(
+        run_manifest = Manifest(
             "nvprof", name, ("./a",), "2026-01-01", recordings=("log.txt",), epochs=epochs
         )
-        (folder / MANIFEST).write_text(made.to_json())
+        (folder / MANIFEST).write_text(run_manifest.to_json())
 
-    done = gpuprof("compare", "one", "other", "--format", "json", cwd=tmp_path)
+    completed = gpuprof("compare", "one", "other", "--format", "json", cwd=tmp_path)
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "NaN" not in done.stdout
-    found = json.loads(done.stdout)
-    assert found["variants"]["other"]["seconds_per_epoch"] is None
-    assert "other: 1 of 1 epoch has no time: the mean is not told." in found["notes"]
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert "NaN" not in completed.stdout
+    document = json.loads(completed.stdout)
+    assert document["variants"]["other"]["seconds_per_epoch"] is None
+    assert "other: 1 of 1 epoch has no time, so the mean is unknown." in document["notes"]
 
 
 def test_an_empty_recording_has_nothing_to_compare():
     result = comparison({"a": draw(kernels=[(0, 10)], memsets=[]), "empty": _other(memsets=[])})
 
     assert result.verdict == (
-        "Against a, empty takes 10 ns (gone) less GPU time; noise is unknown from one run each."
-        " Kernel time is gone, and practically the whole difference is kernels: 10 ns of 10 ns in"
-        " empty."
+        "Against a, empty takes 10 ns (removed) less GPU time; with one run each, noise cannot be"
+        " judged. Kernel time drops to 0, and almost all of the difference is kernels: 10 ns of"
+        " 10 ns in empty."
     )
 
 
@@ -190,10 +191,10 @@ def test_different_units_of_work_are_named():
     result = comparison({"a": _steps("step", 4), "b": _steps("batch", 8)})
 
     assert result.unit == "step"
-    assert result.notes[0] == "What is taken for a step differs: step # in a, batch # in b."
+    assert result.notes[0] == "What counts as a step differs: step # in a, batch # in b."
     assert result.notes[-2:] == (
-        "Compared by step (a 3, b 7); what lies outside of steps is left out.",
-        "Cut off by the recording's ends, and left out: 1 step of a and 1 step of b.",
+        "Compared by step (a 3, b 7); activity outside steps is left out.",
+        "Left out, because the recording cuts them off: 1 step of a and 1 step of b.",
     )
 
 
@@ -201,7 +202,7 @@ def test_steps_on_one_side_alone_leave_whole_recordings():
     result = comparison({"a": _steps("step", 4), "b": draw(kernels=[(0, 10)])})
 
     assert result.unit == "recording"
-    assert result.notes[-1] == "No steps are known of b: each recording is compared as a whole."
+    assert result.notes[-1] == "b has no known steps, so whole recordings are compared."
 
 
 def test_steps_are_skipped_and_ranges_chosen():
@@ -219,8 +220,8 @@ def test_skipping_every_step_is_refused():
     with pytest.raises(UsageError) as caught:
         comparison({"a": _steps("step", 4), "b": _steps("step", 8)}, skip_steps=4)
 
-    assert caught.value.message == "a has 3 whole steps, and none is left"
-    assert caught.value.hint == "Skip fewer than --skip-steps 4."
+    assert caught.value.message == "a has 3 whole steps, and --skip-steps 4 leaves none"
+    assert caught.value.hint == "Use a smaller --skip-steps."
 
 
 @pytest.mark.parametrize("name", ["terminal", "markdown", "csv", "json"])
@@ -236,8 +237,8 @@ def test_fifty_variants_are_compared(name):
 
 def test_names_of_two_thousand_characters_are_shortened_unless_wide():
     label, kernel = "l" * 2000, "void k" + "x" * 2000 + "<float>(int)"
-    base, other = (draw(kernels=[(0, ns, {"name": kernel})]) for ns in (5, 9))
-    result = comparison({"base": base, label: other})
+    base, candidate = (draw(kernels=[(0, ns, {"name": kernel})]) for ns in (5, 9))
+    result = comparison({"base": base, label: candidate})
     show = renderer_named("terminal").comparison
 
     for tables in (None, ("kernels",)):
@@ -253,10 +254,10 @@ def test_names_of_two_thousand_characters_are_shortened_unless_wide():
 
 def test_two_hundred_columns_are_used():
     kernel = "void " + "x" * 150 + "<float>(int)"
-    base, other = (draw(kernels=[(0, ns, {"name": kernel})]) for ns in (5, 9))
+    base, candidate = (draw(kernels=[(0, ns, {"name": kernel})]) for ns in (5, 9))
 
     text = renderer_named("terminal").comparison(
-        comparison({"a": base, "b": other}), Page(width=200, tables=("kernels",))
+        comparison({"a": base, "b": candidate}), Page(width=200, tables=("kernels",))
     )
 
     assert 180 < max(map(len, text.splitlines())) <= 200
@@ -264,8 +265,8 @@ def test_two_hundred_columns_are_used():
 
 def test_hostile_names_neither_steer_a_terminal_nor_break_markdown():
     name = "</details><script>alert(1)</script>|`\x1b[31m"
-    base, other = (draw(kernels=[(0, ns, {"name": name})]) for ns in (5, 9))
-    result = comparison({"base": base, "<b>|x\x1b[0m": other})
+    base, candidate = (draw(kernels=[(0, ns, {"name": name})]) for ns in (5, 9))
+    result = comparison({"base": base, "<b>|x\x1b[0m": candidate})
 
     markdown = renderer_named("markdown").comparison(result, Page())
     terminal = renderer_named("terminal").comparison(result, Page(tables=("kernels",)))
@@ -280,7 +281,7 @@ def test_a_page_that_the_disk_has_no_room_for_leaves_nothing(tmp_path):
     resource = pytest.importorskip("resource", reason="this system limits no files")
     room = 64 * 1024
 
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "gpuprof", "compare", SINGLE, DUAL, "--html", "out.html"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -291,8 +292,8 @@ def test_a_page_that_the_disk_has_no_room_for_leaves_nothing(tmp_path):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
     )
 
-    assert done.returncode == 1
-    assert done.stderr == "Error: out.html cannot be written: File too large\n"
+    assert completed.returncode == 1
+    assert completed.stderr == "Error: out.html cannot be written: File too large\n"
     assert list(tmp_path.iterdir()) == []
 
 

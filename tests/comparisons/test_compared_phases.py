@@ -39,7 +39,7 @@ def _drawn(steps):
 def _series(usual_us, count=30, spread_us=1):
     """Lengths around a usual one; of equal spread they differ by what the usual ones differ."""
     apart = np.random.default_rng(7).uniform(-spread_us, spread_us, count)
-    return [round((usual_us + one) * US) for one in apart.tolist()]
+    return [round((usual_us + offset_us) * US) for offset_us in apart.tolist()]
 
 
 def _outcome(result, label="b"):
@@ -83,7 +83,7 @@ def test_from_fewer_than_three_steps_is_said():
     few = _drawn(_steps(*[100 * US] * (FEW + 1)))
     result = comparison({"a": _drawn(_steps(*_series(100))), "b": few})
 
-    assert "; from 2 steps only; noise is unknown" in result.verdict
+    assert "; with one run of 2 steps, noise cannot be judged" in result.verdict
     assert _outcome(result)["certainty_of_steps"] is None
 
 
@@ -106,9 +106,9 @@ def test_phases_of_one_process_that_differ_in_length_are_compared_apart():
 
     assert _outcome(result)["baseline"] == pytest.approx(100 * US, abs=US)
     assert _outcome(result)["difference"] == 10 * US
-    (other,) = result.others
-    assert _outcome(other)["basis"] == "same"
-    assert f"In {other.phase}, b takes neither more nor less per step." in result.verdict
+    (second_phase,) = result.other_phases
+    assert _outcome(second_phase)["basis"] == "same"
+    assert f"In {second_phase.phase}, b takes neither more nor less per step." in result.verdict
 
 
 def _with_a_reference():
@@ -186,7 +186,7 @@ def test_beyond_noise_of_other_figures_takes_several_runs():
     (check,) = checks(result, [parse("kernel_ns > 1x beyond noise")])
 
     assert not check.is_known
-    assert "noise is not known" in check.reason
+    assert "noise is unknown" in check.reason
 
 
 @pytest.mark.parametrize("text", ["step_ns > 1.05x beyond", "step_ns > 1x beyond noise or so"])

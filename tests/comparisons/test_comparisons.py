@@ -8,7 +8,7 @@ from tensorflow_runs import document, written
 
 import gpuprof
 from gpuprof.comparisons import comparison, labelled
-from gpuprof.comparisons.measure.work import works
+from gpuprof.comparisons.measure.compared_steps import compared_steps
 from gpuprof.errors import UsageError
 from gpuprof.metrics import COMPONENTS
 
@@ -18,7 +18,7 @@ def _compared(**profiles):
 
 
 def _variants(result):
-    return {found["variant"]: found for found in result.variants.to_pylist()}
+    return {variant["variant"]: variant for variant in result.variants.to_pylist()}
 
 
 def _differences(result, metric):
@@ -49,27 +49,27 @@ def test_a_difference_to_the_unknown_is_no_difference():
 
 @pytest.mark.parametrize("variant", ["single", "dual", "bad"])
 def test_components_add_up_to_all_gpu_activities(variant):
-    found = _variants(_three())[variant]
+    metrics_of = _variants(_three())[variant]
 
-    assert sum(found[name] for name in COMPONENTS) == found["gpu_activity_ns"]
+    assert sum(metrics_of[name] for name in COMPONENTS) == metrics_of["gpu_activity_ns"]
 
 
 def test_shares_and_ratios():
-    found = _variants(_three())["dual"]
+    dual = _variants(_three())["dual"]
 
-    assert found["peer_share"] == pytest.approx(10_098 / 50_294)
-    assert found["transfer_share"] == pytest.approx(10_648 / 50_294)
-    assert found["transfer_to_kernel_ratio"] == pytest.approx(10_648 / 37_230)
-    assert found["peer_transfer_mean_ns"] == pytest.approx(10_098_000_000 / 78_292)
+    assert dual["peer_share"] == pytest.approx(10_098 / 50_294)
+    assert dual["transfer_share"] == pytest.approx(10_648 / 50_294)
+    assert dual["transfer_to_kernel_ratio"] == pytest.approx(10_648 / 37_230)
+    assert dual["peer_transfer_mean_ns"] == pytest.approx(10_098_000_000 / 78_292)
 
 
 def test_an_excerpt_tells_what_it_does_not_list():
-    found = _variants(_compared(single=summary(*SINGLE), dual=summary(*PUBLISHED_DUAL)))["dual"]
+    dual = _variants(_compared(single=summary(*SINGLE), dual=summary(*PUBLISHED_DUAL)))["dual"]
 
-    assert found["gpu_activity_ns"] is None
-    assert found["implied_gpu_activity_ns"] == 50_287_848_606
-    assert found["unlisted_gpu_activity_ns"] == 50_287_848_606 - 10_097_800_000
-    assert (found["kernel_ns"], found["htod_ns"]) == (None, None)
+    assert dual["gpu_activity_ns"] is None
+    assert dual["implied_gpu_activity_ns"] == 50_287_848_606
+    assert dual["unlisted_gpu_activity_ns"] == 50_287_848_606 - 10_097_800_000
+    assert (dual["kernel_ns"], dual["htod_ns"]) == (None, None)
 
 
 def test_exposed_transfers_are_those_of_the_device_that_waits_longest():
@@ -80,33 +80,35 @@ def test_exposed_transfers_are_those_of_the_device_that_waits_longest():
     kernels = [kernel("a", 8, 20, device_id=0), kernel("a", 4, 20, device_id=1)]
     profile = trace(kernels=kernels, memcpys=memcpys, memsets=[])
 
-    found = _variants(_compared(a=profile, b=summary(*DUAL)))
+    variants = _variants(_compared(a=profile, b=summary(*DUAL)))
 
-    assert found["a"]["exposed_transfer_ns"] == 8
-    assert found["b"]["exposed_transfer_ns"] is None
+    assert variants["a"]["exposed_transfer_ns"] == 8
+    assert variants["b"]["exposed_transfer_ns"] is None
 
 
 def test_kernels_that_one_side_lacks_are_kept():
     base = summary(row("a", 1, 10), row("gone", 2, 20))
     result = _compared(base=base, candidate=summary(row("a", 1, 15), row("new", 3, 30)))
 
-    found = {
+    differences = {
         r["name"]: (r["status"], r["baseline_ns"], r["candidate_ns"], r["difference_ns"])
         for r in result.kernels.to_pylist()
     }
-    assert found == {
+    assert differences == {
         "new": ("new", 0, 30, 30),
         "gone": ("gone", 20, 0, -20),
         "a": ("slower", 10, 15, 5),
     }
-    assert list(found) == ["new", "gone", "a"]
+    assert list(differences) == ["new", "gone", "a"]
 
 
 def test_what_kernels_add_is_told_as_a_share_of_all_and_adds_up():
     times = {"a": 10, "b": 20, "c": 30, "d": 40}, {"a": 15, "b": 5, "c": 30, "e": 8}
-    base, other = (summary(*(row(name, 1, ns) for name, ns in own.items())) for own in times)
+    base, candidate = (
+        summary(*(row(name, 1, ns) for name, ns in kernel_times.items())) for kernel_times in times
+    )
 
-    rows = _compared(base=base, other=other).kernels.to_pylist()
+    rows = _compared(base=base, other=candidate).kernels.to_pylist()
 
     assert [(r["name"], r["status"], r["contribution"]) for r in rows] == [
         ("d", "gone", -0.40),
@@ -121,17 +123,21 @@ def test_what_kernels_add_is_told_as_a_share_of_all_and_adds_up():
 def test_a_row_that_an_excerpt_lacks_may_have_been_there():
     result = _compared(base=summary(*SINGLE), excerpt=summary(*PUBLISHED_DUAL))
 
-    (found,) = result.kernels.to_pylist()
-    assert (found["name"], found["status"], found["candidate_ns"]) == ("conv", "unlisted", None)
-    assert found["difference_ns"] is None
+    (kernel_row,) = result.kernels.to_pylist()
+    assert (kernel_row["name"], kernel_row["status"], kernel_row["candidate_ns"]) == (
+        "conv",
+        "unlisted",
+        None,
+    )
+    assert kernel_row["difference_ns"] is None
 
 
 def test_epochs_are_averaged_over_all_that_were_marked():
     marked = [{"epoch": 0, "seconds": 3.0, "steps": 16}, {"epoch": 1, "seconds": 2.0, "steps": 16}]
     result = _compared(base=summary(*SINGLE), run=summary(*DUAL, epochs=marked))
 
-    found = _variants(result)["run"]
-    assert (found["seconds_per_epoch"], found["epochs"], found["steps"]) == (2.5, 2, 32)
+    variant = _variants(result)["run"]
+    assert (variant["seconds_per_epoch"], variant["epochs"], variant["steps"]) == (2.5, 2, 32)
 
 
 def test_given_epoch_seconds_take_the_place_of_marked_ones():
@@ -151,25 +157,25 @@ def test_copies_per_step_of_a_tensorflow_run(tmp_path):
     ]
     run = gpuprof.read_profile(written(tmp_path, document(*copies)))
 
-    found = _variants(_compared(a=run, b=summary(*DUAL)))["a"]
+    variant = _variants(_compared(a=run, b=summary(*DUAL)))["a"]
 
-    assert found["peer_transfer_calls"] == 30
-    assert found["peer_transfer_ns"] is None
-    assert found["peer_transfer_bytes"] == 30_000
-    assert found["peer_transfer_calls_per_step"] == 3
-    assert found["peer_transfer_bytes_per_step"] == 3000
-    assert (found["gradient_bytes_per_step"], found["forward_bytes_per_step"]) == (2000, 1000)
-    assert (found["largest_scope"], found["largest_scope_is_gradient"]) == ("item", True)
+    assert variant["peer_transfer_calls"] == 30
+    assert variant["peer_transfer_ns"] is None
+    assert variant["peer_transfer_bytes"] == 30_000
+    assert variant["peer_transfer_calls_per_step"] == 3
+    assert variant["peer_transfer_bytes_per_step"] == 3000
+    assert (variant["gradient_bytes_per_step"], variant["forward_bytes_per_step"]) == (2000, 1000)
+    assert (variant["largest_scope"], variant["largest_scope_is_gradient"]) == ("item", True)
 
 
 def test_a_tensorflow_run_without_copies_made_none(tmp_path):
     run = gpuprof.read_profile(written(tmp_path, document()))
 
-    found = _variants(_compared(a=run, b=summary(*DUAL)))["a"]
+    variant = _variants(_compared(a=run, b=summary(*DUAL)))["a"]
 
-    assert (found["peer_transfer_calls"], found["peer_transfer_ns"]) == (0, 0)
-    assert found["peer_transfer_calls_per_step"] == 0
-    assert found["kernel_ns"] is None
+    assert (variant["peer_transfer_calls"], variant["peer_transfer_ns"]) == (0, 0)
+    assert variant["peer_transfer_calls_per_step"] == 0
+    assert variant["kernel_ns"] is None
 
 
 def test_labels_are_the_variant_or_the_file_s_name():
@@ -185,17 +191,20 @@ def test_equal_names_are_told_apart_by_their_folders():
 
 
 def test_equal_paths_are_told_apart_by_a_number():
-    one = summary(source="summary.txt")
+    recording = summary(source="summary.txt")
 
-    assert list(labelled([one, one])) == ["summary", "summary (2)"]
+    assert list(labelled([recording, recording])) == ["summary", "summary (2)"]
 
 
 def test_recordings_of_one_label_are_runs_of_one_variant():
     first, second = summary(source="one.txt"), summary(source="two.txt")
 
-    other = summary(source="b.txt")
+    candidate = summary(source="b.txt")
 
-    assert labelled([("a", first), other, ("a", second)]) == {"a": (first, second), "b": (other,)}
+    assert labelled([("a", first), candidate, ("a", second)]) == {
+        "a": (first, second),
+        "b": (candidate,),
+    }
 
 
 def test_a_run_that_repeats_itself_is_refused():
@@ -205,19 +214,19 @@ def test_a_run_that_repeats_itself_is_refused():
         labelled([("a", twice), ("a", twice)])
 
     assert caught.value.message == (
-        "label a is given to run.txt twice, and a run does not repeat itself"
+        "label a is given to run.txt twice; repeats must be different recordings"
     )
-    assert caught.value.hint == "Give each recording once, or another label."
+    assert caught.value.hint == "Give each recording once, or use another label."
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
 def test_seconds_that_are_no_time_are_refused(seconds):
-    with pytest.raises(UsageError, match="is no time"):
+    with pytest.raises(UsageError, match="must be above 0"):
         comparison({"a": summary(), "b": summary()}, epoch_seconds={"a": seconds})
 
 
 def test_one_recording_is_no_comparison():
-    with pytest.raises(UsageError, match=r"one variant given \(a\), and a comparison"):
+    with pytest.raises(UsageError, match="a comparison needs two variants, and one is given: a"):
         comparison({"a": summary()})
 
 
@@ -226,7 +235,7 @@ def test_an_unknown_baseline_is_refused_with_the_labels():
         comparison({"a": summary(), "b": summary()}, baseline="c")
 
     assert caught.value.message == (
-        "baseline c is no label of the recordings, and none is saved by this name"
+        "no recording has the label c, and no baseline is saved under this name"
     )
     assert caught.value.hint == "Labels: a, b."
 
@@ -235,7 +244,7 @@ def test_notes_name_the_recording_unless_all_share_them():
     result = _compared(whole=summary(*SINGLE), part=summary(*PUBLISHED_DUAL))
 
     assert result.notes[1].startswith("part: Excerpt: rows listed 10.10 s")
-    assert result.notes[-1].startswith("No steps are known of any")
+    assert result.notes[-1].startswith("No recording marks its steps")
 
 
 def test_the_public_function_gives_a_frame():
@@ -261,7 +270,9 @@ def test_steps_of_the_start_are_left_out_where_asked():
     kernels = [(start + 1, start + 5, {"correlation_id": start}) for start in (0, 90, 100)]
     recording = draw(nvtx_ranges=marks, api_calls=calls, kernels=kernels)
 
-    [whole], [warm] = (works({"a": [recording]}, "step", skip).phases[0]["a"] for skip in (0, 1))
+    [all_steps], [warm] = (
+        compared_steps({"a": [recording]}, "step", skip).phases[0]["a"] for skip in (0, 1)
+    )
 
-    assert (whole.steps, warm.steps) == (3, 2)
+    assert (all_steps.steps, warm.steps) == (3, 2)
     assert warm.profile.table("kernels")["start_ns"].to_pylist() == [91, 101]

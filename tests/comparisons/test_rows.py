@@ -7,7 +7,7 @@ from gpuprof.comparisons import rows, tables
     ("row", "schema"),
     [
         (rows.Difference, tables.DIFFERENCES),
-        (rows.Part, tables.SPLIT),
+        (rows.DifferencePart, tables.SPLIT),
         (rows.KernelPair, tables.KERNELS),
         (rows.Mismatch, tables.COMPARABILITY),
         (rows.Outcome, tables.OUTCOMES),

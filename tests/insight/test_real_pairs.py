@@ -31,7 +31,7 @@ def test_cuts_of_equal_length_are_compared_by_call():
         f"{GINDA}nsys-ai__mfu_2gpu_before.sqlite", f"{GINDA}nsys-ai__mfu_2gpu_after.sqlite"
     )
 
-    assert result.verdict.startswith("after does other work than before")
+    assert result.verdict.startswith("after does a different amount of work than before")
     assert result.outcomes.to_pylist()[0]["percent"] == pytest.approx(5, rel=0.05)
     assert "flash_fwd_kernel" in result.verdict
 

@@ -47,7 +47,7 @@ def _finish_slowly(run, ended):
 
 
 def _finish_with_nothing(_run, _ended):
-    return Recorded(nothing_recorded="empty recorded no GPU work: none was asked for")
+    return Recorded(nothing_recorded="empty recorded no GPU work: none was requested")
 
 
 def _fails_the_first_time(run, words):
@@ -78,9 +78,9 @@ RECORDERS = (
 )
 
 if __name__ == "__main__":
-    known = launch.all_recorders()
+    recorders = launch.all_recorders()
     launch.RECORDERS |= {recorder.name: "" for recorder in RECORDERS}
-    launch.all_recorders = lambda: [*known, *RECORDERS]
+    launch.all_recorders = lambda: [*recorders, *RECORDERS]
     from gpuprof.cli import main
 
     main()

@@ -20,7 +20,7 @@ from gpuprof.launch.contract import Program, Recorded, Recorder
 from gpuprof.launch.printed import printed_command
 from gpuprof.launch.run import gpus
 from gpuprof.launch.run.gpus import Gpu
-from gpuprof.launch.run.window import Window
+from gpuprof.launch.run.window import CaptureWindow
 
 PROGRAM = Program(("python", "train.py"))
 K80 = Gpu("Tesla K80", (3, 7), 12 << 30)
@@ -54,7 +54,7 @@ def names(*recorders):
 def test_gpu_is_recorded_with_nsys_where_it_is_there():
     assert names(recorder("nvprof"), recorder("nsys"), recorder("tensorflow")) == (
         "nsys",
-        "an NVIDIA GPU is here (Tesla K80)",
+        "found an NVIDIA GPU (Tesla K80)",
     )
 
 
@@ -69,8 +69,8 @@ def test_gpu_without_tools_is_recorded_in_tensorflow_and_says_what_is_missing():
 
     assert name == "tensorflow"
     assert reason == (
-        "an NVIDIA GPU is here (Tesla K80); nsys is not installed; nvprof is not installed; "
-        "only what the program does in TensorFlow will be seen"
+        "found an NVIDIA GPU (Tesla K80); nsys is not installed; nvprof is not installed; "
+        "only activity of TensorFlow will be recorded"
     )
 
 
@@ -78,7 +78,7 @@ def test_gpu_without_tools_is_recorded_in_tensorflow_and_says_what_is_missing():
 def test_without_a_gpu_nsys_would_record_nothing_and_is_not_taken():
     assert names(recorder("nsys"), recorder("tensorflow")) == (
         "tensorflow",
-        "no NVIDIA driver here; only what the program does in TensorFlow will be seen",
+        "no NVIDIA driver here; only activity of TensorFlow will be recorded",
     )
 
 
@@ -114,7 +114,7 @@ def test_an_nsys_that_would_record_nothing_is_passed_over_and_says_why():
 
     assert names(doubtful, recorder("nvprof")) == (
         "nvprof",
-        "an NVIDIA GPU is here (Tesla K80); nsys is too old",
+        "found an NVIDIA GPU (Tesla K80); nsys is too old",
     )
     assert chosen("nsys", PROGRAM, (doubtful,))[0].name == "nsys"
 
@@ -125,7 +125,7 @@ def test_nothing_that_can_record_is_an_error_with_a_way_out():
         names(recorder("nsys"), missing("tensorflow"))
 
     assert caught.value.message == (
-        "nothing here can record: no NVIDIA driver here; tensorflow is not installed"
+        "no recorder works here: no NVIDIA driver here; tensorflow is not installed"
     )
     assert caught.value.hint == "Get tensorflow."
 
@@ -166,9 +166,9 @@ class FakeCuda:
 
 def test_gpus_are_those_that_the_driver_tells(monkeypatch):
     monkeypatch.setattr(gpus, "_driver", FakeCuda)
-    found = gpus.gpus.__wrapped__()
+    listed_gpus = gpus.gpus.__wrapped__()
 
-    assert found == (
+    assert listed_gpus == (
         Gpu("GPU number 0", (7, 5), 16 << 30),
         Gpu("GPU number 1", (7, 5), 16 << 30),
     )
@@ -192,7 +192,7 @@ def test_machine_without_a_driver_has_no_gpus(monkeypatch):
 class TestPrintedCommand:
     def printed(self, name, folder=None, *words):
         program = Program((sys.executable, *words), None)
-        return printed_command(name, program, folder, Window())
+        return printed_command(name, program, folder, CaptureWindow())
 
     def test_nsys_is_printed_for_a_machine_that_has_it(self, monkeypatch):
         monkeypatch.setenv("PATH", "/nowhere")
@@ -224,10 +224,10 @@ class TestPrintedCommand:
     ],
 )
 def test_what_is_to_run_elsewhere_need_not_be_here(words, program):
-    done = gpuprof("record", "--recorder", "nvprof", "--print-command", *words)
+    completed = gpuprof("record", "--recorder", "nvprof", "--print-command", *words)
 
-    assert done.returncode == 0, done.stderr
-    assert shlex.split(done.stdout)[-len(program) :] == program
+    assert completed.returncode == 0, completed.stderr
+    assert shlex.split(completed.stdout)[-len(program) :] == program
 
 
 @pytest.mark.profilers
@@ -240,7 +240,7 @@ def test_a_printed_command_runs_in_a_shell_as_it_is(tmp_path):
     line = subprocess.check_output([*words, "x y"], cwd=tmp_path, env=environment, text=True)
 
     assert not (tmp_path / "a b").exists()
-    said = subprocess.check_output(["sh", "-c", line], cwd=tmp_path, text=True)
+    output = subprocess.check_output(["sh", "-c", line], cwd=tmp_path, text=True)
 
-    assert "['x y']" in said
+    assert "['x y']" in output
     assert (tmp_path / "a b" / "nsys.nsys-rep").stat().st_size > 0

@@ -26,7 +26,7 @@ gpuprof.cli.main(sys.argv[1:])
 @pytest.mark.parametrize("system", ["Windows", "Darwin"])
 def test_recording_elsewhere_is_refused_and_all_else_imports(tmp_path, system):
     (tmp_path / "script.py").touch()
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", ELSEWHERE.replace("SYSTEM", system), "record", "script.py"],
         capture_output=True,
         text=True,
@@ -36,9 +36,9 @@ def test_recording_elsewhere_is_refused_and_all_else_imports(tmp_path, system):
         check=False,
     )
 
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        f"Error: recording needs Linux, and this is {system}",
+    assert completed.returncode == 1
+    assert completed.stderr.splitlines() == [
+        f"Error: recording needs Linux; this is {system}",
         "Hint: Record on Linux; the run's folder can be read anywhere.",
     ]
     assert [p.name for p in tmp_path.iterdir()] == ["script.py"]

@@ -50,20 +50,20 @@ def names(folder="runs"):
 
 
 def test_recorded_and_plain_runs_alternate_and_tell_the_overhead():
-    done = record("--repeat", "3", "--warmup", "2", "--variant", "dual")
+    completed = record("--repeat", "3", "--warmup", "2", "--variant", "dual")
 
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert Path("order").read_text() == "pp" + "pr" + "rp" + "pr"
     assert names() == ["plain-1", "plain-2", "plain-3", "run-1", "run-2", "run-3"]
-    kept = [json.loads(Path(f"runs/run-{n}/manifest.json").read_text()) for n in (1, 2, 3)]
-    assert {m["variant"] for m in kept} == {"dual"}
-    [said] = {m["warnings"][-1] for m in kept}
-    ratio = float(said.split(" times")[0].split()[-1])
-    assert said.startswith("Recording makes an epoch ")
-    assert "(medians of 3 and 3 runs" in said
+    manifests = [json.loads(Path(f"runs/run-{n}/manifest.json").read_text()) for n in (1, 2, 3)]
+    assert {m["variant"] for m in manifests} == {"dual"}
+    [warning] = {m["warnings"][-1] for m in manifests}
+    ratio = float(warning.split(" times")[0].split()[-1])
+    assert warning.startswith("With recording, an epoch takes ")
+    assert "(medians of 3 and 3 runs" in warning
     assert 1.5 < ratio < 2.5
-    assert f"Warning: {said}" in done.stderr
-    assert done.stderr.endswith("Recorded in runs\nNext: gpuprof report runs/run-1\n")
+    assert f"Warning: {warning}" in completed.stderr
+    assert completed.stderr.endswith("Recorded in runs\nNext: gpuprof report runs/run-1\n")
 
 
 def test_the_folder_is_one_variant_of_several_runs():
@@ -71,7 +71,7 @@ def test_the_folder_is_one_variant_of_several_runs():
 
     assert [p.name for p in repeats(Path("runs"))] == ["run-1", "run-2"]
     assert [p.origin.variant for p in runs_of("runs")] == ["runs", "runs"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*GPUPROF, "compare", "runs", DUAL],
         capture_output=True,
         text=True,
@@ -79,18 +79,18 @@ def test_the_folder_is_one_variant_of_several_runs():
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert SINGLE not in done.stdout
+    assert completed.returncode == 0, completed.stderr
+    assert SINGLE not in completed.stdout
 
 
 def test_what_is_only_timed_runs_once_a_time_and_compares_by_its_epochs():
     for folder in ("few", "many"):
-        done = record("--repeat", "4", recorder="none", folder=folder)
-        assert done.returncode == 0, done.stderr
+        completed = record("--repeat", "4", recorder="none", folder=folder)
+        assert completed.returncode == 0, completed.stderr
 
     assert Path("order").read_text() == "p" * 8
     assert names("few") == ["run-1", "run-2", "run-3", "run-4"]
-    assert "Recording makes" not in done.stderr
+    assert "With recording," not in completed.stderr
     compared = gpuprof("compare", "few", "many", cwd=Path.cwd())
     assert compared.returncode == 0, compared.stderr
     assert compared.stdout.startswith("Against few, many takes ")
@@ -101,18 +101,18 @@ def test_what_is_only_timed_runs_once_a_time_and_compares_by_its_epochs():
 
 def test_a_run_that_fails_ends_the_repeats_and_what_was_recorded_stays():
     Path("fail-at-3").touch()
-    done = record("--repeat", "3", recorder="plain")
+    completed = record("--repeat", "3", recorder="plain")
 
-    assert done.returncode == 5
+    assert completed.returncode == 5
     assert Path("order").read_text() == "ppp"
     assert names() == ["plain-1", "run-1", "run-2"]
 
 
 def test_a_failing_warm_up_ends_it_before_anything_is_recorded():
     Path("fail-at-1").touch()
-    done = record("--repeat", "3", "--warmup", "1", recorder="plain")
+    completed = record("--repeat", "3", "--warmup", "1", recorder="plain")
 
-    assert done.returncode == 5
+    assert completed.returncode == 5
     assert names() == []
 
 
@@ -136,22 +136,28 @@ RUN = Manifest("nsys", "a", ("x",), "2026-01-02T03:04:05+00:00", wall_seconds=6.
         (
             [RUN],
             [replace(RUN, wall_seconds=4.0), replace(RUN, wall_seconds=2.0)],
-            "the whole run 2.00 times as long: 6.000 s against 3.000 s (medians of 1 and 2 runs).",
+            (
+                "the whole run takes 2.00 times as long: 6.000 s instead of 3.000 s (medians of 1"
+                " and 2 runs)."
+            ),
         ),
         (
             [replace(RUN, seconds_per_epoch=1.5)],
             [replace(RUN, seconds_per_epoch=1.2)],
-            "an epoch 1.25 times as long: 1.500 s against 1.200 s (medians of 1 and 1 runs).",
+            (
+                "an epoch takes 1.25 times as long: 1.500 s instead of 1.200 s (medians of 1 and 1"
+                " runs)."
+            ),
         ),
         (
             [replace(RUN, seconds_per_epoch=1.5), replace(RUN, seconds_per_epoch=1.3)],
             [replace(RUN, seconds_per_epoch=1.2), replace(RUN, seconds_per_epoch=1.4)],
             (
-                "an epoch 1.08 times as long: 1.400 s against 1.300 s"
-                " (medians of 2 and 2 runs, whose ranges overlap: perhaps chance)."
+                "an epoch takes 1.08 times as long: 1.400 s instead of 1.300 s"
+                " (medians of 2 and 2 runs; their ranges overlap, so this may be noise)."
             ),
         ),
     ],
 )
 def test_overhead_is_that_of_epochs_where_they_are_marked(recorded, plain, said):
-    assert overhead(recorded, plain) == (said and f"Recording makes {said}")
+    assert overhead(recorded, plain) == (said and f"With recording, {said}")

@@ -259,7 +259,7 @@ def test_a_rank_without_a_gpu_is_left_out_and_told(tmp_path):
 
     assert rows(profile, "runs", "rank") == [(0,)]
     assert profile.origin.warnings == (
-        f"Left out: {tmp_path / 'rank1.json'} holds no GPU activity: only the CPU was traced.",
+        f"Left out: {tmp_path / 'rank1.json'} has no GPU activity: only the CPU was traced.",
     )
 
 

@@ -11,7 +11,7 @@ import test_tf1_timeline
 from tensorflow_runs import document
 
 from gpuprof.errors import GpuprofError, InputError
-from gpuprof.launch.recorders import embedded, tensorflow_digest
+from gpuprof.launch.recorders import in_process, tensorflow_digest
 from gpuprof.launch.run import marks
 from gpuprof.manifest import MANIFEST, MARKS, MONITOR, finish_manifest
 from gpuprof.readers import find_reader, read_profile
@@ -95,7 +95,7 @@ def test_a_nested_manifest_is_refused(tmp_path, nest):
     path = tmp_path / MANIFEST
     path.write_text(filled(path.read_text(encoding="utf-8"), nest), encoding="utf-8")
 
-    with pytest.raises(GpuprofError, match="is no manifest of a run"):
+    with pytest.raises(GpuprofError, match="is not the manifest of a run"):
         read_profile(tmp_path)
 
 
@@ -135,7 +135,7 @@ def test_a_nested_plan_of_a_sweep_is_refused(tmp_path, nest):
     open_sweep(tmp_path, plan)
     (tmp_path / PLAN).write_text(f'{{"plan": {nest}}}', encoding="utf-8")
 
-    with pytest.raises(GpuprofError, match="cannot be read as a sweep's plan"):
+    with pytest.raises(GpuprofError, match="cannot be read as the plan of a sweep"):
         open_sweep(tmp_path, plan)
 
 
@@ -165,5 +165,5 @@ def test_nested_lines_that_a_program_left_are_left_out(tmp_path, nest):
     (tmp_path / "notes.jsonl").write_text(f'{{"note": "first"}}\n{nest}\n', encoding="utf-8")
 
     assert [epoch["seconds"] for epoch in marks.marked(tmp_path).epochs] == [1.5]
-    assert embedded.document(tmp_path / "told.json") == {}
+    assert in_process.document(tmp_path / "told.json") == {}
     assert tensorflow_digest.digest(tmp_path)["notes"][0] == "first"

@@ -140,9 +140,7 @@ def test_terminal_text_fits_80_columns(tmp_path, compared):
 
 def test_long_labels_are_folded_not_cut():
     labels = ["dlprof_dual_gpu_bad_placement_profile", "dlprof_dual_gpu_reasonable_placement"]
-    rows = {
-        label: _named(found, label) for label, found in zip(labels, (SINGLE, DUAL), strict=True)
-    }
+    rows = {label: _named(rows, label) for label, rows in zip(labels, (SINGLE, DUAL), strict=True)}
 
     text = renderer_named("terminal").comparison(comparison(rows), Page())
 
@@ -193,9 +191,9 @@ def test_copies_of_many_variants_stand_in_their_table(tmp_path):
 
 
 def test_no_line_ends_between_a_figure_and_its_unit():
-    said = "xxxxxx " * 10 + "10.5 ms and " + "xxxxxx " * 9 + "(1.0 %)"
+    sentence = "xxxxxx " * 10 + "10.5 ms and " + "xxxxxx " * 9 + "(1.0 %)"
 
-    text = grids_text(said, [], [said], Page())
+    text = grids_text(sentence, [], [sentence], Page())
 
     assert all(line[-1] not in "0123456789" for line in text.splitlines() if line)
     assert text.count("10.5 ms") == text.count("(1.0 %)") == 2
@@ -271,7 +269,7 @@ def test_the_three_costliest_activities_are_shown_however_much_is_said_of_a_reco
 
     text = renderer_named("terminal").report(replace(result, notes=notes), Page())
 
-    assert "Transfers from where to where" in text
+    assert "Transfers by source and destination" in text
     _, _, costliest = text.partition("Costliest activities")
     assert len(costliest.partition("\n\n")[0].splitlines()) >= 2 + 3
     assert text.count("\n") <= 54

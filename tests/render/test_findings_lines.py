@@ -19,21 +19,21 @@ ROW = {
 @pytest.mark.parametrize(
     ("columns", "end"),
     [
-        pytest.param({}, "(wins at most 20.0 %; --table breakdown).", id="a bound"),
+        pytest.param({}, "(saves at most 20.0 %; --table breakdown).", id="a bound"),
         pytest.param(
             {"predicted_win_ns": 9, "win": "9 ns (9.0 %) without them", "change": "drop=a|b"},
-            "Can win 9 ns (9.0 %) without them (gpuprof predict --what 'drop=a|b'; --table"
+            "Can save 9 ns (9.0 %) without them (gpuprof predict --what 'drop=a|b'; --table"
             " breakdown).",
             id="a replay",
         ),
         pytest.param(
             {"change": "balance"},
-            "(wins at most 20.0 %; gpuprof predict --what balance; --table breakdown).",
+            "(saves at most 20.0 %; gpuprof predict --what balance; --table breakdown).",
             id="a replay that can be asked for",
         ),
         pytest.param(
             {"change": f"drop={'x' * 80}"},
-            "(wins at most 20.0 %; --table breakdown).",
+            "(saves at most 20.0 %; --table breakdown).",
             id="a change too long for a sentence",
         ),
         pytest.param({"win_ns": 0, "win_share": 0.0}, "(--table breakdown).", id="nothing"),
@@ -56,4 +56,4 @@ def test_where_there_is_no_room_changes_are_left_out():
     result = Report(origin, {"findings": FINDINGS.table([row])}, ())
 
     [line] = findings_lines(result, has_changes=False)
-    assert line.endswith("Can win 9 ns without them (--table breakdown).")
+    assert line.endswith("Can save 9 ns without them (--table breakdown).")

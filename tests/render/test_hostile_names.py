@@ -78,8 +78,8 @@ def reported(name):
 
 @cache
 def compared(name):
-    one, other = recording(name), recording(f"{name}!")
-    return comparison({name: one, f"b{name}": other})
+    hostile, candidate = recording(name), recording(f"{name}!")
+    return comparison({name: hostile, f"b{name}": candidate})
 
 
 @pytest.fixture(params=[*NAMES])
@@ -104,7 +104,7 @@ def render(request, name):
 def test_no_form_steers_a_terminal(render, form):
     text = render(form)
 
-    assert [hex(ord(found)) for found in STEERS.findall(text)] == []
+    assert [hex(ord(character)) for character in STEERS.findall(text)] == []
 
 
 def cells(text):
@@ -120,18 +120,18 @@ def is_number(cell):
 
 
 def test_no_cell_of_a_spreadsheet_is_computed(render):
-    found = [cell for cell in cells(render("csv")) if COMPUTES.match(cell)]
+    formulas = [cell for cell in cells(render("csv")) if COMPUTES.match(cell)]
 
-    assert [cell for cell in found if not is_number(cell)] == []
+    assert [cell for cell in formulas if not is_number(cell)] == []
 
 
 @pytest.mark.parametrize("table", ["top_activities", "ranges", "tensor_transfers", "device_map"])
 def test_no_cell_of_a_table_of_names_is_computed(name, table):
     text = renderer_named("csv").report(reported(name), Page(tables=(table,)))
 
-    found = cells(text)
-    assert any(clean(name) in cell for cell in found)
-    assert [cell for cell in found if COMPUTES.match(cell) and not is_number(cell)] == []
+    table_cells = cells(text)
+    assert any(clean(name) in cell for cell in table_cells)
+    assert [cell for cell in table_cells if COMPUTES.match(cell) and not is_number(cell)] == []
 
 
 def test_numbers_of_a_spreadsheet_stay_numbers():

@@ -34,8 +34,8 @@ def profile():
     )
 
 
-def text(profile, form, *what):
-    result = predict(profile, what)
+def text(profile, form, *changes):
+    result = predict(profile, changes)
     return prediction_text(result, profile.origin, form, Page())
 
 
@@ -43,11 +43,13 @@ def test_people_see_the_answer_first_and_its_assumptions_with_each_time(profile)
     shown = text(profile, "terminal", "link=1us,100GB/s")
 
     assert shown.startswith("The recording would take 73.00 us instead of 101.0 us (-27.7 %;")
-    said = " ".join(shown.split())
-    assert "assuming that copies between devices (1) take 1.000 us + bytes / 100.0 GB/s" in said
-    assert "unexplained 0.00 %" in said
-    assert "copy PtoP 0->1 39.000 us 11.000 us -28.000 us" in said
-    assert "Next bottleneck: kernel gemm" in said
+    sentences = " ".join(shown.split())
+    assert (
+        "assuming that copies between devices (1) take 1.000 us + bytes / 100.0 GB/s" in sentences
+    )
+    assert "unexplained 0.00 %" in sentences
+    assert "copy PtoP 0->1 39.000 us 11.000 us -28.000 us" in sentences
+    assert "Next bottleneck: kernel gemm" in sentences
 
 
 def test_programs_get_where_the_edges_come_from(profile):
@@ -96,7 +98,7 @@ def test_slots_of_a_picture_keep_the_time_of_every_kind(drawn):
     assert [row["start_ns"] for row in slots[1:]] == [row["end_ns"] for row in slots[:-1]]
     for kind in ("kernel", "host"):
         times = [
-            sum(r["end_ns"] - r["start_ns"] for r in made if r["kind"] == kind)
-            for made in (rows, slots)
+            sum(r["end_ns"] - r["start_ns"] for r in stretches if r["kind"] == kind)
+            for stretches in (rows, slots)
         ]
         assert times[0] == times[1]

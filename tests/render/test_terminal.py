@@ -56,15 +56,15 @@ def test_every_figure_is_whole_and_long_names_are_shown_once():
 
     text = shown(REPEATED_TRANSFERS, [row], 80)
 
-    for whole in ("12.583 MB", "398.5 MB", "387.6 ms", "5.351 ms", SENTENCE[:60]):
-        assert text.count(whole) == 1
+    for figure in ("12.583 MB", "398.5 MB", "387.6 ms", "5.351 ms", SENTENCE[:60]):
+        assert text.count(figure) == 1
     assert text.count("device 0") == text.count("device 1") > 1
     assert text.count("at::") == 2
 
 
 def test_the_room_of_a_name_is_found_in_as_many_steps_as_the_page_is_wide(monkeypatch):
     taken, steps = vars(terminal)["_taken"], []
-    monkeypatch.setattr(terminal, "_taken", lambda *asked: steps.append(1) or taken(*asked))
+    monkeypatch.setattr(terminal, "_taken", lambda *arguments: steps.append(1) or taken(*arguments))
 
     text = shown(RANGES, [{"text": "n" * 100_000, "instances": 1, "total_ns": 5}], 80)
 

@@ -16,32 +16,32 @@ import data_parallel, data_parallel_model as model, devices
 from devices import find_devices
 
 def ended(*words):
-    said = io.StringIO()
+    printed = io.StringIO()
     try:
-        with redirect_stdout(said):
+        with redirect_stdout(printed):
             data_parallel.main([*words, "--devices", "3"])
     except SystemExit as end:
-        return said.getvalue(), end.code
-    return said.getvalue(), 0
+        return printed.getvalue(), end.code
+    return printed.getvalue(), 0
 
 def differences(batch, count):
     asked = Namespace(batch_size=batch, width=16, products=2, seed=1)
     work = model.Work(asked, find_devices(3)[0][:count])
-    whole = work.one(work.batch).numpy()
+    whole = work.on_one_device(work.batch).numpy()
     return work.sizes, {
         name: float(np.abs(model.step_of(work, name)(work.batch).numpy() - whole).max())
         for name in data_parallel.VARIANTS
     }
 
-found = {"gpus": ended("--variant", "list", "--kind", "gpu")}
-found["no-such-device"] = ended("--variant", "list", "--on", "/CPU:0,/CPU:7")
-found["listed"] = ended("--list-devices", "--kind", "cpu")
+outcomes = {"gpus": ended("--variant", "list", "--kind", "gpu")}
+outcomes["no-such-device"] = ended("--variant", "list", "--on", "/CPU:0,/CPU:7")
+outcomes["listed"] = ended("--list-devices", "--kind", "cpu")
 small = ("--width", "2", "--products", "1", "--epochs", "1")
-found["split"] = ended("--variant", "list", *small)
+outcomes["split"] = ended("--variant", "list", *small)
 devices._machine = lambda: json.loads(sys.argv[1])
-found["gpus-listed"] = ended("--list-devices", "--kind", "cpu")
-found["batches"] = [differences(*pair) for pair in json.loads(sys.argv[2])]
-print(json.dumps(found))
+outcomes["gpus-listed"] = ended("--list-devices", "--kind", "cpu")
+outcomes["batches"] = [differences(*pair) for pair in json.loads(sys.argv[2])]
+print(json.dumps(outcomes))
 """
 
 # What `gpuprof doctor` finds where there are GPUs.
@@ -64,11 +64,11 @@ BATCHES = [
 
 
 @pytest.fixture(scope="module")
-def found():
+def outcomes():
     words = (json.dumps(MACHINE), json.dumps([pair for *pair, _ in BATCHES]))
-    done = run("-c", PROGRAM, *words, PYTHONPATH=f"{ROOT}:{SCRIPT.parent}")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    completed = run("-c", PROGRAM, *words, PYTHONPATH=f"{ROOT}:{SCRIPT.parent}")
+    assert completed.returncode == 0, completed.stderr
+    return json.loads(completed.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -77,20 +77,22 @@ def variables(tmp_path_factory):
     base = tmp_path_factory.mktemp("variables")
     words = (SCRIPT, "--devices", "2", "--width", "64", "--products", "3", "--no-check")
     words = (*words, "--epochs", "1", "--steps", "4")
-    found = {}
+    outcomes = {}
     for name in ("far-variable", "near-variable"):
-        done = record(base / name, *words, "--variant", name)
-        assert done.returncode == 0, done.stderr
-        found[name] = recorded(base / name)
-    return found
+        completed = record(base / name, *words, "--variant", name)
+        assert completed.returncode == 0, completed.stderr
+        outcomes[name] = recorded(base / name)
+    return outcomes
 
 
 class TestOnLogicalDevices:
     pytestmark = needs_tensorflow
 
     @pytest.mark.parametrize("number", range(len(BATCHES)))
-    def test_batches_that_do_not_divide_give_the_same_rows_in_the_same_order(self, found, number):
-        sizes, differences = found["batches"][number]
+    def test_batches_that_do_not_divide_give_the_same_rows_in_the_same_order(
+        self, outcomes, number
+    ):
+        sizes, differences = outcomes["batches"][number]
 
         assert sizes == BATCHES[number][-1]
         assert differences.keys() >= {"array", "list", "sequential"}
@@ -106,10 +108,10 @@ class TestOnLogicalDevices:
 
         assert weights == {"far-variable": 3, "near-variable": 1}
 
-    def test_a_device_that_waits_is_said_before_the_batch_is_split(self, found):
-        said, status = found["split"]
+    def test_a_device_that_waits_is_said_before_the_batch_is_split(self, outcomes):
+        printed, status = outcomes["split"]
 
-        first, second, third = said.splitlines()[:3]
+        first, second, third = printed.splitlines()[:3]
         assert status == 0
         assert first.startswith("list, batch 64 as 22 + 21 + 21, on 3 logical CPU devices")
         assert re.fullmatch(
@@ -117,10 +119,10 @@ class TestOnLogicalDevices:
         )
         assert third.strip().startswith("give one device more to do at a time first")
 
-    def test_devices_are_described_with_versions_and_whether_they_compute(self, found):
-        said, status = found["listed"]
+    def test_devices_are_described_with_versions_and_whether_they_compute(self, outcomes):
+        printed, status = outcomes["listed"]
 
-        lines = said.splitlines()
+        lines = printed.splitlines()
         assert status == 0
         assert re.match(
             r"TensorFlow \d\.\d+\.\d+, Python 3\.\d+\.\d+, on 3 logical CPU dev", lines[0]
@@ -128,24 +130,24 @@ class TestOnLogicalDevices:
         assert lines[1].startswith("built for CUDA ")
         assert lines[-3:] == ["/CPU:0: ready", "/CPU:1: ready", "/CPU:2: ready"]
 
-    def test_gpus_are_described_with_memory_capability_and_who_reaches_whom(self, found):
-        said, _ = found["gpus-listed"]
+    def test_gpus_are_described_with_memory_capability_and_who_reaches_whom(self, outcomes):
+        printed, _ = outcomes["gpus-listed"]
 
-        assert said.splitlines()[1].endswith("; driver runs CUDA 12.4")
-        assert said.splitlines()[2:6] == [
+        assert printed.splitlines()[1].endswith("; driver runs CUDA 12.4")
+        assert printed.splitlines()[2:6] == [
             "GPU:0: NVIDIA H200, 150.8 GB, compute capability 9.0",
             "GPU:1: NVIDIA H200, 150.8 GB, compute capability 9.0",
             "GPU:0 reaches GPU:1's memory directly: yes",
             "GPU:1 reaches GPU:0's memory directly: no",
         ]
 
-    def test_devices_that_are_not_there_end_it_with_one_line(self, found):
-        said, why = found["gpus"]
-        assert said == ""
-        assert re.fullmatch(r"3 GPUs are asked for, and \d GPUs? (is|are) here", why)
+    def test_devices_that_are_not_there_end_it_with_one_line(self, outcomes):
+        printed, why = outcomes["gpus"]
+        assert printed == ""
+        assert re.fullmatch(r"3 GPUs were requested, but \d GPUs? (is|are) available", why)
 
         there = "CPU:0, CPU:1, CPU:2"
-        assert found["no-such-device"] == ["", f"there is no device /CPU:7; there are {there}"]
+        assert outcomes["no-such-device"] == ["", f"there is no device /CPU:7; there are {there}"]
 
 
 def test_utilisation_is_the_time_of_operations_in_a_step():
@@ -173,7 +175,9 @@ def test_nvml_is_asked_while_the_program_runs(tmp_path, monkeypatch):
 
 
 def test_a_bad_argument_gets_one_line():
-    done = run(SCRIPT, "--variant", "both")
+    completed = run(SCRIPT, "--variant", "both")
 
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert done.stderr.startswith("data_parallel.py: argument --variant: invalid choice: 'both'")
+    assert (completed.returncode, len(completed.stderr.splitlines())) == (2, 1)
+    assert completed.stderr.startswith(
+        "data_parallel.py: argument --variant: invalid choice: 'both'"
+    )

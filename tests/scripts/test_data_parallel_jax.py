@@ -21,36 +21,38 @@ import numpy as np
 import data_parallel_jax as script
 
 devices, _ = script.find_devices(3, "cpu")
-found = []
+outcomes = []
 for batch, count in json.loads(sys.argv[1]):
     asked = Namespace(batch_size=batch, width=16, products=2, seed=1)
     work = script.Work(asked, devices[::-1][:count])  # the first is not JAX's own choice
-    whole = np.asarray(work.one())
+    whole = np.asarray(work.on_one_device())
     results = [step(work) for step in script.STEPS.values()]
-    found.append({
+    outcomes.append({
         "sizes": work.sizes,
         "weights_on": [copy.device.id for copy in work.copies],
         "results_on": [result.device.id for result in results],
         "differences": [float(np.abs(result - whole).max()) for result in results],
     })
-print(json.dumps(found))
+print(json.dumps(outcomes))
 """
 
 
 @pytest.fixture(scope="module")
-def found():
+def outcomes():
     pairs = json.dumps([pair for *pair, _ in BATCHES])
-    done = run("-c", PROGRAM, pairs, PYTHONPATH=f"{ROOT}:{SCRIPT.parent}", JAX_PLATFORMS="cpu")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    completed = run("-c", PROGRAM, pairs, PYTHONPATH=f"{ROOT}:{SCRIPT.parent}", JAX_PLATFORMS="cpu")
+    assert completed.returncode == 0, completed.stderr
+    return json.loads(completed.stdout)
 
 
 class TestOnCpuDevices:
     pytestmark = needs_jax
 
     @pytest.mark.parametrize("number", range(len(BATCHES)))
-    def test_batches_that_do_not_divide_give_the_same_rows_in_the_same_order(self, found, number):
-        one, sizes = found[number], BATCHES[number][-1]
+    def test_batches_that_do_not_divide_give_the_same_rows_in_the_same_order(
+        self, outcomes, number
+    ):
+        one, sizes = outcomes[number], BATCHES[number][-1]
 
         assert one["sizes"] == sizes
         assert one["weights_on"] == [2, 1, 0][: len(sizes)]
@@ -59,16 +61,16 @@ class TestOnCpuDevices:
 
     def test_it_tells_seconds_and_the_sum_that_shows_the_variants_equal(self):
         words = ("--variant", "list", "--batch-size", "7", "--epochs", "2", "--width", "16")
-        done = run(SCRIPT, *words, JAX_PLATFORMS="cpu")
+        completed = run(SCRIPT, *words, JAX_PLATFORMS="cpu")
 
-        assert done.returncode == 0, done.stderr
-        first, *_, average, checksum = done.stdout.splitlines()
+        assert completed.returncode == 0, completed.stderr
+        first, *_, average, checksum = completed.stdout.splitlines()
         assert first == "list, batch 7 as [4, 3], on 2 CPU devices: 0 GPUs here"
         assert re.fullmatch(r"average of 2 epochs: \d+\.\d{3} s", average)
         assert re.fullmatch(r"checksum \d+\.\d{3}", checksum)
 
     def test_more_gpus_than_there_are_end_it_with_one_line(self):
-        done = run(SCRIPT, "--kind", "gpu", "--variant", "list", JAX_PLATFORMS="cpu")
+        completed = run(SCRIPT, "--kind", "gpu", "--variant", "list", JAX_PLATFORMS="cpu")
 
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == "2 GPUs are asked for, and 0 are here\n"
+        assert (completed.returncode, completed.stdout) == (1, "")
+        assert completed.stderr == "2 GPUs were requested, but this machine has 0\n"

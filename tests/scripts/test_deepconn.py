@@ -19,9 +19,9 @@ def runs(tmp_path_factory):
     options = ("--size", "small", "--epochs", 2, "--steps", 5)
     found = {}
     for name in PLACEMENTS:
-        done = record(base / name, SCRIPT, "--placement", name, *options)
-        assert done.returncode == 0, done.stderr
-        found[name] = base / name, done.stdout
+        completed = record(base / name, SCRIPT, "--placement", name, *options)
+        assert completed.returncode == 0, completed.stderr
+        found[name] = base / name, completed.stdout
     return found
 
 
@@ -33,11 +33,13 @@ def placed(runs, tmp_path_factory):
     found = {}
     for name in ("dual", "exaggerated"):
         file = base / f"{name}.json"
-        said = run("-m", "gpuprof", "place", runs[name][0], "--output", file)
+        printed = run("-m", "gpuprof", "place", runs[name][0], "--output", file)
         placement = ("--placement", name, "--placement-file", file)
-        done = record(base / name, SCRIPT, *placement, *options)
-        assert (said.returncode, done.returncode) == (0, 0), said.stderr + done.stderr
-        found[name] = base / name, done.stdout, said.stdout
+        completed = record(base / name, SCRIPT, *placement, *options)
+        assert (printed.returncode, completed.returncode) == (0, 0), (
+            printed.stderr + completed.stderr
+        )
+        found[name] = base / name, completed.stdout, printed.stdout
     return found
 
 
@@ -104,9 +106,9 @@ class TestRecorded:
         assert "# gradients of item_tower: 15 operations" in placed["dual"][2]
 
     def test_the_forward_pass_of_exaggerated_is_at_fault(self, placed):
-        said = " ".join(placed["exaggerated"][2].split())
+        printed = " ".join(placed["exaggerated"][2].split())
 
-        assert "needs the forward pass to move: without, the minimum is 39.425 MB" in said
+        assert "needs the forward pass to move: without, the minimum is 39.425 MB" in printed
 
     @pytest.mark.parametrize("placement", ["dual", "exaggerated"])
     def test_the_placement_found_copies_what_was_promised_at_the_same_loss(
@@ -170,25 +172,25 @@ print("gpuprof" in sys.modules)
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
+def printed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("absent")
     (folder / "gpuprof.py").write_text("raise ImportError", encoding="utf-8")
-    done = run("-P", "-c", WITHOUT_GPUPROF, PYTHONPATH=f"{folder}:{SCRIPT.parent}")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    completed = run("-P", "-c", WITHOUT_GPUPROF, PYTHONPATH=f"{folder}:{SCRIPT.parent}")
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout.splitlines()
 
 
 class TestAlone:
     pytestmark = needs_tensorflow
 
-    def test_weights_on_two_devices_are_refused_under_xla(self, said):
-        assert said[0] == (
+    def test_weights_on_two_devices_are_refused_under_xla(self, printed):
+        assert printed[0] == (
             "deepconn: XLA compiles a step for one device; weights are on CPU:0 and CPU:1"
         )
 
-    def test_it_runs_without_gpuprof_at_its_published_size(self, said):
-        assert re.fullmatch(r"average of 1 epochs: \d+\.\d+ s", said[-2])
-        assert said[-1] == "False"
+    def test_it_runs_without_gpuprof_at_its_published_size(self, printed):
+        assert re.fullmatch(r"average of 1 epochs: \d+\.\d+ s", printed[-2])
+        assert printed[-1] == "False"
 
 
 @pytest.mark.parametrize(
@@ -223,12 +225,12 @@ class TestAlone:
     ],
 )
 def test_a_bad_argument_gets_one_line_before_tensorflow_is_loaded(options, message):
-    done = run("-X", "importtime", SCRIPT, *options)
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
+    completed = run("-X", "importtime", SCRIPT, *options)
+    lines = [line for line in completed.stderr.splitlines() if not line.startswith("import time:")]
 
-    assert (done.returncode, len(lines)) == (2, 1)
+    assert (completed.returncode, len(lines)) == (2, 1)
     assert lines[0].startswith(f"deepconn.py: {message}")
-    assert "tensorflow" not in done.stderr
+    assert "tensorflow" not in completed.stderr
 
 
 class TestReportPlacement:
@@ -237,19 +239,21 @@ class TestReportPlacement:
     def test_it_says_where_parts_were_asked_for_and_ran_and_what_was_moved(self):
         words = ("--size", "small", "--epochs", "1", "--steps", "3", "--placement", "dual")
         on = ("--on", "/CPU:0,/GPU:7", "--soft-placement", "--report-placement")
-        done = run(SCRIPT, *words, *on)
+        completed = run(SCRIPT, *words, *on)
 
-        assert done.returncode == 0, done.stderr[-2000:]
-        lines = done.stdout.splitlines()
+        assert completed.returncode == 0, completed.stderr[-2000:]
+        lines = completed.stdout.splitlines()
         asked = [line for line in lines if "item_convolution" in line and "GPU:7" in line]
         assert asked
         assert all(line.startswith("CPU:0 ") for line in asked)
-        assert re.search(r"\d+ operations ran on CPU:0, though GPU:7 was asked for", done.stdout)
+        assert re.search(
+            r"\d+ operations ran on CPU:0, though GPU:7 was requested", completed.stdout
+        )
 
 
 @pytest.mark.parametrize("pair", [("/CPU:0",), ("/CPU:0,/CPU:1,/CPU:2",)])
 def test_two_devices_are_needed_by_name(pair):
-    done = run(SCRIPT, "--on", *pair)
+    completed = run(SCRIPT, "--on", *pair)
 
-    assert done.returncode == 2
-    assert re.fullmatch(r"deepconn.py: --on takes two devices, not \d\n", done.stderr)
+    assert completed.returncode == 2
+    assert re.fullmatch(r"deepconn.py: --on takes two devices, not \d\n", completed.stderr)

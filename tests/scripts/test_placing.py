@@ -29,18 +29,18 @@ NEEDED = [
 
 @pytest.mark.parametrize(("framework", "least"), NEEDED)
 def test_the_item_tower_needs_its_words_and_its_features_there_and_back(framework, least):
-    done = run(SCRIPTS / f"place_{framework}.py", "--gpus", "2xV100", "--link", "nvlink2")
+    completed = run(SCRIPTS / f"place_{framework}.py", "--gpus", "2xV100", "--link", "nvlink2")
     said = run(SCRIPTS / f"place_{framework}.py").stdout
 
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert f"{least / 1000:.1f} KB in 3 copies" in " ".join(said.split())
-    assert "On 2 x V100 over nvlink2 a step is estimated to take" in done.stdout
-    assert "all on one V100" in done.stdout
+    assert "On 2 x V100 over nvlink2 a step is estimated to take" in completed.stdout
+    assert "all on one V100" in completed.stdout
 
 
 @pytest.mark.parametrize(("framework", "_"), NEEDED)
 def test_a_bad_machine_gets_one_line(framework, _):
-    done = run(SCRIPTS / f"place_{framework}.py", "--gpus", "2xV10")
+    completed = run(SCRIPTS / f"place_{framework}.py", "--gpus", "2xV10")
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"place_{framework}.py: --gpus 2xV10: unknown GPU V10\n"
+    assert (completed.returncode, completed.stdout) == (2, "")
+    assert completed.stderr == f"place_{framework}.py: --gpus 2xV10: unknown GPU V10\n"

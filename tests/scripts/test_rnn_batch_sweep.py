@@ -14,10 +14,10 @@ class TestSweep:
 
     def test_it_tells_accuracy_time_memory_and_speed_up_of_each_cell(self, tmp_path):
         words = ("--models", "lstm", "--batch-sizes", "32", "--devices", "1,2", *SMALL)
-        done = run(SCRIPT, *words, "--format", "markdown", "-o", tmp_path / "rnn")
+        completed = run(SCRIPT, *words, "--format", "markdown", "-o", tmp_path / "rnn")
 
-        assert done.returncode == 0, done.stderr[-2000:]
-        assert "| model | dropout | batch\\_size | devices | s per epoch |" in done.stdout
+        assert completed.returncode == 0, completed.stderr[-2000:]
+        assert "| model | dropout | batch\\_size | devices | s per epoch |" in completed.stdout
         with (tmp_path / "rnn" / "results.csv").open() as file:
             rows = list(csv.DictReader(file))
         one, two = rows
@@ -36,19 +36,19 @@ class TestTraining:
 
     def test_early_stopping_says_at_which_accuracy_it_stopped(self):
         words = ("--model", "gru", "--early-stopping", "1", "--epochs", "30", "--dropout", "0.5")
-        done = run(TRAINING, *words, "--layers", "2", "--samples", "64", "--length", "4")
+        completed = run(TRAINING, *words, "--layers", "2", "--samples", "64", "--length", "4")
 
-        assert done.returncode == 0, done.stderr[-2000:]
-        epochs = re.findall(r"validation (\S+), memory \d+\.\d MB", done.stdout)
+        assert completed.returncode == 0, completed.stderr[-2000:]
+        epochs = re.findall(r"validation (\S+), memory \d+\.\d MB", completed.stdout)
         assert 1 < len(epochs) < 30
-        assert f"stopped early, at validation accuracy {epochs[-1]}\n" in done.stdout
-        assert f"trained for {len(epochs)} epochs\n" in done.stdout
+        assert f"stopped early, at validation accuracy {epochs[-1]}\n" in completed.stdout
+        assert f"trained for {len(epochs)} epochs\n" in completed.stdout
 
     def test_a_batch_that_no_epoch_fills_is_refused(self):
-        done = run(TRAINING, "--samples", "10", "--batch-size", "64")
+        completed = run(TRAINING, "--samples", "10", "--batch-size", "64")
 
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == "rnn_training.py: 10 samples make no batch of 64\n"
+        assert (completed.returncode, completed.stdout) == (2, "")
+        assert completed.stderr == "rnn_training.py: 10 samples make no batch of 64\n"
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ class TestTraining:
     ],
 )
 def test_a_bad_argument_gets_one_line(script, words, message):
-    done = run(script, *words)
+    completed = run(script, *words)
 
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert message in done.stderr
+    assert (completed.returncode, len(completed.stderr.splitlines())) == (2, 1)
+    assert message in completed.stderr
 
 
 def test_an_empty_axis_is_refused_before_anything_runs(tmp_path):
-    done = run(SCRIPT, "--batch-sizes", "", "-o", tmp_path / "rnn")
+    completed = run(SCRIPT, "--batch-sizes", "", "-o", tmp_path / "rnn")
 
-    assert done.returncode == 2
-    assert done.stderr.startswith("Error: the axis batch_size has no values\n")
+    assert completed.returncode == 2
+    assert completed.stderr.startswith("Error: the axis batch_size has no values\n")
     assert not (tmp_path / "rnn").exists()

@@ -8,9 +8,9 @@ from timed import print_times
 
 
 def test_it_does_each_epoch_s_steps_after_one_more_and_sums_up_the_last(capsys):
-    done = count(1)
+    completed = count(1)
 
-    print_times(lambda: next(done), lambda step: step * 10.0, Namespace(epochs=2, steps=3))
+    print_times(lambda: next(completed), lambda step: step * 10.0, Namespace(epochs=2, steps=3))
 
     *epochs, average, checksum = capsys.readouterr().out.splitlines()
     assert [re.sub(r"\d+\.\d{3} s", "S", line) for line in epochs] == [

@@ -20,13 +20,13 @@ def sweep(tmp_path_factory):
     (base / "two.toml").write_text("[towers]\nn_gpus = 2\n")
     grid = ("--grid", f"strategy={','.join(STRATEGIES)}", "--baseline", "strategy=single")
     words = (SCRIPT, "--strategy", "{strategy}", "--config", base / "two.toml", "--epochs", "2")
-    done = run(
+    completed = run(
         *("-m", "gpuprof", "sweep", *grid, "--recorder", "tensorflow", "-o", base / "sweep"),
         *("--", *words, "--samples", "256"),
         GPUPROF_WINDOW_SECONDS="60",
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return base / "sweep", done
+    assert completed.returncode == 0, completed.stderr[-2000:]
+    return base / "sweep", completed
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +82,12 @@ class TestSweep:
 
     def test_two_of_its_cells_are_compared_by_the_command_that_it_says(self, sweep):
         [said] = [line for line in sweep[1].stderr.splitlines() if line.startswith("Next: gpuprof")]
-        done = run("-m", *shlex.split(said.removeprefix("Next: ")))
+        completed = run("-m", *shlex.split(said.removeprefix("Next: ")))
 
-        assert done.returncode == 0, done.stderr
+        assert completed.returncode == 0, completed.stderr
         towers = "strategy=towers copies [0-9.]+ KB in 16 copies"
         assert re.search(
-            f"strategy=single copies nothing and {towers}", " ".join(done.stdout.split())
+            f"strategy=single copies nothing and {towers}", " ".join(completed.stdout.split())
         )
 
 
@@ -107,7 +107,7 @@ class TestSweep:
     ],
 )
 def test_a_bad_argument_gets_one_line(words, status, message):
-    done = run(SCRIPT, *words)
+    completed = run(SCRIPT, *words)
 
-    assert (done.returncode, len(done.stderr.splitlines())) == (status, 1)
-    assert message in done.stderr
+    assert (completed.returncode, len(completed.stderr.splitlines())) == (status, 1)
+    assert message in completed.stderr

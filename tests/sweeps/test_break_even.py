@@ -28,9 +28,9 @@ def test_the_published_speed_ups_break_even_just_above_256():
     ],
 )
 def test_it_is_where_speed_up_rises_through_one_for_good(points, expected):
-    found = crossing(points)
+    break_even = crossing(points)
 
-    assert found == (expected if expected is None else pytest.approx(expected))
+    assert break_even == (expected if expected is None else pytest.approx(expected))
 
 
 def results(points, **changes):
@@ -54,11 +54,11 @@ def results(points, **changes):
     ("points", "meaning"),
     [
         (PUBLISHED, "faster from about 270 on"),
-        ([(64, 1.5), (128, 1.2)], "faster at all measured, from 64 on"),
-        ([(64, 0.5), (128, 0.6)], "slower at all measured, up to 128"),
+        ([(64, 1.5), (128, 1.2)], "faster at all measured values, from 64 on"),
+        ([(64, 0.5), (128, 0.6)], "slower at all measured values, up to 128"),
         (
             [(64, 0.5), (128, 1.6), (256, 0.9)],
-            "slower at 256, the greatest measured; faster only at 128",
+            "slower at 256, the largest measured value; faster only at 128",
         ),
     ],
 )
@@ -81,7 +81,7 @@ def test_repeated_runs_say_where_it_would_be_by_the_luckiest_and_the_unluckiest_
     assert (row["break_even"], row["break_even_max"]) == (pytest.approx(256), None)
     assert row["break_even_min"] == pytest.approx(64 * 4 ** (1 / 3))
     assert row["at_best"] == "faster from about 102 on"
-    assert row["at_worst"] == "slower at all measured, up to 1024"
+    assert row["at_worst"] == "slower at all measured values, up to 1024"
 
 
 def test_one_run_of_each_cell_tells_no_extremes():

@@ -38,7 +38,7 @@ def test_a_sweep_goes_on_with_its_seed(tmp_path, document):
 def test_what_is_no_plan_is_refused(tmp_path, document, changes):
     (tmp_path / PLAN).write_text(json.dumps(document | changes), encoding="utf-8")
 
-    with pytest.raises(CorruptFileError, match=r"(a|no) sweep's plan"):
+    with pytest.raises(CorruptFileError, match="plan"):
         open_sweep(tmp_path, SWEEP)
 
 
@@ -47,7 +47,7 @@ def test_a_plan_that_lacks_a_field_is_refused(tmp_path, document, key):
     del document[key]
     (tmp_path / PLAN).write_text(json.dumps(document), encoding="utf-8")
 
-    with pytest.raises(CorruptFileError, match="no sweep's plan"):
+    with pytest.raises(CorruptFileError, match="not the plan of a sweep"):
         open_sweep(tmp_path, SWEEP)
 
 
@@ -56,7 +56,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, document, text):
     del document
     (tmp_path / PLAN).write_text(text, encoding="utf-8")
 
-    with pytest.raises(CorruptFileError, match="sweep's plan"):
+    with pytest.raises(CorruptFileError, match="the plan of a sweep"):
         open_sweep(tmp_path, SWEEP)
 
 
@@ -66,7 +66,7 @@ def test_a_plan_with_another_field_is_another_sweep(tmp_path, document, key, val
     document["plan"][key] = value
     (tmp_path / PLAN).write_text(json.dumps(document), encoding="utf-8")
 
-    with pytest.raises(OutputError, match=f"holds a sweep with another {key}"):
+    with pytest.raises(OutputError, match=f"contains a sweep with another {key}"):
         open_sweep(tmp_path, SWEEP)
 
 

@@ -14,8 +14,8 @@ def _times(*rows):
 def test_speed_up_and_efficiency_over_devices():
     table = scaling(_times(("a", 4, None, 4.0), ("a", 1, None, 10.0), ("a", 2, None, 6.25)))
 
-    found = [(row["devices"], row["speed_up"], row["efficiency"]) for row in table.to_pylist()]
-    assert found == [(1, 1.0, 1.0), (2, 1.6, 0.8), (4, 2.5, 0.625)]
+    scaled = [(row["devices"], row["speed_up"], row["efficiency"]) for row in table.to_pylist()]
+    assert scaled == [(1, 1.0, 1.0), (2, 1.6, 0.8), (4, 2.5, 0.625)]
 
 
 def test_the_fewest_devices_stand_for_ideal_scaling():
@@ -27,9 +27,9 @@ def test_the_fewest_devices_stand_for_ideal_scaling():
 def test_runs_of_one_point_give_their_median():
     rows = [("a", 1, None, seconds) for seconds in (10.0, 12.0, 99.0)]
 
-    (one, two) = scaling(_times(*rows, ("a", 2, None, 6.0))).to_pylist()
+    (single, two) = scaling(_times(*rows, ("a", 2, None, 6.0))).to_pylist()
 
-    assert (one["runs"], one["seconds_per_epoch"]) == (3, 12.0)
+    assert (single["runs"], single["seconds_per_epoch"]) == (3, 12.0)
     assert (two["runs"], two["speed_up"]) == (1, 2.0)
 
 
@@ -42,28 +42,28 @@ def test_only_the_same_work_is_compared():
 def test_each_batch_size_scales_apart_and_is_named_where_there_are_several():
     rows = [("a", d, b, 8.0 / d + b) for b in (64, 32) for d in (2, 1)]
 
-    found = [
+    speed_ups = [
         (row["series"], row["batch_size"], row["devices"], row["seconds_per_epoch"])
         for row in scaling(_times(*rows, ("b", 1, 32, 3.0))).to_pylist()
     ]
-    assert found == [
+    assert speed_ups == [
         ("a, batch size 32", 32, 1, 40.0),
         ("a, batch size 32", 32, 2, 36.0),
         ("a, batch size 64", 64, 1, 72.0),
         ("a, batch size 64", 64, 2, 68.0),
     ]
-    (one, _) = scaling(_times(("a", 1, 64, 4.0), ("a", 2, 64, 2.0))).to_pylist()
-    assert (one["series"], one["batch_size"]) == ("a", 64)
+    (single, _) = scaling(_times(("a", 1, 64, 4.0), ("a", 2, 64, 2.0))).to_pylist()
+    assert (single["series"], single["batch_size"]) == ("a", 64)
 
 
 def test_numbers_of_devices_are_not_mixed_in_the_time_of_a_batch_size():
     rows = [("a", 1, 64, 8.0), ("a", 2, 64, 4.0), ("b", 1, 64, 6.0), ("b", 4, 64, 1.0)]
 
-    found = [
+    speed_ups = [
         (row["series"], row["baseline"], row["devices"], row["speed_up"])
         for row in batch_speed_ups(_times(*rows)).to_pylist()
     ]
-    assert found == [
+    assert speed_ups == [
         ("a, 2 devices", "a, 1 device", 2, 2.0),
         ("b, 1 device", "a, 1 device", 1, pytest.approx(8 / 6)),
         ("b, 4 devices", "a, 1 device", 4, 8.0),
@@ -107,13 +107,13 @@ def test_a_table_is_read_with_the_columns_that_it_has(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("", "is no table", id="empty"),
+        pytest.param("", "is not a table", id="empty"),
         pytest.param("devices\n1\n", "has no column seconds_per_epoch", id="no-times"),
         pytest.param("devices,seconds\none,2\n", "times.csv: ", id="no-number"),
-        pytest.param("devices,seconds\n1,0\n", "what is no time above 0", id="zero"),
-        pytest.param("devices,seconds\n1,inf\n", "what is no time above 0", id="endless"),
-        pytest.param("devices,seconds\n1,2,3\n", "is no table", id="ragged"),
-        pytest.param("\x8b,seconds\n1,2\n", "is no table", id="binary"),
+        pytest.param("devices,seconds\n1,0\n", "seconds_per_epoch must be above 0", id="zero"),
+        pytest.param("devices,seconds\n1,inf\n", "seconds_per_epoch must be above 0", id="endless"),
+        pytest.param("devices,seconds\n1,2,3\n", "is not a table", id="ragged"),
+        pytest.param("\x8b,seconds\n1,2\n", "is not a table", id="binary"),
     ],
 )
 def test_what_is_no_table_of_times_is_said(tmp_path, text, message):

@@ -23,71 +23,71 @@ COMMAND = ("train.py", "--placement", "{placement}", "--batch={batch}")
         pytest.param(
             {"axes": AXES | {"batch": ()}},
             "the axis batch has no values",
-            "Write them with commas: --grid batch=1,2",
+            "Separate values by commas: --grid batch=1,2",
             id="empty-axis",
         ),
         pytest.param(
             {"axes": AXES | {"batch": ("64", "")}},
             "the axis batch has an empty value",
-            "Write them with commas: --grid batch=1,2",
+            "Separate values by commas: --grid batch=1,2",
             id="empty-value",
         ),
         pytest.param(
             {"axes": AXES | {"batch": ("64", "64")}},
-            "the axis batch has 64 twice",
+            "the axis batch has the value 64 twice",
             None,
             id="twice",
         ),
         pytest.param(
             {"command": ("train.py", "{placment}", "{batch}")},
-            "the grid has no axis 'placment', which the command's {placment} asks for",
-            "Did you mean placement? Write {{ for a brace that stays.",
+            "the grid has no axis 'placment', which the command uses in {placment}",
+            "Did you mean placement? Write {{ for a literal brace.",
             id="unknown-placeholder",
         ),
         pytest.param(
             {"command": ("train.py", "{placement}")},
-            "the command has no {batch}: all values of this axis would run the same",
-            "Put {batch} where the value belongs.",
+            "the command has no {batch}, so this axis would have no effect",
+            "Put {batch} into the command where the value belongs.",
             id="unused-axis",
         ),
         pytest.param(
             {"command": (*COMMAND, "{")},
             "{: Single '{' encountered in format string",
-            "Write {{ and }} for braces that stay.",
+            "Write {{ and }} for literal braces.",
             id="open-brace",
         ),
         pytest.param(
             {"axes": AXES | {"speed_up": ("1",)}},
             "'speed_up' cannot name an axis",
-            "Use letters, digits and _, and none of the results' own columns.",
+            "Use letters, digits and _, but no column of the results.",
             id="name-of-a-result",
         ),
         pytest.param(
             {"baseline": {"devices": "1"}},
-            "the baseline's devices is no axis of the grid",
-            "There are: placement, batch.",
+            "the grid has no axis devices, which the baseline names",
+            "Choose from: placement, batch.",
             id="baseline-axis",
         ),
         pytest.param(
             {"baseline": {"placement": "singel"}},
-            "the baseline's placement=singel is not in the grid",
+            "the grid has no placement=singel, which the baseline names",
             "Did you mean single?",
             id="baseline-value",
         ),
         pytest.param(
             {"figures": {"loss": "loss .*"}},
-            "the pattern of loss, loss .*, has 0 groups",
-            r"Put the number in one: accuracy=(\S+)",
+            "the pattern of loss, loss .*, must have one group, not 0",
+            r"Put the number into the group: accuracy=(\S+)",
             id="pattern-without-group",
         ),
         pytest.param(
             {"figures": {"loss": "loss ("}},
-            "the pattern of loss, loss (, is broken: missing ), unterminated subpattern at"
-            " position 5",
+            "the pattern of loss, loss (, is not a regular expression: missing ), unterminated"
+            " subpattern at position 5",
             None,
             id="broken-pattern",
         ),
-        pytest.param({"repeat": 0}, "repeat is 0, and must be 1 or more", None, id="no-repeats"),
+        pytest.param({"repeat": 0}, "repeat must be at least 1, not 0", None, id="no-repeats"),
     ],
 )
 def test_what_does_not_fit_together_is_refused_before_anything_runs(changes, message, hint):
@@ -98,15 +98,15 @@ def test_what_does_not_fit_together_is_refused_before_anything_runs(changes, mes
 
 
 def test_a_cell_is_one_value_of_each_axis_put_into_the_command():
-    found = cells(Plan(COMMAND, AXES))
+    grid_cells = cells(Plan(COMMAND, AXES))
 
-    assert [cell.name for cell in found] == [
+    assert [cell.name for cell in grid_cells] == [
         "placement=single,batch=64",
         "placement=single,batch=128",
         "placement=dual,batch=64",
         "placement=dual,batch=128",
     ]
-    assert found[3].words == ("train.py", "--placement", "dual", "--batch=128")
+    assert grid_cells[3].words == ("train.py", "--placement", "dual", "--batch=128")
 
 
 def test_braces_that_are_doubled_stay():
@@ -175,12 +175,10 @@ class TestSweepFile:
         ("text", "message", "hint"),
         [
             pytest.param(
-                "repeats = 3", "there is no key repeats", "Did you mean repeat?", id="unknown-key"
+                "repeats = 3", "unknown key repeats", "Did you mean repeat?", id="unknown-key"
             ),
-            pytest.param(
-                "repeat = '3'", "repeat must be a whole number", None, id="text-for-a-number"
-            ),
-            pytest.param("repeat = true", "repeat must be a whole number", None, id="truth"),
+            pytest.param("repeat = '3'", "repeat must be an integer", None, id="text-for-a-number"),
+            pytest.param("repeat = true", "repeat must be an integer", None, id="truth"),
             pytest.param("command = ['a.py']", "grid is missing", "grid is a table.", id="no-grid"),
             pytest.param(
                 "command = ['a.py', '{n}']\ngrid.n = 3",
@@ -191,7 +189,7 @@ class TestSweepFile:
             pytest.param(
                 "command = ['a.py', '{n}']\ngrid.n = []",
                 "the axis n has no values",
-                "Write them with commas: --grid n=1,2",
+                "Separate values by commas: --grid n=1,2",
                 id="empty-axis",
             ),
         ],
@@ -210,7 +208,7 @@ class TestSweepFile:
         path = tmp_path / "sweep.toml"
         path.write_bytes(data)
 
-        with pytest.raises(InputError, match="is no TOML"):
+        with pytest.raises(InputError, match="is not valid TOML"):
             read_sweep_file(path)
 
     def test_a_file_that_is_not_there_is_said(self, tmp_path):

@@ -51,7 +51,10 @@ def test_speed_up_is_drawn_with_its_break_even(swept):
     assert float(star.get_xdata()[0]) == pytest.approx(64 * 4 ** (1 / 3))
     assert axes.texts[0].get_text() == "102"
     [ranges] = axes.collections
-    assert [[float(y) for _, y in one] for one in ranges.get_segments()] == [[0.25, 1], [1, 4]]
+    assert [[float(y) for _, y in segment] for segment in ranges.get_segments()] == [
+        [0.25, 1],
+        [1, 4],
+    ]
     assert figure.get_suptitle() == (
         "Along batch, devices=2 is faster from about 102 on (one run each)"
     )
@@ -88,7 +91,7 @@ def test_cells_without_an_axis_of_numbers_are_bars():
         "placement=dual",
     ]
     [ranges] = axes.collections
-    assert [[float(x) for x, _ in one] for one in ranges.get_segments()] == [
+    assert [[float(x) for x, _ in segment] for segment in ranges.get_segments()] == [
         [1.75, 2.25],
         [1.25, 1.75],
     ]

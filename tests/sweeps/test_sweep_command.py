@@ -55,24 +55,24 @@ def log(here):
 
 def test_each_cell_becomes_a_row_with_its_seconds_and_its_speed_up(here):
     figures = ("--figure", r"accuracy=^accuracy (\S+)", "--repeat", "2", "--seed", "5")
-    done = sweep(here, *GRID, "--baseline", "devices=1", *figures)
+    completed = sweep(here, *GRID, "--baseline", "devices=1", *figures)
 
-    assert done.returncode == 0, done.stderr
-    found = rows(here)
-    assert [row["cell"] for row in found] == [
+    assert completed.returncode == 0, completed.stderr
+    result_rows = rows(here)
+    assert [row["cell"] for row in result_rows] == [
         "batch=64,devices=1",
         "batch=64,devices=2",
         "batch=128,devices=1",
         "batch=128,devices=2",
     ]
-    assert {row["status"] for row in found} == {"ok"}
-    assert {row["runs"] for row in found} == {"2"}
-    assert all(0.05 <= float(row["seconds_min"]) <= float(row["seconds"]) for row in found)
-    assert [row["accuracy"] for row in found] == ["0.064", "0.064", "0.128", "0.128"]
-    for base, other in ((0, 1), (2, 3)):
-        ratio = float(found[base]["seconds"]) / float(found[other]["seconds"])
-        assert float(found[other]["speed_up"]) == pytest.approx(ratio)
-        assert float(found[base]["speed_up"]) == 1
+    assert {row["status"] for row in result_rows} == {"ok"}
+    assert {row["runs"] for row in result_rows} == {"2"}
+    assert all(0.05 <= float(row["seconds_min"]) <= float(row["seconds"]) for row in result_rows)
+    assert [row["accuracy"] for row in result_rows] == ["0.064", "0.064", "0.128", "0.128"]
+    for base, candidate in ((0, 1), (2, 3)):
+        ratio = float(result_rows[base]["seconds"]) / float(result_rows[candidate]["seconds"])
+        assert float(result_rows[candidate]["speed_up"]) == pytest.approx(ratio)
+        assert float(result_rows[base]["speed_up"]) == 1
     assert len(rows(here, "runs")) == 8
     assert json.loads((here / "out" / "sweep.json").read_text())["seed"] == 5
     for name in ("break-even.svg", "scaling.svg"):
@@ -80,9 +80,9 @@ def test_each_cell_becomes_a_row_with_its_seconds_and_its_speed_up(here):
 
 
 def test_parquet_holds_the_same_rows_with_their_types(here):
-    done = sweep(here, "--grid", "batch=64", "--grid", "devices=2")
+    completed = sweep(here, "--grid", "batch=64", "--grid", "devices=2")
 
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     table = parquet.read_table(here / "out" / "results.parquet")
     [row] = table.to_pylist()
     assert (row["batch"], row["devices"], row["status"]) == (64, 2, "ok")
@@ -91,22 +91,22 @@ def test_parquet_holds_the_same_rows_with_their_types(here):
 
 
 def test_a_failing_cell_is_a_row_with_its_reason_and_runs_only_once(here):
-    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,3", "--repeat", "2")
+    completed = sweep(here, "--grid", "batch=64", "--grid", "devices=1,3", "--repeat", "2")
 
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert [(row["status"], row["reason"]) for row in rows(here)] == [
         ("ok", ""),
         ("failed", "exit status 1: 3 devices are asked for, 2 are here"),
     ]
     assert log(here).count("begin 64 3") == 1
-    assert "1 of 2 cells ran." in done.stdout
-    assert "3 devices are asked for, 2 are here" in done.stdout
+    assert "1 of 2 cells ran." in completed.stdout
+    assert "3 devices are asked for, 2 are here" in completed.stdout
 
 
 def test_a_program_that_is_not_there_is_every_cells_reason(here):
-    done = sweep(here, "--grid", "n=1", words=("--", "absent.py", "{n}"))
+    completed = sweep(here, "--grid", "n=1", words=("--", "absent.py", "{n}"))
 
-    assert done.returncode == 0
+    assert completed.returncode == 0
     assert rows(here)[0]["reason"] == "absent.py: no such script"
 
 
@@ -117,13 +117,13 @@ def test_the_same_command_repeats_nothing_that_has_ended(here):
 
     assert log(here) == before
     assert again.stdout == first.stdout
-    assert again.stderr.startswith("4 of 4 runs have ended before\n")
+    assert again.stderr.startswith("4 of 4 runs are already complete\n")
 
 
 def test_progress_says_what_runs_how_long_it_took_and_how_long_is_left(here):
-    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,3", "--seed", "5")
+    completed = sweep(here, "--grid", "batch=64", "--grid", "devices=1,3", "--seed", "5")
 
-    first, ended, second, last, *_ = done.stderr.splitlines()
+    first, ended, second, last, *_ = completed.stderr.splitlines()
     assert first == "[1/2] batch=64,devices=1, run 1 ..."
     assert re.fullmatch(r"    \d+\.\d+ m?s; about \d+ s left", ended)
     assert second == "[2/2] batch=64,devices=3, run 1 ..."
@@ -132,20 +132,20 @@ def test_progress_says_what_runs_how_long_it_took_and_how_long_is_left(here):
 
 def test_values_and_repeats_can_be_added_to_a_sweep(here):
     sweep(here, "--grid", "batch=64", "--grid", "devices=1")
-    done = sweep(here, *GRID)
+    completed = sweep(here, *GRID)
 
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert len(log(here)) == 2 * 4
     assert [row["status"] for row in rows(here)] == ["ok"] * 4
 
 
 def test_another_command_in_the_same_folder_is_refused(here):
     sweep(here, "--grid", "batch=64", "--grid", "devices=1")
-    done = sweep(here, *GRID, words=(*WORDS, "--more"))
+    completed = sweep(here, *GRID, words=(*WORDS, "--more"))
 
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "Error: out holds a sweep with another command\n"
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert completed.stderr == (
+        "Error: out contains a sweep with another command\n"
         "Hint: Choose another folder with -o, or replace it with --force.\n"
     )
 
@@ -156,9 +156,9 @@ def test_force_removes_a_sweep_and_nothing_else(here):
 
     (here / "mine").mkdir()
     (here / "mine" / "thesis.txt").touch()
-    done = gpuprof("sweep", "--force", *GRID, "-o", "mine", *WORDS, cwd=here)
-    assert done.stderr.splitlines()[0] == (
-        "Error: mine holds no sweep, and --force replaces nothing else"
+    completed = gpuprof("sweep", "--force", *GRID, "-o", "mine", *WORDS, cwd=here)
+    assert completed.stderr.splitlines()[0] == (
+        "Error: mine does not contain a sweep, and --force replaces only sweeps"
     )
     assert (here / "mine" / "thesis.txt").exists()
 
@@ -167,17 +167,17 @@ def test_failed_cells_run_again_when_asked_for(here):
     grid = ("--grid", "batch=64", "--grid", "devices=1,3")
     sweep(here, *grid)
     (here / "train.py").write_text(PROGRAM.replace("devices == 3", "devices == 4"))
-    done = sweep(here, *grid, "--retry-failed")
+    completed = sweep(here, *grid, "--retry-failed")
 
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert [row["status"] for row in rows(here)] == ["ok", "ok"]
     assert log(here).count("begin 64 1") == 1
 
 
 def test_warm_ups_run_first_and_do_not_count(here):
-    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,2", "--warmup", "1")
+    completed = sweep(here, "--grid", "batch=64", "--grid", "devices=1,2", "--warmup", "1")
 
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert log(here).count("begin 64 1") == 2
     assert [row["folder"] for row in rows(here, "runs")] == [
         "runs/batch=64,devices=1/1",
@@ -186,12 +186,14 @@ def test_warm_ups_run_first_and_do_not_count(here):
 
 
 def test_a_dry_run_shows_commands_and_runs_nothing(here):
-    done = sweep(here, "--grid", "batch=64", "--grid", "devices=1,2", "--seed", "1", "--dry-run")
+    completed = sweep(
+        here, "--grid", "batch=64", "--grid", "devices=1,2", "--seed", "1", "--dry-run"
+    )
 
     shown = "gpuprof record --force --recorder none --variant batch=64,devices={0} -o"
     shown += " out/runs/batch=64,devices={0}/1 train.py 64 {0} log.txt"
-    assert sorted(done.stdout.splitlines()) == [shown.format(1), shown.format(2)]
-    assert done.stderr == "2 runs, in this order; nothing was run\n"
+    assert sorted(completed.stdout.splitlines()) == [shown.format(1), shown.format(2)]
+    assert completed.stderr == "2 runs, in this order; nothing was run\n"
     assert {path.name for path in here.iterdir()} == {"train.py"}
 
 
@@ -201,10 +203,10 @@ def test_a_sweep_file_runs_by_its_name(here):
         'recorder = "none"\ngrid = { batch = [64], devices = [1, 2] }\n'
     )
     shown = gpuprof("sweep", "two.toml", "--dry-run", cwd=here)
-    done = gpuprof("sweep", "two.toml", cwd=here)
+    completed = gpuprof("sweep", "two.toml", cwd=here)
 
     assert len(shown.stdout.splitlines()) == 2
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert (here / "gpuprof-sweeps" / "two" / "results.csv").is_file()
 
 
@@ -214,7 +216,7 @@ def test_a_sweep_file_runs_by_its_name(here):
         pytest.param(
             ("--grid", "batch=", "--", "a.py", "{batch}"),
             "the axis batch has no values",
-            "Write them with commas: --grid batch=1,2",
+            "Separate values by commas: --grid batch=1,2",
             id="empty-axis",
         ),
         pytest.param(
@@ -225,14 +227,14 @@ def test_a_sweep_file_runs_by_its_name(here):
         ),
         pytest.param(
             ("--", "a.py"),
-            "there is no grid",
+            "the sweep has no grid",
             "Give a sweep.toml, or axes: --grid batch=64,128 -- train.py {batch}",
             id="no-grid",
         ),
         pytest.param(
             ("--grid", "a=1", "--grid", "a=2", "--", "a.py", "{a}"),
             "--grid a is given twice",
-            "Give all its values at once: --grid a=1,2",
+            "Give all its values in one option: --grid a=1,2",
             id="axis-twice",
         ),
         pytest.param(
@@ -244,10 +246,10 @@ def test_a_sweep_file_runs_by_its_name(here):
     ],
 )
 def test_bad_words_are_refused_in_a_line_before_anything_is_made(tmp_path, words, message, hint):
-    done = gpuprof("sweep", *words, cwd=tmp_path)
+    completed = gpuprof("sweep", *words, cwd=tmp_path)
 
-    said = f"Error: {message}\n" + (f"Hint: {hint}\n" if hint else "")
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    expected = f"Error: {message}\n" + (f"Hint: {hint}\n" if hint else "")
+    assert (completed.returncode, completed.stdout, completed.stderr) == (2, "", expected)
     assert not list(tmp_path.iterdir())
 
 
@@ -270,9 +272,9 @@ def test_a_sweep_that_is_killed_at_any_moment_goes_on_without_repeating_or_doubl
         time.sleep(moments.uniform(0.1, 1.2))
         process.kill()
         process.wait()
-    done = sweep(here, *GRID)
+    completed = sweep(here, *GRID)
 
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert [row["status"] for row in rows(here)] == ["ok"] * 4
     # A run that was going on ended in order: one after another, each once.
     lines = log(here)
@@ -308,11 +310,11 @@ def test_two_sweeps_do_not_work_in_one_folder(here):
     process = _started(here)
     while not log(here):
         time.sleep(0.01)
-    done = sweep(here, *GRID)
+    completed = sweep(here, *GRID)
     process.kill()
     process.wait()
 
-    assert done.stderr == (
-        "Error: another sweep is at work in out\n"
-        "Hint: Wait for it, or choose another folder with -o.\n"
+    assert completed.stderr == (
+        "Error: another sweep is running in out\n"
+        "Hint: Wait until it ends, or choose another folder with -o.\n"
     )

@@ -28,7 +28,7 @@ def text(dual_speed_up, **changes):
 
 def test_the_fastest_cell_is_named():
     assert text(1.5).startswith(
-        "2 of 3 cells ran. The greatest speed-up is 1.50x, of placement=dual.\n"
+        "2 of 3 cells ran. The highest speed-up is 1.50x, with placement=dual.\n"
     )
 
 
@@ -49,12 +49,12 @@ def test_failed_cells_have_their_reason_and_columns_of_nothing_are_left_out():
 @pytest.mark.parametrize(
     "note",
     [
-        "Seconds are of an epoch, as marked, without the first 1 of a run: the median",
-        "Speed-up: seconds with placement=single and the same other values / seconds.",
-        "One run of each cell: how much runs differ by chance is not known.",
+        "Seconds are the time of a marked epoch, without the first epoch of each run; the",
+        "Speed-up is the seconds with placement=single divided by the seconds of the cell.",
+        "With one run per cell, noise cannot be judged.",
     ],
 )
-def test_notes_say_how_figures_are_to_be_read(note):
+def test_notes_explain_the_figures(note):
     assert note in " ".join(text(1.5).split())
 
 
@@ -78,6 +78,6 @@ def test_a_break_even_of_repeated_runs_comes_with_its_extremes():
 
     assert (
         "devices=2   faster from about 102 on\n"
-        "  at best   faster at all measured, from 64 on\n"
-        "  at worst  slower at all measured, up to 256\n"
+        "  at best   faster at all measured values, from 64 on\n"
+        "  at worst  slower at all measured values, up to 256\n"
     ) in shown

@@ -58,8 +58,8 @@ def stepped(model, batch, *, is_static):
     return [w.astype("float64") for w in model.get_weights()], history
 
 
-def largest(one, other):
-    return max(float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True))
+def largest(values, expected):
+    return max(float(np.abs(a - b).max()) for a, b in zip(values, expected, strict=True))
 
 
 def gradients():
@@ -91,7 +91,7 @@ def gradients():
 def fit_with_callbacks(folder):
     """Two epochs of 70 samples in batches of 32 (the last of 6), with validation and callbacks."""
     x, y, _ = data(70)
-    seen = []
+    batches = []
     model = compiled(Towers(make_model(dropout=0.5), NAMES))
     history = model.fit(
         x,
@@ -102,7 +102,7 @@ def fit_with_callbacks(folder):
         validation_data=(x[:9], y[:9]),
         callbacks=[
             keras.callbacks.LambdaCallback(
-                on_train_batch_end=lambda batch, logs: seen.append(batch)  # noqa: ARG005 - Keras' names
+                on_train_batch_end=lambda batch, logs: batches.append(batch)  # noqa: ARG005 - Keras' names
             ),
             keras.callbacks.EarlyStopping(patience=5),
         ],
@@ -113,7 +113,7 @@ def fit_with_callbacks(folder):
     model.save(folder / "towers.keras")
     tf.train.Checkpoint(model=model).write(str(folder / "checkpoint"))
     return {
-        "batches": seen,
+        "batches": batches,
         "history": sorted(history),
         "differences": dict(_restored(folder, x, outputs)),
         "dropout_differs": _dropout_differs(),
@@ -124,11 +124,11 @@ def _restored(folder, x, outputs):
     """Outputs on fewer devices and without towers, less those of the four towers."""
     two = compiled(Towers(make_model(), NAMES[:2]))
     two.load_weights(folder / "four.weights.h5")
-    one = compiled(Towers(make_model(), NAMES[:1]))
-    tf.train.Checkpoint(model=one).read(str(folder / "checkpoint")).expect_partial()
+    single = compiled(Towers(make_model(), NAMES[:1]))
+    tf.train.Checkpoint(model=single).read(str(folder / "checkpoint")).expect_partial()
     models = {
         "two": two,
-        "one": one,
+        "one": single,
         "none": keras.models.load_model(folder / "plain.keras"),
         "saved": keras.models.load_model(folder / "towers.keras"),
     }
@@ -140,16 +140,16 @@ def _dropout_differs():
     """Whether two towers drop different units of the same sample."""
     layers = [keras.Input((50,)), keras.layers.Dropout(0.5)]
     model = Towers(keras.Sequential(layers), NAMES[:2])
-    seen = []
+    outputs = []
 
     class Seeing(keras.losses.Loss):
         def call(self, y_true, y_pred):
-            seen.append(y_pred)
+            outputs.append(y_pred)
             return tf.reduce_mean(y_pred + 0 * y_true, axis=-1)
 
     model.compile("sgd", Seeing(), run_eagerly=True)
     model.train_step((tf.ones((2, 50)), tf.ones((2, 50))))
-    return bool((seen[0].numpy() != seen[1].numpy()).any())
+    return bool((outputs[0].numpy() != outputs[1].numpy()).any())
 
 
 def refusals():

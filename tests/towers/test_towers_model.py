@@ -11,11 +11,11 @@ from gpuprof.towers import TowersConfig, read_config
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def outcomes(tmp_path_factory):
     script = Path(__file__).with_name("equal_to_one_device.py")
-    done = run(script, tmp_path_factory.mktemp("towers"))
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    completed = run(script, tmp_path_factory.mktemp("towers"))
+    assert completed.returncode == 0, completed.stderr[-2000:]
+    return json.loads(completed.stdout.splitlines()[-1])
 
 
 class TestEqualToOneDevice:
@@ -23,8 +23,8 @@ class TestEqualToOneDevice:
 
     @pytest.mark.parametrize("towers", [1, 2, 4])
     @pytest.mark.parametrize("size", [64, 63, 5, 3, 2, 1])
-    def test_gradients_and_losses_are_those_of_one_device(self, found, size, towers):
-        rows = [r for r in found["gradients"] if (r["size"], r["towers"]) == (size, towers)]
+    def test_gradients_and_losses_are_those_of_one_device(self, outcomes, size, towers):
+        rows = [r for r in outcomes["gradients"] if (r["size"], r["towers"]) == (size, towers)]
 
         # With the number of samples known when the step is traced, and not known.
         assert [row["is_static"] for row in rows] == [False, True]
@@ -33,19 +33,19 @@ class TestEqualToOneDevice:
             assert row["loss"] < 1e-6
             assert row["accuracy"] == 0
 
-    def test_outputs_come_in_the_order_of_the_batch(self, found):
-        assert max(row["forward"] for row in found["gradients"]) < 1e-6
+    def test_outputs_come_in_the_order_of_the_batch(self, outcomes):
+        assert max(row["forward"] for row in outcomes["gradients"]) < 1e-6
 
-    def test_fit_runs_incomplete_batches_validation_metrics_and_callbacks(self, found):
-        assert found["fit"]["batches"] == [0, 1, 2, 0, 1, 2]
-        assert found["fit"]["history"] == ["accuracy", "loss", "val_accuracy", "val_loss"]
+    def test_fit_runs_incomplete_batches_validation_metrics_and_callbacks(self, outcomes):
+        assert outcomes["fit"]["batches"] == [0, 1, 2, 0, 1, 2]
+        assert outcomes["fit"]["history"] == ["accuracy", "loss", "val_accuracy", "val_loss"]
 
     @pytest.mark.parametrize("target", ["two", "one", "none", "saved"])
-    def test_weights_of_four_towers_give_the_same_outputs_on_fewer(self, found, target):
-        assert found["fit"]["differences"][target] < 1e-6
+    def test_weights_of_four_towers_give_the_same_outputs_on_fewer(self, outcomes, target):
+        assert outcomes["fit"]["differences"][target] < 1e-6
 
-    def test_towers_drop_different_units(self, found):
-        assert found["fit"]["dropout_differs"]
+    def test_towers_drop_different_units(self, outcomes):
+        assert outcomes["fit"]["dropout_differs"]
 
     @pytest.mark.parametrize(
         ("attempt", "message", "hint"),
@@ -53,13 +53,13 @@ class TestEqualToOneDevice:
             ("device", "there is no device /GPU:7", "There are CPU:0, CPU:1, CPU:2, CPU:3."),
             (
                 "many",
-                "9 towers are asked for; there are 0 GPUs and 4 CPU devices",
-                "tf.config.set_logical_device_configuration makes several of one CPU.",
+                "9 towers need as many devices; there are 0 GPUs and 4 CPU devices",
+                "tf.config.set_logical_device_configuration splits a CPU into several devices.",
             ),
             (
                 "jit",
                 "jit_compile=True would put all 2 towers on one device",
-                "Leave it out: XLA compiles a step for one device.",
+                "Remove it: XLA compiles a step for one device.",
             ),
             (
                 "sum",
@@ -68,8 +68,8 @@ class TestEqualToOneDevice:
             ),
         ],
     )
-    def test_what_would_train_wrongly_is_refused(self, found, attempt, message, hint):
-        assert found["refusals"][attempt] == [message, hint]
+    def test_what_would_train_wrongly_is_refused(self, outcomes, attempt, message, hint):
+        assert outcomes["refusals"][attempt] == [message, hint]
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_a_config_file_says_how_many_towers(tmp_path, text, expected):
     [
         ("[towers]\nn_gpu = 2", "{}: [towers] has no key n_gpu", "Did you mean n_gpus?"),
         ("[train]\nn_gpus = 2", "{} has no table [towers]", "[towers]\nn_gpus = 2"),
-        ("[towers]\nn_gpus = 0", "{}: n_gpus must be a whole number of 1 or more, not 0", None),
+        ("[towers]\nn_gpus = 0", "{}: n_gpus must be a positive integer, not 0", None),
         (
             "[towers]\nn_gpus = true",
-            "{}: n_gpus must be a whole number of 1 or more, not True",
+            "{}: n_gpus must be a positive integer, not True",
             None,
         ),
         (
@@ -108,12 +108,15 @@ def test_a_config_file_says_how_many_towers(tmp_path, text, expected):
         ),
         (
             "[towers]\nn_gpus = 3\ndevices = ['/GPU:0']",
-            "{}: n_gpus is 3, and devices names 1",
-            "Leave one of them out.",
+            "{}: n_gpus is 3, but devices names 1",
+            "Give only one of the two.",
         ),
         (
             "[towers",
-            "{} is no TOML: Expected ']' at the end of a table declaration (at end of document)",
+            (
+                "{} is not valid TOML: Expected ']' at the end of a table declaration (at end of"
+                " document)"
+            ),
             None,
         ),
         (None, "{} cannot be read: No such file or directory", None),

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
-from gpuprof.readers.common.narrow import narrowed
+from gpuprof.readers.common.compact_columns import narrowed
 
 UNNAMED: Final = "unknown"
 

@@ -12,7 +12,7 @@ from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
-from gpuprof.readers.common.narrow import narrowed
+from gpuprof.readers.common.compact_columns import narrowed
 
 _COLUMNS: Final = (
     "start_ns",

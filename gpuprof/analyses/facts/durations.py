@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
 from gpuprof.native import arrays
 from gpuprof.profile import Profile
-from gpuprof.readers.common.narrow import narrowed
+from gpuprof.readers.common.compact_columns import narrowed
 
 _MOST: Final = 1 << 63
 _THREADS: Final = 2

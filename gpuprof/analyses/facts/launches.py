@@ -22,7 +22,7 @@ from gpuprof.analyses.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
-from gpuprof.readers.common.narrow import narrowed
+from gpuprof.readers.common.compact_columns import narrowed
 
 _PLACED: Final = "start_ns end_ns device_id process_id correlation_id"
 LAUNCH_READS: Final = reads(

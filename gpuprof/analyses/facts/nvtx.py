@@ -30,7 +30,7 @@ from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.native import arrays
 from gpuprof.profile import Profile
-from gpuprof.readers.common.narrow import narrowed
+from gpuprof.readers.common.compact_columns import narrowed
 from gpuprof.schema import OPERATION
 
 NO_RANGE: Final = -1

@@ -45,7 +45,9 @@ FINDINGS: Final = Schema(
     "one thing that costs time",
     {
         "rank": Column(INT, "1", "1 for what is worth most to mend.", required=True),
-        "cause": Column(TEXT, "", "Its stable name, explained by `gpuprof help findings`.", required=True),
+        "cause": Column(
+            TEXT, "", "Its stable name, explained by `gpuprof help findings`.", required=True
+        ),
         "where": Column(TEXT, "", "Operation, range, call, route or rank; null where unknown."),
         "device_id": Column(INT, "", "Device that loses most by it; null where unknown."),
         "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),

@@ -1,1 +1,1 @@
-"""What differences come to: how sure, what makes them, and whether a gate fails."""
+"""How certain differences are, what makes them, and whether a gate fails."""

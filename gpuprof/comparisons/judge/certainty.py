@@ -1,4 +1,4 @@
-"""How sure a difference is."""
+"""How certain a difference is."""
 
 from typing import Final
 

@@ -8,9 +8,9 @@ A condition is ``METRIC OPERATOR NUMBER[UNIT] [beyond noise]``, and tested in ea
 * NUMBER is in base units (ns, bytes, fractions); a UNIT that fits the metric may follow: ns, us,
   ms, s; B, KB, MB, GB, TB (decimal); ``%`` of shares; or ``x``, times the baseline's figure.
 * ``beyond noise``: the difference to the baseline must be so as well, by the runs where both
-  sides have several, else by the steps of one run each, which tell of ``step_ns`` alone.
+  sides have several, else by the steps of one run each, for ``step_ns`` only.
 
-A figure that is not known fails the gate, too: what cannot be tested must not pass in silence.
+An unknown figure fails the gate, too: what cannot be tested must not pass silently.
 """
 
 import operator
@@ -89,11 +89,11 @@ def parse(text: str) -> Condition:
     """A condition as its text says it.
 
     Raises:
-        UsageError: It is none, names no metric, or has a unit that does not fit the metric.
+        UsageError: It is not a condition, names no metric, or its unit does not fit the metric.
     """
     match = _CONDITION.fullmatch(text)
     if match is None:
-        msg = f'"{text}" is no condition'
+        msg = f'"{text}" is not a condition'
         raise UsageError(msg, _EXAMPLE)
     metric, sign, number, unit, noise = match.groups()
     is_beyond = noise is not None
@@ -101,9 +101,9 @@ def parse(text: str) -> Condition:
         # Those that have these letters in their names, then those of similar names.
         alike = [name for name in METRICS if metric.lower() in name]
         near = [*dict.fromkeys([*alike, *get_close_matches(metric.lower(), METRICS)])][:_NEAR]
-        msg = f'"{text}" names no metric: {metric}'
-        known = " or ".join(near) + "?" if near else "`gpuprof formats --schema` lists them."
-        raise UsageError(msg, f"Did you mean {known}" if near else known)
+        msg = f'"{text}": there is no metric {metric}'
+        suggestion = " or ".join(near) + "?" if near else "`gpuprof formats --schema` lists them."
+        raise UsageError(msg, f"Did you mean {suggestion}" if near else suggestion)
     if unit == _TIMES:
         return Condition(
             text, metric, sign, float(number), is_ratio=True, is_beyond_noise=is_beyond
@@ -121,7 +121,7 @@ def checks(result: Comparison, conditions: Sequence[Condition]) -> tuple[Check, 
     return tuple(
         check
         for condition in conditions
-        for of_phase in (result, *result.others)
+        for of_phase in (result, *result.other_phases)
         for check in _checks(of_phase, condition)
     )
 
@@ -139,17 +139,17 @@ def _checks(result: Comparison, condition: Condition) -> Iterator[Check]:
 
 
 def _beyond_noise(check: Check, certainty: str | None) -> Check:
-    """A check that fails, by how sure the difference is."""
+    """A failing check, judged by how certain the difference is."""
     if certainty == BEYOND:
         return check._replace(reason=f"{check.reason}, beyond noise")
     if certainty == WITHIN:
         return check._replace(reason=None)
-    reason = f"{check.reason}, and noise is not known: give several runs, or three steps and more"
+    reason = f"{check.reason}, but noise is unknown: give several runs, or at least three steps"
     return check._replace(reason=reason, is_known=False)
 
 
 def _certainty(result: Comparison, outcome: Mapping[str, Any], metric: str) -> str | None:
-    """How sure the difference of a metric is; None where nothing tells."""
+    """How certain the difference of a metric is; None where unknown."""
     flags = [
         row["is_beyond_noise"]
         for row in result.differences.to_pylist()
@@ -175,7 +175,7 @@ def _check(
     if not condition.is_ratio or base is None:
         return Check(label, condition, f"it is {figure}" if condition.holds(value) else None)
     if not base and value:
-        ratio, change = float("inf"), "against none at all"
+        ratio, change = float("inf"), "and the baseline has none"
     else:
         ratio = value / base if base else 1.0
         change = f"{ratio:.3f}x of {_text(metric, base)}"
@@ -191,7 +191,7 @@ def fail(outcomes: Sequence[Check]) -> None:
     """End the program where a condition holds.
 
     Raises:
-        GateError: One does; it says of each which, and why.
+        GateError: One does; the message names each condition and its reason.
     """
     failed = [check for check in outcomes if check.reason is not None]
     lines = [f"{check.variant} fails {check.condition.text}: {check.reason}" for check in failed]

@@ -1,4 +1,4 @@
-"""What the comparison of one candidate comes to: how much, how sure, and what makes it."""
+"""The outcome of one candidate: how much it differs, how certain that is, and the cause."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -6,15 +6,15 @@ from typing import Any, Final
 from gpuprof.comparisons.judge.certainty import BEYOND, EXACT, UNKNOWN, WITHIN
 from gpuprof.comparisons.measure.calls import Calls
 from gpuprof.comparisons.measure.causes import largest_part, parts_of
-from gpuprof.comparisons.measure.splitting import EXPOSED, KERNELS, SUMS
-from gpuprof.comparisons.measure.work import STEP
-from gpuprof.comparisons.rows import Difference, Outcome, Part
+from gpuprof.comparisons.measure.compared_steps import STEP
+from gpuprof.comparisons.measure.difference_parts import EXPOSED, KERNELS, SUMS
+from gpuprof.comparisons.rows import Difference, DifferencePart, Outcome
 
 CALLS: Final = "calls"
 IMPLIED: Final = "implied"
 COPIES: Final = "copies"
 EPOCHS: Final = "epochs"
-SAME: Final = "same"
+SAME_RECORDING: Final = "same"
 NONE: Final = "none"
 _PER_EPOCH: Final = "seconds_per_epoch"
 _COUNTED: Final = "peer_transfer_calls_per_step"
@@ -23,11 +23,11 @@ _COUNTED: Final = "peer_transfer_calls_per_step"
 def outcome(
     label: str,
     differences: Mapping[str, Difference],
-    split: Mapping[str, Sequence[Part]],
+    split: Mapping[str, Sequence[DifferencePart]],
     implied: tuple[int | None, int | None],
     unit: str,
 ) -> Outcome:
-    """What the comparison of a candidate comes to.
+    """The outcome of one candidate.
 
     Args:
         label: The candidate.
@@ -59,7 +59,7 @@ def outcome(
 
 
 def outcome_of_calls(label: str, calls: Calls) -> Outcome:
-    """What the calls of a candidate come to whose work is other than the baseline's."""
+    """The outcome of a candidate that does another amount of work than the baseline, by calls."""
     sides = round(calls.candidate_ns), round(calls.actual_ns)
     return Outcome(label, CALLS, "kernel_ns", certainty=UNKNOWN, **_change(*sides))
 

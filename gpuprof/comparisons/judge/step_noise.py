@@ -1,15 +1,15 @@
-"""What the steps within a run tell of chance; other runs may differ by more."""
+"""The noise between the steps of one run; other runs may differ by more."""
 
 from typing import Any, Final
 
 from gpuprof.comparisons.judge.certainty import BEYOND, WITHIN
-from gpuprof.comparisons.measure.runs import Run
+from gpuprof.comparisons.measure.runs import MeasuredRun
 from gpuprof.statistics import Interval, step_interval
 
 LEAST_STEPS: Final = 3
 
 
-def step_noise(baseline: Run, candidate: Run) -> dict[str, Any]:
+def step_noise(baseline: MeasuredRun, candidate: MeasuredRun) -> dict[str, Any]:
     """The steps of a run of each side, as columns of `OUTCOMES`; none where no step is timed."""
     runs = {"baseline": baseline, "candidate": candidate}
     devices = {side: run.device for side, run in runs.items()}

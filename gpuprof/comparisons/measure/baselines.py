@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final, NamedTuple
 
-from gpuprof.drafts import removed_at_last
 from gpuprof.errors import InputError, OutputError, UsageError
 from gpuprof.profile import Profile
+from gpuprof.temporary_files import removed_at_exit
 from gpuprof.units import counted, format_bytes
 
 _FOLDER: Final = ".gpuprof"
@@ -48,9 +48,9 @@ class Baseline(NamedTuple):
 def project_folder(start: Path | None = None) -> Path:
     """Where baselines of the project are."""
     here = (start or Path.cwd()).absolute()
-    places = [here, *here.parents]
+    folders = [here, *here.parents]
     marks = (Path(_FOLDER) / _BASELINES, Path(".git"))
-    projects = (place for mark in marks for place in places if (place / mark).exists())
+    projects = (folder for mark in marks for folder in folders if (folder / mark).exists())
     return next(projects, here) / _FOLDER / _BASELINES
 
 
@@ -127,17 +127,17 @@ def save_baseline(
         raise OutputError(msg, "Replace it with --force, or give another name.")
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with removed_at_last(Path(mkdtemp(prefix=f".{name}-", dir=place))) as draft:
+        with removed_at_exit(Path(mkdtemp(prefix=f".{name}-", dir=place))) as temporary:
             for number, run in enumerate(runs, start=1):
-                write(run, draft / f"run-{number}.gpuprof")
-            draft.chmod(0o755)
+                write(run, temporary / f"run-{number}.gpuprof")
+            temporary.chmod(0o755)
             if folder.exists():
                 old = Path(mkdtemp(prefix=f".{name}-old-", dir=place))
                 folder.rename(old / name)
-                draft.rename(folder)
+                temporary.rename(folder)
                 shutil.rmtree(old, ignore_errors=True)
             else:
-                draft.rename(folder)
+                temporary.rename(folder)
     except OSError as error:
         msg = f"{folder} cannot be written: {error.strerror or error}"
         raise OutputError(msg, "Choose the user's folder with --user.") from error
@@ -145,13 +145,13 @@ def save_baseline(
 
 
 def check_name(name: str) -> None:
-    """Refuse what is no name of a folder everywhere.
+    """Refuse a name that some file system would not take for a folder.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The name is not valid.
     """
     if not _NAME.fullmatch(name):
-        msg = f'"{name[:40]}" is no name of a baseline'
+        msg = f'"{name[:40]}" is not a valid name for a baseline'
         raise UsageError(msg, "Use up to 100 letters, digits, dots, dashes, + and underscores.")
 
 

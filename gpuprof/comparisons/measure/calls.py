@@ -13,8 +13,8 @@ import numpy as np
 
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.step_windows import StepWindows
+from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, ComparedSteps, restricted
 from gpuprof.comparisons.measure.matching import plain_name
-from gpuprof.comparisons.measure.work import FROM_CALLS, Work, restricted
 from gpuprof.comparisons.rows import KernelPair
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
@@ -122,17 +122,17 @@ def _times(row: KernelPair) -> tuple[int | None, int | None]:
     return row.baseline_ns, row.candidate_ns
 
 
-def by_call(work: Work, name: str) -> Work | None:
+def by_call(compared: ComparedSteps, name: str) -> ComparedSteps | None:
     """A recording from one call of a kernel to the next on its device, as if these were steps.
 
     Args:
-        work: The recording.
+        compared: The recording.
         name: The kernel's name, in the words of any tool.
 
     Returns:
         None where it is called too seldom to tell.
     """
-    profile = work.profile.whole
+    profile = compared.profile.whole
     if not profile.has("kernels", "memcpys"):
         return None
     device, start = _calls(profile, name)
@@ -142,7 +142,7 @@ def by_call(work: Work, name: str) -> Work | None:
         for number, starts in zip(np.unique(device).tolist(), windows, strict=True)
         if len(starts) > _LEAST_CALLS
     )
-    return restricted(Work(profile, None, series, FROM_CALLS)) if series else None
+    return restricted(ComparedSteps(profile, None, series, FROM_CALLS)) if series else None
 
 
 def _calls(profile: Profile, name: str) -> tuple[Int64s, Int64s]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gpuprof.comparisons.rows import Part
+from gpuprof.comparisons.rows import DifferencePart
 
 COMPUTE: Final = "kernels"
 # Parts that work against the difference cancel others where they add up to more of it than this.
@@ -25,7 +25,7 @@ class Sides(NamedTuple):
 Parts = Mapping[str, Sides]
 
 
-def parts_of(rows: Sequence[Part]) -> Parts:
+def parts_of(rows: Sequence[DifferencePart]) -> Parts:
     """The rows of a split by part, all compute kernels as one."""
     parts: dict[str, Sides] = {}
     for row in rows:

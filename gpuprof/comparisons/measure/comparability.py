@@ -1,6 +1,6 @@
-"""What else differs between a candidate and the baseline than what is compared.
+"""What differs between a candidate and the baseline besides what is compared.
 
-Nothing here refuses a comparison: a reader is told by name what may make the difference.
+Nothing here refuses a comparison: a warning names what may make the difference.
 """
 
 import re
@@ -11,11 +11,11 @@ from operator import eq
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
+from gpuprof.comparisons.measure.compared_steps import STEP, is_sampled, marked_steps
 from gpuprof.comparisons.measure.runs import Variant
-from gpuprof.comparisons.measure.work import STEP, is_sampled, marked_steps
 from gpuprof.comparisons.rows import KernelPair, Mismatch
 from gpuprof.profile import Profile
-from gpuprof.units import capital, format_clock, say_share
+from gpuprof.units import capital, format_clock, listed, say_share
 
 # --batch-size 64, -b 64, batch_size=64, and those of Hugging Face and Megatron.
 _BATCH: Final = re.compile(
@@ -34,9 +34,9 @@ class Aspect(NamedTuple):
 
     Args:
         name: As in the column ``aspect``.
-        words: For people, as the beginning of a sentence.
+        words: Its label for people, in lower case.
         of: What a variant has, as text; None where it is not known.
-        verb: What is said of it.
+        verb: ``differ`` or ``differs``, to agree with the label.
         is_same: Whether two texts mean the same.
     """
 
@@ -74,7 +74,7 @@ def _command(variant: Variant) -> list[str]:
 
 
 def _profile(variant: Variant) -> Profile:
-    return variant.median.work.profile
+    return variant.median.compared.profile
 
 
 def _steps(variant: Variant) -> str | None:
@@ -85,7 +85,7 @@ def _steps(variant: Variant) -> str | None:
 
 
 def _clock(variant: Variant) -> str | None:
-    """The highest clock that the GPUs may run at, where the tool tells it."""
+    """The maximum clock of the GPUs, where the profiler records it."""
     profile = _profile(variant)
     if not profile.has("devices"):
         return None
@@ -100,21 +100,24 @@ def _tool(variant: Variant) -> str:
 
 
 def _is_same_tool(before: str, after: str) -> bool:
-    """Whether neither says otherwise: an export may tell a part of the version, or none."""
+    """Whether two tools may be the same: an export may name a part of the version, or none."""
     parts = zip(*(re.split(r"[ .]", text) for text in (before, after)), strict=False)
     return all(part == same_part for part, same_part in parts)
 
 
 ASPECTS: Final = (
-    Aspect("script", "the scripts", script),
-    Aspect("batch", "the batch sizes", batch),
-    Aspect("steps", "the numbers of steps", _steps),
-    Aspect("work", "what is taken for a step", lambda variant: variant.median.work.text, "differs"),
-    Aspect("gpu", "the GPU models", lambda variant: variant.median.metrics.get("device_names")),
-    Aspect("clock", "the highest clocks", _clock),
-    Aspect("tool", "the tools", _tool, is_same=_is_same_tool),
+    Aspect("script", "scripts", script),
+    Aspect("batch", "batch sizes", batch),
+    Aspect("steps", "step counts", _steps),
+    Aspect(
+        "work", "what counts as a step", lambda variant: variant.median.compared.text, "differs"
+    ),
+    Aspect("gpu", "GPU models", lambda variant: variant.median.metrics.get("device_names")),
+    Aspect("clock", "maximum clocks", _clock),
+    Aspect("tool", "profilers", _tool, is_same=_is_same_tool),
 )
-# Not named as unknown: whole recordings are said to be compared so, few tools tell clocks.
+# Not named as unknown: another note says that whole recordings are compared, and few profilers
+# record clocks.
 _OPTIONAL: Final = {"steps", "work", "clock"}
 _SHAPES: Final = "shapes"
 
@@ -145,7 +148,10 @@ def _mismatch(aspect: Aspect, baseline: Variant, candidate: Variant) -> Mismatch
     if aspect.name in _OPTIONAL:
         return None
     silent = [v.label for v, text in ((baseline, before), (candidate, after)) if text is None]
-    warning = f"Not compared: {aspect.words}, not told by {' and '.join(silent)}."
+    does = "does" if len(silent) == 1 else "do"
+    warning = (
+        f"{capital(aspect.words)} were not compared: {' and '.join(silent)} {does} not state them."
+    )
     return Mismatch(*row, is_known=False, warning=warning)
 
 
@@ -159,8 +165,8 @@ def _reshaped(
     if share < _MUCH:
         return None
     warning = (
-        f"Kernels of {say_share(share)} of {baseline.label}'s kernel time run in other launch"
-        f" shapes in {candidate.label}: another batch size, or the work is split."
+        f"Kernels that take {say_share(share)} of {baseline.label}'s kernel time run with other"
+        f" launch shapes in {candidate.label}. The batch size may differ, or the work may be split."
     )
     return Mismatch(candidate.label, _SHAPES, None, None, is_known=True, warning=warning)
 
@@ -180,7 +186,8 @@ def comparability_notes(rows: Sequence[Mismatch], baseline: str, unit: str) -> l
         notes.append(_sentence(aspects[name], sides))
     unknown = dict.fromkeys(aspects[row.aspect].words for row in rows if not row.is_known)
     if unknown:
-        notes.append(f"Not told by all recordings, so not compared: {', '.join(unknown)}.")
+        words = capital(listed([*unknown]))
+        notes.append(f"{words} were not compared: not every recording states them.")
     return notes
 
 

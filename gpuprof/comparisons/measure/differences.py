@@ -1,4 +1,4 @@
-"""Every metric of a candidate against the baseline's, with what repeats say of chance."""
+"""Every metric of a candidate against the baseline's, with its noise over repeats."""
 
 from collections.abc import Collection, Mapping, Sequence
 from statistics import median
@@ -12,10 +12,10 @@ _COUNTED: Final = (
     *("steps", "transfer_calls", "transfer_bytes"),
     *("peer_transfer_calls", "peer_transfer_bytes"),
 )
-Known = Mapping[str, Mapping[str, Sequence[float]]]
+FiguresByLabel = Mapping[str, Mapping[str, Sequence[float]]]
 
 
-def figure_rows(known: Known) -> list[dict[str, Any]]:
+def figure_rows(figures_by_label: FiguresByLabel) -> list[dict[str, Any]]:
     """Each variant's metrics over its runs, as rows of `FIGURES`."""
     return [
         {
@@ -28,25 +28,27 @@ def figure_rows(known: Known) -> list[dict[str, Any]]:
             "low": low,
             "high": high,
         }
-        for label, figures in known.items()
+        for label, figures in figures_by_label.items()
         for metric, values in figures.items()
         for low, high in [median_interval(values) or (None, None)]
     ]
 
 
-def difference_rows(baseline: str, known: Known, sampled: Collection[str] = ()) -> list[Difference]:
+def difference_rows(
+    baseline: str, figures_by_label: FiguresByLabel, sampled: Collection[str] = ()
+) -> list[Difference]:
     """Each candidate's metrics that the baseline knows as well, as rows of `DIFFERENCES`.
 
     Args:
         baseline: Its label.
-        known: The figures of all variants.
-        sampled: Labels of those of which some steps were recorded: how often these copied
-            differs by sampling alone, but for what one side does not copy at all.
+        figures_by_label: Label -> metric -> its values over the runs.
+        sampled: Labels of variants whose profiler sampled steps. Their counts of copies differ
+            by sampling alone, except where one side copies nothing.
     """
-    base = known[baseline]
+    base = figures_by_label[baseline]
     return [
         _difference((label, metric), base[metric], figures[metric])
-        for label, figures in known.items()
+        for label, figures in figures_by_label.items()
         for metric in base
         if label != baseline and metric in figures
         if not (metric in _COUNTED and {label, baseline} & {*sampled})

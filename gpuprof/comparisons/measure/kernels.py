@@ -6,14 +6,14 @@ from functools import cached_property
 from typing import Final
 
 from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key
-from gpuprof.comparisons.measure.runs import Run, Variant
+from gpuprof.comparisons.measure.runs import MeasuredRun, Variant
 from gpuprof.comparisons.rows import KernelPair
 from gpuprof.kernel_names import short_name
 from gpuprof.statistics import LEAST_RUNS, adjusted, rank_tests
 
 SLOWER: Final = "slower"
 FASTER: Final = "faster"
-SAME: Final = "same"
+SAME_TIME: Final = "same"
 NEW: Final = "new"
 GONE: Final = "gone"
 UNLISTED: Final = "unlisted"  # The side that lacks it lists only a part of its kernels.
@@ -35,12 +35,12 @@ class Side:
     kernels: Sequence[Kernels]
 
     @property
-    def run(self) -> Run:
+    def run(self) -> MeasuredRun:
         """The run that stands for the variant."""
         return self.variant.median
 
     @cached_property
-    def pairs(self) -> Sequence[tuple[Run, Kernels]]:
+    def pairs(self) -> Sequence[tuple[MeasuredRun, Kernels]]:
         """Every run with its kernels."""
         return [*zip(self.variant.runs, self.kernels, strict=True)]
 
@@ -57,7 +57,7 @@ class Side:
     @cached_property
     def figures(self) -> Mapping[Key, Figures]:
         """Calls and time of one step of each kernel; None where they are unknown."""
-        steps = self.run.work.steps or 1
+        steps = self.run.compared.steps or 1
         return {
             key: (
                 None if kernel.calls is None else kernel.calls / steps,
@@ -114,7 +114,9 @@ def _pair(key: Key, base: Side, candidate: Side, *, is_named: bool) -> KernelPai
     contribution = difference / total if total and difference is not None else None
     kernel = kernels[0] or kernels[1]
     assert kernel is not None  # noqa: S101 - the key is of one of the sides
-    mean, other_mean = (None if one is None else one.mean_ns for one in kernels)
+    mean, other_mean = (
+        None if side_kernel is None else side_kernel.mean_ns for side_kernel in kernels
+    )
     status = _status(kernels, time, other_time)
     flags = kernel.is_communication, is_named and None in kernels
     named = candidate.variant.label, kernel.name, short_name(kernel.name)
@@ -146,7 +148,7 @@ def _status(
     mean, other_mean = (kernel.mean_ns for kernel in kernels if kernel is not None)
     if mean is None or other_mean is None:
         mean, other_mean = before, after
-    return SLOWER if other_mean > mean else FASTER if other_mean < mean else SAME
+    return SLOWER if other_mean > mean else FASTER if other_mean < mean else SAME_TIME
 
 
 def _p_values(
@@ -160,7 +162,7 @@ def _p_values(
 
     def times(key: Key, side: Side) -> list[float]:
         return [
-            (kernels[key].total_ns or 0) / (run.work.steps or 1) if key in kernels else 0.0
+            (kernels[key].total_ns or 0) / (run.compared.steps or 1) if key in kernels else 0.0
             for run, kernels in side.pairs
         ]
 

@@ -1,6 +1,6 @@
 """Kernels of two recordings as an outer join: by demangled name and launch shape.
 
-Where one side is a summary, which tells no launch shapes, they are matched by name alone. Names
+Where one side is a summary, which has no launch shapes, they are matched by name alone. Names
 that not all recordings have as they stand are matched by what every tool writes of them.
 """
 
@@ -133,7 +133,7 @@ def plain_name(name: str) -> str:
 
 
 def has_shapes(profile: Profile) -> bool:
-    """Whether a recording tells how its kernels were launched."""
+    """Whether a recording has the launch shapes of its kernels."""
     return profile.has("kernels") and all(kernel.grid for kernel in profile.once(_grouped))
 
 

@@ -6,14 +6,14 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.comparisons.measure.exposure import (
+from gpuprof.comparisons.measure.compared_steps import ComparedSteps
+from gpuprof.comparisons.measure.device_time import (
     COMMUNICATING,
     IDLE,
-    Device,
+    BusiestDevice,
     busiest_device,
     exposed_times,
 )
-from gpuprof.comparisons.measure.work import Work
 from gpuprof.metrics import EXTENSIVE, VARIANTS, Metrics, metrics
 from gpuprof.schema import FLOAT, INT
 from gpuprof.units import encodable
@@ -28,30 +28,30 @@ _ORDERING: Final = ("step_ns", "span_ns", "gpu_activity_ns", "seconds_per_epoch"
 
 
 @dataclass(frozen=True)
-class Run:
+class MeasuredRun:
     """One run of a variant.
 
     Args:
-        work: What of it is compared.
-        device: Its busiest device; None where it tells no times.
+        compared: What of it is compared.
+        device: Its busiest device; None where it has no times.
         metrics: Its metrics by name, of all that is compared; absent or None where unknown.
     """
 
-    work: Work
-    device: Device | None
+    compared: ComparedSteps
+    device: BusiestDevice | None
     metrics: Metrics
 
     @property
     def knows_steps(self) -> bool:
         """Whether its steps are known, compared or not."""
-        return self.work.source is not None
+        return self.compared.source is not None
 
     def figure(self, metric: str) -> float | None:
         """A metric, of one step where steps are compared."""
         value: float | None = self.metrics.get(metric)
-        if value is None or self.work.steps is None or metric not in EXTENSIVE:
+        if value is None or self.compared.steps is None or metric not in EXTENSIVE:
             return value
-        return value / self.work.steps
+        return value / self.compared.steps
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Variant:
     """A variant: its runs, the median one of them, and every figure that is known of each."""
 
     label: str
-    runs: tuple[Run, ...]
-    median: Run
+    runs: tuple[MeasuredRun, ...]
+    median: MeasuredRun
 
     def figures(self, metric: str) -> list[float]:
         """A metric of every run that knows it."""
@@ -68,32 +68,34 @@ class Variant:
         return [value for value in values if value is not None]
 
 
-def variant_of(label: str, works: Sequence[Work], epoch_seconds: float | None) -> Variant:
+def variant_of(
+    label: str, compared_runs: Sequence[ComparedSteps], epoch_seconds: float | None
+) -> Variant:
     """The runs of a variant with their figures.
 
     Args:
         label: Its label.
-        works: What of each run is compared.
+        compared_runs: What of each run is compared.
         epoch_seconds: Measured seconds per epoch in place of marked ones; None for none.
     """
     measured = {} if epoch_seconds is None else {"seconds_per_epoch": epoch_seconds}
-    runs = tuple(_run(work, measured) for work in works)
+    runs = tuple(_run(compared, measured) for compared in compared_runs)
     return Variant(label, runs, _median(runs))
 
 
-def _run(work: Work, measured: Metrics) -> Run:
-    figures = metrics(work.profile)
-    device = busiest_device(work)
-    if work.steps is not None:
-        figures["steps"] = work.steps
+def _run(compared: ComparedSteps, measured: Metrics) -> MeasuredRun:
+    figures = metrics(compared.profile)
+    device = busiest_device(compared)
+    if compared.steps is not None:
+        figures["steps"] = compared.steps
     if device is not None:
-        figures |= _of_device(work, device)
-    return Run(work, device, figures | measured)
+        figures |= _of_device(compared, device)
+    return MeasuredRun(compared, device, figures | measured)
 
 
-def _of_device(work: Work, device: Device) -> Metrics:
-    times = exposed_times(work, device)
-    step_ns = device.total_ns / work.steps if work.steps else None
+def _of_device(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
+    times = exposed_times(compared, device)
+    step_ns = device.total_ns / compared.steps if compared.steps else None
     return {
         "span_ns": device.total_ns,
         "step_ns": float(np.median(device.steps_ns)) if device.steps else step_ns,
@@ -103,7 +105,7 @@ def _of_device(work: Work, device: Device) -> Metrics:
     }
 
 
-def _median(runs: Sequence[Run]) -> Run:
+def _median(runs: Sequence[MeasuredRun]) -> MeasuredRun:
     """The run in the middle; of an even number the faster one of the two."""
     metrics = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
     if (metric := next(metrics, None)) is None:
@@ -119,9 +121,9 @@ def run_rows(variant: Variant) -> list[Metrics]:
     ]
 
 
-def variant_row(variant: Variant, run: Run) -> Metrics:
+def variant_row(variant: Variant, run: MeasuredRun) -> Metrics:
     """A run of a variant as a row of `VARIANTS`."""
-    origin = run.work.profile.origin
+    origin = run.compared.profile.origin
     head = {"variant": variant.label, "source": encodable(str(origin.source)), "tool": origin.tool}
     return head | run.metrics | {"runs": len(variant.runs)}
 

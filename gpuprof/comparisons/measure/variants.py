@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuprof.analyses.totals.activity_summary import TABLES, activity_summary
 from gpuprof.comparisons.measure.baselines import baseline_named, baselines
-from gpuprof.comparisons.measure.runs import Run
+from gpuprof.comparisons.measure.runs import MeasuredRun
 from gpuprof.errors import EmptyRecordingError, InputError, UsageError
 from gpuprof.manifest import repeats
 from gpuprof.profile import Profile
@@ -63,7 +63,7 @@ def labelled(
 def _checked(recordings: Iterable[Recording]) -> list[Recording]:
     is_one = isinstance(recordings, (Profile, Mapping)) or is_path(recordings)
     if is_one or not isinstance(recordings, Iterable):
-        msg = f"recordings are given in a list, not as {type(recordings).__name__}"
+        msg = f"recordings must be a list, not {type(recordings).__name__}"
         raise TypeError(msg)
     listed = list(recordings)
     for recording in listed:
@@ -72,7 +72,7 @@ def _checked(recordings: Iterable[Recording]) -> list[Recording]:
             case (str(), part) if isinstance(part, Profile) or is_path(part):
                 continue
         kind = type(recording).__name__
-        msg = f"a recording to compare is a path, a Profile or (label, one of these), not {kind}"
+        msg = f"a recording must be a path, a Profile or (label, path or Profile), not {kind}"
         raise TypeError(msg)
     return listed
 
@@ -84,26 +84,23 @@ def _pairs(recording: Recording) -> list[tuple[str | None, _Unlabelled]]:
         return [(label, source)]
     cells = cells_of(Path(source))
     if not cells:
-        msg = f"no run of the sweep {source} has ended well"
-        raise EmptyRecordingError(msg, "See its results.csv for the reasons.")
+        msg = f"no run of the sweep {source} succeeded"
+        raise EmptyRecordingError(msg, "Its results.csv gives the reasons.")
     if label is not None:
-        msg = (
-            f"label {label} is given to a sweep, whose {len(cells)} cells are variants of their own"
-        )
-        raise UsageError(
-            msg, f"Give it to one of them: --label {label}={next(iter(cells.values()))}"
-        )
+        msg = f"one label, {label}, is given to a sweep of {len(cells)} cells"
+        hint = f"Label a single cell: --label {label}={next(iter(cells.values()))}"
+        raise UsageError(msg, hint)
     return [*cells.items()]
 
 
-def is_same(first: Run, second: Run) -> bool:
+def is_same(first: MeasuredRun, second: MeasuredRun) -> bool:
     """Whether two runs are one and the same: every figure of theirs is equal, to the ns.
 
     Two runs may well be equal in what is only counted: then the file decides.
     """
     if first.metrics != second.metrics:
         return False
-    profiles = first.work.profile, second.work.profile
+    profiles = first.compared.profile, second.compared.profile
     if all(any(profile.has(table) for table in TABLES) for profile in profiles):
         rows, second_rows = (profile.once(activity_summary) for profile in profiles)
         if rows.num_rows or second_rows.num_rows:
@@ -118,7 +115,7 @@ def _sections_of(
     """The section that each recording is of; None where none is asked for."""
     names = {"", *(name for label, path in recordings for name in (label, str(path)))}
     if unknown := [name for name in sections if name not in names]:
-        msg = f"section of {unknown[0]}: {unknown[0]} is no label that is given, and no file"
+        msg = f"section of {unknown[0]}: no recording has this label or path"
         raise UsageError(msg, "Name the file: --section FILE=N.")
     of_all = sections.get("")
     return [
@@ -134,14 +131,14 @@ def runs_of(path: AnyPath, reader: str | None = None, section: str | int | None 
     Raises:
         GpuprofError: A recording cannot be read.
     """
-    place = Path(path)
-    saved = None if place.exists() else baseline_named(str(path))
-    if saved is None and not place.exists():
+    file = Path(path)
+    saved = None if file.exists() else baseline_named(str(path))
+    if saved is None and not file.exists():
         near = get_close_matches(str(path), [baseline.name for baseline in baselines()])
         if near:
-            msg = f"{path}: no such file, and no baseline is saved by this name"
+            msg = f"{path}: no such file, and no baseline is saved under this name"
             raise InputError(msg, f"Did you mean {' or '.join(near)}?")
-    runs = (repeats(place) or cell_runs(place)) if saved is None else saved.runs
+    runs = (repeats(file) or cell_runs(file)) if saved is None else saved.runs
     if runs:
         return tuple(read_profile(run, reader) for run in runs)
     return (read_profile(path, reader, section),)
@@ -150,10 +147,10 @@ def runs_of(path: AnyPath, reader: str | None = None, section: str | int | None 
 def _name(recording: _Unlabelled, first: Profile) -> str:
     if isinstance(recording, Profile):
         return first.origin.variant or first.origin.source.stem
-    place = Path(recording)
-    # A baseline bears its own name, a folder of repeats not that of its first run.
-    is_saved = not place.exists() and baseline_named(str(recording)) is not None
-    return place.name if is_saved else first.origin.variant or place.stem
+    file = Path(recording)
+    # A baseline keeps its own name; a folder of repeats is not named after its first run.
+    is_saved = not file.exists() and baseline_named(str(recording)) is not None
+    return file.name if is_saved else first.origin.variant or file.stem
 
 
 def check_repeats(name: str, runs: Iterable[Profile]) -> None:
@@ -169,19 +166,19 @@ def check_repeats(name: str, runs: Iterable[Profile]) -> None:
     sources = Counter(run.origin.source.absolute() for run in runs)
     twice = [source for source, count in sources.items() if count > 1]
     if twice:
-        msg = f"{name} is given to {twice[0].name} twice, and a run does not repeat itself"
-        raise UsageError(msg, "Give each recording once, or another label.")
+        msg = f"{name} is given to {twice[0].name} twice; repeats must be different recordings"
+        raise UsageError(msg, "Give each recording once, or use another label.")
 
 
 def _distinct(named: Sequence[tuple[str, Profile]], labels: Iterable[str]) -> list[str]:
     """Names told apart by their folders where these differ, else by a number."""
     count = Counter(name for name, _ in named)
-    places = Counter((name, _folder(profile)) for name, profile in named)
+    in_folder = Counter((name, _folder(profile)) for name, profile in named)
     taken = Counter(labels)
     distinct = []
     for name, profile in named:
-        is_told = count[name] > places[name, _folder(profile)] and name not in taken
-        shown = f"{_folder(profile)}/{name}" if is_told else name
+        is_distinct = count[name] > in_folder[name, _folder(profile)] and name not in taken
+        shown = f"{_folder(profile)}/{name}" if is_distinct else name
         taken[shown] += 1
         distinct.append(shown if taken[shown] == 1 else f"{shown} ({taken[shown]})")
     return distinct

@@ -1,4 +1,4 @@
-"""One candidate against the baseline, with what its sentence is made of; and common phrases."""
+"""One candidate against the baseline, and the phrases that several sentences share."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -7,15 +7,15 @@ from gpuprof.comparisons.judge.certainty import UNKNOWN, WITHIN
 from gpuprof.comparisons.judge.outcomes import EPOCHS
 from gpuprof.comparisons.judge.step_noise import LEAST_STEPS
 from gpuprof.comparisons.measure.calls import Calls
-from gpuprof.comparisons.rows import Outcome, Part
+from gpuprof.comparisons.rows import DifferencePart, Outcome
 from gpuprof.metrics import Metrics
-from gpuprof.units import NS_PER_S, counted, format_change, say_growth, say_ns
+from gpuprof.units import NS_PER_S, counted, format_change, listed, say_growth, say_ns
 
 _NAMED: Final = 3  # Candidates that a sentence names; the table has all.
 SAME_WITHIN: Final = 0.05  # Kernel times closer than this are called the same, with the figure.
 PER_STEP: Final = "per step"
-NEW: Final = "new"  # What the baseline has nothing of.
-GONE: Final = "gone"  # What the candidate has nothing of.
+NEW: Final = "new"  # The baseline has none.
+REMOVED: Final = "removed"  # The candidate has none.
 NOTHING: Final = 0.005  # A smaller difference has no cause worth naming.
 
 
@@ -29,12 +29,12 @@ class Case(NamedTuple):
         base: The baseline's figures, as `median_figures` gives them.
         candidate: The candidate's.
         calls: The calls of kernels that both have; None where they are not known.
-        of_step: Of what the figures are where steps are compared.
+        of_step: What a step is: ``per step``, or from one call of a kernel to the next.
     """
 
     label: str
     outcome: Outcome
-    parts: Sequence[Part]
+    parts: Sequence[DifferencePart]
     base: Metrics
     candidate: Metrics
     calls: Calls | None = None
@@ -42,12 +42,12 @@ class Case(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """Candidate less baseline, in the unit of what is judged; 0 where nothing is."""
+        """Candidate less baseline, in the unit of the judged metric; 0 where none is judged."""
         return self.outcome.difference or 0
 
     @property
     def baseline(self) -> float:
-        """What is judged, of the baseline; 0 where nothing is."""
+        """The judged metric of the baseline; 0 where none is judged."""
         return self.outcome.baseline or 0
 
     @property
@@ -62,7 +62,7 @@ class Case(NamedTuple):
         return WITHIN in {certainty, certainty == UNKNOWN and self.outcome.certainty_of_steps}
 
     def knows(self, metric: str) -> bool:
-        """Whether both sides tell a metric."""
+        """Whether a metric is known on both sides."""
         return self.base.get(metric) is not None and self.candidate.get(metric) is not None
 
 
@@ -72,10 +72,10 @@ def largest(cases: Sequence[Case], count: int = _NAMED) -> list[Case]:
     return [case for case in cases if case in chosen]
 
 
-def others(cases: Sequence[Case], named: Sequence[Case]) -> str:
-    """How many the table has beside those that a sentence names."""
+def further_cases(cases: Sequence[Case], named: Sequence[Case]) -> str:
+    """``; the table lists 2 more``: the candidates that a sentence does not name."""
     count = len(cases) - len(named)
-    return f"; {counted(count, 'other is', 'others are')} in the table" if count else ""
+    return f"; the table lists {count} more" if count else ""
 
 
 def change(case: Case) -> str:
@@ -90,14 +90,14 @@ def change(case: Case) -> str:
 
 
 def _share(case: Case) -> str:
-    """``10.0 %``, or that all of it is new or gone."""
+    """``10.0 %``, or that all of it is new or removed."""
     if not case.baseline:
         return NEW if case.difference else ""
-    return say_growth(case.growth) if case.outcome.candidate else GONE
+    return say_growth(case.growth) if case.outcome.candidate else REMOVED
 
 
 def relative(case: Case) -> str:
-    """``-10.0 %``, or that all of it is new or gone."""
+    """``-10.0 %``, or that all of it is new or removed."""
     is_both = case.baseline and case.outcome.candidate
     return format_change(100 * case.growth) if is_both else _share(case)
 
@@ -134,20 +134,20 @@ def of_epoch(case: Case) -> str:
 
 
 def noise(cases: Sequence[Case]) -> str:
-    """What is to be said where runs were not repeated."""
+    """``; with one run each, noise cannot be judged``; empty where all variants have repeats."""
     unknown = [case for case in cases if case.outcome.certainty == UNKNOWN]
     if not unknown:
         return ""
     single = [case.label for case in unknown if case.candidate.get("runs", 1) == 1]
     if not single:
-        return "; noise is unknown from one run of the baseline"
+        return "; with one run of the baseline, noise cannot be judged"
     if len(single) == len(cases) and cases[0].base.get("runs", 1) == 1:
-        return _of_steps(unknown) or "; noise is unknown from one run each"
-    return f"; noise is unknown of {listed(single)}, run once"
+        return _of_steps(unknown) or "; with one run each, noise cannot be judged"
+    return f"; with one run of {listed(single)}, noise cannot be judged"
 
 
 def _of_steps(cases: Sequence[Case]) -> str:
-    """``; steps of one run each: 2.497 to 2.498 ms against 2.410 ms; other runs may differ``.
+    """``; median step of one run each: 2.5 to 2.6 ms against 2.4 ms; other runs may differ``.
 
     Nothing where steps are not timed.
     """
@@ -156,14 +156,15 @@ def _of_steps(cases: Sequence[Case]) -> str:
     counts = [cases[0].outcome.baseline_steps, *(case.outcome.candidate_steps for case in cases)]
     few = min(filter(None, counts), default=0)
     if any(case.outcome.certainty_of_steps is None for case in cases):
-        from_few = f"; from {counted(few, 'step', 'steps')} only" if few < LEAST_STEPS else ""
-        return f"{from_few}; noise is unknown from one run each"
+        steps = counted(few, "step", "steps")
+        runs = f"one run of {steps}" if few < LEAST_STEPS else "one run each"
+        return f"; with {runs}, noise cannot be judged"
     first = cases[0].outcome
     base = _spread(first.baseline_low_ns, first.baseline_high_ns)
     spreads = [
         _spread(case.outcome.candidate_low_ns, case.outcome.candidate_high_ns) for case in cases
     ]
-    return f"; median of one run each: {listed(spreads)} against {base}; other runs may differ"
+    return f"; median step of one run each: {listed(spreads)} against {base}; other runs may differ"
 
 
 def _spread(low_ns: float | None, high_ns: float | None) -> str:
@@ -173,8 +174,3 @@ def _spread(low_ns: float | None, high_ns: float | None) -> str:
         return low
     number, unit = low.split(" ")
     return f"{number if high.endswith(f' {unit}') else low} to {high}"
-
-
-def listed(texts: Sequence[str]) -> str:
-    """``a, b and c``."""
-    return " and ".join(part for part in (", ".join(texts[:-1]), *texts[-1:]) if part)

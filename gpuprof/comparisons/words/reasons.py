@@ -11,27 +11,17 @@ from gpuprof.comparisons.measure.causes import (
     largest_part,
     parts_of,
 )
-from gpuprof.comparisons.measure.splitting import KERNELS, SUMS
-from gpuprof.comparisons.words.cases import GONE, NEW, NOTHING, SAME_WITHIN, Case, listed
+from gpuprof.comparisons.measure.difference_parts import KERNELS, SUMS
+from gpuprof.comparisons.words.cases import NEW, NOTHING, REMOVED, SAME_WITHIN, Case
 from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
-from gpuprof.units import MANYFOLD, capital, say_growth, say_ns, say_share, say_signed_ns
+from gpuprof.labels import LABELS
+from gpuprof.units import MANYFOLD, capital, listed, say_growth, say_ns, say_share, say_signed_ns
 
-_PART_NAMES: Final = {
-    "kernels": "kernels",
-    "graphs": "CUDA graphs",
-    "communication": "communication",
-    "PtoP_staged": "PtoP through the host",
-    "DtoD_peer": "DtoD between devices",
-    "local_copies": "local copies",
-    "unknown_copies": "copies of unknown kind",
-    "memsets": "memsets",
-    "idle": "idle time",
-    **{f"UVM_{ends}": f"migrations {ends}" for ends in ("HtoD", "DtoH", "DtoD")},
-}
+_PART_NAMES: Final = {**LABELS, "idle": "idle time"}
 # Beside communication, and on the clock, kernels are what computes.
 _COMPUTE: Final = {**_PART_NAMES, COMPUTE: "compute"}
 _PEERS: Final = {"PtoP", PEER_STAGED, PEER_DEVICE_COPY}
-_PRACTICALLY_ALL: Final = 0.9
+_ALMOST_ALL: Final = 0.9
 _MOST: Final = 0.5
 _WORTH_NAMING: Final = 0.1
 _PARTS: Final = 3
@@ -58,9 +48,7 @@ def reasons(case: Case) -> str:
     have_peers_grown = any(parts[name].difference_ns > 0 for name in _PEERS.intersection(shown))
     backward = ""
     if share is not None and have_peers_grown:
-        backward = (
-            f" ({say_share(share)} of the time of copies between devices is of the backward pass)"
-        )
+        backward = f" ({say_share(share)} of the copy time between devices is in the backward pass)"
     return f": {listed(clauses)}{backward}"
 
 
@@ -77,10 +65,12 @@ def _growth(part: Sides) -> float:
 
 
 def _moved(name: str, part: Sides) -> str:
-    """``exposed PtoP grew by 2.000 ms``; with a share of compute, and where it is new or gone."""
+    """``exposed PtoP grew by 2.000 ms``; with the growth of compute; ``(new)``, ``(removed)``."""
     exposed = "" if name in {COMPUTE, "idle"} else "exposed "
     share = f" ({say_growth(_growth(part))})" if name == COMPUTE else ""
-    note = f" ({NEW})" if not part.baseline_ns else f" ({GONE})" if not part.candidate_ns else share
+    note = (
+        f" ({NEW})" if not part.baseline_ns else f" ({REMOVED})" if not part.candidate_ns else share
+    )
     size = say_ns(abs(part.difference_ns))
     verb = "grew" if part.difference_ns > 0 else "shrank"
     return f"{exposed}{_COMPUTE.get(name, name)} {verb} by {size}{note}"
@@ -97,8 +87,8 @@ def reason(case: Case) -> str:
 
 def causes_in_kernels(cases: Sequence[Case]) -> str:
     """`` Most of the difference is communication: ...``; nothing where compute alone is known."""
-    known = [case for case in cases if _has_cause(case) and _knows_communication(case)]
-    clauses = [_cause(case, _sizes(known)) for case in known]
+    with_causes = [case for case in cases if _has_cause(case) and _knows_communication(case)]
+    clauses = [_cause(case, _sizes(with_causes)) for case in with_causes]
     return f" {capital('; '.join(clauses))}." if clauses else ""
 
 
@@ -119,7 +109,7 @@ def causes(cases: Sequence[Case]) -> str:
     kernels = _kernels(cases)
     real = [case for case in cases if _has_cause(case)]
     if not real:
-        return f"{kernels}, and no difference is large enough to name its cause."
+        return f"{kernels}, and no difference is large enough to name a cause."
     causes = {_cause_text(case) for case in real}
     if len(causes) == 1 and None not in causes:
         amounts = [f"{_amount(case, _sizes(real))} in {case.label}" for case in real]
@@ -146,9 +136,9 @@ def _kernel_time(case: Case) -> Sides:
 
 def _kernel_change(kernels: Sides) -> str:
     if not kernels.baseline_ns and kernels.candidate_ns:
-        return f"is {NEW}"
+        return "rises from 0"
     if kernels.baseline_ns and not kernels.candidate_ns:
-        return f"is {GONE}"
+        return "drops to 0"
     growth = _growth(kernels)
     if growth >= MANYFOLD:
         return f"is {1 + growth:,.1f} times the baseline's"
@@ -179,8 +169,8 @@ def _cause_text(case: Case) -> str | None:
     size = "the largest part of the difference"
     if share >= _MOST:
         size = "most of the difference"
-    if share >= _PRACTICALLY_ALL:
-        size = "practically the whole difference"
+    if share >= _ALMOST_ALL:
+        size = "almost all of the difference"
     return f"{size} is {_part_names(case).get(name, name)}"
 
 
@@ -207,7 +197,7 @@ def _signed(case: Case) -> str:
     sizes = [f"{part_names.get(n, n)} {say_signed_ns(parts[n].difference_ns)}" for n in shown]
     others_ns = difference_of(parts) - sum(parts[name].difference_ns for name in shown)
     if others_ns and abs(others_ns) >= _WORTH_NAMING * abs(difference_of(parts)):
-        sizes.append(f"others {say_signed_ns(others_ns)}")
+        sizes.append(f"other parts {say_signed_ns(others_ns)}")
     return ", ".join(sizes)
 
 

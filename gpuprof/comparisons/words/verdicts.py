@@ -1,21 +1,20 @@
-"""What a comparison comes to, in a sentence or two."""
+"""The verdict of a comparison, in a sentence or two."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from gpuprof.comparisons.judge.outcomes import CALLS, COPIES, EPOCHS, IMPLIED, NONE, SAME
-from gpuprof.comparisons.measure.splitting import EXPOSED, KERNELS, SUMS
-from gpuprof.comparisons.measure.work import STEP
+from gpuprof.comparisons.judge.outcomes import CALLS, COPIES, EPOCHS, IMPLIED, NONE, SAME_RECORDING
+from gpuprof.comparisons.measure.compared_steps import STEP
+from gpuprof.comparisons.measure.difference_parts import EXPOSED, KERNELS, SUMS
 from gpuprof.comparisons.words.cases import (
     PER_STEP,
     Case,
     change,
+    further_cases,
     interval,
     largest,
-    listed,
     noise,
     of_epoch,
-    others,
     relative,
     signed_interval,
 )
@@ -26,6 +25,7 @@ from gpuprof.units import (
     format_bytes,
     format_change,
     format_count,
+    listed,
     say_growth,
     say_ns,
     say_share,
@@ -36,9 +36,9 @@ _TIMES: Final = {SUMS: "GPU time", KERNELS: "kernel time"}
 
 
 def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
-    """Say how much the variants differ, how sure that is, and what makes the difference.
+    """Say how much the variants differ, how certain that is, and what makes the difference.
 
-    What is known best comes first, and what cannot be told last.
+    The most certain sentences come first.
 
     Args:
         baseline: Label of the variant that the others are compared with.
@@ -61,18 +61,19 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
         (case,) = largest(judged, 1)
         if basis == CALLS:
             growth = case.outcome.call_percent or 0
-            return f"Calls of kernels take {format_change(growth)} in {case.label}, work differs"
+            change_text = format_change(growth)
+            return f"Kernel calls change by {change_text} in {case.label}; the work differs"
         if basis == COPIES:
-            return f"In each step {_step_copies(case.label, case.candidate)} between devices"
+            return f"In each step, {_step_copies(case.label, case.candidate)} between devices"
         if basis == EPOCHS:
             return f"{case.label} takes {change(case)} per epoch than {baseline}"
         if basis == IMPLIED:
             text = f"{case.label} takes {change(case)} GPU time than {baseline}"
-            return f"{text}, as printed shares imply"
+            return f"{text}, as implied by printed shares"
         time = f" {_TIMES[basis]}" if basis in _TIMES else ""
         per = f" {case.of_step}" if unit == STEP else ""
         return f"{case.label} takes {change(case)}{time}{per} than {baseline}{reason(case)}"
-    different = [case.label for case in cases if case.outcome.basis != SAME]
+    different = [case.label for case in cases if case.outcome.basis != SAME_RECORDING]
     return f"{baseline} and {listed(different or [case.label for case in cases])}"
 
 
@@ -85,11 +86,11 @@ def in_brief(phase: str | None, cases: Sequence[Case]) -> str:
         else f"{case.label} takes {change(case)} per step"
         for case in named
     ]
-    return f"In {phase}, {listed(clauses)}{others(cases, named)}."
+    return f"In {phase}, {listed(clauses)}{further_cases(cases, named)}."
 
 
 def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
-    """That a candidate does more or less work; nothing where that is not so.
+    """That a candidate does more or less work; empty where both do the same amount.
 
     Args:
         baseline: Label of the baseline.
@@ -100,29 +101,29 @@ def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
     if calls is None or not calls.are_unequal or case.of_step != PER_STEP:
         return ""
     counts = _count(calls.moved_candidate), _count(calls.moved_baseline)
-    per = "" if of_recordings else " in a step"
+    per = "" if of_recordings else " per step"
     more = "more" if calls.work_growth >= 0 else "less"
     longer = "longer" if calls.mean_growth >= 0 else "less"
     return (
-        f"{case.label} does other work than {baseline}: {short_name(calls.moved)} runs"
-        f" {counts[0]} times{per} against {counts[1]} on all devices, and the calls of all kernels"
-        f" that both have are {say_growth(calls.work_growth)} {more} work; each takes"
+        f"{case.label} does a different amount of work than {baseline}: {short_name(calls.moved)}"
+        f" runs {counts[0]} times{per} instead of {counts[1]} over all devices. The kernels that"
+        f" both have do {say_growth(calls.work_growth)} {more} work, and each call takes"
         f" {say_growth(calls.mean_growth)} {longer} on average."
     )
 
 
 def _count(value: float) -> str:
-    """A number of calls, of a step perhaps no whole one."""
+    """A number of calls; that of a mean step may be a fraction."""
     return format_count(value) if value == int(value) else f"{value:.1f}"
 
 
 def _calls(baseline: str, cases: Sequence[Case], _: str) -> str:
-    """Of recordings that hold different amounts of work: what a call takes."""
+    """The time per call, of recordings that hold different amounts of work."""
     named = largest(cases)
     clauses = [unequal_work(baseline, case, of_recordings=True) for case in named]
     return (
-        f"{' '.join(clauses)} Calls are compared, as what such recordings take says nothing of"
-        f" speed{others(cases, named)}{noise(named)}."
+        f"{' '.join(clauses)} Because the work differs, only the time per call is"
+        f" compared{further_cases(cases, named)}{noise(named)}."
     )
 
 
@@ -130,9 +131,9 @@ def _clock(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """``Against single, dual takes 2 ms (10.0 %) more per step: compute is the same, ...``."""
     named = largest(cases)
     clauses = [_on_the_clock(case, unit) for case in named]
-    work = [unequal_work(baseline, case, of_recordings=False) for case in named if unit == STEP]
-    text = f"Against {baseline}, {'; '.join(clauses)}{others(cases, named)}{noise(named)}."
-    return " ".join([*filter(None, work), text])
+    unequal = [unequal_work(baseline, case, of_recordings=False) for case in named if unit == STEP]
+    text = f"Against {baseline}, {'; '.join(clauses)}{further_cases(cases, named)}{noise(named)}."
+    return " ".join([*filter(None, unequal), text])
 
 
 def _on_the_clock(case: Case, unit: str) -> str:
@@ -156,7 +157,7 @@ def _kernels(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """``Against a, b takes 2 s (5.6 %) more kernel time. Most of it is communication: ...``."""
     real = [case for case in largest(cases) if not case.is_noise]
     sums = _of_sums(baseline, cases, unit) + causes_in_kernels(real)
-    return f"{sums} What copies take is not known on both sides."
+    return f"{sums} Copy times are not known on both sides."
 
 
 def _of_sums(baseline: str, cases: Sequence[Case], unit: str) -> str:
@@ -164,11 +165,11 @@ def _of_sums(baseline: str, cases: Sequence[Case], unit: str) -> str:
     named = largest(cases)
     clauses = []
     for case in named:
-        time = _TIMES[case.outcome.basis] + (" a step" if unit == STEP else "")
+        time = _TIMES[case.outcome.basis] + (" per step" if unit == STEP else "")
         changed = f"{of_epoch(case)}{change(case)} {time}"
-        same = f"the same {time} within noise ({_noise(case)})"
-        clauses.append(f"{case.label} takes {same if case.is_noise else changed}")
-    return f"Against {baseline}, {listed(clauses)}{others(cases, named)}{noise(named)}."
+        unchanged = f"the same {time} within noise ({_noise(case)})"
+        clauses.append(f"{case.label} takes {unchanged if case.is_noise else changed}")
+    return f"Against {baseline}, {listed(clauses)}{further_cases(cases, named)}{noise(named)}."
 
 
 def _same_recording(baseline: str, cases: Sequence[Case], _: str) -> str:
@@ -179,9 +180,8 @@ def _same_recording(baseline: str, cases: Sequence[Case], _: str) -> str:
 
 def _unknown(baseline: str, cases: Sequence[Case], _: str) -> str:
     return (
-        f"{listed([case.label for case in cases])} and {baseline} have no figure in common that"
-        " tells which is slower: neither the time of GPUs, their kernels or an epoch nor copies per"
-        " step are known on both sides."
+        f"{listed([case.label for case in cases])} cannot be compared with {baseline}: both sides"
+        " need GPU time, kernel time, epoch times or copies per step."
     )
 
 
@@ -195,9 +195,8 @@ def _epochs(baseline: str, cases: Sequence[Case], _: str) -> str:
         for case in named
     ]
     return (
-        f"Against {baseline}, {listed(clauses)}{others(cases, named)}{noise(named)}."
-        " What makes the difference is not known: no other figure that tells it is known on both"
-        " sides."
+        f"Against {baseline}, {listed(clauses)}{further_cases(cases, named)}{noise(named)}."
+        " The cause is unknown: both sides have no other figure in common."
     )
 
 
@@ -211,9 +210,9 @@ def _implied(baseline: str, cases: Sequence[Case], _: str) -> str:
     ]
     figures = {baseline: named[0].base} | {case.label: case.candidate for case in named}
     text = (
-        f"By the totals that the printed shares imply, against {baseline}"
-        f" ({say_ns(named[0].baseline)}) {listed(clauses)}{others(cases, named)}"
-        f"{noise(named)}. {_listed_peers(figures)}"
+        "By the totals that the printed shares imply,"
+        f" {listed(clauses)} than {baseline} ({say_ns(named[0].baseline)})"
+        f"{further_cases(cases, named)}{noise(named)}. {_listed_peers(figures)}"
     )
     return text.rstrip()
 
@@ -238,9 +237,9 @@ def _per_step(baseline: str, cases: Sequence[Case], _: str) -> str:
     counts = [_step_copies(label, figures) for label, figures in sides]
     scopes = [text for case in named for text in _scope(case)]
     return (
-        f"In each step {listed(counts)} between devices{others(cases, named)}."
-        f" {listed(scopes)}{'; what' if scopes else 'What'} the copies would take between GPUs"
-        " is not known from this recording."
+        f"In each step, {listed(counts)} between devices{further_cases(cases, named)}."
+        f" {listed(scopes)}{'. ' if scopes else ''}The recording does not show how long these"
+        " copies would take between GPUs."
     )
 
 
@@ -271,7 +270,7 @@ _SENTENCES: Final[Mapping[str, Callable[[str, Sequence[Case], str], str]]] = {
     KERNELS: _kernels,
     IMPLIED: _implied,
     COPIES: _per_step,
-    SAME: _same_recording,
+    SAME_RECORDING: _same_recording,
     EPOCHS: _epochs,
     NONE: _unknown,
 }

@@ -59,7 +59,7 @@ TABLES = {
     SYNCHRONIZATION: "synchronizations",
 }
 # Another client of CUPTI in this process: only one can be.
-_OTHERS = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
+_PROFILER_VARIABLES = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 
 
 # Where a script starts a profiler of its framework.
@@ -105,9 +105,12 @@ class Rows:
         self.tables: dict[str, list[tuple[int, ...]]] = {name: [] for name in COLUMNS}
         self.api_name = api_name
         # Texts become numbers, and a marker's process lies deeper in its record.
-        others = {"api_calls": {"name"}, "markers": {"name", "domain", "process_id", "thread_id"}}
+        converted = {
+            "api_calls": {"name"},
+            "markers": {"name", "domain", "process_id", "thread_id"},
+        }
         self.getters = {
-            table: attrgetter(*(c for c in columns if c not in others.get(table, {"name"})))
+            table: attrgetter(*(c for c in columns if c not in converted.get(table, {"name"})))
             for table, columns in COLUMNS.items()
         }
         self.api_numbers: dict[tuple[int, int], int] = {}
@@ -156,9 +159,11 @@ class Recording:
 
     def begin(self) -> None:
         """Listen, and start as soon as the part to record has begun."""
-        others = [name for name in _OTHERS if name in os.environ]
-        if others:
-            self.note(f"another profiler is at work ({others[0]} is set): CUPTI steps aside")
+        variables = [name for name in _PROFILER_VARIABLES if name in os.environ]
+        if variables:
+            self.note(
+                f"another profiler is active ({variables[0]} is set), so CUPTI does not record"
+            )
             return
         from cupti import cupti  # noqa: PLC0415 - 0.2 s that only this recorder needs
 
@@ -179,12 +184,12 @@ class Recording:
 
     def look(self) -> None:
         """Start or stop, if it is time to."""
-        wanted = WINDOW.is_open() and not self.ending.is_set()
-        if wanted == self.is_on or os.getpid() != self.pid:
+        is_open = WINDOW.is_open() and not self.ending.is_set()
+        if is_open == self.is_on or os.getpid() != self.pid:
             return
-        self.is_on = wanted
+        self.is_on = is_open
         for kind in TABLES:
-            (self.cupti.activity_enable if wanted else self.cupti.activity_disable)(kind)
+            (self.cupti.activity_enable if is_open else self.cupti.activity_disable)(kind)
 
     def end(self) -> None:
         """Bring home what is left; nothing more is recorded."""

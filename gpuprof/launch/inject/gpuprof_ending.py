@@ -69,9 +69,9 @@ class _Ending:
         """Hear of a signal in a thread, too; the interpreter has one pipe for this."""
         hear, tell = os.pipe()
         os.set_blocking(tell, False)
-        others = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-        if others != -1:  # the script's own, as asyncio has one
-            signal.set_wakeup_fd(others)
+        wakeup_fd = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+        if wakeup_fd != -1:  # the script's own, as asyncio has one
+            signal.set_wakeup_fd(wakeup_fd)
         threading.Thread(target=self._wait, args=(hear,), name="gpuprof", daemon=True).start()
         return tell
 
@@ -94,9 +94,9 @@ class _Ending:
         for number in SIGNALS:
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, signal.SIG_DFL)
-        others = signal.set_wakeup_fd(-1)
-        if others != tell:
-            signal.set_wakeup_fd(others)
+        wakeup_fd = signal.set_wakeup_fd(-1)
+        if wakeup_fd != tell:
+            signal.set_wakeup_fd(wakeup_fd)
         self._release()
 
 

@@ -50,8 +50,8 @@ class Recording:
     def note_bound(self) -> None:
         """Say that it was stopped for its memory."""
         self.note(
-            f"{self.title}'s profiler keeps all in memory: only the first {MOST_SECONDS:g} s were "
-            "recorded; --delay, --duration and --epochs choose others."
+            f"{self.title}'s profiler keeps events in memory, so only the first {MOST_SECONDS:g} s "
+            "were recorded; --delay, --duration and --epochs select another part."
         )
 
     def note_users_own(self) -> None:

@@ -60,7 +60,7 @@ def _when_initialized(context_class: Any, run_dir: Path) -> None:
 
 
 class Recording:
-    """Windows of TensorFlow's profiler in turn, in a thread, until the program ends."""
+    """Successive windows of TensorFlow's profiler, in a thread, until the program ends."""
 
     def __init__(self, folder: Path, context: Any) -> None:
         self.folder = folder

@@ -47,13 +47,13 @@ def _mark(trainer: Any) -> None:
 
     def fit(*args: Any, **named: Any) -> Any:
         try:
-            given = signature.bind(*args, **named)
-            callbacks = _with_marks(given.arguments.get("callbacks"))
+            bound = signature.bind(*args, **named)
+            callbacks = _with_marks(bound.arguments.get("callbacks"))
         except Exception as error:  # noqa: BLE001 - Keras says what is wrong with a call
             del error
             return original(*args, **named)
-        given.arguments["callbacks"] = callbacks
-        return original(*given.args, **given.kwargs)
+        bound.arguments["callbacks"] = callbacks
+        return original(*bound.args, **bound.kwargs)
 
     fit.__doc__, fit.__name__ = original.__doc__, original.__name__
     setattr(fit, "__signature__", signature)  # noqa: B010 - Keras looks at it

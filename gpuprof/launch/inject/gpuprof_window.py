@@ -15,7 +15,7 @@ from collections.abc import Callable
 _STARTED = time.monotonic()
 
 
-class Window:
+class RecordingWindow:
     """Opens and closes once; its recorder is told when."""
 
     def __init__(self) -> None:
@@ -35,9 +35,9 @@ class Window:
         """Call this whenever the window has opened or closed."""
         self.listeners.append(listener)
         for seconds in (self.delay, self.delay + self.duration):
-            left = seconds - (time.monotonic() - _STARTED)
-            if 0 < left < threading.TIMEOUT_MAX and not self.by_epochs:
-                timer = threading.Timer(left, listener)
+            seconds_left = seconds - (time.monotonic() - _STARTED)
+            if 0 < seconds_left < threading.TIMEOUT_MAX and not self.by_epochs:
+                timer = threading.Timer(seconds_left, listener)
                 timer.daemon = True
                 timer.start()
 
@@ -48,7 +48,7 @@ class Window:
             listener()
 
 
-WINDOW = Window()
+WINDOW = RecordingWindow()
 
 
 # As launchers tell a process its place in the job: torchrun, MPI, PMI, Slurm, Horovod.

@@ -71,20 +71,20 @@ def _tell_of_isolated_children(run_dir: str, recorder: str) -> None:
     popen: Any = sys.modules["subprocess"].Popen
     start = popen.__init__
 
-    def init(self: Any, args: Any, *others: Any, **named: Any) -> None:
+    def init(self: Any, args: Any, *positional: Any, **named: Any) -> None:
         option = _isolation(args)
         if option:
             note = f"a child that ran as python {option} was not recorded\n"
             _say(run_dir, f"{recorder}-{os.getpid()}.notes", note)
-        start(self, args, *others, **named)
+        start(self, args, *positional, **named)
 
     popen.__init__ = init
 
 
 def _isolation(args: Any) -> "str | None":
     """The option by which a Python ignores PYTHONPATH or this module; None where there is none."""
-    given = args if isinstance(args, (list, tuple)) else ()
-    words = [str(word) for word in given if not isinstance(word, bytes)]
+    arguments = args if isinstance(args, (list, tuple)) else ()
+    words = [str(word) for word in arguments if not isinstance(word, bytes)]
     if not words or not os.path.basename(words[0]).startswith("python"):  # noqa: PTH119
         return None
     for word in words[1:]:

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from gpuprof import json_input
 from gpuprof.errors import RecordError
-from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
-from gpuprof.launch.recorders import embedded
-from gpuprof.launch.run.evidence import versions
+from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
+from gpuprof.launch.recorders import in_process
 from gpuprof.launch.run.gpus import described_gpus, driver_cuda, why_no_gpu
+from gpuprof.launch.run.provenance import versions
 
 NAME: Final = "cupti"
 PROCESS: Final = "process.json"
@@ -27,7 +27,7 @@ _GPU_TABLES: Final = ("kernels", "memcpys", "peer_memcpys", "memsets")
 def _obstacle(program: Program) -> RecordError | None:
     if driver_cuda() is None:
         return RecordError("CUPTI needs NVIDIA's driver, and there is none here")
-    return embedded.obstacle(program, NAME, "cupti-python")
+    return in_process.obstacle(program, NAME, "cupti-python")
 
 
 def _doubt() -> str | None:
@@ -40,27 +40,27 @@ def _doubt() -> str | None:
     return f"cupti-python {version} needs CUDA {major}, and the driver runs {runs[0]}.{runs[1]}"
 
 
-def _environment(run: Run) -> dict[str, str]:
+def _environment(run: LaunchedRun) -> dict[str, str]:
     # CUPTI takes NVTX ranges where NVTX loads the library that CUPTI's own package brings.
     spec = find_spec("nvidia")
     places = list(spec.submodule_search_locations or ()) if spec else []
     libraries = (path for place in places for path in Path(place).glob("cu*/lib/libcupti.so.*"))
     library = next(libraries, None)
     ranges = {} if library is None else {"NVTX_INJECTION64_PATH": str(library)}
-    return {**embedded.environment(run, NAME), **ranges}
+    return {**in_process.environment(run, NAME), **ranges}
 
 
-def _finish(run: Run, _: Ended) -> Recorded:
-    is_loaded = embedded.was_loaded(run.folder)
+def _finish(run: LaunchedRun, _: Ended) -> Recorded:
+    is_loaded = in_process.was_loaded(run.folder)
     folders = sorted(p for p in run.folder.glob(f"{NAME}-*") if p.is_dir())
-    warnings = embedded.notes(run.folder, NAME)
-    warnings += embedded.silent(run.folder, [folder.name for folder in folders])
+    warnings = in_process.notes(run.folder, NAME)
+    warnings += in_process.silent(run.folder, [folder.name for folder in folders])
     rows = {folder.name: _to_parquet(folder) for folder in folders}
     full = tuple(name for name, counts in rows.items() if any(counts.get(t) for t in _GPU_TABLES))
     why = "; ".join([f"CUPTI recorded no GPU work: {why_no_gpu()}", *warnings])
     return Recorded(
         recordings=full,
-        nothing_recorded=None if full else why if is_loaded else embedded.NOT_LOADED,
+        nothing_recorded=None if full else why if is_loaded else in_process.NOT_LOADED,
         warnings=tuple(warnings),
         devices=described_gpus(),
     )
@@ -71,7 +71,7 @@ def _to_parquet(folder: Path) -> dict[str, int]:
     import pyarrow as pa  # noqa: PLC0415 - only this recorder needs them, and only at its end
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    columns: dict[str, list[str]] = embedded.document(folder / PROCESS).get("columns", {})
+    columns: dict[str, list[str]] = in_process.document(folder / PROCESS).get("columns", {})
     counts = {}
     for table, names in columns.items():
         raw = folder / f"{table}.rows"
@@ -120,5 +120,5 @@ RECORDER: Final = Recorder(
     environment=_environment,
     versions=lambda: versions("cupti-python"),
     doubt=_doubt,
-    windows=embedded.WINDOWS,
+    windows=in_process.WINDOWS,
 )

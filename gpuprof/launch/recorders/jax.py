@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gpuprof.launch.contract import Ended, Recorded, Recorder, Run
-from gpuprof.launch.recorders import embedded
-from gpuprof.launch.run.evidence import versions
+from gpuprof.launch.contract import Ended, LaunchedRun, Recorded, Recorder
+from gpuprof.launch.recorders import in_process
+from gpuprof.launch.run.provenance import versions
 from gpuprof.xspace import WireError, space
 
 NAME: Final = "jax"
 _GPU_PLANE: Final = "/device:GPU"
 
 
-def _finish(run: Run, _: Ended) -> Recorded:
+def _finish(run: LaunchedRun, _: Ended) -> Recorded:
     files = list(_brought_home(run.folder))
     full = [path.name for path in files if _has_gpu_work(path)]
-    return embedded.recorded(run, NAME, "JAX", files=[path.name for path in files], full=full)
+    return in_process.recorded(run, NAME, "JAX", files=[path.name for path in files], full=full)
 
 
 def _brought_home(folder: Path) -> Iterator[Path]:
@@ -43,10 +43,10 @@ def _has_gpu_work(path: Path) -> bool:
 RECORDER: Final = Recorder(
     name=NAME,
     title="JAX's own profiler: kernels and copies of the GPUs that JAX uses",
-    obstacle=lambda program: embedded.obstacle(program, NAME, "JAX"),
+    obstacle=lambda program: in_process.obstacle(program, NAME, "JAX"),
     finish=_finish,
     # Else it reports each start and stop on stderr.
-    environment=lambda run: embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1"),
+    environment=lambda run: in_process.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1"),
     versions=lambda: versions("jax"),
-    windows=embedded.WINDOWS,
+    windows=in_process.WINDOWS,
 )

@@ -15,20 +15,20 @@ from typing import Final
 
 from gpuprof import nsight
 from gpuprof.errors import MissingToolError, RecordError
-from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
-from gpuprof.launch.recorders.nsys_fit import misfit
+from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
+from gpuprof.launch.recorders.nsys_compatibility import incompatibility
 from gpuprof.launch.recorders.nsys_scrub import scrub
-from gpuprof.launch.run import evidence
+from gpuprof.launch.run import provenance
 from gpuprof.launch.run.gpus import described_gpus, driver_cuda, driver_version, gpus, why_no_gpu
-from gpuprof.launch.run.window import DOMAIN, RANGE, Window, in_seconds
+from gpuprof.launch.run.window import DOMAIN, RANGE, CaptureWindow, in_seconds
 from gpuprof.manifest import MARKS, RECORDER_LOG
 
 REPORT: Final = "nsys.nsys-rep"
 RAW: Final = "nsys.qdstrm"
 EXPORT: Final = "nsys.sqlite"
 
-# What costs little and says what moved: libraries' own ranges, and communication.
-_WANTED: Final = ("cuda", "nvtx", "cublas", "cusparse", "cudnn", "cusolver", "nccl", "mpi", "ucx")
+# Cheap to trace, and they show what moved: ranges of libraries, and communication.
+_TRACED: Final = ("cuda", "nvtx", "cublas", "cusparse", "cudnn", "cusolver", "nccl", "mpi", "ucx")
 _ALWAYS: Final = ("cuda", "nvtx", "cublas", "cudnn")
 _GPU_TABLES: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -46,7 +46,7 @@ def obstacle(_: Program) -> RecordError | None:
     if shutil.which("nsys") is not None:
         return None
     return MissingToolError(
-        "nsys is not installed, or not on PATH",
+        "nsys is not installed or not on PATH",
         "Get NVIDIA Nsight Systems from https://developer.nvidia.com/nsight-systems, or with "
         "`apt-get install nsight-systems-cli` from NVIDIA's repository.",
     )
@@ -54,10 +54,10 @@ def obstacle(_: Program) -> RecordError | None:
 
 def doubt() -> str | None:
     """Why it would record nothing here."""
-    return misfit(gpus(), driver_version(), driver_cuda(), nsight.newest_cuda())
+    return incompatibility(gpus(), driver_version(), driver_cuda(), nsight.newest_cuda())
 
 
-def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
+def command(run: LaunchedRun, arguments: tuple[str, ...]) -> list[str]:
     """``nsys profile`` before the program, with the options that this version has."""
     options = nsight.printed("nsys", "profile", "--help")
     words = ["nsys", "profile", f"--output={run.folder / REPORT}", "--force-overwrite=true"]
@@ -70,7 +70,7 @@ def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
     return [*words, *_window_words(run.window), *arguments]
 
 
-def _window_words(window: Window) -> list[str]:
+def _window_words(window: CaptureWindow) -> list[str]:
     """Only a part; the program itself runs on to its end."""
     captured = window.range_name if window.epochs is None else f"{RANGE}@{DOMAIN}"
     if captured is not None:
@@ -85,13 +85,13 @@ def _window_words(window: Window) -> list[str]:
     return words
 
 
-def _environment(run: Run) -> dict[str, str]:
+def _environment(run: LaunchedRun) -> dict[str, str]:
     by_range = run.window.epochs is not None or run.window.range_name is not None
     unregistered = {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"} if by_range else {}
     return {**run.window.environment(), **unregistered}
 
 
-def finish(run: Run, ended: Ended) -> Recorded:
+def finish(run: LaunchedRun, ended: Ended) -> Recorded:
     """Export the report, and see whether it holds any GPU work.
 
     Raises:
@@ -100,7 +100,7 @@ def finish(run: Run, ended: Ended) -> Recorded:
     if not (run.folder / REPORT).is_file() and not _import(run.folder):
         if _FULL in _log(run):
             raise OSError(errno.ENOSPC, _FULL)
-        if run.window.given:
+        if run.window.options_set:
             reason = f"the part to record never came: {run.window.described()}"
             return Recorded(nothing_recorded=reason)
         return Recorded(nothing_recorded=_failure("nsys wrote no report", run))
@@ -123,7 +123,7 @@ def versions() -> dict[str, str]:
     return {"nsys": nsight.version("nsys") or "unknown"}
 
 
-def failed_to_start(run: Run, ended: Ended) -> bool:
+def failed_to_start(run: LaunchedRun, ended: Ended) -> bool:
     """Nsys sometimes loses its own agent before the program runs, and says so."""
     lost = "Connection to Agent lost" in _log(run)
     return lost and not ended.output_bytes and not (run.folder / REPORT).exists()
@@ -133,7 +133,7 @@ def _traceable(options: str) -> list[str]:
     """What to trace of what this version offers."""
     offered = re.search(r"--trace=\s(.*?)Select the API", options, re.DOTALL)
     names = re.findall(r"'([\w-]+)'", offered[1]) if offered else []
-    return [name for name in _WANTED if name in names] or list(_ALWAYS)
+    return [name for name in _TRACED if name in names] or list(_ALWAYS)
 
 
 def _import(folder: Path) -> bool:
@@ -158,7 +158,7 @@ def _export(folder: Path) -> bool:
     report, export = str(folder / REPORT), folder / EXPORT
     words = ["nsys", "export", "--type=sqlite", "--force-overwrite=true", f"--output={export}"]
     # In a session of its own: a second Ctrl-C must not leave half an export.
-    done = subprocess.run(  # noqa: S603 - its words are ours
+    export_process = subprocess.run(  # noqa: S603 - its words are ours
         [*words, report],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -166,10 +166,10 @@ def _export(folder: Path) -> bool:
         check=False,
     )
     with (folder / RECORDER_LOG).open("ab") as log:
-        log.write(done.stdout)
-    if b"disk is full" in done.stdout:
+        log.write(export_process.stdout)
+    if b"disk is full" in export_process.stdout:
         raise OSError(errno.ENOSPC, _FULL)
-    if done.returncode == 0 and export.is_file() and export.stat().st_size:
+    if export_process.returncode == 0 and export.is_file() and export.stat().st_size:
         scrub(export)
         return True
     export.unlink(missing_ok=True)
@@ -198,30 +198,30 @@ def _lost(ended: Ended) -> tuple[str, ...]:
     number = ended.exit_status - _SIGNAL_BASE
     if number <= 0 or number == signal.SIGINT:
         return ()
-    return (f"Signal {number} ended the program: what nsys had not taken over yet is lost.",)
+    return (f"Signal {number} ended the program; events that nsys had not yet saved are lost.",)
 
 
-def _range_warnings(run: Run, ranges: int) -> tuple[str, ...]:
+def _range_warnings(run: LaunchedRun, ranges: int) -> tuple[str, ...]:
     marked = (run.folder / MARKS).is_file()
-    version = evidence.versions("nvtx").get("nvtx")
+    version = provenance.versions("nvtx").get("nvtx")
     if not marked or ranges or version is None:
         return ()
     # Seen with nvtx 0.2.12 and newer under nsys 2023.4.4.
     warning = (
-        f"nsys kept no NVTX range although the script marked epochs: nvtx {version} may be "
+        f"nsys recorded no NVTX range although the script marked epochs: nvtx {version} may be "
         "too new for it (nvtx<0.2.12 works with nsys 2023.4)."
     )
     return (warning,)
 
 
-def _failure(what: str, run: Run) -> str:
+def _failure(problem: str, run: LaunchedRun) -> str:
     """What went wrong, with the first complaint of nsys."""
     lines = _log(run).replace("\r", "\n").splitlines()
     errors = [line.strip() for line in lines if re.search("fail|error", line, re.IGNORECASE)]
-    return f"{what}: {errors[0]}" if errors else what
+    return f"{problem}: {errors[0]}" if errors else problem
 
 
-def _log(run: Run) -> str:
+def _log(run: LaunchedRun) -> str:
     path = run.folder / RECORDER_LOG
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from gpuprof import nsight
 from gpuprof.errors import MissingToolError, RecordError
-from gpuprof.launch.contract import Ended, Program, Recorded, Recorder, Run
+from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.run.gpus import described_gpus, gpus, why_no_gpu
 
 NEWEST_COMPUTE_CAPABILITY: Final = (7, 5)
@@ -28,7 +28,7 @@ def obstacle(_: Program) -> RecordError | None:
     """Not installed, or the GPUs are too new for it."""
     if shutil.which("nvprof") is None:
         return MissingToolError(
-            "nvprof is not installed, or not on PATH",
+            "nvprof is not installed or not on PATH",
             "It comes with the CUDA toolkit up to 12.x (on Debian and Ubuntu: `apt-get install "
             "nvidia-profiler`).",
         )
@@ -36,23 +36,23 @@ def obstacle(_: Program) -> RecordError | None:
     if new and len(new) == len(gpus()):
         major, minor = new[0].compute_capability
         return RecordError(
-            f"nvprof cannot profile {new[0].name}: compute capability {major}.{minor}, and 7.5 "
-            "is the newest that it knows",
+            f"nvprof cannot profile {new[0].name} (compute capability {major}.{minor}); it "
+            "supports up to 7.5",
             "Use --recorder nsys.",
         )
     return None
 
 
-def command(run: Run, arguments: tuple[str, ...]) -> list[str]:
+def command(run: LaunchedRun, arguments: tuple[str, ...]) -> list[str]:
     """Nvprof before the program; all that it says goes to files of the run's folder."""
     stem = str(run.folder).replace("%", "%%")
     files = ["--export-profile", f"{stem}/nvprof-%p.nvvp", "--log-file", f"{stem}/nvprof-%p.log"]
     # The program says when, by cudaProfilerStart; gpuprof.epoch does so for the epochs asked for.
-    start = ["--profile-from-start", "off"] if run.window.given else []
+    start = ["--profile-from-start", "off"] if run.window.options_set else []
     return ["nvprof", "--profile-child-processes", *start, *files, *arguments]
 
 
-def finish(run: Run, ended: Ended) -> Recorded:
+def finish(run: LaunchedRun, ended: Ended) -> Recorded:
     """Print the summaries, and recover the exit status that nvprof keeps for itself."""
     logs = sorted(run.folder.glob("nvprof-*.log"))
     log = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in logs)
@@ -87,10 +87,10 @@ def _program_status(log: str, ended: Ended) -> int | None:
 
 
 def _warnings(log: str) -> tuple[str, ...]:
-    """What nvprof warns of, but for the lack of a driver, which is said in words of ours."""
+    """The warnings of nvprof, without that of a missing driver, which gpuprof reports itself."""
     lines = re.findall(r"^==.*?Warning: (.*)$", log, re.MULTILINE)
-    known = (_NO_DRIVER, "No profile data collected")
-    new = [line for line in lines if not line.startswith(known)]
+    expected = (_NO_DRIVER, "No profile data collected")
+    new = [line for line in lines if not line.startswith(expected)]
     return tuple(f'nvprof warned: "{line.strip()}"' for line in dict.fromkeys(new))
 
 

@@ -10,21 +10,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprof.launch.contract import Ended, Recorded, Recorder, Run
-from gpuprof.launch.recorders import embedded, tensorflow_digest
-from gpuprof.launch.run.evidence import versions
+from gpuprof.launch.contract import Ended, LaunchedRun, Recorded, Recorder
+from gpuprof.launch.recorders import in_process, tensorflow_digest
+from gpuprof.launch.run.provenance import versions
 
 NAME: Final = "tensorflow"
 
 
-def _finish(run: Run, _: Ended) -> Recorded:
+def _finish(run: LaunchedRun, _: Ended) -> Recorded:
     """Condense what each process left, and say what there is or why there is nothing."""
-    started = embedded.was_loaded(run.folder)
+    started = in_process.was_loaded(run.folder)
     documents = list(_condensed(run.folder))
     full = {name: document for name, document in documents if document["functions"]}
     warnings = [n for _, d in documents for n in d["notes"]]
-    warnings += embedded.notes(run.folder, NAME)
-    warnings += embedded.silent(run.folder, [name for name, _ in documents])
+    warnings += in_process.notes(run.folder, NAME)
+    warnings += in_process.silent(run.folder, [name for name, _ in documents])
     process = next(iter(full.values()), {}).get("process", {})
     return Recorded(
         recordings=tuple(full),
@@ -40,12 +40,12 @@ def _why_nothing(
     documents: list[tuple[str, dict[str, Any]]],
 ) -> str:
     if not started:
-        return embedded.NOT_LOADED
+        return in_process.NOT_LOADED
     if not documents:
         return "the program did not use TensorFlow"
     if not warnings:
         return "TensorFlow ran no tf.function"
-    return f"no tf.function was seen to run; {warnings[0]}"
+    return f"no run of a tf.function was recorded; {warnings[0]}"
 
 
 def _condensed(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -61,10 +61,10 @@ def _condensed(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 RECORDER: Final = Recorder(
     name=NAME,
     title="TensorFlow's own profiler: operations and copies between its devices, no GPU needed",
-    obstacle=lambda program: embedded.obstacle(program, NAME, "TensorFlow"),
+    obstacle=lambda program: in_process.obstacle(program, NAME, "TensorFlow"),
     finish=_finish,
     # Else it reports each start and stop on stderr.
-    environment=lambda run: embedded.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1"),
+    environment=lambda run: in_process.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1"),
     versions=lambda: versions("tensorflow", "tensorflow-cpu"),
-    windows=embedded.WINDOWS,
+    windows=in_process.WINDOWS,
 )

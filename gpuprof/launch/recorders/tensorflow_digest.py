@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gpuprof import json_input
-from gpuprof.launch.recorders.tensorflow_events import Execution, Sent, Window, read_window
+from gpuprof.launch.recorders.tensorflow_events import Execution, ProfilerWindow, Sent, read_window
 from gpuprof.secrets import masked_words
 from gpuprof.xspace import WireError, space
 
@@ -182,9 +182,9 @@ def _rows(path: Path) -> Iterator[Row]:
             yield row
 
 
-def _window(folder: Path) -> Window | None:
+def _window(folder: Path) -> ProfilerWindow | None:
     files = sorted(folder.rglob("*.xplane.pb"))
-    window = Window()
+    window = ProfilerWindow()
     for path in files:
         try:
             window = read_window(space(path.read_bytes()).planes)
@@ -193,7 +193,7 @@ def _window(folder: Path) -> Window | None:
     return window if files else None
 
 
-def _add(totals: _Totals, number: int, window: Window | None, graphs: list[Row]) -> None:
+def _add(totals: _Totals, number: int, window: ProfilerWindow | None, graphs: list[Row]) -> None:
     if window is None:
         totals.unreadable += 1
         return
@@ -410,9 +410,9 @@ def _notes(
 ) -> Iterator[str]:
     yield from (str(row["note"]) for row in _rows(folder / "notes.jsonl"))
     if not (folder / "end.json").exists():
-        yield "the program was killed or left at once: what its last window saw is lost"
+        yield "the program was killed or exited abruptly, so the events of its last window are lost"
     if not windows:
-        yield "no window of TensorFlow's profiler was kept: nothing is known of what ran"
+        yield "no window of TensorFlow's profiler was kept, so it is unknown what ran"
     if totals.unreadable:
         yield f"{totals.unreadable} of {len(windows)} profiler windows are unreadable"
     without = sorted({label(run.function) for run in runs if run.graph is None and run.sends})

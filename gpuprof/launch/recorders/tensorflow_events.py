@@ -31,7 +31,7 @@ _RECVS: Final = ("_Recv", "_HostRecv")
 
 @dataclass(frozen=True)
 class Sent:
-    """What a ``_Send`` says of itself: enough where its graph was not kept."""
+    """The attributes of a ``_Send``, which suffice where its graph was not kept."""
 
     node: str
     source: str
@@ -62,7 +62,7 @@ class Execution:
 
 
 @dataclass
-class Window:
+class ProfilerWindow:
     """One window.
 
     Args:
@@ -88,14 +88,14 @@ class Window:
         return execution
 
 
-def read_window(planes: Iterable[Plane]) -> Window:
+def read_window(planes: Iterable[Plane]) -> ProfilerWindow:
     """What one profiler window shows of TensorFlow's executors on the host."""
-    window = Window()
+    window = ProfilerWindow()
     for plane in planes:
         if plane.name.startswith("/host:"):
-            wanted = {k for k, m in plane.event_metadata.items() if _is_wanted(m)}
+            relevant = {k for k, m in plane.event_metadata.items() if _is_wanted(m)}
             for line in plane.lines:
-                _read_line(window, plane, line, wanted)
+                _read_line(window, plane, line, relevant)
     return window
 
 
@@ -117,8 +117,8 @@ def is_operation(metadata: EventMetadata) -> bool:
     return bool(shown) and metadata.name.endswith(f":{shown}")
 
 
-def _read_line(window: Window, plane: Plane, line: Line, wanted: set[int]) -> None:
-    for event, around in nested(plane.events(line, wanted)):
+def _read_line(window: ProfilerWindow, plane: Plane, line: Line, relevant: set[int]) -> None:
+    for event, around in nested(plane.events(line, relevant)):
         name = event.metadata.name
         if name == _FUNCTION_RUN:
             _add_run(window, plane, event, around)
@@ -148,7 +148,7 @@ def _holds(outer: Event, inner: Event) -> bool:
     return outer.end_ns > inner.start_ns or is_as_long
 
 
-def _add_run(window: Window, plane: Plane, run: Event, around: list[Event]) -> None:
+def _add_run(window: ProfilerWindow, plane: Plane, run: Event, around: list[Event]) -> None:
     stats = plane.stats_of(run)
     execution = _execution(window, stats.get("_p"))
     execution.step_id = _number(stats.get("id"))
@@ -161,7 +161,7 @@ def _add_run(window: Window, plane: Plane, run: Event, around: list[Event]) -> N
             return
 
 
-def _add_operation(window: Window, plane: Plane, event: Event, around: list[Event]) -> None:
+def _add_operation(window: ProfilerWindow, plane: Plane, event: Event, around: list[Event]) -> None:
     process = next((e for e in reversed(around) if e.metadata.name == _PROCESS), None)
     if process is None:
         return
@@ -177,13 +177,13 @@ def _add_operation(window: Window, plane: Plane, event: Event, around: list[Even
         execution.sends[sent] += 1
 
 
-def _add_received(window: Window, stats: dict[str, Stat]) -> None:
+def _add_received(window: ProfilerWindow, stats: dict[str, Stat]) -> None:
     if stats.get("kernel_type") in _RECVS:
         received = window.received.setdefault(_number(stats.get("step_id")), Counter())
         received[str(stats.get("name", ""))] += 1
 
 
-def _add_element(window: Window, stats: dict[str, Stat]) -> None:
+def _add_element(window: ProfilerWindow, stats: dict[str, Stat]) -> None:
     if "element_size" in stats:
         sizes = window.element_bytes.setdefault(_number(stats.get("id")), set())
         sizes.add(_number(stats["element_size"]))
@@ -197,7 +197,7 @@ def _sent(node: str, stats: dict[str, Stat]) -> Sent | None:
     return Sent(node, str(stats.get("from", "")), str(stats.get("to", "")), key[0], key[2])
 
 
-def _add_eager_copy(window: Window, name: str, around: list[Event]) -> None:
+def _add_eager_copy(window: ProfilerWindow, name: str, around: list[Event]) -> None:
     """``_Send input 0 from <device> to <device>``: an eager operation's input is elsewhere."""
     words = name.split()
     source, target = words[4], words[6]
@@ -207,7 +207,7 @@ def _add_eager_copy(window: Window, name: str, around: list[Event]) -> None:
         window.eager_copies[source, target, function.removeprefix(_FUNCTION)] += 1
 
 
-def _execution(window: Window, executor: Stat | None) -> Execution:
+def _execution(window: ProfilerWindow, executor: Stat | None) -> Execution:
     return window.executions.setdefault(_number(executor), Execution())
 
 

@@ -6,32 +6,32 @@
 
 from typing import Final
 
-from gpuprof.launch.contract import Ended, Recorded, Recorder, Run
-from gpuprof.launch.recorders import embedded
-from gpuprof.launch.run.evidence import versions
+from gpuprof.launch.contract import Ended, LaunchedRun, Recorded, Recorder
+from gpuprof.launch.recorders import in_process
+from gpuprof.launch.run.provenance import versions
 
 NAME: Final = "torch"
 
 
-def _finish(run: Run, _: Ended) -> Recorded:
+def _finish(run: LaunchedRun, _: Ended) -> Recorded:
     traces = sorted(run.folder.glob(f"{NAME}-*.json.gz"))
     infos = {trace.name: trace.with_suffix("").with_suffix(".info") for trace in traces}
     gpu_events = {
-        name: embedded.document(info).get("gpu_events", 0) for name, info in infos.items()
+        name: in_process.document(info).get("gpu_events", 0) for name, info in infos.items()
     }
     for info in infos.values():
         info.unlink(missing_ok=True)
     full = [name for name, events in gpu_events.items() if events]
-    return embedded.recorded(run, NAME, "PyTorch", files=tuple(gpu_events), full=full)
+    return in_process.recorded(run, NAME, "PyTorch", files=tuple(gpu_events), full=full)
 
 
 RECORDER: Final = Recorder(
     name=NAME,
     title="PyTorch's own profiler: kernels and copies of the GPUs that PyTorch uses",
-    obstacle=lambda program: embedded.obstacle(program, NAME, "PyTorch"),
+    obstacle=lambda program: in_process.obstacle(program, NAME, "PyTorch"),
     finish=_finish,
     # Else it reports each start and stop on stderr.
-    environment=lambda run: embedded.environment(run, NAME, KINETO_LOG_LEVEL="7"),
+    environment=lambda run: in_process.environment(run, NAME, KINETO_LOG_LEVEL="7"),
     versions=lambda: versions("torch"),
-    windows=embedded.WINDOWS,
+    windows=in_process.WINDOWS,
 )

@@ -45,7 +45,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
         msg = f"{folder} exists already"
         raise OutputError(msg, "Choose another folder with -o, or replace it with --force.")
     if not (is_run(folder) or repeats(folder)) and any(folder.iterdir()):
-        msg = f"{folder} holds no recording, and --force replaces nothing else"
+        msg = f"{folder} does not contain a recording, and --force replaces only recordings"
         raise OutputError(msg, "Choose another folder with -o.")
     with claimed(folder):
         pass  # no other recording writes into it
@@ -64,7 +64,7 @@ def make_folder(folder: Path, *, force: bool) -> None:
             shutil.rmtree(place)
         place.mkdir(parents=True)
     except OSError as error:
-        msg = f"{folder} cannot be made: {error.strerror}"
+        msg = f"{folder} cannot be created: {error.strerror}"
         raise OutputError(msg, "Choose another folder with -o.") from error
 
 
@@ -109,7 +109,7 @@ def claimed(folder: Path) -> Iterator[Claim]:
     try:
         if not _locked(descriptor):
             msg = f"another recording writes into {folder}"
-            raise OutputError(msg, "Wait for its end, or choose another folder with -o.")
+            raise OutputError(msg, "Wait until it ends, or choose another folder with -o.")
         yield Claim(folder, descriptor)
     finally:
         os.close(descriptor)

@@ -96,6 +96,6 @@ def _gpu(cuda: Any, ordinal: int) -> Gpu:  # noqa: ANN401 - a ctypes library
     return Gpu(name.value.decode(errors="replace"), (major.value, minor.value), memory.value)
 
 
-def _reaches(cuda: Any, one: int, other: int) -> bool:  # noqa: ANN401 - a ctypes library
+def _reaches(cuda: Any, device: int, peer: int) -> bool:  # noqa: ANN401 - a ctypes library
     can = ctypes.c_int()
-    return not cuda.cuDeviceCanAccessPeer(ctypes.byref(can), one, other) and bool(can.value)
+    return not cuda.cuDeviceCanAccessPeer(ctypes.byref(can), device, peer) and bool(can.value)

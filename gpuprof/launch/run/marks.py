@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from gpuprof import json_input
 from gpuprof.manifest import MARKS
 
-_KEPT = ("epoch", "seconds", "steps", "started_at_unix_ns")
+_FIELDS = ("epoch", "seconds", "steps", "started_at_unix_ns")
 
 
 class Marked(NamedTuple):
@@ -35,7 +35,7 @@ def marked(folder: Path) -> Marked:
     for mark in _lines(folder / MARKS):
         by_process.setdefault(mark.get("process_id"), []).append(mark)
     ordered = sorted(by_process.values(), key=_rank)
-    epochs = tuple({k: m[k] for k in _KEPT if k in m} for m in (ordered[0] if ordered else ()))
+    epochs = tuple({k: m[k] for k in _FIELDS if k in m} for m in (ordered[0] if ordered else ()))
     processes = tuple(
         {
             "process_id": marks[0].get("process_id"),

@@ -39,10 +39,10 @@ class Output:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
+    remaining = memoryview(data)
+    while remaining:
         try:
-            rest = rest[os.write(descriptor, rest) :]
+            remaining = remaining[os.write(descriptor, remaining) :]
         except BlockingIOError:
             # Another program made the terminal non-blocking.
             with selectors.DefaultSelector() as selector:

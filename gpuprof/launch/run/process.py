@@ -96,13 +96,13 @@ class _Pipes:
     """The program's streams and the word of its process id, open here until it has them."""
 
     def __init__(self) -> None:
-        same = _same_file(STDOUT, STDERR)
+        is_same_file = _same_file(STDOUT, STDERR)
         self.out = os.pipe()
         # One pipe where both go to one place keeps their order.
-        self.err = self.out if same else os.pipe()
+        self.err = self.out if is_same_file else os.pipe()
         self.id = os.pipe()
         self.ended = os.pipe()
-        self.streams = {self.out[0]: STDOUT} | ({} if same else {self.err[0]: STDERR})
+        self.streams = {self.out[0]: STDOUT} | ({} if is_same_file else {self.err[0]: STDERR})
         for pipe in (self.out, self.err):
             _widen(pipe[0])
         self.wake = os.pipe()
@@ -195,7 +195,7 @@ class _Alarm:
 
 
 class _Relay:
-    """Passes on what comes until the process has ended and its streams are dry."""
+    """Passes on output until the process has ended and its streams are drained."""
 
     def __init__(self, pipes: _Pipes, signals: Signals, output: Output, alarm: _Alarm) -> None:
         self._pipes = pipes
@@ -270,7 +270,7 @@ class _Relay:
 
 
 def _wait_for(process: int) -> None:
-    """Wait for the end of a process that is no child of this one."""
+    """Wait for the end of a process, which need not be a child of this one."""
     try:
         descriptor = os.pidfd_open(process)
     except OSError:

@@ -68,12 +68,12 @@ def imports(program: Program) -> frozenset[str]:
     if program.source is None:
         return frozenset()
     names: set[str] = set()
-    waiting, seen = [program.source], {program.source}
-    while waiting and len(seen) < _MOST_FILES:
+    waiting, visited = [program.source], {program.source}
+    while waiting and len(visited) < _MOST_FILES:
         for name in _imported(waiting.pop()):
             names.add(name.partition(".")[0])
-            beside = [p for p in _beside(program.source.parent, name) if p not in seen]
-            seen.update(beside)
+            beside = [p for p in _beside(program.source.parent, name) if p not in visited]
+            visited.update(beside)
             waiting += beside
     return frozenset(names)
 

@@ -14,7 +14,7 @@ DOMAIN: Final = "gpuprof"
 
 
 @dataclass(frozen=True)
-class Window:
+class CaptureWindow:
     """The part of a run to record; all of it where nothing is set.
 
     Args:
@@ -32,8 +32,8 @@ class Window:
     cuda_profiler: bool = False
 
     @property
-    def given(self) -> tuple[str, ...]:
-        """Names of what is set."""
+    def options_set(self) -> tuple[str, ...]:
+        """Names of the fields that are set."""
         return tuple(f.name for f in fields(self) if getattr(self, f.name) not in (None, False))
 
     def environment(self) -> dict[str, str]:
@@ -58,7 +58,7 @@ class Window:
             yield "between cudaProfilerStart and cudaProfilerStop"
 
 
-WHOLE: Final = Window()
+WHOLE_RUN: Final = CaptureWindow()
 _OPTIONS: Final = {
     "delay_ns": "--delay",
     "duration_ns": "--duration",
@@ -68,37 +68,37 @@ _OPTIONS: Final = {
 }
 
 
-def check_window(window: Window, recorder: str, able: frozenset[str]) -> None:
-    """Refuse parts that a recorder cannot tell from the rest, or that do not fit together.
+def check_window(window: CaptureWindow, recorder: str, able: frozenset[str]) -> None:
+    """Refuse options that the recorder does not support, or that exclude each other.
 
     Raises:
-        UsageError: Which, and what to do instead.
+        UsageError: Names the options, and those that are supported.
     """
     times = {"delay_ns", "duration_ns"}
-    if len(window.given) > 1 and not set(window.given) <= times:
-        options = " and ".join(_OPTIONS[name] for name in window.given)
-        msg = f"{options} do not go together"
-        raise UsageError(msg, "Only --delay and --duration do.")
-    for name in window.given:
+    if len(window.options_set) > 1 and not set(window.options_set) <= times:
+        options = " and ".join(_OPTIONS[name] for name in window.options_set)
+        msg = f"{options} cannot be combined"
+        raise UsageError(msg, "Only --delay and --duration can be combined.")
+    for name in window.options_set:
         if name not in able:
-            msg = f"the recorder {recorder} cannot record by {_OPTIONS[name]}"
-            others = ", ".join(_OPTIONS[n] for n in _OPTIONS if n in able)
-            raise UsageError(msg, f"It can by {others}." if others else None)
+            msg = f"the recorder {recorder} does not support {_OPTIONS[name]}"
+            alternatives = ", ".join(_OPTIONS[n] for n in _OPTIONS if n in able)
+            raise UsageError(msg, f"It supports {alternatives}." if alternatives else None)
 
 
 def parse_epochs(text: str) -> tuple[int, int]:
     """``2:4`` is epochs 2 and 3, ``2`` is epoch 2; 0 is the first.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: It is neither form, or empty.
     """
     first, colon, end = text.partition(":")
     if not first.isdecimal() or (colon and not end.isdecimal()):
-        msg = f"{text!r} is no span of epochs"
+        msg = f"{text!r} is not a range of epochs"
         raise ValueError(msg)
     span = int(first), int(end) if colon else int(first) + 1
     if span[0] >= span[1]:
-        msg = f"{text!r} holds no epoch"
+        msg = f"{text!r} is an empty range of epochs"
         raise ValueError(msg)
     return span
 

@@ -54,14 +54,14 @@ def content(path: Path) -> bytes:
         size = path.stat().st_size
         if not isinstance(file, gzip.GzipFile):
             if size > LARGEST_TRACE_BYTES:
-                msg = f"{path} has {size:,} bytes; the largest text that is read has {most}"
+                msg = f"{path} has {size:,} bytes; the limit for text is {most}"
                 raise CorruptFileError(msg, _LESS)
             return file.read()
         text = io.BytesIO()
         while chunk := file.read(_CHUNK_BYTES):
             text.write(chunk)
             if text.tell() > LARGEST_TRACE_BYTES:
-                msg = f"{path} unpacks to more than {most} bytes, the most that is read"
+                msg = f"{path} unpacks to more than {most} bytes, which is the limit"
                 raise CorruptFileError(msg, _LESS)
             check_times(path, text.tell(), size)
         return text.getvalue()
@@ -79,5 +79,5 @@ def check_times(path: Path, unpacked: int, size: int) -> None:
         CorruptFileError: It is more, and may go on for ever.
     """
     if unpacked > FREE_BYTES + MOST_TIMES * size:
-        msg = f"{path} unpacks to more than {MOST_TIMES} times its size, as no recording does"
+        msg = f"{path} unpacks to more than {MOST_TIMES} times its size, unlike any recording"
         raise CorruptFileError(msg, "Copy it again from where it was recorded.")

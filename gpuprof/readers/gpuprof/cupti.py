@@ -327,7 +327,7 @@ READER: Final = Reader(
     title="What `gpuprof record --recorder cupti` saw of one process (a folder)",
     versions="format_version 1 (CUPTI 12.6 to 13)",
     gives=tuple(_TABLES),
-    cannot="whether a range was pushed and popped, or started and ended",
+    cannot="Ranges do not show whether they were pushed and popped, or started and ended.",
     read=read,
     recognises_folder=_recognises,
 )

@@ -21,7 +21,7 @@ from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError, 
 from gpuprof.manifest import (
     MANIFEST,
     PROGRAM_LOG,
-    UNRECORDED,
+    TIMING_ONLY,
     Manifest,
     is_run,
     read_manifest,
@@ -60,7 +60,7 @@ def read(path: Path) -> Profile:
 
 def _read_folder(folder: Path) -> Profile:
     manifest = read_manifest(folder)
-    if manifest.epochs and manifest.recorder == UNRECORDED:
+    if manifest.epochs and manifest.recorder == TIMING_ONLY:
         profile = _only_timed(folder, manifest)
     else:
         _check_not_empty(folder, manifest)

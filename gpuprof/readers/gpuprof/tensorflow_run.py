@@ -224,7 +224,7 @@ READER: Final = Reader(
         "devices",
         "activity_summary",
     ),
-    cannot="how long a copy takes, and anything of GPU kernels",
+    cannot="The durations of copies and all activity of GPU kernels are unknown.",
     read=read,
     recognises=_recognises,
 )

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gpuprof import __version__, schema
 from gpuprof.profile import Profile
-from gpuprof.readers.common.narrow import arrow
+from gpuprof.readers.common.compact_columns import arrow
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.gpuprof_file import (
     HEADER,

@@ -24,12 +24,12 @@ class Kind:
     ANNOTATIONS, SYNCHRONIZATIONS = "annotations", schema.SYNCHRONIZATIONS.name
     # Since annotations have a category of their own, and before.
     OPERATIONS, OPERATORS = "operations", "operators"
-    # Of which there are as many as of all others together: read when they are asked for.
+    # As many as all other events, so they are read on demand.
     PYTHON = schema.HOST_CALLS.name
 
 
 class Arguments(msgspec.Struct, gc=False):
-    """What Kineto says of one event; each kind of event has only some of it.
+    """The arguments of one event; each kind of event has only some of them.
 
     On ROCm many numbers are texts: ``"bytes": "9216"``, ``"stream": "0x0"``.
     """
@@ -57,7 +57,7 @@ class Arguments(msgspec.Struct, gc=False):
     # Of HIP's calls: hipMemcpyKind, and before 2023 the size of a copy.
     kind: Scalar = None
     size: Scalar = None
-    # The last one, since all others together tell which events are alike.
+    # The last one: events are alike if all fields before it are equal.
     correlation: Scalar = None
 
 

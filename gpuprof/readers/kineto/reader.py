@@ -76,10 +76,10 @@ class _Distributed(msgspec.Struct):
 
 class _Trace(msgspec.Struct):
     traceEvents: list[msgspec.Raw]  # noqa: N815 - the format's name
-    schemaVersion: Scalar = None  # noqa: N815 - likewise
-    deviceProperties: list[Device] = []  # noqa: N815 - likewise
+    schemaVersion: Scalar = None  # noqa: N815 - as above
+    deviceProperties: list[Device] = []  # noqa: N815 - as above
     distributedInfo: _Distributed = msgspec.field(default_factory=_Distributed)  # noqa: N815 - as above
-    baseTimeNanoseconds: Scalar = 0  # noqa: N815 - likewise
+    baseTimeNanoseconds: Scalar = 0  # noqa: N815 - as above
     INFO: list[Scalar] = []
     WARNING: list[Scalar] = []
     ERROR: list[Scalar] = []
@@ -136,7 +136,9 @@ class _PythonCalls(Columns):
     """
 
     def __init__(self, path: Path, origin_ns: int) -> None:
-        super().__init__(schema.HOST_CALLS.kinds, self._held, lambda: int(self._calls.num_rows))
+        super().__init__(
+            schema.HOST_CALLS.kinds, self._call_columns, lambda: int(self._calls.num_rows)
+        )
         self._path, self._origin_ns = path, origin_ns
 
     def load(self, names: Collection[str], window: Window | None = None) -> None:
@@ -144,11 +146,11 @@ class _PythonCalls(Columns):
         self._calls  # noqa: B018 - reads
         super().load(names, window)
 
-    def _held(self, kinds: Kinds) -> dict[str, pa.Array | pa.ChunkedArray]:
+    def _call_columns(self, kinds: Kinds) -> dict[str, pa.Array | pa.ChunkedArray]:
         rows = self._calls
-        held = {*rows.column_names}
+        present = {*rows.column_names}
         return {
-            name: rows[name] if name in held else pa.nulls(rows.num_rows, kind)
+            name: rows[name] if name in present else pa.nulls(rows.num_rows, kind)
             for name, kind in kinds.items()
         }
 
@@ -202,9 +204,9 @@ def _chosen(raw: Sequence[msgspec.Raw], categories: Sequence[str]) -> dict[str, 
 
 def _no_gpu(path: Path, categories: Iterable[str]) -> EmptyRecordingError:
     if any(category.startswith("mtia") for category in categories):
-        msg = f"{path} is a trace of an MTIA accelerator, and holds no GPU activity"
+        msg = f"{path} is a trace of an MTIA accelerator and has no GPU activity"
         return EmptyRecordingError(msg)
-    msg = f"{path} holds no GPU activity: only the CPU was traced"
+    msg = f"{path} has no GPU activity: only the CPU was traced"
     hint = "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a GPU."
     return EmptyRecordingError(msg, hint)
 
@@ -287,8 +289,8 @@ READER: Final = Reader(
     versions="torch.profiler, 2020 to today, on CUDA and ROCm",
     gives=_GIVES,
     cannot=(
-        "parts of a microsecond before 2024, what part of a kernel's shared memory is static, or "
-        "on ROCm whether a copy was between two devices"
+        "Traces before 2024 have times in whole microseconds. They do not show which part of a "
+        "kernel's shared memory is static, nor, on ROCm, whether a copy was between two devices."
     ),
     read=read,
     recognises=lambda head: head.lstrip()[:1] in (b"{", b"[") and bool(_MARKS.search(head)),

@@ -62,7 +62,7 @@ def regrouped(groups: Groups) -> dict[str, Timed]:
     if Kind.MEMCPYS in regrouped:
         requests = _requests(regrouped.get(Kind.RUNTIME, NOTHING))
         copies = _as_requested(regrouped[Kind.MEMCPYS], requests)
-        if len(_devices(regrouped)) > 1:  # between two of which a local copy may be
+        if len(_devices(regrouped)) > 1:  # a local copy may be between two of them
             copies = replace(copies, events=[*map(_without_end, copies.events)])
         regrouped[Kind.MEMCPYS] = copies
     return regrouped

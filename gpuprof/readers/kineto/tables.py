@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gpuprof import cuda, schema
 from gpuprof.json_values import Scalar, integer, text
-from gpuprof.readers.common.narrow import column, narrowed
+from gpuprof.readers.common.compact_columns import column, narrowed
 from gpuprof.readers.kineto.events import (
     NOTHING,
     Arguments,
@@ -41,7 +41,7 @@ BYTES_PER_ELEMENT: Final = {
 _MEMCPY: Final = re.compile(r"^Memcpy (\w+)(?: \((.+) -> (.+)\))?$")
 _MEMSET: Final = re.compile(r"^Memset \((.+)\)$")
 # Before annotations had a category of their own, they were operators, too: ProfilerStep#3,
-# "## forward ##", nccl:all_reduce. Operations bear the names of functions and classes.
+# "## forward ##", nccl:all_reduce. Operations have the names of functions and classes.
 _OPERATION: Final = re.compile(r"(?:autograd::engine::evaluate_function: )?\w+(?:::\w+)*")
 _INVALID: Final = 2**32 - 1
 
@@ -76,7 +76,7 @@ def has_work(groups: Mapping[str, Timed]) -> bool:
 
 
 def is_untraced(groups: Mapping[str, Timed]) -> bool:
-    """Whether calls put work onto a GPU, none of which was recorded."""
+    """Whether calls launched work on a GPU, but no activity of it was recorded."""
     calls = different_events(groups, Kind.CALLS)
     return not has_work(groups) and any(cuda.LAUNCHING_CALLS.match(e.label) for e in calls)
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from gpuprof.drafts import removed_at_last
 from gpuprof.errors import InputError, OutputError
+from gpuprof.temporary_files import removed_at_exit
 
 LIMIT_BYTES: Final = 8 * 2**30
 _DAY_S: Final = 24 * 3600
@@ -97,7 +97,7 @@ def _entry_of(name: str, source: str, make: Callable[[Path], None]) -> Path:
         os.utime(entry)  # the entry that was used longest ago is the first to go
         return entry
     try:
-        with removed_at_last(Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))) as partial:
+        with removed_at_exit(Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))) as partial:
             make(partial)
             (partial / _SOURCE).write_text(source, encoding="utf-8")
             kept = _kept(partial, entry)

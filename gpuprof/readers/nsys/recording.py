@@ -33,7 +33,7 @@ GIVES: Final = (
     "overheads", "devices", "runs",
 )  # fmt: skip
 CANNOT: Final = (
-    "Kernels and copies inside CUDA graphs, unless it was recorded with --cuda-graph-trace=node."
+    "Kernels and copies inside CUDA graphs are recorded only with --cuda-graph-trace=node."
 )
 
 SETTINGS: Final = "META_DATA_CAPTURE"

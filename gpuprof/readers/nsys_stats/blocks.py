@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.readers.common.narrow import Integers, Lexicon, coded, listed, narrowed
+from gpuprof.readers.common.compact_columns import Integers, Lexicon, coded, listed, narrowed
 
 # "Avg (ns)" is the column Avg in ns; "Time(%)" of old versions has no blank.
 _HEADER: Final = re.compile(r"^(?P<base>.*?)\s*(?:\((?P<unit>[A-Za-z%/]{1,8})\))?$")
@@ -68,7 +68,7 @@ class Block:
         offset: The byte at which the line begins after which its rows come.
         columns: Cells by the words of today's headings.
         headings: As printed.
-        report: What the lines before it say of it.
+        report: The report's name and source, from the lines before it.
         is_cut: Whether its last row is incomplete and left out.
         has_lines: Whether each row is a line.
     """

@@ -26,7 +26,7 @@ _GROUPED: Final = re.compile(
 _ANY: Final = "[.,'\\s\u00a0\u202f]"
 _TWO: Final = _ANY + r"\d{3,4}[.,]"
 _DECIMAL: Final = re.compile(r"(?P<point>[.,])\d+$")
-_OTHER: Final = {".": ",", ",": "."}
+_SWAPPED: Final = {".": ",", ",": "."}
 _WITH_UNIT: Final = re.compile(r"[A-Za-zµμ%]$")
 _PLAIN: Final = r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$"
 
@@ -83,7 +83,7 @@ def _proved(block: Block) -> Style | None:
         match = _GROUPED.match(cell)
         if match is not None:
             group = match["three"] or match["four"]
-            return Style(group, _OTHER.get(group) or _point(block) or ".")
+            return Style(group, _SWAPPED.get(group) or _point(block) or ".")
     for cell in _separated(block, _FRACTIONS, _TWO):
         match = _GROUPED.match(cell)
         if match is not None and match["rest"]:

@@ -50,7 +50,7 @@ def _as_utf8(path: Path, data: bytes) -> bytes:
             try:
                 data = data.decode(encoding).encode()
             except UnicodeError as error:
-                msg = f"{path}: starts as UTF-16 and is not"
+                msg = f"{path}: starts like UTF-16 but is not valid UTF-16"
                 raise CorruptFileError(msg, "Save it as UTF-8.") from error
     return data.replace(b"\r\n", b"\n") if b"\r\n" in data else data
 
@@ -67,8 +67,8 @@ READER: Final = Reader(
     versions="2019.5 to 2026.1; column, table, csv, tsv, json, hdoc and htable",
     gives=("activity_summary", "kernels", "memcpys", "memsets", "api_calls", "runs"),
     cannot=(
-        "Sums do not tell what ran at the same time, and no report tells between which devices "
-        "a copy went; sizes are rounded to 0.001 MB as printed, and unknown where that is 0."
+        "Sums do not show what ran at the same time, and no report shows between which devices "
+        "a copy went. Sizes are rounded to 0.001 MB as printed, and unknown where that is 0."
     ),
     read=read,
     recognises=_recognises,

@@ -37,8 +37,10 @@ def profile(path: Path, scan: Scan) -> Profile:
     ]
     if not parts:
         raise _nothing(path, scan)
-    every = [(job, _recording(path, scan, job, _job_notes(job))) for job in jobs(parts)]
-    chosen = [(job, recording) for job, recording in every if _has_gpu_work(recording)] or every
+    recordings = [(job, _recording(path, scan, job, _job_notes(job))) for job in jobs(parts)]
+    chosen = [
+        (job, recording) for job, recording in recordings if _has_gpu_work(recording)
+    ] or recordings
     if len(chosen) == 1:
         return chosen[0][1]
     together = _recording(path, scan, [run for job, _ in chosen for run in job])
@@ -114,8 +116,8 @@ def _job_notes(job: Sequence[Run]) -> list[str]:
     if len(job) == 1:
         return []
     note = (
-        f"Sums are over {len(job)} processes of one job; which of their reports, that stand "
-        "without a label, belong together is taken from their order."
+        f"Sums are over {len(job)} processes of one job. Their reports have no labels and are "
+        "matched by their order."
     )
     return [note]
 
@@ -133,11 +135,13 @@ def _notes(scan: Scan, rows: Sequence[Row]) -> list[str]:
 
 def _nothing(path: Path, scan: Scan) -> Exception:
     if scan.skipped:
-        of_cuda = [what for what in scan.skipped if what in _OF_CUDA]
-        what = ", ".join(dict.fromkeys(of_cuda or scan.skipped))
-        return EmptyRecordingError(f"{path}: nsys found no {what}", _RECORD)
+        of_cuda = [report for report in scan.skipped if report in _OF_CUDA]
+        reports = ", ".join(dict.fromkeys(of_cuda or scan.skipped))
+        return EmptyRecordingError(f"{path}: nsys found no {reports}", _RECORD)
     if any(kind(block) for block in scan.blocks):
         return EmptyRecordingError(f"{path}: the report of nsys has no rows", _RECORD)
     if scan.blocks or scan.report.name:
         return EmptyRecordingError(f"{path}: has no report on CUDA", _RECORD)
-    return CorruptFileError(f"{path}: no report of nsys is in it", "See `gpuprof formats`.")
+    return CorruptFileError(
+        f"{path}: has no report of nsys", "`gpuprof formats` lists the formats."
+    )

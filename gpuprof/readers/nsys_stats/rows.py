@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof import cuda
-from gpuprof.readers.common.narrow import listed
+from gpuprof.readers.common.compact_columns import listed
 from gpuprof.readers.nsys_stats import numerals
 from gpuprof.readers.nsys_stats.blocks import Block, Column, FaultError
 from gpuprof.readers.nsys_stats.numerals import NumberError, Style, integers
@@ -30,11 +30,15 @@ def summary_rows(run: Mapping[str, Sequence[Part]]) -> list[Row]:
         FaultError: A cell that must hold a number does not.
     """
     rows: list[Row] = []
-    for wanted, kinds in _STANDS_FOR.items():
+    for category, kinds in _STANDS_FOR.items():
         part = next((p for kind in kinds for p in run.get(kind, ())), None)
         if part is not None:
-            found = [row for row in _rows(part) if row.pop("category") == wanted]
-            rows += _one_per_kernel(found) if part.kind == "kernel_by_grid" else _calls(found)
+            category_rows = [row for row in _rows(part) if row.pop("category") == category]
+            rows += (
+                _one_per_kernel(category_rows)
+                if part.kind == ("kernel_by_grid")
+                else _calls(category_rows)
+            )
     for part in run.get("size", ()):
         _add_sizes(rows, part)
     return rows
@@ -81,9 +85,9 @@ def _add_sizes(rows: list[Row], part: Part) -> None:
         if name is None:
             continue
         named = _named(name, "memory")
-        same = [row for row in rows if named.items() <= row.items() and row["calls"] == count]
-        if same:
-            same[0]["bytes"] = size
+        alike = [row for row in rows if named.items() <= row.items() and row["calls"] == count]
+        if alike:
+            alike[0]["bytes"] = size
         else:
             rows.append({**named, "calls": count, "bytes": size, "section": "memory"})
 

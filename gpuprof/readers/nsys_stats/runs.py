@@ -84,14 +84,14 @@ def _jobs(parts: Sequence[Part]) -> list[list[Run]]:
 
 def _distinct(group: Sequence[Part]) -> list[Part]:
     """Without the tables that say again, or in another way, what one before has said."""
-    kept: list[Part] = []
+    distinct: list[Part] = []
     for part in group:
         report = part.block.report
-        same = [k for k in kept if k.kind == part.kind and report.source is not None]
-        is_another_view = any(k.block.report.name != report.name for k in same)
-        if not is_another_view and all(k.block.columns != part.block.columns for k in same):
-            kept.append(part)
-    return kept
+        same_kind = [k for k in distinct if k.kind == part.kind and report.source is not None]
+        is_another_view = any(k.block.report.name != report.name for k in same_kind)
+        if not is_another_view and all(k.block.columns != part.block.columns for k in same_kind):
+            distinct.append(part)
+    return distinct
 
 
 def _runs(parts: Sequence[Part]) -> list[Run]:
@@ -111,8 +111,10 @@ def _place_sizes(part: Part, runs: list[Run]) -> None:
     """Put the sizes of copies with their times: those of the same copies, as often."""
     waiting = [run for run in runs if "size" not in run]
     counts = _counts(part.block)
-    same = (r for r in waiting if any(_counts(t.block) == counts for t in r.get("memory", ())))
-    run = next(itertools.chain(same, waiting), None)
+    same_counts = (
+        r for r in waiting if any(_counts(t.block) == counts for t in r.get(("memory"), ()))
+    )
+    run = next(itertools.chain(same_counts, waiting), None)
     if run is None:
         run = defaultdict(list)
         runs.append(run)

@@ -80,7 +80,7 @@ _CERTAIN: Final = frozenset({"processing", "executing", "title", "skipped"})
 
 
 def scan(data: bytes) -> Scan:
-    """All tables of a file, with what the lines before each say of it.
+    """All tables of a file, each with its report's name and source from the lines before it.
 
     Raises:
         FaultError: A table breaks the rules of its format.

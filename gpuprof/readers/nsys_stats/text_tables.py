@@ -51,13 +51,13 @@ def column_block(data: bytes, start: int) -> tuple[Block | None, int]:
         at += sum(len(line) + 1 for line in piece.split(b"\n")[: len(rows)])
         if len(rows) < len(lines):
             break
-    rest = text(data[at : line_end(data, at)]) if at < end else ""
-    row = layout.row(rest)
+    remainder = text(data[at : line_end(data, at)]) if at < end else ""
+    row = layout.row(remainder)
     # A row that was damaged, and not output that follows the table.
-    is_row = _ROW.match(rest) is not None or (row is not None and not is_heading(row))
+    is_row = _ROW.match(remainder) is not None or (row is not None and not is_heading(row))
     is_cut = is_row and line_end(data, at) >= end and not data[end:].strip()
     if is_row and not is_cut:
-        message = f'a row does not fit its table: "{rest.strip()[:60]}"'
+        message = f'a row does not fit its table: "{remainder.strip()[:60]}"'
         raise FaultError(start, message, count + 1)
     return replace(cells.block(start), is_cut=is_cut), min(at, end)
 

@@ -51,7 +51,7 @@ _OPENS, _CLOSES, _PROCESS = 2, 4, 1
 # A clock that shows less counts from the start of the machine, not from 1970.
 _SOME_UNIX_TIME_NS: Final = 1_000_000_000 * NS_PER_S
 _RECORDED_WITH_METRICS: Final = (
-    "Metrics or events were recorded, too: kernels ran one by one, some of them several times."
+    "Metrics or events were also recorded, so kernels ran one at a time, and some ran repeatedly."
 )
 
 
@@ -221,7 +221,7 @@ def _names(file: SqliteFile) -> pa.Table:
 
 @cache
 def _call_names() -> pa.Table:
-    """Names of API calls by CUPTI's numbers, of which a file holds the numbers only."""
+    """Names of API calls by CUPTI's numbers; a file has only the numbers."""
     text = Path(__file__).with_name("cupti_calls.txt").read_text("ascii")
     api, number, name = zip(*(line.split() for line in text.splitlines()), strict=True)
     return pa.table({"api": api, "id": pa.array(map(int, number), pa.int64()), "name": name})
@@ -261,12 +261,12 @@ def _ranges(file: SqliteFile, origin_ns: int) -> pa.Table:
 
 def _overheads(file: SqliteFile, origin_ns: int) -> pa.Table:
     """When the profiler or CUDA held up a thread, or all threads of the process."""
-    found = file.rows(
+    overhead_rows = file.rows(
         'SELECT t.start, t."end", t.overheadKind, t.objectKind, hex(t.objectId)'
         f" FROM {OVERHEAD} t WHERE {TIMED} ORDER BY t.start"
     )
-    rows = borders.rows_of(found, int, int, int, int, str)
-    if len(rows) < len(found):
+    rows = borders.rows_of(overhead_rows, int, int, int, int, str)
+    if len(rows) < len(overhead_rows):
         raise mismatch(file, OVERHEAD)
     return schema.OVERHEADS.table(
         [
@@ -323,7 +323,7 @@ READER: Final = Reader(
     title="nvprof's database (-o; .nvvp, .nvprof)",
     versions="CUDA 7.5 to 12 (Version 8 to 22)",
     gives=_GIVES,
-    cannot="Work of further processes: nvprof writes a file for each.",
+    cannot="A file has one process only: nvprof writes a file for each.",
     read=read,
     recognises=_recognises,
     searches=_searches,

@@ -63,19 +63,19 @@ class Line:
 
 def blocks(path: Path) -> Iterator[bytes]:
     """A log in pieces of some hundred kilobytes that end where a line ends."""
-    rest = b""
+    pending = b""
     unpacked = 0
     with gunzip.opened(path) as file:
         size = path.stat().st_size
         while piece := file.read(_BLOCK_BYTES):
             unpacked += len(piece)
             gunzip.check_times(path, unpacked, size)
-            whole, end, tail = piece.rpartition(b"\n")
+            complete_lines, end, tail = piece.rpartition(b"\n")
             if end:
-                yield rest + whole + end
-            rest = tail if end else (rest + tail)[-_LONGEST_LINE:]
-    if rest:
-        yield rest
+                yield pending + complete_lines + end
+            pending = tail if end else (pending + tail)[-_LONGEST_LINE:]
+    if pending:
+        yield pending
 
 
 def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[Line]:
@@ -219,7 +219,7 @@ class Frame:
         return self._run_of.get(process_id), line
 
     def start_unnamed(self, comment: str | None = None) -> int:
-        """A further run of which the log says nothing but its table, or what a person wrote."""
+        """A further run, which only its table or a comment marks in the log."""
         self._heard += 1
         run_id = self._start(None, None)
         if comment:

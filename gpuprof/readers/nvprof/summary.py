@@ -31,13 +31,16 @@ _RERECORD: Final = (
     "Run nvprof without --metrics, --events, --cpu-profiling and --print-api-summary for times."
 )
 GIVES: Final = ("activity_summary", "runs", "devices")
-CANNOT: Final = "When anything ran: no overlap, no split by device, no source and target of copies."
+CANNOT: Final = (
+    "A printed nvprof summary has no timestamps, so overlap, the split by device and the sources"
+    " and targets of copies are unknown."
+)
 # A century of nanoseconds, and some exabytes.
 LARGEST: Final = 1 << 62
 _HINT: Final = "Was the file edited, or written by two programs at once?"
 NO_UNITS: Final = "nvprof writes one under the head with --csv: was the file edited?"
 _NOT_READ: Final = {
-    table: f"The file holds {title}, too, which is not read: name --reader nvprof-{table} for it."
+    table: f"The file also has {title}, which is not read. Use --reader nvprof-{table} to read it."
     for table, title in (
         ("text", "a summary as text"),
         ("csv", "a summary as CSV"),
@@ -199,7 +202,7 @@ class Summary:
         """The recording.
 
         Raises:
-            GpuprofError: The log tells of no GPU work.
+            GpuprofError: The log has no GPU activity.
         """
         rows = [*self._rows, *self._migrations.values()]
         working = {row["run_id"] for row in rows if row["activity_kind"] != "api"}
@@ -223,7 +226,7 @@ class Summary:
     def recording(
         self, reader: str, run_ids: Job, activities: Mapping[str, pa.Table], resolution_ns: int = 1
     ) -> Profile:
-        """A recording of some of the runs, with what the log says of them and of the devices."""
+        """A recording of some of the runs, with their provenance and devices from the log."""
         tables = dict(activities)
         if runs := self.frame.listed(run_ids):
             tables["runs"] = schema.RUNS.table(runs)
@@ -248,7 +251,7 @@ class Summary:
         return Section(name, process_ids[0] if len(process_ids) == 1 else None, profile)
 
     def _warnings(self) -> tuple[str, ...]:
-        """What nvprof says of the recording's quality, and what is missing of the log."""
+        """The warnings of nvprof, and what is missing from the log."""
         notes = list(self.frame.notes.values())
         runs = len(self.frame.runs)
         if self._without_kernels:
@@ -270,17 +273,19 @@ class Summary:
             return EmptyRecordingError(
                 msg, "Did the program use a GPU? nvprof sees none of compute capability 8 and up."
             )
-        only = next((what for sign, what in _OTHER_KINDS.items() if sign in self._signs), None)
+        only = next(
+            (content for sign, content in _OTHER_KINDS.items() if sign in self._signs), None
+        )
         if self._rows or only is not None:
-            msg = f"{self.path} holds {only or 'API calls'} only, no times of kernels or copies"
+            msg = f"{self.path} has only {only or 'API calls'}, no times of kernels or copies"
             return EmptyRecordingError(msg, _RERECORD)
         return self._unfinished()
 
     def fault(
-        self, line: Line, expected: str, found: str | None = None, hint: str = _HINT
+        self, line: Line, expected: str, cell: str | None = None, hint: str = _HINT
     ) -> CorruptFileError:
         """That a line, or what is found in it, is not what is expected there."""
-        shown = line.text.strip() if found is None else found
+        shown = line.text.strip() if cell is None else cell
         # What fits into a line of a terminal.
         shown = shown if len(shown) <= 60 else f"{shown[:57]}..."  # noqa: PLR2004
         msg = f'{self.path}, line {line.number}: expected {expected}, found "{shown}"'
@@ -296,8 +301,8 @@ class Summary:
         if self.frame.runs:
             msg = f"{self.path} ends before nvprof prints its result"
             return CorruptFileError(msg, "nvprof prints it when the program ends: was it killed?")
-        msg = f"{self.path} holds no line that nvprof printed"
-        return CorruptFileError(msg, "See `gpuprof formats` for what is read.")
+        msg = f"{self.path} has no output of nvprof"
+        return CorruptFileError(msg, "`gpuprof formats` lists the formats.")
 
 
 def _kind_and_name(name: str, section: str) -> dict[str, str]:
@@ -318,7 +323,7 @@ def check_size(numbers: Iterable[float | None]) -> None:
     """
     for number in numbers:
         if number is not None and number > LARGEST:
-            msg = f"no recording counts as far as {number:,.0f}"
+            msg = f"{number:,.0f} is too large for a recording"
             raise ValueError(msg)
 
 
@@ -336,5 +341,5 @@ def share(text: str) -> float:
     return float(fraction)
 
 
-def _plus(known: int | None, more: int | None) -> int | None:
-    return None if known is None or more is None else known + more
+def _plus(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second

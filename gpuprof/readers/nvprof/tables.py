@@ -68,7 +68,7 @@ KINDS: Final = {
     **{table: dict.fromkeys(_NUMBERS, pa.int64()) for table in (*NEEDED, DEVICE, CONTEXT, STREAM)},
     STRINGS: {"_id_": pa.int64(), "value": pa.string()},
 }
-# CUPTI's CUpti_ActivityUnifiedMemoryCounterKind; the others tell of thrashing and mappings.
+# CUPTI's CUpti_ActivityUnifiedMemoryCounterKind; the others are thrashing and mappings.
 MIGRATION_KINDS: Final = {1: "UVM_HtoD", 2: "UVM_DtoH", 8: "UVM_DtoD"}
 _FAULT_KINDS: Final = {3: "cpu", 4: "gpu"}
 # CUPTI's CUpti_ActivitySynchronizationType.

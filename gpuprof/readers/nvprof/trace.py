@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuprof import cuda, schema
 from gpuprof.profile import Profile
-from gpuprof.readers.common.narrow import Rows
+from gpuprof.readers.common.compact_columns import Rows
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nvprof import log, trace_bulk, trace_rows
 from gpuprof.readers.nvprof.summary import LARGEST, NO_UNITS, SKIPPED, Summary, check_size
@@ -49,7 +49,7 @@ class _Trace:
         return self.by_run[run_id]
 
     def take_block(self, block: bytes, number: int) -> None:
-        """Take in whole lines, of which the first has this number."""
+        """Read complete lines; the first one has this number."""
         if self._take_rows(block):
             return
         middle = block.rfind(b"\n", 0, len(block) // 2) + 1
@@ -66,18 +66,20 @@ class _Trace:
         layout = self.layout
         if layout is None or self.is_first or self.summary.broken is not None:
             return False
-        found = trace_bulk.rows(layout, block)
-        if found is None or int(found.timed.end_ns.max()) > LARGEST:
+        block_rows = trace_bulk.rows(layout, block)
+        if block_rows is None or int(block_rows.timed.end_ns.max()) > LARGEST:
             return False
         try:
-            parsed = [self._parsed(layout, layout.split(line)) for line in found.examples]
+            parsed = [self._parsed(layout, layout.split(line)) for line in block_rows.examples]
         except ValueError:
             return False
-        resolutions = (trace_rows.Cells({"Start": start}).resolution_ns() for start in found.starts)
+        resolutions = (
+            trace_rows.Cells({("Start"): start}).resolution_ns() for start in block_rows.starts
+        )
         self.resolution_ns = max(self.resolution_ns, *resolutions)
-        for table, kept in self.tables.items():
-            codes = [kept.code(row) if name == table else -1 for name, row in parsed]
-            kept.extend(found.timed, np.array(codes)[found.alike])
+        for table, table_rows in self.tables.items():
+            codes = [table_rows.code(row) if name == table else -1 for name, row in parsed]
+            table_rows.extend(block_rows.timed, np.array(codes)[block_rows.alike])
         return True
 
     def take(self, line: log.Line) -> None:
@@ -191,7 +193,7 @@ class _Trace:
         return replace(recordings[0], sections=jobs)
 
     def _recording(self, run_id: int | None) -> Profile:
-        """What ran in one of the runs, each of which has a clock of its own."""
+        """The activities of one run; every run has its own clock."""
         rows_of = self.by_run[run_id]
         has_gpu = (run_id, False) in self._heads
         recorded = [t for t in _TABLES if len(rows_of[t]) or (has_gpu and t != "api_calls")]
@@ -215,9 +217,8 @@ READER: Final = Reader(
     versions="CUDA 5.5 to 12",
     gives=("kernels", "memcpys", "memsets", "api_calls", "devices", "runs"),
     cannot=(
-        "Starts more exactly than it prints them (text: five digits, CSV: 1 us), so that shorter "
-        "overlaps are noise; sizes beyond six digits; in text, the number of a device whose name "
-        "is long."
+        "Starts are printed with five digits in text and to 1 us in CSV, so shorter overlaps are "
+        "noise. Sizes have six digits. In text, a device with a long name has no number."
     ),
     read=read,
     recognises=lambda head: log.first_table(head) == "trace",

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof import units
-from gpuprof.readers.common.narrow import Integers, Timed
+from gpuprof.readers.common.compact_columns import Integers, Timed
 from gpuprof.readers.nvprof.trace_rows import TIME_UNITS, Layout
 
 _NUMBER: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
@@ -60,8 +60,8 @@ def rows(layout: Layout, block: bytes) -> Rows | None:
     cells = dict(zip((field.name for field in groups.type), groups.flatten(), strict=True))
     marks = {name: _unit(layout, cells, name) for name in ("start", "duration")}
     start_ns, duration_ns = (_ns(cells[name], marks[name]) for name in marks)
-    rest = cells["rest"].dictionary_encode()
-    alike = rest.indices.to_numpy()
+    details = cells["rest"].dictionary_encode()
+    alike = details.indices.to_numpy()
     shown = pc.binary_join_element_wise(cells["start"], marks["start"], "")
     ids = pc.if_else(pc.equal(cells["id"], ""), pa.scalar(None, pa.string()), cells["id"])
     _, first = np.unique(alike, return_index=True)

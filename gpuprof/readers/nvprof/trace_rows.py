@@ -37,7 +37,7 @@ class Layout:
         return not {"Device", "Context", "Grid Size", "Grid X"} & set(self.columns)
 
     def split(self, text: str) -> list[str] | None:
-        """The cells of a line; None where the line is no row of a table."""
+        """The cells of a line; None where the line is not a row."""
         if self.is_csv:
             cells = log.csv_cells(text)
             return cells if cells and cells[0][:1].isdigit() and len(cells) > 1 else None
@@ -136,8 +136,8 @@ def place(cells: Cells) -> Row:
 def kernel(cells: Cells) -> Row:
     """Columns of a kernel."""
     return {
-        **{f"{what.lower()}_{a.lower()}": cells.number(f"{what} {a}")
-           for what in ("Grid", "Block") for a in "XYZ"},
+        **{f"{dimension.lower()}_{a.lower()}": cells.number(f"{dimension} {a}")
+           for dimension in ("Grid", "Block") for a in "XYZ"},
         "registers_per_thread": cells.number("Registers Per Thread"),
         "static_shared_memory_bytes": cells.bytes("Static SMem"),
         "dynamic_shared_memory_bytes": cells.bytes("Dynamic SMem"),

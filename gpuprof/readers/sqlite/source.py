@@ -28,7 +28,7 @@ from gpuprof.readers.sqlite.table import Declared, NotReadError, readable
 MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
 _LOCK_WAIT_S: Final = 2.0
-# A name that is a BLOB is damage, which whoever reads the table is told of.
+# A name that is a BLOB is damage, which is reported when the table is read.
 _NAMES: Final = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type IN ('table', 'view')"
 # Of a table whose rows have ids, its root page, of others none; then what `table.Declared` has.
 _COLUMNS: Final = (
@@ -37,7 +37,7 @@ _COLUMNS: Final = (
     ' c.pk, c.dflt_value, c.hidden, c."notnull"'
     " FROM sqlite_master m JOIN pragma_table_xinfo(m.name) c WHERE m.type IN ('table', 'view')"
 )
-# What SQLite says of a file that is at fault, not the query.
+# Messages of SQLite where the file is at fault, not the query.
 _FAULTS: Final = ("malformed", "disk i/o", "not a database")
 # SQLite's steps: a row of a table takes fewer than one per byte. A second and more for each 10**8.
 _FEW_STEPS: Final = 100_000_000
@@ -74,7 +74,7 @@ class SqliteFile:
         filled: Table name to the columns that are declared to hold no null.
         declared: Table name to what the file says of its columns, where its rows have ids.
         state: What changes with the file, as it was before that was read.
-        known: Tables that queries can read.
+        readable: Tables that queries can read.
         keep: Holds a temporary copy while this object lives.
     """
 
@@ -84,7 +84,7 @@ class SqliteFile:
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
     declared: Mapping[str, list[Declared]] = field(default_factory=dict, repr=False)
     state: _State | None = None
-    known: frozenset[str] = frozenset()
+    readable: frozenset[str] = frozenset()
     keep: "_Copy | None" = field(default=None, repr=False)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -130,7 +130,7 @@ class SqliteFile:
         return Tables(self._tables)
 
     def _tables(self) -> dict[str, Columns]:
-        names = [name for name in self.columns if name in self.known]
+        names = [name for name in self.columns if name in self.readable]
         tables = {name: self._loaded.get(name) or self._table(name) for name in names}
         self._loaded.update(tables)
         return tables
@@ -303,7 +303,7 @@ def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
 
     Args:
         path: The file.
-        kinds: By table and column, the types of what is read from it; others are as declared.
+        kinds: By table and column, the types of the columns to read; others are as declared.
 
     Raises:
         CorruptFileError: It is cut short or damaged.
@@ -355,7 +355,7 @@ def _with_columns(file: SqliteFile, kinds: _Kinds) -> SqliteFile:
         filled=filled_of,
         declared=_declared(rows),
         state=state,
-        known=frozenset(kinds),
+        readable=frozenset(kinds),
     )
 
 
@@ -407,7 +407,7 @@ def _endless(path: Path) -> CorruptFileError:
     return CorruptFileError(
         f"{path}: a query takes more work than a recording of its size: one of its views may never"
         " end",
-        "Export it again: exports hold tables, and no views.",
+        "Export it again: exports have tables, not views.",
     )
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from gpuprof.engine import quoted
 from gpuprof.errors import ROOM, CorruptFileError, InputError
 from gpuprof.native import pages
-from gpuprof.readers.common.narrow import Flags, Integers, arrow, arrow_texts, narrowed
+from gpuprof.readers.common.compact_columns import Flags, Integers, arrow, arrow_texts, narrowed
 from gpuprof.spilling import InMemory, Packed
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def read(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
         kinds: The wanted columns, with the type of what each holds: int64, float64 or string.
 
     Raises:
-        CorruptFileError: The file breaks while it is read, or a column holds another type.
+        CorruptFileError: The file breaks while it is read, or a column has another type.
         InputError: Another program writes the file, or memory does not suffice.
     """
     *ways, last = WAYS
@@ -106,7 +106,7 @@ def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> dict[str, pa.Chu
         try:
             decoded = pages.decode(descriptor, columns[0].root, fields)
         except MemoryError as error:
-            msg = f"{file.path} needs more memory than there is"
+            msg = f"{file.path} needs more memory than is available"
             raise InputError(msg, ROOM) from error
     return {name: _of_pages(column) for name, column in zip(kinds, decoded, strict=True)}
 
@@ -238,7 +238,7 @@ def mismatch(file: "SqliteFile", table: str) -> CorruptFileError:
         )
         for row, value in cells:
             return _of_another_type(f"{file.path}, table {table}: column {name}", row, value)
-    return CorruptFileError(f"{file.path}, table {table}: a column holds another type", _HINT)
+    return CorruptFileError(f"{file.path}, table {table}: a column has another type", _HINT)
 
 
 def _of_another_type(where: str, row: int, value: object) -> CorruptFileError:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof import cuda
-from gpuprof.readers.common.narrow import (
+from gpuprof.readers.common.compact_columns import (
     Coded,
     Flags,
     Integers,
@@ -180,7 +180,7 @@ class Activities:
         """The copies of ROCm; those between devices it does not tell from others.
 
         Args:
-            directions: What calls tell of their copies, by correlation id.
+            directions: The directions of copies, by the correlation ids of their calls.
         """
         chosen = self._chosen(MEMCPYS)
         ids, has_id = chosen.column("correlation_id"), chosen.column("has correlation_id")
@@ -228,7 +228,7 @@ class Chosen:
 
     @cached_property
     def details(self) -> Coded:
-        """What the profiler says of each as text, such as ``regs:38``."""
+        """The details of each as text, such as ``regs:38``."""
         return self._coded("details")
 
     def detail(self, word: str) -> pa.Array:

@@ -1,4 +1,4 @@
-"""What an XPlane profile says of an activity as text: ``regs:38 grid:160,1,1``.
+"""The details of an activity in an XPlane profile, as text: ``regs:38 grid:160,1,1``.
 
 Source: https://github.com/openxla/xla, xla/backends/profiler/gpu/cupti_buffer_events.h.
 """

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof import xspace
-from gpuprof.readers.common.narrow import Flags, Integers, Lexicon
+from gpuprof.readers.common.compact_columns import Flags, Integers, Lexicon
 from gpuprof.xspace import PS_PER_NS, Line, Plane, WireError
 
 _Octets = npt.NDArray[np.uint8]

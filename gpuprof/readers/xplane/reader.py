@@ -43,7 +43,7 @@ def read(path: Path) -> Profile:
     try:
         origin, recorded = _recorded(path, space(_content(path)))
     except (WireError, OverflowError) as error:
-        msg = f"{path}: not a whole XPlane file ({error})"
+        msg = f"{path}: not a complete XPlane file ({error})"
         raise CorruptFileError(msg, "Was it cut short, or copied as text?") from error
     # The file is no longer in memory when the tables are made.
     tables = recorded.tables
@@ -83,8 +83,8 @@ def _empty(path: Path, profile: Space, gpus: Sequence[Plane]) -> EmptyRecordingE
     if gpus:
         return EmptyRecordingError(f"{path}: nothing was recorded on its GPUs{reason}", _HINT)
     if any(plane.name.startswith(_TPU) for plane in profile.planes):
-        return EmptyRecordingError(f"{path} is a profile of a TPU, and holds no GPU activity")
-    msg = f"{path} holds no GPU activity: only the host was profiled{reason}"
+        return EmptyRecordingError(f"{path} is a profile of a TPU and has no GPU activity")
+    msg = f"{path} has no GPU activity: only the host was profiled{reason}"
     return EmptyRecordingError(msg, _HINT)
 
 
@@ -105,7 +105,10 @@ READER: Final = Reader(
     title="TensorFlow and JAX profiles (.xplane.pb)",
     versions="TensorFlow 2.2 and JAX 0.2 to today, on CUDA and ROCm",
     gives=_GIVES,
-    cannot="processes, ranges other than numbered steps, or kinds of memory before 2021",
+    cannot=(
+        "Processes and ranges other than numbered steps are not recorded, nor are kinds of memory "
+        "before 2021."
+    ),
     read=read,
     recognises=lambda head: bool(_FIRST_PLANE.match(head) or _BROWSER.match(head)),
 )

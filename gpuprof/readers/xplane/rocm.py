@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof import cuda
-from gpuprof.readers.common.narrow import Coded, Flags, Integers, coded, listed
+from gpuprof.readers.common.compact_columns import Coded, Flags, Integers, coded, listed
 from gpuprof.xspace import Plane
 
-# Where the profiler puts calls of HIP. Those that launch bear the names of their kernels in
-# versions with roctracer: which call it was is not told.
+# The plane of HIP calls. In versions with roctracer, launching calls have the names of their
+# kernels, so the name of the call is unknown.
 CALLS_PLANE: Final = "/host:ROCTRACER"
 LAUNCH: Final = "hip*LaunchKernel"
 # Kernels that HIP's runtime copies and fills with.
@@ -36,7 +36,7 @@ def is_rocm(gpus: Iterable[Plane], hosts: Iterable[Plane]) -> bool:
 
 
 def call_name(name: str) -> str:
-    """The name of a call in the plane of calls, where those that launch bear their kernels'."""
+    """The name of a call in the plane of calls, where launches have the names of kernels."""
     return name if cuda.is_hip_call(name) else LAUNCH
 
 

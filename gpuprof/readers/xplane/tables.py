@@ -12,7 +12,14 @@ import pyarrow as pa
 from gpuprof import cuda, schema
 from gpuprof.json_values import integer
 from gpuprof.readers.common import rocm
-from gpuprof.readers.common.narrow import Flags, Integers, Lexicon, gathered, listed, narrowed_part
+from gpuprof.readers.common.compact_columns import (
+    Flags,
+    Integers,
+    Lexicon,
+    gathered,
+    listed,
+    narrowed_part,
+)
 from gpuprof.readers.xplane import rocm as xplane_rocm
 from gpuprof.readers.xplane.activities import Activities, Chosen, device_id, numbers
 from gpuprof.readers.xplane.events import batches
@@ -42,7 +49,7 @@ class Recorded:
 
     @cached_property
     def _directions(self) -> Mapping[int, str]:
-        """What calls of HIP tell of their copies, by correlation id."""
+        """The directions of copies by the correlation ids of their HIP calls."""
         return xplane_rocm.directions(self.api_calls) if self.is_rocm else {}
 
     @cached_property

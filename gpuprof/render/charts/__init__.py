@@ -41,28 +41,28 @@ def chart_named(name: str) -> Chart:
     Raises:
         UsageError: There is none.
     """
-    found = next((chart for chart in CHARTS if chart.name == name), None)
-    if found is None:
+    chart = next((chart for chart in CHARTS if chart.name == name), None)
+    if chart is None:
         msg = f"there is no chart {name}"
         raise UsageError(msg, one_of("Charts", name, [chart.name for chart in CHARTS]))
-    return found
+    return chart
 
 
 def picture_of(chart: Chart, results: Results) -> Picture:
     """What a chart shows of results.
 
     Raises:
-        MissingTableError: The recording cannot tell what it takes.
+        MissingTableError: The recording lacks a table that the chart needs.
         EmptyRecordingError: There is nothing to draw.
     """
     missing = [name for name in chart.tables if results.tables.get(name) is None]
     if missing:
-        msg = f"{chart.name} cannot be drawn: this recording cannot tell {' and '.join(missing)}"
-        raise MissingTableError(msg, "`gpuprof report` says why; a trace tells most.")
+        msg = f"{chart.name} cannot be drawn: this recording has no {' and '.join(missing)}"
+        raise MissingTableError(msg, "`gpuprof report` gives the reason.")
     picture = chart.picture(results)
     if not picture.rows.num_rows:
-        msg = f"{chart.name} cannot be drawn: nothing of it happened"
-        raise EmptyRecordingError(msg, f"It shows: {chart.title[0].lower()}{chart.title[1:]}.")
+        msg = f"{chart.name} cannot be drawn: the recording has no such activity"
+        raise EmptyRecordingError(msg, f"It shows {chart.title[0].lower()}{chart.title[1:]}.")
     return picture
 
 

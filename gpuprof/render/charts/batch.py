@@ -22,8 +22,8 @@ def picture(results: Results) -> Picture:
     """
     rows = results.table("batch_speed_ups")
     if not rows.num_rows:
-        msg = "batch cannot be drawn: no batch size was measured with two variants"
-        raise EmptyRecordingError(msg, "It takes rows of one batch size that differ in label or"
+        msg = "batch needs two labels measured at the same batch sizes"
+        raise EmptyRecordingError(msg, "Give rows of one batch size that differ in label or"
                                        " devices, or a sweep with an axis batch.")  # fmt: skip
     return Picture(_finding(rows.to_pylist()), rows)
 
@@ -39,8 +39,8 @@ def _finding(rows: list[Row]) -> str:
         )
     best = max(rows, key=lambda row: float(row["speed_up"]))
     faster = all(row["speed_up"] >= 1 for row in rows)
-    which = f"Faster than {than} with every batch size" if faster else "No break-even"
-    return f"{which}: at most {best['speed_up']:.2f} times the speed of {than} ({best['series']})"
+    outcome = f"Faster than {than} with every batch size" if faster else "No break-even"
+    return f"{outcome}: at most {best['speed_up']:.2f} times the speed of {than} ({best['series']})"
 
 
 def draw(shown: Picture) -> "Figure":

@@ -89,7 +89,7 @@ def check_suffix(path: str) -> str:
     """
     if Path(path).suffix.lower() not in SUFFIXES:
         msg = f"{path} does not end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-        raise UsageError(msg, "The ending says what kind of picture it becomes.")
+        raise UsageError(msg, "The suffix selects the format of the picture.")
     return path
 
 
@@ -142,17 +142,17 @@ def _fitted(text: str, measure: Callable[[str], float]) -> list[str]:
 def explain(figure: "Figure", axes: "Sequence[Axes]", order: Iterable[str] = ()) -> None:
     """Put one legend for all axes below a figure.
 
-    What bears one name in several ways, as a bar and as a line, is one entry.
+    Handles with the same name, such as a bar and a line, are one entry.
     """
     from matplotlib.legend_handler import HandlerTuple  # noqa: PLC0415 - only charts need it
 
-    found: dict[str, dict[type, Any]] = {name: {} for name in order}
-    for one in axes:
-        for handle, name in zip(*one.get_legend_handles_labels(), strict=True):
-            found.setdefault(name, {}).setdefault(type(handle), handle)
+    handles: dict[str, dict[type, Any]] = {name: {} for name in order}
+    for panel in axes:
+        for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, {}).setdefault(type(handle), handle)
     entries: dict[str, Any] = {
         name: tuple(ways.values()) if len(ways) > 1 else next(iter(ways.values()))
-        for name, ways in found.items()
+        for name, ways in handles.items()
         if ways
     }
     if entries:
@@ -177,7 +177,7 @@ def save(figure: "Figure", output: Output) -> None:
     """Write a figure into a file of the kind that its ending names.
 
     Raises:
-        OutputError: It cannot be written; nothing of it is left behind.
+        OutputError: It cannot be written; no partial file is left behind.
     """
     form = output.path.suffix[1:].lower() if output.path else "png"
     # No date in the file: the same result is the same picture.

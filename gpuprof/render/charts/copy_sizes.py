@@ -77,12 +77,12 @@ def group_name(group: _Group) -> str:
 
 def _fits(speeds: list[Row]) -> dict[_Group, Row]:
     """The fit of the busiest route of each group."""
-    found: dict[_Group, Row] = {}
+    fits: dict[_Group, Row] = {}
     for row in sorted(speeds, key=lambda row: int(row["calls"])):
         direction = " to ".join(row[end].split(" ")[0] for end in ("src", "dst"))
         group = (direction, *(row[name] for name in _KINDS[1:]))
-        found[group] = {name: row[name] for name in _FIT}
-    return found
+        fits[group] = {name: row[name] for name in _FIT}
+    return fits
 
 
 def _finding(rows: list[Row]) -> str:
@@ -112,9 +112,9 @@ def draw(shown: Picture) -> "Figure":
     stacked = dict.fromkeys((row["from_bytes"] for row in rows), 0.0)
     factor, unit = time_axis(max(row["total_ns"] for row in rows))
     for group, look, marker in zip(groups, _looks(groups), cycle(_MARKERS), strict=False):
-        mine = [row for row in rows if group_of(row) == group]
-        _cost(costs, mine, look, (stacked, factor))
-        _time(durations, mine, look.colour, marker)
+        group_rows = [row for row in rows if group_of(row) == group]
+        _cost(costs, group_rows, look, (stacked, factor))
+        _time(durations, group_rows, look.colour, marker)
     _count(costs, rows, stacked)
     costs.set_ylabel(f"total time [{unit}]")
     costs.set_title("over each bar: how many copies it is of", loc="left", fontsize=8)
@@ -128,12 +128,12 @@ def draw(shown: Picture) -> "Figure":
 def _looks(groups: list[_Group]) -> list[canvas.Look]:
     """The look of its direction for the first group, another one for the next."""
     spare = cycle(_SPARE)
-    seen: list[str | None] = []
+    directions: list[str | None] = []
     looks = []
     for direction, *_ in groups:
-        is_first = direction not in seen and direction in _LOOKS
+        is_first = direction not in directions and direction in _LOOKS
         looks.append(_LOOKS[direction or ""] if is_first else next(spare))
-        seen.append(direction)
+        directions.append(direction)
     return looks
 
 
@@ -197,7 +197,7 @@ def fitted_curve(rows: list[Row]) -> list[tuple[float, float]]:
 
 
 def fitted_ns(row: Row, size: float) -> float | None:
-    """What the fit says of a copy of a size; None where there is none."""
+    """The fitted time of a copy of a size, in ns; None where there is no fit."""
     if row["bandwidth_bytes_per_s"] is None or row["latency_ns"] is None:
         return None
     fitted: float = row["latency_ns"] + size * NS_PER_S / row["bandwidth_bytes_per_s"]

@@ -79,12 +79,12 @@ def named_chart(text: str, subject: str) -> tuple[Chart, str]:
     Raises:
         UsageError: The chart is not about that subject.
     """
-    own = [chart for chart in CHARTS if chart.subject == subject]
+    charts = [chart for chart in CHARTS if chart.subject == subject]
     name, equals, path = text.partition("=")
     if not equals or name not in {chart.name for chart in CHARTS}:
-        return own[0], text
+        return charts[0], text
     chart = chart_named(name)
-    if chart not in own:
+    if chart not in charts:
         msg = f"chart {name} shows a {chart.subject}, not a {subject}"
-        raise UsageError(msg, f"Charts of a {subject}: {', '.join(c.name for c in own)}.")
+        raise UsageError(msg, f"Charts of a {subject}: {', '.join(c.name for c in charts)}.")
     return chart, path

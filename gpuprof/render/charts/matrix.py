@@ -67,7 +67,7 @@ def draw(shown: Picture) -> "Figure":
     rows = shown.rows.to_pylist()
     ends = sorted({row[end] for row in rows for end in ("src", "dst")}, key=place)
     cells = _cells(rows)
-    largest = max(sum(row["total_ns"] for row in found) for found in cells.values())
+    largest = max(sum(row["total_ns"] for row in cell_rows) for cell_rows in cells.values())
     figure = canvas.new_figure(2.2 + _CELL_INCHES * len(ends))
     axes = figure.subplots()
     factor, unit = time_axis(largest)
@@ -80,8 +80,10 @@ def draw(shown: Picture) -> "Figure":
         vmin=0,
         aspect="auto",
     )
-    for (src, dst), found in cells.items():
-        _write(axes, (ends.index(dst), ends.index(src)), found, largest, is_short=len(ends) > _MANY)
+    for (src, dst), cell_rows in cells.items():
+        _write(
+            axes, (ends.index(dst), ends.index(src)), cell_rows, largest, is_short=len(ends) > _MANY
+        )
     axes.set_xticks(range(len(ends)), ends)
     axes.set_yticks(range(len(ends)), ends)
     axes.set(xlabel="to", ylabel="from")
@@ -111,18 +113,18 @@ def _cells(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _write(
-    axes: "Axes", where: tuple[int, int], found: list[Row], largest: int, *, is_short: bool
+    axes: "Axes", where: tuple[int, int], cell_rows: list[Row], largest: int, *, is_short: bool
 ) -> None:
-    total = sum(row["total_ns"] for row in found)
+    total = sum(row["total_ns"] for row in cell_rows)
     lines = [say_ns(total)]
     if not is_short:
-        lines += [_path_line(row, len(found)) for row in found]
+        lines += [_path_line(row, len(cell_rows)) for row in cell_rows]
     axes.text(
         *where,
         "\n".join(lines),
         ha="center",
         va="center",
-        fontsize=9 if len(found) == 1 else 7.5,
+        fontsize=9 if len(cell_rows) == 1 else 7.5,
         color="white" if largest and total > _DARK_FROM * largest else canvas.DARK,
     )
 

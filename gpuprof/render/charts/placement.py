@@ -180,8 +180,9 @@ def _free_place(ends: tuple[Point, Point], taken: list[Point]) -> Point:
         place
         for place in places
         if all(
-            abs(place[0] - other[0]) > _FIGURE_WIDTH or abs(place[1] - other[1]) > _FIGURE_HEIGHT
-            for other in taken
+            abs(place[0] - taken_place[0]) > _FIGURE_WIDTH
+            or abs(place[1] - taken_place[1]) > _FIGURE_HEIGHT
+            for taken_place in taken
         )
     )
     return next(free, places[0])
@@ -200,7 +201,7 @@ def _figure(axes: "Axes", row: Row, place: Point) -> None:
 
 
 def _explain(axes: "Axes", has_fallbacks: bool) -> None:  # noqa: FBT001 - a fact, not a switch
-    """Names in the legend; nothing of it is drawn."""
+    """Entries of the legend, from bars of no size."""
     for look in (FORWARD, GRADIENTS):
         axes.bar(
             [0], [0], color=look.colour, alpha=0.55, hatch=look.hatch, label=look.name,

@@ -164,8 +164,8 @@ def _device(
     frames: list[Box] = []
     parts: dict[Key, Box] = {}
     for tower in towers:
-        found = {key[2] for key in here if key[1] == tower}
-        layers = [layer for layer in _layers(cells, tower) if layer in found]
+        tower_layers = {key[2] for key in here if key[1] == tower}
+        layers = [layer for layer in _layers(cells, tower) if layer in tower_layers]
         height = _HEAD + len(layers) + _PAD / 2
         label = shortened(clean(tower or _NO_TOWER), 2 * _LABEL)
         frames.append(Box(x + _PAD, place, width, height, label))
@@ -173,16 +173,18 @@ def _device(
             for side, flag in enumerate(("False", "True")):
                 key: Key = (device, tower, layer, flag)
                 if key in cells:
-                    left, top = x + 2 * _PAD + side * (CELL + _PAD), place + _HEAD + number
-                    parts[key] = Box(left, top, CELL, 0.86, labels[tower, layer], cells[key])
+                    cell_x, top = x + 2 * _PAD + side * (CELL + _PAD), place + _HEAD + number
+                    parts[key] = Box(cell_x, top, CELL, 0.86, labels[tower, layer], cells[key])
         place += height + _PAD
     return _Device(Box(x, y, width + 2 * _PAD, place - y, clean(device)), frames, parts)
 
 
 def _layers(cells: Iterable[Key], tower: str | None) -> list[str | None]:
     """A tower's layers in the order of its forward pass, the same on every device."""
-    own = sorted((key for key in cells if key[1] == tower), key=lambda key: key[3] == "True")
-    return list(dict.fromkeys(key[2] for key in own))
+    tower_cells = sorted(
+        (key for key in cells if key[1] == tower), key=lambda key: key[3] == "True"
+    )
+    return list(dict.fromkeys(key[2] for key in tower_cells))
 
 
 def _ends(
@@ -199,7 +201,7 @@ def _ends(
     return ends
 
 
-def _side(box: Box, other: Box) -> Point:
+def _side(box: Box, target: Box) -> Point:
     """The middle of the side that faces the other box; the right one where both stand alike."""
-    is_left = other.x + CELL + GAP / 2 < box.x
+    is_left = target.x + CELL + GAP / 2 < box.x
     return (box.x if is_left else box.x + box.width), box.y + box.height / 2

@@ -25,8 +25,8 @@ def picture(results: Results) -> Picture:
     """
     rows = results.table("scaling")
     if not rows.num_rows:
-        msg = "scaling cannot be drawn: nothing was measured on two numbers of devices"
-        raise EmptyRecordingError(msg, "It takes rows of one label and batch size that differ in"
+        msg = "scaling needs one label measured on two numbers of devices"
+        raise EmptyRecordingError(msg, "Give rows of one label and batch size that differ in"
                                        " devices, or a sweep with an axis devices.")  # fmt: skip
     return Picture(_finding(rows.to_pylist()), rows)
 
@@ -35,12 +35,12 @@ def _finding(rows: list[Row]) -> str:
     most = max(rows, key=lambda row: (int(row["devices"]), float(row["speed_up"])))
     fast = f"{most['speed_up']:.2f} times as fast"
     size = "" if most["batch_size"] is None else f" with batch size {most['batch_size']}"
-    said = (
+    sentence = (
         f"{most['label']} runs {fast} on {most['devices']} devices{size}"
         if most["label"]
         else f"{most['devices']} devices are {fast} as one{size}"
     )
-    return f"{said}: {say_share(most['efficiency'])} of the ideal"
+    return f"{sentence}: {say_share(most['efficiency'])} of the ideal"
 
 
 def draw(shown: Picture) -> "Figure":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
+from gpuprof.labels import label
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results
@@ -28,14 +28,7 @@ _LOOKS: Final = {
     "UVM_DtoH": canvas.MANAGED,
     "local_copies": canvas.LOCAL,
 }
-_NAMES: Final = {
-    "local_copies": "local copies",
-    "unknown_copies": "unknown copies",
-    PEER_STAGED: "PtoP through the host",
-    PEER_DEVICE_COPY: "DtoD between devices",
-    "UVM_HtoD": "managed HtoD",
-    "UVM_DtoH": "managed DtoH",
-}
+
 _HIDDEN_ALPHA: Final = 0.35
 _HEIGHT: Final = 0.85
 # What runs for less than this share of a slice is drawn so high, so that it shows.
@@ -53,7 +46,7 @@ def look(lane: str) -> Look:
 
 def lane_name(lane: str) -> str:
     """A lane's name for people."""
-    return _NAMES.get(lane, lane)
+    return label(lane)
 
 
 def picture(results: Results) -> Picture:

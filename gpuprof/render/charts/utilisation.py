@@ -31,23 +31,23 @@ def _finding(rows: list[Row]) -> str:
     least, most = (choose(busy, key=lambda device: busy[device]) for choose in (min, max))
     low, high = say_share(busy[least]), say_share(busy[most])
     name = device_name(least)
-    said = f"{name[:1].upper()}{name[1:]} runs kernels {low} of the time"
+    sentence = f"{name[:1].upper()}{name[1:]} runs kernels {low} of the time"
     if low == high and len(busy) > 1:
-        said = f"Each of {len(busy)} devices runs kernels {low} of the time"
+        sentence = f"Each of {len(busy)} devices runs kernels {low} of the time"
     elif low != high:
-        said += f", {device_name(most)} {high}"
+        sentence += f", {device_name(most)} {high}"
     waiting = max(waits, key=lambda device: waits[device])
     if waits[waiting] < _WORTH_SAYING:
-        return said
-    who = "it" if len(waits) == 1 else device_name(waiting)
-    return f"{said}; {who} waits {say_share(waits[waiting])} for transfers"
+        return sentence
+    device = "it" if len(waits) == 1 else device_name(waiting)
+    return f"{sentence}; {device} waits {say_share(waits[waiting])} for transfers"
 
 
 def _shares(rows: list[Row], column: str) -> dict[int | None, float]:
     """A column's share of the time, by device."""
     shares = {}
-    for device, mine in groupby(rows, key=lambda row: row["device_id"]):
-        slices = list(mine)
+    for device, device_rows in groupby(rows, key=lambda row: row["device_id"]):
+        slices = list(device_rows)
         length = sum(row["end_ns"] - row["start_ns"] for row in slices)
         shares[device] = sum(row[column] for row in slices) / length
     return shares
@@ -61,13 +61,15 @@ def device_name(device: int | None) -> str:
 def draw(shown: Picture) -> "Figure":
     """A panel per device: kernels, and on them the transfers that nothing hid."""
     rows = shown.rows.to_pylist()
-    devices = {d: list(mine) for d, mine in groupby(rows, key=lambda row: row["device_id"])}
+    devices = {
+        d: list(device_rows) for d, device_rows in groupby(rows, key=lambda row: row["device_id"])
+    }
     first, last = min(r["start_ns"] for r in rows), max(r["end_ns"] for r in rows)
     factor, unit = time_axis(last - first)
     figure = canvas.new_figure(1.6 + _PANEL_INCHES * len(devices))
     panels = figure.subplots(len(devices), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    for (device, mine), axes in zip(devices.items(), panels, strict=True):
-        _draw_device(axes, mine, first, factor)
+    for (device, device_rows), axes in zip(devices.items(), panels, strict=True):
+        _draw_device(axes, device_rows, first, factor)
         axes.set_ylabel(f"{device_name(device)}\n[%]", rotation=0, ha="right", va="center")
     panels[0].set_ylim(0, _PERCENT)
     panels[0].set_xlim(0, (last - first) / factor)
@@ -84,10 +86,10 @@ def _draw_device(axes: "Axes", rows: list[Row], first: int, factor: float) -> No
         [_PERCENT * row[column] / (row["end_ns"] - row["start_ns"]) for row in rows]
         for column in ("kernel_ns", "exposed_transfer_ns")
     )
-    both = [kernel + wait for kernel, wait in zip(kernels, waits, strict=True)]
+    tops = [kernel + wait for kernel, wait in zip(kernels, waits, strict=True)]
     axes.stairs(kernels, edges, fill=True, color=canvas.KERNELS.colour, label="runs kernels")
     axes.stairs(
-        both,
+        tops,
         edges,
         baseline=kernels,
         fill=True,

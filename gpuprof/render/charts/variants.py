@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from gpuprof import units
-from gpuprof.comparisons.measure.splitting import EXPOSED
+from gpuprof.comparisons.measure.difference_parts import EXPOSED
 from gpuprof.metrics import of_one_step
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
@@ -70,10 +70,10 @@ def draw(shown: Picture) -> "Figure":
     figure = canvas.new_figure(1.9 + _BAR_INCHES * len(rows))
     widths = [1 if panel in {_draw_clock, _draw_epochs} else 2.4 for panel in panels]
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False, width_ratios=widths)[0]
-    for draw_panel, one in zip(panels, axes, strict=True):
-        draw_panel(one, rows)
-        one.set_xlim(left=0)
-        one.tick_params(axis="y", length=0)
+    for draw_panel, panel_axes in zip(panels, axes, strict=True):
+        draw_panel(panel_axes, rows)
+        panel_axes.set_xlim(left=0)
+        panel_axes.tick_params(axis="y", length=0)
     labels = [canvas.label(row["variant"]) for row in rows]
     axes[0].set_yticks(range(len(rows)), labels)
     axes[0].set_ylim(len(rows) - 0.5, -0.5)
@@ -118,8 +118,8 @@ def _draw_clock(axes: "Axes", rows: Sequence[Row]) -> None:
     spans = [row["span_ns"] for row in rows]
     factor, unit = units.time_axis(max(span or 0 for span in spans))
     _plain(axes, spans, factor, units.format_ns)
-    what = "a step on" if rows[0]["step_ns"] is not None else "span of"
-    axes.set_xlabel(f"by the clock: {what}\nthe busiest device [{unit}]")
+    measured = "a step on" if rows[0]["step_ns"] is not None else "span of"
+    axes.set_xlabel(f"by the clock: {measured}\nthe busiest device [{unit}]")
 
 
 def _draw_epochs(axes: "Axes", rows: Sequence[Row]) -> None:
@@ -142,7 +142,7 @@ def _stack(
     axes: "Axes", rows: Sequence[Row], layers: dict[str, Look], factor: float
 ) -> list[float]:
     """Draw the layers of each bar; where the bars end."""
-    left = [0.0] * len(rows)
+    starts = [0.0] * len(rows)
     for metric, look in layers.items():
         widths = [(row[metric] or 0) / factor for row in rows]
         if not any(widths):
@@ -150,13 +150,13 @@ def _stack(
         axes.barh(
             range(len(rows)),
             widths,
-            left=left,
+            left=starts,
             height=0.6,
             label=look.name,
             **look.bar,
         )
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    return left
+        starts = [start + width for start, width in zip(starts, widths, strict=True)]
+    return starts
 
 
 def _annotate(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
+from gpuprof.labels import label
 from gpuprof.render.cells import signed_ns
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
@@ -22,19 +23,11 @@ SLOWER: Final = "worse"
 FASTER: Final = "better"
 LEGEND: Final = {TOTAL: "total", SLOWER: "takes longer", FASTER: "takes less"}
 _LOOKS: Final = {TOTAL: canvas.KERNELS, SLOWER: canvas.PEER, FASTER: canvas.HTOD}
-_NAMES: Final = {
-    "kernels_common": "same kernels",
-    "kernels_new": "new kernels",
-    "kernels_gone": "gone kernels",
-    "graphs": "CUDA graphs",
-    "local_copies": "local copies",
-    "unknown_copies": "unknown copies",
-    "PtoP_staged": "PtoP through the host",
-}
+
 _BASES: Final = {
-    "exposed": "time of each side's busiest device; what is hidden behind kernels costs nothing",
-    "sums": "sums over all devices: how much work, not how long it took",
-    "kernels": "sums of kernels over all devices; what copies take is not known",
+    "exposed": "time of each side's busiest device; time hidden behind kernels does not count",
+    "sums": "sums over all devices, which measure work and not elapsed time",
+    "kernels": "sums of kernels over all devices; copy times are not known",
 }
 # Parts that make less than this share of the greatest difference are one step.
 _SMALL: Final = 0.01
@@ -80,8 +73,10 @@ def by_candidate_basis(split: pa.Table) -> pa.Table:
     differences: Counter[str] = Counter()
     for row in compress(rows, is_chosen):
         differences[row["variant"]] += row["difference_ns"]
-    kept = sorted(differences, key=lambda variant: -abs(differences[variant]))[:MOST]
-    shown = [is_own and row["variant"] in kept for row, is_own in zip(rows, is_chosen, strict=True)]
+    largest = sorted(differences, key=lambda variant: -abs(differences[variant]))[:MOST]
+    shown = [
+        is_own and row["variant"] in largest for row, is_own in zip(rows, is_chosen, strict=True)
+    ]
     return split.filter(pa.array(shown, pa.bool_()))
 
 
@@ -98,21 +93,21 @@ def steps(rows: Sequence[Row], baseline: str) -> list[Step]:
         baseline: The baseline's name.
     """
     at = sum(row["baseline_ns"] for row in rows)
-    found = [Step(baseline, TOTAL, 0, at)]
+    bars = [Step(baseline, TOTAL, 0, at)]
     least = _SMALL * max((abs(row["difference_ns"]) for row in rows), default=0)
     shown = [row for row in rows if row["difference_ns"] and abs(row["difference_ns"]) >= least]
     shown.sort(key=lambda row: -abs(row["difference_ns"]))
-    rest = sum(row["difference_ns"] for row in rows) - sum(row["difference_ns"] for row in shown)
-    parts = [(str(_NAMES.get(row["part"], row["part"])), row["difference_ns"]) for row in shown]
-    for name, difference in [*parts, *([("all others", rest)] if rest else [])]:
-        found.append(Step(name, SLOWER if difference > 0 else FASTER, at, at + difference))
+    rest_ns = sum(row["difference_ns"] for row in rows) - sum(row["difference_ns"] for row in shown)
+    parts = [(label(row["part"]), row["difference_ns"]) for row in shown]
+    for name, difference in [*parts, *([("everything else", rest_ns)] if rest_ns else [])]:
+        bars.append(Step(name, SLOWER if difference > 0 else FASTER, at, at + difference))
         at += difference
-    return [*found, Step(rows[0]["variant"], TOTAL, 0, at)]
+    return [*bars, Step(rows[0]["variant"], TOTAL, 0, at)]
 
 
-def axis_start(found: Sequence[Step]) -> float:
+def axis_start(bars: Sequence[Step]) -> float:
     """Where an axis begins: at 0, or nearer where the totals would dwarf the differences."""
-    ends = [step.end_ns for step in found]
+    ends = [step.end_ns for step in bars]
     low, high = min(ends), max(ends)
     return low - _ROOM * (high - low) if low > _CUT_FROM * (high - low) > 0 else 0.0
 
@@ -120,21 +115,21 @@ def axis_start(found: Sequence[Step]) -> float:
 def draw(shown: Picture) -> "Figure":
     """A panel per candidate."""
     panels = [list(rows) for _, rows in groupby(shown.rows.to_pylist(), key=lambda r: r["variant"])]
-    lines = [steps(rows, rows[0]["baseline"]) for rows in panels]
-    figure = canvas.new_figure(1.4 + sum(0.7 + _STEP_INCHES * len(found) for found in lines))
-    heights = [len(found) + 1 for found in lines]
+    bars = [steps(rows, rows[0]["baseline"]) for rows in panels]
+    figure = canvas.new_figure(1.4 + sum(0.7 + _STEP_INCHES * len(of_panel) for of_panel in bars))
+    heights = [len(of_panel) + 1 for of_panel in bars]
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for one, rows, found in zip(axes, panels, lines, strict=True):
-        _draw_steps(one, found, rows[0]["basis"])
+    for panel_axes, rows, of_panel in zip(axes, panels, bars, strict=True):
+        _draw_steps(panel_axes, of_panel, rows[0]["basis"])
     canvas.state(figure, shown.finding)
     canvas.explain(figure, list(axes), LEGEND.values())
     return figure
 
 
-def _draw_steps(axes: "Axes", found: Sequence[Step], basis: str) -> None:
-    first = axis_start(found)
-    factor, unit = time_axis(max(step.end_ns for step in found))
-    for place, step in enumerate(found):
+def _draw_steps(axes: "Axes", bars: Sequence[Step], basis: str) -> None:
+    first = axis_start(bars)
+    factor, unit = time_axis(max(step.end_ns for step in bars))
+    for place, step in enumerate(bars):
         low, high = sorted((max(step.start_ns, first), step.end_ns))
         axes.barh(
             place,
@@ -145,22 +140,22 @@ def _draw_steps(axes: "Axes", found: Sequence[Step], basis: str) -> None:
             **_LOOKS[step.kind].bar,
         )
         canvas.annotate(axes, step.figure, (high / factor, place))
-    names = [canvas.label(step.name, lines=2) for step in found]
-    axes.set_yticks(range(len(found)), names, fontsize=9)
-    axes.set_ylim(len(found) - 0.4, -0.6)
+    names = [canvas.label(step.name, lines=2) for step in bars]
+    axes.set_yticks(range(len(bars)), names, fontsize=9)
+    axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.margins(x=0.14)
     axes.set_xlim(left=first / factor)
     if first:
-        _mark_cuts(axes, found)
-    what, _, rest = basis_words(basis).partition("; ")
+        _mark_cuts(axes, bars)
+    quantity, _, remark = basis_words(basis).partition("; ")
     cut = f"the axis begins at {say_ns(first)}" if first else ""
-    axes.set_xlabel("; ".join(filter(None, (f"{what} [{unit}]", rest, cut))), fontsize=9)
+    axes.set_xlabel("; ".join(filter(None, (f"{quantity} [{unit}]", remark, cut))), fontsize=9)
 
 
-def _mark_cuts(axes: "Axes", found: Sequence[Step]) -> None:
+def _mark_cuts(axes: "Axes", bars: Sequence[Step]) -> None:
     """Two strokes through the beginning of each total, which is not shown in full."""
-    for place in (place for place, step in enumerate(found) if step.kind == TOTAL):
+    for place in (place for place, step in enumerate(bars) if step.kind == TOTAL):
         axes.annotate(
             "//",
             (0.012, place),

@@ -5,14 +5,14 @@ from itertools import groupby
 from typing import Final
 
 from gpuprof.comparisons import Comparison
-from gpuprof.comparisons.measure.splitting import EXPOSED
+from gpuprof.comparisons.measure.difference_parts import EXPOSED
 from gpuprof.comparisons.tables import TABLES
 from gpuprof.metrics import of_one_step
 from gpuprof.render.cells import clean, with_one_name
 from gpuprof.render.charts import waterfall
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.variants import BYTE_LAYERS, TIME_LAYERS
-from gpuprof.render.compared import grid_with_columns
+from gpuprof.render.comparison import grid_with_columns
 from gpuprof.render.contract import Row
 from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, stacked
@@ -26,13 +26,13 @@ _CLOCK_PARTS: Final = {
     "idle": "idle",
 }
 _TITLES: Final = {
-    "kernels": "What each kernel adds",
-    "split": "What the difference is made of",
+    "kernels": "Difference by kernel",
+    "split": "Parts of the difference",
     "uncompared": "Phases that are not compared",
-    "comparability": "What else differs",
+    "comparability": "Other differences",
     "outcomes": "Outcomes",
-    "differences": "Differences of every figure",
-    "figures": "Every figure over its runs",
+    "differences": "Difference of every metric",
+    "figures": "Every metric over its runs",
     "runs": "Every run",
 }
 # What gives all rows of a table that a page has no room for.
@@ -41,16 +41,16 @@ _COMMANDS: Final = {"kernels": "gpuprof compare FILES --kernels --format csv"}
 
 
 def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
-    """A comparison as one HTML file; kernels bear their short names, or else their full ones."""
+    """A comparison as one HTML file, kernels with their short or their full names."""
     kernels = with_one_name(result.kernels, has_full_names=has_full_names)
     variants = result.variants.to_pylist()
     labels = ", ".join(row["variant"] for row in variants)
-    first, point, rest = clean(result.verdict).partition(". ")
+    first, point, further_sentences = clean(result.verdict).partition(". ")
     return html(
         Document(
             title=f"{clean(labels)} - gpuprof",
             heading=clean(f"Compared: {labels}; baseline {result.baseline}"),
-            verdict=(f"{first}.", rest) if point else (first,),
+            verdict=(f"{first}.", further_sentences) if point else (first,),
             figures=tuple(_figures(result)),
             tables=(
                 grid_table("overview", grid_with_columns(result), "Variants"),
@@ -90,27 +90,27 @@ def _figures(result: Comparison) -> list[Figure]:
 
 def _clock(variants: list[Row]) -> Figure:
     """What each variant's busiest device does in the time that the verdict is of."""
-    what = "The whole time" if variants[0]["step_ns"] is None else "A step"
+    measured = "The whole time" if variants[0]["step_ns"] is None else "A step"
     bars = stacked(
         [(row["variant"], _parts_of_span(row), row["span_ns"]) for row in variants],
         _CLOCK_PARTS,
     )
     return Figure(
         "clock",
-        f"{what} by the clock, on each variant's busiest device",
-        "Each instant belongs to the first that runs of compute, communication and copies, else"
-        " the device is idle.",
+        f"{measured} by the clock, on each variant's busiest device",
+        "Where activities overlap, time counts as compute first, then as communication, then as"
+        " copies. The rest is idle.",
         bars,
         "bars",
     )
 
 
 def _parts_of_span(row: Row) -> list[tuple[str, float | None]]:
-    known = [row["compute_ns"], row["exposed_communication_ns"], row["idle_ns"]]
-    if row["span_ns"] is None or None in known:
+    part_times = [row["compute_ns"], row["exposed_communication_ns"], row["idle_ns"]]
+    if row["span_ns"] is None or None in part_times:
         return [("idle", row["span_ns"])]
-    compute, communication, idle = known
-    copies = row["span_ns"] - sum(known)
+    compute, communication, idle = part_times
+    copies = row["span_ns"] - sum(part_times)
     return list(zip(_CLOCK_PARTS, (compute, communication, copies, idle), strict=True))
 
 

@@ -37,7 +37,7 @@ class Document(NamedTuple):
         verdict: What came out, the first sentence first.
         figures: Charts, in their order.
         tables: Tables, in their order.
-        notes: What a reader must know to trust the figures, and what is not known.
+        notes: What a reader must know to trust the figures, and what is unknown.
         provenance: Where each recording comes from: name to value.
     """
 
@@ -94,5 +94,5 @@ def _policy(style: str, script: str) -> str:
 
 
 def _digest(text: str) -> str:
-    found = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(found).decode()}'"
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

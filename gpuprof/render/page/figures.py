@@ -22,7 +22,7 @@ class Segment(NamedTuple):
     """A part of a bar: its kind (which colours it), place and width in percent, and words."""
 
     kind: str
-    left: float
+    start: float
     width: float
     words: str
 
@@ -86,11 +86,11 @@ def stacked(
         names: Kind to name for people.
         show: A size for people; in ns where nothing is said.
     """
-    given = list(rows)
-    longest = max((sum(size or 0 for _, size in parts) for _, parts, _ in given), default=0) or 1
+    bar_rows = list(rows)
+    longest = max((sum(size or 0 for _, size in parts) for _, parts, _ in bar_rows), default=0) or 1
     bars = tuple(
         Bar(clean(name), show(total), tuple(_segments(name, parts, (names, show), longest)))
-        for name, parts, total in given
+        for name, parts, total in bar_rows
     )
     used = {segment.kind for bar in bars for segment in bar.segments}
     return Bars(bars, {kind: name for kind, name in names.items() if kind in used})
@@ -103,13 +103,13 @@ def _segments(
     longest: float,
 ) -> Iterable[Segment]:
     names, show = words_of
-    left = 0.0
-    whole = sum(size or 0 for _, size in parts) or 1
+    start = 0.0
+    total = sum(size or 0 for _, size in parts) or 1
     for kind, size in parts:
         if size:
-            words = f"{clean(name)}: {names[kind]} {show(size)} ({format_share(size / whole)})"
-            yield Segment(kind, 100 * left / longest, 100 * size / longest, words)
-            left += size
+            words = f"{clean(name)}: {names[kind]} {show(size)} ({format_share(size / total)})"
+            yield Segment(kind, 100 * start / longest, 100 * size / longest, words)
+            start += size
 
 
 def matrix(rows: Sequence[Row], place: Any) -> Matrix:  # noqa: ANN401 - a sort key

@@ -42,12 +42,14 @@ def copy_size_lines(rows: list[Row]) -> dict[str, Any]:
         rows: Those of the chart of copy sizes.
     """
     groups = {group: [r for r in rows if group_of(r) == group] for group in map(group_of, rows)}
-    curves = {group: dict(fitted_curve(mine)) for group, mine in groups.items()}
+    curves = {group: dict(fitted_curve(group_rows)) for group, group_rows in groups.items()}
     times = {
-        group: {row["bytes"] / row["calls"]: row["mean_ns"] for row in mine}
-        for group, mine in groups.items()
+        group: {row["bytes"] / row["calls"]: row["mean_ns"] for row in group_rows}
+        for group, group_rows in groups.items()
     }
-    points = sorted({x for found in (*times.values(), *curves.values()) for x in found})
+    points = sorted(
+        {x for times_by_size in (*times.values(), *curves.values()) for x in times_by_size}
+    )
     series: list[Row] = []
     for number, group in enumerate(groups):
         name = group_name(group)

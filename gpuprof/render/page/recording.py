@@ -69,7 +69,7 @@ def recording_page(
     Args:
         profile: The recording.
         names: Tables to show beside those that every page has.
-        has_full_names: Whether kernels bear their full names, not their short ones.
+        has_full_names: Whether kernels have their full names, not their short ones.
     """
     result = for_people(
         report(profile, tuple(dict.fromkeys((*TABLES, *_DATA, *names)))),
@@ -113,10 +113,11 @@ def _verdict(result: Report) -> tuple[str, ...]:
     if top and top[0]["total_ns"] is not None:
         share = "" if top[0]["share"] is None else f", {say_share(top[0]['share'])} of all"
         name = clean(top[0]["name"])
-        return (f"Of what is listed, {name} takes most time: {say_ns(top[0]['total_ns'])}{share}",)
+        time = say_ns(top[0]["total_ns"])
+        return (f"{name} takes the most time of the listed activities: {time}{share}",)
     if steps and steps[0]["bytes_per_step"] is not None:
         return (f"A step copies {format_bytes(steps[0]['bytes_per_step'])} between devices",)
-    return ("What this recording tells",)
+    return ("Overview of this recording",)
 
 
 def figures(result: Report) -> list[Figure]:

@@ -69,12 +69,17 @@ def page_table(
         command: What gives all of its rows.
         is_open: Whether it is shown without being asked for.
     """
-    kept = {n: c for n, c in columns.items() if table.column(n).null_count < table.num_rows}
+    known_columns = {
+        n: c for n, c in columns.items() if table.column(n).null_count < table.num_rows
+    }
     shown = table.slice(0, _MOST_ROWS).to_pylist()
     return PageTable(
         *named,
-        tuple(Head(c.heading(n), _meaning(c), c.dtype in {INT, FLOAT}) for n, c in kept.items()),
-        tuple(tuple(_cell(n, c, row) for n, c in kept.items()) for row in shown),
+        tuple(
+            Head(c.heading(n), _meaning(c), c.dtype in {INT, FLOAT})
+            for n, c in known_columns.items()
+        ),
+        tuple(tuple(_cell(n, c, row) for n, c in known_columns.items()) for row in shown),
         table.num_rows - len(shown),
         command,
         is_open=is_open,

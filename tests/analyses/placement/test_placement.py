@@ -213,6 +213,6 @@ def test_operations_that_soft_placement_moved_are_said(tmp_path):
         )
     ).to_pylist()
 
-    assert row["finding"] == "2 operations ran on CPU:0, though GPU:1 was asked for"
+    assert row["finding"] == "2 operations ran on CPU:0, though GPU:1 was requested"
     assert "set_soft_device_placement(False)" in row["suggestion"]
     assert row["bytes_per_step"] is None

@@ -52,8 +52,8 @@ def test_nothing_held_up_says_nothing(tables):
 def test_much_of_it_is_a_note_where_the_span_is_shown():
     profile = draw(kernels=[(0, 1_000)], overheads=[(100, 110, FLUSH)])
     told = (
-        "by hand itself held up a thread of the program for 10 ns, 1.0 % of the time from the"
-        " first activity of a device to the last (most of it: CUPTI Buffer flush)."
+        "by hand itself delayed a thread of the program by 10 ns, 1.0 % of the time from the"
+        " first activity of a device to the last (mostly CUPTI Buffer flush)."
     )
 
     assert report(profile, ["breakdown"]).notes == (told,)
@@ -66,8 +66,8 @@ def test_much_of_it_is_a_note_where_the_span_is_shown():
 def test_a_real_recording_tells_that_launches_waited_for_room():
     profile = gpuprof.read_profile(CORPUS / "GindaChen__nsys-ai__h100_2gpu_1s.sqlite")
 
-    [note] = [n for n in report(profile, ["breakdown"]).notes if "held up" in n]
+    [note] = [n for n in report(profile, ["breakdown"]).notes if "delayed a thread" in n]
     assert note == (
-        "CUDA itself held up a thread of the program for 461.8 ms, 47.6 % of the time from the"
-        " first activity of a device to the last (most of it: Command Buffer Full)."
+        "CUDA itself delayed a thread of the program by 461.8 ms, 47.6 % of the time from the"
+        " first activity of a device to the last (mostly Command Buffer Full)."
     )

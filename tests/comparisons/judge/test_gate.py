@@ -54,38 +54,38 @@ def test_a_condition_is_read(text, limit, is_ratio):
     [
         pytest.param(
             "exposed_transfer_shar > 0.1",
-            '"exposed_transfer_shar > 0.1" names no metric: exposed_transfer_shar',
+            '"exposed_transfer_shar > 0.1": there is no metric exposed_transfer_shar',
             "Did you mean exposed_transfer_share or exposed_transfer_ns or transfer_share?",
             id="near",
         ),
         pytest.param(
             "Exposed > 1",
-            '"Exposed > 1" names no metric: Exposed',
+            '"Exposed > 1": there is no metric Exposed',
             "Did you mean exposed_transfer_ns or exposed_transfer_share or"
             " exposed_communication_ns?",
             id="a-part",
         ),
         pytest.param(
             "zzz > 1",
-            '"zzz > 1" names no metric: zzz',
+            '"zzz > 1": there is no metric zzz',
             "`gpuprof formats --schema` lists them.",
             id="far",
         ),
         pytest.param(
             "variant > 1",
-            '"variant > 1" names no metric: variant',
+            '"variant > 1": there is no metric variant',
             "`gpuprof formats --schema` lists them.",
             id="text-column",
         ),
         pytest.param(
             "step_ns == 1",
-            '"step_ns == 1" is no condition',
+            '"step_ns == 1" is not a condition',
             EXAMPLE,
             id="operator",
         ),
         pytest.param(
             "step_ns > nan",
-            '"step_ns > nan" is no condition',
+            '"step_ns > nan" is not a condition',
             EXAMPLE,
             id="nan",
         ),
@@ -119,13 +119,13 @@ def test_a_condition_that_holds_says_by_how_much():
 
 
 def test_a_figure_that_is_not_known_fails():
-    found = checks(_result(), [parse("step_ns > 1ms")])
+    results = checks(_result(), [parse("step_ns > 1ms")])
 
-    assert [(c.reason, c.is_known) for c in found] == [("step_ns of dual is not known", False)]
+    assert [(c.reason, c.is_known) for c in results] == [("step_ns of dual is not known", False)]
 
 
 def test_any_amount_is_more_than_a_multiple_of_nothing():
-    assert _reasons("peer_transfer_ns > 100x") == ["it is 10.098 s, against none at all"]
+    assert _reasons("peer_transfer_ns > 100x") == ["it is 10.098 s, and the baseline has none"]
 
 
 def test_nothing_is_as_much_as_nothing():
@@ -135,13 +135,13 @@ def test_nothing_is_as_much_as_nothing():
 def test_hostile_labels_break_neither_the_file_nor_the_terminal(tmp_path):
     label = "a\x1b[31m<b>&\uffff\u202e\U0001f600"
 
-    done = gpuprof(
+    completed = gpuprof(
         *("compare", "--label", f"base={EXCERPT}", "--label", f"{label}={OTHER_EXCERPT}"),
         *("--fail-if", "implied_gpu_activity_ns > 1.1x", "--junit", tmp_path / "out.xml"),
     )
 
-    assert done.returncode == 3
-    assert done.stderr.startswith("Error: a [31m<b>&\uffff \U0001f600 fails ")
+    assert completed.returncode == 3
+    assert completed.stderr.startswith("Error: a [31m<b>&\uffff \U0001f600 fails ")
     suite = ET.parse(tmp_path / "out.xml").getroot()[0]  # noqa: S314 - written above
     assert suite.find("testcase").get("classname") == "a [31m<b>& \U0001f600"
 
@@ -150,9 +150,9 @@ def test_repeats_are_tested_by_their_median():
     runs = [draw(kernels=[(0, end)]) for end in (10, 11, 90)]
     result = comparison({"base": draw(kernels=[(0, 10)]), "new": runs})
 
-    (found,) = checks(result, [parse("span_ns > 1.2x")])
+    (check,) = checks(result, [parse("span_ns > 1.2x")])
 
-    assert found.reason is None
+    assert check.reason is None
 
 
 def test_the_error_names_every_candidate_and_condition():
@@ -189,8 +189,8 @@ def test_a_junit_file_has_what_the_schema_asks_for(schema):
     conditions = ["peer_share > 10%", "step_ns > 1.05x", "kernel_ns > 1.05x"]
     result = _result()
 
-    found = checks(result, [parse(text) for text in conditions])
-    text = junit(result, found, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    results = checks(result, [parse(text) for text in conditions])
+    text = junit(result, results, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 
     schema.validate(text)
     (suite,) = ET.fromstring(text)  # noqa: S314 - our own text

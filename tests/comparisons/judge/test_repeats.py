@@ -18,8 +18,8 @@ S = 1_000_000_000
 
 def _run(kernels, ptop):
     times = {"conv": kernels, "PtoP": ptop}
-    whole = sum(times.values())
-    return summary(*(row(name, 1, ns, ns / whole) for name, ns in times.items()))
+    total = sum(times.values())
+    return summary(*(row(name, 1, ns, ns / total) for name, ns in times.items()))
 
 
 def _runs(kernels, *ptop):
@@ -34,9 +34,9 @@ def _figure(result, label, metric):
 def test_figures_are_medians_with_their_spread():
     result = comparison({"a": _runs(10 * S, 1, 5, 9), "b": [_run(10 * S, 7)]})
 
-    found = _figure(result, "a", "peer_transfer_ns")
-    assert (found["runs"], found["median"], found["min"], found["max"]) == (3, 5, 1, 9)
-    assert 1 <= found["low"] <= 5 <= found["high"] <= 9
+    figure = _figure(result, "a", "peer_transfer_ns")
+    assert (figure["runs"], figure["median"], figure["min"], figure["max"]) == (3, 5, 1, 9)
+    assert 1 <= figure["low"] <= 5 <= figure["high"] <= 9
     alone = _figure(result, "b", "peer_transfer_ns")
     assert (alone["runs"], alone["median"], alone["low"], alone["high"]) == (1, 7, None, None)
 
@@ -68,7 +68,7 @@ def test_a_difference_beyond_noise_carries_its_interval():
     low, high = outcome["low_percent"], outcome["high_percent"]
     assert result.verdict == (
         f"Against single, dual takes 2.000 s (10.0 %, interval {low:.1f} to {high:.1f} %) more GPU"
-        " time. Kernel time is the same within 0.0 %, and practically the whole difference is PtoP:"
+        " time. Kernel time is the same within 0.0 %, and almost all of the difference is PtoP:"
         " 2.000 s of 2.000 s in dual."
     )
 
@@ -93,7 +93,7 @@ def test_of_an_even_number_the_parts_add_up_to_the_runs_that_they_are_of():
 
     assert result.outcomes.to_pylist()[0]["difference"] == 3 * S
     assert "Where the difference lies: GPU time, summed over devices, of the median runs" in shown
-    assert re.search(r"Together +11\.000 s +13\.000 s +\+2\.000 s", shown)
+    assert re.search(r"Total +11\.000 s +13\.000 s +\+2\.000 s", shown)
 
 
 def test_parts_of_single_runs_have_no_interval():
@@ -129,23 +129,23 @@ def test_few_runs_must_all_lie_apart():
     assert apart.outcomes.to_pylist()[0]["certainty"] == "beyond noise"
     assert mixed.outcomes.to_pylist()[0]["certainty"] == "within noise"
     assert apart.notes[-1] == (
-        "An interval from 3 runs covers the median at most 75.0 % of the time: record more for a"
-        " surer one."
+        "With 3 runs, an interval covers the median at most 75.0 % of the time. Record more runs"
+        " for a higher confidence."
     )
 
 
 @pytest.mark.parametrize(
-    ("runs", "said", "noted"),
+    ("runs", "clause", "noted"),
     [
-        ({"a": 3, "b": 1}, "noise is unknown of b, run once", ["b"]),
-        ({"a": 3, "b": 1, "c": 1}, "noise is unknown of b and c, run once", ["b, c"]),
-        ({"a": 1, "b": 3}, "noise is unknown from one run of the baseline", ["a"]),
-        ({"a": 1, "b": 3, "c": 1}, "noise is unknown of c, run once", ["a, c"]),
-        ({"a": 1, "b": 1}, "noise is unknown from one run each", []),
+        ({"a": 3, "b": 1}, "with one run of b, noise cannot be judged", ["b"]),
+        ({"a": 3, "b": 1, "c": 1}, "with one run of b and c, noise cannot be judged", ["b and c"]),
+        ({"a": 1, "b": 3}, "with one run of the baseline, noise cannot be judged", ["a"]),
+        ({"a": 1, "b": 3, "c": 1}, "with one run of c, noise cannot be judged", ["a and c"]),
+        ({"a": 1, "b": 1}, "with one run each, noise cannot be judged", []),
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else "",
 )
-def test_one_run_beside_repeats_leaves_noise_unknown(runs, said, noted):
+def test_one_run_beside_repeats_leaves_noise_unknown(runs, clause, noted):
     variants = {
         label: _runs((20 + number) * S, *range(count))
         for number, (label, count) in enumerate(runs.items())
@@ -153,9 +153,12 @@ def test_one_run_beside_repeats_leaves_noise_unknown(runs, said, noted):
     result = comparison(variants)
 
     assert {row["certainty"] for row in result.outcomes.to_pylist()} == {"noise unknown"}
-    assert f"; {said}." in result.verdict
-    told = [note for note in result.notes if note.startswith("One run of ")]
-    assert told == [f"One run of {n}: how much its runs differ is not known." for n in noted]
+    assert f"; {clause}." in result.verdict
+    notes = [
+        note for note in result.notes if note.endswith("variation from run to run is unknown.")
+    ]
+    runs = "have one run each, so their" if "and" in "".join(noted) else "has one run, so its"
+    assert notes == [f"{n} {runs} variation from run to run is unknown." for n in noted]
 
 
 def test_kernels_are_tested_over_the_runs_and_corrected_for_their_number():
@@ -167,9 +170,9 @@ def test_kernels_are_tested_over_the_runs_and_corrected_for_their_number():
 
     rows = comparison({"a": base, "b": slower}).kernels.to_pylist()
 
-    found = {row["name"]: (row["p_value"], row["adjusted_p_value"]) for row in rows}
-    assert found["slow"] == (pytest.approx(2 / 252), pytest.approx(4 / 252))
-    assert found["same"][0] > 0.5
+    p_values = {row["name"]: (row["p_value"], row["adjusted_p_value"]) for row in rows}
+    assert p_values["slow"] == (pytest.approx(2 / 252), pytest.approx(4 / 252))
+    assert p_values["same"][0] > 0.5
 
 
 def test_changes_within_noise_are_marked_in_the_table(tmp_path):
@@ -179,11 +182,11 @@ def test_changes_within_noise_are_marked_in_the_table(tmp_path):
     (tmp_path / "again.txt").write_text(again)
     (tmp_path / "other.txt").write_text((PUBLISHED / "dual.txt").read_text())
 
-    done = gpuprof("compare", *labels)
+    completed = gpuprof("compare", *labels)
 
-    assert done.returncode == 0, done.stderr
-    assert "~+" in done.stdout
-    assert re.search(r"^Runs +2 +2 +-$", done.stdout, re.MULTILINE)
+    assert completed.returncode == 0, completed.stderr
+    assert "~+" in completed.stdout
+    assert re.search(r"^Runs +2 +2 +-$", completed.stdout, re.MULTILINE)
 
 
 def _folder(place, *names):
@@ -214,13 +217,13 @@ def test_a_run_is_no_folder_of_runs(tmp_path):
 def test_repeats_are_told_in_json(tmp_path):
     _folder(tmp_path / "dual", "run-1", "run-2")
 
-    done = gpuprof("compare", SINGLE, tmp_path / "dual", "--format", "json")
+    completed = gpuprof("compare", SINGLE, tmp_path / "dual", "--format", "json")
 
-    found = json.loads(done.stdout)
-    assert found["variants"]["dual"]["runs"] == 2
-    assert [(run["variant"], run["run"]) for run in found["runs"]] == [
+    document = json.loads(completed.stdout)
+    assert document["variants"]["dual"]["runs"] == 2
+    assert [(run["variant"], run["run"]) for run in document["runs"]] == [
         ("single", 1),
         ("dual", 1),
         ("dual", 2),
     ]
-    assert found["figures"]["dual"]["peer_transfer_ns"]["low"] == 10_097_800_000
+    assert document["figures"]["dual"]["peer_transfer_ns"]["low"] == 10_097_800_000

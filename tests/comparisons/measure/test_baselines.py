@@ -90,7 +90,7 @@ def test_replacing_needs_force(project):
         pytest.param(
             ["baseline", "save", "../up", SINGLE],
             2,
-            'Error: "../up" is no name of a baseline\n'
+            'Error: "../up" is not a valid name for a baseline\n'
             "Hint: Use up to 100 letters, digits, dots, dashes, + and underscores.\n",
             id="name-is-a-path",
         ),
@@ -103,28 +103,29 @@ def test_replacing_needs_force(project):
         pytest.param(
             ["baseline", "save", "other", SINGLE, SINGLE],
             2,
-            "Error: baseline other is given to single.txt twice, and a run does not repeat itself\n"
-            "Hint: Give each recording once, or another label.\n",
+            "Error: baseline other is given to single.txt twice; repeats must be different"
+            " recordings\n"
+            "Hint: Give each recording once, or use another label.\n",
             id="one-run-twice",
         ),
         pytest.param(
             ["compare", "mian", DUAL],
             1,
-            "Error: mian: no such file, and no baseline is saved by this name\n"
+            "Error: mian: no such file, and no baseline is saved under this name\n"
             "Hint: Did you mean main?\n",
             id="nearly-a-baseline",
         ),
         pytest.param(
             ["compare", DUAL, "--baseline", "mian"],
             2,
-            "Error: baseline mian is no label of the recordings, and none is saved by this name\n"
+            "Error: no recording has the label mian, and no baseline is saved under this name\n"
             "Hint: Labels: dual. Baselines: main.\n",
             id="nearly-a-baseline-by-option",
         ),
         pytest.param(
             ["compare", SINGLE, DUAL, "--baseline", "none"],
             2,
-            "Error: baseline none is no label of the recordings, and none is saved by this name\n"
+            "Error: no recording has the label none, and no baseline is saved under this name\n"
             "Hint: Labels: single, dual. Baselines: main.\n",
             id="neither-label-nor-saved",
         ),
@@ -133,14 +134,14 @@ def test_replacing_needs_force(project):
 def test_what_does_not_fit_is_refused_and_nothing_is_kept(project, arguments, status, stderr):
     _run(project, "baseline", "save", "main", SINGLE)
 
-    done = _run(project, *arguments)
+    completed = _run(project, *arguments)
 
-    assert (done.returncode, done.stderr) == (status, stderr)
+    assert (completed.returncode, completed.stderr) == (status, stderr)
     assert [entry.name for entry in (project / ".gpuprof" / "baselines").iterdir()] == ["main"]
 
 
 def test_no_baselines_says_how_to_make_one(project):
-    done = _run(project, "baseline", "list")
+    completed = _run(project, "baseline", "list")
 
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "No baselines. Save one with `gpuprof baseline save NAME RUN`.\n"
+    assert (completed.returncode, completed.stdout) == (0, "")
+    assert completed.stderr == "No baselines. Save one with `gpuprof baseline save NAME RUN`.\n"

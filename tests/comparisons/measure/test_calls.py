@@ -31,7 +31,9 @@ def test_fewer_calls_in_the_same_time_are_no_gain():
     # 34 calls of 100 us with pauses of about 10 us, and 30 of 110 us: about as long in all.
     result, row = _compared(_cut(34, 100), _cut(30, 110))
 
-    assert result.verdict.startswith("b does other work than a: attention runs 30 times against 34")
+    assert result.verdict.startswith(
+        "b does a different amount of work than a: attention runs 30 times instead of 34"
+    )
     assert "from one call of attention to the next" in result.verdict
     assert row["percent"] == pytest.approx(9.1, abs=0.3)
     assert row["candidate"] == pytest.approx(120_500, abs=1_000)
@@ -40,7 +42,7 @@ def test_fewer_calls_in_the_same_time_are_no_gain():
 def test_calls_that_hardly_differ_are_equal_work():
     result, row = _compared(_cut(100, 100), _cut(99, 100))
 
-    assert "other work" not in result.verdict
+    assert "different amount of work" not in result.verdict
     assert row["work_percent"] == pytest.approx(-1, abs=0.3)
 
 
@@ -49,7 +51,7 @@ def test_too_few_calls_are_compared_by_their_means():
 
     assert row["basis"] == "calls"
     assert row["percent"] == pytest.approx(10, abs=1)
-    assert "says nothing of speed" in result.verdict
+    assert "only the time per call is compared" in result.verdict
 
 
 def test_a_kernel_is_judged_by_its_mean_where_calls_differ():
@@ -66,5 +68,7 @@ def test_cuts_of_fixed_length_are_compared_by_their_attention():
     sides = (folder / f"GindaChen__nsys-ai__mfu_2gpu_{name}.sqlite" for name in ("before", "after"))
     result, row = _compared(*map(read_profile, sides))
 
-    assert result.verdict.startswith("b does other work than a: flash_fwd_kernel runs 60 times")
+    assert result.verdict.startswith(
+        "b does a different amount of work than a: flash_fwd_kernel runs 60 times"
+    )
     assert row["percent"] == pytest.approx(5, abs=0.25)

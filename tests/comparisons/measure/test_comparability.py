@@ -9,8 +9,8 @@ from tensorflow_runs import copy, document, written
 
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure.comparability import batch, script
+from gpuprof.comparisons.measure.compared_steps import ComparedSteps
 from gpuprof.comparisons.measure.runs import variant_of
-from gpuprof.comparisons.measure.work import Work
 from gpuprof.profile import Profile
 from gpuprof.readers import read_profile
 from gpuprof.schema import EPOCHS
@@ -34,9 +34,9 @@ def _rows(first, second):
 
 
 def test_the_same_is_not_mentioned():
-    one = _recording("python train.py --batch-size 64", gpu="H100", clock=10**9)
+    recording = _recording("python train.py --batch-size 64", gpu="H100", clock=10**9)
 
-    assert _rows(one, one) == {}
+    assert _rows(recording, recording) == {}
 
 
 @pytest.mark.parametrize(
@@ -46,65 +46,65 @@ def test_the_same_is_not_mentioned():
             _recording("python train.py --batch-size 64"),
             _recording("python other.py --batch-size 64"),
             "script",
-            "The scripts differ: train.py in a, other.py in b.",
+            "Scripts differ: train.py in a, other.py in b.",
             id="script",
         ),
         pytest.param(
             _recording("python train.py --batch-size 64"),
             _recording("python train.py --batch-size=128"),
             "batch",
-            "The batch sizes differ: 64 in a, 128 in b.",
+            "Batch sizes differ: 64 in a, 128 in b.",
             id="batch",
         ),
         pytest.param(
             _recording(gpu="Tesla K80"),
             _recording(gpu="NVIDIA H100"),
             "gpu",
-            "The GPU models differ: Tesla K80 in a, NVIDIA H100 in b.",
+            "GPU models differ: Tesla K80 in a, NVIDIA H100 in b.",
             id="gpu",
         ),
         pytest.param(
             _recording(gpu="H100", clock=1_980_000_000),
             _recording(gpu="H100", clock=1_755_000_000),
             "clock",
-            "The highest clocks differ: 1980 MHz in a, 1755 MHz in b.",
+            "Maximum clocks differ: 1980 MHz in a, 1755 MHz in b.",
             id="clock",
         ),
         pytest.param(
             _recording(),
             _recording(tool="nvprof"),
             "tool",
-            "The tools differ: nsys in a, nvprof in b.",
+            "Profilers differ: nsys in a, nvprof in b.",
             id="tool",
         ),
         pytest.param(
             _recording(tool_version="2020.5.1.85", exporter_version="2023.4.4.54"),
             _recording(tool_version="2023.4.4.54", exporter_version="2023.4.4.54"),
             "tool",
-            "The tools differ: nsys 2020.5.1.85 in a, nsys 2023.4.4.54 in b.",
+            "Profilers differ: nsys 2020.5.1.85 in a, nsys 2023.4.4.54 in b.",
             id="version-exported-by-one",
         ),
         pytest.param(
             _recording(tool_version="2024.5.1"),
             _recording(tool_version="2024.5.11.113"),
             "tool",
-            "The tools differ: nsys 2024.5.1 in a, nsys 2024.5.11.113 in b.",
+            "Profilers differ: nsys 2024.5.1 in a, nsys 2024.5.11.113 in b.",
             id="version-told-in-part",
         ),
         pytest.param(
             _recording(),
             _recording(grid=2),
             "shapes",
-            "Kernels of 94.7 % of a's kernel time run in other launch shapes in b: another batch"
-            " size, or the work is split.",
+            "Kernels that take 94.7 % of a's kernel time run with other launch shapes in b. The"
+            " batch size may differ, or the work may be split.",
             id="shapes",
         ),
     ],
 )
 def test_what_differs_is_named(first, second, aspect, warning):
-    found = _rows(first, second)[aspect]
+    mismatch = _rows(first, second)[aspect]
 
-    assert (found["warning"], found["is_known"]) == (warning, True)
+    assert (mismatch["warning"], mismatch["is_known"]) == (warning, True)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_versions_that_are_not_known_to_differ_are_not_mentioned(first, second):
 def test_numbers_of_steps_that_differ_are_named():
     marks = ({"epochs": [{"epoch": 0, "seconds": 1.0, "steps": n}]} for n in (3, 4))
 
-    found = _rows(*(draw(kernels=[(0, 12)], **mark) for mark in marks))["steps"]
+    mismatch = _rows(*(draw(kernels=[(0, 12)], **mark) for mark in marks))["steps"]
 
-    assert found["warning"] == "The numbers of steps differ: 3 in a, 4 in b."
+    assert mismatch["warning"] == "Step counts differ: 3 in a, 4 in b."
 
 
 def _sampled(folder, executions, trained=None):
@@ -169,7 +169,7 @@ def test_numbers_of_steps_that_were_sampled_and_not_marked_are_not_compared(tmp_
 def test_marked_numbers_of_steps_are_compared_whatever_was_sampled(tmp_path):
     rows = _rows(_sampled(tmp_path / "a", 84, 96), _sampled(tmp_path / "b", 84, 192))
 
-    assert rows["steps"]["warning"] == "The numbers of steps differ: 96 in a, 192 in b."
+    assert rows["steps"]["warning"] == "Step counts differ: 96 in a, 192 in b."
 
 
 def test_copies_that_one_side_lacks_are_no_matter_of_sampling(tmp_path):
@@ -184,10 +184,10 @@ def test_copies_that_one_side_lacks_are_no_matter_of_sampling(tmp_path):
 
 
 def test_what_is_not_known_on_a_side_is_said():
-    found = _rows(_recording("python train.py --batch 8"), _recording())["batch"]
+    mismatch = _rows(_recording("python train.py --batch 8"), _recording())["batch"]
 
-    assert (found["baseline"], found["candidate"], found["is_known"]) == ("8", None, False)
-    assert found["warning"] == "Not compared: the batch sizes, not told by b."
+    assert (mismatch["baseline"], mismatch["candidate"], mismatch["is_known"]) == ("8", None, False)
+    assert mismatch["warning"] == "Batch sizes were not compared: b does not state them."
 
 
 def test_warnings_of_many_candidates_are_one_sentence():
@@ -195,8 +195,8 @@ def test_warnings_of_many_candidates_are_one_sentence():
 
     notes = comparison(variants).notes
 
-    assert notes[0] == "The GPU models differ: K80 in a, H100 in b, L4 in c."
-    assert notes[1] == "Not told by all recordings, so not compared: the scripts, the batch sizes."
+    assert notes[0] == "GPU models differ: K80 in a, H100 in b, L4 in c."
+    assert notes[1] == "Scripts and batch sizes were not compared: not every recording states them."
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_warnings_of_many_candidates_are_one_sentence():
     ],
 )
 def test_script_and_batch_of_a_command(command, name, size):
-    variant = variant_of("a", [Work(_recording(command))], None)
+    variant = variant_of("a", [ComparedSteps(_recording(command))], None)
 
     assert (script(variant), batch(variant)) == (name, size)
 

@@ -84,9 +84,11 @@ def test_versions_of_one_tool_may_write_names_differently():
 
 def test_names_that_all_have_as_they_stand_are_not_taken_for_each_other():
     times = {"k<4>(int)": 5, "k<4>(float)": 7}
-    both = [summary(*(row(n, 1, ns + more, 0.5) for n, ns in times.items())) for more in (0, 1)]
+    summaries = [
+        summary(*(row(n, 1, ns + more, 0.5) for n, ns in times.items())) for more in (0, 1)
+    ]
 
-    rows = comparison(dict(zip("ab", both, strict=True))).kernels.to_pylist()
+    rows = comparison(dict(zip("ab", summaries, strict=True))).kernels.to_pylist()
 
     assert sorted(r["name"] for r in rows) == sorted(times)
 

@@ -27,11 +27,11 @@ def test_the_exposed_part_that_grew_is_named():
 
     assert result.verdict == (
         "Against single, dual takes 2.000 ms (10.0 %) more on its busiest device: compute is the"
-        " same within 0.0 % and exposed PtoP grew by 2.000 ms (new); noise is unknown from one run"
-        " each."
+        " same within 0.0 % and exposed PtoP grew by 2.000 ms (new); with one run each, noise"
+        " cannot be judged."
     )
     assert result.headline == (
-        "dual takes 2.000 ms (10.0 %) more than single: practically the whole difference is PtoP"
+        "dual takes 2.000 ms (10.0 %) more than single: almost all of the difference is PtoP"
     )
     (outcome,) = result.outcomes.to_pylist()
     assert (outcome["basis"], outcome["metric"]) == ("exposed", "span_ns")
@@ -55,9 +55,9 @@ def test_copies_of_the_backward_pass_are_told_where_ranges_name_it():
     assert result.variants.column("backward_peer_share").to_pylist() == [0.9, 0.9]
     assert result.verdict == (
         "Against single, dual takes neither more nor less on its busiest device: compute is the"
-        " same within 0.0 %, exposed PtoP grew by 10.00 ms and idle time shrank by 10.00 ms"
-        " (90.0 % of the time of copies between devices is of the backward pass);"
-        " noise is unknown from one run each."
+        " same within 0.0 %, exposed PtoP grew by 10.00 ms and idle time shrank by 10.00 ms (90.0"
+        " % of the copy time between devices is in the backward pass); with one run each, noise"
+        " cannot be judged."
     )
 
 
@@ -66,7 +66,7 @@ def test_compute_that_shrank_is_told_by_how_much():
 
     assert result.verdict == (
         "Against a, b takes 10.00 ms (45.5 %) less on its busiest device: compute shrank by"
-        " 10.00 ms (50.0 %); noise is unknown from one run each."
+        " 10.00 ms (50.0 %); with one run each, noise cannot be judged."
     )
 
 
@@ -75,7 +75,8 @@ def test_the_largest_part_comes_first_and_compute_where_it_is_the_same():
 
     assert result.verdict == (
         "Against a, b takes 14.00 ms (63.6 %) more on its busiest device: exposed PtoP grew by"
-        " 10.00 ms and compute grew by 4.000 ms (20.0 %); noise is unknown from one run each."
+        " 10.00 ms and compute grew by 4.000 ms (20.0 %); with one run each, noise cannot be"
+        " judged."
     )
 
 
@@ -91,8 +92,9 @@ def test_parts_that_hide_each_other_are_told():
     result = comparison({"a": _trace(20 * MS, 2 * MS), "b": _trace(18 * MS, 4 * MS)})
 
     assert result.verdict == (
-        "Against a, b takes neither more nor less on its busiest device: compute shrank by"
-        " 2.000 ms (10.0 %) and exposed PtoP grew by 2.000 ms; noise is unknown from one run each."
+        "Against a, b takes neither more nor less on its busiest device: compute shrank by 2.000"
+        " ms (10.0 %) and exposed PtoP grew by 2.000 ms; with one run each, noise cannot be"
+        " judged."
     )
 
 
@@ -100,8 +102,8 @@ def test_nothing_worth_naming_is_not_named():
     result = comparison({"a": _trace(20 * MS, 2 * MS), "b": _trace(20 * MS + 1000, 2 * MS)})
 
     assert result.verdict == (
-        "Against a, b takes 1.000 us (0.0 %) more on its busiest device; noise is unknown from one"
-        " run each."
+        "Against a, b takes 1.000 us (0.0 %) more on its busiest device; with one run each, noise"
+        " cannot be judged."
     )
 
 
@@ -115,10 +117,10 @@ def test_repeats_within_noise_are_called_the_same():
 
 
 def test_the_busiest_of_several_devices_stands_for_them():
-    one = draw(kernels=[(0, 10, {"device_id": 0})])
-    both = draw(kernels=[(0, 4, {"device_id": 0}), (0, 7, {"device_id": 1})])
+    one_device = draw(kernels=[(0, 10, {"device_id": 0})])
+    two_devices = draw(kernels=[(0, 4, {"device_id": 0}), (0, 7, {"device_id": 1})])
 
-    rows = comparison({"one": one, "both": both}).split.to_pylist()
+    rows = comparison({"one": one_device, "both": two_devices}).split.to_pylist()
 
     exposed = [row for row in rows if row["basis"] == "exposed"]
     assert sum(row["candidate_ns"] for row in exposed) == 7
@@ -132,18 +134,18 @@ def test_a_solver_over_nvlink_and_through_the_host():
 
     result = comparison({label: read_profile(name) for label, name in names.items()})
 
-    found = {
+    verdicts = {
         r["part"]: r["difference_ns"] for r in result.split.to_pylist() if r["basis"] != "sums"
     }
     # As the README shows it.
     assert result.verdict == (
         "Against nvlink in Jacobi solve (2 devices), staged takes 87.39 us (3.6 %) more per step:"
         " compute is the same within 0.0 %, idle time grew by 74.07 us, exposed PtoP through the"
-        " host grew by 29.30 us (new) and exposed PtoP shrank by 15.98 us (gone); median of one run"
-        " each: 2.497 to 2.498 ms against 2.409 to 2.411 ms; other runs may differ. In Jacobi Solve"
-        " (1 device), staged takes 5.057 us (0.1 %) more per step."
+        " host grew by 29.30 us (new) and exposed PtoP shrank by 15.98 us (removed); median step"
+        " of one run each: 2.497 to 2.498 ms against 2.409 to 2.411 ms; other runs may differ. In"
+        " Jacobi Solve (1 device), staged takes 5.057 us (0.1 %) more per step."
     )
-    assert sum(found.values()) == 87_391
+    assert sum(verdicts.values()) == 87_391
 
 
 def test_copies_through_the_host_that_a_summary_cannot_tell_are_said_to_be_elsewhere():
@@ -163,7 +165,7 @@ def test_copies_through_the_host_that_a_summary_cannot_tell_are_said_to_be_elsew
     result = comparison({"trace": trace, "log": printed})
 
     assert (
-        "Copies between devices through the host are HtoD and DtoH in log, which cannot tell them"
-        " apart, and between devices in trace."
+        "Copies between devices through the host are HtoD and DtoH in log, but copies between"
+        " devices in trace."
     ) in result.notes
     assert result.verdict.startswith("Against trace, log takes neither more nor less GPU time;")

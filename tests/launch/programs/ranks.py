@@ -37,8 +37,8 @@ def launch(ranks):
 
 
 if __name__ == "__main__":
-    told = [os.environ[name] for name in RANKS if name in os.environ]
-    if told:
-        train(int(told[0]))
+    ranks_set = [os.environ[name] for name in RANKS if name in os.environ]
+    if ranks_set:
+        train(int(ranks_set[0]))
     else:
         launch(3)

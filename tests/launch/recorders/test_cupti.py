@@ -14,21 +14,21 @@ import pytest
 
 from gpuprof import read_profile
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.launch.contract import Ended, Program, Run
+from gpuprof.launch.contract import Ended, LaunchedRun, Program
 from gpuprof.launch.recorders.cupti import RECORDER
-from gpuprof.launch.recorders.embedded import INJECT
+from gpuprof.launch.recorders.in_process import INJECT
 from gpuprof.launch.run.gpus import driver_cuda, gpus
 
 ROOT = Path(__file__).parents[3]
 T0 = 1_760_000_000_000_000_000
 needs_cupti = pytest.mark.skipif(find_spec("cupti") is None, reason="cupti-python is not installed")
-KEPT = []
+BUFFERS = []
 
 
 def text(value):
     """Where a C string lies, which must live as long as the records."""
-    KEPT.append(ctypes.create_string_buffer(value.encode()))
-    return ctypes.addressof(KEPT[-1])
+    BUFFERS.append(ctypes.create_string_buffer(value.encode()))
+    return ctypes.addressof(BUFFERS[-1])
 
 
 def made(cls, **values):
@@ -41,7 +41,7 @@ def made(cls, **values):
     row = np.zeros(1, getattr(cupti, names.get(cls, f"{snake}_dtype")))
     for name, value in values.items():
         row[name] = value
-    KEPT.append(row)
+    BUFFERS.append(row)
     return getattr(cupti, cls).from_data(row)
 
 
@@ -105,17 +105,17 @@ def recording(monkeypatch, tmp_path):
 
 
 def finished(folder):
-    return RECORDER.finish(Run(Program(("python", "t.py")), folder), Ended(0, 1.0, 0))
+    return RECORDER.finish(LaunchedRun(Program(("python", "t.py")), folder), Ended(0, 1.0, 0))
 
 
 @needs_cupti
 class TestSyntheticRecords:
     @pytest.fixture
     def profile(self, recording, tmp_path):
-        every = records()
-        recording.completed(every[:4])
+        all_records = records()
+        recording.completed(all_records[:4])
         recording.drain()
-        recording.completed(every[4:])
+        recording.completed(all_records[4:])
         recording.drain()
         got = finished(tmp_path)
         assert (got.recordings, got.nothing_recorded) == (("cupti-42",), None)
@@ -254,19 +254,19 @@ def notes(folder):
 
 
 def test_cupti_steps_aside_for_another_profiler(tmp_path):
-    done = injected(tmp_path, CUDA_INJECTION64_PATH="/opt/libToolsInjection64.so")
+    completed = injected(tmp_path, CUDA_INJECTION64_PATH="/opt/libToolsInjection64.so")
 
-    assert (done.stdout, done.stderr) == ("ran\n", "")
+    assert (completed.stdout, completed.stderr) == ("ran\n", "")
     assert notes(tmp_path) == [
-        "another profiler is at work (CUDA_INJECTION64_PATH is set): CUPTI steps aside"
+        "another profiler is active (CUDA_INJECTION64_PATH is set), so CUPTI does not record"
     ]
 
 
 @pytest.mark.skipif(driver_cuda() is not None, reason="shows what is said without a driver")
 def test_a_program_without_a_driver_runs_as_it_would(tmp_path):
-    done = injected(tmp_path)
+    completed = injected(tmp_path)
 
-    assert (done.stdout, done.stderr) == ("ran\n", "")
+    assert (completed.stdout, completed.stderr) == ("ran\n", "")
     [note] = notes(tmp_path)
     assert note.startswith("CUPTI does not record: ")
 
@@ -274,7 +274,7 @@ def test_a_program_without_a_driver_runs_as_it_would(tmp_path):
 @pytest.mark.skipif(driver_cuda() is not None, reason="shows what is said without a driver")
 def test_without_a_driver_the_recorder_refuses_before_the_program_starts(tmp_path):
     (tmp_path / "t.py").write_text("open('ran', 'w')")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "gpuprof", "record", "--recorder", "cupti", "t.py"],
         capture_output=True,
         text=True,
@@ -283,10 +283,10 @@ def test_without_a_driver_the_recorder_refuses_before_the_program_starts(tmp_pat
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[0] in {
+    assert completed.returncode == 1
+    assert completed.stderr.splitlines()[0] in {
         "Error: CUPTI needs NVIDIA's driver, and there is none here",
-        "Error: cupti-python is not installed here",
+        "Error: cupti-python is not installed",
     }
     assert not (tmp_path / "ran").exists()
 
@@ -302,7 +302,7 @@ def test_a_torch_program_is_recorded_on_a_gpu(tmp_path):
         "for _ in range(10): x = torch.tanh(x @ x)\n"
         "print(x.sum().item())\n"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "gpuprof", "record", "--recorder", "cupti", "-o", "run", "t.py"],
         capture_output=True,
         text=True,
@@ -311,7 +311,7 @@ def test_a_torch_program_is_recorded_on_a_gpu(tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     profile = read_profile(tmp_path / "run")
     kernels = profile.query("SELECT count(*) AS n FROM kernels WHERE name LIKE '%tanh%'")
     assert kernels["n"].to_pylist() == [10]

@@ -13,8 +13,8 @@ import pytest
 
 from gpuprof import read_profile
 from gpuprof.errors import EmptyRecordingError
-from gpuprof.launch.contract import Ended, Program, Run
-from gpuprof.launch.recorders import embedded, jax, torch
+from gpuprof.launch.contract import Ended, LaunchedRun, Program
+from gpuprof.launch.recorders import in_process, jax, torch
 from gpuprof.launch.run.gpus import gpus
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
@@ -31,7 +31,7 @@ def needs(name, title):
 
 TORCH = needs("torch", "PyTorch")
 JAX = needs("jax", "JAX")
-EACH = pytest.mark.parametrize(
+EACH_FRAMEWORK = pytest.mark.parametrize(
     ("name", "title"),
     [pytest.param("torch", "PyTorch", marks=TORCH), pytest.param("jax", "JAX", marks=JAX)],
 )
@@ -64,41 +64,43 @@ def epochs_in(name):
     return [n for n in range(4) if f"in epoch {n}".encode() in contents(name)]
 
 
-@EACH
+@EACH_FRAMEWORK
 @NO_GPU
 def test_a_script_is_recorded_by_what_it_imports_and_says_that_no_gpu_was_seen(name, title):
-    done = record(name)
+    completed = record(name)
 
-    assert (done.returncode, done.stdout) == (7, ""), done.stderr
+    assert (completed.returncode, completed.stdout) == (7, ""), completed.stderr
     first = f"Recording with {name} (no NVIDIA driver here; the program imports {title}) into run"
-    assert done.stderr.splitlines()[0] == first
+    assert completed.stderr.splitlines()[0] == first
     assert epochs_in(name) == [0, 1, 2, 3]
-    kept = manifest()
-    assert [(e["epoch"], e["steps"]) for e in kept["epochs"]] == [(n, 5) for n in range(4)]
-    assert kept["versions"][name]
-    assert kept["nothing_recorded"].startswith(
-        f"{title}'s profiler saw no GPU work: no NVIDIA driver here; {name}-"
+    saved_manifest = manifest()
+    assert [(e["epoch"], e["steps"]) for e in saved_manifest["epochs"]] == [
+        (n, 5) for n in range(4)
+    ]
+    assert saved_manifest["versions"][name]
+    assert saved_manifest["nothing_recorded"].startswith(
+        f"{title}'s profiler recorded no GPU activity: no NVIDIA driver here; {name}-"
     )
-    with pytest.raises(EmptyRecordingError, match="saw no GPU work"):
+    with pytest.raises(EmptyRecordingError, match="recorded no GPU activity"):
         read_profile("run")
     assert {p.suffix for p in Path("run").iterdir()} == {".json", ".jsonl", ".log", *(
         [".gz"] if name == "torch" else [".pb"]
     )}  # fmt: skip
 
 
-@EACH
+@EACH_FRAMEWORK
 def test_only_the_epochs_that_were_asked_for_are_there(name, title):
-    done = record(name, options=("--recorder", name, "--epochs", "1:3"))
+    completed = record(name, options=("--recorder", name, "--epochs", "1:3"))
 
-    assert done.returncode == 7, (title, done.stderr)
+    assert completed.returncode == 7, (title, completed.stderr)
     assert epochs_in(name) == [1, 2]
 
 
-@EACH
+@EACH_FRAMEWORK
 def test_a_script_with_a_profiler_of_its_own_is_left_in_peace(name, title):
-    done = record(name, "own", "own-trace", options=("--recorder", name))
+    completed = record(name, "own", "own-trace", options=("--recorder", name))
 
-    assert done.returncode == 7, done.stderr
+    assert completed.returncode == 7, completed.stderr
     assert Path("own-trace").exists()
     assert epochs_in(name) == [0, 1, 2, 3]
     assert manifest()["warnings"] == [
@@ -106,31 +108,31 @@ def test_a_script_with_a_profiler_of_its_own_is_left_in_peace(name, title):
     ]
 
 
-@EACH
+@EACH_FRAMEWORK
 def test_a_long_program_is_recorded_for_a_bounded_time_and_says_so(name, title):
-    done = record(name, options=("--recorder", name), GPUPROF_MOST_SECONDS="0")
+    completed = record(name, options=("--recorder", name), GPUPROF_MOST_SECONDS="0")
 
-    assert done.returncode == 7, done.stderr
+    assert completed.returncode == 7, completed.stderr
     assert epochs_in(name) != [0, 1, 2, 3]
     [warning] = manifest()["warnings"]
-    assert warning.startswith(f"{title}'s profiler keeps all in memory: only the first 0 s were")
+    assert warning.startswith(f"{title}'s profiler keeps events in memory, so only the first 0 s")
 
 
-@EACH
+@EACH_FRAMEWORK
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
 def test_a_program_that_is_told_to_stop_keeps_its_trace_and_dies_of_it(name, title, number):
-    done = record(name, "signal", str(int(number)), options=("--recorder", name))
+    completed = record(name, "signal", str(int(number)), options=("--recorder", name))
 
-    assert done.returncode == 128 + number, (title, done.stderr)
+    assert completed.returncode == 128 + number, (title, completed.stderr)
     assert epochs_in(name) == [0, 1, 2, 3]
     assert len(manifest()["epochs"]) == 4
 
 
-@EACH
+@EACH_FRAMEWORK
 def test_a_killed_program_keeps_its_marks(name, title):
-    done = record(name, "signal", "9", options=("--recorder", name))
+    completed = record(name, "signal", "9", options=("--recorder", name))
 
-    assert done.returncode == 137, (title, done.stderr)
+    assert completed.returncode == 137, (title, completed.stderr)
     assert len(manifest()["epochs"]) == 4
     assert not list(Path("run").glob(f"{name}-*"))
 
@@ -138,9 +140,9 @@ def test_a_killed_program_keeps_its_marks(name, title):
 @pytest.mark.torch
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 def test_a_forked_child_leaves_the_trace_to_its_parent():
-    done = record("torch", "fork", options=("--recorder", "torch"))
+    completed = record("torch", "fork", options=("--recorder", "torch"))
 
-    assert done.returncode == 7, done.stderr
+    assert completed.returncode == 7, completed.stderr
     assert epochs_in("torch") == [0, 1, 2, 3]
 
 
@@ -148,7 +150,7 @@ def run_with(folder, **files):
     (folder / "python-started").touch()
     for name, text in files.items():
         (folder / name).write_text(text)
-    return Run(Program(("python", "train.py")), folder)
+    return LaunchedRun(Program(("python", "train.py")), folder)
 
 
 def test_a_trace_with_gpu_work_is_the_recording(tmp_path):
@@ -167,7 +169,7 @@ def test_a_trace_with_gpu_work_is_the_recording(tmp_path):
 @pytest.mark.parametrize("recorder", [torch.RECORDER, jax.RECORDER])
 def test_a_program_that_did_not_load_the_recorder_is_told_from_an_idle_one(tmp_path, recorder):
     idle = recorder.finish(run_with(tmp_path), Ended(0, 1.0, 0))
-    isolated = recorder.finish(Run(Program(("python",)), tmp_path), Ended(0, 1.0, 0))
+    isolated = recorder.finish(LaunchedRun(Program(("python",)), tmp_path), Ended(0, 1.0, 0))
 
     assert idle.nothing_recorded.endswith("profiler recorded nothing")
     assert isolated.nothing_recorded.startswith("the recorder was not loaded: ")
@@ -177,11 +179,11 @@ def test_processes_that_marked_epochs_and_left_nothing_are_told_of(tmp_path):
     lines = [{"epoch": 0, "seconds": 1.0, "steps": 1, "process_id": n} for n in (7, 8, 9)]
     (tmp_path / "marks.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
-    assert embedded.silent(tmp_path, ["torch-rank1-7.json.gz"]) == [
-        "2 of 3 processes that marked epochs left no recording: forked or killed"
+    assert in_process.silent(tmp_path, ["torch-rank1-7.json.gz"]) == [
+        "2 of 3 processes that marked epochs have no recording: they were forked or killed"
     ]
-    assert embedded.silent(tmp_path, ["cupti-7", "cupti-8", "cupti-9"]) == []
-    assert embedded.silent(tmp_path, []) == []
+    assert in_process.silent(tmp_path, ["cupti-7", "cupti-8", "cupti-9"]) == []
+    assert in_process.silent(tmp_path, []) == []
 
 
 def test_a_rank_that_left_no_trace_is_in_the_warnings(tmp_path):
@@ -192,4 +194,4 @@ def test_a_rank_that_left_no_trace_is_in_the_warnings(tmp_path):
     })  # fmt: skip
 
     [warning] = torch.RECORDER.finish(run, Ended(0, 1.0, 0)).warnings
-    assert warning.startswith("1 of 1 processes that marked epochs left no recording")
+    assert warning.startswith("1 of 1 processes that marked epochs have no recording")

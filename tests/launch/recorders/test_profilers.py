@@ -14,7 +14,7 @@ import pytest
 
 from gpuprof import nsight, read_profile
 from gpuprof.errors import EmptyRecordingError
-from gpuprof.launch.contract import Ended, Program, Run
+from gpuprof.launch.contract import Ended, LaunchedRun, Program
 from gpuprof.launch.recorders import nsys, nvprof
 from gpuprof.launch.run.gpus import Gpu, gpus
 
@@ -24,7 +24,7 @@ NO_GPU = pytest.mark.skipif(bool(gpus()), reason="shows what is said where there
 
 @pytest.fixture
 def run(tmp_path):
-    return Run(Program(("python", "train.py")), tmp_path)
+    return LaunchedRun(Program(("python", "train.py")), tmp_path)
 
 
 HELP_2023 = """
@@ -153,15 +153,14 @@ def test_nvprof_refuses_gpus_that_it_cannot_profile(monkeypatch):
     obstacle = nvprof.obstacle(Program(("python",)))
 
     assert obstacle.message == (
-        "nvprof cannot profile NVIDIA H200: compute capability 9.0, and 7.5 is the newest that "
-        "it knows"
+        "nvprof cannot profile NVIDIA H200 (compute capability 9.0); it supports up to 7.5"
     )
     monkeypatch.setattr(nvprof, "gpus", lambda: (Gpu("Tesla T4", (7, 5), 1),))
     assert nvprof.obstacle(Program(("python",))) is None
 
 
 def test_nvprof_file_names_escape_the_folders_percent_signs(tmp_path):
-    words = nvprof.command(Run(Program(("a",)), tmp_path / "50%h"), ("a",))
+    words = nvprof.command(LaunchedRun(Program(("a",)), tmp_path / "50%h"), ("a",))
 
     assert f"{tmp_path}/50%%h/nvprof-%p.nvvp" in words
 
@@ -200,19 +199,19 @@ sys.exit(7)
 @NO_GPU
 def test_real_profiler_records_a_real_script(tool):
     needs(tool)
-    done = record(tool, "script.py", code=REAL)
+    completed = record(tool, "script.py", code=REAL)
 
-    assert done.stdout == b"50 %"
-    assert done.returncode == 7
-    assert done.stderr.decode().splitlines()[-3:] == [
+    assert completed.stdout == b"50 %"
+    assert completed.returncode == 7
+    assert completed.stderr.decode().splitlines()[-3:] == [
         "The program ended with exit status 7",
         f"Warning: {tool} recorded no GPU work: no NVIDIA driver here",
         "Its output is in run",
     ]
-    kept = json.loads(Path("run/manifest.json").read_text())
-    assert kept["exit_status"] == 7
-    assert [(e["epoch"], e["steps"]) for e in kept["epochs"]] == [(0, 3), (1, 3)]
-    assert kept["versions"][tool][0].isdigit()
+    saved_manifest = json.loads(Path("run/manifest.json").read_text())
+    assert saved_manifest["exit_status"] == 7
+    assert [(e["epoch"], e["steps"]) for e in saved_manifest["epochs"]] == [(0, 3), (1, 3)]
+    assert saved_manifest["versions"][tool][0].isdigit()
     with pytest.raises(EmptyRecordingError, match="no NVIDIA driver here"):
         read_profile("run")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded, start_recording
 
-from gpuprof.launch.contract import Ended, Program, Run
-from gpuprof.launch.recorders.embedded import INJECT
+from gpuprof.launch.contract import Ended, LaunchedRun, Program
+from gpuprof.launch.recorders.in_process import INJECT
 from gpuprof.launch.recorders.tensorflow import RECORDER
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
@@ -18,8 +18,8 @@ PROGRAMS = Path(__file__).parents[1] / "programs"
 @pytest.fixture(scope="module")
 def corners(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corners") / "run"
-    done = record(folder, PROGRAMS / "corners.py")
-    assert done.returncode == 0, done.stderr
+    completed = record(folder, PROGRAMS / "corners.py")
+    assert completed.returncode == 0, completed.stderr
     return recorded(folder)
 
 
@@ -72,9 +72,9 @@ class TestWhatIsHardToCount:
         assert sorted(sizes, key=str) == [1, None, None]
 
     def test_each_output_of_an_operation_has_its_own_size(self, corners):
-        found = copies(corners, "two_outputs")
+        rows = copies(corners, "two_outputs")
 
-        assert sorted((name, size) for _, _, name, _, size in found) == [
+        assert sorted((name, size) for _, _, name, _, size in rows) == [
             ("halves", 64 * 2 * 4),
             ("halves", 64 * 8 * 4),
         ]
@@ -134,9 +134,9 @@ class TestHowProgramsEnd:
     )
     def test_a_program_that_ends_in_order_keeps_every_step(self, tmp_path, ending, status):
         folder = tmp_path / "run"
-        done = record(folder, PROGRAMS / "endings.py", ending)
+        completed = record(folder, PROGRAMS / "endings.py", ending)
 
-        assert done.returncode == status, done.stderr
+        assert completed.returncode == status, completed.stderr
         assert recorded(folder)["functions"] == [
             {"function": "training_step", "executions": 20, "is_step": True}
         ]
@@ -153,9 +153,9 @@ class TestHowProgramsEnd:
     def test_a_program_that_is_killed_keeps_its_closed_windows(self, tmp_path, ending, status):
         folder = tmp_path / "run"
         times = {"TRAIN_SECONDS": "1.5", "GPUPROF_WINDOW_SECONDS": "0.2"}
-        done = record(folder, PROGRAMS / "endings.py", ending, **times)
+        completed = record(folder, PROGRAMS / "endings.py", ending, **times)
 
-        assert done.returncode == status, done.stderr
+        assert completed.returncode == status, completed.stderr
         [step] = recorded(folder)["functions"]
         assert step["executions"] > 0
         per_execution = {
@@ -164,7 +164,9 @@ class TestHowProgramsEnd:
             if c["function"] == "training_step"
         }
         assert per_execution == {1.0}
-        lost = "the program was killed or left at once: what its last window saw is lost"
+        lost = (
+            "the program was killed or exited abruptly, so the events of its last window are lost"
+        )
         assert lost in manifest(folder)["warnings"]
 
     def test_a_program_that_hangs_keeps_every_step_when_it_is_stopped(self, tmp_path):
@@ -172,17 +174,17 @@ class TestHowProgramsEnd:
         child = start_recording(folder, PROGRAMS / "endings.py", "hang")
         assert child.stdout.readline() == "trained\n"
         child.send_signal(signal.SIGINT)
-        _, said = child.communicate(timeout=60)
+        _, stderr = child.communicate(timeout=60)
 
-        assert child.returncode == 130, said
+        assert child.returncode == 130, stderr
         assert recorded(folder)["functions"][0]["executions"] == 20
         assert recorded(folder)["windows"]["ended_in_order"]
 
     def test_a_script_with_a_profiler_of_its_own_is_left_in_peace(self, tmp_path):
         folder = tmp_path / "run"
-        done = record(folder, PROGRAMS / "endings.py", "own-profiler", tmp_path / "own")
+        completed = record(folder, PROGRAMS / "endings.py", "own-profiler", tmp_path / "own")
 
-        assert done.returncode == 0, done.stderr
+        assert completed.returncode == 0, completed.stderr
         assert len(list((tmp_path / "own").rglob("*.xplane.pb"))) >= 1
         assert recorded(folder)["functions"][0]["executions"] == 20
         assert recorded(folder)["notes"] == [
@@ -192,30 +194,30 @@ class TestHowProgramsEnd:
 
 class TestNothingRecorded:
     def test_an_isolated_python_is_reported_not_shown_as_zero(self, tmp_path):
-        done = record(tmp_path / "run", "--", sys.executable, "-I", "-c", "print(5)")
+        completed = record(tmp_path / "run", "--", sys.executable, "-I", "-c", "print(5)")
 
-        assert (done.returncode, done.stdout) == (0, "5\n")
+        assert (completed.returncode, completed.stdout) == (0, "5\n")
         assert not list((tmp_path / "run").glob("tensorflow-*"))
         assert manifest(tmp_path / "run")["nothing_recorded"] == (
-            "the recorder was not loaded: no Python started, or one that ignores PYTHONPATH "
-            "(python -I, -E or -S)"
+            "the recorder was not loaded: no Python process started, or it ignored PYTHONPATH"
+            " (python -I, -E or -S)"
         )
 
     def test_a_program_without_tensorflow_is_told_from_it(self, tmp_path):
-        done = record(tmp_path / "run", "-m", "this")
+        completed = record(tmp_path / "run", "-m", "this")
 
-        assert done.returncode == 0
+        assert completed.returncode == 0
         assert manifest(tmp_path / "run")["nothing_recorded"] == (
             "the program did not use TensorFlow"
         )
         assert not (tmp_path / "run" / "python-started").exists()
 
     def test_a_program_that_is_not_python_is_refused(self, tmp_path):
-        done = record(tmp_path / "run", "--", shutil.which("true"))
+        completed = record(tmp_path / "run", "--", shutil.which("true"))
 
-        assert done.returncode == 1
-        assert done.stderr == (
-            "Error: true is no Python program, and only those can be recorded from inside\n"
+        assert completed.returncode == 1
+        assert completed.stderr == (
+            "Error: true is not a Python program, which this recorder needs\n"
             "Hint: Record it with --recorder nsys.\n"
         )
 
@@ -229,12 +231,12 @@ class TestNothingRecorded:
         )
         (tmp_path / "python-started").touch()
 
-        got = RECORDER.finish(Run(Program(("python",)), tmp_path), Ended(137, 1.0, 0))
+        got = RECORDER.finish(LaunchedRun(Program(("python",)), tmp_path), Ended(137, 1.0, 0))
 
         assert got.recordings == ()
         assert got.nothing_recorded == (
-            "no tf.function was seen to run; the program was killed or left at once: what its "
-            "last window saw is lost"
+            "no run of a tf.function was recorded; the program was killed or exited abruptly, so"
+            " the events of its last window are lost"
         )
         assert "1 of 1 profiler windows are unreadable" in got.warnings
         assert not raw.exists()
@@ -255,9 +257,9 @@ class TestSitecustomize:
         (tmp_path / "sitecustomize.py").write_text("print('mine')", encoding="utf-8")
         code = "import sitecustomize; print(sitecustomize.__file__)"
 
-        found = self.python(tmp_path, code, tmp_path)
+        process = self.python(tmp_path, code, tmp_path)
 
-        assert found == f"mine\n{tmp_path / 'sitecustomize.py'}\n"
+        assert process == f"mine\n{tmp_path / 'sitecustomize.py'}\n"
 
     def test_a_script_that_does_not_import_tensorflow_loads_nothing_of_the_recorder(self, tmp_path):
         code = "import sys, json; print([m for m in sys.modules if m.startswith('gpuprof')])"
@@ -284,16 +286,16 @@ class TestSitecustomize:
         words = f"[sys.executable, {options!r}, '-c', 'print(5)', '-I']"
 
         assert self.python(tmp_path, f"import subprocess, sys; subprocess.run({words})") == "5\n"
-        said = [path.read_text() for path in tmp_path.glob("tensorflow-*.notes")]
+        notes = [path.read_text() for path in tmp_path.glob("tensorflow-*.notes")]
         note = f"a child that ran as python {told} was not recorded"
-        assert said == ([] if told is None else [f"{note}\n"])
+        assert notes == ([] if told is None else [f"{note}\n"])
         if told:
-            got = RECORDER.finish(Run(Program(("python",)), tmp_path), Ended(0, 1.0, 0))
+            got = RECORDER.finish(LaunchedRun(Program(("python",)), tmp_path), Ended(0, 1.0, 0))
             assert got.warnings == (note,)
 
     def test_a_missing_tensorflow_is_the_scripts_own_error(self, tmp_path):
         code = "import sys; sys.path[:] = sys.path[:1]\nimport tensorflow"
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", code],
             capture_output=True,
             text=True,
@@ -301,17 +303,17 @@ class TestSitecustomize:
             env={"PYTHONPATH": str(INJECT), "GPUPROF_RUN_DIR": str(tmp_path)},
         )
 
-        assert done.returncode == 1
-        assert done.stderr.endswith("ModuleNotFoundError: No module named 'tensorflow'\n")
+        assert completed.returncode == 1
+        assert completed.stderr.endswith("ModuleNotFoundError: No module named 'tensorflow'\n")
 
 
 def test_the_environment_keeps_the_users_path_and_log_level(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/mine")
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
 
-    found = RECORDER.environment(Run(Program(("python",)), tmp_path))
+    environment = RECORDER.environment(LaunchedRun(Program(("python",)), tmp_path))
 
-    assert found == {
+    assert environment == {
         "PYTHONPATH": f"{INJECT}{os.pathsep}/mine",
         "GPUPROF_RUN_DIR": str(tmp_path),
         "GPUPROF_RECORDER": "tensorflow",

@@ -6,7 +6,7 @@ import pytest
 from xspaces import space
 
 from gpuprof.launch.recorders.tensorflow_digest import digest, label
-from gpuprof.launch.recorders.tensorflow_events import Execution, Window
+from gpuprof.launch.recorders.tensorflow_events import Execution, ProfilerWindow
 
 JOB = "/job:localhost/replica:0/task:0/device:"
 STEP = "__inference_step_9"
@@ -93,7 +93,7 @@ def recording(folder, graphs, *windows):
 
 ON_FIRST = executor(11, 1, 100, received("a/_2", 1), ("b:Sum", {}))
 ON_SECOND = executor(12, 1, 100, ("a:Exp", {}), sent())
-WHOLE = space(called(STEP, 100, 200, (11, 1), (12, 1)), ON_FIRST, ON_SECOND)
+COMPLETE = space(called(STEP, 100, 200, (11, 1), (12, 1)), ON_FIRST, ON_SECOND)
 COPY = {
     "function": "step",
     "src_device": "CPU:1",
@@ -109,58 +109,58 @@ COPY = {
 
 
 def test_an_empty_recording_says_so(tmp_path):
-    found = recording(tmp_path, [])
+    digest = recording(tmp_path, [])
 
-    assert found["functions"] == found["operations"] == found["tensor_copies"] == []
-    assert found["notes"] == [
-        "no window of TensorFlow's profiler was kept: nothing is known of what ran"
+    assert digest["functions"] == digest["operations"] == digest["tensor_copies"] == []
+    assert digest["notes"] == [
+        "no window of TensorFlow's profiler was kept, so it is unknown what ran"
     ]
 
 
 def test_an_execution_has_its_operations_and_copies(tmp_path):
-    found = recording(tmp_path, [graph()], WHOLE)
+    digest = recording(tmp_path, [graph()], COMPLETE)
 
-    assert found["functions"] == [{"function": "step", "executions": 1, "is_step": True}]
-    assert found["tensor_copies"] == [COPY]
-    assert [(r["operation"], r["calls"], r["total_ns"]) for r in found["operations"]] == [
+    assert digest["functions"] == [{"function": "step", "executions": 1, "is_step": True}]
+    assert digest["tensor_copies"] == [COPY]
+    assert [(r["operation"], r["calls"], r["total_ns"]) for r in digest["operations"]] == [
         ("a", 1, 3),
         ("b", 1, 3),
     ]
-    assert found["notes"] == []
+    assert digest["notes"] == []
 
 
 def test_windows_add_up(tmp_path):
-    found = recording(tmp_path, [graph()], WHOLE, WHOLE)
+    digest = recording(tmp_path, [graph()], COMPLETE, COMPLETE)
 
-    assert found["functions"][0]["executions"] == 2
-    assert found["tensor_copies"] == [COPY | {"calls": 2}]
-    assert found["windows"]["recorded_ns"] == 180
-    assert found["windows"]["span_ns"] == 190
+    assert digest["functions"][0]["executions"] == 2
+    assert digest["tensor_copies"] == [COPY | {"calls": 2}]
+    assert digest["windows"]["recorded_ns"] == 180
+    assert digest["windows"]["span_ns"] == 190
 
 
 def test_an_execution_that_a_window_cut_is_left_out(tmp_path):
     # The function's own event began before the window, or ends after it: it is not there.
     cut = space([run(11, 1, 101), run(12, 1, 102)], ON_FIRST, ON_SECOND)
-    found = recording(tmp_path, [graph()], cut)
+    digest = recording(tmp_path, [graph()], cut)
 
-    assert (found["functions"], found["tensor_copies"]) == ([], [])
-    assert found["windows"]["cut_executions"] == 2
+    assert (digest["functions"], digest["tensor_copies"]) == ([], [])
+    assert digest["windows"]["cut_executions"] == 2
 
 
 def test_an_execution_whose_last_receipt_a_window_cut_is_left_out(tmp_path):
     # The function has returned, and the thread that received has not closed its event yet.
     cut = space(called(STEP, 100, 200, (11, 1), (12, 1)), executor(11, 1, 100), ON_SECOND)
-    found = recording(tmp_path, [graph()], WHOLE, cut, WHOLE)
+    digest = recording(tmp_path, [graph()], COMPLETE, cut, COMPLETE)
 
-    assert found["functions"][0]["executions"] == 2
-    assert found["tensor_copies"] == [COPY | {"calls": 2}]
-    assert found["windows"]["cut_executions"] == 1
+    assert digest["functions"][0]["executions"] == 2
+    assert digest["tensor_copies"] == [COPY | {"calls": 2}]
+    assert digest["windows"]["cut_executions"] == 1
 
 
 def test_a_graph_is_kept_by_number_with_each_name_once(tmp_path):
-    found = recording(tmp_path, [graph()], WHOLE, WHOLE)
+    digest = recording(tmp_path, [graph()], COMPLETE, COMPLETE)
 
-    assert found["graphs"] == [
+    assert digest["graphs"] == [
         {
             "function": "step",
             "calls": 2,
@@ -170,7 +170,7 @@ def test_a_graph_is_kept_by_number_with_each_name_once(tmp_path):
             "variables": [[0, 400]],
         }
     ]
-    assert [row["flops"] for row in found["operations"]] == [None, 8]
+    assert [row["flops"] for row in digest["operations"]] == [None, 8]
 
 
 def batches(*element_bytes):
@@ -247,10 +247,10 @@ def test_an_operation_counts_in_executions_in_which_it_was_no_longer_traced(tmp_
 def test_copies_count_though_cheap_sends_are_no_longer_traced(tmp_path):
     quiet = executor(12, 1, 100)
     window = space(called(STEP, 100, 200, (11, 1), (12, 1)), ON_FIRST, quiet)
-    found = recording(tmp_path, [graph()], window)
+    digest = recording(tmp_path, [graph()], window)
 
-    assert found["tensor_copies"] == [COPY]
-    [a, b] = found["operations"]
+    assert digest["tensor_copies"] == [COPY]
+    [a, b] = digest["operations"]
     assert (a["calls"], a["traced_calls"], a["total_ns"]) == (None, None, None)
     assert (b["calls"], b["traced_calls"], b["total_ns"]) == (1, 1, 3)
 
@@ -270,29 +270,32 @@ def test_calls_within_loops_are_unknown_once_tracing_may_have_stopped(tmp_path):
 
 
 def test_traces_with_equal_names_are_told_apart_by_their_function(tmp_path):
-    other = "__inference_step_33"
+    second_name = "__inference_step_33"
     window = space(
-        [*called(STEP, 100, 200, (11, 1), (12, 1)), *called(other, 300, 400, (13, 2), (14, 2))],
+        [
+            *called(STEP, 100, 200, (11, 1), (12, 1)),
+            *called(second_name, 300, 400, (13, 2), (14, 2)),
+        ],
         ON_FIRST + executor(13, 2, 300, received("a/_2", 2)),
         ON_SECOND + executor(14, 2, 300, ("a:Exp", {}), sent()),
     )
-    found = recording(tmp_path, [graph(), graph(64, functions=[other])], window)
+    digest = recording(tmp_path, [graph(), graph(64, functions=[second_name])], window)
 
-    assert found["functions"] == [{"function": "step", "executions": 2, "is_step": True}]
-    assert found["tensor_copies"] == [COPY, COPY | {"bytes_per_call": 64}]
+    assert digest["functions"] == [{"function": "step", "executions": 2, "is_step": True}]
+    assert digest["tensor_copies"] == [COPY, COPY | {"bytes_per_call": 64}]
 
 
 def test_graphs_that_cannot_be_told_apart_have_no_sizes(tmp_path):
-    found = recording(tmp_path, [graph(), graph(64)], WHOLE)
+    digest = recording(tmp_path, [graph(), graph(64)], COMPLETE)
 
-    assert found["tensor_copies"] == [COPY | {"bytes_per_call": None, "is_gradient": None}]
+    assert digest["tensor_copies"] == [COPY | {"bytes_per_call": None, "is_gradient": None}]
 
 
 def test_without_its_graph_a_function_has_the_copies_that_were_traced(tmp_path):
-    found = recording(tmp_path, [], WHOLE)
+    digest = recording(tmp_path, [], COMPLETE)
 
-    assert found["tensor_copies"] == [COPY | {"bytes_per_call": None, "is_gradient": None}]
-    assert found["notes"] == [
+    assert digest["tensor_copies"] == [COPY | {"bytes_per_call": None, "is_gradient": None}]
+    assert digest["notes"] == [
         "no graph was kept of step or of what it calls: sizes of its copies are unknown"
     ]
 
@@ -306,27 +309,30 @@ def test_a_function_that_another_called_counts_for_the_caller(tmp_path):
         executor(12, 1, 120, ("a:Exp", {}), sent()),
     )
     graphs = [graph(functions=[outer], operations=[], copies=[], is_training=False), graph()]
-    found = recording(tmp_path, graphs, window)
+    digest = recording(tmp_path, graphs, window)
 
-    assert found["functions"] == [{"function": "outer", "executions": 1, "is_step": True}]
-    assert found["tensor_copies"] == [COPY | {"function": "outer"}]
+    assert digest["functions"] == [{"function": "outer", "executions": 1, "is_step": True}]
+    assert digest["tensor_copies"] == [COPY | {"function": "outer"}]
 
 
 def test_training_and_evaluation_of_one_name_are_told_apart(tmp_path):
-    other = "__inference_step_33"
+    second_name = "__inference_step_33"
     window = space(
-        [*called(STEP, 100, 200, (11, 1), (12, 1)), *called(other, 300, 400, (13, 2), (14, 2))],
+        [
+            *called(STEP, 100, 200, (11, 1), (12, 1)),
+            *called(second_name, 300, 400, (13, 2), (14, 2)),
+        ],
         ON_FIRST + executor(13, 2, 300, received("a/_2", 2)),
         ON_SECOND + executor(14, 2, 300, ("a:Exp", {}), sent()),
     )
-    graphs = [graph(), graph(functions=[other], is_training=False)]
-    found = recording(tmp_path, graphs, window)
+    graphs = [graph(), graph(functions=[second_name], is_training=False)]
+    digest = recording(tmp_path, graphs, window)
 
-    assert found["functions"] == [
+    assert digest["functions"] == [
         {"function": "step", "executions": 1, "is_step": True},
         {"function": "step (no training)", "executions": 1, "is_step": False},
     ]
-    assert found["tensor_copies"] == [COPY, COPY | {"function": "step (no training)"}]
+    assert digest["tensor_copies"] == [COPY, COPY | {"function": "step (no training)"}]
 
 
 def test_constant_folding_is_no_copy(tmp_path):
@@ -339,19 +345,19 @@ def test_constant_folding_is_no_copy(tmp_path):
 def test_eager_copies_belong_to_the_operation_that_takes_them(tmp_path):
     copy = f"_Send input 0 from {JOB}CPU:0 to {JOB}CPU:1"
     window = space([("EagerLocalExecute: MatMul", 1, 9, {}), (copy, 2, 3, {}), (copy, 4, 5, {})])
-    [found] = recording(tmp_path, [], window)["tensor_copies"]
+    [digest] = recording(tmp_path, [], window)["tensor_copies"]
 
-    assert (found["function"], found["dst_operation"], found["calls"]) == (None, "MatMul", 2)
-    assert (found["src_device"], found["dst_device"]) == ("CPU:0", "CPU:1")
-    assert found["bytes_per_call"] is None
+    assert (digest["function"], digest["dst_operation"], digest["calls"]) == (None, "MatMul", 2)
+    assert (digest["src_device"], digest["dst_device"]) == ("CPU:0", "CPU:1")
+    assert digest["bytes_per_call"] is None
 
 
 def test_an_operation_on_another_device_than_asked_for_is_noted_if_it_ran(tmp_path):
     operations = [["a", "Exp", "GPU:1", "CPU:1", 0], ["never", "Exp", "GPU:1", "CPU:1", 0]]
     window = space(called(STEP, 100, 200, (12, 1)), executor(12, 1, 100, ("a:Exp", {})))
-    found = recording(tmp_path, [graph(operations=operations)], window)
+    digest = recording(tmp_path, [graph(operations=operations)], window)
 
-    [note] = found["notes"]
+    [note] = digest["notes"]
     assert note == (
         "operations that ran on another device than asked for: 1, the first a: "
         "asked for GPU:1, ran on CPU:1"
@@ -359,18 +365,18 @@ def test_an_operation_on_another_device_than_asked_for_is_noted_if_it_ran(tmp_pa
 
 
 def test_collectives_are_noted(tmp_path):
-    found = recording(tmp_path, [graph(collectives=2)], WHOLE)
+    digest = recording(tmp_path, [graph(collectives=2)], COMPLETE)
 
-    assert found["notes"] == [
+    assert digest["notes"] == [
         "collective operations ran; what they move between devices is not counted"
     ]
 
 
 def test_a_broken_window_costs_only_itself(tmp_path):
-    found = recording(tmp_path, [graph()], WHOLE, WHOLE[:-3])
+    digest = recording(tmp_path, [graph()], COMPLETE, COMPLETE[:-3])
 
-    assert found["functions"][0]["executions"] == 1
-    assert found["notes"] == ["1 of 2 profiler windows are unreadable"]
+    assert digest["functions"][0]["executions"] == 1
+    assert digest["notes"] == ["1 of 2 profiler windows are unreadable"]
 
 
 @pytest.mark.parametrize(
@@ -387,6 +393,6 @@ def test_a_functions_name_has_no_number(name, expected):
 
 
 def test_an_execution_whose_caller_the_window_cut_has_no_root():
-    window = Window({1: Execution(caller=2)})
+    window = ProfilerWindow({1: Execution(caller=2)})
 
     assert window.root(window.executions[1]) is None

@@ -8,7 +8,7 @@ import pytest
 
 import gpuprof
 from gpuprof import annotate
-from gpuprof.launch.recorders.embedded import INJECT
+from gpuprof.launch.recorders.in_process import INJECT
 
 
 @pytest.fixture
@@ -39,20 +39,20 @@ def is_marking(callback):
 
 
 def test_fit_gets_a_callback_that_marks_behind_the_scripts_own(fit):
-    own = object()
+    callback = object()
 
-    x, epochs, callbacks = fit(5, callbacks=[own], epochs=3)
+    x, epochs, callbacks = fit(5, callbacks=[callback], epochs=3)
 
-    assert (x, epochs, callbacks[0]) == (5, 3, own)
+    assert (x, epochs, callbacks[0]) == (5, 3, callback)
     assert [is_marking(c) for c in callbacks] == [False, True]
     assert fit.__doc__ == "Train."
     assert is_marking(fit(5)[2][0])
 
 
 def test_a_script_that_marks_itself_is_left_alone(fit):
-    own = [gpuprof.KerasCallback()]
+    callbacks = [gpuprof.KerasCallback()]
 
-    assert fit(callbacks=own)[2] is own
+    assert fit(callbacks=callbacks)[2] is callbacks
     with gpuprof.epoch():
         assert fit()[2] is None
     with pytest.raises(RuntimeError), gpuprof.epoch():
@@ -68,10 +68,10 @@ def test_a_list_that_keras_has_already_made_is_added_to(fit):
         def append(self, callback):
             self.callbacks.append(callback)
 
-    made = CallbackList()
+    callback_list = CallbackList()
 
-    assert fit(callbacks=made)[2] is made
-    assert [is_marking(c) for c in made.callbacks] == [True]
+    assert fit(callbacks=callback_list)[2] is callback_list
+    assert [is_marking(c) for c in callback_list.callbacks] == [True]
 
 
 def test_a_call_that_is_wrong_is_kerass_to_refuse(fit):

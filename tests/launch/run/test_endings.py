@@ -29,7 +29,7 @@ NSYS = pytest.param(
         pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed"),
     ],
 )
-EACH = pytest.mark.parametrize("recorder", ["plain", "wrapped", NSYS])
+EACH_RECORDER = pytest.mark.parametrize("recorder", ["plain", "wrapped", NSYS])
 # How the program ends, and its exit status as a shell has it; all three epochs are kept always.
 STATUSES = {
     "returns": 0,
@@ -86,29 +86,32 @@ def manifest():
 
 def assert_all_is_kept(recorder, status):
     """Marks, output and a recording, always; nsys itself may lack the last moments."""
-    kept = manifest()
-    assert kept["exit_status"] == status
-    assert [(e["epoch"], e["steps"]) for e in kept["epochs"]] == [(0, 1), (1, 1), (2, 1)]
+    saved_manifest = manifest()
+    assert saved_manifest["exit_status"] == status
+    assert [(e["epoch"], e["steps"]) for e in saved_manifest["epochs"]] == [(0, 1), (1, 1), (2, 1)]
     assert Path("run/program.log").read_bytes().startswith(b"trained\n")
     if recorder != "nsys":
         assert read_profile("run").has("epochs")
         return
-    assert kept["recordings"] == ["nsys.sqlite"], (kept, Path("run/recorder.log").read_text())
+    assert saved_manifest["recordings"] == ["nsys.sqlite"], (
+        saved_manifest,
+        Path("run/recorder.log").read_text(),
+    )
     signalled = status > 128 and status != 130
-    lost = f"Signal {status - 128} ended the program: what nsys had not taken over yet is lost."
-    assert (lost in kept["warnings"]) == signalled
+    lost = f"Signal {status - 128} ended the program; events that nsys had not yet saved are lost."
+    assert (lost in saved_manifest["warnings"]) == signalled
 
 
-@EACH
+@EACH_RECORDER
 @pytest.mark.parametrize(("ending", "status"), STATUSES.items(), ids=STATUSES)
 def test_a_program_that_ends_by_itself(recorder, ending, status):
-    done = record(recorder, ending)
+    completed = record(recorder, ending)
 
-    assert (done.returncode, done.stdout) == (status, b"trained\n")
+    assert (completed.returncode, completed.stdout) == (status, b"trained\n")
     assert_all_is_kept(recorder, status)
 
 
-@EACH
+@EACH_RECORDER
 @pytest.mark.parametrize(
     ("number", "status"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
@@ -123,15 +126,15 @@ def test_gpuprof_that_is_told_to_stop(recorder, number, status):
     assert_all_is_kept(recorder, status)
 
 
-@EACH
+@EACH_RECORDER
 @pytest.mark.parametrize("ending", ["hangs", "hangs-in-a-child"])
 def test_a_program_that_hangs_is_stopped_when_its_time_is_over(recorder, ending):
-    done = record(recorder, ending, "--timeout", "3s")
+    completed = record(recorder, ending, "--timeout", "3s")
 
-    assert done.returncode == 130
+    assert completed.returncode == 130
     assert_all_is_kept(recorder, 130)
     assert manifest()["warnings"][0] == LATE
-    assert f"Warning: {LATE}" in done.stderr.decode()
+    assert f"Warning: {LATE}" in completed.stderr.decode()
 
 
 @pytest.mark.parametrize(
@@ -148,13 +151,13 @@ def test_a_program_that_will_not_stop_is_stopped_harder(monkeypatch, ending, sta
 
 
 def test_a_program_that_ends_in_time_is_left_alone():
-    done = record("plain", "returns", "--timeout", "60s")
+    completed = record("plain", "returns", "--timeout", "60s")
 
-    assert done.returncode == 0
+    assert completed.returncode == 0
     assert manifest()["warnings"] == []
 
 
-@EACH
+@EACH_RECORDER
 def test_gpuprof_that_is_killed_leaves_a_run_that_says_it_did_not_finish(recorder):
     child = start(recorder, "hangs")
     below = tree(child.pid)[1:]

@@ -78,9 +78,9 @@ def test_without_either_package_nothing_is_sampled_and_the_command_says_so(tmp_p
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert monitor.sources() == []
 
-    done = gpuprof("monitor", PYTHONPATH=f"{tmp_path}:{ROOT}")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
+    completed = gpuprof("monitor", PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert completed.stderr == (
         "Error: neither nvidia-ml-py nor psutil is installed here\n"
         "Hint: pip install 'gpuprof-toolkit[monitor]'\n"
     )

@@ -15,7 +15,7 @@ import pytest
 from tensorflow_recording import manifest, needs_tensorflow, record
 
 from gpuprof import epoch, read_profile
-from gpuprof.launch.recorders.embedded import INJECT
+from gpuprof.launch.recorders.in_process import INJECT
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 ROOT = Path(__file__).parents[3]
@@ -31,11 +31,11 @@ needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun
 
 def documents(folder):
     """Rank to what was recorded of it."""
-    found = {}
+    by_rank = {}
     for path in folder.glob("tensorflow-rank*.json"):
         [rank] = re.findall(r"rank(\d+)", path.name)
-        found[int(rank)] = json.loads(path.read_text())
-    return found
+        by_rank[int(rank)] = json.loads(path.read_text())
+    return by_rank
 
 
 def executions(document):
@@ -46,15 +46,21 @@ class TestOneFolder:
     pytestmark = needs_tensorflow
 
     def test_every_rank_is_recorded_and_labelled(self, tmp_path):
-        done = record(tmp_path / "run", PROGRAMS / "ranks.py")
+        completed = record(tmp_path / "run", PROGRAMS / "ranks.py")
 
-        assert done.returncode == 0, done.stderr
+        assert completed.returncode == 0, completed.stderr
         assert {r: executions(d) for r, d in documents(tmp_path / "run").items()} == {
             0: [10], 1: [10], 2: [10],
         }  # fmt: skip
-        kept = manifest(tmp_path / "run")
-        assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 2), (1, 2), (2, 2)]
-        assert kept["warnings"] == ["3 processes marked epochs; those of rank 0 are kept."]
+        saved_manifest = manifest(tmp_path / "run")
+        assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [
+            (0, 2),
+            (1, 2),
+            (2, 2),
+        ]
+        assert saved_manifest["warnings"] == [
+            "3 processes marked epochs; those of rank 0 are kept."
+        ]
         profile = read_profile(tmp_path / "run")
         runs = profile.query("SELECT rank FROM runs ORDER BY rank")
         assert runs["rank"].to_pylist() == [0, 1, 2]
@@ -64,13 +70,15 @@ class TestOneFolder:
     @needs_mpirun
     def test_mpirun_ends_the_others_where_one_is_killed_and_they_are_whole(self, tmp_path):
         mpirun = ("--", "mpirun", "-n", "2", sys.executable)
-        done = record(tmp_path / "run", *mpirun, PROGRAMS / "ranks.py", "kill", "wait", **AS_ROOT)
-        kept = manifest(tmp_path / "run")
+        completed = record(
+            tmp_path / "run", *mpirun, PROGRAMS / "ranks.py", "kill", "wait", **AS_ROOT
+        )
+        saved_manifest = manifest(tmp_path / "run")
 
-        assert done.returncode == 137, done.stderr
+        assert completed.returncode == 137, completed.stderr
         assert {r: executions(d) for r, d in documents(tmp_path / "run").items()}[0] == [10]
         assert set(documents(tmp_path / "run")) == {0, 1}
-        assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 2), (1, 2)]
+        assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [(0, 2), (1, 2)]
         notes = [
             d["windows"]["ended_in_order"] for _, d in sorted(documents(tmp_path / "run").items())
         ]
@@ -78,12 +86,16 @@ class TestOneFolder:
 
     def test_a_killed_rank_does_not_cost_the_others(self, tmp_path):
         times = {"GPUPROF_WINDOW_SECONDS": "0.5"}
-        done = record(tmp_path / "run", PROGRAMS / "ranks.py", "kill", **times)
-        kept = manifest(tmp_path / "run")
+        completed = record(tmp_path / "run", PROGRAMS / "ranks.py", "kill", **times)
+        saved_manifest = manifest(tmp_path / "run")
 
-        assert done.returncode == 9, done.stderr
+        assert completed.returncode == 9, completed.stderr
         assert set(documents(tmp_path / "run")) == {0, 1, 2}
-        assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 2), (1, 2), (2, 2)]
+        assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [
+            (0, 2),
+            (1, 2),
+            (2, 2),
+        ]
         assert read_profile(tmp_path / "run").has("tensor_copies")
 
 
@@ -99,7 +111,7 @@ def test_torchrun_leaves_a_trace_of_each_rank(tmp_path):
         "torch.distributed.destroy_process_group()\n"
     )
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "gpuprof", "record", "--recorder", "torch", "-o", "run", *words],
         capture_output=True,
         text=True,
@@ -108,12 +120,12 @@ def test_torchrun_leaves_a_trace_of_each_rank(tmp_path):
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
     )
-    kept = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    saved_manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
 
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     traces = sorted((tmp_path / "run").glob("torch-rank*.json.gz"))
     assert [re.findall(r"rank(\d)", trace.name) for trace in traces] == [["0"], ["1"]]
-    assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1)]
+    assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [(0, 1), (1, 1)]
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
@@ -138,9 +150,13 @@ def test_processes_of_multiprocessing_mark_their_epochs_in_one_run(tmp_path, met
         timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    kept = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    saved_manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
 
-    assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1), (2, 1)]
+    assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [
+        (0, 1),
+        (1, 1),
+        (2, 1),
+    ]
 
 
 @pytest.mark.mpi
@@ -169,11 +185,11 @@ def test_mpirun_that_is_stopped_keeps_what_its_ranks_marked(tmp_path, number):
         printed += line
     child.send_signal(number)
     child.communicate(timeout=60)
-    kept = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    saved_manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
 
     assert child.returncode not in (0, None)
-    assert kept["exit_status"] == child.returncode
-    assert [(p["rank"], p["epochs"]) for p in kept["processes"]] == [(0, 1), (1, 1)]
+    assert saved_manifest["exit_status"] == child.returncode
+    assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [(0, 1), (1, 1)]
 
 
 LAUNCHERS = (

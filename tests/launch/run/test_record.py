@@ -19,7 +19,7 @@ GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 ENVIRONMENT.pop("PYTHONUNBUFFERED", None)
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
-BOTH = pytest.mark.parametrize("recorder", ["plain", "wrapped"])
+BOTH_RECORDERS = pytest.mark.parametrize("recorder", ["plain", "wrapped"])
 
 
 def words(recorder, program, *options):
@@ -56,15 +56,15 @@ def manifest(folder="run"):
     return json.loads(Path(folder, "manifest.json").read_text())
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_output_and_status_are_the_programs_and_the_run_can_be_read(recorder):
     code = "import sys; print('out', sys.argv[1:]); print('err', file=sys.stderr)"
-    done = record(recorder, script(code, "--variant", "x", "-o", "y"), "--variant", "dual")
+    completed = record(recorder, script(code, "--variant", "x", "-o", "y"), "--variant", "dual")
 
-    assert done.returncode == 0
-    assert done.stdout == b"out ['--variant', 'x', '-o', 'y']\n"
-    assert done.stderr.decode().splitlines() == [
-        f"Recording with {recorder} (as asked for) into run",
+    assert completed.returncode == 0
+    assert completed.stdout == b"out ['--variant', 'x', '-o', 'y']\n"
+    assert completed.stderr.decode().splitlines() == [
+        f"Recording with {recorder} (as requested) into run",
         "err",
         "Recorded in run",
         "Next: gpuprof report run",
@@ -92,21 +92,21 @@ ENDS = {
 }
 
 
-@BOTH
+@BOTH_RECORDERS
 @pytest.mark.parametrize(("code", "status"), ENDS.values(), ids=ENDS.keys())
 def test_exit_status_is_passed_on_and_what_was_recorded_kept(recorder, code, status):
-    done = record(recorder, script(code))
+    completed = record(recorder, script(code))
 
-    assert done.returncode == status
+    assert completed.returncode == status
     assert manifest()["exit_status"] == status
     assert manifest()["recordings"] == ["plain.txt"]
-    last = done.stderr.decode().splitlines()[-3:]
+    last = completed.stderr.decode().splitlines()[-3:]
     assert last[0] == f"The program ended with exit status {status}"
     warnings = read_profile("run").origin.warnings
     assert warnings[0] == f"The program ended with exit status {status}."
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_output_without_a_newline_is_shown_as_it_comes(recorder):
     code = "import sys; sys.stdout.write('50 %'); sys.stdin.read(); sys.stdout.write(' done')"
     with subprocess.Popen(
@@ -116,18 +116,18 @@ def test_output_without_a_newline_is_shown_as_it_comes(recorder):
         stderr=subprocess.DEVNULL,
         env=ENVIRONMENT,
     ) as process:
-        came, _, _ = select.select([process.stdout], [], [], 20)
-        shown = os.read(process.stdout.fileno(), 100) if came else b""
+        readable, _, _ = select.select([process.stdout], [], [], 20)
+        shown = os.read(process.stdout.fileno(), 100) if readable else b""
         process.stdin.close()
-        rest = process.stdout.read()
+        remaining_output = process.stdout.read()
 
     # It came while the program still waited for its input.
     assert shown
-    assert shown + rest == b"50 % done"
+    assert shown + remaining_output == b"50 % done"
     assert Path("run/program.log").read_bytes() == b"50 % done"
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_megabytes_of_any_bytes_arrive_unchanged(recorder):
     code = (
         "import os\n"
@@ -135,16 +135,16 @@ def test_megabytes_of_any_bytes_arrive_unchanged(recorder):
         "for _ in range(32): os.write(1, block)\n"
         "os.write(2, b'\\xff\\r\\x00')\n"
     )
-    done = record(recorder, script(code))
+    completed = record(recorder, script(code))
 
-    assert done.stdout == bytes(range(256)) * 4096 * 32
-    assert b"\xff\r\x00" in done.stderr
-    assert Path("run/program.log").stat().st_size == len(done.stdout) + 3
+    assert completed.stdout == bytes(range(256)) * 4096 * 32
+    assert b"\xff\r\x00" in completed.stderr
+    assert Path("run/program.log").stat().st_size == len(completed.stdout) + 3
 
 
 def test_streams_that_go_to_one_place_keep_their_order():
     code = "import os\nfor i in range(200): os.write(1 + i % 2, b'%d\\n' % i)"
-    done = subprocess.run(
+    completed = subprocess.run(
         words("wrapped", script(code)),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -153,14 +153,14 @@ def test_streams_that_go_to_one_place_keep_their_order():
         timeout=60,
     )
 
-    numbers = [line for line in done.stdout.splitlines() if line.isdigit()]
+    numbers = [line for line in completed.stdout.splitlines() if line.isdigit()]
     assert numbers == [b"%d" % i for i in range(200)]
 
 
 def test_reader_of_the_pipe_that_leaves_does_not_end_the_program():
     code = "for i in range(100_000): print('line', i)\nopen('ended', 'w').close()"
     command = " ".join(f"'{word}'" for word in words("plain", script(code)))
-    done = subprocess.run(
+    completed = subprocess.run(
         ["bash", "-o", "pipefail", "-c", f"{command} | head -1"],
         capture_output=True,
         env=ENVIRONMENT,
@@ -168,14 +168,14 @@ def test_reader_of_the_pipe_that_leaves_does_not_end_the_program():
         timeout=60,
     )
 
-    assert done.stdout == b"line 0\n"
-    assert done.returncode == 0
-    assert done.stderr.splitlines()[1:] == [b"Recorded in run", b"Next: gpuprof report run"]
+    assert completed.stdout == b"line 0\n"
+    assert completed.returncode == 0
+    assert completed.stderr.splitlines()[1:] == [b"Recorded in run", b"Next: gpuprof report run"]
     assert Path("ended").exists()
     assert Path("run/program.log").read_text().endswith("line 99999\n")
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_output_of_children_is_shown_too(recorder):
     code = (
         "import subprocess, sys, multiprocessing\n"
@@ -185,18 +185,18 @@ def test_output_of_children_is_shown_too(recorder):
         "    p.start(); p.join()\n"
         "    print('parent')\n"
     )
-    done = record(recorder, script(code))
+    completed = record(recorder, script(code))
 
-    assert done.stdout.split() == [b"child", b"spawned", b"parent"]
-    assert done.returncode == 0
+    assert completed.stdout.split() == [b"child", b"spawned", b"parent"]
+    assert completed.returncode == 0
 
 
 def test_process_that_is_left_behind_does_not_hold_the_run_open():
     code = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid)"
-    done = record("plain", script(code))
-    os.kill(int(done.stdout), signal.SIGKILL)
+    completed = record("plain", script(code))
+    os.kill(int(completed.stdout), signal.SIGKILL)
 
-    assert done.returncode == 0
+    assert completed.returncode == 0
     assert manifest()["recordings"] == ["plain.txt"]
 
 
@@ -220,7 +220,7 @@ IGNORES_INT = "signal.signal(signal.SIGINT, lambda *_: print('no', flush=True))\
 IGNORES_TERM = "signal.signal(signal.SIGTERM, lambda *_: print('nor', flush=True))\n"
 
 
-@BOTH
+@BOTH_RECORDERS
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["gpuprof-alone", "its-group"])
 def test_ctrl_c_lets_the_program_end_in_order_and_keeps_the_recording(recorder, send):
     process = start(recorder, script(WAITS))
@@ -235,7 +235,7 @@ def test_ctrl_c_lets_the_program_end_in_order_and_keeps_the_recording(recorder, 
     assert manifest()["recordings"] == ["plain.txt"]
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_program_that_ctrl_c_kills_ends_with_130(recorder):
     process = start(recorder, ["--", "sh", "-c", "echo ready; exec sleep 60"])
     process.stdout.readline()
@@ -245,7 +245,7 @@ def test_program_that_ctrl_c_kills_ends_with_130(recorder):
     assert process.returncode == 130
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_sigterm_ends_the_program_and_keeps_the_recording(recorder):
     process = start(recorder, script(WAITS))
     process.stdout.readline()
@@ -256,7 +256,7 @@ def test_sigterm_ends_the_program_and_keeps_the_recording(recorder):
     assert manifest()["recordings"] == ["plain.txt"]
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_second_ctrl_c_ends_a_program_that_ignores_the_first(recorder):
     process = start(recorder, script(STUBBORN.format(handlers=IGNORES_INT)))
     for answer in (b"ready\n", b"no\n"):
@@ -268,7 +268,7 @@ def test_second_ctrl_c_ends_a_program_that_ignores_the_first(recorder):
     assert manifest()["recordings"] == ["plain.txt"]
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_third_ctrl_c_ends_a_program_that_ignores_everything(recorder):
     process = start(recorder, script(STUBBORN.format(handlers=IGNORES_INT + IGNORES_TERM)))
     for answer in (b"ready\n", b"no\n", b"nor\n"):
@@ -280,7 +280,7 @@ def test_third_ctrl_c_ends_a_program_that_ignores_everything(recorder):
     assert manifest()["recordings"] == ["plain.txt"]
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_ctrl_c_reaches_the_children_as_in_a_terminal(recorder):
     code = (
         "import subprocess, sys\n"
@@ -329,57 +329,57 @@ def test_recording_that_is_brought_home_takes_two_ctrl_c_to_drop(times):
     while not Path("run/finishing").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    said = [process.stderr.readline() for _ in range(2)][1]
+    message = [process.stderr.readline() for _ in range(2)][1]
     if times == 2:
         process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
 
-    assert said == b"Bringing the recording home; stop again to drop it\n"
+    assert message == b"Saving the recording; stop again to discard it\n"
     assert Path("run").exists() == (times == 1)
     assert process.returncode == (0 if times == 1 else 130)
     assert b"Traceback" not in err
 
 
 def test_profiler_that_fails_before_the_program_is_started_once_more():
-    done = record("flaky", script("print('ran')"))
+    completed = record("flaky", script("print('ran')"))
 
-    assert done.stdout == b"ran\n"
-    assert done.returncode == 0
+    assert completed.stdout == b"ran\n"
+    assert completed.returncode == 0
 
 
 def test_empty_recording_says_so_and_is_refused_by_the_reader():
-    done = record("empty", script("print(1)"))
+    completed = record("empty", script("print(1)"))
 
-    assert done.returncode == 0
-    assert "Warning: empty recorded no GPU work: none was asked for" in done.stderr.decode()
-    assert b"gpuprof report" not in done.stderr
+    assert completed.returncode == 0
+    assert "Warning: empty recorded no GPU work: none was requested" in completed.stderr.decode()
+    assert b"gpuprof report" not in completed.stderr
     with pytest.raises(EmptyRecordingError) as caught:
         read_profile("run")
-    assert caught.value.message == "run: empty recorded no GPU work: none was asked for"
+    assert caught.value.message == "run: empty recorded no GPU work: none was requested"
 
 
 def test_module_runs_as_python_runs_it():
     Path("package").mkdir()
     Path("package/__init__.py").touch()
     Path("package/train.py").write_text("import sys; print(__name__, sys.argv[1:])")
-    done = record("plain", ["package.train", "--variant", "x"], "-m")
+    completed = record("plain", ["package.train", "--variant", "x"], "-m")
 
-    assert done.stdout == b"__main__ ['--variant', 'x']\n"
+    assert completed.stdout == b"__main__ ['--variant', 'x']\n"
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_executable_after_two_dashes_runs_as_it_is(recorder):
-    done = record(recorder, ["--", "sh", "-c", "echo $0 $1; exit 3", "-o", "--variant"])
+    completed = record(recorder, ["--", "sh", "-c", "echo $0 $1; exit 3", "-o", "--variant"])
 
-    assert done.stdout == b"-o --variant\n"
-    assert done.returncode == 3
+    assert completed.stdout == b"-o --variant\n"
+    assert completed.returncode == 3
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_standard_input_is_the_programs(recorder):
-    done = record(recorder, script("print(input()[::-1])"), input=b"abc\n")
+    completed = record(recorder, script("print(input()[::-1])"), input=b"abc\n")
 
-    assert done.stdout == b"cba\n"
+    assert completed.stdout == b"cba\n"
 
 
 def test_table_of_what_is_kept():
@@ -395,18 +395,20 @@ def test_table_of_what_is_kept():
         "said",
         "starting",
     ]
-    kept = manifest()
-    assert {k: v for k, v in kept.items() if isinstance(v, (str, int)) and k != "started_at"} == {
+    saved_manifest = manifest()
+    assert {
+        k: v for k, v in saved_manifest.items() if isinstance(v, (str, int)) and k != "started_at"
+    } == {
         "format": "gpuprof-run",
         "format_version": 1,
         "recorder": "wrapped",
         "variant": "dual",
         "exit_status": 0,
     }
-    assert kept["command"] == [sys.executable, "script.py"]
-    assert [e["epoch"] for e in kept["epochs"]] == [0]
-    assert kept["seconds_per_epoch"] == kept["epochs"][0]["seconds"]
-    assert set(kept["versions"]) == {"gpuprof", "python", "system"}
+    assert saved_manifest["command"] == [sys.executable, "script.py"]
+    assert [e["epoch"] for e in saved_manifest["epochs"]] == [0]
+    assert saved_manifest["seconds_per_epoch"] == saved_manifest["epochs"][0]["seconds"]
+    assert set(saved_manifest["versions"]) == {"gpuprof", "python", "system"}
     assert "profiler: 100 %" in Path("run/recorder.log").read_text()
 
 
@@ -442,18 +444,18 @@ def test_folders_are_numbered_where_none_is_named():
 
 def test_without_a_recorder_the_times_are_said():
     code = "import gpuprof\nfor _ in range(2):\n    with gpuprof.epoch(): pass"
-    done = record("none", script(code))
+    completed = record("none", script(code))
 
-    announced, times, _ = done.stderr.decode().splitlines()
-    assert announced == "Recording with none (as asked for) into run"
+    announced, times, _ = completed.stderr.decode().splitlines()
+    assert announced == "Recording with none (as requested) into run"
     assert re.fullmatch(r"It ran for \d+\.\d{3} s; 2 marked epochs of \d+\.\d{3} s", times)
 
 
-@BOTH
+@BOTH_RECORDERS
 def test_a_run_is_all_that_is_written_and_as_private_as_the_user_has_it(recorder):
-    done = record(recorder, script("print('x')"), umask=0o077)
+    completed = record(recorder, script("print('x')"), umask=0o077)
 
-    assert done.returncode == 0
+    assert completed.returncode == 0
     assert sorted(p.name for p in Path().iterdir()) == ["run", "script.py"]
     files = [Path("run"), *Path("run").rglob("*")]
     assert len(files) > 3

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof.launch.contract import Program
-from gpuprof.launch.recorders import unrecorded
+from gpuprof.launch.recorders import timing_only
 from gpuprof.launch.recording import Options
 from gpuprof.launch.recording import record as start
 
@@ -46,12 +46,16 @@ REFUSALS = {
     "executable-without-dashes": (["sh", "-c", "x"], 1, "Error: sh: no such script"),
     "output-is-a-file": (["-o", "file", "script.py"], 1, "Error: file is a file"),
     "output-exists": (["-o", "folder", "script.py"], 1, "Error: folder exists already"),
-    "output-under-a-file": (["-o", "file/run", "script.py"], 1, "Error: file/run cannot be made"),
-    "output-read-only": (["-o", "/proc/run", "script.py"], 1, "Error: /proc/run cannot be made"),
+    "output-under-a-file": (
+        ["-o", "file/run", "script.py"],
+        1,
+        "Error: file/run cannot be created",
+    ),
+    "output-read-only": (["-o", "/proc/run", "script.py"], 1, "Error: /proc/run cannot be created"),
     "force-on-no-run": (
         ["-o", "folder", "--force", "script.py"],
         1,
-        "Error: folder holds no recording, and --force replaces nothing else",
+        "Error: folder does not contain a recording, and --force replaces only recordings",
     ),
     "nothing-to-run": ([], 2, "Error: Missing argument"),
     "unknown-option": (["--nosuch", "script.py"], 2, "Error: No such option"),
@@ -65,29 +69,31 @@ def test_refused_before_the_program_starts(words, status, error):
     Path("file").touch()
     before = sorted(Path().rglob("*"))
 
-    done = record(*words)
+    completed = record(*words)
 
-    assert done.returncode == status
-    assert error in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    assert completed.returncode == status
+    assert error in completed.stderr
+    assert "Traceback" not in completed.stderr
+    assert completed.stdout == ""
     assert sorted(Path().rglob("*")) == before
 
 
 def test_unknown_recorder_is_a_usage_error():
-    done = record("script.py", recorder="vtune")
+    completed = record("script.py", recorder="vtune")
 
-    assert done.returncode == 2
-    assert "'vtune' is not one of 'auto'" in done.stderr
+    assert completed.returncode == 2
+    assert "'vtune' is not one of 'auto'" in completed.stderr
     assert not Path("ran").exists()
 
 
 @pytest.mark.parametrize("recorder", ["nsys", "nvprof"])
 def test_recorder_that_is_not_installed_says_how_to_get_it(recorder):
-    done = record("script.py", recorder=recorder, environment={**ENVIRONMENT, "PATH": "/bin/no"})
+    completed = record(
+        "script.py", recorder=recorder, environment={**ENVIRONMENT, "PATH": "/bin/no"}
+    )
 
-    assert done.returncode == 1
-    error, hint = done.stderr.splitlines()
+    assert completed.returncode == 1
+    error, hint = completed.stderr.splitlines()
     assert error == f"Error: {recorder} is not installed, or not on PATH"
     assert "apt-get install" in hint
     assert not Path("ran").exists()
@@ -95,9 +101,9 @@ def test_recorder_that_is_not_installed_says_how_to_get_it(recorder):
 
 
 def test_hint_for_an_executable_without_dashes_is_the_whole_command():
-    done = record("sh", "-c", "x")
+    completed = record("sh", "-c", "x")
 
-    assert done.stderr.splitlines()[1] == (
+    assert completed.stderr.splitlines()[1] == (
         "Hint: To record an executable, put -- before it: gpuprof record -- sh -c x"
     )
 
@@ -137,17 +143,17 @@ def test_disk_that_fills_up_leaves_nothing_that_looks_like_a_run():
     # A limit on the size of files fails in write() as a full disk does.
     Path("script.py").write_text("for _ in range(100): print('x' * 100_000)\nprint('end')")
     limit = (1_000_000, 1_000_000)
-    done = record(
+    completed = record(
         "-o",
         "run",
         "script.py",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
     )
 
-    assert done.stdout.endswith("end\n")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        "Error: run cannot be written: File too large; nothing of the run is left"
+    assert completed.stdout.endswith("end\n")
+    assert completed.returncode == 1
+    assert completed.stderr.splitlines()[-1] == (
+        "Error: run cannot be written: File too large; the incomplete run was removed"
     )
     assert not Path("run").exists()
 
@@ -166,13 +172,13 @@ def tiny_disk(tmp_path):
 
 def test_full_disk_leaves_nothing(tiny_disk):
     Path("script.py").write_text("print('x' * 1_000_000)")
-    done = record("-o", f"{tiny_disk}/run", "script.py")
+    completed = record("-o", f"{tiny_disk}/run", "script.py")
 
-    assert done.returncode == 1
-    assert done.stdout == "x" * 1_000_000 + "\n"
-    assert done.stderr.splitlines()[-1] == (
+    assert completed.returncode == 1
+    assert completed.stdout == "x" * 1_000_000 + "\n"
+    assert completed.stderr.splitlines()[-1] == (
         f"Error: {tiny_disk}/run cannot be written: No space left on device; "
-        "nothing of the run is left"
+        "the incomplete run was removed"
     )
     assert list(tiny_disk.iterdir()) == []
 
@@ -182,10 +188,10 @@ def test_full_disk_under_nsys_leaves_nothing(tiny_disk):
     if shutil.which("nsys") is None:
         pytest.skip("nsys is not installed")
     # The report fits and its export does not; nsys itself ends with 0.
-    done = record("-o", f"{tiny_disk}/run", "script.py", recorder="nsys")
+    completed = record("-o", f"{tiny_disk}/run", "script.py", recorder="nsys")
 
-    assert done.returncode == 1
-    assert "No space left on device; nothing of the run is left" in done.stderr
+    assert completed.returncode == 1
+    assert "No space left on device; the incomplete run was removed" in completed.stderr
     assert list(tiny_disk.iterdir()) == []
 
 
@@ -193,7 +199,7 @@ def test_ctrl_c_before_the_program_starts_leaves_no_folder(monkeypatch):
     def stopped():
         raise KeyboardInterrupt
 
-    recorder = replace(unrecorded.RECORDER, versions=stopped)
+    recorder = replace(timing_only.RECORDER, versions=stopped)
     monkeypatch.setattr("gpuprof.launch.recording.all_recorders", lambda: [recorder])
     options = Options(recorder.name, folder=Path("run"))
     with pytest.raises(KeyboardInterrupt):

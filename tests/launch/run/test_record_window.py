@@ -14,9 +14,9 @@ import pytest
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded
 
 from gpuprof.errors import UsageError
-from gpuprof.launch.contract import Program, Run
+from gpuprof.launch.contract import LaunchedRun, Program
 from gpuprof.launch.recorders import nsys, nvprof, tensorflow
-from gpuprof.launch.run.window import Window, check_window, parse_epochs
+from gpuprof.launch.run.window import CaptureWindow, check_window, parse_epochs
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 ROOT = Path(__file__).parents[3]
@@ -38,52 +38,62 @@ def test_what_is_no_span_of_epochs_is_refused(text):
 @pytest.mark.parametrize(
     ("window", "words"),
     [
-        (Window(), []),
-        (Window(delay_ns=90 * S), ["--delay=90"]),
+        (CaptureWindow(), []),
+        (CaptureWindow(delay_ns=90 * S), ["--delay=90"]),
         (
-            Window(delay_ns=S // 2, duration_ns=2 * S),
+            CaptureWindow(delay_ns=S // 2, duration_ns=2 * S),
             ["--delay=0.5", "--duration=2", "--kill=none"],
         ),
         (
-            Window(epochs=(2, 4)),
+            CaptureWindow(epochs=(2, 4)),
             ["--capture-range=nvtx", "--nvtx-capture=gpuprof window@gpuprof",
              "--capture-range-end=stop"],
         ),
         (
-            Window(range_name="forward"),
+            CaptureWindow(range_name="forward"),
             ["--capture-range=nvtx", "--nvtx-capture=forward@*", "--capture-range-end=stop"],
         ),
         (
-            Window(range_name="forward@model"),
+            CaptureWindow(range_name="forward@model"),
             ["--capture-range=nvtx", "--nvtx-capture=forward@model", "--capture-range-end=stop"],
         ),
         (
-            Window(cuda_profiler=True),
+            CaptureWindow(cuda_profiler=True),
             ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"],
         ),
     ],
 )  # fmt: skip
 def test_nsys_is_told_the_part_in_its_own_words(tmp_path, window, words):
-    told = nsys.command(Run(PROGRAM, tmp_path, window=window), ("python", "train.py"))
-    whole = nsys.command(Run(PROGRAM, tmp_path), ("python", "train.py"))
+    words_with_window = nsys.command(
+        LaunchedRun(PROGRAM, tmp_path, window=window), ("python", "train.py")
+    )
+    words_of_run = nsys.command(LaunchedRun(PROGRAM, tmp_path), ("python", "train.py"))
 
-    assert told == [*whole[:-2], *words, "python", "train.py"]
+    assert words_with_window == [*words_of_run[:-2], *words, "python", "train.py"]
 
 
 def test_nvprof_waits_for_the_program_to_start_it(tmp_path):
-    run = Run(PROGRAM, tmp_path, window=Window(epochs=(2, 4)))
+    run = LaunchedRun(PROGRAM, tmp_path, window=CaptureWindow(epochs=(2, 4)))
 
     assert nvprof.command(run, ("a",))[2:4] == ["--profile-from-start", "off"]
     assert nvprof.RECORDER.environment(run) == {"GPUPROF_EPOCHS": "2:4"}
-    assert "off" not in nvprof.command(Run(PROGRAM, tmp_path), ("a",))
+    assert "off" not in nvprof.command(LaunchedRun(PROGRAM, tmp_path), ("a",))
 
 
 @pytest.mark.parametrize(
     ("window", "recorder", "said"),
     [
-        (Window(delay_ns=1), nvprof.RECORDER, "the recorder nvprof cannot record by --delay"),
-        (Window(range_name="x"), tensorflow.RECORDER, "tensorflow cannot record by --range"),
-        (Window(delay_ns=1, epochs=(1, 2)), nsys.RECORDER, "--delay and --epochs do not go"),
+        (
+            CaptureWindow(delay_ns=1),
+            nvprof.RECORDER,
+            "the recorder nvprof does not support --delay",
+        ),
+        (CaptureWindow(range_name="x"), tensorflow.RECORDER, "tensorflow does not support --range"),
+        (
+            CaptureWindow(delay_ns=1, epochs=(1, 2)),
+            nsys.RECORDER,
+            ("--delay and --epochs cannot be combined"),
+        ),
     ],
 )
 def test_a_part_that_a_recorder_cannot_tell_is_refused(window, recorder, said):
@@ -104,10 +114,13 @@ def gpuprof(folder, *words):
 
 
 def test_a_wrong_span_says_what_is_right(tmp_path):
-    done = gpuprof(tmp_path, "--epochs", "4:2", PROGRAMS / "epochs.py", "3")
+    completed = gpuprof(tmp_path, "--epochs", "4:2", PROGRAMS / "epochs.py", "3")
 
-    assert done.returncode == 2
-    assert "'4:2' holds no epoch; give it as 2:4 for epochs 2 and 3, or as 2" in done.stderr
+    assert completed.returncode == 2
+    assert (
+        "'4:2' is an empty range of epochs; give it as 2:4 for epochs 2 and 3, or as 2"
+        in completed.stderr
+    )
 
 
 def ranges(folder):
@@ -124,17 +137,19 @@ def ranges(folder):
 @pytest.mark.skipif(find_spec("nvtx") is None, reason="nvtx is not installed")
 class TestRealNsys:
     def nsys(self, folder, *words, epochs="8"):
-        done = gpuprof(folder, "--recorder", "nsys", *words, PROGRAMS / "epochs.py", epochs)
-        kept = json.loads((folder / "run" / "manifest.json").read_text())
-        assert (done.returncode, done.stdout) == (7, "end of program\n"), done.stderr
-        assert (kept["exit_status"], len(kept["epochs"])) == (7, int(epochs))
-        return kept
+        completed = gpuprof(folder, "--recorder", "nsys", *words, PROGRAMS / "epochs.py", epochs)
+        saved_manifest = json.loads((folder / "run" / "manifest.json").read_text())
+        assert (completed.returncode, completed.stdout) == (7, "end of program\n"), completed.stderr
+        assert (saved_manifest["exit_status"], len(saved_manifest["epochs"])) == (7, int(epochs))
+        return saved_manifest
 
     def test_only_the_epochs_that_were_asked_for_are_there(self, tmp_path):
-        kept = self.nsys(tmp_path, "--epochs", "2:5")
+        saved_manifest = self.nsys(tmp_path, "--epochs", "2:5")
 
         assert ranges(tmp_path) == ["epoch 2", "epoch 3", "epoch 4"]
-        assert kept["warnings"][0] == "Only a part of the run was recorded: epochs 2 to 4."
+        assert (
+            saved_manifest["warnings"][0] == "Only a part of the run was recorded: epochs 2 to 4."
+        )
 
     def test_only_the_first_range_of_a_name_is_there(self, tmp_path):
         self.nsys(tmp_path, "--range", "epoch 3@gpuprof")
@@ -147,9 +162,9 @@ class TestRealNsys:
         assert 5 <= len(ranges(tmp_path)) <= 15
 
     def test_a_part_that_never_came_is_no_empty_recording(self, tmp_path):
-        kept = self.nsys(tmp_path, "--epochs", "20:21")
+        saved_manifest = self.nsys(tmp_path, "--epochs", "20:21")
 
-        assert kept["nothing_recorded"] == "the part to record never came: epoch 20"
+        assert saved_manifest["nothing_recorded"] == "the part to record never came: epoch 20"
 
 
 class TestTensorflow:
@@ -161,18 +176,18 @@ class TestTensorflow:
         return step["executions"]
 
     def test_only_the_epochs_that_were_asked_for_are_there(self, tmp_path):
-        done = record(tmp_path / "run", "--epochs", "2:4", self.program)
+        completed = record(tmp_path / "run", "--epochs", "2:4", self.program)
 
-        assert done.returncode == 0, done.stderr
+        assert completed.returncode == 0, completed.stderr
         assert self.executions(tmp_path / "run") == 20
         assert len(manifest(tmp_path / "run")["epochs"]) == 6
 
     def test_nothing_is_recorded_before_the_delay_or_after_the_duration(self, tmp_path):
-        done = record(tmp_path / "run", "--delay", "60s", self.program)
-        kept = manifest(tmp_path / "run")
+        completed = record(tmp_path / "run", "--delay", "60s", self.program)
+        saved_manifest = manifest(tmp_path / "run")
 
-        assert done.returncode == 0, done.stderr
-        assert kept["nothing_recorded"].startswith("no tf.function was seen to run")
-        assert kept["warnings"][0] == (
+        assert completed.returncode == 0, completed.stderr
+        assert saved_manifest["nothing_recorded"].startswith("no run of a tf.function was recorded")
+        assert saved_manifest["warnings"][0] == (
             "Only a part of the run was recorded: what came after 60.00 s."
         )

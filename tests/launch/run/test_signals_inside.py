@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gpuprof.launch.recorders.embedded import INJECT
+from gpuprof.launch.recorders.in_process import INJECT
 
 BEGINNING = """
 import os, signal, sys, time
@@ -68,10 +68,10 @@ def test_a_program_outside_python_dies_of_it_all_the_same():
 
 
 def test_the_scripts_own_handler_stays():
-    own = (
+    handler = (
         "import signal, sys, os\nsignal.signal(15, lambda *_: (os.write(1, b'mine '), sys.exit(4)))"
     )
-    child = python("os.kill(os.getpid(), 15); time.sleep(60)", own + BEGINNING)
+    child = python("os.kill(os.getpid(), 15); time.sleep(60)", handler + BEGINNING)
 
     assert child.communicate(timeout=30)[0] == "mine brought home\n"
     assert child.returncode == 4

@@ -47,9 +47,9 @@ def test_a_folder_that_is_recorded_into_is_never_replaced(recording, tmp_path, f
     second = gpuprof("record", "--recorder", "none", *force, "-o", "run", "train.py", cwd=tmp_path)
     status, _ = recording()
 
-    said = "another recording writes into run" if force else "run exists already"
+    reason = "another recording writes into run" if force else "run exists already"
     assert (second.returncode, second.stdout) == (1, "")
-    assert second.stderr.startswith(f"Error: {said}\n")
+    assert second.stderr.startswith(f"Error: {reason}\n")
     assert status == 0
     assert read_manifest(tmp_path / "run").exit_status == 0
 
@@ -71,7 +71,7 @@ def test_a_folder_that_was_removed_is_told(recording, tmp_path):
 
     assert status == 1
     assert stderr.splitlines()[-2:] == [
-        "Error: run was removed while it was recorded into; nothing of the run is left",
+        "Error: run was removed while it was recorded into; the incomplete run was removed",
         "Hint: Record again, and leave the folder alone until the end.",
     ]
     assert not (tmp_path / "run").exists()

@@ -41,7 +41,7 @@ def test_a_file_that_unpacks_to_hundreds_of_times_its_size_is_refused(tmp_path):
         gunzip.content(path)
 
     assert caught.value.message == (
-        f"{path} unpacks to more than 200 times its size, as no recording does"
+        f"{path} unpacks to more than 200 times its size, unlike any recording"
     )
     assert caught.value.hint
 

@@ -143,7 +143,7 @@ def test_a_folder_of_repeats_names_its_runs(tmp_path):
         read_profile(tmp_path)
 
     assert caught.value.hint == "Give one of them: run-1, run-2; `gpuprof compare` takes all."
-    with pytest.raises(InputError, match="is no folder of a run") as caught:
+    with pytest.raises(InputError, match="is not a run folder") as caught:
         read_manifest(tmp_path)
     assert caught.value.hint == "Give one of its runs: run-1, run-2."
 

@@ -48,7 +48,7 @@ def test_a_trace_of_the_cpu_only_is_refused(tmp_path):
     with pytest.raises(EmptyRecordingError) as caught:
         read_profile(path)
 
-    assert caught.value.message == f"{path} holds no GPU activity: only the CPU was traced"
+    assert caught.value.message == f"{path} has no GPU activity: only the CPU was traced"
     assert "ProfilerActivity.CUDA" in caught.value.hint
 
 

@@ -578,8 +578,8 @@ def test_reports_of_processes_that_print_at_once_are_told_apart_by_their_order(t
     assert [row["bytes"] is None for row in _summary(profile)].count(False) == 4
     assert profile.origin.warnings == (
         (
-            "Sums are over 2 processes of one job; which of their reports, that stand without a "
-            "label, belong together is taken from their order."
+            "Sums are over 2 processes of one job. Their reports have no labels and are matched by "
+            "their order."
         ),
     )
 
@@ -900,7 +900,7 @@ def test_no_report_under_its_name_is_said(tmp_path):
 
     with pytest.raises(CorruptFileError) as caught:
         gpuprof.read_profile(path, reader="nsys-stats")
-    assert caught.value.message == f"{path}: no report of nsys is in it"
+    assert caught.value.message == f"{path}: has no report of nsys"
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ def printed(tmp_path_factory):
 
     def read(reports, name):
         command = ["nsys", "stats", "--format", name, "--report", reports, str(export)]
-        done = subprocess.run(command, capture_output=True, check=True, timeout=300)
+        completed = subprocess.run(command, capture_output=True, check=True, timeout=300)
         path = folder / f"{name}-{len(reports)}.txt"
-        path.write_bytes(done.stdout)
+        path.write_bytes(completed.stdout)
         return gpuprof.read_profile(path)
 
     return read

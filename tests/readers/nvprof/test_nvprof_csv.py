@@ -187,12 +187,12 @@ EXPECTED_COLUMNS = "expected Type, Time(%), Time, Calls, Avg, Min, Max, Name, fo
         (
             "api-calls-only",
             EmptyRecordingError,
-            "FILE holds API calls only, no times of kernels or copies",
+            "FILE has only API calls, no times of kernels or copies",
         ),
         (
             "metrics-only",
             EmptyRecordingError,
-            "FILE holds metrics only, no times of kernels or copies",
+            "FILE has only metrics, no times of kernels or copies",
         ),
         (
             "migration-size",

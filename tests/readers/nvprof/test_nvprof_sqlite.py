@@ -478,7 +478,10 @@ def test_metrics_recorded_beside_times_are_a_doubt(tmp_path):
     profile = _read(tmp_path, ["f"], kernel=[at(0, 1, name=2)], metric=[{"id": 1}])
 
     assert profile.origin.warnings == (
-        "Metrics or events were recorded, too: kernels ran one by one, some of them several times.",
+        (
+            "Metrics or events were also recorded, so kernels ran one at a time, and some ran"
+            " repeatedly."
+        ),
     )
 
 

@@ -257,13 +257,13 @@ def test_a_trace_after_a_summary_is_said_to_be_left_out(tmp_path):
     profile = _read(tmp_path, text)
     read_as_trace = gpuprof.read_profile(tmp_path / "run.log", "nvprof-trace")
 
-    note = "The file holds a trace, too, which is not read: name --reader nvprof-trace for it."
+    note = "The file also has a trace, which is not read. Use --reader nvprof-trace to read it."
     assert note in profile.origin.warnings
     assert read_as_trace.table("kernels")["name"].to_pylist() == ["saxpy(float*)"]
     assert read_as_trace.origin.warnings == (
         (
-            "The file holds a summary as text, too, which is not read: name --reader nvprof-text "
-            "for it."
+            "The file also has a summary as text, which is not read. Use --reader nvprof-text to"
+            " read it."
         ),
     )
 
@@ -458,17 +458,17 @@ def test_other_files_are_not_taken_for_a_summary(tmp_path, content):
         (
             "metrics-only",
             EmptyRecordingError,
-            "FILE holds metrics only, no times of kernels or copies",
+            "FILE has only metrics, no times of kernels or copies",
         ),
         (
             "cpu-profile-only",
             EmptyRecordingError,
-            "FILE holds a CPU profile only, no times of kernels or copies",
+            "FILE has only a CPU profile, no times of kernels or copies",
         ),
         (
             "api-calls-only",
             EmptyRecordingError,
-            "FILE holds API calls only, no times of kernels or copies",
+            "FILE has only API calls, no times of kernels or copies",
         ),
         (
             "result-in-file",

@@ -349,7 +349,7 @@ def test_a_table_that_memory_does_not_suffice_for_is_no_damage(tmp_path, monkeyp
 
     monkeypatch.setattr(pages, "decode", decode)
 
-    with pytest.raises(InputError, match="needs more memory than there is"):
+    with pytest.raises(InputError, match="needs more memory than is available"):
         sqlite_table.read(file, "t", file.columns["t"])
 
 

@@ -88,7 +88,7 @@ def test_a_profile_of_the_host_alone_is_refused(tmp_path):
     with pytest.raises(EmptyRecordingError) as caught:
         read_profile(path)
 
-    assert caught.value.message == f"{path} holds no GPU activity: only the host was profiled"
+    assert caught.value.message == f"{path} has no GPU activity: only the host was profiled"
 
 
 def test_an_empty_gpu_tells_the_profilers_error_without_the_hosts_name(tmp_path):
@@ -288,7 +288,7 @@ def test_events_whose_lengths_lie_are_refused(name, fault):
     with pytest.raises(CorruptFileError) as caught:
         read_profile(path)
 
-    assert caught.value.message == f"{path}: not a whole XPlane file ({fault})"
+    assert caught.value.message == f"{path}: not a complete XPlane file ({fault})"
     assert caught.value.hint == "Was it cut short, or copied as text?"
 
 
@@ -384,7 +384,10 @@ def test_a_real_profile_has_the_totals_that_were_counted_once():
         (
             "xplane/xprof__tpu_inference_2.xplane.pb",
             CorruptFileError,
-            "not a whole XPlane file (byte 8: a field of 28501368332271 bytes goes beyond the end)",
+            (
+                "not a complete XPlane file (byte 8: a field of 28501368332271 bytes goes beyond"
+                " the end)"
+            ),
         ),
         (
             "xplane/multi-gpu-processing__DESKTOP-9NI73V3.xplane.pb",
@@ -397,7 +400,7 @@ def test_a_real_profile_has_the_totals_that_were_counted_once():
         (
             "xplane/multi-gpu-processing__DESKTOP-S6P71KH.xplane.pb",
             EmptyRecordingError,
-            "holds no GPU activity: only the host was profiled",
+            "has no GPU activity: only the host was profiled",
         ),
         ("other/tf_DESKTOP-9NI73V3.trace.json.gz", UnknownFormatError, "excerpt for a browser"),
         ("other/tf_DESKTOP-S6P71KH.trace.json.gz", UnknownFormatError, "excerpt for a browser"),

@@ -76,12 +76,12 @@ def test_writing_stays_readable_on_dark_cells():
 
 
 def test_no_copies_make_no_matrix():
-    with pytest.raises(EmptyRecordingError, match="nothing of it happened"):
+    with pytest.raises(EmptyRecordingError, match="the recording has no such activity"):
         figure(matrix.CHART, draw(kernels=[(0, 5)]))
 
 
 def test_a_summary_makes_no_matrix():
     from recordings import DUAL, summary  # noqa: PLC0415 - only here
 
-    with pytest.raises(MissingTableError, match="cannot tell peer_matrix"):
+    with pytest.raises(MissingTableError, match="recording has no peer_matrix"):
         figure(matrix.CHART, summary(*DUAL))

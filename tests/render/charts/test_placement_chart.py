@@ -22,23 +22,23 @@ def plan(name):
     return arranged(nodes, edges), edges
 
 
-def _overlap(one, other):
+def _overlap(box, box_2):
     return (
-        one.x < other.x + other.width
-        and other.x < one.x + one.width
-        and one.y < other.y + other.height
-        and other.y < one.y + one.height
+        box.x < box_2.x + box_2.width
+        and box_2.x < box.x + box.width
+        and box.y < box_2.y + box_2.height
+        and box_2.y < box.y + box.height
     )
 
 
 @pytest.mark.parametrize(("name", "devices"), [("exaggerated", 2), ("towers-4", 4)])
 def test_every_part_stands_alone_in_its_tower_and_each_tower_in_its_device(name, devices):
-    found, _ = plan(name)
+    layout, _ = plan(name)
 
-    assert [box.label for box in found.devices] == [f"CPU:{n}" for n in range(devices)]
-    for boxes in (found.devices, found.towers, found.parts):
+    assert [box.label for box in layout.devices] == [f"CPU:{n}" for n in range(devices)]
+    for boxes in (layout.devices, layout.towers, layout.parts):
         assert not any(_overlap(a, b) for n, a in enumerate(boxes) for b in boxes[n + 1 :])
-    for inner, outer in ((found.parts, found.towers), (found.towers, found.devices)):
+    for inner, outer in ((layout.parts, layout.towers), (layout.towers, layout.devices)):
         for box in inner:
             around = [o for o in outer if _overlap(box, o)]
             assert len(around) == 1
@@ -47,9 +47,9 @@ def test_every_part_stands_alone_in_its_tower_and_each_tower_in_its_device(name,
 
 
 def test_gradients_of_a_tower_stand_on_the_device_that_computes_them():
-    found, _ = plan("dual")
-    middle = found.width / 2
-    item = [box for box in found.parts if box.row.get("src_tower") == "item_tower"]
+    layout, _ = plan("dual")
+    middle = layout.width / 2
+    item = [box for box in layout.parts if box.row.get("src_tower") == "item_tower"]
 
     assert {box.row["src_is_gradient"] for box in item if box.x < middle} == {True}
     assert {box.row["src_is_gradient"] for box in item if box.x > middle} == {False}
@@ -57,11 +57,11 @@ def test_gradients_of_a_tower_stand_on_the_device_that_computes_them():
 
 
 def test_each_copy_goes_from_box_to_box_as_thick_as_its_bytes():
-    found, edges = plan("dual")
+    layout, edges = plan("dual")
     axes = figure_of(placement.CHART, shown("dual")).axes[0]
     arrows = [patch for patch in axes.patches if hasattr(patch, "get_arrowstyle")]
 
-    assert len(arrows) == len(edges) == len(found.ends) == 10
+    assert len(arrows) == len(edges) == len(layout.ends) == 10
     widths = [arrow.get_arrowstyle().tail_width for arrow in arrows]
     assert widths == sorted(widths, reverse=True)
     thick, half = (edges[0]["bytes_per_step"], edges[1]["bytes_per_step"])
@@ -76,9 +76,9 @@ def test_copies_there_and_back_stand_beside_each_other():
     rows = picture.rows.to_pylist()
     edges = [row for row in rows if row["dst_device"] is not None]
 
-    found = arranged([row for row in rows if row["dst_device"] is None], edges)
+    layout = arranged([row for row in rows if row["dst_device"] is None], edges)
 
-    heights = [start[1] for start, _ in found.ends]
+    heights = [start[1] for start, _ in layout.ends]
     assert len({*heights}) == len(edges) == 2
     assert picture.finding.endswith("none of it for gradients")
 
@@ -114,9 +114,9 @@ def test_four_devices_stand_around_the_one_that_copies_most():
         }
         for n in (0, 1, 3)
     ]
-    found = arranged(nodes, edges)
+    layout = arranged(nodes, edges)
 
-    assert [(box.label, box.x == 0) for box in found.devices] == [
+    assert [(box.label, box.x == 0) for box in layout.devices] == [
         ("GPU:2", True),
         ("GPU:0", False),
         ("GPU:1", False),
@@ -126,15 +126,15 @@ def test_four_devices_stand_around_the_one_that_copies_most():
 
 def test_the_picture_is_drawn_from_a_recording(tmp_path):
     picture = tmp_path / "placement.svg"
-    done = gpuprof("plot", "placement", SAMPLES / "deepconn-dual.json", "-o", picture)
+    completed = gpuprof("plot", "placement", SAMPLES / "deepconn-dual.json", "-o", picture)
 
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert picture.read_text().startswith("<?xml")
 
 
 def test_a_recording_without_tensorflow_says_that_it_cannot_tell(tmp_path):
     sample = ROOT / "sample_logs" / "nvprof" / "published" / "dual.txt"
-    done = gpuprof("plot", "placement", sample, "-o", tmp_path / "placement.svg")
+    completed = gpuprof("plot", "placement", sample, "-o", tmp_path / "placement.svg")
 
-    assert done.returncode == 1
-    assert done.stderr.startswith("Error: placement cannot be drawn: this recording cannot tell ")
+    assert completed.returncode == 1
+    assert completed.stderr.startswith("Error: placement cannot be drawn: this recording has no ")

@@ -11,17 +11,17 @@ _ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0}
 
 def _heights(axes, lane):
     """Share that each part of a lane fills by time: a list per layer, exposed first."""
-    found = []
+    layers_of = []
     for patch in axes.patches:
         if patch.get_gid() == lane:
             values, edges, baseline = patch.get_data()
             shares = (np.broadcast_to(baseline, values.shape) - values) / 0.85
-            found.append((edges[:-1], edges[1:], shares))
-    return found
+            layers_of.append((edges[:-1], edges[1:], shares))
+    return layers_of
 
 
 def _covered(layers):
-    return [round(float(((right - left) * share).sum()), 6) for left, right, share in layers]
+    return [round(float(((end - start) * share).sum()), 6) for start, end, share in layers]
 
 
 def test_lanes_stand_by_device_and_kind():

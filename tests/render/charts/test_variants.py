@@ -59,9 +59,9 @@ def test_bars_are_of_one_step_where_steps_are_compared():
 
     assert _layers(axes) == {"kernels": [60, 50]}
     assert axes.get_xlabel() == "GPU time of one step, summed over devices [ns]"
-    whole = _drawn({"few": _steps(4, 60), "one": draw(kernels=[(0, 10)])}).axes[0]
-    assert _layers(whole) == {"kernels": [240, 10]}
-    assert whole.get_xlabel() == "GPU time, summed over devices [ns]"
+    span_axes = _drawn({"few": _steps(4, 60), "one": draw(kernels=[(0, 10)])}).axes[0]
+    assert _layers(span_axes) == {"kernels": [240, 10]}
+    assert span_axes.get_xlabel() == "GPU time, summed over devices [ns]"
 
 
 def test_an_unknown_total_stands_behind_what_is_known():
@@ -120,8 +120,8 @@ def test_an_unknown_epoch_is_said_to_be_unknown():
 
 def test_the_title_states_the_finding():
     assert _figure(single=SINGLE, dual=DUAL).get_suptitle().replace("\n", " ") == (
-        "dual takes 10.84 s (27.5 %) more GPU time than single: practically the whole difference"
-        " is PtoP"
+        "dual takes 10.84 s (27.5 %) more GPU time than single: almost all of the difference is"
+        " PtoP"
     )
 
 
@@ -134,9 +134,9 @@ def test_what_an_excerpt_does_not_list_is_a_part_of_its_own():
 def test_recordings_of_tensors_are_drawn_by_bytes_per_step(tmp_path):
     copies = [tensor_copy("a/x", 2_000_000, is_gradient=True), tensor_copy("a/y", 500_000)]
     profiles = {}
-    for label, made in {"single": [], "dual": copies}.items():
+    for label, memcpys in {"single": [], "dual": copies}.items():
         (tmp_path / label).mkdir()
-        profiles[label] = read_profile(written(tmp_path / label, document(*made)))
+        profiles[label] = read_profile(written(tmp_path / label, document(*memcpys)))
 
     (axes,) = _drawn(profiles).axes
 

@@ -15,9 +15,9 @@ def _figure(**profiles):
 
 @pytest.fixture
 def axes():
-    one = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_500)])
+    baseline = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_500)])
     two = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_100), (1_100, 2_100, _PEER)])
-    return _figure(one=one, two=two).axes[0]
+    return _figure(one=baseline, two=two).axes[0]
 
 
 def _bars(axes):
@@ -43,11 +43,11 @@ def test_bars_lead_from_the_baseline_to_the_candidate(axes):
 
 
 def test_the_largest_part_comes_first():
-    one = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_500)])
+    baseline = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_500)])
     two = draw(kernels=[(0, 1_100)], memcpys=[(1_100, 1_300), (1_300, 1_500, _PEER)])
 
-    names = [name for name, _, _ in _bars(_figure(one=one, two=two).axes[0])]
-    assert names == ["one", "HtoD", "PtoP", "same kernels", "two"]
+    names = [name for name, _, _ in _bars(_figure(one=baseline, two=two).axes[0])]
+    assert names == ["one", "HtoD", "PtoP", "common kernels", "two"]
 
 
 def test_what_adds_is_told_from_what_saves_in_grey(axes):
@@ -55,10 +55,10 @@ def test_what_adds_is_told_from_what_saves_in_grey(axes):
 
 
 def test_totals_that_would_dwarf_the_difference_are_cut_and_say_so():
-    one = draw(kernels=[(0, 1_000_000)])
+    baseline = draw(kernels=[(0, 1_000_000)])
     two = draw(kernels=[(0, 1_000_000)], memcpys=[(1_000_000, 1_000_100, _PEER)])
 
-    axes = _figure(one=one, two=two).axes[0]
+    axes = _figure(one=baseline, two=two).axes[0]
 
     assert axes.get_xlim()[0] > 0.9
     assert "the axis begins at" in axes.get_xlabel()
@@ -66,10 +66,10 @@ def test_totals_that_would_dwarf_the_difference_are_cut_and_say_so():
 
 
 def test_the_legend_has_one_order():
-    one = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_500)])
+    baseline = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_500)])
     two = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_100, _PEER)])
 
-    for profiles in ({"one": one, "two": two}, {"two": two, "one": one}):
+    for profiles in ({"one": baseline, "two": two}, {"two": two, "one": baseline}):
         (legend,) = _figure(**profiles).legends
         names = [text.get_text() for text in legend.get_texts()]
         assert names == ["total", "takes longer", "takes less"]

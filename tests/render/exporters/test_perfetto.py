@@ -60,8 +60,8 @@ def packets(tmp_path_factory):
 
 def _tracks(packets):
     named = [p.track_descriptor for p in packets if p.HasField("track_descriptor")]
-    names = {one.uuid: one.name for one in named}
-    return {one.uuid: (names.get(one.parent_uuid), one.name) for one in named}
+    names = {track.uuid: track.name for track in named}
+    return {track.uuid: (names.get(track.parent_uuid), track.name) for track in named}
 
 
 def test_each_stream_has_a_lane_and_another_where_its_activities_overlap(packets):
@@ -120,7 +120,7 @@ def test_bytes_in_flight_go_up_and_down_again(packets):
 
     assert levels["host"] == [(0, 64), (400, 0)]
     assert levels["device 0"][:4] == [(0, 64), (200, 164), (400, 100), (600, 0)]
-    assert all(found[-1][1] == 0 for found in levels.values())
+    assert all(samples[-1][1] == 0 for samples in levels.values())
 
 
 def _times(packets, kind):
@@ -144,7 +144,7 @@ def test_what_began_before_the_recording_is_kept_and_all_times_are_shifted(tmp_p
     (mark,) = [p for p in packets if p.track_event.type == 3]
     assert (mark.timestamp, mark.track_event.debug_annotations[0].int_value) == (80, 80)
     assert _tracks(packets)[mark.track_event.track_uuid] == (None, "recording")
-    assert [one.name for one in mark.interned_data.event_names] == ["start of the recording"]
+    assert [name.name for name in mark.interned_data.event_names] == ["start of the recording"]
 
 
 def test_times_that_are_not_negative_stay_as_they_are(packets):
@@ -169,9 +169,9 @@ def test_a_report_with_times_before_its_start_is_exported(tmp_path):
 
 
 def test_a_recording_is_exported(tmp_path):
-    done = gpuprof("export", TRACE, "--format", "perfetto", "-o", tmp_path / "a.pftrace")
+    completed = gpuprof("export", TRACE, "--format", "perfetto", "-o", tmp_path / "a.pftrace")
 
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (completed.returncode, completed.stdout, completed.stderr) == (0, "", "")
     assert (tmp_path / "a.pftrace").stat().st_size > 1_000
 
 
@@ -184,11 +184,11 @@ def test_a_recording_is_exported(tmp_path):
     ],
 )
 def test_what_cannot_be_exported_is_said(tmp_path, arguments, status, message):
-    done = gpuprof("export", *arguments, cwd=tmp_path)
+    completed = gpuprof("export", *arguments, cwd=tmp_path)
 
-    assert done.returncode == status
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) <= 2
+    assert completed.returncode == status
+    assert message in completed.stderr
+    assert len(completed.stderr.splitlines()) <= 2
     assert list(tmp_path.iterdir()) == []
 
 

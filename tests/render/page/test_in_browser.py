@@ -143,9 +143,9 @@ def test_pointing_at_the_timeline_says_what_runs_there(opened):
 
     over.hover(position={"x": 3, "y": 5})
 
-    told = page.text_content("[data-chart=timeline] .readout")
-    assert told.startswith("device 0, compute at ")
-    assert "exposed for 60 ns" in told
+    readout = page.text_content("[data-chart=timeline] .readout")
+    assert readout.startswith("device 0, compute at ")
+    assert "exposed for 60 ns" in readout
 
 
 def test_what_the_timeline_says_stays_in_sight_below_its_beginning(opened):
@@ -189,7 +189,7 @@ def test_a_name_on_a_narrow_page_stands_nearer_to_its_own_bar(opened):
     }""")
 
     assert gaps
-    assert all(own < other for own, other in gaps)
+    assert all(gap < gap_between for gap, gap_between in gaps)
 
 
 @pytest.mark.parametrize("width", [400, 1280])
@@ -197,11 +197,11 @@ def test_fifty_variants_and_names_of_any_length_need_no_sideways_scrolling(
     browser, tmp_path, width
 ):
     labels = ["base", *(f"variant {number}" for number in range(48)), "l" * 2_000]
-    found = comparison(
+    result = comparison(
         {x: summary(row("k" * 2_000, 1, 1_000 + n, 1.0)) for n, x in enumerate(labels)}
     )
     path = tmp_path / "fifty.html"
-    path.write_text(comparison_page(found))
+    path.write_text(comparison_page(result))
     page = browser.new_page(viewport={"width": width, "height": 900})
 
     page.goto(path.as_uri())
@@ -283,6 +283,9 @@ def test_axe_finds_no_barrier(opened, scheme):
     page = opened(scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
 
-    found = axe.Axe().run(page).response["violations"]
+    violations = axe.Axe().run(page).response["violations"]
 
-    assert [(one["id"], [node["html"][:90] for node in one["nodes"][:3]]) for one in found] == []
+    assert [
+        (violation["id"], [node["html"][:90] for node in violation["nodes"][:3]])
+        for violation in violations
+    ] == []

@@ -59,14 +59,16 @@ def test_what_a_recording_says_makes_no_element(page):
 
 
 def test_only_the_page_s_own_script_and_style_may_run(page):
-    found = _Elements(page)
+    elements = _Elements(page)
 
-    (policy,) = [a["content"] for t, a in found.tags if t == "meta" and a.get("http-equiv")]
-    own = [
-        (tag, text) for tag, attrs, text in found.scripts if attrs.get("type") != "application/json"
+    (policy,) = [a["content"] for t, a in elements.tags if t == "meta" and a.get("http-equiv")]
+    ids = [
+        (tag, text)
+        for tag, attrs, text in elements.scripts
+        if attrs.get("type") != "application/json"
     ]
-    assert [tag for tag, _ in own] == ["style", "script"]
-    for tag, text in own:
+    assert [tag for tag, _ in ids] == ["style", "script"]
+    for tag, text in ids:
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none';")
@@ -104,7 +106,7 @@ def _headline(page):
 
 def test_a_summary_leads_with_what_takes_most_of_what_is_listed():
     assert _headline(recording_page(summary(*DUAL_ROWS))) == (
-        "Of what is listed, conv takes most time: 37.23 s, 74.0 % of all"
+        "conv takes the most time of the listed activities: 37.23 s, 74.0 % of all"
     )
 
 
@@ -143,7 +145,7 @@ def test_bytes_per_step_are_drawn_where_no_time_is_known(tmp_path):
 def test_what_is_not_known_and_where_it_comes_from_are_said():
     page = recording_page(summary(*DUAL_ROWS, source="logs/dual.txt"))
 
-    assert "n/a: bottom_line, findings, breakdown, " in page
+    assert "bottom_line, findings, breakdown, " in page
     assert "<dt>File</dt><dd>logs/dual.txt</dd>" in page
     assert 'data-chart="' not in page[: page.index("<script>")]
 
@@ -210,11 +212,11 @@ def test_lanes_are_packed_without_loss():
 def test_what_is_rounded_does_not_drift():
     times = [(n * 1_001, n * 1_001 + 400, 100) for n in range(1_000)]
 
-    found = _lanes(*times, slice_ns=1_280)
+    lanes = _lanes(*times, slice_ns=1_280)
 
-    flat = found["lanes"][0]["exposed"]
+    flat = lanes["lanes"][0]["exposed"]
     place = sum(flat[0::3]) + sum(flat[1::3])
-    assert found["unit"] == 10
+    assert lanes["unit"] == 10
     assert place * 10 == pytest.approx(times[-1][1], abs=10)
     assert min(flat) >= 0
 
@@ -241,16 +243,16 @@ def _cells(page, table):
 def compared():
     copy = (0, 1_000, {"bytes": 4_000})
     two = draw(kernels=[(1_000, 3_000)] * 3, memcpys=[copy, copy])
-    one = draw(kernels=[(1_000, 2_000, {"name": "other"})], memcpys=[copy])
-    return comparison_page(comparison({"one": one, "two": two}))
+    recording = draw(kernels=[(1_000, 2_000, {"name": "other"})], memcpys=[copy])
+    return comparison_page(comparison({"one": recording, "two": two}))
 
 
 def test_figures_of_any_metric_stand_in_its_unit(compared):
-    found = {row[1]: row[2:6] for row in _cells(compared, "differences")}
+    figures = {row[1]: row[2:6] for row in _cells(compared, "differences")}
 
-    assert found["kernel_ns"] == ["1.000 us", "6.000 us", "5.000 us", "+500.0 %"]
-    assert found["transfer_bytes"] == ["4.000 KB", "8.000 KB", "4.000 KB", "+100.0 %"]
-    assert found["kernel_calls"] == ["1", "3", "2", "+200.0 %"]
+    assert figures["kernel_ns"] == ["1.000 us", "6.000 us", "5.000 us", "+500.0 %"]
+    assert figures["transfer_bytes"] == ["4.000 KB", "8.000 KB", "4.000 KB", "+100.0 %"]
+    assert figures["kernel_calls"] == ["1", "3", "2", "+200.0 %"]
     (of_kernels,) = [row for row in _cells(compared, "figures") if row[:2] == ["two", "kernel_ns"]]
     assert of_kernels[3:] == ["6.000 us"] * 3
     (outcome,) = _cells(compared, "outcomes")[1:]
@@ -294,12 +296,12 @@ def test_long_names_break_where_their_words_do():
 
 
 def test_comparisons_of_excerpts_have_no_waterfall(tmp_path):
-    done = gpuprof("compare", SINGLE, DUAL, "--html", tmp_path / "a.html")
+    completed = gpuprof("compare", SINGLE, DUAL, "--html", tmp_path / "a.html")
 
     text = (tmp_path / "a.html").read_text()
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (completed.returncode, completed.stderr) == (0, "")
     assert "From single to dual" not in text
-    assert done.stdout.startswith("By the totals")
+    assert completed.stdout.startswith("By the totals")
 
 
 def test_a_page_that_exists_is_kept(tmp_path):
@@ -319,7 +321,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, command):
     def fill():
         resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
 
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "gpuprof", *command, "--html", tmp_path / "a.html"],
         cwd=ROOT,
         capture_output=True,
@@ -329,6 +331,6 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, command):
         timeout=60,
     )
 
-    assert done.returncode == 1
-    assert done.stderr == f"Error: {tmp_path / 'a.html'} cannot be written: File too large\n"
+    assert completed.returncode == 1
+    assert completed.stderr == f"Error: {tmp_path / 'a.html'} cannot be written: File too large\n"
     assert list(tmp_path.iterdir()) == []

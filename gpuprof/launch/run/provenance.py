@@ -54,10 +54,10 @@ def git_state(program: Program) -> dict[str, Any] | None:
 
 
 def driver_versions() -> dict[str, str]:
-    """Of NVIDIA's driver and the newest CUDA that it runs, where there is one."""
+    """The versions of NVIDIA's driver and of the newest CUDA that it runs; empty without one."""
     version, cuda = driver_version(), driver_cuda()
-    known = {"driver": version, "cuda_of_driver": cuda and "{}.{}".format(*cuda)}
-    return {name: text for name, text in known.items() if text}
+    texts = {"driver": version, "cuda_of_driver": cuda and "{}.{}".format(*cuda)}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _git(folder: Path, *words: str) -> str | None:
@@ -67,7 +67,7 @@ def _git(folder: Path, *words: str) -> str | None:
     # A hook that runs gpuprof names its own repository in these.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     try:
-        done = subprocess.run(  # noqa: S603 - words of ours
+        completed = subprocess.run(  # noqa: S603 - words of ours
             [*_GIT, "-C", str(folder), *words],
             capture_output=True,
             text=True,
@@ -78,4 +78,4 @@ def _git(folder: Path, *words: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return completed.stdout.strip() if completed.returncode == 0 else None

@@ -12,7 +12,7 @@ import pytest
 
 from gpuprof.launch.contract import Program
 from gpuprof.launch.recorders.nsys import REPORT
-from gpuprof.launch.run.evidence import git_state, packages
+from gpuprof.launch.run.provenance import git_state, packages
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -52,11 +52,11 @@ PLAIN = "import gpuprof\nwith gpuprof.epoch():\n    with gpuprof.step(): pass\n"
 
 
 def gpuprof(*words):
-    done = subprocess.run(
+    completed = subprocess.run(
         [*GPUPROF, *words], capture_output=True, timeout=120, env=ENVIRONMENT, check=False
     )
-    assert b"Traceback" not in done.stderr, done.stderr
-    return done
+    assert b"Traceback" not in completed.stderr, completed.stderr
+    return completed
 
 
 def planted_in(data):
@@ -89,20 +89,20 @@ def skip_without(package):
 )
 def test_no_planted_secret_is_in_anything_that_gpuprof_writes(recorder, code):
     Path("train.py").write_text(code)
-    said = [gpuprof("record", "--recorder", recorder, "-o", "run", "train.py", *ARGUMENTS)]
-    said += [
+    outputs = [gpuprof("record", "--recorder", recorder, "-o", "run", "train.py", *ARGUMENTS)]
+    outputs += [
         gpuprof("report", "run", "--all", "--format", form)
         for form in ("terminal", "markdown", "csv", "json")
     ]
-    said += [gpuprof("compare", "run", "run", "--format", form) for form in ("markdown", "json")]
-    said += [
+    outputs += [gpuprof("compare", "run", "run", "--format", form) for form in ("markdown", "json")]
+    outputs += [
         gpuprof("convert", "run", "-o", "run.gpuprof"),
         gpuprof("pack", "run", "-o", "run.zip"),
     ]
-    said += [gpuprof("doctor", "--format", "json")]
+    outputs += [gpuprof("doctor", "--format", "json")]
 
-    for done in said:
-        assert planted_in(done.stdout + done.stderr) == []
+    for completed in outputs:
+        assert planted_in(completed.stdout + completed.stderr) == []
     # The report of nsys is its own; the README tells people so.
     files = [p for p in Path().rglob("*") if p.is_file() and p.name not in ("train.py", REPORT)]
     assert Path("run.zip") in files
@@ -119,15 +119,15 @@ def test_manifest_tells_commit_packages_settings_and_seconds_per_step(monkeypatc
             ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", *words], check=True
         )
     gpuprof("record", "--recorder", "plain", "-o", "run", "train.py")
-    kept = json.loads(Path("run/manifest.json").read_text())
+    saved_manifest = json.loads(Path("run/manifest.json").read_text())
 
     head = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
-    assert kept["git"] == {"commit": head, "is_dirty": False}
-    assert kept["environment"]["OMP_NUM_THREADS"] == "3"
-    assert "MY_SETTING" not in kept["environment"]
-    assert kept["packages"]["numpy"].count(".") == 2
-    seconds = [epoch["seconds"] for epoch in kept["epochs"]]
-    assert kept["seconds_per_step"] == pytest.approx(sum(seconds) / 2)
+    assert saved_manifest["git"] == {"commit": head, "is_dirty": False}
+    assert saved_manifest["environment"]["OMP_NUM_THREADS"] == "3"
+    assert "MY_SETTING" not in saved_manifest["environment"]
+    assert saved_manifest["packages"]["numpy"].count(".") == 2
+    seconds = [epoch["seconds"] for epoch in saved_manifest["epochs"]]
+    assert saved_manifest["seconds_per_step"] == pytest.approx(sum(seconds) / 2)
 
 
 def test_a_changed_program_is_dirty_and_one_outside_of_a_repository_has_no_commit():

@@ -35,22 +35,22 @@ FROM_EPOCHS: Final = "epochs"
 FROM_CALLS: Final = "calls"
 STEP: Final = "step"
 RECORDING: Final = "recording"
-# What is asked of every recording, so that each table of a file is read in one pass.
+# The columns that a comparison reads, so that each table of a file is read in one pass.
 _READS: Final = reads(PHASE_READS, SUM_READS, kernels=" ".join(SHAPE))
 
-_OfRun = TypeVar("_OfRun")
+_PhasesOfRun = TypeVar("_PhasesOfRun")
 
 
 @dataclass(frozen=True)
-class Work:
+class ComparedSteps:
     """The compared part of a recording.
 
     Args:
         profile: The part itself.
         steps: Steps in it; None where it is compared as a whole.
         series: Its steps on the devices; empty where only their number is known.
-        source: How the steps are known: ranges, detected, epochs, or calls (of a kernel, each
-            of which stands for a step); None for no steps.
+        source: How the steps are known: ranges, detected, epochs, or calls (each call of a
+            kernel starts a step); None for no steps.
         phase: The name of the phase whose steps they are; None where they are of none.
         warm_up_ns: Time of the warm-up that is set aside.
         warm_up_steps: How many steps that is.
@@ -73,7 +73,7 @@ class Work:
 
     @property
     def of_step(self) -> str:
-        """Of what its figures are, in a sentence."""
+        """``per step``, or from one call of a kernel to the next."""
         if self.source == FROM_CALLS:
             return f"from one call of {short_name(self.text or '')} to the next"
         return "per step"
@@ -81,12 +81,12 @@ class Work:
     @property
     def devices(self) -> int:
         """How many devices work in its steps."""
-        return len({device for one in self.series for device in one.devices})
+        return len({device for windows in self.series for device in windows.devices})
 
     @property
     def start_ns(self) -> int:
         """When its first step starts; 0 where that is not known."""
-        return min((int(one.start_ns[0]) for one in self.series), default=0)
+        return min((int(windows.start_ns[0]) for windows in self.series), default=0)
 
     @property
     def lengths_ns(self) -> Int64s:
@@ -106,22 +106,23 @@ class Work:
         return float(np.median(self.lengths_ns)) if len(self.lengths_ns) else 0
 
 
-Works = Mapping[str, tuple[Work, ...]]
+StepsByLabel = Mapping[str, tuple[ComparedSteps, ...]]
 
 
 class Matched(NamedTuple):
     """What of the runs of each variant is compared, and what is not.
 
     Args:
-        phases: The works of each phase that all runs have; of the recordings where they have none.
+        phases: Each phase that all runs have, with its steps in every run; whole recordings where
+            runs have no phase in common.
         uncompared: The phases of each run that another one lacks, where phases are compared.
     """
 
-    phases: list[Works]
-    uncompared: Mapping[str, tuple[tuple[Work, ...], ...]]
+    phases: list[StepsByLabel]
+    uncompared: Mapping[str, tuple[tuple[ComparedSteps, ...], ...]]
 
 
-def works(
+def compared_steps(
     variants: Mapping[str, Sequence[Profile]],
     range_text: str | None = None,
     skip_steps: int | None = None,
@@ -146,9 +147,10 @@ def works(
         for profile in runs
     ]
     matched = _matched(phases) if all(phases) else []
-    compared = {id(work) for of_runs in matched for work in of_runs}
+    compared = {id(phase) for of_runs in matched for phase in of_runs}
     uncompared = [
-        tuple(work for work in of_run if matched and id(work) not in compared) for of_run in phases
+        tuple(phase for phase in of_run if matched and id(phase) not in compared)
+        for of_run in phases
     ]
     if not matched and skip_steps:
         raise _cannot_skip(
@@ -159,17 +161,19 @@ def works(
         profiles = chain.from_iterable(variants.values())
         matched = [
             [
-                Work(profile, source=of_run[0].source if of_run else None)
+                ComparedSteps(profile, source=of_run[0].source if of_run else None)
                 for profile, of_run in zip(profiles, phases, strict=True)
             ]
         ]
     return Matched(
-        [_by_label(labels, [restricted(work) for work in of_runs]) for of_runs in matched],
+        [_by_label(labels, [restricted(phase) for phase in of_runs]) for of_runs in matched],
         _by_label(labels, uncompared),
     )
 
 
-def _by_label(labels: Sequence[str], of_runs: Sequence[_OfRun]) -> dict[str, tuple[_OfRun, ...]]:
+def _by_label(
+    labels: Sequence[str], of_runs: Sequence[_PhasesOfRun]
+) -> dict[str, tuple[_PhasesOfRun, ...]]:
     """What each run has, by the label of its variant."""
     named = list(zip(labels, of_runs, strict=True))
     return {label: tuple(of_run for of, of_run in named if of == label) for label in labels}
@@ -192,41 +196,42 @@ def marked_steps(profile: Profile) -> int | None:
     return sum(steps) or None if steps and None not in steps else None
 
 
-def unit_of(compared: Works) -> str:
+def unit_of(compared: StepsByLabel) -> str:
     """What figures are of: `STEP` where every run is compared by steps, else `RECORDING`."""
-    runs = [work for works in compared.values() for work in works]
-    return STEP if all(work.steps is not None for work in runs) else RECORDING
+    runs = [phase for runs in compared.values() for phase in runs]
+    return STEP if all(phase.steps is not None for phase in runs) else RECORDING
 
 
 def _phases(
     label: str, profile: Profile, range_text: str | None, skip_steps: int | None
-) -> list[Work]:
+) -> list[ComparedSteps]:
     """A recording's phases with their steps, the longest first: ranges, else by number, else found.
 
     Raises:
         UsageError: No step is left of any.
     """
     if range_text is not None:
-        found = [Work(profile, None, windows_of_range(profile, range_text), FROM_RANGES)]
+        phases = [ComparedSteps(profile, None, windows_of_range(profile, range_text), FROM_RANGES)]
     else:
-        found = _by_phase(profile, has_warm_up=skip_steps is not None)
+        phases = _by_phase(profile, has_warm_up=skip_steps is not None)
         counted = _counted(profile)
-        if counted is not None and (not found or found[0].source == DETECTED):
-            found = [Work(profile, counted, (), FROM_EPOCHS)]
-    if not skip_steps or not found:
-        return found
-    if not found[0].series:
-        msg = f"steps cannot be skipped: {label} tells their number, not when they ran"
-        raise UsageError(msg, "Record with nsys and mark steps by gpuprof.step().")
-    left = [work for one in found if (work := _without_first(one, skip_steps)).series]
-    if not left:
-        most = max(len(series.start_ns) for work in found for series in work.series)
-        msg = f"{label} has {counted_noun(most, 'whole step', 'whole steps')}, and none is left"
-        raise UsageError(msg, f"Skip fewer than --skip-steps {skip_steps}.")
-    return left
+        if counted is not None and (not phases or phases[0].source == DETECTED):
+            phases = [ComparedSteps(profile, counted, (), FROM_EPOCHS)]
+    if not skip_steps or not phases:
+        return phases
+    if not phases[0].series:
+        msg = f"steps cannot be skipped: {label} has their number but not their times"
+        raise UsageError(msg, "Record with nsys and mark steps with gpuprof.step().")
+    remaining = [phase for phase in (_without_first(p, skip_steps) for p in phases) if phase.series]
+    if not remaining:
+        most = max(len(series.start_ns) for phase in phases for series in phase.series)
+        steps = counted_noun(most, "whole step", "whole steps")
+        msg = f"{label} has {steps}, and --skip-steps {skip_steps} leaves none"
+        raise UsageError(msg, "Use a smaller --skip-steps.")
+    return remaining
 
 
-def _by_phase(profile: Profile, *, has_warm_up: bool) -> list[Work]:
+def _by_phase(profile: Profile, *, has_warm_up: bool) -> list[ComparedSteps]:
     """The phases of all processes; those of one name are one in each process."""
     if not profile.has("kernels", "memcpys"):
         return []
@@ -244,15 +249,15 @@ def _by_phase(profile: Profile, *, has_warm_up: bool) -> list[Work]:
 
 def _work(
     profile: Profile, name: str, processes: Sequence[PhaseSteps], statuses: Sequence[int]
-) -> Work:
-    phases = [one.phase for one in processes]
+) -> ComparedSteps:
+    phases = [phase_steps.phase for phase_steps in processes]
     series = []
     for steps, phase in zip(processes, phases, strict=True):
         rows = np.flatnonzero(np.isin(steps.status, statuses))
         times = steps.start_ns[rows], steps.end_ns[rows]
         series.append(StepWindows(phase.process_id, phase.devices, name, phase.source, *times))
     has_warm_up = WARM_UP in statuses
-    return Work(
+    return ComparedSteps(
         profile,
         None,
         tuple(series),
@@ -265,13 +270,13 @@ def _work(
 
 
 def _counted(profile: Profile) -> int | None:
-    """Steps that the script marked, of a recording that tells GPU time of all of them."""
-    tells_time = profile.has("activity_summary") | profile.has("kernels")
-    return marked_steps(profile) if tells_time and not is_sampled(profile) else None
+    """Steps that the script marked, of a recording that has the GPU time of all of them."""
+    has_time = profile.has("activity_summary") | profile.has("kernels")
+    return marked_steps(profile) if has_time and not is_sampled(profile) else None
 
 
-def _matched(runs: Sequence[Sequence[Work]]) -> list[list[Work]]:
-    """The phases that all runs have, each as a work of every run; the longest first.
+def _matched(runs: Sequence[Sequence[ComparedSteps]]) -> list[list[ComparedSteps]]:
+    """The phases that all runs have, each with its steps in every run; the longest first.
 
     Those of one name are matched by their numbers of devices, else in the order of time. Where
     runs have different numbers of them, one of each number of devices is compared that all have:
@@ -287,7 +292,7 @@ def _matched(runs: Sequence[Sequence[Work]]) -> list[list[Work]]:
     ]
     if not names:
         first = [of_run[0] for of_run in runs]
-        return [] if any(work.source == DETECTED for work in first) else [first]
+        return [] if any(phase.source == DETECTED for phase in first) else [first]
     return [
         pair
         for name in names
@@ -295,26 +300,28 @@ def _matched(runs: Sequence[Sequence[Work]]) -> list[list[Work]]:
     ]
 
 
-def _alike(runs: Sequence[list[Work]]) -> list[list[Work]]:
+def _alike(runs: Sequence[list[ComparedSteps]]) -> list[list[ComparedSteps]]:
     """The phases of one name in each run, matched."""
     if len({len(of_run) for of_run in runs}) > 1:
-        common = set.intersection(*({work.devices for work in of_run} for of_run in runs))
+        common = set.intersection(*({phase.devices for phase in of_run} for of_run in runs))
         placed = [[[w for w in of_run if w.devices == n] for of_run in runs] for n in common]
         return _longest_first([_nearest(of_runs) for of_runs in placed] or [_nearest(runs)])
-    devices = [sorted(work.devices for work in of_run) for of_run in runs]
+    devices = [sorted(phase.devices for phase in of_run) for of_run in runs]
     is_placed = all(of_run == devices[0] for of_run in devices)
     ordered = [
-        sorted(of_run, key=lambda work: (work.devices if is_placed else 0, work.start_ns))
+        sorted(of_run, key=lambda phase: (phase.devices if is_placed else 0, phase.start_ns))
         for of_run in runs
     ]
     return _longest_first([list(of_phase) for of_phase in zip(*ordered, strict=True)])
 
 
-def _nearest(runs: Sequence[Sequence[Work]]) -> list[Work]:
+def _nearest(runs: Sequence[Sequence[ComparedSteps]]) -> list[ComparedSteps]:
     """A phase of each run: the longest of the run with the fewest, and those most like it."""
     fewest, *_ = sorted(runs, key=len)
-    longest = max(fewest, key=lambda work: work.total_ns)
-    return [min(of_run, key=lambda work: _apart(work.step_ns, longest.step_ns)) for of_run in runs]
+    longest = max(fewest, key=lambda phase: phase.total_ns)
+    return [
+        min(of_run, key=lambda phase: _apart(phase.step_ns, longest.step_ns)) for of_run in runs
+    ]
 
 
 def _apart(first: float, second: float) -> float:
@@ -322,34 +329,38 @@ def _apart(first: float, second: float) -> float:
     return max(first, second) / (min(first, second) or 1)
 
 
-def _longest_first(pairs: list[list[Work]]) -> list[list[Work]]:
+def _longest_first(pairs: list[list[ComparedSteps]]) -> list[list[ComparedSteps]]:
     return sorted(pairs, key=lambda of_phase: -of_phase[0].total_ns)
 
 
 def _cannot_skip(without: Sequence[str]) -> UsageError:
     labels = list(dict.fromkeys(without))
-    tell = "tell" if len(labels) > 1 else "tells"
-    reason = f"{', '.join(labels)} {tell} no steps" if labels else "they are not the same in all"
-    hint = "Mark them with gpuprof.step() or NVTX ranges, or name some by --range."
+    has = "have" if len(labels) > 1 else "has"
+    reason = (
+        f"{', '.join(labels)} {has} no known steps"
+        if labels
+        else "the recordings mark different steps"
+    )
+    hint = "Mark steps with gpuprof.step() or NVTX ranges, or select ranges with --range."
     return UsageError(f"steps cannot be skipped: {reason}", hint)
 
 
-def _without_first(work: Work, skip_steps: int) -> Work:
+def _without_first(phase: ComparedSteps, skip_steps: int) -> ComparedSteps:
     """A phase without its first steps; without series where none is left."""
     series = tuple(
         replace(s, start_ns=s.start_ns[skip_steps:], end_ns=s.end_ns[skip_steps:])
-        for s in work.series
+        for s in phase.series
         if len(s.start_ns) > skip_steps
     )
-    return replace(work, series=series)
+    return replace(phase, series=series)
 
 
-def restricted(work: Work) -> Work:
+def restricted(phase: ComparedSteps) -> ComparedSteps:
     """The same, its profile without what lies outside of its steps."""
-    if not work.series:
-        return work
-    starts, ends = ([getattr(s, end) for s in work.series] for end in ("start_ns", "end_ns"))
+    if not phase.series:
+        return phase
+    starts, ends = ([getattr(s, end) for s in phase.series] for end in ("start_ns", "end_ns"))
     covered = union(np.concatenate(starts), np.concatenate(ends))
     windows = tuple(zip(covered.start.tolist(), covered.end.tolist(), strict=True))
     steps = max(map(len, starts))
-    return replace(work, profile=work.profile.restricted(Selection(windows)), steps=steps)
+    return replace(phase, profile=phase.profile.restricted(Selection(windows)), steps=steps)

@@ -19,19 +19,19 @@ def kernel_grids(
     Args:
         result: The comparison.
         most: How many kernels of each candidate to show; None for all.
-        has_full_names: Whether kernels bear their full names, not their short ones.
+        has_full_names: Whether kernels have their full names, not their short ones.
     """
     counts = Counter(result.kernels.column("variant").to_pylist())
     grids, first = [], 0
     # Twenty thousand rows are sorted already, and few of them are shown.
     for label, count in counts.items():
-        own = result.kernels.slice(first, count)
+        kernels = result.kernels.slice(first, count)
         title = f"Kernels of {clean(label)} against {clean(result.baseline)}"
-        # Where a side tells no launch shapes.
-        if own.column("grid").null_count == count:
+        # One side has no launch shapes.
+        if kernels.column("grid").null_count == count:
             title += ", by name alone"
         title += ", calls x mean"
-        shown = own.slice(0, most)
+        shown = kernels.slice(0, most)
         if len(shown) < count:
             title += f" ({len(shown)} of {count})"
         grids.append(_kernels(title, with_one_name(shown, has_full_names=has_full_names)))

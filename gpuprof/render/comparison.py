@@ -7,13 +7,15 @@ from typing import Final
 
 from gpuprof import units
 from gpuprof.comparisons import Comparison
-from gpuprof.comparisons.measure.splitting import ORDER
-from gpuprof.comparisons.words.cases import GONE, NEW
+from gpuprof.comparisons.measure.difference_parts import ORDER
+from gpuprof.comparisons.words.cases import NEW, REMOVED
+from gpuprof.labels import label
 from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import cell, clean, percent, signed_ns
 from gpuprof.render.contract import Row
 from gpuprof.render.overview import Grid
 from gpuprof.schema import Kind
+from gpuprof.units import capital
 
 # Metric -> its name for people; these are the rows of a comparison.
 _METRIC_NAMES: Final = {
@@ -75,20 +77,8 @@ _FIRST: Final = (
     "peer_transfer_bytes_per_step",
 )
 SIDE_BY_SIDE: Final = 3
-_UNTOLD: Final = "-"
-_PART_NAMES: Final = {
-    "kernels_common": "Kernels of both",
-    "kernels_new": "  new",
-    "kernels_gone": "  gone",
-    "graphs": "CUDA graphs",
-    "communication": "Communication",
-    "PtoP_staged": "PtoP through the host",
-    "DtoD_peer": "DtoD between devices",
-    "local_copies": "Local copies",
-    "unknown_copies": "Copies of unknown kind",
-    "memsets": "Memsets",
-    "idle": "Idle",
-}
+_NO_CHANGE: Final = "-"
+
 _BASES: Final = {
     "exposed": "time of the busiest device",
     "sums": "GPU time, summed over devices",
@@ -105,18 +95,18 @@ class _Figures:
     @cached_property
     def labels(self) -> list[str]:
         """The baseline first."""
-        own = self.result.variants.column("variant").to_pylist()
-        return [self.result.baseline, *(label for label in own if label != self.result.baseline)]
+        labels = self.result.variants.column("variant").to_pylist()
+        return [self.result.baseline, *(label for label in labels if label != self.result.baseline)]
 
     @cached_property
     def medians(self) -> Mapping[tuple[str, str], float]:
-        """The figures; those of more runs than one have their number before them."""
+        """The median figures, and the number of runs where a variant has several."""
         rows = self.result.figures.to_pylist()
-        found = {(row["variant"], row["metric"]): row["median"] for row in rows}
+        medians = {(row["variant"], row["metric"]): row["median"] for row in rows}
         variants = self.result.variants.select(("variant", "runs")).to_pylist()
         is_repeated = any(row["runs"] > 1 for row in variants)
         runs = {(row["variant"], "runs"): row["runs"] for row in variants}
-        return (runs if is_repeated else {}) | found
+        return (runs if is_repeated else {}) | medians
 
     @cached_property
     def changes(self) -> Mapping[tuple[str, str], Row]:
@@ -127,26 +117,26 @@ class _Figures:
         return cell(VARIANTS.columns[metric], self.medians.get((label, metric)))
 
     def change(self, label: str, metric: str) -> str:
-        """Its change in percent, marked where it is within noise; a dash where none is told."""
+        """Its change in percent, with ``~`` where it is within noise; a dash where unknown."""
         row = self.changes.get((label, metric))
         if row is None or VARIANTS.columns[metric].kind in {Kind.SHARE, Kind.RATIO}:
-            return _UNTOLD
+            return _NO_CHANGE
         if not row["baseline"]:
-            return NEW if row["candidate"] else _UNTOLD
+            return NEW if row["candidate"] else _NO_CHANGE
         if not row["candidate"]:
-            return GONE
+            return REMOVED
         noise = "~" if row["is_beyond_noise"] is False else ""
         return f"{noise}{units.format_change(row['percent'])}"
 
     def shown(self) -> list[str]:
         """Metrics that a variant has, and those that must be seen to be unknown."""
-        known = {metric for _, metric in self.medians}
+        known_metrics = {metric for _, metric in self.medians}
         has_any = {metric for (_, metric), value in self.medians.items() if value}
-        always = {*(_ALWAYS if known & {*_GPU_TIMES} else ())}
-        always |= {*(_PEERS if "peer_transfer_calls" in known else ())}
-        hidden = {"span_ns"} if "step_ns" in known else set()
+        always = {*(_ALWAYS if known_metrics & {*_GPU_TIMES} else ())}
+        always |= {*(_PEERS if "peer_transfer_calls" in known_metrics else ())}
+        hidden = {"span_ns"} if "step_ns" in known_metrics else set()
         chosen = [name for name in _METRIC_NAMES if name in (has_any | always) - hidden]
-        # A share of next to nothing says nothing.
+        # A share of almost no time is meaningless.
         return [
             n for n in chosen if n != "exposed_transfer_share" or "exposed_transfer_ns" in chosen
         ]
@@ -165,27 +155,27 @@ def grid_with_columns(result: Comparison) -> Grid:
     figures = _Figures(result)
     if len(figures.labels) > SIDE_BY_SIDE:
         return _below(figures)
-    base, *others = figures.labels
+    base, *candidates = figures.labels
     cells = [
         (
             _METRIC_NAMES[name],
             figures.text(base, name),
-            *(show(x, name) for x in others for show in (figures.text, figures.change)),
+            *(show(x, name) for x in candidates for show in (figures.text, figures.change)),
         )
         for name in figures.shown()
     ]
-    heads = (head for label in others for head in (clean(label), "Change"))
+    heads = (head for label in candidates for head in (clean(label), "Change"))
     return Grid(_title(result), ("", clean(base), *heads), tuple(cells))
 
 
 def short_grid(result: Comparison) -> Grid:
     """The few figures that matter first."""
     figures = _Figures(result)
-    whole = comparison_grids(result)[0]
+    figures_grid = comparison_grids(result)[0]
     if len(figures.labels) > SIDE_BY_SIDE:
-        return whole
+        return figures_grid
     names = {_METRIC_NAMES[name] for name in _FIRST}
-    return replace(whole, rows=tuple(row for row in whole.rows if row[0] in names))
+    return replace(figures_grid, rows=tuple(row for row in figures_grid.rows if row[0] in names))
 
 
 def _title(result: Comparison) -> str:
@@ -194,12 +184,12 @@ def _title(result: Comparison) -> str:
 
 
 def _beside(figures: _Figures) -> Grid:
-    base, *others = figures.labels
+    base, *candidates = figures.labels
     cells = [
         (
             _METRIC_NAMES[name],
             figures.text(base, name),
-            *(f"{figures.text(x, name)} {figures.change(x, name):>8}" for x in others),
+            *(f"{figures.text(x, name)} {figures.change(x, name):>8}" for x in candidates),
         )
         for name in figures.shown()
     ]
@@ -207,48 +197,50 @@ def _beside(figures: _Figures) -> Grid:
 
 
 def _below(figures: _Figures) -> Grid:
-    kept = [name for name in figures.shown() if name in _SHORT_METRICS]
+    metrics = [name for name in figures.shown() if name in _SHORT_METRICS]
     compared = [
-        n for n in kept if {figures.change(x, n) for x in figures.labels} - {_UNTOLD, NEW, GONE}
+        n
+        for n in metrics
+        if {figures.change(x, n) for x in figures.labels} - {_NO_CHANGE, NEW, REMOVED}
     ]
     cells = [
         (
             clean(label),
-            *(figures.text(label, name) for name in kept),
+            *(figures.text(label, name) for name in metrics),
             *([figures.change(label, compared[0])] if compared else []),
         )
         for label in figures.result.variants.column("variant").to_pylist()
     ]
     last = ("Difference",) if compared else ()
-    header = ("Variant", *(_METRIC_NAMES[name].strip() for name in kept), *last)
+    header = ("Variant", *(_METRIC_NAMES[name].strip() for name in metrics), *last)
     return Grid(_title(figures.result), header, tuple(cells))
 
 
 def split_grids(result: Comparison) -> list[Grid]:
-    """Where each candidate's difference lies, on the basis that its verdict is of."""
+    """The parts of each candidate's difference, on the basis of its verdict."""
     outcomes = {row["variant"]: row for row in result.outcomes.to_pylist()}
     rows = [r for r in result.split.to_pylist() if r["basis"] == outcomes[r["variant"]]["basis"]]
     unit = " of one step" if result.unit == "step" else ""
     median_runs = ", of the median runs" * (result.runs.num_rows > len(result.variants))
     grids = []
     for basis in dict.fromkeys(row["basis"] for row in rows):
-        mine = [row for row in rows if row["basis"] == basis]
-        labels = list(dict.fromkeys(row["variant"] for row in mine))
-        grid = _split_of_many(labels, mine)
-        if len(labels) == 1:
-            grid = _split_of_one(result.baseline, labels[0], mine)
+        basis_rows = [row for row in rows if row["basis"] == basis]
+        variants = list(dict.fromkeys(row["variant"] for row in basis_rows))
+        grid = _split_of_many(variants, basis_rows)
+        if len(variants) == 1:
+            grid = _split_of_one(result.baseline, variants[0], basis_rows)
         title = f"Where the difference lies: {_BASES[basis]}{unit}{median_runs}"
         grids.append(replace(grid, title=title))
     return grids
 
 
-def _split_of_one(baseline: str, label: str, rows: Sequence[Row]) -> Grid:
+def _split_of_one(baseline: str, variant: str, rows: Sequence[Row]) -> Grid:
     has_ends = any(row["low_ns"] is not None for row in rows)
-    # Of next to nothing there are no shares.
+    # A difference of almost 0 has no shares.
     has_shares = any(row["share"] is not None for row in rows)
     cells = [
         (
-            _PART_NAMES.get(row["part"], row["part"]),
+            capital(label(row["part"])),
             units.format_ns(row["baseline_ns"]),
             units.format_ns(row["candidate_ns"]),
             signed_ns(row["difference_ns"]),
@@ -260,7 +252,7 @@ def _split_of_one(baseline: str, label: str, rows: Sequence[Row]) -> Grid:
     before, after = (sum(row[f"{side}_ns"] for row in rows) for side in ("baseline", "candidate"))
     blank = ("",) * (2 * has_ends + has_shares)
     total = (
-        "Together",
+        "Total",
         units.format_ns(before),
         units.format_ns(after),
         signed_ns(after - before),
@@ -268,17 +260,20 @@ def _split_of_one(baseline: str, label: str, rows: Sequence[Row]) -> Grid:
     )
     ends = ("at least", "at most") if has_ends else ()
     shares = ("Share",) if has_shares else ()
-    header = ("", clean(baseline), clean(label), "Difference", *ends, *shares)
+    header = ("", clean(baseline), clean(variant), "Difference", *ends, *shares)
     return Grid("", header, (*cells, total))
 
 
-def _split_of_many(labels: Sequence[str], rows: Sequence[Row]) -> Grid:
-    found = {(row["part"], row["variant"]): row["difference_ns"] for row in rows}
-    parts = [part for part in ORDER if any((part, label) in found for label in labels)]
+def _split_of_many(variants: Sequence[str], rows: Sequence[Row]) -> Grid:
+    differences = {(row["part"], row["variant"]): row["difference_ns"] for row in rows}
+    parts = [part for part in ORDER if any((part, name) in differences for name in variants)]
     cells = [
-        (_PART_NAMES.get(part, part), *(signed_ns(found.get((part, label), 0)) for label in labels))
+        (
+            capital(label(part)),
+            *(signed_ns(differences.get((part, variant), 0)) for variant in variants),
+        )
         for part in parts
     ]
-    sums = {x: sum(row["difference_ns"] for row in rows if row["variant"] == x) for x in labels}
-    total = ("Together", *(signed_ns(sums[label]) for label in labels))
-    return Grid("", ("", *map(clean, labels)), (*cells, total))
+    sums = {x: sum(row["difference_ns"] for row in rows if row["variant"] == x) for x in variants}
+    total = ("Total", *(signed_ns(sums[variant]) for variant in variants))
+    return Grid("", ("", *map(clean, variants)), (*cells, total))

@@ -15,7 +15,7 @@ from typing import Any, Final
 from gpuprof import json_input
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.json_values import mapping
-from gpuprof.launch.contract import Program, Recorded, Run
+from gpuprof.launch.contract import LaunchedRun, Program, Recorded
 from gpuprof.launch.run.gpus import described_gpus, why_no_gpu
 from gpuprof.launch.run.marks import marked
 from gpuprof.launch.run.window import in_seconds
@@ -28,7 +28,7 @@ RECORDER_VARIABLE: Final = "GPUPROF_RECORDER"
 WINDOWS: Final = frozenset(("delay_ns", "duration_ns", "epochs"))
 
 NOT_LOADED: Final = (
-    "the recorder was not loaded: no Python started, or one that ignores PYTHONPATH"
+    "the recorder was not loaded: no Python process started, or it ignored PYTHONPATH"
     " (python -I, -E or -S)"
 )
 
@@ -43,16 +43,16 @@ def obstacle(program: Program, recorder: str, title: str) -> RecordError | None:
     """
     interpreter = Path(program.arguments[0])
     if program.source is None and not interpreter.name.startswith("python"):
-        msg = f"{interpreter.name} is no Python program, and only those can be recorded from inside"
+        msg = f"{interpreter.name} is not a Python program, which this recorder needs"
         return RecordError(msg, "Record it with --recorder nsys.")
     # Another interpreter has packages of its own, which only running it would show.
     if str(interpreter) == sys.executable and find_spec(recorder) is None:
-        msg = f"{title} is not installed here"
+        msg = f"{title} is not installed"
         return MissingToolError(msg, f"pip install 'gpuprof-toolkit[{recorder}]'")
     return None
 
 
-def environment(run: Run, recorder: str, **unless_set: str) -> dict[str, str]:
+def environment(run: LaunchedRun, recorder: str, **unless_set: str) -> dict[str, str]:
     """Put the recorder first on PYTHONPATH, and name the run's folder and its part to it.
 
     Args:
@@ -60,13 +60,13 @@ def environment(run: Run, recorder: str, **unless_set: str) -> dict[str, str]:
         recorder: Name of the recorder.
         unless_set: Further variables where the user has not set them.
     """
-    others = os.environ.get("PYTHONPATH")
+    python_path = os.environ.get("PYTHONPATH")
     times = {
         "GPUPROF_DELAY_SECONDS": run.window.delay_ns,
         "GPUPROF_DURATION_SECONDS": run.window.duration_ns,
     }
     return {
-        "PYTHONPATH": f"{INJECT}{os.pathsep}{others}" if others else str(INJECT),
+        "PYTHONPATH": f"{INJECT}{os.pathsep}{python_path}" if python_path else str(INJECT),
         RUN_DIR_VARIABLE: str(run.folder.absolute()),
         RECORDER_VARIABLE: recorder,
         **{name: in_seconds(ns) for name, ns in times.items() if ns is not None},
@@ -93,13 +93,15 @@ def notes(folder: Path, recorder: str) -> list[str]:
 
 def silent(folder: Path, files: Sequence[str]) -> list[str]:
     """Whether processes that marked epochs left none of these files, in a sentence."""
-    left = {int(number) for name in files for number in re.findall(r"-(\d+)(?:\.|$)", name)}
+    recorded_processes = {
+        int(number) for name in files for number in re.findall(r"-(\d+)(?:\.|$)", name)
+    }
     numbers = [process["process_id"] for process in marked(folder).processes]
-    lacking = [number for number in numbers if number not in left]
-    if not left or not lacking:
+    lacking = [number for number in numbers if number not in recorded_processes]
+    if not recorded_processes or not lacking:
         return []
     count = f"{len(lacking)} of {len(numbers)}"
-    return [f"{count} processes that marked epochs left no recording: forked or killed"]
+    return [f"{count} processes that marked epochs have no recording: they were forked or killed"]
 
 
 def document(path: Path) -> dict[str, Any]:
@@ -111,7 +113,7 @@ def document(path: Path) -> dict[str, Any]:
 
 
 def recorded(
-    run: Run, recorder: str, title: str, *, files: Sequence[str], full: Sequence[str]
+    run: LaunchedRun, recorder: str, title: str, *, files: Sequence[str], full: Sequence[str]
 ) -> Recorded:
     """What a framework's own profiler left of a run on GPUs.
 
@@ -142,5 +144,5 @@ def _why_nothing(
         return NOT_LOADED
     if not files:
         return "; ".join([f"{title}'s profiler recorded nothing", *warnings])
-    kept = f"{', '.join(files)} {'are' if len(files) > 1 else 'is'} kept"
-    return f"{title}'s profiler saw no GPU work: {why_no_gpu()}; {kept}"
+    files_kept = f"{', '.join(files)} {'are' if len(files) > 1 else 'is'} kept"
+    return f"{title}'s profiler recorded no GPU activity: {why_no_gpu()}; {files_kept}"

@@ -8,7 +8,7 @@ from recordings import DUAL, PUBLISHED_DUAL, SINGLE, copy, kernel, summary, trac
 
 from gpuprof.analyses.time.breakdown import breakdown
 from gpuprof.comparisons import comparison
-from gpuprof.comparisons.measure.exposure import per_step
+from gpuprof.comparisons.measure.device_time import per_step
 from gpuprof.render import renderer_named
 from gpuprof.render.contract import Page
 
@@ -61,8 +61,10 @@ _few = settings(max_examples=15)
 
 def _figure(result, metric):
     """A metric of both sides in whole ns, of a step where a pattern was taken for steps."""
-    found = {r["variant"]: r["median"] for r in result.figures.to_pylist() if r["metric"] == metric}
-    return round(found["a"]), round(found["b"])
+    medians = {
+        r["variant"]: r["median"] for r in result.figures.to_pylist() if r["metric"] == metric
+    }
+    return round(medians["a"]), round(medians["b"])
 
 
 def _totals(rows):
@@ -93,18 +95,18 @@ _GROUPS = {
 @given(_recordings)
 def test_the_parts_are_the_breakdown_of_the_busiest_device(drawn):
     profile = draw(**drawn)
-    other = draw(kernels=[(0, 5, {**_shape, "name": "conv", "grid_x": 1})])
+    reshaped = draw(kernels=[(0, 5, {**_shape, "name": "conv", "grid_x": 1})])
 
-    result = comparison({"a": profile, "b": other})
+    result = comparison({"a": profile, "b": reshaped})
 
     assert result.unit == "recording"
-    found = dict.fromkeys(_GROUPS, 0)
+    sums = dict.fromkeys(_GROUPS, 0)
     for row in _split(result, "exposed").values():
-        if row["part_group"] in found:
-            found[row["part_group"]] += row["baseline_ns"]
+        if row["part_group"] in sums:
+            sums[row["part_group"]] += row["baseline_ns"]
     devices = breakdown(profile).to_pylist()
     busiest = max(devices, key=lambda row: row["span_ns"] - row["idle_ns"])
-    assert found == {group: busiest[column] for group, column in _GROUPS.items()}
+    assert sums == {group: busiest[column] for group, column in _GROUPS.items()}
 
 
 @given(
@@ -112,10 +114,10 @@ def test_the_parts_are_the_breakdown_of_the_busiest_device(drawn):
     st.integers(1, 10_000),
 )
 def test_the_parts_of_a_step_add_up_to_the_rounded_step(times, steps):
-    made = per_step(times, steps)
+    rounded = per_step(times, steps)
 
-    assert sum(made.values()) == round(sum(times.values()) / steps)
-    assert all(abs(made[part] - times[part] / steps) <= 1 for part in times)
+    assert sum(rounded.values()) == round(sum(times.values()) / steps)
+    assert all(abs(rounded[part] - times[part] / steps) <= 1 for part in times)
 
 
 def test_the_difference_that_is_said_is_what_the_parts_add_up_to():
@@ -131,21 +133,21 @@ def test_the_difference_that_is_said_is_what_the_parts_add_up_to():
     assert " and 3 ns (60.0 %) more per step: compute grew by 3 ns " in result.verdict
 
 
-def _one(name, start, end, **columns):
+def _memcpy(name, start, end, **columns):
     return (start, end, {**_shape, "name": name, **columns})
 
 
 def test_each_part_is_where_the_time_went():
-    base = draw(kernels=[_one("conv", 0, 10), _one("old", 10, 14)], memcpys=[(16, 20)])
+    base = draw(kernels=[_memcpy("conv", 0, 10), _memcpy("old", 10, 14)], memcpys=[(16, 20)])
     candidate = draw(
-        kernels=[_one("conv", 0, 12), _one("new", 20, 25)],
+        kernels=[_memcpy("conv", 0, 12), _memcpy("new", 20, 25)],
         memcpys=[(10, 20, {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0})],
     )
 
     rows = _split(comparison({"a": base, "b": candidate}), "exposed")
 
-    found = {part: (row["baseline_ns"], row["candidate_ns"]) for part, row in rows.items()}
-    assert found == {
+    sides = {part: (row["baseline_ns"], row["candidate_ns"]) for part, row in rows.items()}
+    assert sides == {
         "kernels_common": (10, 12),
         "kernels_new": (0, 5),
         "kernels_gone": (4, 0),
@@ -156,8 +158,8 @@ def test_each_part_is_where_the_time_went():
 
 
 def test_an_instant_of_two_kernels_belongs_to_the_one_that_both_sides_have():
-    base = draw(kernels=[_one("conv", 0, 10)])
-    candidate = draw(kernels=[_one("conv", 0, 10), _one("new", 5, 15)])
+    base = draw(kernels=[_memcpy("conv", 0, 10)])
+    candidate = draw(kernels=[_memcpy("conv", 0, 10), _memcpy("new", 5, 15)])
 
     rows = _split(comparison({"a": base, "b": candidate}), "exposed")
 
@@ -167,8 +169,8 @@ def test_an_instant_of_two_kernels_belongs_to_the_one_that_both_sides_have():
 
 def test_a_kernel_in_another_launch_shape_is_another_kernel():
     base, candidate = (
-        draw(kernels=[_one("conv", 0, 10)]),
-        draw(kernels=[_one("conv", 0, 6, grid_x=2)]),
+        draw(kernels=[_memcpy("conv", 0, 10)]),
+        draw(kernels=[_memcpy("conv", 0, 6, grid_x=2)]),
     )
 
     result = comparison({"a": base, "b": candidate})
@@ -178,7 +180,7 @@ def test_a_kernel_in_another_launch_shape_is_another_kernel():
 
 
 def test_kernels_are_matched_by_name_where_a_summary_tells_no_shape():
-    trace = draw(kernels=[_one("void conv<(int)4, true>(float*)", 0, 10)])
+    trace = draw(kernels=[_memcpy("void conv<(int)4, true>(float*)", 0, 10)])
     listed = {
         "activity_kind": "kernel",
         "name": "void conv<int=4, true>(float*)",
@@ -191,7 +193,7 @@ def test_kernels_are_matched_by_name_where_a_summary_tells_no_shape():
 
     rows = result.kernels.to_pylist()
     assert [(r["status"], r["difference_ns"], r["grid"]) for r in rows] == [("slower", 2, None)]
-    assert "Kernels are matched by name alone: a tells no launch shapes." in result.notes
+    assert "Kernels are matched by name alone, because a has no launch shapes." in result.notes
     assert "Kernels of b against a, by name alone" in text
 
 
@@ -236,9 +238,9 @@ def test_the_share_of_what_did_not_change_has_no_sign():
     ],
 )
 def test_shares_of_what_cancels_out_are_not_told(kernel_ns, idle_ns, share):
-    base = draw(kernels=[_one("conv", 0, 10), _one("end", 100, 110)])
+    base = draw(kernels=[_memcpy("conv", 0, 10), _memcpy("end", 100, 110)])
     end = 100 + kernel_ns + idle_ns
-    candidate = draw(kernels=[_one("conv", 0, kernel_ns + 10), _one("end", end, end + 10)])
+    candidate = draw(kernels=[_memcpy("conv", 0, kernel_ns + 10), _memcpy("end", end, end + 10)])
 
     result = comparison({"a": base, "b": candidate})
 

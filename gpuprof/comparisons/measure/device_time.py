@@ -18,8 +18,8 @@ from gpuprof import cuda
 from gpuprof.analyses.facts.busy import busy_by_device
 from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
+from gpuprof.comparisons.measure.compared_steps import ComparedSteps
 from gpuprof.comparisons.measure.matching import SHAPED_KEY
-from gpuprof.comparisons.measure.work import Work
 from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED, UNKNOWN
 from gpuprof.intervals import NOTHING, Int64s, Intervals, attribute, covered_within, together
 from gpuprof.profile import Profile
@@ -61,7 +61,7 @@ _LEAST_TYPICAL: Final = 3
 
 
 @dataclass(frozen=True)
-class Device:
+class BusiestDevice:
     """The busiest device of a run.
 
     Args:
@@ -105,50 +105,52 @@ class Device:
         return float(ns[self.typical].mean())
 
 
-def busiest_device(work: Work) -> Device | None:
+def busiest_device(compared: ComparedSteps) -> BusiestDevice | None:
     """The device that is busy longest, per step where steps are compared; None for no device."""
-    recording = work.profile.whole
+    recording = compared.profile.whole
     if not recording.has("kernels", "memcpys"):
         return None
     devices = []
     for timeline in timelines(recording):
-        steps = (s for s in work.series if timeline.number in s.devices and len(s.start_ns))
-        devices.append(Device(timeline, next(steps, None)))
+        steps = (s for s in compared.series if timeline.number in s.devices and len(s.start_ns))
+        devices.append(BusiestDevice(timeline, next(steps, None)))
 
-    def busy_per_step(device: Device) -> float:
+    def busy_per_step(device: BusiestDevice) -> float:
         busy_ns = device.within(together(device.timeline.busy))
         return busy_ns / (1 if device.steps is None else len(device.steps.start_ns))
 
-    compared = [device for device in devices if device.steps is not None or not work.series]
-    return max(compared, key=busy_per_step, default=None)
+    candidates = [device for device in devices if device.steps is not None or not compared.series]
+    return max(candidates, key=busy_per_step, default=None)
 
 
-def exposed_times(work: Work, device: Device) -> dict[str, int]:
+def exposed_times(compared: ComparedSteps, device: BusiestDevice) -> dict[str, int]:
     """Split the compared time of a device: each of `PARTS` and idle, in ns.
 
     Args:
-        work: The run.
+        compared: The run.
         device: One of its devices.
     """
-    times = {part: device.within(covered) for part, covered in _exposed(work, device).items()}
+    times = {part: device.within(covered) for part, covered in _exposed(compared, device).items()}
     return times | {IDLE: device.total_ns - sum(times.values())}
 
 
-def exposed_unit(work: Work, device: Device, unmatched: frozenset[int]) -> dict[str, int]:
+def exposed_unit(
+    compared: ComparedSteps, device: BusiestDevice, unmatched: frozenset[int]
+) -> dict[str, int]:
     """Split the median step of a device, or its whole compared time where it has no steps, in ns.
 
     The parts are those of typical steps, in the ratio that adds up to the median; a mean over all
     steps would be that of outliers.
 
     Args:
-        work: The run.
+        compared: The run.
         device: One of its devices.
         unmatched: Kernels that the other side lacks, as `SHAPED_KEY` numbers them.
     """
-    exposed = _exposed(work, device, unmatched)
+    exposed = _exposed(compared, device, unmatched)
     if device.steps is None:
         times = {part: device.within(covered) for part, covered in exposed.items()}
-        return per_step(times | {IDLE: device.total_ns - sum(times.values())}, work.steps)
+        return per_step(times | {IDLE: device.total_ns - sum(times.values())}, compared.steps)
     typical = {part: device.within_typical(covered) for part, covered in exposed.items()}
     typical_ns = float(device.steps_ns[device.typical].mean())
     typical[IDLE] = typical_ns - sum(typical.values())
@@ -158,10 +160,10 @@ def exposed_unit(work: Work, device: Device, unmatched: frozenset[int]) -> dict[
 
 
 def _exposed(
-    work: Work, device: Device, unmatched: frozenset[int] = frozenset()
+    compared: ComparedSteps, device: BusiestDevice, unmatched: frozenset[int] = frozenset()
 ) -> dict[str, Intervals]:
     """When each of `PARTS` runs and none before it does, in the whole recording."""
-    recording = work.profile.whole
+    recording = compared.profile.whole
     layers = {COMMUNICATING: device.timeline.busy[COMMUNICATION]}
     layers |= recording.once(_copy_layers).get(device.timeline.device_id, {})
     layers |= _kernel_layers(recording, device.timeline, unmatched)
@@ -225,7 +227,7 @@ def _rounded(times: Mapping[str, float | Fraction], total_ns: int) -> dict[str, 
 
     What rounding down leaves goes to the parts that lost most by it, at most 1 ns each.
     """
-    whole = {part: floor(ns) for part, ns in times.items()}
-    lost_ns = total_ns - sum(whole.values())
-    by_loss = sorted(times, key=lambda part: whole[part] - times[part])
-    return whole | {part: whole[part] + 1 for part in by_loss[:lost_ns]}
+    floors_ns = {part: floor(ns) for part, ns in times.items()}
+    lost_ns = total_ns - sum(floors_ns.values())
+    by_loss = sorted(times, key=lambda part: floors_ns[part] - times[part])
+    return floors_ns | {part: floors_ns[part] + 1 for part in by_loss[:lost_ns]}

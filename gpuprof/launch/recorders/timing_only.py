@@ -1,12 +1,12 @@
-"""No profiler: the program runs as it is, and only its time and its marked epochs are kept."""
+"""No profiler: the program runs unchanged, and only its time and its marked epochs are kept."""
 
 from typing import Final
 
 from gpuprof.launch.contract import Recorded, Recorder
-from gpuprof.manifest import UNRECORDED
+from gpuprof.manifest import TIMING_ONLY
 
 RECORDER: Final = Recorder(
-    name=UNRECORDED,
+    name=TIMING_ONLY,
     title="No profiler: only the program's time and the epochs that it marks",
     obstacle=lambda _: None,
     finish=lambda *_: Recorded(

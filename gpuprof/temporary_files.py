@@ -1,4 +1,4 @@
-"""What is being written, which must not stay behind when the work ends early."""
+"""Temporary files and folders, which must not stay behind when the program ends early."""
 
 import atexit
 import shutil
@@ -9,19 +9,19 @@ from pathlib import Path
 
 
 @contextmanager
-def removed_at_last(draft: Path) -> Iterator[Path]:
+def removed_at_exit(path: Path) -> Iterator[Path]:
     """Remove a file or folder after its use, or at the process's end if that comes first."""
-    remove = partial(_remove, draft)
+    remove = partial(_remove, path)
     atexit.register(remove)
     try:
-        yield draft
+        yield path
     finally:
         remove()
         atexit.unregister(remove)
 
 
-def _remove(draft: Path) -> None:
-    if draft.is_dir():
-        shutil.rmtree(draft, ignore_errors=True)
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
     else:
-        draft.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)

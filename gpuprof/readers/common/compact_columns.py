@@ -23,7 +23,7 @@ Integers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
 _SMALLER: Final = (np.int8, np.int16, np.int32)
-# What a row of a trace says of itself alone.
+# The columns that differ from row to row.
 _OF_EACH: Final = frozenset({"start_ns", "end_ns", "correlation_id"})
 
 
@@ -163,19 +163,19 @@ class Rows:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add one row."""
-        known = row["correlation_id"]
+        correlation_id = row["correlation_id"]
         self._start_ns.append(row["start_ns"])
         self._end_ns.append(row["end_ns"])
-        self._correlation_id.append(-1 if known is None else known)
+        self._correlation_id.append(-1 if correlation_id is None else correlation_id)
         self._code.append(self.code(row))
 
     def extend(self, rows: Timed, codes: Integers) -> None:
         """Add those of many rows whose code is not -1."""
-        mine = np.flatnonzero(codes >= 0)
-        self._start_ns.frombytes(rows.start_ns[mine].tobytes())
-        self._end_ns.frombytes(rows.end_ns[mine].tobytes())
-        self._correlation_id.frombytes(rows.correlation_id[mine].tobytes())
-        self._code.frombytes(codes[mine].astype(np.int32).tobytes())
+        chosen = np.flatnonzero(codes >= 0)
+        self._start_ns.frombytes(rows.start_ns[chosen].tobytes())
+        self._end_ns.frombytes(rows.end_ns[chosen].tobytes())
+        self._correlation_id.frombytes(rows.correlation_id[chosen].tobytes())
+        self._code.frombytes(codes[chosen].astype(np.int32).tobytes())
 
     def table(self, schema: Schema) -> pa.Table:
         """The rows in the order of their times, narrow."""
@@ -220,12 +220,12 @@ class Coded:
 
     def integers(self, missing: int) -> Integers:
         """The column as integers, with a number that stands for an unknown one."""
-        known = (missing if value is None else value for value in [*self.values, None])
-        return np.fromiter(known, np.int64, len(self.values) + 1)[self.codes]
+        numbers = (missing if value is None else value for value in [*self.values, None])
+        return np.fromiter(numbers, np.int64, len(self.values) + 1)[self.codes]
 
-    def are(self, *wanted: object) -> Flags:
+    def are(self, *accepted: object) -> Flags:
         """Which rows hold one of these values."""
-        return np.array([*(value in wanted for value in self.values), False])[self.codes]
+        return np.array([*(value in accepted for value in self.values), False])[self.codes]
 
 
 def coded(values: list[Any], codes: Integers) -> Coded:

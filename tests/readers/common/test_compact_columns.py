@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from gpuprof.readers.common.narrow import listed
+from gpuprof.readers.common.compact_columns import listed
 
 TEXTS = ["b", None, "a", "b"]
 

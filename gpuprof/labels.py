@@ -1,0 +1,23 @@
+"""What people read for the keys of tables and JSON: one label per thing, for every output."""
+
+from typing import Final
+
+# Parts of the time of devices, and kinds of copies.
+LABELS: Final = {
+    "kernels_common": "common kernels",
+    "kernels_new": "new kernels",
+    "kernels_gone": "removed kernels",
+    "graphs": "CUDA graphs",
+    "PtoP_staged": "PtoP through the host",
+    "DtoD_peer": "DtoD between devices",
+    "UVM_HtoD": "managed HtoD",
+    "UVM_DtoH": "managed DtoH",
+    "UVM_DtoD": "managed DtoD",
+    "local_copies": "local copies",
+    "unknown_copies": "copies of unknown kind",
+}
+
+
+def label(key: str) -> str:
+    """The label of a key, which is the key itself where that is a term of the field."""
+    return LABELS.get(key, key)
