@@ -21,6 +21,7 @@ from gpuprof.readers.nsys import recording, tables
 from gpuprof.readers.nsys.recording import CANNOT, GIVES, Export
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite, tables_in
+from gpuprof.spilling import batches
 from gpuprof.stored import Values, values
 from gpuprof.views import View
 
@@ -99,8 +100,8 @@ def _integers(file: SqliteFile, table: str, names: Sequence[str]) -> list[list[V
         columns = sqlite_table.from_pages(file, table, dict.fromkeys(names, pa.int64()))
     except (sqlite_table.NotReadError, NotDecodedError):
         return None
-    parts = zip(*(columns[name].chunks for name in names), strict=True)
-    return [[*map(values, part)] for part in parts]
+    pieces = batches(columns, len(columns[names[0]]))
+    return [[*map(values, piece.columns)] for piece in pieces]
 
 
 READER: Final = Reader(

@@ -83,7 +83,7 @@ def read(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
     return last(file, table, kinds)
 
 
-def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> dict[str, pa.ChunkedArray]:
+def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> dict[str, InMemory]:
     """The same by compiled functions alone, all columns in the same pieces.
 
     Raises:
