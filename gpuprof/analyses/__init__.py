@@ -64,8 +64,10 @@ def analysis_named(name: str) -> Analysis:
         msg = f"there is no table {name}"
         raise UsageError(msg, one_of("Tables", name, [*_MODULES]))
     module, _, constant = _MODULES[name].partition(":")
-    found: Analysis = getattr(import_module(f"gpuprof.analyses.{module}"), constant or "ANALYSIS")
-    return found
+    analysis: Analysis = getattr(
+        import_module(f"gpuprof.analyses.{module}"), constant or "ANALYSIS"
+    )
+    return analysis
 
 
 def all_analyses() -> list[Analysis]:

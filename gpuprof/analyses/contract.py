@@ -12,16 +12,18 @@ from gpuprof.schema import Schema
 Reads = Mapping[str, frozenset[str]]
 
 
-def reads(*others: Reads, **columns: str) -> Reads:
+def reads(*facts: Reads, **columns: str) -> Reads:
     """What is read of a recording: all that others read, and columns by table.
 
     Args:
-        others: What the facts read that an analysis takes.
+        facts: What the facts read that an analysis takes.
         columns: By table, names with spaces between them.
     """
-    every = (*others, {table: frozenset(names.split()) for table, names in columns.items()})
-    tables = dict.fromkeys(table for read in every for table in read)
-    return {table: frozenset().union(*(read.get(table, ()) for read in every)) for table in tables}
+    all_reads = (*facts, {table: frozenset(names.split()) for table, names in columns.items()})
+    tables = dict.fromkeys(table for read in all_reads for table in read)
+    return {
+        table: frozenset().union(*(read.get(table, ()) for read in all_reads)) for table in tables
+    }
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Analysis:
         reads: The columns that it may ask for, of these and other tables, so that all that
             answers take from one table of a file is read in one pass.
         reads_of_small: What it asks for beside that where a recording is not large.
-        needs_any_of: Tables of which one is enough, beside the needs; empty for none.
+        needs_any_of: Tables beside the needs; any one is enough. Empty for none.
     """
 
     title: str

@@ -212,8 +212,8 @@ class Chains:
             raise IndexError
 
     @property
-    def found(self) -> tuple[Integers, Int64s, Integers]:
-        """The rows that were found, with the start and the number of the thread of each's call."""
+    def taken(self) -> tuple[Integers, Int64s, Integers]:
+        """The rows that were taken, with the start and the number of the thread of each's call."""
         count = self._made.count
         return self.row[:count], self.time[:count], self.lane[:count]
 

@@ -165,7 +165,7 @@ def test_the_first_call_of_an_id_takes_its_rows_in_their_order(rows, calls, cut)
     for lane, number, start in calls:
         expected += [(place, start, lane) for place, row in left if row == (lane, number)]
         left = [(place, row) for place, row in left if row != (lane, number)]
-    assert [*zip(*map(np.ndarray.tolist, chains.found), strict=True)] == expected
+    assert [*zip(*map(np.ndarray.tolist, chains.taken), strict=True)] == expected
 
 
 def test_a_call_of_a_thread_without_a_span_is_refused():

@@ -45,10 +45,10 @@ def _streams_of(profile: Profile) -> Numbers:
     return np.concatenate(parts)
 
 
-def processes_of(found: Launches) -> Int64s:
+def processes_of(all_launches: Launches) -> Int64s:
     """The process of each launch."""
-    process = np.empty(len(found.order), np.int64)
-    for (number, _), (low, high) in found.bounds.items():
+    process = np.empty(len(all_launches.order), np.int64)
+    for (number, _), (low, high) in all_launches.bounds.items():
         process[low:high] = number
     return process
 
@@ -73,31 +73,33 @@ def awaited(
         Places among all activities; `NOT_FOUND` where there is none.
     """
     chosen = np.full(len(launch), NOT_FOUND)
-    found, stream = launches(profile.whole), streams_of(profile)
-    every, process = found.activities, processes_of(found)
+    all_launches, stream = launches(profile.whole), streams_of(profile)
+    activities, process = all_launches.activities, processes_of(all_launches)
     since = np.maximum(since, instant - NEAR_NS)
     hull = union(since, instant + 1)
-    ends = every.end_ns
+    ends = activities.end_ns
     parts = [
         rows.start + meeting(Intervals(ends[rows], ends[rows] + 1), hull)
-        for rows in pieces(len(every))
+        for rows in pieces(len(activities))
     ]
     near = np.concatenate([np.empty(0, np.int64), *parts])
     near = near[np.argsort(ends[near], kind="stable")]
-    places = places_of_launches(found, near)
+    places = places_of_launches(all_launches, near)
     near, places = (column[places != NOT_FOUND] for column in (near, places))
-    ends = every.end_ns[near]
+    ends = activities.end_ns[near]
     first = np.searchsorted(ends, since, side="left")
     row, index = pairs(first, np.searchsorted(ends, instant, side="right") - first)
-    other, own = near[index], found.order[launch][row]
+    ended, waiting = near[index], all_launches.order[launch][row]
     # What a device's own stream did before is no reason to wait.
-    is_other = (every.device[other] != device[row]) | (every.device[own] != device[row])
-    is_other |= stream[other] != stream[own]
+    is_other = (activities.device[ended] != device[row]) | (
+        activities.device[waiting] != device[row]
+    )
+    is_other |= stream[ended] != stream[waiting]
     is_other &= process[places[index]] == process[launch[row]]
-    row, other = row[is_other], other[is_other]
-    is_named = _is_named(profile, launch, row, every.device[other], stream[other])
+    row, ended = row[is_other], ended[is_other]
+    is_named = _is_named(profile, launch, row, activities.device[ended], stream[ended])
     # What is written later overwrites what was before: the last one to end remains.
-    chosen[row[is_named]] = other[is_named]
+    chosen[row[is_named]] = ended[is_named]
     return chosen
 
 
@@ -121,12 +123,15 @@ def _recorded_sources(profile: Profile, launch: Int64s) -> Int64s:
     if not profile.whole.has("synchronizations"):
         return parts[0]
     start, process, stream, *source = read_columns(profile.whole, _WAITS, 5)
-    found = launches(profile.whole)
-    launch_process, launch_stream = processes_of(found), found.of(streams_of(profile))
+    all_launches = launches(profile.whole)
+    launch_process, launch_stream = processes_of(all_launches), all_launches.of(streams_of(profile))
     for waits in groups(process, stream):
         is_of = (launch_process == process[waits[0]]) & (launch_stream == stream[waits[0]])
         rows = np.flatnonzero(is_of[launch])
-        times, launched = np.sort(found.launch_ns[is_of]), found.launch_ns[launch[rows]]
+        times, launched = (
+            np.sort(all_launches.launch_ns[is_of]),
+            all_launches.launch_ns[launch[rows]],
+        )
         before = np.append(_EARLIEST, times)[np.searchsorted(times, launched, side="left")]
         first = np.searchsorted(start[waits], before, side="left")
         count = np.searchsorted(start[waits], launched, side="right") - first

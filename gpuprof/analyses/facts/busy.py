@@ -40,7 +40,7 @@ def busy_by_device(parts: Iterable[Sequence[Any]], kinds: int) -> Mapping[int | 
         kinds: How many kinds there are, numbered from 0.
 
     Returns:
-        By device; None stands for activities of which no device is known.
+        By device; None stands for activities whose device is unknown.
     """
     devices: dict[int, Busy] = {}
     for part in parts:

@@ -26,22 +26,23 @@ def pieces(rows: int) -> Iterator[slice]:
     return (slice(at, min(at + _PIECE_ROWS, rows)) for at in range(0, rows, _PIECE_ROWS))
 
 
-def pair_places(known: Int64s, first: Numbers, second: Numbers) -> Numbers:
+def pair_places(sorted_pairs: Int64s, first: Numbers, second: Numbers) -> Numbers:
     """Where each pair of values is among sorted ones, or `NOT_FOUND`.
 
     Args:
-        known: Two rows: the first and the second values.
+        sorted_pairs: Two rows: the first and the second values.
         first: The first value of each wanted pair.
         second: The second value.
     """
-    places = arrays.pair_places(first, second, known)
+    places = arrays.pair_places(first, second, sorted_pairs)
     if places is not None:
         return places
-    firsts, seconds = map(np.unique, known)
+    firsts, seconds = map(np.unique, sorted_pairs)
     code, index = (
         np.where(np.minimum(a, b) < 0, NOT_FOUND, a * len(seconds) + b)
         for a, b in (
-            (_place_in(firsts, x), _place_in(seconds, y)) for x, y in (known, (first, second))
+            (_place_in(firsts, x), _place_in(seconds, y))
+            for x, y in (sorted_pairs, (first, second))
         )
     )
     return _place_in(code, index)
@@ -247,7 +248,7 @@ def launched_by(
             none = np.zeros((1, 3), np.int64)
             spans = np.append(ids.spans, none, axis=0)[ids.index(lanes.values[0])]
         rows.take(lane, number, start, spans)
-    return Launched(*rows.found, lanes.values)
+    return Launched(*rows.taken, lanes.values)
 
 
 def _chains(ids: Ids, process: Numbers, correlation: Numbers) -> arrays.Chains | None:
@@ -270,21 +271,21 @@ class _Members:
         self._rows = order[np.count_nonzero(place == NOT_FOUND) :]
         self._bounds = np.searchsorted(place[self._rows], np.arange(ids.size + 1))
         self._is_taken = np.zeros(ids.size, bool)
-        self._found = [(self._rows[:0], np.empty(0, np.int64), np.empty(0, np.int32))]
+        self._taken = [(self._rows[:0], np.empty(0, np.int64), np.empty(0, np.int32))]
 
     def take(self, lane: Numbers, place: Int64s, start: Numbers) -> None:
         """Take the activities of some calls' places, which are gone for later ones."""
-        wanted, first = np.unique(place, return_index=True)
-        is_new = wanted != NOT_FOUND
-        is_new[is_new] = ~self._is_taken[wanted[is_new]]
+        ids, first = np.unique(place, return_index=True)
+        is_new = ids != NOT_FOUND
+        is_new[is_new] = ~self._is_taken[ids[is_new]]
         call = np.sort(first[is_new])
         at = place[call]
         self._is_taken[at] = True
-        which, member = pairs(self._bounds[at], self._bounds[at + 1] - self._bounds[at])
-        self._found.append((self._rows[member], start[call][which], lane[call][which]))
+        call_index, member = pairs(self._bounds[at], self._bounds[at + 1] - self._bounds[at])
+        self._taken.append((self._rows[member], start[call][call_index], lane[call][call_index]))
 
     @property
-    def found(self) -> tuple[Numbers, Int64s, Numbers]:
+    def taken(self) -> tuple[Numbers, Int64s, Numbers]:
         """What was taken, with the start and the lane of each's call."""
-        row, time, lane = map(np.concatenate, zip(*self._found, strict=True))
+        row, time, lane = map(np.concatenate, zip(*self._taken, strict=True))
         return row, time, lane

@@ -58,7 +58,7 @@ _NEAR: Final = 1.25
 _MOST_CALLS: Final = 2048
 _REPEATS: Final = 0.5
 _STANDS_OUT: Final = 0.4
-_SAME: Final = 0.02
+_TIED: Final = 0.02
 # A stream of communication also computes where it has this share of its device's computing.
 _LEAST_COMPUTE: Final = 0.01
 
@@ -194,7 +194,7 @@ def _collective_parts(profile: Profile) -> CollectiveParts:
 
 
 def _by_ranks(kernels: CommunicationKernels, communicator: Communicator) -> _Calls:
-    """The calls of which the kernels of all ranks are known and ended together."""
+    """The calls whose kernels are known of all ranks and ended together."""
     rows = communicator.rows[(communicator.rows != NO_CALL).all(axis=1)]
     rows = rows[ended_together(kernels.start_ns[rows], kernels.end_ns[rows])]
     start = kernels.start_ns[rows]
@@ -247,7 +247,7 @@ def _period(took: Int64s) -> int:
     )
     if not len(apart) or apart.min() > min(_STANDS_OUT * float(np.median(apart)), _REPEATS):
         return 1
-    return int(np.argmax(apart <= max(_NEAR * apart.min(), _SAME))) + 1
+    return int(np.argmax(apart <= max(_NEAR * apart.min(), _TIED))) + 1
 
 
 def _channels(kernels: CommunicationKernels) -> Iterator[Channel]:

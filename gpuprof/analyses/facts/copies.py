@@ -64,8 +64,8 @@ def _transfer_times(profile: Profile) -> Mapping[Route, Times]:
             )
             pieces[route].append(Times(*(column[number == route_number] for column in times)))
     return {
-        route: Times(*(np.concatenate(column) for column in zip(*found, strict=True)))
-        for route, found in pieces.items()
+        route: Times(*(np.concatenate(column) for column in zip(*of_route, strict=True)))
+        for route, of_route in pieces.items()
     }
 
 

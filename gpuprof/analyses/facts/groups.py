@@ -1,4 +1,4 @@
-"""Rows that are alike, told by columns of integers."""
+"""Rows that are alike in columns of integers."""
 
 from typing import Any, Final
 
@@ -28,4 +28,4 @@ def groups(*columns: Numbers) -> list[Int64s]:
     for column in columns:
         ordered = column[order]
         is_first |= ordered[1:] != ordered[:-1]
-    return [one for one in np.split(order, np.flatnonzero(is_first) + 1) if len(one)]
+    return [rows for rows in np.split(order, np.flatnonzero(is_first) + 1) if len(rows)]

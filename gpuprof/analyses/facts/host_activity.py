@@ -90,11 +90,11 @@ def _clocks_agree(profile: Profile) -> bool:
 
 def early_starts(profile: Profile) -> tuple[int, int, int]:
     """Activities whose call is known, those that start before it, and by how much in the median."""
-    found = launches(profile.whole)
-    start_ns, early = found.activities.start_ns, [np.empty(0, np.int64)]
-    for rows in found.pieces():
-        ahead = found.launch_ns[rows] - start_ns[found.order[rows]]
+    all_launches = launches(profile.whole)
+    start_ns, early = all_launches.activities.start_ns, [np.empty(0, np.int64)]
+    for rows in all_launches.pieces():
+        ahead = all_launches.launch_ns[rows] - start_ns[all_launches.order[rows]]
         early.append(ahead[ahead > 0])
     ahead = np.concatenate(early)
     median = int(np.median(ahead)) if len(ahead) else 0
-    return len(found.order), len(ahead), median
+    return len(all_launches.order), len(ahead), median

@@ -1,4 +1,4 @@
-"""Which rank the others wait for in collectives, and what kept it before it came."""
+"""Which rank the others wait for in collectives, and what delayed it."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ from gpuprof.intervals import Int64s, Intervals, covered_within, together
 from gpuprof.profile import Profile
 
 LAST_READS: Final = reads(PARTS_READS, TIMELINE_READS, kernels="name")
-# What kept a rank: its device idled, as its host was late; it computed, the same kernels taking
+# What delays a rank: its device idled, as its host was late; it computed, the same kernels taking
 # longer, or more of them; it copied; it was in a collective of others.
 HOST, KERNELS, WORK, COPIES, COLLECTIVE = "host", "kernels", "work", "copies", "collective"
 _LAYERS: Final = {
@@ -35,8 +35,8 @@ _LEAST_SHARE: Final = 0.5
 _SLOW: Final = 1.05
 
 
-class Kept(NamedTuple):
-    """What kept a rank longer than the others before the calls to which it came last.
+class Delay(NamedTuple):
+    """What delayed a rank, more than the others, before the calls to which it came last.
 
     Args:
         cause: HOST, KERNELS, WORK, COPIES or COLLECTIVE.
@@ -59,12 +59,12 @@ class LastRank(NamedTuple):
         device_id: Its device.
         rank: Its rank; None where devices have none.
         devices: All devices of the communicator.
-        calls: Calls of which the kernels of all ranks are known, set-up left out.
+        calls: Calls whose kernels of all ranks are known, without set-up.
         share: In what share of them it was the last to arrive.
         median_lag_ns: How much later than the median of the others it came to those.
         waiting_ns: How long all others together waited for it.
         all_waiting_ns: How long they waited for anyone.
-        kept: What kept it; None where nothing explains half of it.
+        delay: What delayed it; None where nothing explains half of it.
     """
 
     device_id: int
@@ -75,7 +75,7 @@ class LastRank(NamedTuple):
     median_lag_ns: int
     waiting_ns: int
     all_waiting_ns: int
-    kept: Kept | None
+    delay: Delay | None
 
 
 def last_ranks(profile: Profile) -> tuple[LastRank, ...]:
@@ -86,8 +86,8 @@ def last_ranks(profile: Profile) -> tuple[LastRank, ...]:
     return profile.whole.once(_last_ranks)
 
 
-def kept(profile: Profile, device: int, rows: Int64s) -> Kept | None:
-    """What kept a device longer than the others before some calls to which it came last.
+def delay_before(profile: Profile, device: int, rows: Int64s) -> Delay | None:
+    """What delayed a device, more than the others, before some calls to which it came last.
 
     Args:
         profile: The whole recording is read.
@@ -100,7 +100,7 @@ def kept(profile: Profile, device: int, rows: Int64s) -> Kept | None:
             column = communicator.devices.index(device)
             calls = np.flatnonzero(np.isin(communicator.rows[:, column], rows))
             if len(calls):
-                return _kept(profile, number, column, calls)
+                return _delay_before(profile, number, column, calls)
     return None
 
 
@@ -129,7 +129,7 @@ def _last_ranks(profile: Profile) -> tuple[LastRank, ...]:
                 ),
                 int(caused[column]),
                 int(waiting.sum()),
-                _kept(profile, number, column, last_calls),
+                _delay_before(profile, number, column, last_calls),
             )
         )
     return tuple(sorted(ranks, key=lambda last: -last.waiting_ns))
@@ -150,8 +150,8 @@ def _lags(values: Int64s, column: int) -> Int64s:
     return lags
 
 
-def _kept(profile: Profile, number: int, column: int, calls: Int64s) -> Kept | None:
-    """What kept a rank before some calls, by the time since the call before each."""
+def _delay_before(profile: Profile, number: int, column: int, calls: Int64s) -> Delay | None:
+    """What delayed a rank before some calls, by the time since the call before each."""
     parts = collective_parts(profile)
     communicator = parts.communicators[number]
     calls = calls[calls > 0]
@@ -175,17 +175,17 @@ def _kept(profile: Profile, number: int, column: int, calls: Int64s) -> Kept | N
         return None
     if cause == WORK:
         return _compute(profile, communicator.devices, column, longer[cause])
-    return Kept(cause, longer[cause])
+    return Delay(cause, longer[cause])
 
 
 def _instants(line: DeviceTimeline, cause: str) -> Intervals:
-    """When a device did what may have kept it."""
+    """When a device did what may have delayed it."""
     if cause == HOST:
         return line.idle
     return together([line.exposed[layer] for layer in _LAYERS[cause]])
 
 
-def _compute(profile: Profile, devices: tuple[int, ...], column: int, longer_ns: int) -> Kept:
+def _compute(profile: Profile, devices: tuple[int, ...], column: int, longer_ns: int) -> Delay:
     """Whether the same kernels take longer on a rank, or there are more of them."""
     listed = ", ".join(map(str, devices))
     rows = profile.whole.query(
@@ -200,20 +200,20 @@ def _compute(profile: Profile, devices: tuple[int, ...], column: int, longer_ns:
     slower: dict[str, tuple[float, float]] = {}
     more: dict[str, tuple[float, float]] = {}
     for name, (calls, total) in names.items():
-        others = np.delete(calls, column), np.delete(total, column)
+        other_ranks = np.delete(calls, column), np.delete(total, column)
         if not calls[column]:
             continue
-        usual_calls, mean = float(np.median(others[0])), total[column] / calls[column]
-        if others[0].all():
-            usual = float(np.median(others[1] / others[0]))
+        usual_calls, mean = float(np.median(other_ranks[0])), total[column] / calls[column]
+        if other_ranks[0].all():
+            usual = float(np.median(other_ranks[1] / other_ranks[0]))
             slower[name] = float(calls[column] * (mean - usual)), mean / usual if usual else 1.0
         ratio = calls[column] / usual_calls if usual_calls else float("inf")
         more[name] = float((calls[column] - usual_calls) * mean), ratio
     slow = max(slower, key=lambda name: slower[name], default=None)
     if slow is not None and slower[slow][1] >= _SLOW and _sum(slower) >= _sum(more):
-        return Kept(KERNELS, longer_ns, slow, slower[slow][1])
+        return Delay(KERNELS, longer_ns, slow, slower[slow][1])
     most = max(more, key=lambda name: more[name])
-    return Kept(WORK, longer_ns, most, more[most][1])
+    return Delay(WORK, longer_ns, most, more[most][1])
 
 
 def _sum(by_name: Mapping[str, tuple[float, float]]) -> float:

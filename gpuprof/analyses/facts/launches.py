@@ -220,9 +220,9 @@ def _launched(profile: Profile, process: Numbers, correlation: Numbers) -> Launc
     columns = (*_KEY, "start_ns", "thread_id")
     with suppress(UnorderedError):
         return launched_by(profile.whole.integers("api_calls", *columns), process, correlation)
-    every = columns_of(profile.whole.integers("api_calls", *columns), len(columns))
-    order = np.argsort(every[columns.index("start_ns")], kind="stable")
-    by_start = ([column[order[rows]] for column in every] for rows in pieces(len(order)))
+    calls = columns_of(profile.whole.integers("api_calls", *columns), len(columns))
+    order = np.argsort(calls[columns.index("start_ns")], kind="stable")
+    by_start = ([column[order[rows]] for column in calls] for rows in pieces(len(order)))
     return launched_by(by_start, process, correlation)
 
 

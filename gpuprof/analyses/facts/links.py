@@ -1,7 +1,7 @@
 """Which link joins two memories, and its peak, where the recording tells.
 
-nvprof's databases list NVLink and PCIe of every device. Other formats give no more than the
-devices' names, of which a few name the link to the host:
+nvprof's databases list NVLink and PCIe of every device. Other formats give only the
+devices' names. A few of these name the link to the host:
 
 - ``PCIe`` in the name: x16 of the generation that came with the architecture, 3 with Pascal to
   Turing (P100, V100, T4), 4 with Ampere and Ada (A100, A40, L40), 5 with Hopper and Blackwell
@@ -49,39 +49,39 @@ def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | N
     """
     if src is None or dst is None:
         return None
-    known = links(profile)
-    own = known.get((src, dst))
-    if own is not None or HOST in {src, dst} or not profile.whole.has("links"):
-        return own
-    ways = [known[end, HOST] for end in (src, dst) if (end, HOST) in known]
+    by_ends = links(profile)
+    direct = by_ends.get((src, dst))
+    if direct is not None or HOST in {src, dst} or not profile.whole.has("links"):
+        return direct
+    ways = [by_ends[end, HOST] for end in (src, dst) if (end, HOST) in by_ends]
     if len(ways) < len((src, dst)) or not all(way.name.startswith("PCIe") for way in ways):
         return None
     return min(ways, key=lambda way: way.bytes_per_s or 0)
 
 
 def _links(profile: Profile) -> Links:
-    whole = profile.whole
-    if not whole.has("links"):
-        return _named(whole)
-    found: Links = {}
-    for row in whole.table("links").to_pylist():
+    recording = profile.whole
+    if not recording.has("links"):
+        return _named(recording)
+    by_ends: Links = {}
+    for row in recording.table("links").to_pylist():
         peer = HOST if row["peer_device_id"] is None else row["peer_device_id"]
-        _join(found, (row["device_id"], peer), Link(row["link"], row["bytes_per_s"]))
-    return found
+        _join(by_ends, (row["device_id"], peer), Link(row["link"], row["bytes_per_s"]))
+    return by_ends
 
 
 def _named(profile: Profile) -> Links:
     """Links to the host that the devices' names tell."""
-    found: Links = {}
+    by_ends: Links = {}
     for row in profile.table("devices").to_pylist() if profile.has("devices") else ():
         link = _host_link(row["name"] or "", row["compute_capability"])
         if link is not None:
-            _join(found, (row["device_id"], HOST), link)
-    return found
+            _join(by_ends, (row["device_id"], HOST), link)
+    return by_ends
 
 
-def _join(found: Links, ends: tuple[int, int], link: Link) -> None:
-    found[ends] = found[ends[::-1]] = link
+def _join(by_ends: Links, ends: tuple[int, int], link: Link) -> None:
+    by_ends[ends] = by_ends[ends[::-1]] = link
 
 
 def _host_link(name: str, compute_capability: str | None) -> Link | None:
@@ -90,8 +90,10 @@ def _host_link(name: str, compute_capability: str | None) -> Link | None:
     if compute_capability is None or not re.search(r"\bPCIe\b", name, re.IGNORECASE):
         return None
     capability = float(compute_capability)
-    known = (made for first, made in _PCIE_GENERATIONS.items() if capability >= first)
-    generation = next(known, None)
+    generations = (
+        generation for first, generation in _PCIE_GENERATIONS.items() if capability >= first
+    )
+    generation = next(generations, None)
     if generation is None:
         return None
     return Link(f"PCIe {generation} x{_LANES}", pcie_bytes_per_s(generation, _LANES))

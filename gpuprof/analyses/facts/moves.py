@@ -27,13 +27,13 @@ class Moves:
 
     Args:
         src: Device at the source, or `copies.HOST`.
-        dst: Device at the destination, likewise.
+        dst: Device at the destination, or `copies.HOST`.
         bytes: Bytes, or `launches.UNKNOWN`.
         start_ns: Start.
         end_ns: End.
         duration_ns: Time of the copy; of a staged one, of both halves.
         process: The process that launched it, or `launches.UNKNOWN`.
-        correlation: The call that launched it, likewise.
+        correlation: The call that launched it, or `launches.UNKNOWN`.
         is_managed: 1 for a migration of managed memory.
     """
 
@@ -76,7 +76,7 @@ def _moves(profile: Profile) -> Moves:
 def followers(some: Moves) -> tuple[Int64s, Int64s]:
     """Indices of each transfer and of the next one between the same two memories."""
     low, high = np.minimum(some.src, some.dst), np.maximum(some.src, some.dst)
-    pairs = [(one[:-1], one[1:]) for one in groups(low, high)]
+    pairs = [(rows[:-1], rows[1:]) for rows in groups(low, high)]
     first, second = zip(*pairs, strict=True) if pairs else ((), ())
     nothing = np.empty(0, np.int64)
     return np.concatenate([nothing, *first]), np.concatenate([nothing, *second])

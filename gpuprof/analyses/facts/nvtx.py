@@ -2,7 +2,7 @@
 
 A range holds the launches of its own thread between its start and its end; a ``start_end``
 range, which may end on another thread, holds those of its whole process. A framework's
-operations are ranges, too, of which there are hundreds in every part that a person names.
+operations are ranges, too: hundreds in every part that a person names.
 """
 
 import re
@@ -145,7 +145,7 @@ def _ranges_of(profile: Profile) -> Ranges:
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
     start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
     labels = tuple(sorted(numbers))
-    place = np.argsort([numbers[one] for one in labels]).astype(np.int32)
+    place = np.argsort([numbers[key] for key in labels]).astype(np.int32)
     ranges = Ranges(start, end, process, thread, place[label], labels)
     order = _outer_first(start, end)
     return ranges if order is None else ranges.take(order)
@@ -172,8 +172,8 @@ def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> li
     for word, different in zip(words, texts, strict=True):
         code *= len(different)
         code += np.asarray(np.from_dlpack(word.indices), np.int64)
-    which, number = _distinct(code)
-    places = np.unravel_index(which, [len(different) for different in texts])
+    codes, number = _distinct(code)
+    places = np.unravel_index(codes, [len(different) for different in texts])
     labels = [
         numbers.setdefault((texts[0][text], texts[1][domain], texts[2][kind]), len(numbers))
         for text, domain, kind in zip(*(place.tolist() for place in places), strict=True)
@@ -189,12 +189,12 @@ def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> li
 def _distinct(code: Int64s) -> tuple[Int64s, Numbers]:
     """The different codes in their order, and which of them each one is."""
     if code.max(initial=0) > _MOST_CODES:
-        which, number = np.unique(code, return_inverse=True)
-        return which, number
+        codes, number = np.unique(code, return_inverse=True)
+        return codes, number
     rows = np.bincount(code)
-    which, number = np.flatnonzero(rows), np.empty(len(rows), np.int32)
-    number[which] = np.arange(len(which))
-    return which, number[code]
+    codes, number = np.flatnonzero(rows), np.empty(len(rows), np.int32)
+    number[codes] = np.arange(len(codes))
+    return codes, number[code]
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,10 +355,10 @@ def _texts_of(
     """The texts of some copies' labels, which are given in the order of all copies' launches."""
     ids, index_at = profile.once(_indices_of_copies)
     index = index_at[ids.of(process, correlation)]
-    known = ranges_of(profile).labels
-    texts = sorted({text for text, _, _ in known})
+    all_labels = ranges_of(profile).labels
+    texts = sorted({text for text, _, _ in all_labels})
     number = {text: place for place, text in enumerate(texts)}
-    of_label = np.array([*(number[text] for text, _, _ in known), NO_RANGE])
+    of_label = np.array([*(number[text] for text, _, _ in all_labels), NO_RANGE])
     # What is not found has the index -1, which is that of the last one here.
     return of_label[np.append(labels, NO_RANGE)[index]], texts
 
@@ -377,8 +377,8 @@ def _indices_of_copies(profile: Profile) -> tuple[Ids, Int64s]:
 
 def usual(numbers: Int64s, texts: list[str]) -> str | None:
     """The text that most of some numbers stand for; None where `NO_RANGE` is all there is."""
-    known = numbers[numbers != NO_RANGE]
-    return texts[int(np.bincount(known).argmax())] if len(known) else None
+    named = numbers[numbers != NO_RANGE]
+    return texts[int(np.bincount(named).argmax())] if len(named) else None
 
 
 def _copies_launched(profile: Profile) -> Launches:

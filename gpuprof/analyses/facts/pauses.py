@@ -47,13 +47,16 @@ def pauses_of(profile: Profile) -> Pauses:
     return profile.whole.once(_pauses_of)
 
 
-def places_of_launches(found: Launches, activities: Int64s) -> Int64s:
+def places_of_launches(all_launches: Launches, activities: Int64s) -> Int64s:
     """The place of each of a few activities among all launches, or `NOT_LAUNCHED`."""
-    is_meant = np.zeros(len(found.activities), bool)
+    is_meant = np.zeros(len(all_launches.activities), bool)
     is_meant[activities] = True
-    at = [rows.start + np.flatnonzero(is_meant[found.order[rows]]) for rows in found.pieces()]
+    at = [
+        rows.start + np.flatnonzero(is_meant[all_launches.order[rows]])
+        for rows in all_launches.pieces()
+    ]
     places = np.concatenate([np.empty(0, np.int64), *at])
-    launched = found.order[places]
+    launched = all_launches.order[places]
     by_activity = np.argsort(launched)
     index = np.searchsorted(launched, activities, sorter=by_activity)
     is_launched = np.isin(activities, launched)
@@ -64,47 +67,49 @@ def places_of_launches(found: Launches, activities: Int64s) -> Int64s:
 
 def _pauses_of(profile: Profile) -> Pauses:
     columns: list[list[Int64s]] = [[], [], []]
-    for one in timelines(profile):
-        is_long = one.idle.end - one.idle.start > SHORT_NS
-        device = np.full(int(is_long.sum()), one.number, np.int64)
+    for timeline in timelines(profile):
+        is_long = timeline.idle.end - timeline.idle.start > SHORT_NS
+        device = np.full(int(is_long.sum()), timeline.number, np.int64)
         for column, values in zip(
-            columns, (device, one.idle.start[is_long], one.idle.end[is_long]), strict=True
+            columns, (device, timeline.idle.start[is_long], timeline.idle.end[is_long]), strict=True
         ):
             column.append(values)
     device, start, end = (np.concatenate([np.empty(0, np.int64), *c]) for c in columns)
-    found = launches(profile)
-    launch = _launch_at(found, device, end)
+    all_launches = launches(profile)
+    launch = _launch_at(all_launches, device, end)
     launch_ns, is_launched = np.zeros_like(launch), launch != NOT_LAUNCHED
-    launch_ns[is_launched] = found.launch_ns[launch[is_launched]]
+    launch_ns[is_launched] = all_launches.launch_ns[launch[is_launched]]
     return Pauses(device, start, end, launch, launch_ns)
 
 
-def _launch_at(found: Launches, device: Int64s, instant: Int64s) -> Int64s:
+def _launch_at(all_launches: Launches, device: Int64s, instant: Int64s) -> Int64s:
     """The launch of an activity that begins on each device at an instant."""
-    every = found.activities
+    activities = all_launches.activities
     launch = np.full(len(instant), NOT_LAUNCHED)
-    for low, high in every.tables.values():
-        starts = every.start_ns[low:high]
+    for low, high in activities.tables.values():
+        starts = activities.start_ns[low:high]
         order = None if (starts[1:] >= starts[:-1]).all() else np.argsort(starts, kind="stable")
         ordered = starts if order is None else starts[order]
         first = np.searchsorted(ordered, instant, side="left")
         last = np.searchsorted(ordered, instant, side="right")
         pause, place = pairs(first, last - first)
         place = low + (place if order is None else order[place])
-        is_ender = _is_on(every, place, device[pause]) & (every.end_ns[place] > instant[pause])
+        is_ender = _is_on(activities, place, device[pause]) & (
+            activities.end_ns[place] > instant[pause]
+        )
         is_ender &= launch[pause] == NOT_LAUNCHED
         # What is written later overwrites what was before: the first one remains.
         pause, place = pause[is_ender][::-1], place[is_ender][::-1]
-        launched = places_of_launches(found, place)
+        launched = places_of_launches(all_launches, place)
         is_launched = launched != NOT_LAUNCHED
         launch[pause[is_launched]] = launched[is_launched]
     return launch
 
 
-def _is_on(every: Activities, place: Int64s, device: Int64s) -> npt.NDArray[np.bool_]:
+def _is_on(activities: Activities, place: Int64s, device: Int64s) -> npt.NDArray[np.bool_]:
     """Whether activities are on the timelines of devices: peer copies on those of both ends."""
-    is_on: npt.NDArray[np.bool_] = every.device[place] == device
-    copy = np.flatnonzero(place < len(every.copies))
-    ends = every.copies.src[place[copy]], every.copies.dst[place[copy]]
+    is_on: npt.NDArray[np.bool_] = activities.device[place] == device
+    copy = np.flatnonzero(place < len(activities.copies))
+    ends = activities.copies.src[place[copy]], activities.copies.dst[place[copy]]
     is_on[copy] |= (ends[0] == device[copy]) | (ends[1] == device[copy])
     return is_on

@@ -77,13 +77,13 @@ def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
 
 
 def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
-    whole = profile.whole
+    recording = profile.whole
     named = (
-        tuple(_named(named_parts(whole), launches(whole)))
-        if whole.has("nvtx_ranges", "api_calls")
+        tuple(_named(named_parts(recording), launches(recording)))
+        if recording.has("nvtx_ranges", "api_calls")
         else ()
     )
-    return named or tuple(_detected(whole))
+    return named or tuple(_detected(recording))
 
 
 def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:
@@ -128,9 +128,9 @@ def _most_launches(
         for text, step in enumerate(of_steps):
             ours = np.flatnonzero((marked.process == process) & (number[marked.label] == text))
             for family, ordered in families(marked.take(ours), launched):
-                made = _windows(family, ordered, step, least)
-                if made is not None and (best is None or made[0] > best[0]):
-                    best = made
+                candidate = _windows(family, ordered, step, least)
+                if candidate is not None and (best is None or candidate[0] > best[0]):
+                    best = candidate
         if best is not None:
             yield best[1]
 
@@ -173,17 +173,17 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
         " coalesce(is_communication, false)::TINYINT FROM kernels",
         6,
     )
-    for one in np.unique(device).tolist():
-        mine = np.flatnonzero(device == one)
-        time = (end - start)[mine] * (1 - communicates[mine])
-        mine = mine[stream[mine] == _busiest(stream[mine], time)]
-        mine = mine[np.argsort(start[mine], kind="stable")]
-        opening = opening_kernels(name[mine], start[mine], end[mine])
+    for number in np.unique(device).tolist():
+        rows = np.flatnonzero(device == number)
+        time = (end - start)[rows] * (1 - communicates[rows])
+        rows = rows[stream[rows] == _busiest(stream[rows], time)]
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        opening = opening_kernels(name[rows], start[rows], end[rows])
         if opening is not None:
-            begun = start[mine][opening]
-            text = _kernel_name(profile, int(name[mine][opening[0]]))
-            last = end[mine][opening[-1] : opening[-1] + int(np.median(np.diff(opening)))].max()
-            yield StepWindows(None, (one,), text, DETECTED, begun, np.append(begun[1:], last))
+            begun = start[rows][opening]
+            text = _kernel_name(profile, int(name[rows][opening[0]]))
+            last = end[rows][opening[-1] : opening[-1] + int(np.median(np.diff(opening)))].max()
+            yield StepWindows(None, (number,), text, DETECTED, begun, np.append(begun[1:], last))
 
 
 def _busiest(stream: Int64s, time: Int64s) -> int:
@@ -192,8 +192,8 @@ def _busiest(stream: Int64s, time: Int64s) -> int:
 
 
 def _kernel_name(profile: Profile, name_hash: int) -> str:
-    found = profile.query(f"SELECT name FROM kernels WHERE name_hash = {name_hash} LIMIT 1")
-    return str(found.column(0)[0].as_py()) if found.num_rows else "unnamed kernel"
+    names = profile.query(f"SELECT name FROM kernels WHERE name_hash = {name_hash} LIMIT 1")
+    return str(names.column(0)[0].as_py()) if names.num_rows else "unnamed kernel"
 
 
 def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
@@ -215,15 +215,15 @@ def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
         return None
     pause = np.zeros(len(name), np.int64)
     pause[1:] = np.maximum(start[1:] - np.maximum.accumulate(end)[:-1], 0)
-    found = _occurrences(name)
-    alike = found.mean(found.gap == period)
+    occurrences = _occurrences(name)
+    alike = occurrences.mean(occurrences.gap == period)
     # The first one has no pause before it.
-    pauses = found.mean(pause[found.later])
-    fitting = np.flatnonzero((found.count >= _LEAST_DETECTED) & (alike >= _ALIKE))
+    pauses = occurrences.mean(pause[occurrences.later])
+    fitting = np.flatnonzero((occurrences.count >= _LEAST_DETECTED) & (alike >= _ALIKE))
     if not len(fitting):
         return None
-    best = fitting[np.lexsort((found.first[fitting], -pauses[fitting]))[0]]
-    opening: Int64s = found.places[found.number == best]
+    best = fitting[np.lexsort((occurrences.first[fitting], -pauses[fitting]))[0]]
+    opening: Int64s = occurrences.places[occurrences.number == best]
     return opening
 
 
@@ -282,9 +282,12 @@ def _occurrences(name: Int64s) -> _Occurrences:
 def _period(name: Int64s) -> int | None:
     if not len(name):
         return None
-    found = _occurrences(name)
-    often = found.count[found.count > 1]
-    usual, calls = found.median_gap()[often >= _LEAST_DETECTED], often[often >= _LEAST_DETECTED]
+    occurrences = _occurrences(name)
+    often = occurrences.count[occurrences.count > 1]
+    usual, calls = (
+        occurrences.median_gap()[often >= _LEAST_DETECTED],
+        often[often >= _LEAST_DETECTED],
+    )
     values, member = np.unique(usual, return_inverse=True)
     weights = np.bincount(member, calls, len(values)).tolist()
     distances = dict(zip(values.tolist(), weights, strict=True))

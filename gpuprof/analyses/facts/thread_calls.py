@@ -77,13 +77,13 @@ def calls_within(
     """
     parts = [[np.empty(0, np.int64)] * 5]
     for *place, names in _rows(profile.whole, table, label, where):
-        kept = meeting(Intervals(*place[:2]), instants)
-        parts.append([column[kept] for column in (*place, names)])
+        covering = meeting(Intervals(*place[:2]), instants)
+        parts.append([column[covering] for column in (*place, names)])
     start, end, process, thread, labels = (
         np.concatenate(column) for column in zip(*parts, strict=True)
     )
-    every = Stretches(start, end, labels)
-    return {(int(process[r[0]]), int(thread[r[0]])): every.take(r) for r in groups(process, thread)}
+    calls = Stretches(start, end, labels)
+    return {(int(process[r[0]]), int(thread[r[0]])): calls.take(r) for r in groups(process, thread)}
 
 
 def _rows(
@@ -96,30 +96,30 @@ def _rows(
         for *place, number in profile.integers(table, *_PLACE, "name_id"):
             yield [*place, labels.of(number)]
         return
-    known = ", ".join(f"coalesce({column}, {UNKNOWN})" for column in _PLACE)
-    for batch in profile.batches(f"SELECT {known}, name FROM {table} {where}"):
+    place_columns = ", ".join(f"coalesce({column}, {UNKNOWN})" for column in _PLACE)
+    for batch in profile.batches(f"SELECT {place_columns}, name FROM {table} {where}"):
         words = batch.columns[4].dictionary_encode()
         labels_of = np.array([label(name) for name in words.dictionary.to_pylist()], np.int64)
         yield [*map(np.from_dlpack, batch.columns[:4]), labels_of[np.from_dlpack(words.indices)]]
 
 
 def ranges_within(
-    held: Ranges, instants: Intervals, labels: Mapping[int, int], *, is_outermost: bool
+    ranges: Ranges, instants: Intervals, labels: Mapping[int, int], *, is_outermost: bool
 ) -> dict[Thread, Stretches]:
     """The innermost or outermost ranges of each thread as disjoint stretches.
 
     Args:
-        held: The ranges.
+        ranges: The ranges.
         instants: Ranges that cover none of these are left out.
         labels: What ranges with a label of these are, by number; others are left out.
         is_outermost: Whether the outermost range is wanted where several are open.
     """
-    number = np.full(len(held.labels), NO_RANGE)
+    number = np.full(len(ranges.labels), NO_RANGE)
     number[[*labels]] = [*labels.values()]
-    near = held.take(meeting(Intervals(held.start_ns, held.end_ns), instants))
-    kept = near.take(np.flatnonzero(number[near.label] != NO_RANGE))
-    labelled = Stretches(kept.start_ns, kept.end_ns, number[kept.label])
+    near = ranges.take(meeting(Intervals(ranges.start_ns, ranges.end_ns), instants))
+    chosen = near.take(np.flatnonzero(number[near.label] != NO_RANGE))
+    labelled = Stretches(chosen.start_ns, chosen.end_ns, number[chosen.label])
     return {
-        thread: _disjoint(labelled.take(mine), is_outermost=is_outermost)
-        for thread, mine in kept.lanes.items()
+        thread: _disjoint(labelled.take(rows), is_outermost=is_outermost)
+        for thread, rows in chosen.lanes.items()
     }

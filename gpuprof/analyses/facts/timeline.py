@@ -60,7 +60,7 @@ class DeviceTimeline:
     """What one device did when.
 
     Args:
-        device_id: The device; None for activities of which no device is known.
+        device_id: The device; None for activities whose device is unknown.
         span: From the start of its first activity to the end of its last; of a part of a
             recording, the windows' share of that.
         busy: For each of `LAYERS`, the instants at which at least one such activity runs.
@@ -95,11 +95,11 @@ class DeviceTimeline:
     @cached_property
     def idle(self) -> Intervals:
         """The instants of the span at which nothing runs."""
-        left = self.span
+        idle = self.span
         # Compute, which leaves millions of gaps, comes last.
         for layer in reversed(self.exposed):
-            left = difference(left, layer)
-        return left
+            idle = difference(idle, layer)
+        return idle
 
     def within(self, windows: Intervals) -> "DeviceTimeline":
         """The same, cut at the borders of windows."""
@@ -120,18 +120,20 @@ def timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:
 
 
 def _parts(profile: Profile) -> tuple[DeviceTimeline, ...]:
-    part, whole = profile.selection, timelines(profile.whole)
-    chosen = [one for one in whole if part.device_id in {None, one.device_id}]
+    part, all_timelines = profile.selection, timelines(profile.whole)
+    chosen = [
+        timeline for timeline in all_timelines if part.device_id in {None, timeline.device_id}
+    ]
     if part.windows is None:
         return tuple(chosen)
     windows = union([start for start, _ in part.windows], [end for _, end in part.windows])
-    return tuple(cut for one in chosen if len((cut := one.within(windows)).span))
+    return tuple(cut for timeline in chosen if len((cut := timeline.within(windows)).span))
 
 
 def timeline_of(profile: Profile, device_id: int | None) -> DeviceTimeline:
     """The timeline of one device; an empty one where it did nothing."""
-    found = [one for one in timelines(profile) if one.device_id == device_id]
-    return found[0] if found else DeviceTimeline(device_id, NOTHING, (NOTHING,) * len(LAYERS))
+    matching = [timeline for timeline in timelines(profile) if timeline.device_id == device_id]
+    return matching[0] if matching else DeviceTimeline(device_id, NOTHING, (NOTHING,) * len(LAYERS))
 
 
 def far_ends(profile: Profile) -> tuple[int, ...]:
@@ -145,17 +147,17 @@ def far_ends(profile: Profile) -> tuple[int, ...]:
 
 def _far_ends(profile: Profile) -> tuple[int, ...]:
     idle = [
-        one.device_id
-        for one in timelines(profile)
-        if one.device_id is not None
-        and not any(len(one.busy[layer]) for layer in LAYERS if layer != TRANSFER)
+        timeline.device_id
+        for timeline in timelines(profile)
+        if timeline.device_id is not None
+        and not any(len(timeline.busy[layer]) for layer in LAYERS if layer != TRANSFER)
     ]
-    own = "SELECT 1 AS found FROM {1} WHERE coalesce(device_id, {0}) = {0} LIMIT 1"
+    sql = "SELECT 1 AS found FROM {1} WHERE coalesce(device_id, {0}) = {0} LIMIT 1"
     tables = [table for table in _TABLES if profile.has(table)]
     return tuple(
         device
         for device in idle
-        if not any(profile.query(own.format(device, table)).num_rows for table in tables)
+        if not any(profile.query(sql.format(device, table)).num_rows for table in tables)
     )
 
 
@@ -166,7 +168,7 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
         One more than there are slices; none where no device did anything, fewer where the time
         has not as many ns.
     """
-    spans = [one.span for one in devices if len(one.span)]
+    spans = [timeline.span for timeline in devices if len(timeline.span)]
     if not spans:
         return np.array([], np.int64)
     first = min(int(span.start[0]) for span in spans)
@@ -176,8 +178,8 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
 
 
 def _read(profile: Profile) -> tuple[DeviceTimeline, ...]:
-    every = busy_by_device(_activities(profile), len(LAYERS))
-    ordered = sorted(every.items(), key=lambda item: (item[0] is None, item[0]))
+    by_device = busy_by_device(_activities(profile), len(LAYERS))
+    ordered = sorted(by_device.items(), key=lambda item: (item[0] is None, item[0]))
     return tuple(_timeline(device_id, busy) for device_id, busy in ordered)
 
 

@@ -15,7 +15,7 @@ from gpuprof.analyses.facts.collective_parts import (
 from gpuprof.analyses.facts.last_ranks import LAST_READS, LastRank, last_ranks
 from gpuprof.analyses.facts.timeline import COMMUNICATION
 from gpuprof.analyses.findings.contract import Finding, Scope
-from gpuprof.analyses.transfers.collective_waits import say_kept
+from gpuprof.analyses.transfers.collective_waits import say_delay
 from gpuprof.intervals import Intervals, difference, intersection, together
 from gpuprof.units import counted, say_ns, say_share
 
@@ -52,7 +52,7 @@ def _waiting(scope: Scope, waiting: Intervals) -> Finding:
     if last is not None:
         name = f"device {last.device_id}" if last.rank is None else f"rank {last.rank}"
         suggestion = f"see what keeps {name}, which came last to {say_share(last.share)} of them"
-        suggestion += "" if last.kept is None else f" ({say_kept(last.kept)})"
+        suggestion += "" if last.delay is None else f" ({say_delay(last.delay)})"
     return _finding(
         "collective_waiting",
         scope,
@@ -79,7 +79,7 @@ def _perhaps_waiting(scope: Scope, at_most: Intervals) -> Finding:
 
 
 def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
-    """The exposed time in which data moves, or does what is not known."""
+    """The exposed time in which data moves, or may move."""
     is_known = not len(intersection(exposed, times.unknown))
     calls, median_ns, on_compute_stream = _calls(scope)
     if on_compute_stream > _MOST:

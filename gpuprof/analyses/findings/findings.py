@@ -87,7 +87,7 @@ def findings(profile: Profile) -> pa.Table:
     """Name what costs the devices time that they do not compute, and what mending it can win.
 
     What it can win at most is the time that it costs; where a change of `gpuprof predict` mends
-    it, and the recording is small enough, a replay tells what of that the step would win.
+    it, and the recording is small enough, a replay estimates how much of it the step would win.
 
     Costs are of one step, the median over the steps of a phase; where a recording has no steps,
     of the device's span. The costs of findings may overlap: they must not be added up.

@@ -125,13 +125,13 @@ def _direct_link(profile: Profile) -> str:
     names = [
         re.match(r"NVLink (\d)", row["link"]) for row in links if row["peer_device_id"] is not None
     ]
-    known = [f"nvlink{match[1]}" for match in names if match]
-    return next((name for name in known if name in NAMES), "pcie3")
+    nvlinks = [f"nvlink{match[1]}" for match in names if match]
+    return next((name for name in nvlinks if name in NAMES), "pcie3")
 
 
 def _suggestion(scope: Scope, kind: _Kind, route: Route, needless: Avoidable | None) -> str:
     if needless is not None:
-        return f"{needless.suggestion} ({needless.what})"
+        return f"{needless.suggestion} ({needless.phrase})"
     reason = _why_staged(scope.profile, route) if route.path == "staged" else ""
     return f"{kind.suggestion}; {reason}" if reason else kind.suggestion
 

@@ -42,8 +42,8 @@ def with_win(finding: Finding) -> Finding:
     change = mend.change.format(names="|".join(finding.names))
     reason = _reason(finding.scope, change)
     if reason:
-        asked = change if reason == _TOO_MANY else ""
-        return finding._replace(replayed=Replayed(asked, None, "", reason))
+        proposed = change if reason == _TOO_MANY else ""
+        return finding._replace(replayed=Replayed(proposed, None, "", reason))
     try:
         won = _effect(finding.scope, change)
     except UsageError as error:
@@ -53,8 +53,8 @@ def with_win(finding: Finding) -> Finding:
     words = mend.words.format(names=" or ".join(finding.names))
     if finding.cause in _IDLE and won_ns < _LEAST_MENDED * finding.win_ns:
         return finding._replace(replayed=Replayed(change, None, words, _OTHER_WAITS))
-    told = finding._replace(replayed=Replayed(change, won_ns, words, won.assumptions))
-    return _with_hiding(told) if finding.cause in _COPIES else told
+    with_replay = finding._replace(replayed=Replayed(change, won_ns, words, won.assumptions))
+    return _with_hiding(with_replay) if finding.cause in _COPIES else with_replay
 
 
 def _with_hiding(finding: Finding) -> Finding:

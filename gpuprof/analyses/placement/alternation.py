@@ -1,4 +1,4 @@
-"""Parts of a program that take turns on two devices, and copy each time: layers placed in turn."""
+"""Parts of a program that take turns on two devices, and copy each time: alternating layers."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -81,12 +81,12 @@ def turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
 
 
 def _turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
-    every = moves(profile)
-    every = every.take((every.src != HOST) & (every.dst != HOST))
-    first, second = followers(every)
-    is_turn = every.src[second] == every.dst[first]
-    is_turn &= works_between(profile, every.take(first), every.take(second))
-    there, back = every.take(first[is_turn]), every.take(second[is_turn])
+    copies = moves(profile)
+    copies = copies.take((copies.src != HOST) & (copies.dst != HOST))
+    first, second = followers(copies)
+    is_turn = copies.src[second] == copies.dst[first]
+    is_turn &= works_between(profile, copies.take(first), copies.take(second))
+    there, back = copies.take(first[is_turn]), copies.take(second[is_turn])
     # Operations are no parts that can be placed: what `aten::to` copies there, its node of the
     # backward pass copies back, as it must.
     (out, texts), (home, _) = there.parts(profile), back.parts(profile)
@@ -97,15 +97,15 @@ def _turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
         out[is_other],
         home[is_other],
     )
-    found = [
+    alternations = [
         (
-            (there.take(mine), back.take(mine)),
-            _row(there.take(mine), texts[out[mine[0]]], texts[home[mine[0]]]),
+            (there.take(rows), back.take(rows)),
+            _row(there.take(rows), texts[out[rows[0]]], texts[home[rows[0]]]),
         )
-        for mine in groups(there.src, there.dst, out, home)
-        if len(mine) >= _LEAST_TURNS
+        for rows in groups(there.src, there.dst, out, home)
+        if len(rows) >= _LEAST_TURNS
     ]
-    return sorted(found, key=lambda one: -one[1]["total_ns"])
+    return sorted(alternations, key=lambda copies_and_row: -copies_and_row[1]["total_ns"])
 
 
 def _row(copies: Moves, there: str, back: str) -> Row:
@@ -134,8 +134,8 @@ def _of_tensors(profile: Profile) -> list[Row]:
     ways: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     scope_of = _scopes(profile)
     for row in rows:
-        scope, other = (scope_of((row["function"], row[f"{e}_operation"] or "")) for e in _ENDS)
-        if scope is not None and scope == other:
+        scope, dst_scope = (scope_of((row["function"], row[f"{e}_operation"] or "")) for e in _ENDS)
+        if scope is not None and scope == dst_scope:
             ways[scope, row["src_device"], row["dst_device"]].append(row)
     return [
         _tensor_row(scope, there, ways[scope, dst, src])
@@ -147,9 +147,9 @@ def _of_tensors(profile: Profile) -> list[Row]:
 def _scopes(profile: Profile) -> Callable[[Node], str | None]:
     """The tower of an operation; of a model without towers that takes turns, all of it."""
     flow = profile.once(dataflow) if profile.has("operations") else None
-    every = turning(flow).get(ALL, ()) if flow else ()
+    alternating = turning(flow).get(ALL, ()) if flow else ()
     names = profile.once(names_of)
-    return lambda node: ALL if node in every else names[node[0]].tower(node[1])
+    return lambda node: ALL if node in alternating else names[node[0]].tower(node[1])
 
 
 def _tensor_row(scope: str, there: list[Row], back: list[Row]) -> Row:

@@ -29,13 +29,13 @@ class Avoidable(NamedTuple):
 
     Args:
         copies: The copies; all go to and fro between the same two memories.
-        what: What a device waits for, in a phrase.
+        phrase: What a device waits for, for a finding.
         suggestion: What to try.
         table: The table that tells more.
     """
 
     copies: tuple[Moves, ...]
-    what: str
+    phrase: str
     suggestion: str
     table: str
 
@@ -57,8 +57,12 @@ def avoidable(profile: Profile) -> list[Avoidable]:
 
 
 def _avoidable(profile: Profile) -> list[Avoidable]:
-    found = [*_there_and_back(profile)]
-    return found if not_sought(profile) else [*found, *_turns(profile), *_again(profile)]
+    there_and_back = [*_there_and_back(profile)]
+    return (
+        there_and_back
+        if not_sought(profile)
+        else [*there_and_back, *_turns(profile), *_again(profile)]
+    )
 
 
 def not_sought(profile: Profile) -> str:
@@ -77,17 +81,17 @@ def _there_and_back(profile: Profile) -> Iterator[Avoidable]:
     Input that the host gives and results that it takes are as they should be. Devices that
     exchange borders copy both ways, too: only what comes back after a kernel ran is meant.
     """
-    every, alike = repeated_pairs(profile)
-    some = every.take(np.concatenate([np.empty(0, np.int64), *alike]))
+    all_pairs, alike = repeated_pairs(profile)
+    some = all_pairs.take(np.concatenate([np.empty(0, np.int64), *alike]))
     is_meant = (some.there.dst == HOST) | works_between(profile, some.there, some.back)
     some = some.take(is_meant & (some.there.src != HOST) & ~_are_exchanged(profile, some))
-    for mine in groups(some.there.src, some.there.dst):
-        one = some.take(mine)
-        src, dst = int(one.there.src[0]), int(one.there.dst[0])
+    for rows in groups(some.there.src, some.there.dst):
+        pairs = some.take(rows)
+        src, dst = int(pairs.there.src[0]), int(pairs.there.dst[0])
         yield Avoidable(
-            (one.there, one.back),
-            f"{counted(len(mine), 'copy', 'copies')} from {end_name(src)} to {end_name(dst)} that"
-            f" {'comes' if len(mine) == 1 else 'come'} straight back in the same size",
+            (pairs.there, pairs.back),
+            f"{counted(len(rows), 'copy', 'copies')} from {end_name(src)} to {end_name(dst)} that"
+            f" {'comes' if len(rows) == 1 else 'come'} straight back in the same size",
             suggestion(src, dst),
             "ping_pong",
         )
@@ -100,16 +104,18 @@ def _are_exchanged(profile: Profile, some: Pairs) -> npt.NDArray[np.bool_]:
     saw what the other device had sent last.
     """
     copies = some.there
-    every = moves(profile)
+    all_copies = moves(profile)
     exchanged = [np.empty((0, 3), np.int64)]
-    for rows in groups(np.minimum(every.src, every.dst), np.maximum(every.src, every.dst)):
-        alike = every.take(rows)
+    for rows in groups(
+        np.minimum(all_copies.src, all_copies.dst), np.maximum(all_copies.src, all_copies.dst)
+    ):
+        alike = all_copies.take(rows)
         if min(alike.src[0], alike.dst[0]) != HOST:
             exchanged.append(_keys(alike.take(_without_an_answer(profile, alike))))
-    both = np.concatenate([*exchanged, _keys(copies)])
-    _, number = np.unique(both, axis=0, return_inverse=True)
-    before, asked = np.split(number.reshape(-1), [len(both) - len(copies)])
-    is_exchanged: npt.NDArray[np.bool_] = np.isin(asked, before)
+    keys = np.concatenate([*exchanged, _keys(copies)])
+    _, number = np.unique(keys, axis=0, return_inverse=True)
+    before, of_copies = np.split(number.reshape(-1), [len(keys) - len(copies)])
+    is_exchanged: npt.NDArray[np.bool_] = np.isin(of_copies, before)
     at_source = replace(copies, dst=copies.src)
     return is_exchanged & works_between(profile, at_source, some.back)
 
@@ -134,14 +140,14 @@ def _without_an_answer(profile: Profile, some: Moves) -> Int64s:
 def _turns(profile: Profile) -> Iterator[Avoidable]:
     for (there, back), row in turns(profile)[:_WORST]:
         there_in, back_in = f'in "{row["there"]}"', f'in "{row["back"]}"'
-        what = f"turns from {row['src']} to {row['dst']} {there_in} and back {back_in}"
-        yield Avoidable((there, back), what, row["suggestion"], "alternation")
+        phrase = f"turns from {row['src']} to {row['dst']} {there_in} and back {back_in}"
+        yield Avoidable((there, back), phrase, row["suggestion"], "alternation")
 
 
 def _again(profile: Profile) -> Iterator[Avoidable]:
     for copies, row in copied_again(profile)[:_WORST]:
-        what = (
+        phrase = (
             f"copies of {format_bytes(row['copy_bytes'])} from {row['src']} to {row['dst']} that"
             " every step makes again"
         )
-        yield Avoidable((copies,), what, row["suggestion"], "repeated_transfers")
+        yield Avoidable((copies,), phrase, row["suggestion"], "repeated_transfers")

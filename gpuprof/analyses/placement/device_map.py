@@ -60,8 +60,8 @@ def device_map(profile: Profile) -> pa.Table:
         if profile.has(table):
             for place, calls in _counts(profile, table).items():
                 used[place][f"{table[:-1]}_calls"] = calls
-    known = profile.table("devices").to_pylist() if profile.has("devices") else []
-    for device in known:
+    device_rows = profile.table("devices").to_pylist() if profile.has("devices") else []
+    for device in device_rows:
         if not any(device_id == device["device_id"] for device_id, _ in used):
             used[device["device_id"], device["process_id"]] = {}
     ranks = profile.table("runs").to_pylist() if profile.has("runs") else []
@@ -69,7 +69,7 @@ def device_map(profile: Profile) -> pa.Table:
     peers = _peers(profile) if profile.has("memcpys") else {}
     joined, accessible = _links_of(profile), _accessible(profile)
     rows = [
-        _described(known, device_id, process_id)
+        _described(device_rows, device_id, process_id)
         | {
             "links": ", ".join(joined.get(device_id, ())) or None,
             "accessible_peers": _listed(accessible.get(device_id, ())),
@@ -94,23 +94,23 @@ def _listed(devices: Iterable[int]) -> str | None:
 
 def _links_of(profile: Profile) -> dict[int | None, list[str]]:
     """For each device its links in words, that to the host first."""
-    found: dict[int | None, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for (end, other), link in sorted(links(profile).items()):
+    by_device: dict[int | None, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for (end, peer), link in sorted(links(profile).items()):
         if end != HOST:
-            found[end][link.name].append("host" if other == HOST else str(other))
+            by_device[end][link.name].append("host" if peer == HOST else str(peer))
     return {
-        device: [f"{name} ({', '.join(others)})" for name, others in joined.items()]
-        for device, joined in found.items()
+        device: [f"{name} ({', '.join(ends)})" for name, ends in joined.items()]
+        for device, joined in by_device.items()
     }
 
 
 def _accessible(profile: Profile) -> dict[int | None, set[int]]:
-    found: dict[int | None, set[int]] = defaultdict(set)
+    peers: dict[int | None, set[int]] = defaultdict(set)
     for row in profile.table("links").to_pylist() if profile.has("links") else ():
         if row["has_peer_access"] and row["peer_device_id"] is not None:
-            found[row["device_id"]].add(row["peer_device_id"])
-            found[row["peer_device_id"]].add(row["device_id"])
-    return found
+            peers[row["device_id"]].add(row["peer_device_id"])
+            peers[row["peer_device_id"]].add(row["device_id"])
+    return peers
 
 
 def _counts(profile: Profile, table: str) -> Mapping[tuple[int | None, int | None], int]:
@@ -125,22 +125,22 @@ def _counts(profile: Profile, table: str) -> Mapping[tuple[int | None, int | Non
 
 
 def _described(
-    known: list[dict[str, Any]], device_id: int | None, process_id: int | None
+    device_rows: list[dict[str, Any]], device_id: int | None, process_id: int | None
 ) -> dict[str, Any]:
     """What is known of the device; each process may number the devices in its own way."""
-    same = [row for row in known if row["device_id"] == device_id]
-    own = [row for row in same if row["process_id"] in {None, process_id}] or same
-    return dict(own[0]) if own else {}
+    of_device = [row for row in device_rows if row["device_id"] == device_id]
+    of_process = [row for row in of_device if row["process_id"] in {None, process_id}] or of_device
+    return dict(of_process[0]) if of_process else {}
 
 
 def _peers(profile: Profile) -> dict[tuple[int | None, str], set[int]]:
-    found: dict[tuple[int | None, str], set[int]] = defaultdict(set)
+    peers: dict[tuple[int | None, str], set[int]] = defaultdict(set)
     for route in transfer_times(profile):
         if route.src is None or route.dst is None or HOST in {route.src, route.dst}:
             continue
-        found[route.src, route.path].add(route.dst)
-        found[route.dst, route.path].add(route.src)
-    return found
+        peers[route.src, route.path].add(route.dst)
+        peers[route.dst, route.path].add(route.src)
+    return peers
 
 
 ANALYSIS: Final = Analysis(

@@ -65,13 +65,13 @@ def placement(profile: Profile) -> pa.Table:
         A layer that runs on two devices has a row for each. Constants and what only orders
         others are left out.
     """
-    found: dict[Part, list[Row]] = {}
+    by_part: dict[Part, list[Row]] = {}
     names = profile.once(names_of)
     for row in _in_steps(profile, "operations"):
         if row["operation_type"] not in NO_WORK:
             part = names[row["function"]].part(row["device"], row["operation"])
-            found[part] = [*found.pop(part, []), row]
-    return PLACEMENT.table([part._asdict() | _summary(rows) for part, rows in found.items()])
+            by_part[part] = [*by_part.pop(part, []), row]
+    return PLACEMENT.table([part._asdict() | _summary(rows) for part, rows in by_part.items()])
 
 
 def placement_edges(profile: Profile) -> pa.Table:
@@ -84,7 +84,7 @@ def placement_edges(profile: Profile) -> pa.Table:
         Columns as in `EDGES`; per execution in programs without a training step. Control edges
         carry no data and are left out. No rows if nothing crossed devices.
     """
-    found: dict[tuple[Part, Part], list[Row]] = {}
+    by_ends: dict[tuple[Part, Part], list[Row]] = {}
     names = profile.once(names_of)
     for row in _in_steps(profile, "tensor_copies"):
         if not row["is_control"]:
@@ -93,17 +93,17 @@ def placement_edges(profile: Profile) -> pa.Table:
                 part_of(row["src_device"], row["src_operation"]),
                 part_of(row["dst_device"], row["dst_operation"]),
             )
-            found.setdefault(ends, []).append(row)
+            by_ends.setdefault(ends, []).append(row)
     steps = sum(_steps(profile).values())
-    rows = [_edge(*ends, copies, steps) for ends, copies in found.items()]
+    rows = [_edge(*ends, copies, steps) for ends, copies in by_ends.items()]
     return EDGES.table(sorted(rows, key=lambda row: -(row["bytes_per_step"] or 0)))
 
 
 def _steps(profile: Profile) -> dict[str, int]:
     """Executions of each training step, or of each function where none is one."""
     rows = profile.table("functions").to_pylist()
-    every = {row["function"]: row["executions"] for row in rows}
-    return step_executions(profile) or every
+    executions = {row["function"]: row["executions"] for row in rows}
+    return step_executions(profile) or executions
 
 
 def _in_steps(profile: Profile, table: str) -> list[Row]:
@@ -112,11 +112,11 @@ def _in_steps(profile: Profile, table: str) -> list[Row]:
 
 
 def _summary(rows: list[Row]) -> Row:
-    asked = dict.fromkeys(row["requested_device"] for row in rows if row["requested_device"])
+    requested = dict.fromkeys(row["requested_device"] for row in rows if row["requested_device"])
     times = [row["total_ns"] for row in rows if row["total_ns"] is not None]
     return {
         "operations": len(rows),
-        "requested_device": ", ".join(asked) or None,
+        "requested_device": ", ".join(requested) or None,
         "fallbacks": sum(map(is_fallback, rows)),
         "total_ns": sum(times) if times else None,
     }
@@ -124,8 +124,8 @@ def _summary(rows: list[Row]) -> Row:
 
 def is_fallback(row: Mapping[str, Any]) -> bool:
     """Whether soft placement put an operation elsewhere than the script asked."""
-    asked = row["requested_device"]
-    return asked is not None and not row["device"].endswith(asked)
+    requested = row["requested_device"]
+    return requested is not None and not row["device"].endswith(requested)
 
 
 def _edge(source: Part, target: Part, copies: list[Row], steps: int) -> Row:

@@ -80,15 +80,17 @@ def placement_estimate(profile: Profile) -> pa.Table:
         One row per step, columns as in `PLACEMENT_ESTIMATE`; one row for the whole recording
         where no steps are found; no rows where no device did anything.
     """
-    every = timelines(profile.whole)
+    devices = timelines(profile.whole)
     if profile.selection.device_id is not None:
-        every = tuple(one for one in every if one.device_id == profile.selection.device_id)
-    peer = {one.device_id: _peer_copies(profile.whole, one) for one in every}
+        devices = tuple(
+            device for device in devices if device.device_id == profile.selection.device_id
+        )
+    peer = {device.device_id: _peer_copies(profile.whole, device) for device in devices}
     rows = [
         row
         for steps in steps_by_phase(profile)
         for row in _step_rows(
-            steps, [d for d in every if d.number in steps.phase.devices], peer, profile.selection
+            steps, [d for d in devices if d.number in steps.phase.devices], peer, profile.selection
         )
     ]
     if not rows:
@@ -100,17 +102,17 @@ def placement_estimate(profile: Profile) -> pa.Table:
 def _peer_copies(profile: Profile, device: DeviceTimeline) -> tuple[Intervals, Intervals]:
     """When peer copies run on a device, and when nothing else does that they could wait for."""
     running: list[Intervals] = []
-    others: list[Intervals] = []
+    host_copies: list[Intervals] = []
     for route, times in transfer_times(profile).items():
         here = (
             times.device_id == device.device_id
             if route.path == "staged"
             else np.full(len(times.start_ns), device.device_id in {route.src, route.dst})
         )
-        found = union(times.start_ns[here], times.end_ns[here])
-        (others if HOST in {route.src, route.dst} else running).append(found)
+        instants = union(times.start_ns[here], times.end_ns[here])
+        (host_copies if HOST in {route.src, route.dst} else running).append(instants)
     busy = together(running)
-    return busy, difference(difference(busy, device.kernels), together(others))
+    return busy, difference(difference(busy, device.kernels), together(host_copies))
 
 
 def _step_rows(
@@ -157,7 +159,7 @@ def _whole_row(
         busy, exposed = peer[device.device_id]
         return _length(device.span, busy), _length(device.span, exposed)
 
-    device = max(devices, key=lambda one: of_span(one)[1])
+    device = max(devices, key=lambda timeline: of_span(timeline)[1])
     return [
         _estimates(device.span.length, *of_span(device))
         | {
@@ -171,8 +173,8 @@ def _whole_row(
 
 
 def _length(windows: Intervals, covered: Intervals) -> int:
-    found: Int64s = covered_within(covered, windows.start, windows.end)
-    return int(found.sum())
+    lengths_ns: Int64s = covered_within(covered, windows.start, windows.end)
+    return int(lengths_ns.sum())
 
 
 def _estimates(measured: int, busy: int, exposed: int) -> dict[str, Any]:

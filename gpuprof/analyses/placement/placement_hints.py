@@ -101,9 +101,11 @@ def _saving(
     alone = flow.copied(misplaced.moves).less(Copied(-misplaced.adds_bytes, 0))
     saved = flow.copied().less(alone)
     if misplaced in joint:
-        others = _union(other.moves for other in joint if other is not misplaced)
-        remaining = flow.copied(others | dict(misplaced.moves))
-        last = min(flow.copied(others).less(remaining), flow.copied().less(remaining))
+        other_moves = _union(
+            misplacement.moves for misplacement in joint if misplacement is not misplaced
+        )
+        remaining = flow.copied(other_moves | dict(misplaced.moves))
+        last = min(flow.copied(other_moves).less(remaining), flow.copied().less(remaining))
         if last > saved:
             also = " with the other findings mended, too, which leaves"
             return last, f": saves {_amount(last)} a step{also} {_amount(remaining)}"
@@ -115,9 +117,9 @@ def _union(moves: Iterable[Moves]) -> dict[Node, str]:
 
 
 def _amount(copied: Copied) -> str:
-    unknown = f"{copied.unknown:g} x an unknown size" if copied.unknown else ""
-    known = format_bytes(copied.bytes) if copied.bytes or not unknown else ""
-    return " and ".join(filter(None, (known, unknown)))
+    unknown_sizes = f"{copied.unknown:g} x an unknown size" if copied.unknown else ""
+    known_size = format_bytes(copied.bytes) if copied.bytes or not unknown_sizes else ""
+    return " and ".join(filter(None, (known_size, unknown_sizes)))
 
 
 def _fallbacks(parts: list[Row]) -> Iterator[Row]:
@@ -126,14 +128,14 @@ def _fallbacks(parts: list[Row]) -> Iterator[Row]:
     count: Counter[tuple[str, str]] = Counter()
     for row in moved:
         count[row["requested_device"], row["device"]] += row["fallbacks"]
-    for (asked, ran), operations in count.items():
+    for (requested, ran), operations in count.items():
         ops = counted(operations, "operation", "operations")
         yield {
             "cause": "moved_silently",
             "bytes_per_step": None,
             "saves_bytes_per_step": None,
             "share": None,
-            "finding": f"{ops} ran on {ran}, though {asked} was asked for",
+            "finding": f"{ops} ran on {ran}, though {requested} was asked for",
             "suggestion": "see which device is missing;"
             " tf.config.set_soft_device_placement(False) makes it an error",
             "table": "placement",

@@ -184,6 +184,6 @@ def _borders(graph: Graph, steps: Steps, device: int, changed: Changed | None) -
     places = np.sort(np.concatenate([graph.starts[on], graph.ends[on]]))
     last = np.searchsorted(graph.time_ns[places], since, side="right") - 1
     # Before the first of them anything else, such as the call that launches it.
-    other = np.maximum(np.searchsorted(graph.time_ns, since, side="left") - 1, 0)
-    near = np.where(last < 0, other, places[last])
+    earlier = np.maximum(np.searchsorted(graph.time_ns, since, side="left") - 1, 0)
+    near = np.where(last < 0, earlier, places[last])
     return _Borders(near, since - graph.time_ns[near])

@@ -97,7 +97,7 @@ def _row(profile: Profile, device: DeviceTimeline) -> dict[str, Any]:
         row[f"busy_{name}_ns"] = busy
         row[f"exposed_{name}_ns"] = exposed
         row[f"hidden_{name}_ns"] = busy - exposed
-    row["idle_ns"] = row["span_ns"] - sum(one.length for one in device.exposed)
+    row["idle_ns"] = row["span_ns"] - sum(instants.length for instants in device.exposed)
     if row["busy_transfer_ns"]:
         row["hidden_transfer_fraction"] = row["hidden_transfer_ns"] / row["busy_transfer_ns"]
     return row

@@ -114,16 +114,16 @@ def gaps(profile: Profile) -> pa.Table:
     """List the longest pauses between the activities of each device.
 
     Args:
-        profile: Needs ``kernels`` and ``memcpys``; ``api_calls`` and ``nvtx_ranges`` tell what
-            the host did.
+        profile: Needs ``kernels`` and ``memcpys``; ``api_calls`` and ``nvtx_ranges`` show
+            the host's part.
 
     Returns:
         At most twenty rows of all devices, the longest pause first, columns as in `GAPS`. The
         host's part is null where it was not recorded, or on a clock that disagrees.
     """
-    found = [gap for one in timelines(profile) for gap in _longest(one)]
-    found.sort(key=lambda gap: (-gap["gap_ns"], gap["start_ns"], gap["device_id"] or 0))
-    return GAPS.table(_with_context(profile.whole, found[:_ROWS]))
+    gap_rows = [gap for timeline in timelines(profile) for gap in _longest(timeline)]
+    gap_rows.sort(key=lambda gap: (-gap["gap_ns"], gap["start_ns"], gap["device_id"] or 0))
+    return GAPS.table(_with_context(profile.whole, gap_rows[:_ROWS]))
 
 
 def _longest(device: DeviceTimeline) -> list[dict[str, Any]]:
@@ -139,22 +139,22 @@ def _longest(device: DeviceTimeline) -> list[dict[str, Any]]:
     ]
 
 
-def _with_context(profile: Profile, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_context(profile: Profile, gap_rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     context: dict[int, dict[str, Any]] = {}
-    if found:
-        ended = _ended(profile, found)
+    if gap_rows:
+        ended = _ended(profile, gap_rows)
         context |= {row["number"]: {"ended_by": row["ended_by"]} for row in ended}
         for row in _host(profile, ended):
             context[row.pop("number")] |= row
-    return [gap | context.get(number, {}) for number, gap in enumerate(found)]
+    return [gap | context.get(number, {}) for number, gap in enumerate(gap_rows)]
 
 
-def _ended(profile: Profile, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _ended(profile: Profile, gap_rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What ended each pause, with the call that launched it where that can be told."""
     columns = ("number", "start_ns", "end_ns", "device_id")
     values = [
         (number, gap["start_ns"], gap["start_ns"] + gap["gap_ns"], gap["device_id"])
-        for number, gap in enumerate(found)
+        for number, gap in enumerate(gap_rows)
     ]
     ends = ", ".join(str(end) for _, _, end, _ in values)
     parts = [

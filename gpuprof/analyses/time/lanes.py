@@ -101,11 +101,11 @@ def lanes(profile: Profile) -> pa.Table:
         Columns as in `LANES`; by device, lane (compute, communication, transfers, local copies),
         exposed before hidden, and start. No rows where nothing ran.
     """
-    found = profile.once(_lanes)
-    shift = _shift([times.start for lane in found for times in (lane.exposed, lane.hidden)])
+    all_lanes = profile.once(_lanes)
+    shift = _shift([times.start for lane in all_lanes for times in (lane.exposed, lane.hidden)])
     tables = [
         _table(lane, times, shift, is_exposed=is_exposed)
-        for lane in found
+        for lane in all_lanes
         for is_exposed, times in ((True, lane.exposed), (False, lane.hidden))
         if len(times)
     ]
@@ -124,19 +124,19 @@ def lanes_over_time(profile: Profile) -> pa.Table:
     borders = slice_borders(timelines(profile), _SLICES)
     if not len(borders):
         return LANES_OVER_TIME.empty()
-    found = profile.once(_lanes)
-    return pa.concat_tables(_sliced(lane, borders) for lane in found).combine_chunks()
+    all_lanes = profile.once(_lanes)
+    return pa.concat_tables(_sliced(lane, borders) for lane in all_lanes).combine_chunks()
 
 
 def _sliced(lane: _Lane, borders: Int64s) -> pa.Table:
     start, end = borders[:-1], borders[1:]
     exposed, hidden = (covered_within(t, start, end) for t in (lane.exposed, lane.hidden))
-    kept = exposed + hidden > 0
-    columns: dict[str, Any] = _place(lane, int(kept.sum())) | {
-        "start_ns": start[kept],
-        "end_ns": end[kept],
-        "exposed_ns": exposed[kept],
-        "hidden_ns": hidden[kept],
+    is_active = exposed + hidden > 0
+    columns: dict[str, Any] = _place(lane, int(is_active.sum())) | {
+        "start_ns": start[is_active],
+        "end_ns": end[is_active],
+        "exposed_ns": exposed[is_active],
+        "hidden_ns": hidden[is_active],
     }
     return LANES_OVER_TIME.conform(pa.table(columns))
 
@@ -150,8 +150,8 @@ def _place(lane: _Lane, rows: int) -> dict[str, Any]:
 
 def _lanes(profile: Profile) -> tuple[_Lane, ...]:
     kinds = profile.whole.once(_transfers)
-    every = (lane for one in timelines(profile) for lane in _of_device(one, kinds))
-    return tuple(lane for lane in every if len(lane.exposed) or len(lane.hidden))
+    all_lanes = (lane for timeline in timelines(profile) for lane in _of_device(timeline, kinds))
+    return tuple(lane for lane in all_lanes if len(lane.exposed) or len(lane.hidden))
 
 
 def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
@@ -160,10 +160,10 @@ def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
     sql = f"""
         SELECT start_ns, end_ns, busy_device_id, list_position({movements}, movement) - 1
         FROM copies_by_device WHERE is_transfer"""
-    every = busy_by_device(profile.arrays(sql), len(movements))
+    by_device = busy_by_device(profile.arrays(sql), len(movements))
     return {
         device: {movements[kind]: busy.kinds[kind] for kind in sorted(busy.pieces)}
-        for device, busy in every.items()
+        for device, busy in by_device.items()
     }
 
 

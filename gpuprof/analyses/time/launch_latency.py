@@ -39,7 +39,7 @@ _KINDS: Final = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset"}
 def launch_latency(profile: Profile) -> pa.Table:
     """Measure the time from API call to start on the device.
 
-    Where several calls bear the id of an activity, the earliest counts. Of a CUDA graph's
+    Where several calls have the id of an activity, the earliest counts. Of a CUDA graph's
     nodes, which share one call, each counts.
 
     Args:
@@ -48,25 +48,25 @@ def launch_latency(profile: Profile) -> pa.Table:
     Returns:
         One row per kind and device, columns as in `LAUNCH_LATENCY`.
     """
-    found = launches(profile)
-    every = found.activities
-    waited = found.of(every.start_ns) - found.launch_ns
+    all_launches = launches(profile)
+    activities = all_launches.activities
+    waited = all_launches.of(activities.start_ns) - all_launches.launch_ns
     agree = clocks_agree(profile)
     rows = []
     for table, kind in _KINDS.items():
-        low, high = every.tables.get(table, (0, 0))
-        mine = np.flatnonzero((found.order >= low) & (found.order < high))
-        device = every.device[found.order[mine]]
+        low, high = activities.tables.get(table, (0, 0))
+        of_kind = np.flatnonzero((all_launches.order >= low) & (all_launches.order < high))
+        device = activities.device[all_launches.order[of_kind]]
         rows += [
-            {"activity_kind": kind, "device_id": _known(int(device[alike[0]]))}
-            | _figures(waited[mine[alike]], is_known=agree)
+            {"activity_kind": kind, "device_id": _device_id(int(device[alike[0]]))}
+            | _figures(waited[of_kind[alike]], is_known=agree)
             for alike in groups(device)
         ]
     rows.sort(key=lambda r: (r["activity_kind"], r["device_id"] is None, r["device_id"] or 0))
     return LAUNCH_LATENCY.table(rows)
 
 
-def _known(device: int) -> int | None:
+def _device_id(device: int) -> int | None:
     return None if device == UNKNOWN else device
 
 

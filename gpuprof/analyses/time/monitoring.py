@@ -61,10 +61,10 @@ def monitoring(profile: Profile) -> pa.Table:
         are of samples, a second apart unless asked for otherwise; what a device does not tell is
         null. Columns as in `MONITORING`.
     """
-    whole = _QUERY.format(epoch="CAST(NULL AS BIGINT)", where="")
-    each = _QUERY.format(epoch="epoch", where="WHERE epoch IS NOT NULL")
+    run_sql = _QUERY.format(epoch="CAST(NULL AS BIGINT)", where="")
+    epoch_sql = _QUERY.format(epoch="epoch", where="WHERE epoch IS NOT NULL")
     rows = profile.query(
-        f"SELECT * FROM ({whole} UNION ALL {each}) "
+        f"SELECT * FROM ({run_sql} UNION ALL {epoch_sql}) "
         "ORDER BY epoch NULLS FIRST, device_id NULLS FIRST"
     )
     return MONITORING.conform(rows)

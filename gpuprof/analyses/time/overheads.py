@@ -51,10 +51,10 @@ def overheads(profile: Profile) -> list[Overhead]:
 
 def _overhead(source: str, rows: list[dict[str, Any]], span: tuple[int, int]) -> Overhead:
     start, end = (np.array([row[name] for row in rows]) for name in ("start_ns", "end_ns"))
-    held = intersection(union(start, end), single(*span))
+    covered = intersection(union(start, end), single(*span))
     within = np.maximum(np.minimum(end, span[1]) - np.maximum(start, span[0]), 0)
     by_name: dict[str | None, int] = {}
     for row, ns in zip(rows, within.tolist(), strict=True):
         by_name[row["name"]] = by_name.get(row["name"], 0) + ns
     most = max(by_name, key=lambda name: by_name[name])
-    return Overhead(source, held.length, span[1] - span[0], most)
+    return Overhead(source, covered.length, span[1] - span[0], most)

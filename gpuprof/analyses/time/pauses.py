@@ -124,15 +124,17 @@ def pauses(profile: Profile) -> pa.Table:
         `PAUSES`. The totals of a device add up to its idle time in ``breakdown``.
     """
     all_pauses, pieces = pauses_of(profile), pieces_of(profile)
-    devices = {one.device_id: one for one in timelines(profile.whole)}
+    devices = {timeline.device_id: timeline for timeline in timelines(profile.whole)}
     rows = []
     for device in timelines(profile):
         of_device = np.flatnonzero(all_pauses.device[pieces.pause] == device.number)
-        mine = [
+        device_rows = [
             *_rows(device, all_pauses, pieces, of_device),
             *_short(device, devices[device.device_id].idle),
         ]
-        rows += sorted(mine, key=lambda row: (-row["total_ns"], row["cause"], row["detail"] or ""))
+        rows += sorted(
+            device_rows, key=lambda row: (-row["total_ns"], row["cause"], row["detail"] or "")
+        )
     return PAUSES.table(rows)
 
 
@@ -147,7 +149,7 @@ def _rows(
     label, labels = _shortened(label, lengths, pieces.labels)
     rows = []
     for of_label in groups(label):
-        # Pieces of one cause in one pause, of which a pause may have many.
+        # A pause may have many pieces of one cause.
         _, first, index = np.unique(pause[of_label], return_index=True, return_inverse=True)
         sums = np.zeros(len(first), np.int64)
         np.add.at(sums, index, lengths[of_label])
@@ -167,9 +169,9 @@ def _shortened(
         by_cause.setdefault(labels[number][0], []).append(number)
     renamed, named = np.arange(len(labels)), [*labels]
     for cause, numbers in by_cause.items():
-        if others := numbers[_MOST_DETAILS:]:
-            renamed[others] = len(named)
-            named.append((cause, f"{len(others):,} others"))
+        if shorter := numbers[_MOST_DETAILS:]:
+            renamed[shorter] = len(named)
+            named.append((cause, f"{len(shorter):,} others"))
     return renamed[label], tuple(named)
 
 
@@ -219,14 +221,14 @@ def _pieces(profile: Profile) -> Pieces:
 
         def late(layers: _Layers) -> list[tuple[Int64s, Stretches]]:
             return [
-                _late(all_pauses, launched[mine], threads[int(lane[mine[0]])], layers, labels)
-                for mine in groups(all_pauses.device[launched], lane)
+                _late(all_pauses, launched[rows], threads[int(lane[rows[0]])], layers, labels)
+                for rows in groups(all_pauses.device[launched], lane)
             ]
 
-        found = late(layers)
-        if _is_much(profile, [stretches for _, stretches in found], labels.of(*_LATE)):
-            found = late([*layers, *_python(profile, hull, labels)])
-        parts += found
+        late_parts = late(layers)
+        if _is_much(profile, [stretches for _, stretches in late_parts], labels.of(*_LATE)):
+            late_parts = late([*layers, *_python(profile, hull, labels)])
+        parts += late_parts
         launching = _launching(all_pauses, launched, cuda, (lane, threads))
         parts.append(_launched(profile, all_pauses, launched, launching, labels))
     pause = np.concatenate([index for index, _ in parts])
@@ -241,7 +243,7 @@ def _cuda(name: str) -> _Label:
 def _layers(
     profile: Profile, hull: Intervals, cuda: Mapping[Thread, Stretches], labels: _Labels
 ) -> _Layers:
-    """What threads were in at some instants: of what is open at once the first layer counts.
+    """What threads were in at some instants: of layers open at once the first counts.
 
     Libraries call CUDA, and CUDA the operating system: the outer call says what the host did.
     """
@@ -275,10 +277,13 @@ def _python(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
     calls = calls_within(profile, "host_calls", hull, label, "WHERE library = 'python'")
     numbers = np.array([*of_program], np.int64)
     program = {
-        thread: every.take(np.isin(every.label, numbers)).innermost()
-        for thread, every in calls.items()
+        thread: of_thread.take(np.isin(of_thread.label, numbers)).innermost()
+        for thread, of_thread in calls.items()
     }
-    return [program, {thread: every.innermost() for thread, every in calls.items()}]
+    return [
+        program,
+        {thread: of_thread.innermost() for thread, of_thread in calls.items()},
+    ]
 
 
 def _is_of_program(function: str) -> bool:
@@ -338,8 +343,8 @@ def _late(
     open_time = Intervals(start[until > start], until[until > start])
     parts = []
     for layer in layers:
-        for who in (thread, (thread[0], ALL_THREADS)):
-            covering = layer.get(who, NO_STRETCHES).outermost()
+        for caller in (thread, (thread[0], ALL_THREADS)):
+            covering = layer.get(caller, NO_STRETCHES).outermost()
             parts.append(_covered(open_time, covering))
             open_time = difference(open_time, union(covering.start_ns, covering.end_ns))
     parts.append(
@@ -372,12 +377,12 @@ def _launching(
     """
     returned, label = all_pauses.launch_ns[launched].copy(), np.full(len(launched), NOT_FOUND)
     lane, threads = lanes
-    for mine in groups(lane):
-        calls = cuda.get(threads[int(lane[mine[0]])], NO_STRETCHES)
+    for of_lane in groups(lane):
+        calls = cuda.get(threads[int(lane[of_lane[0]])], NO_STRETCHES)
         calls = calls.take(np.lexsort((-calls.end_ns, calls.start_ns)))
-        place = np.searchsorted(calls.start_ns, returned[mine], side="left")
-        is_there = np.append(calls.start_ns, -1)[place] == returned[mine]
-        rows, place = mine[is_there], place[is_there]
+        place = np.searchsorted(calls.start_ns, returned[of_lane], side="left")
+        is_there = np.append(calls.start_ns, -1)[place] == returned[of_lane]
+        rows, place = of_lane[is_there], place[is_there]
         returned[rows], label[rows] = calls.end_ns[place], calls.label[place]
     return returned, label
 
@@ -405,11 +410,11 @@ def _launched(
         device = all_pauses.device[launched][slow]
         cause = awaited(profile, device, all_pauses.launch[launched][slow], start[slow], end[slow])
         slow, device, cause = (column[cause != NOT_FOUND] for column in (slow, device, cause))
-        other = launches(profile).activities.device[cause]
-        stream = np.where(other == device, streams_of(profile)[cause], NOT_FOUND)
-        for mine in groups(other, stream):
-            place = int(other[mine[0]]), int(stream[mine[0]])
-            label[slow[mine]] = labels.of(*_awaited(*place))
+        awaited_device = launches(profile).activities.device[cause]
+        stream = np.where(awaited_device == device, streams_of(profile)[cause], NOT_FOUND)
+        for waits in groups(awaited_device, stream):
+            place = int(awaited_device[waits[0]]), int(stream[waits[0]])
+            label[slow[waits]] = labels.of(*_awaited(*place))
     filled = np.flatnonzero(end > start)
     return launched[filled], Stretches(start, end, label).take(filled)
 

@@ -57,7 +57,7 @@ STEPS: Final = Schema(
         **{
             name: BREAKDOWN.columns[name]
             for state in ("busy", "hidden")
-            for name in (f"{state}_{what}_ns" for what in LAYER_NAMES.values())
+            for name in (f"{state}_{layer}_ns" for layer in LAYER_NAMES.values())
         },
     },
 )
@@ -80,13 +80,13 @@ def steps(profile: Profile) -> pa.Table:
         `BREAKDOWN`; no rows where no steps are found. Of a part of a recording, the steps that
         start in it.
     """
-    every = {one.device_id: one for one in timelines(profile.whole)}
+    by_device = {timeline.device_id: timeline for timeline in timelines(profile.whole)}
     rows = [
         row
         for series in steps_in_part(profile)
         for number in series.phase.devices
         if profile.selection.device_id in {None, device := None if number == UNKNOWN else number}
-        for row in _rows(series, every[device])
+        for row in _rows(series, by_device[device])
     ]
     rows.sort(key=lambda row: (row["start_ns"], row["process_id"] or 0, row["device_id"] or 0))
     return STEPS.table(rows)
@@ -110,17 +110,17 @@ def _rows(series: PhaseSteps, device: DeviceTimeline) -> list[dict[str, Any]]:
         for name, layer in zip(_PARTS, device.exposed, strict=True)
     }
     busy = {
-        what: covered_within(device.busy[layer], start, end).tolist()
-        for layer, what in LAYER_NAMES.items()
+        layer_name: covered_within(device.busy[layer], start, end).tolist()
+        for layer, layer_name in LAYER_NAMES.items()
     }
-    same = {
+    of_series = {
         "process_id": series.phase.process_id,
         "device_id": device.device_id,
         "source": series.phase.source,
         "text": series.text,
         "phase": series.phase.name,
     }
-    status = [_STATUS.get(one, "other") for one in series.status.tolist()]
+    status = [_STATUS.get(code, "other") for code in series.status.tolist()]
     for place in series.outliers.tolist():
         status[place] = "outlier"
     rows = []
@@ -128,11 +128,11 @@ def _rows(series: PhaseSteps, device: DeviceTimeline) -> list[dict[str, Any]]:
         split = {name: values[place] for name, values in parts.items()}
         span = int(end[place] - start[place])
         times = {"step": step, "start_ns": int(start[place]), "span_ns": span}
-        for what, values in busy.items():
-            times[f"busy_{what}_ns"] = values[place]
-            times[f"hidden_{what}_ns"] = values[place] - split[f"exposed_{what}_ns"]
+        for layer_name, values in busy.items():
+            times[f"busy_{layer_name}_ns"] = values[place]
+            times[f"hidden_{layer_name}_ns"] = values[place] - split[f"exposed_{layer_name}_ns"]
         idle = {"status": status[place], "idle_ns": span - sum(split.values())}
-        rows.append(same | times | split | idle)
+        rows.append(of_series | times | split | idle)
     return rows
 
 

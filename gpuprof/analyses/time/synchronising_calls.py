@@ -57,8 +57,10 @@ def synchronising_calls(profile: Profile) -> pa.Table:
     text = dict(zip(*names_by_number(profile, "api_calls"), strict=True))
     of_name: dict[tuple[str, int | None], list[Int64s]] = defaultdict(list)
     for alike in groups(name_id, process):
-        name, known = text[int(name_id[alike[0]])], int(process[alike[0]])
-        of_name[name, None if known == UNKNOWN else known].append(duration_ns[alike])
+        name, process_number = text[int(name_id[alike[0]])], int(process[alike[0]])
+        of_name[name, None if process_number == UNKNOWN else process_number].append(
+            duration_ns[alike]
+        )
     rows: list[dict[str, Any]] = [
         {"name": name, "process_id": process_id}
         | {figure: getattr(of, figure) for figure in _FIGURES}

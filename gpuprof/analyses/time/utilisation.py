@@ -68,14 +68,14 @@ def utilisation(profile: Profile) -> pa.Table:
         time is null without API calls, or with calls on a clock that disagrees.
     """
     host = _host(profile)
-    return UTILISATION.table([_row(one, host) for one in timelines(profile)])
+    return UTILISATION.table([_row(timeline, host) for timeline in timelines(profile)])
 
 
 def _host(profile: Profile) -> tuple[Intervals, Intervals] | None:
-    whole = profile.whole
-    if not whole.has("api_calls") or not clocks_agree(whole):
+    recording = profile.whole
+    if not recording.has("api_calls") or not clocks_agree(recording):
         return None
-    calls = host_calls(whole)
+    calls = host_calls(recording)
     return calls.waiting, calls.any
 
 

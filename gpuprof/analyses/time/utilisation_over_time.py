@@ -36,17 +36,17 @@ def utilisation_over_time(profile: Profile) -> pa.Table:
         Twenty rows per device that did any work, columns as in `UTILISATION_OVER_TIME`; fewer
         where the time has not as many ns.
     """
-    devices = [one for one in timelines(profile) if len(one.span)]
+    devices = [timeline for timeline in timelines(profile) if len(timeline.span)]
     borders = slice_borders(devices, _SLICES)
     start, end = borders[:-1], borders[1:]
     rows = []
-    for one in devices:
-        kernels = covered_within(one.kernels, start, end)
-        exposed = covered_within(one.exposed[TRANSFER], start, end)
+    for timeline in devices:
+        kernels = covered_within(timeline.kernels, start, end)
+        exposed = covered_within(timeline.exposed[TRANSFER], start, end)
         columns = (start.tolist(), end.tolist(), kernels.tolist(), exposed.tolist())
         rows += [
             {
-                "device_id": one.device_id,
+                "device_id": timeline.device_id,
                 "start_ns": begun,
                 "end_ns": ended,
                 "kernel_ns": busy,

@@ -51,15 +51,15 @@ def top_activities(profile: Profile) -> pa.Table:
     kinds = [row["activity_kind"] for row in ordered]
     # The costliest of each kind, and the costliest of all: by their places.
     first = sorted({*map(kinds.index, kinds)})
-    others = [place for place in range(len(ordered)) if place not in first]
-    ranked = [ordered[place] for place in sorted([*first, *others][:_ROWS])]
-    whole = _whole_ns(profile)
+    later = [place for place in range(len(ordered)) if place not in first]
+    ranked = [ordered[place] for place in sorted([*first, *later][:_ROWS])]
+    gpu_ns = _whole_ns(profile)
     return TOP_ACTIVITIES.table(
         [
             {name: row[name] for name in TOP_ACTIVITIES.columns if name in row}
             | {
                 "rank": rank,
-                "share": _share(row["total_ns"], whole),
+                "share": _share(row["total_ns"], gpu_ns),
                 "short_name": short_name(row["name"]),
             }
             for rank, row in enumerate(ranked, start=1)
@@ -71,12 +71,12 @@ def _whole_ns(profile: Profile) -> int | None:
     (everything,) = [
         row for row in profile.once(totals).to_pylist() if row["activity_group"] == "gpu_activities"
     ]
-    whole: int | None = everything["total_ns"] or everything["implied_ns"]
-    return whole
+    total_ns: int | None = everything["total_ns"] or everything["implied_ns"]
+    return total_ns
 
 
-def _share(part: int | None, whole: int | None) -> float | None:
-    return part / whole if part is not None and whole else None
+def _share(part_ns: int | None, total_ns: int | None) -> float | None:
+    return part_ns / total_ns if part_ns is not None and total_ns else None
 
 
 def merged_runs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -85,22 +85,22 @@ def merged_runs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     Where a name has one row, it is kept as it is. Medians and deviations of several cannot be
     joined and are null.
     """
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    merged: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         key = row["activity_kind"], row["name"]
-        found[key] = _merged(found[key], row) if key in found else row
-    return list(found.values())
+        merged[key] = _merged(merged[key], row) if key in merged else row
+    return list(merged.values())
 
 
 def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    both = {name: (first[name], second[name]) for name in ACTIVITY_SUMMARY.columns}
-    known = {name: None not in pair for name, pair in both.items()}
+    pairs = {name: (first[name], second[name]) for name in ACTIVITY_SUMMARY.columns}
+    is_known = {name: None not in pair for name, pair in pairs.items()}
     row = dict.fromkeys(ACTIVITY_SUMMARY.columns) | {
         name: first[name] for name in ("activity_kind", "name", "section")
     }
-    added = {n: sum(both[n]) for n in ("calls", "total_ns", "bytes") if known[n]}
-    least = {"min_ns": min(both["min_ns"])} if known["min_ns"] else {}
-    most = {"max_ns": max(both["max_ns"])} if known["max_ns"] else {}
+    added = {n: sum(pairs[n]) for n in ("calls", "total_ns", "bytes") if is_known[n]}
+    least = {"min_ns": min(pairs["min_ns"])} if is_known["min_ns"] else {}
+    most = {"max_ns": max(pairs["max_ns"])} if is_known["max_ns"] else {}
     row |= added | least | most
     if row["total_ns"] is not None and row["calls"]:
         row["mean_ns"] = row["total_ns"] / row["calls"]

@@ -1,7 +1,7 @@
 """Totals of kernels, transfers by kind, local copies, memsets and API calls.
 
-The totals are sums over all devices: they tell how much work of each kind there was, not how
-long it took on the clock (see `breakdown` for that). Shares are recomputed from times.
+The totals are sums over all devices: they measure the work of each kind, not how long it
+took on the clock (see `breakdown` for that). Shares are recomputed from times.
 """
 
 from collections.abc import Iterable, Mapping

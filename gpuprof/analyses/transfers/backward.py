@@ -31,29 +31,29 @@ def backward_peer_share(profile: Profile) -> float | None:
         0 to 1, of the part that is looked at; None where no range that names gradients or the
         backward pass launched anything, or nothing was copied between devices.
     """
-    whole = profile.whole
-    if not whole.has("nvtx_ranges", "api_calls", "memcpys"):
+    recording = profile.whole
+    if not recording.has("nvtx_ranges", "api_calls", "memcpys"):
         return None
-    held = ranges_of(whole)
-    is_backward = np.array([bool(_BACKWARD.search(text)) for text, _, _ in held.labels], bool)
-    mine = held.take(np.flatnonzero(is_backward[held.label])) if len(held) else held
-    return _share(profile, mine) if len(mine) else None
+    ranges = ranges_of(recording)
+    is_backward = np.array([bool(_BACKWARD.search(text)) for text, _, _ in ranges.labels], bool)
+    backward = ranges.take(np.flatnonzero(is_backward[ranges.label])) if len(ranges) else ranges
+    return _share(profile, backward) if len(backward) else None
 
 
 def _share(profile: Profile, backward: Ranges) -> float | None:
-    found = launches(profile.whole)
-    every = found.activities
-    is_launched = np.zeros(len(every), bool)
-    for family, ordered in families(backward, found):
+    all_launches = launches(profile.whole)
+    activities = all_launches.activities
+    is_launched = np.zeros(len(activities), bool)
+    for family, ordered in families(backward, all_launches):
         spans = launches_within(family, ordered)
         is_launched[ordered.order[spans.launched(len(ordered.order))]] = True
-    copies = len(every.copies)
-    is_peer = (every.copies.peer > 0) & _is_seen(profile, every.start_ns[:copies])
-    duration = (every.end_ns - every.start_ns)[:copies]
-    whole_ns = int(duration[is_peer].sum())
-    if not (is_launched.any() and whole_ns):
+    copies = len(activities.copies)
+    is_peer = (activities.copies.peer > 0) & _is_seen(profile, activities.start_ns[:copies])
+    duration = (activities.end_ns - activities.start_ns)[:copies]
+    peer_ns = int(duration[is_peer].sum())
+    if not (is_launched.any() and peer_ns):
         return None
-    return int(duration[is_peer & is_launched[:copies]].sum()) / whole_ns
+    return int(duration[is_peer & is_launched[:copies]].sum()) / peer_ns
 
 
 def _is_seen(profile: Profile, start_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -22,8 +22,8 @@ from gpuprof.analyses.facts.last_ranks import (
     COPIES,
     HOST,
     LAST_READS,
-    Kept,
-    kept,
+    Delay,
+    delay_before,
     ranks_of,
 )
 from gpuprof.analyses.facts.timeline import COMPUTE, timelines
@@ -186,7 +186,7 @@ def _parts(
 def _lateness(
     profile: Profile, parts: CollectiveParts, rows: Int64s, device: int
 ) -> dict[str, Any]:
-    """How late a device came to calls whose ranks are known, and what kept it."""
+    """How late a device came to calls whose ranks are known, and what delayed it."""
     (devices,) = {
         communicator.devices
         for communicator in parts.communicators
@@ -196,27 +196,27 @@ def _lateness(
     caused = np.bincount(parts.instance.clip(0), parts.waiting_ns)[parts.instance[rows]]
     # A rank for which others wait as long as for any other is not what keeps them.
     is_cause = caused[is_late].sum() * len(devices) > caused.sum()
-    reason = kept(profile, device, rows[is_late]) if is_cause else None
+    delay = delay_before(profile, device, rows[is_late]) if is_cause else None
     return {
         "ranks": len(devices),
         "median_lag_ns": int(np.median(parts.lag_ns[rows])),
         "last_share": float(is_late.mean()),
-        "kept_by": None if reason is None else say_kept(reason),
+        "kept_by": None if delay is None else say_delay(delay),
     }
 
 
-def say_kept(reason: Kept) -> str:
-    """What kept a rank, for people: ``host: its device idled 1.39 ms longer``."""
-    longer = say_ns(reason.longer_ns)
-    if reason.cause == HOST:
+def say_delay(delay: Delay) -> str:
+    """What delayed a rank, for people: ``host: its device idled 1.39 ms longer``."""
+    longer = say_ns(delay.longer_ns)
+    if delay.cause == HOST:
         return f"host: its device idled {longer} longer than the median of the others"
-    if reason.cause == COPIES:
+    if delay.cause == COPIES:
         return f"copies: they took {longer} longer than on the median of the others"
-    if reason.cause == COLLECTIVE:
+    if delay.cause == COLLECTIVE:
         return f"another collective: {longer} longer in it than the median of the others"
-    name, times = (reason.kernel or "").split("(")[0].split("<")[0], format_ratio(reason.ratio)
-    many = "as long" if reason.cause == "kernels" else "as many"
-    return f"{reason.cause}: {longer} more, {name} {times} {many} as on the median of the others"
+    name, times = (delay.kernel or "").split("(")[0].split("<")[0], format_ratio(delay.ratio)
+    many = "as long" if delay.cause == "kernels" else "as many"
+    return f"{delay.cause}: {longer} more, {name} {times} {many} as on the median of the others"
 
 
 ANALYSIS: Final = Analysis(

@@ -94,19 +94,19 @@ def _rows(profile: Profile, kernels: CommunicationKernels, kind: int) -> list[di
     group, is_of = kernels.collectives[kind], kernels.kind == kind
     start, end, device = (c[is_of] for c in (kernels.start_ns, kernels.end_ns, kernels.device))
     rows = []
-    for one in timelines(profile.whole):
-        here = device == one.number
+    for timeline in timelines(profile.whole):
+        here = device == timeline.number
         if here.any():
             running = union(start[here], end[here])
             calls, total = int(here.sum()), int((end - start)[here].sum())
             rows.append(
                 {
-                    "device_id": one.device_id,
+                    "device_id": timeline.device_id,
                     **group._asdict(),
                     "calls": calls,
                     "total_ns": total,
                     "mean_ns": total / calls,
-                    "exposed_ns": difference(running, one.busy[COMPUTE]).length,
+                    "exposed_ns": difference(running, timeline.busy[COMPUTE]).length,
                     **bandwidths(group, calls, total),
                 }
             )

@@ -48,20 +48,20 @@ def copy_sizes(profile: Profile) -> pa.Table:
         One row per direction, path, kinds of memory and power of two, smallest sizes first;
         columns as in `COPY_SIZES`. Copies of unknown size are in no row.
     """
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    by_place: dict[tuple[Any, ...], dict[str, Any]] = {}
     for link, sizes in sizes_by_link(profile).items():
         line = fit(sizes)
         half = line.half_speed_bytes if line is not None else None
         columns = (sizes.bytes.tolist(), sizes.calls.tolist(), sizes.total_ns.tolist())
         for size, calls, total_ns in zip(*columns, strict=True):
-            row = found.setdefault(_place(link, size), _empty())
+            row = by_place.setdefault(_place(link, size), _empty())
             row["calls"] += calls
             row["bytes"] += size * calls
             row["total_ns"] += total_ns
             if half is not None:
                 row["latency_bound_ns"] = row["latency_bound_ns"] or 0
                 row["latency_bound_ns"] += total_ns if size < half else 0
-    rows = [_row(place, row) for place, row in found.items()]
+    rows = [_row(place, row) for place, row in by_place.items()]
     rows.sort(key=lambda row: [str(row[n]) for n in _PLACE[:4]] + [row["from_bytes"] * 1.0])
     return COPY_SIZES.table(rows)
 

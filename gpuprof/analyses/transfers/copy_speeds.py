@@ -49,7 +49,7 @@ COPY_SPEEDS: Final = Schema(
 _LEAST_SIZES: Final = 3
 # A line through sizes that are nearly one tells by chance what other sizes would take.
 _LEAST_SPAN: Final = 2
-# A slope below this many standard errors tells no bandwidth.
+# A slope below this many standard errors gives no bandwidth.
 _SURE: Final = 2
 _BY_SIZE: Final = """
     SELECT src, dst, path, src_memory_kind, dst_memory_kind, bytes, count(*) AS calls,
@@ -112,8 +112,8 @@ def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
         values = tuple(row.values())
         rows.setdefault(Link(*values[:5]), []).append(values[5:])
     return {
-        link: Sizes(*(np.array(column) for column in zip(*found, strict=True)))
-        for link, found in rows.items()
+        link: Sizes(*(np.array(column) for column in zip(*of_link, strict=True)))
+        for link, of_link in rows.items()
     }
 
 
@@ -181,15 +181,15 @@ def _fitted(sizes: Sizes) -> dict[str, Any]:
     line = fit(sizes)
     if line is None:
         return {}
-    found: dict[str, Any] = {
+    latency: dict[str, Any] = {
         "latency_ns": line.latency_ns,
         "latency_error_ns": line.latency_error_ns,
     }
     half = line.half_speed_bytes
     if half is None:
-        return found
+        return latency
     small = sizes.bytes < half
-    return found | {
+    return latency | {
         "bandwidth_bytes_per_s": NS_PER_S / line.ns_per_byte,
         "bandwidth_error_bytes_per_s": NS_PER_S * line.ns_per_byte_error / line.ns_per_byte**2,
         "half_speed_bytes": half,

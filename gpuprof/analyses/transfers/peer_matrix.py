@@ -124,13 +124,13 @@ def faster_than_links(profile: Profile) -> list[dict[str, Any]]:
 def _exposed(profile: Profile, row: dict[str, Any]) -> dict[str, int | None]:
     route = Route(row["src"], row["dst"], row["path"])
     times = transfer_times(profile)[route]
-    found: dict[str, int | None] = {}
+    columns: dict[str, int | None] = {}
     for end in ("src", "dst"):
         if row[end] is not None and row[end] != HOST:
             running = running_on(times, row[end], route)
-            found[f"{end}_busy_ns"] = running.length
-            found[f"{end}_exposed_ns"] = _without_kernels(profile, running, row[end])
-    return found
+            columns[f"{end}_busy_ns"] = running.length
+            columns[f"{end}_exposed_ns"] = _without_kernels(profile, running, row[end])
+    return columns
 
 
 def running_on(times: Times, device: int, route: Route) -> Intervals:

@@ -71,17 +71,17 @@ def repeated_pairs(profile: Profile) -> tuple[Pairs, list[Int64s]]:
 
 
 def _repeated_pairs(profile: Profile) -> tuple[Pairs, list[Int64s]]:
-    every = _pairs(profile)
-    cost_ns = every.there.duration_ns + every.back.duration_ns
-    alike = groups(every.there.src, every.there.dst, every.there.bytes)
-    found = [mine for mine in alike if len(mine) >= _LEAST_PAIRS]
-    return every, sorted(found, key=lambda mine: -int(cost_ns[mine].sum()))
+    all_pairs = _pairs(profile)
+    cost_ns = all_pairs.there.duration_ns + all_pairs.back.duration_ns
+    alike = groups(all_pairs.there.src, all_pairs.there.dst, all_pairs.there.bytes)
+    repeated = [rows for rows in alike if len(rows) >= _LEAST_PAIRS]
+    return all_pairs, sorted(repeated, key=lambda rows: -int(cost_ns[rows].sum()))
 
 
 def _pairs(profile: Profile) -> Pairs:
     """Copies that follow one another there and back; each copy belongs to one pair at most."""
-    every = moves(profile)
-    some = every.take((every.bytes >= _LEAST_BYTES) & (every.is_managed == 0))
+    copies = moves(profile)
+    some = copies.take((copies.bytes >= _LEAST_BYTES) & (copies.is_managed == 0))
     there, back = followers(some)
     is_turn = (some.src[back] == some.dst[there]) & (some.bytes[back] == some.bytes[there])
     is_turn &= some.start_ns[back] >= some.end_ns[there]
@@ -111,31 +111,31 @@ def ping_pong(profile: Profile) -> pa.Table:
         At most twenty rows, the costliest first, columns as in `PING_PONG`; pairs that occur
         only once are left out.
     """
-    every, alike = repeated_pairs(profile)
-    worst = [every.take(mine) for mine in alike[:_ROWS]]
-    return PING_PONG.table([_row(one) | _ranges(profile, one) for one in worst])
+    all_pairs, alike = repeated_pairs(profile)
+    worst = [all_pairs.take(rows) for rows in alike[:_ROWS]]
+    return PING_PONG.table([_row(pairs) | _ranges(profile, pairs) for pairs in worst])
 
 
-def _row(found: Pairs) -> dict[str, Any]:
-    src, dst = int(found.there.src[0]), int(found.there.dst[0])
+def _row(pairs: Pairs) -> dict[str, Any]:
+    src, dst = int(pairs.there.src[0]), int(pairs.there.dst[0])
     return {
         "src": end_name(src),
         "dst": end_name(dst),
-        "copy_bytes": int(found.there.bytes[0]),
-        "pairs": len(found.there),
-        "total_ns": int(found.there.duration_ns.sum() + found.back.duration_ns.sum()),
-        "median_stay_ns": float(np.median(found.back.start_ns - found.there.end_ns)),
+        "copy_bytes": int(pairs.there.bytes[0]),
+        "pairs": len(pairs.there),
+        "total_ns": int(pairs.there.duration_ns.sum() + pairs.back.duration_ns.sum()),
+        "median_stay_ns": float(np.median(pairs.back.start_ns - pairs.there.end_ns)),
         "suggestion": suggestion(src, dst),
     }
 
 
-def _ranges(profile: Profile, found: Pairs) -> dict[str, str | None]:
+def _ranges(profile: Profile, pairs: Pairs) -> dict[str, str | None]:
     """What launched most of a row's copies there, and back."""
     if not profile.whole.has("nvtx_ranges", "api_calls"):
         return {}
     return {
         f"{way}_range": usual(*some.origins(profile))
-        for way, some in (("there", found.there), ("back", found.back))
+        for way, some in (("there", pairs.there), ("back", pairs.back))
     }
 
 

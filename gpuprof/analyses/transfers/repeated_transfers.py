@@ -100,33 +100,39 @@ def copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
 
 
 def _copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
-    every = moves(profile)
+    all_copies = moves(profile)
     # What is copied back to the host are results, which differ from step to step.
-    every = every.take((every.dst != HOST) & (every.is_managed == 0) & (every.bytes > 0))
-    if not len(every):
+    all_copies = all_copies.take(
+        (all_copies.dst != HOST) & (all_copies.is_managed == 0) & (all_copies.bytes > 0)
+    )
+    if not len(all_copies):
         return []
-    found = [one for series in step_windows(profile) for one in _of_series(profile, series, every)]
-    return sorted(found, key=lambda one: _cost(one[1]))
+    repeated = [
+        copies_and_row
+        for series in step_windows(profile)
+        for copies_and_row in _of_series(profile, series, all_copies)
+    ]
+    return sorted(repeated, key=lambda copies_and_row: _cost(copies_and_row[1]))
 
 
-def _of_series(profile: Profile, series: StepWindows, every: Moves) -> list[tuple[Moves, Row]]:
+def _of_series(profile: Profile, series: StepWindows, all_copies: Moves) -> list[tuple[Moves, Row]]:
     steps = in_part(series, profile)
     if len(steps) < _LEAST_STEPS:
         return []
     start, end = series.start_ns[steps], series.end_ns[steps]
-    step = np.searchsorted(start, every.start_ns, side="right") - 1
-    is_ours = (step >= 0) & (every.start_ns < end[np.maximum(step, 0)])
+    step = np.searchsorted(start, all_copies.start_ns, side="right") - 1
+    is_ours = (step >= 0) & (all_copies.start_ns < end[np.maximum(step, 0)])
     is_ours &= (
-        np.isin(every.dst, series.devices)
+        np.isin(all_copies.dst, series.devices)
         if series.process_id is None
-        else every.process == series.process_id
+        else all_copies.process == series.process_id
     )
-    chosen, step = every.take(is_ours), step[is_ours]
+    chosen, step = all_copies.take(is_ours), step[is_ours]
     places, names = _places(profile, series, chosen)
     again = [
-        (chosen.take(mine), names[places[mine[0]]])
-        for mine in groups(chosen.src, chosen.dst, chosen.bytes, places)
-        if len(np.unique(step[mine])) == len(steps)
+        (chosen.take(rows), names[places[rows[0]]])
+        for rows in groups(chosen.src, chosen.dst, chosen.bytes, places)
+        if len(np.unique(step[rows])) == len(steps)
     ]
     return [
         (copies, _row(profile, series, copies, len(steps)) | {"range": name})
@@ -175,13 +181,13 @@ def _suggestion(src: str, dst: str) -> str:
     return f"if it is the same data in every step, copy it from {src} to {dst} once and keep it"
 
 
-def _with_kernels(profile: Profile, found: list[tuple[Moves, Row]]) -> list[Row]:
+def _with_kernels(profile: Profile, repeated: list[tuple[Moves, Row]]) -> list[Row]:
     """The rows, with the kernels before and after each one's first copy."""
-    if not found:
+    if not repeated:
         return []
     firsts = [
         tuple(int(column[0]) for column in (some.src, some.dst, some.start_ns, some.end_ns))
-        for some, _ in found
+        for some, _ in repeated
     ]
     values = ", ".join(f"({number}, {', '.join(map(str, f))})" for number, f in enumerate(firsts))
     low = min(start for _, _, start, _ in firsts) - _NEAR_NS
@@ -197,7 +203,7 @@ def _with_kernels(profile: Profile, found: list[tuple[Moves, Row]]) -> list[Row]
                 WHERE start_ns BETWEEN {low} AND {high}) k
         GROUP BY number""").to_pylist()
     kernels = {row.pop("number"): row for row in near}
-    return [row | kernels.get(number, {}) for number, (_, row) in enumerate(found)]
+    return [row | kernels.get(number, {}) for number, (_, row) in enumerate(repeated)]
 
 
 def _tensors(profile: Profile) -> list[Row]:

@@ -141,12 +141,12 @@ def _bytes_per_step(rows: list[Row], steps: int) -> float | None:
 
 
 def _transfer(row: Row, steps: int | None, names: Names) -> Row:
-    known = steps and row["bytes"] is not None
+    is_known = steps and row["bytes"] is not None
     towers = (names.tower(row[end] or "") for end in ("src_operation", "dst_operation"))
     return {name: row[name] for name in row if name in TENSOR_TRANSFERS.columns} | {
         "name_scope": next(filter(None, towers), None),
         "calls_per_step": row["calls"] / steps if steps else None,
-        "bytes_per_step": row["bytes"] / steps if known else None,
+        "bytes_per_step": row["bytes"] / steps if is_known else None,
     }
 
 
@@ -155,7 +155,7 @@ def _cost(row: Row) -> tuple[float, int, str]:
 
 
 def names_of(profile: Profile) -> defaultdict[str | None, Names]:
-    """What the names of a function's operations say of the model's parts, by function."""
+    """The parts of the model that a function's operation names tell, by function."""
     operations, inputs = (_by_function(profile, t) for t in ("operations", "operation_inputs"))
     names: defaultdict[str | None, Names] = defaultdict(lambda: Names(()))
     names.update({f: Names(rows, inputs.get(f, ())) for f, rows in operations.items()})

@@ -117,8 +117,8 @@ def test_the_last_rank_is_named_with_what_kept_it(late, kernel, ratio):
     assert (last.device_id, last.devices, last.calls, last.share) == (2, (0, 1, 2, 3), 10, 1)
     assert last.waiting_ns == last.all_waiting_ns
     assert last.waiting_ns == sum(job.answer(rank, REDUCE)[1] for rank in range(4))
-    assert (last.kept.cause, last.kept.kernel) == (late, kernel)
-    assert last.kept.ratio == (None if ratio is None else pytest.approx(ratio, rel=0.02))
+    assert (last.delay.cause, last.delay.kernel) == (late, kernel)
+    assert last.delay.ratio == (None if ratio is None else pytest.approx(ratio, rel=0.02))
     row = by_rank(profile)[2, "AllReduce"]
     assert row["kept_by"].startswith(late)
     assert by_rank(profile)[0, "AllReduce"]["kept_by"] is None
@@ -295,7 +295,7 @@ def test_dlrm_of_eight_ranks_waits_for_rank_7(tmp_path):
     waiting, transfer = (sum(row[key] for row in rows) for key in ("waiting_ns", "transfer_ns"))
     assert (waiting, waiting + transfer) == (46_806 * US, 48_542 * US)
     [last] = last_ranks(profile)
-    assert (last.rank, last.calls, last.share, last.kept.cause) == (7, 8, 5 / 8, "host")
+    assert (last.rank, last.calls, last.share, last.delay.cause) == (7, 8, 5 / 8, "host")
 
 
 def test_all_to_all_of_two_gpus_runs_on_the_stream_of_compute():
