@@ -172,9 +172,9 @@ class Streamed:
         schema, names = self._schema(), self._names
         nulls = {n: pa.nulls(BATCH_ROWS, k) for n, k in self.columns.items() if n not in names}
         for batch in self._loaded(names):
-            given = dict(zip(names, batch.columns, strict=True))
+            stored = dict(zip(names, batch.columns, strict=True))
             columns = [
-                nulls[name].slice(0, batch.num_rows) if name in nulls else _as(given[name], kind)
+                nulls[name].slice(0, batch.num_rows) if name in nulls else _as(stored[name], kind)
                 for name, kind in self.columns.items()
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)

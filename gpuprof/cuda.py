@@ -194,8 +194,8 @@ def is_communication(kernel_name: str) -> bool:
 
 COMMUNICATION_PATTERN: Final = _COMMUNICATION.pattern
 
-# Transfers per second of one lane, in one direction, and what of them is left by line coding:
-# 8b/10b, 128b/130b, and the flits of PCIe 6, of which 242 of 256 bytes are data.
+# Transfers per second of one lane, in one direction, and the share that line coding leaves:
+# 8b/10b, 128b/130b, and the flits of PCIe 6, with 242 bytes of data in 256.
 _PCIE_LANES: Final = {
     1: (2_500_000_000, 8, 10),
     2: (5_000_000_000, 8, 10),

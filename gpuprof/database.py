@@ -75,7 +75,7 @@ class Database:
         selection: What of them the bare names show.
         prepare: Makes the reader's file visible to views on a fresh connection; returns what
             reads its columns, or None where DuckDB reads them by itself.
-        failure: What to say of a query that failed.
+        failure: How the failure of a query is reported.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class Database:
                     continue
             self._load(table, None if "whole" in words else self._selection.extent)
             self._wanted[name].update(table.of_rows)
-            shown = replace(table, asked=table.asked | self._wanted[name])
+            shown = replace(table, words=table.words | self._wanted[name])
             self._create(f'whole."{name}"', shown.sql(self._rows(shown)))
             condition = self._selection.condition(spec)
             self._create(f'main."{name}"', f'SELECT * FROM whole."{name}"{condition}')
@@ -289,7 +289,7 @@ class Database:
 
     @contextmanager
     def _file_errors(self, *connections: "duckdb.DuckDBPyConnection") -> Iterator[None]:
-        """Say of a query that failed what it says about the reader's file."""
+        """Raise a query's failure as the error about the reader's file that it means."""
         try:
             with signals.interrupting(*connections):
                 yield

@@ -24,12 +24,14 @@ class GpuprofError(Exception):
 ROOM: Final = "Set TMPDIR to a folder with more room."
 
 
-def one_of(title: str, name: str, known: Sequence[str], most: int | None = None) -> str:
-    """The hint for a name that is none of those known: the near ones, else the first or all."""
+def one_of(title: str, name: str, choices: Sequence[str], most: int | None = None) -> str:
+    """The hint for an unknown name: the near choices, else the first or all."""
     from difflib import get_close_matches  # noqa: PLC0415 - start-up time
 
-    near = get_close_matches(name, known)
-    return f"Did you mean {' or '.join(near)}?" if near else f"{title}: {', '.join(known[:most])}."
+    near = get_close_matches(name, choices)
+    return (
+        f"Did you mean {' or '.join(near)}?" if near else f"{title}: {', '.join(choices[:most])}."
+    )
 
 
 class UsageError(GpuprofError):

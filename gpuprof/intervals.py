@@ -71,8 +71,8 @@ def union(start: npt.ArrayLike, end: npt.ArrayLike) -> Intervals:
     if (swept := arrays.union([(starts, ends)])) is not None:
         return _compact(*swept) if len(swept[0]) else NOTHING
     if not np.all(ends > starts):
-        kept = ends > starts
-        starts, ends = starts[kept], ends[kept]
+        is_filled = ends > starts
+        starts, ends = starts[is_filled], ends[is_filled]
     if not len(starts):
         return NOTHING
     if np.any(starts[1:] < starts[:-1]):
@@ -109,13 +109,14 @@ def unions_by_key(
 
 def together(sets: Sequence[Intervals]) -> Intervals:
     """The instants that at least one of the sets covers."""
-    held = [one for one in sets if len(one)]
-    if len(held) < 2:  # noqa: PLR2004 - nothing to merge
-        return held[0] if held else NOTHING
-    if (swept := arrays.union([(one.start, one.end) for one in held])) is not None:
+    filled = [part for part in sets if len(part)]
+    if len(filled) < 2:  # noqa: PLR2004 - nothing to merge
+        return filled[0] if filled else NOTHING
+    if (swept := arrays.union([(part.start, part.end) for part in filled])) is not None:
         return _compact(*swept)
     return union(
-        np.concatenate([one.start for one in held]), np.concatenate([one.end for one in held])
+        np.concatenate([part.start for part in filled]),
+        np.concatenate([part.end for part in filled]),
     )
 
 
@@ -146,7 +147,7 @@ def meeting(a: Intervals, b: Intervals) -> Int64s:
 
 
 def runs(first: Int64s, count: Int64s) -> Int64s:
-    """``first[i], first[i] + 1, ...``, ``count[i]`` of them, for every i in turn."""
+    """``first[i], first[i] + 1, ...``, ``count[i]`` of them, for each i after the one before."""
     steps = np.arange(int(count.sum()), dtype=np.int64)
     return steps + np.repeat(first - _before(count), count)
 
@@ -188,8 +189,8 @@ def difference(a: Intervals, b: Intervals) -> Intervals:
     start[opening], start[inner] = a.start, b.end[met]
     inner[opening], inner[closing] = True, False
     end[closing], end[inner] = a.end, b.start[met]
-    kept = end > start
-    return Intervals(start[kept], end[kept])
+    is_filled = end > start
+    return Intervals(start[is_filled], end[is_filled])
 
 
 def attribute(layers: Sequence[Intervals]) -> list[Intervals]:
@@ -198,13 +199,13 @@ def attribute(layers: Sequence[Intervals]) -> list[Intervals]:
     Returns:
         One set per layer, in order; together they cover what the layers cover, disjointly.
     """
-    given: list[Intervals] = []
+    attributed: list[Intervals] = []
     for layer in layers:
-        left = layer
-        for taken in given:
-            left = difference(left, taken)
-        given.append(left)
-    return given
+        unclaimed = layer
+        for taken in attributed:
+            unclaimed = difference(unclaimed, taken)
+        attributed.append(unclaimed)
+    return attributed
 
 
 def covered_before(covered: Intervals, instants: npt.ArrayLike) -> Int64s:

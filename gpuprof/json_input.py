@@ -196,7 +196,7 @@ def _value(data: bytes, field: Any) -> Any:  # noqa: ANN401 - a field of a Struc
 
 
 def _fitting(data: bytes, expected: Any) -> Iterator[Any]:  # noqa: ANN401 - any type
-    """Those elements of a list that are as expected; none of what is no list."""
+    """The elements of a list that have the expected type; none where the data are no list."""
     import msgspec  # noqa: PLC0415 - as above
 
     with suppress(ShapeError):

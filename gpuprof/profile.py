@@ -65,12 +65,12 @@ class Origin:
     def fault(self) -> str | None:
         """The first field that no recording can have, as the end of a sentence; None for none."""
         texts = [(name, getattr(self, name)) for name in _TEXTS]
-        others = [(name, value) for name, value in texts if not isinstance(value, str | None)]
-        others += [("warnings", text) for text in self.warnings if not isinstance(text, str)]
+        faults = [(name, value) for name, value in texts if not isinstance(value, str | None)]
+        faults += [("warnings", text) for text in self.warnings if not isinstance(text, str)]
         epoch_ns = 0 if self.epoch_ns is None else self.epoch_ns
         if not isinstance(epoch_ns, int) or abs(epoch_ns) > schema.LARGEST:
-            others.append(("epoch_ns", epoch_ns))
-        return f"{others[0][0]} is {repr(others[0][1])[:40]}" if others else None
+            faults.append(("epoch_ns", epoch_ns))
+        return f"{faults[0][0]} is {repr(faults[0][1])[:40]}" if faults else None
 
 
 _TEXTS = (
@@ -134,12 +134,12 @@ class Profile:
     stored: int = 0
     sections: tuple[Section, ...] = field(default=(), repr=False)
     skip_steps: int | None = None
-    _whole: "Profile | None" = field(default=None, repr=False)
+    _unrestricted: "Profile | None" = field(default=None, repr=False)
 
     @property
     def whole(self) -> "Profile":
         """The recording with all its activities; itself where it shows all of them."""
-        return self._whole or self
+        return self._unrestricted or self
 
     @property
     def events(self) -> int:
@@ -172,12 +172,12 @@ class Profile:
     def restricted(self, selection: Selection) -> "Profile":
         """Some activities of the recording, with only the tables that these have.
 
-        In queries the tables bear their names, and those of the whole recording the same with
-        ``whole.`` before them: what launched an activity may have happened earlier.
+        In queries each table has its name, and that of the whole recording the same name with
+        ``whole.`` before it: what launched an activity may have happened earlier.
         """
-        left = _TIMELESS if selection.windows is not None else _OF_ALL_DEVICES
-        kept = {name: source for name, source in self.sources.items() if name not in left}
-        return replace(self, sources=kept, selection=selection, _whole=self.whole)
+        excluded = _TIMELESS if selection.windows is not None else _OF_ALL_DEVICES
+        sources = {name: source for name, source in self.sources.items() if name not in excluded}
+        return replace(self, sources=sources, selection=selection, _unrestricted=self.whole)
 
     def expect(self, reads: Mapping[str, Collection[str]]) -> None:
         """Announce columns by table that will be asked for, so that they are read in one pass."""
@@ -219,7 +219,7 @@ class Profile:
             yield [column.filled for column in part]
 
     def values(self, table: str, *names: str) -> Iterator[list[Values]]:
-        """The same with what tells which are null."""
+        """The same with which of them are null."""
         yield from self._database.values(table, names)
 
     def needs_query(self, table: str, *names: str) -> bool:
@@ -280,14 +280,14 @@ class Profile:
                 for function in beside:
                     function(self)
 
-        other = threading.Thread(target=compute)
-        other.start()
+        thread = threading.Thread(target=compute)
+        thread.start()
         try:
             with suppress(Exception):
                 for function in here:
                     function(self)
         finally:
-            other.join()
+            thread.join()
 
     def table(self, name: str) -> pa.Table:
         """A whole table as Arrow data with all columns of its schema, sorted by start.

@@ -163,8 +163,10 @@ class Schema:
             self._check(table, name)
         if not table.num_rows:
             return self.empty()
-        held = set(table.column_names)
-        return table.select([n for n in self.columns if n in held and _holds(table.column(n))])
+        column_names = set(table.column_names)
+        return table.select(
+            [n for n in self.columns if n in column_names and _holds(table.column(n))]
+        )
 
     def fault(self, table: pa.Table, before: int = 0) -> str | None:
         """The first cell that no recording can hold, as the end of a sentence; None for none.
@@ -278,7 +280,7 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
         builder.append_values(values)
         return builder.finish()
     dtype = kind.to_pandas_dtype()  # despite its name one of numpy's
-    known = np.array([value is not None for value in values], bool)
+    is_filled = np.array([value is not None for value in values], bool)
     filled = np.array([dtype() if value is None else value for value in values] or [dtype()])
     try:
         numbers = filled[: len(values)].astype(dtype, casting="safe")
@@ -289,7 +291,7 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
         raise
     data = _bits(numbers) if kind == pa.bool_() else numbers
     return pa.Array.from_buffers(
-        kind, len(values), [pa.py_buffer(_bits(known)), pa.py_buffer(data)]
+        kind, len(values), [pa.py_buffer(_bits(is_filled)), pa.py_buffer(data)]
     )
 
 
@@ -384,8 +386,8 @@ API_CALLS: Final = Schema(
         "correlation_id": Column(INT, "", "Links to activities; unique only with process_id."),
     },
 )
-# What a framework says of itself, of everything that it runs; all other kinds are what people
-# name parts of their program by.
+# What a framework records itself, of everything that it runs; with all other kinds people name
+# parts of their program.
 OPERATION: Final = "operation"
 NVTX_RANGES: Final = Schema(
     "nvtx_ranges",

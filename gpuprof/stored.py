@@ -63,11 +63,11 @@ class Plan(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The columns of the reader's table that are read, also those that tell its rows."""
+        """The columns of the reader's table that are read, also those that identify its rows."""
         values = [column for column in self.columns.values() if column is not None]
         stored = (c.columns if isinstance(c, StoredOr) else [c] for c in values)
         names = [column.name for column in chain.from_iterable(stored)]
-        # Something must tell how many rows there are.
+        # The count of rows needs at least one column.
         if not self.takes_all or not names:
             names += _TIMES if self.rows.are_timed else ()
             names += [self.rows.without[0]] if self.rows.without else []
@@ -132,17 +132,17 @@ class Plan(NamedTuple):
         column = self.columns[name]
         if not isinstance(column, StoredOr):
             return _of_rows(column, stored, rows)
-        parts = (column.first, column.kind, column.other)
-        first, kind, other = (_of_rows(part, stored, rows) for part in parts)
+        parts = (column.first, column.kind, column.fallback)
+        first, kind, fallback = (_of_rows(part, stored, rows) for part in parts)
         if first.is_null is None:
             return first
-        is_other = first.is_null & np.isin(kind.numbers, column.kinds)
+        is_fallback = first.is_null & np.isin(kind.numbers, column.kinds)
         if kind.is_null is not None:
-            is_other &= ~kind.is_null
-        no_other = False if other.is_null is None else other.is_null
+            is_fallback &= ~kind.is_null
+        is_null = False if fallback.is_null is None else fallback.is_null
         return Values(
-            np.where(is_other, other.numbers, first.numbers),
-            np.where(is_other, no_other, first.is_null),
+            np.where(is_fallback, fallback.numbers, first.numbers),
+            np.where(is_fallback, is_null, first.is_null),
         )
 
     def _column(self, name: str, stored: Mapping[str, Values], rows: int) -> Values:

@@ -53,10 +53,10 @@ class StoredColumn(str):
         sql = f'{alias}."{name}"'
         sql = f"({sql} >> {shift})" if shift else sql
         sql = sql if mask == -1 else f"({sql} & {mask})"
-        made = super().__new__(cls, sql if absent is None else f"nullif({sql}, {absent})")
-        made.name, made.shift, made.mask, made.alias = name, shift, mask, alias
-        made.absent = absent
-        return made
+        self = super().__new__(cls, sql if absent is None else f"nullif({sql}, {absent})")
+        self.name, self.shift, self.mask, self.alias = name, shift, mask, alias
+        self.absent = absent
+        return self
 
     def bits(self, shift: int, mask: int) -> Self:
         """Some bits of the same column."""
@@ -82,9 +82,9 @@ class Trimmed(str):
     def __new__(cls, column: StoredColumn, mark: str, digits: int) -> Self:
         """Make the SQL: ``mark``, of plain letters, comes before so many digits."""
         end = f"{mark}[0-9]{{{digits}}}"
-        made = super().__new__(cls, f"regexp_replace({column}, '{end}$', '')")
-        made.column, made.end = column, re.compile(rf"{end}\Z")
-        return made
+        self = super().__new__(cls, f"regexp_replace({column}, '{end}$', '')")
+        self.column, self.end = column, re.compile(rf"{end}\Z")
+        return self
 
     def trimmed(self, text: str | None) -> str | None:
         """The same of one text."""
@@ -92,40 +92,40 @@ class Trimmed(str):
 
 
 class StoredOr(str):
-    """SQL: a stored value, and where there is none another one, in rows of some kinds.
+    """SQL: a stored value; where there is none, in rows of some kinds, a fallback.
 
     Args:
         first: The value; None for none in any row.
-        kind: What tells the kind of a row.
-        kinds: The kinds of rows in which the other value stands for it.
-        other: That value.
+        kind: The column with the kind of a row.
+        kinds: The kinds of rows in which the fallback stands for it.
+        fallback: That value.
     """
 
-    __slots__ = ("first", "kind", "kinds", "other")
+    __slots__ = ("fallback", "first", "kind", "kinds")
     first: StoredColumn | None
     kind: StoredColumn
     kinds: tuple[int, ...]
-    other: StoredColumn
+    fallback: StoredColumn
 
     def __new__(
         cls,
         first: StoredColumn | None,
         kind: StoredColumn,
         kinds: Iterable[int],
-        other: StoredColumn,
+        fallback: StoredColumn,
     ) -> Self:
         """Make the SQL."""
         numbers = tuple(kinds)
         listed = ", ".join(map(str, numbers)) or "NULL"
-        value = f"CASE WHEN {kind} IN ({listed}) THEN {other} END"
-        made = super().__new__(cls, value if first is None else f"coalesce({first}, {value})")
-        made.first, made.kind, made.kinds, made.other = first, kind, numbers, other
-        return made
+        value = f"CASE WHEN {kind} IN ({listed}) THEN {fallback} END"
+        self = super().__new__(cls, value if first is None else f"coalesce({first}, {value})")
+        self.first, self.kind, self.kinds, self.fallback = first, kind, numbers, fallback
+        return self
 
     @property
     def columns(self) -> list[StoredColumn]:
         """What it is made of."""
-        return [column for column in (self.first, self.kind, self.other) if column is not None]
+        return [column for column in (self.first, self.kind, self.fallback) if column is not None]
 
 
 class StoredRows(str):
@@ -162,10 +162,10 @@ class StoredRows(str):
             column, number = without
             conditions.append(f'try_cast(t."{column}" AS BIGINT) IS DISTINCT FROM {number}')
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        made = super().__new__(cls, f"FROM raw.{table} t {joins}{where}")
-        made.table, made.without, made.joins = table, without, joins
-        made.are_timed, made.are_ordered = are_timed, are_ordered
-        return made
+        self = super().__new__(cls, f"FROM raw.{table} t {joins}{where}")
+        self.table, self.without, self.joins = table, without, joins
+        self.are_timed, self.are_ordered = are_timed, are_ordered
+        return self
 
     @property
     def is_plain(self) -> bool:
@@ -231,12 +231,12 @@ class Table:
     Args:
         name: Name of the table in the data model.
         view: Its rows.
-        asked: Names of columns, among other words.
+        words: Names of columns, among other words.
     """
 
     name: str
     view: View
-    asked: AbstractSet[str]
+    words: AbstractSet[str]
 
     @property
     def columns(self) -> list[str]:
@@ -251,12 +251,12 @@ class Table:
     def of_rows(self) -> set[str]:
         """The columns asked for that stand in the rows, or are made of what does."""
         derived = facts.OF_ROWS.get(self.name, {})
-        return {c for c in self.asked if c in self.view.columns or c in derived}
+        return {c for c in self.words if c in self.view.columns or c in derived}
 
     @property
     def reads(self) -> list[str]:
         """SQL over the reader's tables: what must be read of them."""
-        needs_names = self._of_name or names_of(self.name) in self.asked
+        needs_names = self._of_name or names_of(self.name) in self.words
         return [self.view.sql(self.columns), *([self.names] if self.names and needs_names else [])]
 
     def rows(self, types: Mapping[str, str]) -> str:
@@ -312,19 +312,19 @@ class Table:
         spec = schema.BY_NAME[self.name].columns
         by = {"name" if self.view.names is None else "name_id"} if self._of_name else set()
         by |= {word for c in self._of_row for word in facts.OF_ROWS[self.name][c].words}
-        return {*spec, "name_id"} if self.view.is_costly else {*self.asked, *by}
+        return {*spec, "name_id"} if self.view.is_costly else {*self.words, *by}
 
     @property
     def _of_row(self) -> list[str]:
         """The columns asked for that are made of others of the row."""
-        return [column for column in facts.OF_ROWS.get(self.name, {}) if column in self.asked]
+        return [column for column in facts.OF_ROWS.get(self.name, {}) if column in self.words]
 
     @property
     def _of_name(self) -> list[str]:
         """The columns asked for that depend on the name alone and do not stand in the rows."""
         names = self.view.names.columns if self.view.names is not None else {}
         columns = (*names, *facts.OF_NAMES.get(self.name, {}))
-        return [column for column in columns if column in self.asked and column != "name_id"]
+        return [column for column in columns if column in self.words and column != "name_id"]
 
 
 def names_of(table: str) -> str:

@@ -144,12 +144,12 @@ class Plane:
         """The plane's own values by name."""
         return dict(_stat(e, self.stat_names) for e in self.parts.get(_PLANE_OWN_STATS, ()))
 
-    def events(self, line: Line, wanted: Collection[int] | None = None) -> Iterator[Event]:
+    def events(self, line: Line, metadata_ids: Collection[int] | None = None) -> Iterator[Event]:
         """The events of a line as the file has them, which is in no particular order.
 
         Args:
             line: A line of this plane.
-            wanted: Keys of ``event_metadata``; other events are skipped, which is fast.
+            metadata_ids: Keys of ``event_metadata``; other events are skipped, which is fast.
 
         Raises:
             WireError: An event breaks off.
@@ -157,8 +157,8 @@ class Plane:
         for begin, end in zip(line.begins, line.ends, strict=True):
             raw = bytes(line.data[begin:end])
             # The key is the first field of an event, which is how every profiler writes it.
-            key = 0 if wanted is None or raw[:1] != b"\x08" else varint(raw, 1)[0]
-            if wanted is None or key in wanted:
+            key = 0 if metadata_ids is None or raw[:1] != b"\x08" else varint(raw, 1)[0]
+            if metadata_ids is None or key in metadata_ids:
                 yield self._event(line, raw)
 
     def events_with(self, line: Line, name: str) -> Iterator[Event]:
@@ -332,7 +332,7 @@ def _line(data: Octets) -> Line:
             if size > end:
                 raise _beyond(position)
         else:
-            position = _other(data, position, numbers, texts)
+            position = _keep_field(data, position, numbers, texts)
             continue
         begins.append(position)
         position += size
@@ -349,7 +349,9 @@ def _beyond(position: int) -> WireError:
     return WireError(f"byte {position}: an event goes beyond the end")
 
 
-def _other(data: Octets, position: int, numbers: dict[int, int], texts: dict[int, Octets]) -> int:
+def _keep_field(
+    data: Octets, position: int, numbers: dict[int, int], texts: dict[int, Octets]
+) -> int:
     """Keep a field of a line that is no event, and say where the next begins."""
     tag, position = varint(data, position)
     number, after = varint(data, position)

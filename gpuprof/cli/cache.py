@@ -36,7 +36,9 @@ def command(*, action: str, days: float, form: str) -> None:
     if action == "list":
         write_stdout(cache_json(listed=entries) if form == "json" else cache_text(entries))
         return
-    removed, kept = export_cache.clear(entries)
+    removed, in_use = export_cache.clear(entries)
     write_stdout(
-        cache_json(removed=removed, kept=kept) if form == "json" else cleared_text(removed, kept)
+        cache_json(removed=removed, kept=in_use)
+        if form == "json"
+        else cleared_text(removed, in_use)
     )

@@ -213,7 +213,7 @@ def room(
         output: Where the result goes; ``-`` is standard output.
         is_wide: Whether no name is cut.
         tables: Names of the tables to show whole; None for the overview.
-        has_full_names: Whether kernels bear their full names, not their short ones.
+        has_full_names: Whether kernels have their full names, not their short ones.
     """
     from gpuprof.render.contract import Page  # noqa: PLC0415 - start-up time of --help
 

@@ -43,19 +43,19 @@ class Progress:
 
     def line(self) -> str:
         """How far it has come; what is read again fills the bar again."""
-        said = [f"{time.monotonic() - self._began:.0f} s"]
+        details = [f"{time.monotonic() - self._began:.0f} s"]
         if self._events:
-            said.insert(0, f"{format_count(self._events)} events")
+            details.insert(0, f"{format_count(self._events)} events")
         read = max((_bytes_read() or 0) - self._skipped, 0)
         bar = ""
         if self._size and read:
-            times, rest = divmod(read, self._size)
-            filled = _BAR * rest // self._size
+            passes, pass_bytes = divmod(read, self._size)
+            filled = _BAR * pass_bytes // self._size
             bar = f" [{'#' * filled}{' ' * (_BAR - filled)}]"
-            again = f", after {times} times all of it" if times > 1 else ""
-            again = ", after all of it" if times == 1 else again
-            said.insert(0, f"{format_bytes(rest)} of {format_bytes(self._size)}{again}")
-        return f"{self._work}{bar} {', '.join(said)}"
+            again = f", after {passes} times all of it" if passes > 1 else ""
+            again = ", after all of it" if passes == 1 else again
+            details.insert(0, f"{format_bytes(pass_bytes)} of {format_bytes(self._size)}{again}")
+        return f"{self._work}{bar} {', '.join(details)}"
 
 
 @contextmanager
@@ -64,16 +64,16 @@ def watched(work: str, files: Sequence[str] = ()) -> Iterator[Progress]:
 
     Ctrl-C ends it within a second, whatever it waits for.
     """
-    progress, done = Progress(work, files), threading.Event()
+    progress, stopped = Progress(work, files), threading.Event()
     if not sys.stderr.isatty():
         with braked(lambda: None):
             yield progress
         return
-    drawing = threading.Thread(target=_draw, args=(progress, done), daemon=True)
+    drawing = threading.Thread(target=_draw, args=(progress, stopped), daemon=True)
     drawing.start()
 
     def stop_drawing() -> None:
-        done.set()
+        stopped.set()
         drawing.join()
 
     try:
@@ -93,10 +93,10 @@ def reading(files: Sequence[str], reader: str | None, section: str | None) -> "I
         yield progress.of(read_profile(files, reader, section))
 
 
-def _draw(progress: Progress, done: threading.Event) -> None:
-    if done.wait(_PATIENCE_S):
+def _draw(progress: Progress, stopped: threading.Event) -> None:
+    if stopped.wait(_PATIENCE_S):
         return
-    while not done.wait(_PAUSE_S):
+    while not stopped.wait(_PAUSE_S):
         _say(f"{_CLEARED}{progress.line()}")
     _say(_CLEARED)
 

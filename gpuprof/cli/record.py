@@ -24,12 +24,12 @@ class _Command(click.Command):
     """Keeps the program's words from click, and notes whether ``--`` stood before them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given = list(args)
-        rest = super().parse_args(ctx, args)
+        raw_args = list(args)
+        remaining = super().parse_args(ctx, args)
         words: tuple[str, ...] = ctx.params.get("words", ())
-        before = given[: len(given) - len(words)]
+        before = raw_args[: len(raw_args) - len(words)]
         ctx.params["as_executable"] = bool(words) and before[-1:] == ["--"]
-        return rest
+        return remaining
 
 
 @click.command(

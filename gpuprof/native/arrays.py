@@ -59,18 +59,18 @@ def unions_by_key(start: Integers, duration: Integers, key: Integers, keys: int)
     functions = library()
     if functions is None:
         return None
-    bounds, made = np.empty(keys + 1, np.int64), _Intervals()
+    bounds, merged = np.empty(keys + 1, np.int64), _Intervals()
     arrays = [*map(np.ascontiguousarray, (start, duration, key))]
     status = functions.unions_by_key(
         *map(_integers, arrays),
         ctypes.c_size_t(keys),
         _pointer(bounds),
-        ctypes.byref(made),
+        ctypes.byref(merged),
     )
     if status:
         return None
-    union = Union(bounds, _copied(made.start, made.count), _copied(made.end, made.count))
-    functions.release_intervals(ctypes.byref(made))
+    union = Union(bounds, _copied(merged.start, merged.count), _copied(merged.end, merged.count))
+    functions.release_intervals(ctypes.byref(merged))
     return union
 
 
@@ -98,13 +98,15 @@ def union(sets: Sequence[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s] | None
         return None
     room, last = sum(len(start) for start, _ in sets), ctypes.c_int64(np.iinfo(np.int64).min)
     start, end = np.empty(room, np.int64), np.empty(room, np.int64)
-    made = _Intervals(start.ctypes.data, end.ctypes.data, 0)
-    for given in sets:
-        arrays = [*map(np.ascontiguousarray, given)]
-        some = ctypes.byref(_set(arrays[0], arrays[1]))
-        if functions.add_union(some, ctypes.byref(made), ctypes.c_size_t(room), ctypes.byref(last)):
+    merged = _Intervals(start.ctypes.data, end.ctypes.data, 0)
+    for intervals in sets:
+        arrays = [*map(np.ascontiguousarray, intervals)]
+        added = ctypes.byref(_set(arrays[0], arrays[1]))
+        if functions.add_union(
+            added, ctypes.byref(merged), ctypes.c_size_t(room), ctypes.byref(last)
+        ):
             return None
-    return start[: made.count], end[: made.count]
+    return start[: merged.count], end[: merged.count]
 
 
 def covered_before(start: Int64s, end: Int64s, before: Int64s, times: Int64s) -> Int64s | None:
@@ -267,18 +269,18 @@ def grouped(
     functions = library()
     if functions is None:
         return None
-    following, made = np.cumsum(counts) - counts, np.empty(counts.sum(), kind)
+    following, gathered = np.cumsum(counts) - counts, np.empty(counts.sum(), kind)
     for values, group in parts:
         arrays = [np.ascontiguousarray(values, kind), np.ascontiguousarray(group)]
         status = functions.gather_groups(
             *map(_integers, arrays),
             ctypes.c_size_t(len(counts)),
             _pointer(following),
-            _integers(made),
+            _integers(gathered),
         )
         if status:
             return None
-    return made
+    return gathered
 
 
 def longest_path(
@@ -297,13 +299,13 @@ def longest_path(
     functions = library()
     if functions is None:
         return None
-    made = np.empty((2, len(lag)), np.int64)
-    given = [*(np.ascontiguousarray(a, np.int64) for a in (bounds, source, after, lag))]
+    times_and_edges = np.empty((2, len(lag)), np.int64)
+    inputs = [*(np.ascontiguousarray(a, np.int64) for a in (bounds, source, after, lag))]
     status = functions.longest_path(
-        *map(_pointer, given[:3]), ctypes.c_size_t(len(source)), _pointer(given[3]),
-        ctypes.c_size_t(len(lag)), *map(_pointer, made),
+        *map(_pointer, inputs[:3]), ctypes.c_size_t(len(source)), _pointer(inputs[3]),
+        ctypes.c_size_t(len(lag)), *map(_pointer, times_and_edges),
     )  # fmt: skip
-    return None if status else (made[0], made[1])
+    return None if status else (times_and_edges[0], times_and_edges[1])
 
 
 def _pointer(values: npt.NDArray[Any]) -> ctypes.c_void_p:

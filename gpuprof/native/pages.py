@@ -170,9 +170,9 @@ def spread(places: Integers, meanings: Integers) -> Integers:
     functions = library()
     if functions is None:
         return meanings[places]
-    values, given = np.empty(len(places), np.int64), np.ascontiguousarray(places)
+    values, indices = np.empty(len(places), np.int64), np.ascontiguousarray(places)
     functions.spread_meanings(
-        *(ctypes.c_void_p(given.ctypes.data), ctypes.c_size_t(len(given))),
+        *(ctypes.c_void_p(indices.ctypes.data), ctypes.c_size_t(len(indices))),
         *(ctypes.c_void_p(array.ctypes.data) for array in (meanings, values)),
     )
     return values

@@ -150,7 +150,7 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
 
     chosen, notes = _readable(files)
     if reader is not None:
-        chosen = {file: asked for file, asked in chosen.items() if asked.name == reader}
+        chosen = {file: candidate for file, candidate in chosen.items() if candidate.name == reader}
     _check_one_format(place, chosen)
     opened = _opened(chosen)
     profiles = [profile for profile in opened if isinstance(profile, Profile)]
@@ -240,10 +240,10 @@ def find_reader(path: Path) -> Reader:
         raise _nothing_in(path)
     from gpuprof.readers.foreign import foreign  # noqa: PLC0415 - start-up time
 
-    known = foreign(read_head(path))
-    if known is not None:
-        msg = f"{path} is {known.what}"
-        raise UnknownFormatError(msg, known.hint)
+    foreign_format = foreign(read_head(path))
+    if foreign_format is not None:
+        msg = f"{path} is {foreign_format.description}"
+        raise UnknownFormatError(msg, foreign_format.hint)
     msg = f"{path}: looks like no known format"
     raise UnknownFormatError(msg, "See `gpuprof formats`, or name one with --reader.")
 

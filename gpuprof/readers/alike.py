@@ -62,8 +62,8 @@ class _Group:
     def takes(self, profile: Profile, tables: Mapping[str, Table]) -> bool:
         """Whether one plan of a query serves this one, too."""
         kinds = {name: table.kinds for name, table in tables.items()}
-        mine = {name: table.kinds for name, table in self._turns.items()}
-        return _views(profile) == self._views and kinds == mine
+        planned_kinds = {name: table.kinds for name, table in self._turns.items()}
+        return _views(profile) == self._views and kinds == planned_kinds
 
     def query(self, tables: Mapping[str, Table], sql: str) -> pa.Table:
         """The result for one of them."""

@@ -10,12 +10,12 @@ class Foreign:
     """A kind of file that is refused by name.
 
     Args:
-        what: What it is, as in "run.nvvp is a ...".
+        description: What it is, as in "run.nvvp is a ...".
         hint: What to do instead.
         marks: How the first bytes of such a file look.
     """
 
-    what: str
+    description: str
     hint: str
     marks: re.Pattern[bytes]
 

@@ -1,6 +1,6 @@
 """Several files of one job, one per process or per profiled stretch, as one recording.
 
-Ranks are told by the files themselves, else by their names (``rank3``, ``worker3``, or the one
+Ranks come from the files themselves, else from their names (``rank3``, ``worker3``, or the one
 number in which the names differ). Rows of all files stand in the same tables, on one clock.
 
 What numbers say is only true within a file: a correlation id within its process, a device's
@@ -62,7 +62,7 @@ class _File:
     """One file.
 
     Args:
-        runs: Its runs; one where it tells of none.
+        runs: Its runs; a single one where the file records none.
         recordings: Answers queries to it.
     """
 
@@ -93,8 +93,8 @@ class _File:
             rows = self.query(f'SELECT {", ".join(spec.columns)} FROM "{name}"')
         return spec.conform(rows)
 
-    def told_runs(self) -> pa.Table:
-        """The runs that it tells of."""
+    def recorded_runs(self) -> pa.Table:
+        """The runs that the file records."""
         has_runs = self.profile.has(_RUNS)
         rows = self.profile.sources[_RUNS] if has_runs else schema.RUNS.empty()
         if isinstance(rows, View):
@@ -161,9 +161,9 @@ class _File:
         rows = self.source(table)
         if isinstance(rows, pa.Table):
             if rows.num_rows:
-                held, kinds = {*rows.column_names}, schema.BY_NAME[table].kinds
+                column_names, kinds = {*rows.column_names}, schema.BY_NAME[table].kinds
                 count = rows.num_rows
-                yield [rows[n] if n in held else pa.nulls(count, kinds[n]) for n in names]
+                yield [rows[n] if n in column_names else pa.nulls(count, kinds[n]) for n in names]
         elif self._needs_query(table, names):
             yield self._queried(table, names)
         else:
@@ -211,11 +211,11 @@ class _Job:
 
     def __init__(self, profiles: Sequence[Profile]) -> None:
         files = _files(profiles)
-        _refuse_twins(files)
+        _refuse_duplicates(files)
         self.files = sorted(files, key=lambda file: (file.rank is None, file.rank or 0, file.name))
         names = (name for file in self.files for name in file.profile.sources)
         self._tables = [*dict.fromkeys((*names, _RUNS, _DEVICES))]
-        self.held: dict[str, list[dict[str, spilling.Column]]] = {}
+        self.loaded: dict[str, list[dict[str, spilling.Column]]] = {}
         self._ids_of: dict[str, list[_Ids]] = {}
 
     @cached_property
@@ -306,11 +306,11 @@ class _Job:
         texts = self.names_of(table)
         kinds = {_NAME_ID: pa.int64(), **{name: pa.string() for name in texts}}
 
-        def read(wanted: Kinds) -> dict[str, pa.ChunkedArray]:
+        def read(column_kinds: Kinds) -> dict[str, pa.ChunkedArray]:
             unnamed = pa.Table.from_pylist([{_NAME_ID: _UNNAMED, "name": UNKNOWN}])
             named = [ids.renumbered for ids in self._ids(table)]
             rows = pa.concat_tables([unnamed, *named], promote_options="permissive")
-            return {name: rows[name].cast(kind) for name, kind in wanted.items()}
+            return {name: rows[name].cast(kind) for name, kind in column_kinds.items()}
 
         return Columns(kinds, read, lambda: len(read(kinds)[_NAME_ID]))
 
@@ -334,8 +334,8 @@ class _Job:
         """For each file the place of its process: that of the first file of the same process."""
         places: list[int] = []
         for number, file in enumerate(self.files):
-            same = (place for place in range(number) if _follows(file, self.files[place]))
-            earlier = next(same, None)
+            earlier_places = (place for place in range(number) if _follows(file, self.files[place]))
+            earlier = next(earlier_places, None)
             places.append(number if earlier is None else places[earlier])
         return places
 
@@ -365,8 +365,8 @@ class _Job:
     def _first_runs(self) -> list[int]:
         return [0, *accumulate(file.runs.num_rows for file in self.files)]
 
-    def _devices_in(self, wanted: Kinds) -> dict[str, pa.ChunkedArray]:
-        return {name: self.devices[name] for name in wanted}
+    def _devices_in(self, column_kinds: Kinds) -> dict[str, pa.ChunkedArray]:
+        return {name: self.devices[name] for name in column_kinds}
 
     @cached_property
     def devices(self) -> pa.Table:
@@ -409,8 +409,8 @@ class _Ids:
 
     def renamed(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         """Its numbers as those among all files; where it has no name of that number `_UNNAMED`."""
-        known = self.names[_NAME_ID].combine_chunks()
-        places = pc.index_in(values.cast(pa.int64()), value_set=known)
+        name_ids = self.names[_NAME_ID].combine_chunks()
+        places = pc.index_in(values.cast(pa.int64()), value_set=name_ids)
         return pc.add(places.cast(pa.int64()), self.first).fill_null(_UNNAMED)
 
 
@@ -429,7 +429,7 @@ class _Rows(Streamed):
         self._job, self._table = job, table
         self._expected: set[str] = set()
         # By file; what one connection reads others need not read again.
-        self._held = job.held.setdefault(table, [{} for _ in job.files])
+        self._columns_of_files = job.loaded.setdefault(table, [{} for _ in job.files])
 
     def expect(self, names: Collection[str]) -> None:
         """Note columns that are read together with the first that is needed."""
@@ -439,23 +439,23 @@ class _Rows(Streamed):
         """Read the columns that are not there yet, of one file after another."""
         super().load(names)
         self._names = self._names or [*self.kinds][:1]
-        for file, held in zip(self._job.files, self._held, strict=True):
-            if any(name not in held for name in self._names):
+        for file, loaded in zip(self._job.files, self._columns_of_files, strict=True):
+            if any(name not in loaded for name in self._names):
                 needed = {*self._names, *self._expected}
                 needed = needed if file.keeps_order(self._table) else {*self.kinds}
-                missing = [name for name in self.kinds if name in needed and name not in held]
+                missing = [name for name in self.kinds if name in needed and name not in loaded]
                 rows = _gathered(file.pieces(self._table, missing), missing, self.kinds)
-                held.update(spilling.within_budget(rows))
-            if len({len(column) for column in held.values()}) > 1:
+                loaded.update(spilling.within_budget(rows))
+            if len({len(column) for column in loaded.values()}) > 1:
                 msg = f"{file.profile.origin.source} changed while it was read"
                 raise InputError(msg, "Is it still being written? Wait for that, then try again.")
         if "process_id" in self._names:
             self._job.process_maps  # noqa: B018 - asks the files, which no stream can
 
     def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[pa.RecordBatch]:
-        """Columns of all rows, one file after another, of which none stays in memory."""
-        files = enumerate(zip(self._job.files, self._held, strict=True))
-        numbered = [(n, f, held) for n, (f, held) in files if held or f.may_hold(self._table)]
+        """Columns of all rows, one file after another; none stays in memory."""
+        files = enumerate(zip(self._job.files, self._columns_of_files, strict=True))
+        numbered = [(n, f, loaded) for n, (f, loaded) in files if loaded or f.may_hold(self._table)]
         if sum(file.profile.events for _, file, _ in numbered) > _FEW_EVENTS * len(numbered):
             for of_file in numbered:
                 yield from self._of_file(names, *of_file)
@@ -465,16 +465,16 @@ class _Rows(Streamed):
             yield from batches
 
     def _of_file(
-        self, names: Sequence[str], number: int, file: _File, held: Mapping[str, spilling.Column]
+        self, names: Sequence[str], number: int, file: _File, loaded: Mapping[str, spilling.Column]
     ) -> Iterator[pa.RecordBatch]:
-        is_held = all(name in held for name in names)
-        rows = _rows_read(held, names) if is_held else file.pieces(self._table, names)
+        is_loaded = all(name in loaded for name in names)
+        rows = _rows_read(loaded, names) if is_loaded else file.pieces(self._table, names)
         for piece in rows:
             yield from self._batches(number, names, [*map(_plain, piece)])
 
     def _loaded(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        for number, held in enumerate(self._held):
-            for piece in _rows_read(held, names):
+        for number, loaded in enumerate(self._columns_of_files):
+            for piece in _rows_read(loaded, names):
                 yield from self._batches(number, names, piece)
 
     def _batches(
@@ -491,9 +491,9 @@ class _Rows(Streamed):
         yield from table.to_batches(max_chunksize=BATCH_ROWS)
 
 
-def _rows_read(held: Mapping[str, spilling.Column], names: Sequence[str]) -> _Pieces:
-    columns = {name: held[name] for name in names}
-    return (batch.columns for batch in spilling.batches(columns, len(held[names[0]])))
+def _rows_read(loaded: Mapping[str, spilling.Column], names: Sequence[str]) -> _Pieces:
+    columns = {name: loaded[name] for name in names}
+    return (batch.columns for batch in spilling.batches(columns, len(loaded[names[0]])))
 
 
 def _gathered(pieces: _Pieces, names: Sequence[str], kinds: Kinds) -> dict[str, pa.ChunkedArray]:
@@ -528,9 +528,9 @@ def _plain(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 def _renamed(values: pa.Array | pa.ChunkedArray, numbers: _Numbers) -> pa.Array | pa.ChunkedArray:
     """Other numbers in the place of those of a file; where it has none, what None is called."""
-    known = [number for number in numbers if number is not None]
-    new = pa.array([numbers[number] for number in known], pa.int64())
-    places = pc.index_in(values.cast(pa.int64()), value_set=pa.array(known, pa.int64()))
+    file_numbers = [number for number in numbers if number is not None]
+    new = pa.array([numbers[number] for number in file_numbers], pa.int64())
+    places = pc.index_in(values.cast(pa.int64()), value_set=pa.array(file_numbers, pa.int64()))
     renamed = new.take(places) if isinstance(places, pa.Array) else pc.take(new, places)
     return renamed.fill_null(numbers[None]) if None in numbers else renamed
 
@@ -539,12 +539,12 @@ def _files(profiles: Sequence[Profile]) -> list[_File]:
     """The files as they were given, with their ranks."""
     recordings = Recordings()
     files = [_File(p, None, schema.RUNS.empty(), recordings) for p in profiles]
-    runs = [file.told_runs() for file in files]
-    told = [rows["rank"][0].as_py() if rows.num_rows == 1 else None for rows in runs]
-    if None in told:
-        told = _ranks_of_names([file.name for file in files])
+    runs = [file.recorded_runs() for file in files]
+    ranks = [rows["rank"][0].as_py() if rows.num_rows == 1 else None for rows in runs]
+    if None in ranks:
+        ranks = _ranks_of_names([file.name for file in files])
     ranked = []
-    for file, rows, rank in zip(files, runs, told, strict=True):
+    for file, rows, rank in zip(files, runs, ranks, strict=True):
         listed = rows.to_pylist() or [{"run_id": 0}]
         listed = [listed[0] | {"rank": rank}] if len(listed) == 1 else listed
         ranked.append(replace(file, rank=rank, runs=schema.RUNS.table(listed)))
@@ -561,32 +561,32 @@ def _ranks_of_names(names: Sequence[str]) -> list[int | None]:
         places = zip(*numbers, strict=True) if is_alike else ()
         differing = [place for place in places if len(set(place)) > 1]
         ranks = [int(text) for text in differing[0]] if len(differing) == 1 else []
-    is_told = len(set(ranks)) == len(names) and max(ranks) <= _LARGEST_RANK
-    return list(ranks) if is_told else [None] * len(names)
+    is_distinct = len(set(ranks)) == len(names) and max(ranks) <= _LARGEST_RANK
+    return list(ranks) if is_distinct else [None] * len(names)
 
 
-def _refuse_twins(files: Sequence[_File]) -> None:
+def _refuse_duplicates(files: Sequence[_File]) -> None:
     """The same recording twice, as in a plain and a gzip file, would count twice."""
     for number, file in enumerate(files):
-        for other in files[:number]:
-            if file.origin_ns is None or file.origin_ns != other.origin_ns:
+        for earlier in files[:number]:
+            if file.origin_ns is None or file.origin_ns != earlier.origin_ns:
                 continue
-            if file.rank == other.rank and _says(file) == _says(other):
-                msg = f"{other.name} and {file.name} are the same recording"
+            if file.rank == earlier.rank and _contents(file) == _contents(earlier):
+                msg = f"{earlier.name} and {file.name} are the same recording"
                 raise InputError(msg, "Leave one of them out.")
 
 
-def _says(file: _File) -> tuple[object, ...]:
+def _contents(file: _File) -> tuple[object, ...]:
     return file.runs.num_rows, file.ends, file.pids, file.used
 
 
-def _follows(file: _File, other: _File) -> bool:
+def _follows(file: _File, previous: _File) -> bool:
     """Whether it is a later stretch of the same process."""
-    if file.rank != other.rank or file.origin_ns is None or other.origin_ns is None:
+    if file.rank != previous.rank or file.origin_ns is None or previous.origin_ns is None:
         return False
-    is_later = file.origin_ns >= other.origin_ns + other.end_ns
-    is_apart = is_later or other.origin_ns >= file.origin_ns + file.end_ns
-    return is_apart and bool(file.pids) and file.pids == other.pids
+    is_later = file.origin_ns >= previous.origin_ns + previous.end_ns
+    is_apart = is_later or previous.origin_ns >= file.origin_ns + file.end_ns
+    return is_apart and bool(file.pids) and file.pids == previous.pids
 
 
 def _coincide(numbers: Iterable[set[int]], processes: Sequence[int]) -> bool:
@@ -608,8 +608,8 @@ def _device_maps(used: Sequence[set[int]], processes: Sequence[int]) -> list[_Nu
     maps: dict[int, _Numbers] = {}
     count = 0
     for place in sorted(set(processes)):
-        mine = (found for found, process in zip(used, processes, strict=True) if process == place)
-        devices = sorted(set().union(*mine))
+        id_sets = (ids for ids, process in zip(used, processes, strict=True) if process == place)
+        devices = sorted(set().union(*id_sets))
         maps[place] = {device: count + number for number, device in enumerate(devices)}
         count += len(devices)
     return [maps[process] for process in processes]

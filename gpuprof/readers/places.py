@@ -18,23 +18,23 @@ STDIN: Final = "-"
 AnyPath = str | os.PathLike[str]
 
 
-def is_path(given: object) -> TypeGuard[AnyPath]:
+def is_path(path: object) -> TypeGuard[AnyPath]:
     """Whether something is a path: text, or a path object of text."""
-    return isinstance(given, str) or (
-        isinstance(given, os.PathLike) and isinstance(os.fspath(given), str)
+    return isinstance(path, str) or (
+        isinstance(path, os.PathLike) and isinstance(os.fspath(path), str)
     )
 
 
-def checked_path(given: object) -> AnyPath:
+def checked_path(path: object) -> AnyPath:
     """A path as it was given.
 
     Raises:
         TypeError: It is none.
     """
-    if not is_path(given):
-        msg = f"a path is text or a path object, not {type(given).__name__}"
+    if not is_path(path):
+        msg = f"a path is text or a path object, not {type(path).__name__}"
         raise TypeError(msg)
-    return given
+    return path
 
 
 def is_pipe(path: str | Path) -> bool:

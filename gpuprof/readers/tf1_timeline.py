@@ -2,7 +2,7 @@
 
 A lane per stream holds what ran on it, named after the TensorFlow operation. Two more lanes of
 each GPU show it again: ``stream:all`` the kernels, ``memcpy`` the copies. ``MEMCPYHtoD`` tells a
-copy's kind; a copy that an operation made bears the operation's name, and only the memcpy lane
+copy's kind; a copy that an operation made has the operation's name, and only the memcpy lane
 tells it from a kernel.
 Source: https://github.com/tensorflow/tensorflow, tensorflow/python/client/timeline.py.
 """

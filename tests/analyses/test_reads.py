@@ -74,7 +74,7 @@ def _asked_of(path, analysis, monkeypatch):
     def noted(database, table, window):
         names = table.view.names.columns.keys() if table.view.names else set()
         known = table.view.columns | names | facts.OF_NAMES.get(table.name, {}).keys()
-        asked.setdefault(table.name, set()).update(table.asked & known)
+        asked.setdefault(table.name, set()).update(table.words & known)
         load(database, table, window)
 
     profile = read_profile(path)

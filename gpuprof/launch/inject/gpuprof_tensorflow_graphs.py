@@ -1,8 +1,8 @@
-"""Says of each graph that TensorFlow ran where its operations ran and what crosses devices.
+"""Writes, per graph that TensorFlow ran, where its operations ran and what crosses devices.
 
 TensorFlow keeps, per function, the graph before optimisation (the device that the script asked
 for), the one after it, and one graph per device that really ran, in which a ``_Send`` stands for
-every edge to another device. The size of what is sent comes from TensorFlow's own shape
+every edge to another device. The size of a sent tensor comes from TensorFlow's own shape
 inference on the graph after optimisation: exact, or unknown. Where a dataset gives batches of
 unknown length, it is inferred for three lengths; what grows linearly is written as bytes without
 rows and bytes per row, and the profiler records the bytes of each element of the dataset.
@@ -58,7 +58,7 @@ class Functions:
 
 def row(graph: Any, names: list[str]) -> dict[str, Any]:
     """What one graph says, with the names of the functions that have exactly this graph."""
-    asked = {n.name: n.device for n in graph.pre_optimization_graph.node if n.device}
+    requested = {n.name: n.device for n in graph.pre_optimization_graph.node if n.device}
     nodes = [n for part in graph.partition_graphs for n in part.node]
     real = [n for n in nodes if n.op not in _SENDS | _RECVS | _ENDS]
     batch = batch_of(graph.post_optimization_graph)
@@ -77,7 +77,7 @@ def row(graph: Any, names: list[str]) -> dict[str, Any]:
         "collectives": sum(n.op.startswith(("Collective", "Nccl")) for n in real),
         "operations": [
             [
-                *(n.name, n.op, short(asked[n.name]) if n.name in asked else None),
+                *(n.name, n.op, short(requested[n.name]) if n.name in requested else None),
                 *(short(n.device), flops.get(n.name)),
             ]
             for n in real
@@ -155,7 +155,7 @@ def _inputs(nodes: list[Any], sizes: dict[tuple[str, int], int | None]) -> Itera
     An input from another device is that of the operation there, not what received it. Outputs
     that only the rewriting for a device adds, as oneDNN's, cross no devices and are left out.
     """
-    known = {name for name, _ in sizes}
+    inferred = {name for name, _ in sizes}
     keys = {n.name: n.attr["tensor_name"].s.decode() for n in nodes if n.op in _RECVS}
     sources = {
         n.attr["tensor_name"].s.decode(): _source(n.input[0]) for n in nodes if n.op in _SENDS
@@ -170,7 +170,7 @@ def _inputs(nodes: list[Any], sizes: dict[tuple[str, int], int | None]) -> Itera
             source = by_name.get(name)
             if item.startswith("^") or source is None or _is_control(source):
                 continue
-            if name in known and (name, index) not in sizes:
+            if name in inferred and (name, index) not in sizes:
                 continue
             is_variable = _is_variable(source)
             size = None if is_variable else sizes.get((name, index))
@@ -259,8 +259,8 @@ def _shapes_of(graph: Any, changing: set[str], length: int | None) -> dict[tuple
 
 def _size(tensor: Any) -> int | None:
     count = tensor.shape.num_elements()
-    known = count is not None and tensor.dtype.base_dtype.name not in _WITHOUT_SIZE
-    return count * tensor.dtype.size if known else None
+    has_size = count is not None and tensor.dtype.base_dtype.name not in _WITHOUT_SIZE
+    return count * tensor.dtype.size if has_size else None
 
 
 def flops_of(node: Any, outputs: dict[tuple[str, int], Any]) -> int | None:
@@ -272,15 +272,15 @@ def flops_of(node: Any, outputs: dict[tuple[str, int], Any]) -> int | None:
     kind = _PLAIN.sub("", node.op)
     ends = [_source(item) for item in node.input if not item.startswith("^")]
     shapes = [_dimensions(outputs, end) for end in ends]
-    made = _dimensions(outputs, (node.name, 0))
-    if kind.startswith(("MatMul", "BatchMatMul")) and len(shapes) > 1 and shapes[0] and made:
+    output = _dimensions(outputs, (node.name, 0))
+    if kind.startswith(("MatMul", "BatchMatMul")) and len(shapes) > 1 and shapes[0] and output:
         is_turned = node.attr["transpose_a"].b or node.attr["adj_x"].b
-        return int(2 * math.prod(made) * shapes[0][-2 if is_turned else -1])
+        return int(2 * math.prod(output) * shapes[0][-2 if is_turned else -1])
     if not kind.startswith(("Conv2D", "Conv3D")) or len(shapes) < 2:  # noqa: PLR2004 - and a filter
         return None
     is_backward = "Backprop" in kind
-    weights = made if "Filter" in kind else shapes[1]
-    values = shapes[2] if is_backward and len(shapes) > 2 else made  # noqa: PLR2004 - gradients
+    weights = output if "Filter" in kind else shapes[1]
+    values = shapes[2] if is_backward and len(shapes) > 2 else output  # noqa: PLR2004 - gradients
     return int(2 * math.prod(values) * math.prod(weights[:-1])) if weights and values else None
 
 

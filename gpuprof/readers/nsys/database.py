@@ -78,7 +78,7 @@ def export_of(database: Path, path: Path, reader: str) -> Iterator[Export]:
     """
     file = open_sqlite(database, tables.KINDS)
     columns = {table: frozenset(names) for table, names in file.columns.items()}
-    with file.asked() as rows:
+    with file.query_session() as rows:
         most = file.most_rows((table for table in tables.EVENTS if table in columns), rows)
         few = [table for table, count in most.items() if count <= recording.FIRST_ROWS]
         yield Export(

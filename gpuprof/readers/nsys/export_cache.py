@@ -89,7 +89,7 @@ def cached_page(text: str, name: str, source: str) -> Path:
 
 
 def _entry_of(name: str, source: str, make: Callable[[Path], None]) -> Path:
-    """The folder of this name, made whole where it is not there, and held."""
+    """The folder of this name, locked; `make` fills it first where it is not there."""
     folder = location()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     entry = folder / name
@@ -100,9 +100,9 @@ def _entry_of(name: str, source: str, make: Callable[[Path], None]) -> Path:
         with removed_at_exit(Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))) as partial:
             make(partial)
             (partial / _SOURCE).write_text(source, encoding="utf-8")
-            kept = _kept(partial, entry)
-            _hold(kept)
-            return kept
+            _publish(partial, entry)
+            _hold(entry)
+            return entry
     finally:
         _shrink(folder, entry)
 
@@ -146,10 +146,10 @@ def clear(chosen: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
         Those that were removed, and those that are in use and were kept.
     """
     removed: list[Entry] = []
-    kept: list[Entry] = []
+    in_use: list[Entry] = []
     for entry in chosen:
-        (removed if _remove(entry.folder) else kept).append(entry)
-    return removed, kept
+        (removed if _remove(entry.folder) else in_use).append(entry)
+    return removed, in_use
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -187,13 +187,13 @@ def _flock() -> ModuleType | None:
 def _hold(entry: Path) -> bool:
     """Keep other processes from removing an export as long as this one lives; if it is there."""
     with contextlib.suppress(OSError):
-        _held(entry, entry.stat().st_ino)
+        _shared_lock(entry, entry.stat().st_ino)
     # Another process may have removed it while this one waited for the lock.
     return entry.is_dir()
 
 
 @cache
-def _held(entry: Path, _inode: int) -> int | None:
+def _shared_lock(entry: Path, _inode: int) -> int | None:
     fcntl = _flock()
     if fcntl is None:
         return None
@@ -225,13 +225,12 @@ def _remove(entry: Path) -> bool:
     return not entry.exists()
 
 
-def _kept(partial: Path, entry: Path) -> Path:
+def _publish(partial: Path, entry: Path) -> None:
     try:
         partial.rename(entry)
     except OSError:
         if not entry.is_dir():  # else another process was first with the same content
             raise
-    return entry
 
 
 def _digest(path: Path) -> str:

@@ -167,7 +167,7 @@ def _schema(where: str, file: Path) -> pa.Schema:
 
 
 def _kinds(table: str, columns: pa.Schema) -> dict[str, pa.DataType]:
-    """The types that are expected of what is read; any integer may stand for another."""
+    """The types that are expected of the columns; any integer may stand for another."""
     kinds = {n: kind for n, kind in tables.KINDS.get(table, {}).items() if n in columns.names}
     integers = {f.name: f.type for f in columns if pa.types.is_integer(f.type)}
     return {

@@ -206,8 +206,8 @@ def _capture(export: Export) -> Mapping[str, list[str]]:
     return settings
 
 
-def _was_on(capture: Mapping[str, list[str]], what: str) -> bool:
-    return "true" in capture.get(f"COLLECT_{what}_TRACE", ())
+def _was_on(capture: Mapping[str, list[str]], trace: str) -> bool:
+    return "true" in capture.get(f"COLLECT_{trace}_TRACE", ())
 
 
 def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[str, ...]) -> Origin:
@@ -322,8 +322,8 @@ def _untimed(export: Export) -> dict[str, int]:
     tables = [table for table in nsys_tables.TIMED if table in export.columns]
     small = {table: export.integers(table, ("start", "end")) for table in tables}
     counts = {t: sum(map(_untimed_rows, parts)) for t, parts in small.items() if parts is not None}
-    others = [table for table in tables if table not in counts]
-    first = {table: f'(SELECT start, "end" FROM {table} LIMIT {FIRST_ROWS})' for table in others}
+    uncounted = [table for table in tables if table not in counts]
+    first = {table: f'(SELECT start, "end" FROM {table} LIMIT {FIRST_ROWS})' for table in uncounted}
     counted = _count_untimed(export, {table: table for table in _count_untimed(export, first)})
     return {table: count for table, count in counts.items() if count} | counted
 

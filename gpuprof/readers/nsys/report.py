@@ -172,7 +172,7 @@ def _is_newer(version: str, than: str) -> bool:
 def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
     force = ["-q", "true", "--force-overwrite=true"] if "export" in command else []
     words = [*command, str(report.absolute()), *force, "-o", str(output)]
-    done = subprocess.run(  # noqa: S603 - nsys of the user's own PATH
+    completed = subprocess.run(  # noqa: S603 - nsys of the user's own PATH
         words,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -186,9 +186,9 @@ def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
     if not is_made and shutil.disk_usage(output.parent).free < _LEAST_FREE_BYTES:
         msg = f"{path} cannot be exported to {output.parent}: {os.strerror(errno.ENOSPC)}"
         raise InputError(msg, "Set TMPDIR or GPUPROF_CACHE to a folder with more room.")
-    if done.returncode or not is_made:
-        output_text = f"{done.stderr}\n{done.stdout}"
-        raise _refusal(path, output_text, messages.reason(output_text, done.returncode))
+    if completed.returncode or not is_made:
+        output_text = f"{completed.stderr}\n{completed.stdout}"
+        raise _refusal(path, output_text, messages.reason(output_text, completed.returncode))
 
 
 def _refusal(path: Path, output_text: str, reason: str) -> GpuprofError:

@@ -75,7 +75,7 @@ USED: Final = (
 # With --cudabacktrace, rows of this class repeat calls of others to carry their stacks.
 BACKTRACE: Final = "TRACE_PROCESS_EVENT_CUDABACKTRACE"
 BACKTRACE_CLASS: Final = 67
-# The types of what is read, by the names of columns; a MEMSET's "value" is another one.
+# The types of the columns that are read, by their names; a MEMSET's "value" is another one.
 _TEXTS: Final = ("value", "name", "text", "busLocation", "pciBusId", "utcTime")
 _NUMBERS: Final = (
     "start", "end", "id", "bytes", "copyKind", "nameId", "eventType", "demangledName", "shortName",
@@ -127,10 +127,10 @@ class Tables:
     Args:
         columns: Table name to the names of its columns.
         memcpy_kinds: Numbers of ``copyKind`` to words; the file's own where it has an enum.
-        memory_kinds: Numbers of ``srcKind``, ``dstKind`` and ``memKind`` to words, likewise.
-        backtrace_class: The ``eventClass`` of rows that are no calls of their own, likewise.
+        memory_kinds: The same for ``srcKind``, ``dstKind`` and ``memKind``.
+        backtrace_class: The ``eventClass`` of rows that repeat calls, from the file's enum, too.
         filled: Table name to the columns that hold no null, where the file says so.
-        mistimed: Tables of which some rows have no time or end before they start, all of them
+        mistimed: Tables with rows that have no time or end before they start, all of them
             counted. Any other's rows that end before they start are the file's fault.
         has_staged: Whether a copy may be half of a staged one; False where none is.
     """
@@ -151,7 +151,7 @@ class Tables:
 
 def views(tables: Tables) -> dict[str, View]:
     """Every table of the data model that the export's tables can fill."""
-    made = {
+    makers = {
         "kernels": (KERNEL, _kernels),
         "memcpys": (MEMCPY, _memcpys),
         "memsets": (MEMSET, _memsets),
@@ -161,9 +161,9 @@ def views(tables: Tables) -> dict[str, View]:
         "cuda_events": (CUDA_EVENT, _cuda_events),
         "graph_launches": (GRAPH_TRACE, _graph_launches),
     }
-    found = {
+    event_views = {
         name: View((make(tables),), _names(tables, name), is_costly=name in _COSTLY)
-        for name, (raw, make) in made.items()
+        for name, (raw, make) in makers.items()
         if raw in tables.columns
     }
     more = {
@@ -173,7 +173,7 @@ def views(tables: Tables) -> dict[str, View]:
         "devices": _devices(tables),
         "runs": _runs(tables),
     }
-    return found | {name: View(selects) for name, selects in more.items() if selects}
+    return event_views | {name: View(selects) for name, selects in more.items() if selects}
 
 
 # How exports of nsys and databases of nvprof name what a kernel was launched with.
@@ -189,10 +189,10 @@ def _kernels(tables: Tables) -> Select:
     def pick(*names: str) -> str:
         return tables.pick(KERNEL, *names)
 
-    given = [pick(name) for name in ("demangledName", "shortName")]
-    number = f"coalesce({', '.join(given)})"
+    name_columns = [pick(name) for name in ("demangledName", "shortName")]
+    number = f"coalesce({', '.join(name_columns)})"
     if "demangledName" in tables.filled.get(KERNEL, ()):
-        number = given[0]
+        number = name_columns[0]
     name = {"name_id": number} if STRINGS in tables.columns else {"name": "'unknown'"}
     columns = name | {column: pick(recorded) for column, recorded in KERNEL_COLUMNS.items()}
     columns["graph_node_id"] = _graph_node(tables, KERNEL)
@@ -241,7 +241,7 @@ def _end(tables: Tables, recorded: str, staged: str, letter: int) -> str:
     Of a peer copy ``deviceId`` is where it ran, the source when pushed and the destination
     when pulled: only the recorded ids tell. Other copies touch the one device they ran on.
     """
-    own = [
+    kinds_on_device = [
         number
         for number, word in tables.memcpy_kinds.items()
         if word not in {"unknown", "PtoP", "UVM_DtoD"}
@@ -251,7 +251,7 @@ def _end(tables: Tables, recorded: str, staged: str, letter: int) -> str:
     if not isinstance(device, StoredColumn):
         return f"coalesce({staged}, {recorded})"
     first = recorded if isinstance(recorded, StoredColumn) else None
-    end = StoredOr(first, StoredColumn("copyKind"), own, device)
+    end = StoredOr(first, StoredColumn("copyKind"), kinds_on_device, device)
     return end if staged == "NULL" else f"coalesce({staged}, {end})"
 
 
@@ -356,8 +356,8 @@ def _synchronizations(tables: Tables) -> Select:
         "event_id": f"nullif({tables.pick(SYNCHRONIZATION, 'eventId')}, {_NONE})",
     }
     join = ""
-    known = {"eventId", "correlationId", "globalPid"}
-    if all(known <= tables.columns.get(table, set()) for table in (SYNCHRONIZATION, CUDA_EVENT)):
+    keys = {"eventId", "correlationId", "globalPid"}
+    if all(keys <= tables.columns.get(table, set()) for table in (SYNCHRONIZATION, CUDA_EVENT)):
         # An event may be recorded again and again; ids grow in the order of calls.
         join = f"""
             ASOF LEFT JOIN raw.{CUDA_EVENT} e ON e.globalPid = t.globalPid
@@ -462,10 +462,10 @@ def _device_rows(tables: Tables, table: str, place: tuple[str, str], join: str =
 
 
 def _runs(tables: Tables) -> tuple[Select, ...]:
-    given = [t for t in PROCESSES if "processId" in tables.columns.get(t, ())]
+    process_tables = [t for t in PROCESSES if "processId" in tables.columns.get(t, ())]
     active = [t for t in (RUNTIME, KERNEL) if "NULL" not in _owner(tables, t)]
-    if given:
-        source = f"SELECT processId AS process_id FROM raw.{given[0]} t"
+    if process_tables:
+        source = f"SELECT processId AS process_id FROM raw.{process_tables[0]} t"
     elif active:
         source = f"SELECT {_owner(tables, active[0])} AS process_id FROM raw.{active[0]} t"
     else:

@@ -72,7 +72,7 @@ class SqliteFile:
         uri: How SQLite opens it: the file itself, or a copy where SQLite would write.
         columns: Table (or view) name to its columns' names and Arrow types.
         filled: Table name to the columns that are declared to hold no null.
-        declared: Table name to what the file says of its columns, where its rows have ids.
+        declared: Table name to its columns' declarations, where its rows have ids.
         state: What changes with the file, as it was before that was read.
         readable: Tables that queries can read.
         keep: Holds a temporary copy while this object lives.
@@ -94,11 +94,11 @@ class SqliteFile:
             CorruptFileError: The file breaks while it is read.
             InputError: Another program holds it locked.
         """
-        with self.asked() as rows:
+        with self.query_session() as rows:
             return rows(sql)
 
     @contextmanager
-    def asked(self) -> Iterator[Rows]:
+    def query_session(self) -> Iterator[Rows]:
         """What answers small queries as `rows` does, all on one connection.
 
         Each connection reads what tables there are, which takes longer than a small query.
@@ -216,7 +216,7 @@ class SqliteFile:
     def declarations(
         self, table: str, descriptor: int, connection: sqlite3.Connection
     ) -> list[Declared]:
-        """What the file says of a table's columns, asked anew only where it has changed."""
+        """The declarations of a table's columns, read anew only where it has changed."""
         if _state(descriptor) == self.state:
             return self.declared.get(table, [])
         rows = connection.execute(f"{_COLUMNS} AND m.name = {literal(table)}").fetchall()
@@ -360,7 +360,7 @@ def _with_columns(file: SqliteFile, kinds: _Kinds) -> SqliteFile:
 
 
 def _declared(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Declared]]:
-    """What the rows of `_COLUMNS` say of tables whose rows have ids."""
+    """The columns of each table whose rows have ids, from the rows of `_COLUMNS`."""
     declared: dict[str, list[Declared]] = {}
     for table, root, *about, _ in rows:
         if root is not None:

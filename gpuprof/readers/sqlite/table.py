@@ -48,7 +48,7 @@ class Declared(NamedTuple):
         name: Its name.
         place: Its place in the table.
         kind: Its type, in capitals.
-        key: Its place in the primary key, from 1; 0 where it is no part of it.
+        key: Its place in the primary key, from 1; 0 where it is outside the key.
         default: SQL of its default.
         hidden: Not 0 where rows do not hold it.
     """
