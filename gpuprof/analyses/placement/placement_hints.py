@@ -135,7 +135,7 @@ def _fallbacks(parts: list[Row]) -> Iterator[Row]:
             "bytes_per_step": None,
             "saves_bytes_per_step": None,
             "share": None,
-            "finding": f"{ops} ran on {ran}, though {requested} was asked for",
+            "finding": f"{ops} ran on {ran}, though {requested} was requested",
             "suggestion": "see which device is missing;"
             " tf.config.set_soft_device_placement(False) makes it an error",
             "table": "placement",

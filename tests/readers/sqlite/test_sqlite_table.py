@@ -133,7 +133,7 @@ def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step):
             connection.commit()
         patch.setattr(pages, "_PAGES_AT_ONCE", 3)
         file = open_sqlite(path)
-        column = sqlite_table._from_pages(file, "t", file.columns["t"])["a"]  # noqa: SLF001 - compared with what was written
+        column = sqlite_table.from_pages(file, "t", file.columns["t"])["a"]
         values = {"a": column, "b": None}
         spilled = {"a": Spilled(column), "b": column}
         read = [batch.column(0).to_pylist() for batch in batches(values, len(numbers))]
