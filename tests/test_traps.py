@@ -259,7 +259,7 @@ GUARDS = {
     ),
     "a part is said to be a share of a difference that other parts cancel": (
         "comparisons/test_verdicts.py::test_parts_that_cancel_out_are_told_with_their_signs",
-        "comparisons/measure/test_splitting.py::test_shares_of_what_cancels_out_are_not_told",
+        "comparisons/measure/test_difference_parts.py::test_shares_of_what_cancels_out_are_not_told",
     ),
     "growth from nothing is 100 %": (
         "comparisons/test_verdicts.py::test_what_one_side_has_nothing_of_is_new_or_gone",

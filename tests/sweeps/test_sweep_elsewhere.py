@@ -206,7 +206,7 @@ def test_a_broken_plan_is_refused(tmp_path):
     _one_cell(tmp_path, exit_status=0)
     (tmp_path / PLAN).write_text("[" * 100_000)
 
-    with pytest.raises(CorruptFileError, match=r"sweep\.json cannot be read as a plan of a sweep"):
+    with pytest.raises(CorruptFileError, match=r"sweep\.json cannot be read as the plan"):
         library.compare([tmp_path])
 
 

@@ -50,7 +50,7 @@ class TestEqualToOneDevice:
     @pytest.mark.parametrize(
         ("attempt", "message", "hint"),
         [
-            ("device", "there is no device /GPU:7", "There are CPU:0, CPU:1, CPU:2, CPU:3."),
+            ("device", "there is no device /GPU:7", "Devices: CPU:0, CPU:1, CPU:2, CPU:3."),
             (
                 "many",
                 "9 towers need as many devices; there are 0 GPUs and 4 CPU devices",

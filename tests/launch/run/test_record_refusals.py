@@ -94,7 +94,7 @@ def test_recorder_that_is_not_installed_says_how_to_get_it(recorder):
 
     assert completed.returncode == 1
     error, hint = completed.stderr.splitlines()
-    assert error == f"Error: {recorder} is not installed, or not on PATH"
+    assert error == f"Error: {recorder} is not installed or not on PATH"
     assert "apt-get install" in hint
     assert not Path("ran").exists()
     assert not Path("gpuprof-runs").exists()

@@ -71,7 +71,7 @@ def test_a_folder_that_was_removed_is_told(recording, tmp_path):
 
     assert status == 1
     assert stderr.splitlines()[-2:] == [
-        "Error: run was removed while it was recorded into; the incomplete run was removed",
+        "Error: run was removed while it was recorded into; nothing of the run is left",
         "Hint: Record again, and leave the folder alone until the end.",
     ]
     assert not (tmp_path / "run").exists()
