@@ -24,7 +24,9 @@ class Names(NamedTuple):
 
     def values(self, of: Callable[[str], int], missing: int) -> "ByNumber":
         """What depends on the name, by its number."""
-        return ByNumber(self.numbers, [of(name) for name in self.names], missing)
+        # Recordings of many ranks number the same names for each of them.
+        of_name = {name: of(name) for name in dict.fromkeys(self.names)}
+        return ByNumber(self.numbers, [of_name[name] for name in self.names], missing)
 
 
 def names_by_number(profile: Profile, table: str) -> Names:

@@ -106,7 +106,7 @@ def _kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Inte
 def _numbered(profile: Profile) -> tuple[list[str], _Parts]:
     """Names of a kind; start, end, device and place of the name of their kernels, in pieces."""
     numbered = names_by_number(profile, "kernels")
-    names = [*dict.fromkeys(name for name in numbered.names if kind_of(name))]
+    names = [name for name in dict.fromkeys(numbered.names) if kind_of(name)]
     place = {name: index for index, name in enumerate(names)}
     values = numbered.values(lambda name: place.get(name, -1), -1)
 
