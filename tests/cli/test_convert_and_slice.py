@@ -187,5 +187,7 @@ def test_recording_that_is_read_is_not_replaced_by_what_is_written_beside(folder
 
     done = gpuprof(*words, "--force", folder=folder, status=1)
 
-    assert done.stderr.startswith("Error: trace.json is an input of this command")
+    assert done.stderr.startswith(
+        "Error: trace.json is an input of this command and is never replaced"
+    )
     assert (folder / "trace.json").read_bytes() == before

@@ -206,7 +206,8 @@ def test_a_broken_plan_is_refused(tmp_path):
     _one_cell(tmp_path, exit_status=0)
     (tmp_path / PLAN).write_text("[" * 100_000)
 
-    with pytest.raises(CorruptFileError, match=r"sweep\.json cannot be read as the plan"):
+    message = r"sweep\.json cannot be read as the plan of a sweep"
+    with pytest.raises(CorruptFileError, match=message):
         library.compare([tmp_path])
 
 

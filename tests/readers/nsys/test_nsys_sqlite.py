@@ -564,7 +564,7 @@ def test_a_comparison_with_what_nsys_could_not_collect_finds_no_gain(tmp_path):
     found = compare([("work", work), ("failed", tmp_path / "x.sqlite")])
 
     assert pd.isna(found.loc["failed", "gpu_activity_ns"])
-    assert "cannot be compared with" in found.attrs["verdict"]
+    assert "failed cannot be compared with work: both sides need GPU time" in found.attrs["verdict"]
 
 
 def test_a_recording_of_which_cuda_alone_was_asked_and_not_collected_is_refused(tmp_path):
