@@ -46,7 +46,8 @@ class Packed:
 
     Args:
         parts: Numbers, piece by piece; null is the least one of their type.
-        meanings: By part, what the numbers from 0 to 127 stand for; None for themselves.
+        meanings: By part, what the numbers from 0 to 127 stand for, or a single number that each
+            is a distance from; None where they stand for themselves.
         has_nulls: Whether a value is null.
     """
 
@@ -60,7 +61,7 @@ class Packed:
         has_nulls: bool,
     ) -> None:
         # Null is the place -128, which is 128 places from the end of 256.
-        tables = (None if m is None else np.resize(m, _PLACES) for m in meanings)
+        tables = (m if m is None or len(m) == 1 else np.resize(m, _PLACES) for m in meanings)
         self._parts, self._has_nulls = [*zip(parts, tables, strict=True)], has_nulls
         self._ends = np.cumsum([len(part) for part in parts]).tolist()
 
@@ -95,8 +96,8 @@ class Packed:
             start = end
 
     def _unpacked(self, part: npt.NDArray[Any], meaning: npt.NDArray[Any] | None) -> pa.Array:
-        plain = part if meaning is None else pages.spread(part, meaning)
-        values = plain.astype(np.int64, copy=False)
+        values = part if meaning is None else pages.spread(part, meaning)
+        values = values.astype(np.int64, copy=False)
         is_null = part == np.iinfo(part.dtype).min if self._has_nulls else None
         present = (
             None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))

@@ -59,8 +59,8 @@ class Decoded(NamedTuple):
     Args:
         parts: One value per row, piece by piece, of as few bytes each as hold them all. NULL is
             the least number of the type; of text, `NULL_TEXT`.
-        meanings: By part, what its values stand for, or None where it holds these themselves; None
-            where all parts do.
+        meanings: By part, what its values stand for, or the one number that they are distances
+            from, or None where it holds the values themselves; None where all parts do.
         nulls: How many are NULL.
         texts: Of text, what each number stands for; else None.
     """
@@ -166,7 +166,13 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
 
 
 def spread(places: Integers, meanings: Integers) -> Integers:
-    """What places among 256 meanings stand for; those below 0 count from the end."""
+    """What places among 256 meanings stand for, those below 0 counted from the end.
+
+    Of a single meaning they are the distances from it.
+    """
+    if len(meanings) == 1:
+        values: Integers = np.add(places, meanings, dtype=np.int64)
+        return values
     functions = library()
     if functions is None:
         return meanings[places]
@@ -231,23 +237,31 @@ class _Reader:
                 ctypes.byref(rows),
             )
         )
-        return _Piece(
-            [
-                (
-                    room.values[place * most :].view(f"i{column.width}")[: rows.value].copy(),
-                    column.nulls,
-                    meanings[place].copy() if column.meaning_count else None,
-                )
-                for place, column in enumerate(columns)
-            ],
-            room.texts,
-        )
+        decoded = []
+        for place, column in enumerate(columns):
+            values = room.values[place * most :].view(f"i{column.width}")[: rows.value]
+            if column.meaning_count:
+                decoded.append((values.copy(), column.nulls, meanings[place].copy()))
+            else:
+                decoded.append(_compact(values, column.nulls))
+        return _Piece(decoded, room.texts)
 
     def _room(self, values: int) -> _Room:
         room: _Room | None = getattr(self._local, "room", None)
         if room is None or len(room.values) < values:
             room = self._local.room = _Room(self._functions, values)
         return room
+
+
+def _compact(values: Integers, nulls: int) -> tuple[Integers, int, Integers | None]:
+    """A copy, of 64-bit numbers that lie close together as distances from the least one."""
+    if values.dtype != np.int64 or nulls or not len(values):
+        return values.copy(), nulls, None
+    least, most = int(values.min()), int(values.max())
+    if most - least > np.iinfo(np.int32).max:
+        return values.copy(), nulls, None
+    base = np.array([least])
+    return np.subtract(values, base, dtype=np.int32, casting="unsafe"), nulls, base
 
 
 def _check(status: int) -> None:

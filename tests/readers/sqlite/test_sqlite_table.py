@@ -162,6 +162,31 @@ def test_few_different_numbers_take_one_byte_each(tmp_path, different, width):
     assert listed(column) == numbers
 
 
+@compiled
+@pytest.mark.parametrize(
+    ("numbers", "width"),
+    [
+        ([2**60 + i * 7 for i in range(300)], 4),
+        ([2**60 + i for i in range(299)] + [2**60 + 2**31 - 1], 4),
+        ([2**60 + i for i in range(299)] + [2**60 + 2**31], 8),
+        ([2**60 + i for i in range(299)] + [None], 8),
+        ([-(2**60) - i for i in range(300)], 4),
+    ],
+)
+def test_times_that_lie_close_together_take_four_bytes_each(tmp_path, numbers, width):
+    with closing(sqlite3.connect(tmp_path / "t.sqlite")) as connection:
+        connection.execute("CREATE TABLE t (a INTEGER)")
+        connection.executemany("INSERT INTO t VALUES (?)", ((number,) for number in numbers))
+        connection.commit()
+    file = open_sqlite(tmp_path / "t.sqlite")
+
+    column = sqlite_table.read(file, "t", file.columns["t"])["a"]
+
+    assert listed(column) == numbers
+    size = column.get_total_buffer_size()
+    assert width * len(numbers) <= size < (width + 1) * len(numbers)
+
+
 def numbered(path, count, page_size=512):
     """A table of so many rows ``a``, ``b`` in pages so small that they lie several levels deep."""
     with closing(sqlite3.connect(path)) as connection:
