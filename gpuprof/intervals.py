@@ -33,10 +33,10 @@ class Intervals:
 
     @cached_property
     def before(self) -> Int64s:
-        """How many ns of it lie before each interval, and after the last one."""
-        before = np.zeros(len(self) + 1, np.int64)
-        np.subtract(self.end, self.start, out=before[1:])
-        return np.cumsum(before, out=before)
+        """How many ns of it lie before every `arrays.BLOCK`-th interval."""
+        first = np.arange(0, len(self), arrays.BLOCK)
+        covered = np.add.reduceat(self.end - self.start, first) if len(first) else first
+        return np.concatenate([_int64([0]), np.cumsum(covered)])
 
     def __len__(self) -> int:
         """How many intervals it consists of."""
@@ -220,7 +220,8 @@ def covered_before(covered: Intervals, instants: npt.ArrayLike) -> Int64s:
     # The last interval begun may reach beyond the instant.
     last = np.maximum(index - 1, 0)
     beyond = np.where(index > 0, np.maximum(covered.end[last] - points, 0), 0)
-    return _int64(covered.before[index] - beyond)
+    before = np.concatenate([[0], np.cumsum(covered.end - covered.start)])
+    return _int64(before[index] - beyond)
 
 
 def covered_within(covered: Intervals, start: npt.ArrayLike, end: npt.ArrayLike) -> Int64s:

@@ -133,7 +133,8 @@ ArraysStatus add_union(const Intervals *some, Intervals *made, size_t room, int6
 
 void covered_at(const Intervals *set, const int64_t *before, const int64_t *times, size_t count,
                 int64_t *covered) {
-    for (size_t i = 0, low = 0; i < count; i++) {
+    uint64_t sum = 0; /* of the first `summed` intervals */
+    for (size_t i = 0, low = 0, summed = 0; i < count; i++) {
         /* The intervals that start at the time or before: a few more than at the time before. */
         size_t high = low, step = 1;
         if (low && set->start[low - 1] > times[i]) low = 0;
@@ -147,7 +148,13 @@ void covered_at(const Intervals *set, const int64_t *before, const int64_t *time
         }
         bool reaches = low && set->end[low - 1] > times[i];
         uint64_t beyond = reaches ? (uint64_t)set->end[low - 1] - (uint64_t)times[i] : 0;
-        covered[i] = (int64_t)((uint64_t)before[low] - beyond);
+        if (low < summed || low - summed > BLOCK) {
+            summed = low - low % BLOCK;
+            sum = (uint64_t)before[low / BLOCK];
+        }
+        for (; summed < low; summed++)
+            sum += (uint64_t)set->end[summed] - (uint64_t)set->start[summed];
+        covered[i] = (int64_t)(sum - beyond);
     }
 }
 

@@ -6,7 +6,7 @@ its input; the caller then takes another way to the same result.
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from gpuprof.native import library
 Int64s = npt.NDArray[np.int64]
 # Signed ones.
 Integers = npt.NDArray[np.integer[Any]]
+# As in arrays.h: sums are kept of every so many intervals.
+BLOCK: Final = 64
 
 
 class _Integers(ctypes.Structure):
@@ -115,7 +117,7 @@ def covered_before(start: Int64s, end: Int64s, before: Int64s, times: Int64s) ->
     Args:
         start: Starts.
         end: Ends.
-        before: What the intervals before each one cover, and all of them.
+        before: What the intervals before every `BLOCK`-th one cover.
         times: Instants.
     """
     functions = library()

@@ -44,13 +44,27 @@ def test_a_union_of_pieces_covers_what_any_does_and_so_much_before_each_time(row
     end = start + duration
 
     first, last = arrays.union([(start[:cut], end[:cut]), (start[cut:], end[cut:])])
-    before = np.append(0, np.cumsum(last - first))
+    before = intervals.Intervals(first, last).before
     covered = arrays.covered_before(first, last, before, np.array(times, np.int64))
 
     expected = instants(start, end)
     assert instants(first, last) == expected
     assert (first[1:] > last[:-1]).all()
     assert covered.tolist() == [sum(at < time for at in expected) for time in times]
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 128, 1000])
+def test_how_much_of_many_intervals_lies_before_times_in_any_order(count):
+    random = np.random.default_rng(count)
+    borders = np.cumsum(random.integers(1, 9, 2 * count))
+    start, end = borders[::2].copy(), borders[1::2].copy()
+    times = random.integers(-5, int(end[-1]) + 5, 300)
+    expected = np.clip(times[:, np.newaxis] - start, 0, end - start).sum(axis=1)
+
+    before = intervals.Intervals(start, end).before
+    for order in (np.arange(len(times)), np.argsort(times), np.argsort(-times)):
+        covered = arrays.covered_before(start, end, before, times[order])
+        assert covered.tolist() == expected[order].tolist()
 
 
 def test_pieces_out_of_order_are_left_to_another_way():
