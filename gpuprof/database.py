@@ -23,7 +23,7 @@ import pyarrow as pa
 from gpuprof import borders, columns, engine, facts, schema, signals, stored
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.selection import Selection
-from gpuprof.views import EVERY_COLUMN, Select, Table, Trimmed, View, names_of
+from gpuprof.views import EVERY_COLUMN, Select, StoredRows, Table, Trimmed, View, names_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -201,6 +201,15 @@ class Database:
             return rows
         texts = schema.texts([*map(text.trimmed, rows["name"].to_pylist())])
         return rows.set_column(1, "name", texts)
+
+    def rows_read(self, table: str) -> int:
+        """How many rows of the reader's table are in memory; 0 for none or unknown."""
+        selects = self._views[table].selects
+        rows = selects[0].source if len(selects) == 1 else None
+        source = self._tables.get(rows.table) if isinstance(rows, StoredRows) else None
+        if not isinstance(source, columns.Columns):
+            return 0
+        return max(map(len, source.columns.values()), default=0)
 
     def needs_query(self, table: str, names: Sequence[str]) -> bool:
         """Whether columns of integers are not as they are in the reader's file."""

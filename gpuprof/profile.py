@@ -7,9 +7,8 @@ file only the columns it needs, and never knows which format it reads.
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +18,7 @@ import pyarrow as pa
 from gpuprof import schema
 from gpuprof.database import Database, Failure, Loader, Source, corrupt
 from gpuprof.errors import GpuprofError, MissingTableError
+from gpuprof.second_thread import SecondThread
 from gpuprof.selection import EVERYTHING, Selection
 from gpuprof.stored import Values
 from gpuprof.views import View, names_of
@@ -222,6 +222,10 @@ class Profile:
         """The same with which of them are null."""
         yield from self._database.values(table, names)
 
+    def rows_read(self, table: str) -> int:
+        """How many rows of a table of the reader's file are in memory; 0 for none or unknown."""
+        return self._database.rows_read(table)
+
     def needs_query(self, table: str, *names: str) -> bool:
         """Whether columns of integers take a query: the reader's file has no such columns."""
         return self._database.needs_query(table, names)
@@ -265,29 +269,23 @@ class Profile:
         result: _Result = self._results[function]
         return result
 
-    def side_by_side(
-        self,
-        here: "Sequence[Callable[[Profile], object]]",
-        beside: "Sequence[Callable[[Profile], object]]",
+    def compute_ahead(
+        self, functions: "Sequence[Callable[[Profile], object]]", *, is_first: bool = False
     ) -> None:
-        """Compute what functions make of this recording once, some of them on another thread.
+        """Start to compute what functions make of this recording once, on a second thread.
 
-        What fails is left to who asks for it, and fails again then.
+        Who asks for one meanwhile waits for it. What fails is left to who asks, and fails again.
+
+        Args:
+            functions: They are computed in this order.
+            is_first: Whether they come before those that are waiting.
         """
+        tasks = (partial(self.once, function) for function in functions)
+        self._second_thread.add(tasks, is_first=is_first)
 
-        def compute() -> None:
-            with suppress(BaseException):  # Ctrl-C is for the main thread
-                for function in beside:
-                    function(self)
-
-        thread = threading.Thread(target=compute)
-        thread.start()
-        try:
-            with suppress(Exception):
-                for function in here:
-                    function(self)
-        finally:
-            thread.join()
+    def end_second_thread(self, *, is_done: bool = False) -> None:
+        """Wait for the function that the second thread computes, or for all; drop the others."""
+        self._second_thread.finish(is_all=is_done)
 
     def table(self, name: str) -> pa.Table:
         """A whole table as Arrow data with all columns of its schema, sorted by start.
@@ -311,6 +309,10 @@ class Profile:
     @cached_property
     def _results(self) -> dict[Any, Any]:
         return {}
+
+    @cached_property
+    def _second_thread(self) -> SecondThread:
+        return SecondThread()
 
     @cached_property
     def _locks(self) -> dict[Any, "threading.RLock"]:

@@ -34,6 +34,11 @@ _OF_STEPS: Final = ("bottom_line", "findings", "phases", "steps")
 _HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
 # A smaller share is within the variation from run to run.
 _MUCH: Final = 0.01
+# Tables of larger recordings are computed on two threads; of others, the threads would wait for
+# each other.
+_LARGE: Final = 1_000_000
+# The first table asks for it.
+_FINDINGS: Final = "findings"
 _EXCERPT: Final = (
     "Implied totals follow from the shares that the tool printed; figures that rows outside the"
     " excerpt may change are n/a."
@@ -78,7 +83,13 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     left_out = _not_sought(profile, runnable)
     further = [] if left_out else [analysis.reads_of_small for analysis in runnable]
     profile.expect(reads(*(analysis.reads for analysis in runnable), *further))
-    tables = {a.name: profile.once(a.run) if a in runnable else None for a in chosen}
+    if profile.whole.events >= _LARGE:
+        others = [analysis.run for analysis in runnable[1:] if analysis.name != _FINDINGS]
+        profile.compute_ahead(others[::-1])
+    try:
+        tables = {a.name: profile.once(a.run) if a in runnable else None for a in chosen}
+    finally:
+        profile.end_second_thread()
     notes = (
         *recording_notes(profile),
         *_clock_notes(profile, tables),

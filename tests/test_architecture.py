@@ -20,6 +20,7 @@ LAYERS = (
     ("errors",),
     ("native",),
     ("units", "labels", "temporary_files", "cuda", "nsight", "signals"),
+    ("allocator", "second_thread"),
     ("xspace", "secrets", "json_input", "json_values", "manifest"),
     ("sweep_cells",),
     ("schema",),

@@ -115,14 +115,15 @@ def test_functions_of_two_threads_compute_once_what_both_ask_for():
     def beside(given):
         return given.once(count) + 2
 
-    profile.side_by_side((lambda p: p.once(here),), (lambda p: p.once(beside),))
+    profile.compute_ahead([beside])
+    profile.once(here)
+    profile.end_second_thread(is_done=True)
 
     assert [profile.once(here), profile.once(beside)] == [3, 4]
     assert len(threads) == 1
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_what_fails_beside_other_work_fails_where_it_is_asked_for(place):
+def test_what_fails_on_the_second_thread_fails_where_it_is_asked_for():
     profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
     threads = []
 
@@ -130,13 +131,12 @@ def test_what_fails_beside_other_work_fails_where_it_is_asked_for(place):
         threads.append(threading.current_thread())
         given.require("memcpys")
 
-    groups = [(), ()]
-    groups[place] = (lambda p: p.once(fail),)
-    profile.side_by_side(*groups)
+    profile.compute_ahead([fail])
+    profile.end_second_thread(is_done=True)
 
     with pytest.raises(MissingTableError):
         profile.once(fail)
-    assert [thread is threading.main_thread() for thread in threads] == [place == 0, True]
+    assert [thread is threading.main_thread() for thread in threads] == [False, True]
 
 
 NAMED = rows(

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpuprof.allocator import keep_freed_memory
 from gpuprof.signals import braked
 from gpuprof.units import format_bytes, format_count
 
@@ -64,6 +65,7 @@ def watched(work: str, files: Sequence[str] = ()) -> Iterator[Progress]:
 
     Ctrl-C ends it within a second, whatever it waits for.
     """
+    keep_freed_memory()
     progress, stopped = Progress(work, files), threading.Event()
     if not sys.stderr.isatty():
         with braked(lambda: None):

@@ -32,7 +32,11 @@ class Growing:
 
     def __init__(self, kind: type[np.integer[Any]] | None = None) -> None:
         self._values: Any = np.empty(0, kind or np.int64)
-        self._rows, self._has_kind = 0, kind is not None
+        self._rows, self._has_kind, self._expected = 0, kind is not None, 0
+
+    def expect(self, rows: int) -> None:
+        """Make room at once for so many rows that follow."""
+        self._expected = self._rows + rows
 
     def add(self, part: Numbers) -> None:
         """Some more values, which are copied."""
@@ -40,7 +44,7 @@ class Growing:
         kind = np.promote_types(part.dtype, self._values.dtype) if self._has_kind else part.dtype
         if rows > len(self._values) or kind != self._values.dtype:
             # Pages that nothing was written to take no memory.
-            room = np.empty(max(rows, 2 * len(self._values)), kind)
+            room = np.empty(max(rows, self._expected or 2 * len(self._values)), kind)
             room[: self._rows] = self._values[: self._rows]
             self._values = room
         self._values[self._rows : rows] = part

@@ -167,6 +167,9 @@ def _read(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
     for table in filter(profile.has, ("memcpys", *_LAYERS)):
         low = rows
         for part in _parts(profile, table):
+            if rows == low:
+                for column in columns:
+                    column.expect(profile.rows_read(table))
             rows += len(part[0])
             for values, column in zip(part, columns, strict=True):
                 column.add(values)
@@ -198,14 +201,17 @@ def _parts(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
 
 def _launches(profile: Profile) -> Launches:
     activities_read, process, correlation = _read(profile)
-    launched = _launched(profile, process, correlation)
+    row, time, lane_number, lane_values = _launched(profile, process, correlation)
     del process, correlation
-    lanes = [*zip(*launched.lanes.tolist(), strict=True)]
+    lanes = [*zip(*lane_values.tolist(), strict=True)]
     by_lane = sorted(range(len(lanes)), key=lanes.__getitem__)
     rank = np.argsort(by_lane).astype(np.min_scalar_type(-len(lanes) - 1))
-    lane = rank[launched.lane]
-    order, counts = gathered(launched.row, lane, len(lanes))
-    launch_ns = gathered(launched.time, lane, len(lanes))[0].astype(np.int64, copy=False)
+    lane = rank[lane_number]
+    del lane_number
+    order, counts = gathered(row, lane, len(lanes))
+    del row
+    launch_ns = gathered(time, lane, len(lanes))[0].astype(np.int64, copy=False)
+    del time
     borders = pairwise([0, *np.cumsum(counts).tolist()])
     bounds = dict(zip((lanes[place] for place in by_lane), borders, strict=False))
     for low, high in bounds.values():

@@ -178,9 +178,10 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
 
 
 def _read(profile: Profile) -> tuple[DeviceTimeline, ...]:
-    by_device = busy_by_device(_activities(profile), len(LAYERS))
-    ordered = sorted(by_device.items(), key=lambda item: (item[0] is None, item[0]))
-    return tuple(_timeline(device_id, busy) for device_id, busy in ordered)
+    by_device = {**busy_by_device(_activities(profile), len(LAYERS))}
+    ordered = sorted(by_device, key=lambda device_id: (device_id is None, device_id))
+    # What one device's pieces took makes room for the next one's.
+    return tuple(_timeline(device_id, by_device.pop(device_id)) for device_id in ordered)
 
 
 def _activities(profile: Profile) -> Iterator[Sequence[Any]]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,9 @@ from gpuprof.analyses.facts.phases import PHASE_READS, Phase, phases
 from gpuprof.analyses.facts.step_windows import DETECTED
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, far_ends, timelines
 from gpuprof.analyses.findings.contract import Scope
+from gpuprof.analyses.placement.avoidable import avoidable
 from gpuprof.analyses.time.pauses import pieces_of
+from gpuprof.analyses.transfers.transfers import transfers
 from gpuprof.intervals import covered_within, union
 from gpuprof.kernel_names import short_names
 from gpuprof.profile import Profile
@@ -45,8 +48,11 @@ def _look_ahead(profile: Profile) -> None:
     """Compute what all findings ask for on two threads, each with about half of the work."""
     if profile.has("kernels", "memcpys", "api_calls"):
         ranges = (ranges_of,) if profile.has("nvtx_ranges") else ()
-        beside = (timelines, *ranges, part_times, transfer_times)
-        profile.side_by_side((launches, pieces_of), beside)
+        ahead = (timelines, *ranges, part_times, transfer_times, avoidable, transfers)
+        profile.compute_ahead(ahead, is_first=True)
+        with suppress(Exception):  # what fails is left to who asks for it
+            launches(profile)
+            pieces_of(profile)
 
 
 def _of_device(profile: Profile, device: DeviceTimeline) -> Iterator[Scope]:

@@ -33,6 +33,16 @@ def test_pieces_of_any_width_are_one_array_of_the_widest(parts, kind):
     assert values.dtype == (np.result_type(*kinds) if kinds else np.int64)
 
 
+@given(parts=st.lists(st.tuples(pieces(), st.integers(0, 50)), max_size=8))
+def test_what_is_expected_need_not_come(parts):
+    growing = Growing()
+    for part, expected in parts:
+        growing.expect(expected)
+        growing.add(part)
+
+    assert growing.values.tolist() == [value for part, _ in parts for value in part.tolist()]
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"), [((), np.int64), ((np.int8,), np.int8), ((np.int64,), np.int64)]
 )
