@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpuprof.comparisons.judge.certainty import EXACT
 from gpuprof.comparisons.judge.outcomes import CALLS, SAME_RECORDING, outcome, outcome_of_calls
 from gpuprof.comparisons.judge.step_noise import step_noise
+from gpuprof.comparisons.measure.ahead import before_figures, before_steps
 from gpuprof.comparisons.measure.baselines import baselines
 from gpuprof.comparisons.measure.calls import by_call, calls_of
 from gpuprof.comparisons.measure.comparability import comparability_notes, mismatches
@@ -128,6 +129,10 @@ def comparison(
     chosen = _baseline(variants, baseline)
     seconds = _checked_seconds(variants, epoch_seconds or {})
     runs = {label: (p,) if isinstance(p, Profile) else tuple(p) for label, p in variants.items()}
+    for recording in {
+        id(p.whole): p.whole for of_label in runs.values() for p in of_label
+    }.values():
+        before_steps(recording)
     phases, left_out = compared_steps(runs, range_text, skip_steps)
     uncompared = uncompared_rows(phases, left_out)
     has_several = len(phases) > 1 or bool(uncompared)
@@ -185,6 +190,8 @@ def _of_phase(
     chosen: str, seconds: Mapping[str, float], compared: StepsByLabel, phase: str | None
 ) -> _Compared:
     """The comparison of the steps of one phase, or of whole recordings."""
+    for part in (steps.profile for of_label in compared.values() for steps in of_label):
+        before_figures(part)
     measured = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
     base, candidates = measured[chosen], [v for v in measured.values() if v.label != chosen]
     unit, figures = unit_of(compared), known_figures(measured)

@@ -165,7 +165,7 @@ def _exposed(
     """When each of `PARTS` runs and none before it does, in the whole recording."""
     recording = compared.profile.whole
     layers = {COMMUNICATING: device.timeline.busy[COMMUNICATION]}
-    layers |= recording.once(_copy_layers).get(device.timeline.device_id, {})
+    layers |= recording.once(copy_layers).get(device.timeline.device_id, {})
     layers |= _kernel_layers(recording, device.timeline, unmatched)
     exposed = attribute([layers.get(part, NOTHING) for part in PARTS])
     return dict(zip(PARTS, exposed, strict=True))
@@ -194,7 +194,7 @@ def _kernel_layers(
     return {} if busy is None else {parts[kind]: times for kind, times in busy.kinds.items()}
 
 
-def _copy_layers(recording: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
+def copy_layers(recording: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When each kind of copy and memsets ran, by device."""
     names = [*TRANSFERS, LOCAL_COPIES, UNKNOWN_COPIES, MEMSETS]
     local = ", ".join(f"'{kind}'" for kind in sorted(cuda.LOCAL_MEMCPY_KINDS))

@@ -92,7 +92,7 @@ def _kernels_of(profile: Profile, *, is_shaped: bool) -> Kernels:
         shape = is_shaped or None
         return _together(
             (Key(name, shape and grid, shape and block), Kernel(name, calls, total_ns, (key,)))
-            for name, grid, block, key, calls, total_ns in profile.once(_grouped)
+            for name, grid, block, key, calls, total_ns in profile.once(kernel_groups)
         )
     if not profile.has("activity_summary"):
         return {}
@@ -134,10 +134,10 @@ def plain_name(name: str) -> str:
 
 def has_shapes(profile: Profile) -> bool:
     """Whether a recording has the launch shapes of its kernels."""
-    return profile.has("kernels") and all(kernel.grid for kernel in profile.once(_grouped))
+    return profile.has("kernels") and all(kernel.grid for kernel in profile.once(kernel_groups))
 
 
-class _Group(NamedTuple):
+class KernelGroup(NamedTuple):
     """All executions of one kernel in one launch shape; the shape is None where not recorded."""
 
     name: str
@@ -148,7 +148,8 @@ class _Group(NamedTuple):
     total_ns: int
 
 
-def _grouped(profile: Profile) -> list[_Group]:
+def kernel_groups(profile: Profile) -> list[KernelGroup]:
+    """The kernels of a recording by name and launch shape, that of the most time first."""
     grid, block = (" || 'x' || ".join(sides) for sides in (SHAPE[:3], SHAPE[3:]))
     groups = profile.query(f"""
         SELECT n.name, {grid} AS grid, {block} AS block, key, calls, total_ns FROM (
@@ -157,7 +158,7 @@ def _grouped(profile: Profile) -> list[_Group]:
             FROM kernels GROUP BY ALL) s
         JOIN (SELECT DISTINCT {_NAME_HASH} AS name_hash, name FROM {profile.names("kernels")}) n
         USING (name_hash) ORDER BY total_ns DESC, name, key""")
-    return [_Group(*row) for row in zip(*(c.to_pylist() for c in groups.columns), strict=True)]
+    return [KernelGroup(*row) for row in zip(*(c.to_pylist() for c in groups.columns), strict=True)]
 
 
 def _together(kernels: Iterable[tuple[Key, Kernel]]) -> Kernels:
