@@ -44,7 +44,8 @@ class Growing:
         kind = np.promote_types(part.dtype, self._values.dtype) if self._has_kind else part.dtype
         if rows > len(self._values) or kind != self._values.dtype:
             # Pages that nothing was written to take no memory.
-            room = np.empty(max(rows, self._expected or 2 * len(self._values)), kind)
+            fits = rows <= self._expected
+            room = np.empty(self._expected if fits else max(rows, 2 * len(self._values)), kind)
             room[: self._rows] = self._values[: self._rows]
             self._values = room
         self._values[self._rows : rows] = part

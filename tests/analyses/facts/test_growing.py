@@ -43,6 +43,18 @@ def test_what_is_expected_need_not_come(parts):
     assert growing.values.tolist() == [value for part, _ in parts for value in part.tolist()]
 
 
+@pytest.mark.parametrize("expected", [0, 1, 150])
+def test_more_than_is_expected_makes_room_for_as_many_more(expected):
+    growing, sizes = Growing(), set()
+    growing.expect(expected)
+    for part in np.split(np.arange(1000), 100):
+        growing.add(part)
+        sizes.add(len(growing.values.base))
+
+    assert growing.values.tolist() == [*range(1000)]
+    assert len(sizes) <= 8
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"), [((), np.int64), ((np.int8,), np.int8), ((np.int64,), np.int64)]
 )
