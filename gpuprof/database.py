@@ -23,7 +23,16 @@ import pyarrow as pa
 from gpuprof import borders, columns, engine, facts, schema, signals, stored
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.selection import Selection
-from gpuprof.views import EVERY_COLUMN, Select, StoredRows, Table, Trimmed, View, names_of
+from gpuprof.views import (
+    EVERY_COLUMN,
+    Select,
+    StoredRows,
+    StoredWords,
+    Table,
+    Trimmed,
+    View,
+    names_of,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -159,7 +168,32 @@ class Database:
             for batch in self.batches(f'SELECT {", ".join(names)} FROM "{table}"'):
                 yield [*map(stored.values, batch.columns)]
             return
-        plan, source = planned
+        yield from self._pieces(table, names, *planned)
+
+    def recorded(self, table: str, names: Sequence[str]) -> Iterator[list[stored.Values]] | None:
+        """Columns of integers, and numbers of words, of rows as they were recorded.
+
+        None where the reader's file does not hold them so; see `views.View.recorded`.
+        """
+        select = self._views[table].recorded
+        if select is None or isinstance(self._sources[table], pa.Table):
+            return None
+        spec = schema.BY_NAME[table]
+        plan = stored.plan(select, spec, names, self._selection, are_coded=True)
+        source = self._tables.get(plan.rows.table) if plan is not None else None
+        if plan is None or source is None:
+            return None
+        return self._pieces(table, names, plan, source)
+
+    def words(self, table: str, column: str) -> tuple[Mapping[int, str], str]:
+        """What the numbers of a column of words mean, and the word for others; see `recorded`."""
+        select = self._views[table].recorded
+        words = select.columns[column] if select is not None else None
+        return (words.words, words.other) if isinstance(words, StoredWords) else ({}, "")
+
+    def _pieces(
+        self, table: str, names: Sequence[str], plan: stored.Plan, source: columns.Table
+    ) -> Iterator[list[stored.Values]]:
         checked = self._checked[table]
         # A file that is read anew may have changed.
         plan = plan._replace(

@@ -26,6 +26,8 @@ from gpuprof.cuda import (
 HOST: Final = -1
 # Stands for an unknown device where a number is needed.
 UNKNOWN: Final = -2
+FROM_HOST_KINDS: Final = frozenset({"HtoD", "HtoA", "UVM_HtoD"})
+TO_HOST_KINDS: Final = frozenset({"DtoH", "AtoH", "UVM_DtoH"})
 PEER_STAGED: Final = "PtoP_staged"
 PEER_DEVICE_COPY: Final = "DtoD_peer"
 PEER_MOVEMENTS: Final = PEER_MEMCPY_KINDS | {PEER_STAGED, PEER_DEVICE_COPY}
@@ -80,8 +82,8 @@ _IS_PEER: Final = (
     f"({_IS_STAGED} OR memcpy_kind IN {_sql_list(PEER_MEMCPY_KINDS)}"
     f" OR ({_IS_DEVICE_COPY} AND {_CROSSES}))"
 )
-_FROM_HOST: Final = "memcpy_kind IN ('HtoD', 'HtoA', 'UVM_HtoD')"
-_TO_HOST: Final = "memcpy_kind IN ('DtoH', 'AtoH', 'UVM_DtoH')"
+_FROM_HOST: Final = f"memcpy_kind IN {_sql_list(FROM_HOST_KINDS)}"
+_TO_HOST: Final = f"memcpy_kind IN {_sql_list(TO_HOST_KINDS)}"
 _BUSY: Final = "start_ns, end_ns, movement, is_transfer FROM memcpys"
 
 # Table -> column -> what depends on the name alone, null where the name is unknown. It is worked

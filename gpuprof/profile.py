@@ -222,6 +222,18 @@ class Profile:
         """The same with which of them are null."""
         yield from self._database.values(table, names)
 
+    def recorded(self, table: str, *names: str) -> Iterator[list[Values]] | None:
+        """Columns as `values` has them, of rows as recorded: `copies` may be halves of one copy.
+
+        Of columns of words it gives the numbers that `words` explains. None where the reader's
+        file does not hold the columns so.
+        """
+        return self._database.recorded(table, names)
+
+    def words(self, table: str, column: str) -> tuple[Mapping[int, str], str]:
+        """What the numbers of `recorded` mean, and the word for others; none for a null column."""
+        return self._database.words(table, column)
+
     def rows_read(self, table: str) -> int:
         """How many rows of a table of the reader's file are in memory; 0 for none or unknown."""
         return self._database.rows_read(table)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from gpuprof.facts import UNKNOWN
 from gpuprof.schema import LONGEST_NS, Column, Schema
 from gpuprof.selection import ENDS, Selection
-from gpuprof.views import Select, StoredColumn, StoredOr, StoredRows
+from gpuprof.views import Select, StoredColumn, StoredOr, StoredRows, StoredWords
 
 Integers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
@@ -159,7 +159,12 @@ class Plan(NamedTuple):
 
 
 def plan(
-    select: Select, schema: Schema, needed: Sequence[str], selection: Selection
+    select: Select,
+    schema: Schema,
+    needed: Sequence[str],
+    selection: Selection,
+    *,
+    are_coded: bool = False,
 ) -> Plan | None:
     """How to take columns without a query; None where it takes one.
 
@@ -168,6 +173,7 @@ def plan(
         schema: That table's.
         needed: Columns of integers, also ``name_id``.
         selection: Which of the rows are given.
+        are_coded: Whether columns of `StoredWords` are taken, too, as their numbers.
     """
     rows = select.source
     names = {*needed, *selection.columns(schema.columns)} | ({_START} if _END in needed else set())
@@ -176,13 +182,17 @@ def plan(
         column = select.columns.get(name, "NULL")
         if isinstance(column, StoredColumn | StoredOr):
             columns[name] = column
+        elif are_coded and isinstance(column, StoredWords):
+            columns[name] = column.column
         elif column == "NULL":
             columns[name] = None
         else:
             return None
     if not isinstance(rows, StoredRows) or rows.joins:
         return None
-    return Plan(rows, selection, columns, {name: schema.columns.get(name) for name in names})
+    worded = {name for name in names if isinstance(select.columns.get(name), StoredWords)}
+    specs = {name: None if name in worded else schema.columns.get(name) for name in names}
+    return Plan(rows, selection, columns, specs)
 
 
 def within(windows: Sequence[tuple[int, int]], instants: Integers) -> Flags:

@@ -128,6 +128,27 @@ class StoredOr(str):
         return [column for column in (self.first, self.kind, self.fallback) if column is not None]
 
 
+class StoredWords(str):
+    """SQL: words for the numbers of a stored column.
+
+    Args:
+        column: The numbers.
+        words: Number to word.
+        other: The word for any other number, and for none.
+    """
+
+    __slots__ = ("column", "other", "words")
+    column: StoredColumn
+    words: Mapping[int, str]
+    other: str
+
+    def __new__(cls, sql: str, column: StoredColumn, words: Mapping[int, str], other: str) -> Self:
+        """Mark SQL that gives these words."""
+        self = super().__new__(cls, sql)
+        self.column, self.words, self.other = column, words, other
+        return self
+
+
 class StoredRows(str):
     """SQL, from ``FROM`` on: the rows of a reader's table as they are, or nearly all of them.
 
@@ -201,11 +222,14 @@ class View:
             the name alone, one row per number. Two numbers may mean one name, and a number none.
             ``selects`` then have a column ``name_id`` in place of these.
         is_costly: Whether its rows are better made once than for each query.
+        recorded: The rows as they were recorded, before a join tells more of them; columns of
+            integers and `StoredWords` of these can be read without a query. None for no such rows.
     """
 
     selects: tuple[Select, ...]
     names: Select | None = None
     is_costly: bool = False
+    recorded: Select | None = None
 
     @property
     def columns(self) -> frozenset[str]:

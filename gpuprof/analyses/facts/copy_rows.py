@@ -1,7 +1,9 @@
 """The rows of ``memcpys`` as arrays: each copy, and each half of a staged one."""
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +11,8 @@ import numpy.typing as npt
 from gpuprof.analyses.facts.calls import pieces
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import columns_of
-from gpuprof.facts import UNKNOWN
+from gpuprof.cuda import HOST_MEMCPY_KINDS, LOCAL_MEMCPY_KINDS, PEER_MEMCPY_KINDS
+from gpuprof.facts import FROM_HOST_KINDS, HOST, TO_HOST_KINDS, UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
@@ -25,6 +28,13 @@ _COLUMNS: Final = (
     "CASE WHEN is_counted THEN coalesce(bytes, 0) ELSE 0 END",
     *(f"{name}::TINYINT" for name in ("is_transfer", "is_counted", "is_peer", "is_staged")),
 )  # fmt: skip
+
+
+_RECORDED: Final = (
+    "start_ns", "end_ns", "process_id", "correlation_id",
+    "device_id", "src_device_id", "dst_device_id", "bytes",
+)  # fmt: skip
+_WORDS: Final = ("memcpy_kind", "src_memory_kind", "dst_memory_kind")
 
 
 class CopyRows(NamedTuple):
@@ -90,6 +100,10 @@ def copy_rows(profile: Profile) -> CopyRows:
 def _copy_rows(profile: Profile) -> CopyRows:
     if not profile.has("memcpys"):
         return CopyRows(*np.empty((len(_COLUMNS), 0), np.int64))
+    return _as_recorded(profile) or _queried(profile)
+
+
+def _queried(profile: Profile) -> CopyRows:
     parts = profile.arrays(f"SELECT {', '.join(_COLUMNS)} FROM memcpys")
     of_call = CopyRows._fields.index("process"), CopyRows._fields.index("correlation")
     return CopyRows(*columns_of(
@@ -99,3 +113,63 @@ def _copy_rows(profile: Profile) -> CopyRows:
         ),
         len(_COLUMNS),
     ))  # fmt: skip
+
+
+def _as_recorded(profile: Profile) -> CopyRows | None:
+    """The rows without a query; None where they take one, or one may be half of a staged copy."""
+    parts = profile.recorded("memcpys", *_RECORDED, *_WORDS)
+    if parts is None:
+        return None
+    kinds, *memory = (_Words(*profile.words("memcpys", name)) for name in _WORDS)
+    rows: list[CopyRows] = []
+    for part in parts:
+        codes = [values.filled for values in part[len(_RECORDED) :]]
+        is_half = kinds.among(codes[0], {"HtoD", "DtoH"})
+        for words, numbers in zip(memory, codes[1:], strict=True):
+            is_half &= words.among(numbers, {"device"})
+        if is_half.any():
+            return None
+        rows.append(_with_facts([values.filled for values in part[: len(_RECORDED)]], kinds, codes))
+    return CopyRows(*columns_of(rows, len(_COLUMNS)))
+
+
+class _Words(NamedTuple):
+    """What numbers of a column of words mean, and the word for any other."""
+
+    words: Mapping[int, str]
+    other: str
+
+    def among(self, numbers: Numbers, some: AbstractSet[str]) -> npt.NDArray[np.bool_]:
+        """Whether the word of each number is one of some."""
+        is_known = np.isin(numbers, [*self.words])
+        is_meant = np.isin(numbers, [n for n, word in self.words.items() if word in some])
+        return is_meant | (~is_known & (self.other in some))
+
+
+def _with_facts(part: Sequence[Any], kinds: _Words, codes: Sequence[Numbers]) -> CopyRows:
+    """Some rows, none of them staged, with what `gpuprof.facts` says of them."""
+    start, end, process, correlation, *devices, size = part
+    device, src, dst = (values.astype(np.int16) for values in devices)
+    of_kind = partial(kinds.among, codes[0])
+    from_host, to_host = of_kind(FROM_HOST_KINDS), of_kind(TO_HOST_KINDS)
+    crosses = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)
+    is_peer = of_kind(PEER_MEMCPY_KINDS) | (of_kind(LOCAL_MEMCPY_KINDS - {"HtoH"}) & crosses)
+    is_transfer = is_peer | of_kind(HOST_MEMCPY_KINDS)
+    read = np.where(to_host & (src == UNKNOWN), device, src)
+    written = np.where(from_host & (dst == UNKNOWN), device, dst)
+    return CopyRows(
+        start,
+        end,
+        narrowed(process),
+        narrowed(correlation),
+        device,
+        src,
+        dst,
+        np.where(from_host, np.int16(HOST), read),
+        np.where(to_host, np.int16(HOST), written),
+        np.where(size == UNKNOWN, 0, size).astype(np.int64),
+        is_transfer.astype(np.int8),
+        np.ones(len(start), np.int8),
+        is_peer.astype(np.int8),
+        np.zeros(len(start), np.int8),
+    )

@@ -50,7 +50,11 @@ def renumbered(views: Mapping[str, View], numbers: Numbers) -> dict[str, View]:
     if not numbers:
         return dict(views)
     return {
-        name: replace(view, selects=tuple(_renumbered(name, s, numbers) for s in view.selects))
+        name: replace(
+            view,
+            selects=tuple(_renumbered(name, s, numbers) for s in view.selects),
+            recorded=None,
+        )
         for name, view in views.items()
     }
 

@@ -7,13 +7,22 @@ Source: https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "SQLite Sch
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
 
 from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS
-from gpuprof.views import NO_TIME, Select, StoredColumn, StoredOr, StoredRows, Trimmed, View
+from gpuprof.views import (
+    NO_TIME,
+    Select,
+    StoredColumn,
+    StoredOr,
+    StoredRows,
+    StoredWords,
+    Trimmed,
+    View,
+)
 
 KERNEL: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -166,6 +175,9 @@ def views(tables: Tables) -> dict[str, View]:
         for name, (raw, make) in makers.items()
         if raw in tables.columns
     }
+    if "memcpys" in event_views:
+        recorded = _memcpys(replace(tables, has_staged=False))
+        event_views["memcpys"] = replace(event_views["memcpys"], recorded=recorded)
     more = {
         "host_calls": _host_calls(tables),
         "page_faults": _page_faults(tables),
@@ -217,15 +229,15 @@ def _memcpys(tables: Tables) -> Select:
     def pick(*names: str) -> str:
         return tables.pick(MEMCPY, *names)
 
-    kind = f"coalesce({words('t.copyKind', tables.memcpy_kinds)}, 'unknown')"
+    kind = _words(StoredColumn("copyKind"), tables.memcpy_kinds)
     src, dst = pick("srcDeviceId"), pick("dstDeviceId")
     pairs = staged(tables)
     staged_src, staged_dst, staged_join = pairs or ("NULL", "NULL", "")
     columns = {
         "memcpy_kind": kind,
-        "bytes": "t.bytes",
-        "src_memory_kind": words(pick("srcKind"), tables.memory_kinds),
-        "dst_memory_kind": words(pick("dstKind"), tables.memory_kinds),
+        "bytes": StoredColumn("bytes"),
+        "src_memory_kind": _words_or_null(pick("srcKind"), tables.memory_kinds),
+        "dst_memory_kind": _words_or_null(pick("dstKind"), tables.memory_kinds),
         "src_device_id": _end(tables, src, staged_src, 0),
         "dst_device_id": _end(tables, dst, staged_dst, -1),
         "path": f"CASE WHEN {staged_src} IS NOT NULL THEN 'staged'"
@@ -523,6 +535,18 @@ def _string(tables: Tables, number: str, alias: str = "s") -> tuple[str, str]:
     if STRINGS not in tables.columns or number == "NULL":
         return "NULL", ""
     return f"{alias}.value", f"LEFT JOIN raw.{STRINGS} {alias} ON {alias}.id = {number}"
+
+
+def _words(column: StoredColumn, meanings: Mapping[int, str]) -> StoredWords:
+    """A tool's number as a word, unknown where there is none."""
+    sql = f"coalesce({words(column, meanings)}, 'unknown')"
+    return StoredWords(sql, column, meanings, "unknown")
+
+
+def _words_or_null(column: str, meanings: Mapping[int, str]) -> str:
+    """A tool's number as a word; null where there is no number."""
+    sql = words(column, meanings)
+    return StoredWords(sql, column, meanings, "") if isinstance(column, StoredColumn) else sql
 
 
 def words(number: str, words: Mapping[int, str]) -> str:

@@ -1,10 +1,19 @@
 """Each copy on the timelines of its devices, as the table of them in SQL has it."""
 
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nsys_export import DEVICE, DTOH, HTOD, MEMCPY, PINNED, memcpy, write
 from recordings import trace
 
-from gpuprof.analyses.facts.copy_rows import copy_rows
+from gpuprof import native
+from gpuprof.analyses.facts import copy_rows as rows_of_copies
+from gpuprof.analyses.facts.copy_rows import CopyRows, copy_rows
+from gpuprof.readers import read_profile
 
 DEVICES = st.sampled_from([None, 0, 1, 2])
 KINDS = st.sampled_from(["HtoD", "DtoH", "DtoD", "PtoP"])
@@ -39,3 +48,57 @@ def test_a_copy_takes_time_on_the_devices_that_a_query_names(copies):
         "SELECT start_ns, busy_device_id, is_transfer::INTEGER AS is_transfer FROM copies_by_device"
     )
     assert sorted(rows) == sorted(tuple(row.values()) for row in asked.to_pylist())
+
+
+def sorted_rows(copies):
+    return sorted(zip(*(np.asarray(column).tolist() for column in copies), strict=True))
+
+
+@pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")
+@given(
+    copies=st.lists(
+        st.tuples(
+            st.integers(0, 14), DEVICES, DEVICES, DEVICES, st.sampled_from([None, 0, 64]),
+            st.sampled_from([None, PINNED, DEVICE]), st.sampled_from([None, PINNED, DEVICE]),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    absent=st.sets(st.sampled_from(["srcKind", "srcDeviceId", "dstDeviceId", "globalPid"])),
+)  # fmt: skip
+def test_rows_as_recorded_are_those_of_a_query(copies, absent):
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [
+            memcpy(
+                10 * i, 10 * i + 5, kind, size, deviceId=device, srcDeviceId=src, dstDeviceId=dst,
+                srcKind=src_kind, dstKind=dst_kind, correlationId=i,
+            )
+            for i, (kind, device, src, dst, size, src_kind, dst_kind) in enumerate(copies)
+        ]  # fmt: skip
+        path = write(Path(folder) / "x.sqlite", {MEMCPY: rows}, drop=absent)
+        profile = read_profile(path)
+
+        recorded = rows_of_copies._as_recorded(profile)  # noqa: SLF001 - compared with the query
+        queried = rows_of_copies._queried(profile)  # noqa: SLF001
+
+    halves = [
+        row for row in rows
+        if row["copyKind"] in {HTOD, DTOH} and row["srcKind"] == row["dstKind"] == DEVICE
+    ]  # fmt: skip
+    if recorded is None:
+        assert halves
+    else:
+        assert sorted_rows(recorded) == sorted_rows(queried)
+        assert "srcKind" in absent or not halves
+
+
+@pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")
+def test_halves_of_staged_copies_are_left_to_a_query(tmp_path):
+    memory = {"srcKind": DEVICE, "dstKind": DEVICE, "correlationId": 7}
+    rows = [memcpy(0, 5, DTOH, deviceId=0, **memory), memcpy(6, 9, HTOD, deviceId=1, **memory)]
+    profile = read_profile(write(tmp_path / "x.sqlite", {MEMCPY: rows}))
+
+    assert rows_of_copies._as_recorded(profile) is None  # noqa: SLF001 - the query tells
+    copies = CopyRows(*map(np.asarray, copy_rows(profile)))
+    assert (copies.is_staged.tolist(), copies.is_counted.tolist()) == ([1, 1], [1, 0])
+    assert (copies.src.tolist(), copies.dst.tolist()) == ([0, 0], [1, 1])
