@@ -35,7 +35,7 @@ LAYERS = (
     ("statistics",),
     ("analyses",),
     ("reports",),
-    ("metrics",),
+    ("variant_figures",),
     ("comparisons",),
     ("sweeps",),
     ("render",),

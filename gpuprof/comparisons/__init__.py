@@ -54,8 +54,8 @@ from gpuprof.comparisons.words.cases import Case
 from gpuprof.comparisons.words.notes import notes, uncompared_notes
 from gpuprof.comparisons.words.verdicts import headline, in_brief, unequal_work, verdict
 from gpuprof.errors import UsageError
-from gpuprof.metrics import VARIANTS
 from gpuprof.profile import Profile, to_frame
+from gpuprof.variant_figures import VARIANTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +79,7 @@ def compare(
         epoch_seconds: Measured seconds per epoch by label, where no recording has them.
 
     Returns:
-        One row per variant, indexed by its label. Columns as in `gpuprof.metrics.VARIANTS`
+        One row per variant, indexed by its label. Columns as in `gpuprof.variant_figures.VARIANTS`
         (times in integer ns, sizes in bytes, shares 0 to 1, NA where unknown), and for each
         metric ``<metric>_difference`` (candidate - baseline, same unit, of one step where
         steps are compared) where both are known. ``frame.attrs`` has ``baseline``, ``unit``,

@@ -10,12 +10,12 @@ from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.difference_parts import ORDER
 from gpuprof.comparisons.words.cases import NEW, REMOVED
 from gpuprof.labels import label
-from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import cell, clean, percent, signed_ns
 from gpuprof.render.contract import Row
 from gpuprof.render.overview import Grid
 from gpuprof.schema import Kind
 from gpuprof.units import capital
+from gpuprof.variant_figures import VARIANTS
 
 # Metric -> its name for people; these are the rows of a comparison.
 _METRIC_NAMES: Final = {

@@ -86,7 +86,7 @@ def _by_metric(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _as_integer(metric: str, name: str, value: float | None) -> float | None:
-    from gpuprof.metrics import VARIANTS  # noqa: PLC0415 - of comparisons alone
+    from gpuprof.variant_figures import VARIANTS  # noqa: PLC0415 - of comparisons alone
 
     is_whole = VARIANTS.columns[metric].dtype == INT and name not in _NEVER_WHOLE
     return int(value) if value is not None and is_whole and value == int(value) else value

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from gpuprof.errors import EmptyRecordingError, GpuprofError
 from gpuprof.manifest import PROGRAM_LOG, TIMING_ONLY, read_manifest
-from gpuprof.metrics import VARIANTS, metrics
 from gpuprof.readers import read_profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.sweep_cells import RUNS as SWEPT
 from gpuprof.sweeps.folder import failure, has_ended
 from gpuprof.sweeps.grid import Cell, SweepRun, cells, runs_of
 from gpuprof.sweeps.plan import Number, Plan, as_number
+from gpuprof.variant_figures import VARIANTS, metrics
 
 OK: Final = "ok"
 FAILED: Final = "failed"

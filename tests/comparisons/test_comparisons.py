@@ -10,7 +10,7 @@ import gpuprof
 from gpuprof.comparisons import comparison, labelled
 from gpuprof.comparisons.measure.compared_steps import compared_steps
 from gpuprof.errors import UsageError
-from gpuprof.metrics import COMPONENTS
+from gpuprof.variant_figures import COMPONENTS
 
 
 def _compared(**profiles):

@@ -23,9 +23,9 @@ from gpuprof.comparisons.judge.certainty import BEYOND, WITHIN
 from gpuprof.comparisons.measure.runs import METRICS
 from gpuprof.comparisons.result import Comparison
 from gpuprof.errors import GateError, UsageError
-from gpuprof.metrics import VARIANTS
 from gpuprof.schema import Kind
 from gpuprof.units import BASE_UNITS, format_base, format_share
+from gpuprof.variant_figures import VARIANTS
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">": operator.gt,

@@ -26,8 +26,8 @@ from gpuprof.comparisons.measure.kernels import Side
 from gpuprof.comparisons.measure.matching import Kernels
 from gpuprof.comparisons.measure.runs import MeasuredRun
 from gpuprof.comparisons.rows import DifferencePart
-from gpuprof.metrics import COMPONENTS
 from gpuprof.statistics import difference_interval
+from gpuprof.variant_figures import COMPONENTS
 
 EXPOSED: Final = "exposed"
 SUMS: Final = "sums"

@@ -14,9 +14,9 @@ from gpuprof.comparisons.measure.device_time import (
     busiest_device,
     exposed_times,
 )
-from gpuprof.metrics import EXTENSIVE, VARIANTS, Metrics, metrics
 from gpuprof.schema import FLOAT, INT
 from gpuprof.units import encodable
+from gpuprof.variant_figures import EXTENSIVE, VARIANTS, Metrics, metrics
 
 METRICS: Final = tuple(
     name

@@ -20,7 +20,6 @@ from gpuprof.comparisons.words.cases import (
 )
 from gpuprof.comparisons.words.reasons import causes, causes_in_kernels, reason, reasons
 from gpuprof.kernel_names import short_name
-from gpuprof.metrics import Metrics
 from gpuprof.units import (
     format_bytes,
     format_change,
@@ -30,6 +29,7 @@ from gpuprof.units import (
     say_ns,
     say_share,
 )
+from gpuprof.variant_figures import Metrics
 
 # What is summed up, by basis.
 _TIMES: Final = {SUMS: "GPU time", KERNELS: "kernel time"}

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.comparisons.measure.difference_parts import EXPOSED
-from gpuprof.metrics import of_one_step
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import COMPARISON, Row
+from gpuprof.variant_figures import of_one_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,6 @@ from typing import Final
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.difference_parts import EXPOSED
 from gpuprof.comparisons.tables import TABLES
-from gpuprof.metrics import of_one_step
 from gpuprof.render.cells import clean, with_one_name
 from gpuprof.render.charts import waterfall
 from gpuprof.render.charts.canvas import Look
@@ -18,6 +17,7 @@ from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, stacked
 from gpuprof.render.page.tables import grid_table, page_table
 from gpuprof.units import format_bytes, format_ns, say_ns
+from gpuprof.variant_figures import of_one_step
 
 _CLOCK_PARTS: Final = {
     "compute": "compute",

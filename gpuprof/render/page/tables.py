@@ -6,10 +6,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.comparisons.tables import AS_THE_METRIC
-from gpuprof.metrics import VARIANTS
 from gpuprof.render.cells import cell
 from gpuprof.render.overview import Grid
 from gpuprof.schema import FLOAT, INT, Column
+from gpuprof.variant_figures import VARIANTS
 
 # More rows are neither read nor searched with pleasure; `--format csv` has them all.
 _MOST_ROWS: Final = 400
