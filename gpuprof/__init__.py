@@ -9,36 +9,56 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpuprof.annotate import KerasCallback, epoch, step
-    from gpuprof.comparisons import compare
+    from gpuprof.api.compare import ComparisonResult, compare
+    from gpuprof.api.metrics import metrics
+    from gpuprof.api.plot import plot
+    from gpuprof.api.record import RecordedRun, record
+    from gpuprof.api.report import ReportResult, report
+    from gpuprof.api.sweep import SweepResult, sweep
     from gpuprof.errors import GpuprofError
     from gpuprof.profile import Origin, Profile
     from gpuprof.readers import read_profile
-    from gpuprof.reports import report
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "ComparisonResult": "gpuprof.api.compare",
     "GpuprofError": "gpuprof.errors",
     "KerasCallback": "gpuprof.annotate",
     "Origin": "gpuprof.profile",
     "Profile": "gpuprof.profile",
-    "compare": "gpuprof.comparisons",
+    "RecordedRun": "gpuprof.api.record",
+    "ReportResult": "gpuprof.api.report",
+    "SweepResult": "gpuprof.api.sweep",
+    "compare": "gpuprof.api.compare",
     "epoch": "gpuprof.annotate",
+    "metrics": "gpuprof.api.metrics",
+    "plot": "gpuprof.api.plot",
     "read_profile": "gpuprof.readers",
-    "report": "gpuprof.reports",
+    "record": "gpuprof.api.record",
+    "report": "gpuprof.api.report",
     "step": "gpuprof.annotate",
+    "sweep": "gpuprof.api.sweep",
 }
 
 __all__ = [
+    "ComparisonResult",
     "GpuprofError",
     "KerasCallback",
     "Origin",
     "Profile",
+    "RecordedRun",
+    "ReportResult",
+    "SweepResult",
     "compare",
     "epoch",
+    "metrics",
+    "plot",
     "read_profile",
+    "record",
     "report",
     "step",
+    "sweep",
 ]
 
 

@@ -9,7 +9,8 @@ class GpuprofError(Exception):
 
     Args:
         message: What is wrong and where, in one line: ``run.log, line 4: ...``.
-        hint: What to do about it, in one line; None where nothing can be done.
+        hint: What to do about it, in one line; None where nothing can be done. A traceback shows
+            it as a note.
     """
 
     exit_status: ClassVar[int] = 1
@@ -18,6 +19,8 @@ class GpuprofError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(hint)
 
 
 # Where a temporary file has no room.
@@ -60,6 +63,14 @@ class MissingTableError(GpuprofError):
     """An analysis needs a table that this recording does not have."""
 
 
+class TableNameError(UsageError, KeyError):
+    """A result has no table of this name; a mapping's `get` and `in` take it for a missing key."""
+
+    def __str__(self) -> str:
+        """The message as it is; a KeyError would show it in quotes."""
+        return self.message
+
+
 class OutputError(GpuprofError):
     """An output cannot be written, or would overwrite something."""
 
@@ -70,6 +81,12 @@ class RecordError(GpuprofError):
 
 class MissingToolError(RecordError):
     """A program or package that is needed is not installed."""
+
+
+class StoppedError(GpuprofError, KeyboardInterrupt):
+    """Ctrl-C stopped a program that was recorded, or a sweep."""
+
+    exit_status: ClassVar[int] = 130
 
 
 class GateError(GpuprofError):

@@ -8,7 +8,6 @@ from typing import Final
 import click
 
 from gpuprof.cli.options import folder_option, pairs, room, tables_format_option, wide_option
-from gpuprof.errors import UsageError
 from gpuprof.units import counted
 
 _Pairs = tuple[tuple[str, str], ...]
@@ -75,17 +74,17 @@ def command(  # noqa: PLR0913 - one per option
         --baseline placement=single -- \\
         train.py --placement {placement} --batch {batch}
     """  # noqa: D301 - click reads the escape
-    from gpuprof.manifest import TIMING_ONLY  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.launch import check_recorder  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.manifest import TIMING_ONLY  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
     from gpuprof.render.sweep import save, sweep_text  # noqa: PLC0415
     from gpuprof.sweeps.command_line import planned  # noqa: PLC0415
-    from gpuprof.sweeps.execution import commands, execute  # noqa: PLC0415
-    from gpuprof.sweeps.execution import retry_failed as retry  # noqa: PLC0415
-    from gpuprof.sweeps.folder import DEFAULT_PARENT, open_sweep, remove_sweep  # noqa: PLC0415
-    from gpuprof.sweeps.results import results  # noqa: PLC0415
+    from gpuprof.sweeps.execution import commands  # noqa: PLC0415
+    from gpuprof.sweeps.folder import DEFAULT_PARENT  # noqa: PLC0415
+    from gpuprof.sweeps.run import run_sweep  # noqa: PLC0415
 
     plan = planned(words, grid, baseline=dict(baseline), figures=dict(figures), **options)
-    _check_recorder(plan.recorder)
+    check_recorder(plan.recorder)
     target = folder or Path(DEFAULT_PARENT) / plan.name
     if dry_run:
         lines = list(commands(plan, plan.seed or 0, target))
@@ -93,25 +92,9 @@ def command(  # noqa: PLR0913 - one per option
         order = "in an order that is drawn when it begins" if plan.seed is None else "in this order"
         _say(f"{counted(len(lines), 'run', 'runs')}, {order}; nothing was run")
         return
-    if force:
-        remove_sweep(target)
-    seed = open_sweep(target, plan)
-    if retry_failed:
-        retry(plan, target)
-    execute(plan, target, seed, _say)
-    outcome = results(plan, target)
+    outcome = run_sweep(plan, target, _say, force=force, retry_failed=retry_failed)
     _say(f"In {target}: {', '.join(save(outcome, target))}")
     cells = sum(row["runs"] > 0 for row in outcome.cells.to_pylist())
     if plan.recorder != TIMING_ONLY and cells > 1:
         _say("Next: " + shlex.join(["gpuprof", "compare", str(target)]))
     write_stdout(sweep_text(outcome, form, room("-", is_wide=wide)))
-
-
-def _check_recorder(name: str) -> None:
-    from gpuprof.launch import AUTO, RECORDERS  # noqa: PLC0415
-    from gpuprof.sweeps.plan import near  # noqa: PLC0415
-
-    recorders = [AUTO, *RECORDERS]
-    if name not in recorders:
-        msg = f"there is no recorder {name}"
-        raise UsageError(msg, near(name, recorders))

@@ -1,6 +1,7 @@
 """Variants against a baseline: their figures, the differences, and the verdict.
 
-(Not ``compare.py``: a module of that name would hide the function `gpuprof.compare`.)
+(Not ``compare.py``: a module of that name would hide the function `gpuprof.compare`, which
+`gpuprof.api.compare` has.)
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,7 @@ from dataclasses import replace
 from math import isfinite
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gpuprof.comparisons.judge.certainty import EXACT
 from gpuprof.comparisons.judge.outcomes import CALLS, SAME_RECORDING, outcome, outcome_of_calls
@@ -54,52 +55,10 @@ from gpuprof.comparisons.words.cases import Case
 from gpuprof.comparisons.words.notes import notes, uncompared_notes
 from gpuprof.comparisons.words.verdicts import headline, in_brief, unequal_work, verdict
 from gpuprof.errors import UsageError
-from gpuprof.profile import Profile, to_frame
+from gpuprof.profile import Profile
 from gpuprof.variant_figures import VARIANTS
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Comparison", "Recording", "compare", "comparison", "labelled"]
-
-
-def compare(
-    recordings: Sequence[Recording],
-    baseline: str | None = None,
-    epoch_seconds: Mapping[str, float] | None = None,
-) -> "pd.DataFrame":
-    """Set recordings of one program in several variants side by side.
-
-    Args:
-        recordings: Paths or profiles, each alone or as ``(label, path or profile)``; those of
-            one label are runs of one variant. Without a label it is the recorded variant's
-            name, or the file's name without its suffix.
-        baseline: Label of the variant to compare with, or the name of a saved baseline; the
-            first one where None.
-        epoch_seconds: Measured seconds per epoch by label, where no recording has them.
-
-    Returns:
-        One row per variant, indexed by its label. Columns as in `gpuprof.variant_figures.VARIANTS`
-        (times in integer ns, sizes in bytes, shares 0 to 1, NA where unknown), and for each
-        metric ``<metric>_difference`` (candidate - baseline, same unit, of one step where
-        steps are compared) where both are known. ``frame.attrs`` has ``baseline``, ``unit``,
-        ``verdict`` and ``notes``.
-
-    Raises:
-        GpuprofError: A recording cannot be read, or the labels do not fit together.
-        TypeError: An argument is of another type.
-    """
-    if not isinstance(baseline, str | None):
-        msg = f"the baseline must be a label, not {type(baseline).__name__}"
-        raise TypeError(msg)
-    result = comparison(labelled(recordings, baseline), baseline, epoch_seconds)
-    frame = to_frame(result.variants).set_index("variant")
-    by_metric = to_frame(result.differences).pivot_table(
-        index="variant", columns="metric", values="difference", sort=False
-    )
-    frame = frame.join(by_metric.add_suffix("_difference"))
-    frame.attrs = {name: getattr(result, name) for name in ("baseline", "unit", "verdict", "notes")}
-    return frame
+__all__ = ["Comparison", "Recording", "comparison", "labelled"]
 
 
 def comparison(
@@ -110,12 +69,13 @@ def comparison(
     range_text: str | None = None,
     skip_steps: int | None = None,
 ) -> Comparison:
-    """Compare the runs of each variant by label; see `compare`.
+    """Compare the runs of each variant by label.
 
     Args:
         variants: A recording of each variant, or several that repeat it.
-        baseline: As in `compare`.
-        epoch_seconds: As in `compare`.
+        baseline: Label of the variant to compare with, or the name of a saved baseline; the
+            first one where None.
+        epoch_seconds: Measured seconds per epoch by label, where no recording has them.
         range_text: Text of the NVTX ranges to compare as steps; * stands for anything.
         skip_steps: Steps to leave out at the start of each phase; None for the warm-up found.
 

@@ -6,6 +6,8 @@ Recording and analysing share only a file on disk.
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from gpuprof.errors import UsageError, one_of
+
 if TYPE_CHECKING:
     from gpuprof.launch.contract import Recorder
 
@@ -25,3 +27,15 @@ RECORDERS: Final = {
 def all_recorders() -> "list[Recorder]":
     """Every recorder."""
     return [import_module(f"gpuprof.launch.recorders.{m}").RECORDER for m in RECORDERS.values()]
+
+
+def check_recorder(name: str) -> None:
+    """Check that there is a recorder of this name, or that it is ``auto``.
+
+    Raises:
+        UsageError: There is none.
+    """
+    recorders = [AUTO, *RECORDERS]
+    if name not in recorders:
+        msg = f"there is no recorder {name}"
+        raise UsageError(msg, one_of("Recorders", name, recorders))

@@ -305,10 +305,7 @@ def findings_lines(result: Report, most: int = _FINDINGS, *, has_changes: bool =
             shown in short.
         has_changes: Whether to show how `gpuprof predict` replays them.
     """
-    rows = [*_table_rows(result, "findings"), *_hints(result)]
-    rows_shown = [
-        row for n, row in enumerate(rows) if n < most or (row.get("cost_share") or 0) >= _COSTLY
-    ]
+    rows_shown = costliest_findings(result, most)
     hidden = {} if has_changes else {"change": None}
     return [
         *(
@@ -319,6 +316,14 @@ def findings_lines(result: Report, most: int = _FINDINGS, *, has_changes: bool =
             f"{number}. {_finding_text(row | hidden, is_short=number > most)}"
             for number, row in enumerate(rows_shown, start=1)
         ),
+    ]
+
+
+def costliest_findings(result: Report, most: int = _FINDINGS) -> list[Row]:
+    """The findings and placement hints to show: the first ones, and those of 5 % of a step."""
+    rows = [*_table_rows(result, "findings"), *_hints(result)]
+    return [
+        row for n, row in enumerate(rows) if n < most or (row.get("cost_share") or 0) >= _COSTLY
     ]
 
 

@@ -40,5 +40,10 @@ def _of_grid(words: tuple[str, ...], grid: Sequence[tuple[str, str]]) -> Plan:
         msg = f"--grid {repeated} is given twice"
         raise UsageError(msg, f"Give all its values in one option: --grid {repeated}=1,2")
     axes = {name: tuple(values.split(",")) if values else () for name, values in grid}
+    return Plan(words, axes, name=name_of(words))
+
+
+def name_of(words: Sequence[str]) -> str:
+    """The name of a sweep of a command, after its script or program."""
     program = next((word for word in words if word.endswith(".py")), *words[:1] or ["sweep"])
-    return Plan(words, axes, name=Path(program).stem)
+    return Path(program).stem

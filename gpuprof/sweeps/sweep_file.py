@@ -63,9 +63,11 @@ def read_sweep_file(path: Path) -> Plan:
     _check(path, values)
     try:
         return Plan(
-            command=tuple(map(_text, values["command"])),
-            axes={name: tuple(map(_text, axis)) for name, axis in values["grid"].items()},
-            baseline={name: _text(value) for name, value in values.get("baseline", {}).items()},
+            command=tuple(map(value_text, values["command"])),
+            axes={name: tuple(map(value_text, axis)) for name, axis in values["grid"].items()},
+            baseline={
+                name: value_text(value) for name, value in values.get("baseline", {}).items()
+            },
             name=values.get("name", path.stem),
             **{key: values[key] for key in _PLAIN if key in values},
         )
@@ -93,5 +95,6 @@ def _check(path: Path, values: Mapping[str, Any]) -> None:
             raise UsageError(msg, f"{name} = [{axis!r}]")
 
 
-def _text(value: object) -> str:
+def value_text(value: object) -> str:
+    """A value of an axis as a word of the command: ``true`` and ``false`` of flags."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -48,6 +48,25 @@ def chart_named(name: str) -> Chart:
     return chart
 
 
+def charts_about(subject: str) -> list[Chart]:
+    """The charts of a recording, of a comparison, or of a sweep."""
+    return [chart for chart in CHARTS if chart.subject == subject]
+
+
+def chart_about(name: str, subject: str) -> Chart:
+    """The chart of this name.
+
+    Raises:
+        UsageError: There is none, or it is not about that subject.
+    """
+    chart = chart_named(name)
+    if chart.subject != subject:
+        names = ", ".join(chart.name for chart in charts_about(subject))
+        msg = f"chart {name} shows a {chart.subject}, not a {subject}"
+        raise UsageError(msg, f"Charts of a {subject}: {names}.")
+    return chart
+
+
 def picture_of(chart: Chart, results: Results) -> Picture:
     """What a chart shows of results.
 
@@ -72,3 +91,13 @@ def figure_of(chart: Chart, picture: Picture) -> "Figure":
 
     with rc_context(STYLE):
         return chart.draw(picture)
+
+
+def drawn(chart: Chart, results: Results) -> "Figure":
+    """A chart of results as a figure of matplotlib.
+
+    Raises:
+        MissingTableError: The recording lacks a table that the chart needs.
+        EmptyRecordingError: There is nothing to draw.
+    """
+    return figure_of(chart, picture_of(chart, results))

@@ -95,9 +95,10 @@ def check_suffix(path: str) -> str:
 
 def new_figure(height: float) -> "Figure":
     """An empty figure of the width that all have; the height is in inches."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 - half a second that only charts need
+    # Half a second that only charts need.
+    from gpuprof.render.charts.notebook_figure import NotebookFigure  # noqa: PLC0415
 
-    return Figure(figsize=(WIDTH, height), layout="constrained")
+    return NotebookFigure(figsize=(WIDTH, height), layout="constrained")
 
 
 def label(text: str, width: int = _LABEL_WIDTH, lines: int = _LABEL_LINES) -> str:

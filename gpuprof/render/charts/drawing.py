@@ -4,8 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.errors import UsageError
-from gpuprof.render.charts import CHARTS, chart_named, figure_of, picture_of
+from gpuprof.render.charts import (
+    CHARTS,
+    chart_about,
+    charts_about,
+    figure_of,
+    picture_of,
+)
 from gpuprof.render.charts.canvas import check_suffix, save
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.csv import rows_text
@@ -79,12 +84,7 @@ def named_chart(text: str, subject: str) -> tuple[Chart, str]:
     Raises:
         UsageError: The chart is not about that subject.
     """
-    charts = [chart for chart in CHARTS if chart.subject == subject]
     name, equals, path = text.partition("=")
     if not equals or name not in {chart.name for chart in CHARTS}:
-        return charts[0], text
-    chart = chart_named(name)
-    if chart not in charts:
-        msg = f"chart {name} shows a {chart.subject}, not a {subject}"
-        raise UsageError(msg, f"Charts of a {subject}: {', '.join(c.name for c in charts)}.")
-    return chart, path
+        return charts_about(subject)[0], text
+    return chart_about(name, subject), path

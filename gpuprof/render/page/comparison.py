@@ -51,7 +51,7 @@ def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
             title=f"{clean(labels)} - gpuprof",
             heading=clean(f"Compared: {labels}; baseline {result.baseline}"),
             verdict=(f"{first}.", further_sentences) if point else (first,),
-            figures=tuple(_figures(result)),
+            figures=tuple(figures(result)),
             tables=(
                 grid_table("overview", grid_with_columns(result), "Variants"),
                 *(
@@ -76,7 +76,8 @@ def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
     )
 
 
-def _figures(result: Comparison) -> list[Figure]:
+def figures(result: Comparison) -> list[Figure]:
+    """The charts whose figures the comparison has."""
     shown = of_one_step(result.variants).to_pylist()
     by_clock = EXPOSED in result.outcomes.column("basis").to_pylist()
     clock = [_clock(shown)] if by_clock else []

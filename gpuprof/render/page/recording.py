@@ -81,7 +81,7 @@ def recording_page(
         Document(
             title=f"{origin.source.name} - gpuprof",
             heading=clean(f"{source}: {origin.recorder}, read as {origin.reader}"),
-            verdict=_verdict(result),
+            verdict=verdict(result),
             figures=tuple(figures(result)),
             tables=tuple(
                 page_table(
@@ -104,7 +104,7 @@ def recording_page(
     )
 
 
-def _verdict(result: Report) -> tuple[str, ...]:
+def verdict(result: Report) -> tuple[str, ...]:
     """The bottom line and the worst findings; without these, what is known to take most."""
     lines = findings_lines(result)
     if lines:

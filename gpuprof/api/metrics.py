@@ -1,0 +1,70 @@
+"""`gpuprof.metrics`: the figures of one run as a flat dict, for experiment trackers."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gpuprof.analyses.facts.parts import Part
+from gpuprof.analyses.findings.bottom_line import ANALYSIS, BOTTOM_LINE
+from gpuprof.api.arguments import Recording, read
+from gpuprof.profile import Profile
+from gpuprof.schema import FLOAT, INT, Column
+from gpuprof.variant_figures import VARIANTS
+from gpuprof.variant_figures import metrics as recording_figures
+
+# Before each key, so that trackers show them in a section of their own.
+PREFIX: Final = "gpuprof/"
+_OF_RECORDING: Final = (
+    "devices", "gpu_activity_ns", "kernel_ns", "kernel_calls", "communication_kernel_ns",
+    "transfer_ns", "transfer_calls", "transfer_bytes", "transfer_share", "peer_transfer_ns",
+    "peer_transfer_calls", "peer_transfer_bytes", "peer_share", "htod_ns", "dtoh_ns",
+    "api_call_ns", "seconds_per_epoch", "epochs", "peer_transfer_calls_per_step",
+    "peer_transfer_bytes_per_step", "gradient_bytes_per_step",
+)  # fmt: skip
+_STEP: Final = {
+    name: column
+    for name, column in BOTTOM_LINE.columns.items()
+    if column.dtype in {INT, FLOAT} and name != "device_id"
+}
+# Every key without its prefix, with its unit and meaning.
+METRICS: Final[Mapping[str, Column]] = {
+    **_STEP,
+    "step_ns": Column(INT, "ns", "Median length of a step; left out where none is known."),
+    "span_ns": Column(INT, "ns", "The device's span where no step is known."),
+    **{name: VARIANTS.columns[name] for name in _OF_RECORDING},
+}
+
+
+def metrics(recording: Recording) -> dict[str, float]:
+    """The figures of a run, as `mlflow.log_metrics` and `wandb.log` take them.
+
+    Args:
+        recording: As `gpuprof.report` takes it.
+
+    Returns:
+        Figures by key, as ``gpuprof/step_ns``, in base units: ns, bytes, shares of 0 to 1. Times
+        and shares of a step are those of the device and phase of the report's first sentence;
+        totals are of the whole recording and all of its devices. What is unknown is left out.
+
+    Raises:
+        GpuprofError: The recording cannot be read.
+        TypeError: It is no recording.
+    """
+    profile = read(recording, Part())
+    figures: dict[str, Any] = recording_figures(profile) | _step_figures(profile)
+    return {
+        PREFIX + name: float(figures[name])
+        for name in METRICS
+        if figures.get(name) is not None and math.isfinite(figures[name])
+    }
+
+
+def _step_figures(profile: Profile) -> dict[str, Any]:
+    """Of the report's first sentence; empty where the recording cannot tell."""
+    rows = [] if ANALYSIS.missing(profile) else profile.once(ANALYSIS.run).slice(0, 1).to_pylist()
+    if not rows:
+        return {}
+    figures = {name: rows[0][name] for name in _STEP}
+    if figures["steps"] is None:
+        figures["span_ns"] = figures.pop("step_ns")
+    return figures

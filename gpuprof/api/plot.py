@@ -1,0 +1,114 @@
+"""`gpuprof.plot`: one chart of one recording, of a comparison, or of measured times."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprof.api.arguments import Recording, Time, Variants, part, read
+from gpuprof.api.compare import ComparisonResult, compare
+from gpuprof.errors import UsageError
+from gpuprof.readers.places import AnyPath, checked_path
+from gpuprof.render.charts import chart_named, drawn
+from gpuprof.render.charts.contract import Chart
+from gpuprof.render.charts.results import of_recording, of_times
+from gpuprof.render.contract import COMPARISON, RECORDING, SWEEP
+from gpuprof.units import listed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Which options charts take, by what they show.
+_OPTIONS: Final[Mapping[str, frozenset[str]]] = {
+    RECORDING: frozenset(
+        ("reader", "section", "from_", "to", "range", "occurrence", "device", "skip_steps")
+    ),
+    COMPARISON: frozenset(("baseline", "section", "range", "skip_steps")),
+    SWEEP: frozenset(),
+}
+
+
+def plot(  # noqa: PLR0913 - the options of the command
+    chart: str,
+    *recordings: Recording | Variants | ComparisonResult,
+    baseline: str | None = None,
+    reader: str | None = None,
+    section: str | int | None = None,
+    from_: Time | None = None,
+    to: Time | None = None,
+    range: str | None = None,  # noqa: A002 - the command's word
+    occurrence: int | None = None,
+    device: int | None = None,
+    skip_steps: int | None = None,
+) -> "Figure":
+    """Draw a chart, as `gpuprof plot` does.
+
+    Args:
+        chart: A chart that `gpuprof plot --list` lists.
+        recordings: For a chart of a recording, what `gpuprof.report` takes. For a chart of a
+            comparison, what `gpuprof.compare` takes or has returned. For a chart of a sweep, its
+            result or folder, or a table of measured times.
+        baseline: As in `gpuprof.compare`.
+        reader: As in `gpuprof.report`, like all that follow; comparisons take ``section``,
+            ``range`` and ``skip_steps``.
+        section: Recording to read from a file that holds several.
+        from_: Start of the part to look at.
+        to: End of the part, exclusive.
+        range: NVTX ranges or operations to look at.
+        occurrence: Only one of these ranges.
+        device: Only this device.
+        skip_steps: Steps to leave out at the start of each phase.
+
+    Returns:
+        A figure of matplotlib, without the state of pyplot.
+
+    Raises:
+        GpuprofError: There is no such chart, a recording cannot be read, there is nothing to
+            draw, or the chart does not take an option.
+        TypeError: An argument is of another type.
+    """
+    given = {
+        "baseline": baseline, "reader": reader, "section": section, "from_": from_, "to": to,
+        "range": range, "occurrence": occurrence, "device": device, "skip_steps": skip_steps,
+    }  # fmt: skip
+    options = {name: value for name, value in given.items() if value is not None}
+    drawn_chart = chart_named(chart)
+    _check(drawn_chart, recordings, options)
+    draw = {RECORDING: _of_recording, COMPARISON: _of_comparison, SWEEP: _of_sweep}
+    return draw[drawn_chart.subject](drawn_chart, recordings, options)
+
+
+def _check(chart: Chart, recordings: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+    if not recordings:
+        msg = f"chart {chart.name} shows a {chart.subject}, and none is given"
+        raise UsageError(msg, f'Give it: gpuprof.plot("{chart.name}", "train.sqlite")')
+    refused = [name for name in options if name not in _OPTIONS[chart.subject]]
+    if refused:
+        taken = listed(sorted(_OPTIONS[chart.subject])) or "no options"
+        msg = f"chart {chart.name} does not take {listed(refused)}"
+        raise UsageError(msg, f"It takes {taken}.")
+
+
+def _of_recording(
+    chart: Chart, recordings: tuple[Any, ...], options: Mapping[str, Any]
+) -> "Figure":
+    names = ("from_", "to", "range", "occurrence", "device")
+    requested = part(*(options.get(name) for name in names))
+    how = {name: value for name, value in options.items() if name not in names}
+    recording = recordings[0] if len(recordings) == 1 else recordings
+    return drawn(chart, of_recording(read(recording, requested, **how), chart))
+
+
+def _of_comparison(
+    chart: Chart, recordings: tuple[Any, ...], options: Mapping[str, Any]
+) -> "Figure":
+    (*_, last) = recordings
+    result = last if isinstance(last, ComparisonResult) else compare(*recordings, **options)
+    return result.plot(chart.name)
+
+
+def _of_sweep(chart: Chart, recordings: tuple[Any, ...], _: Mapping[str, Any]) -> "Figure":
+    if len(recordings) > 1:
+        msg = f"chart {chart.name} takes one table of measured times, not {len(recordings)}"
+        raise UsageError(msg, "Give the folder of a sweep, or a table of times.")
+    place: AnyPath = checked_path(recordings[0])
+    return drawn(chart, of_times(Path(place)))

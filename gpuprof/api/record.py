@@ -1,0 +1,182 @@
+"""`gpuprof.record`: run a program and record what its devices do."""
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from gpuprof.api.arguments import Time, program_words, say, time_ns
+from gpuprof.api.report import ReportResult, report
+from gpuprof.api.result import Shown
+from gpuprof.errors import RecordError, StoppedError, UsageError
+from gpuprof.launch import AUTO
+from gpuprof.launch.contract import Program
+from gpuprof.launch.recording import Options, Outcome
+from gpuprof.launch.recording import record as record_once
+from gpuprof.launch.repeating import Repeats, record_repeatedly
+from gpuprof.launch.run.program import executable, module, script
+from gpuprof.launch.run.window import CaptureWindow, parse_epochs
+from gpuprof.manifest import PROGRAM_LOG, Manifest, repeats
+from gpuprof.readers.places import AnyPath
+from gpuprof.render.notebook.run import run_summary
+from gpuprof.render.notebook.summary import Summary
+from gpuprof.signals import STATUS as STOPPED
+
+_PROGRAMS: Final = {"-m": module, "--": executable}
+
+
+class RecordedRun(Shown):
+    """A recorded run. It is a path, too: `gpuprof.report` and `gpuprof.compare` take it.
+
+    Args:
+        folder: Its folder, or the folder of several runs.
+        manifest: What is known of it; of several runs, of the last one.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self._folder = folder
+        self._manifest = manifest
+
+    def __fspath__(self) -> str:
+        """The folder."""
+        return os.fspath(self._folder)
+
+    @property
+    def folder(self) -> Path:
+        """The folder with the recording, the program's output and the manifest."""
+        return self._folder
+
+    @property
+    def manifest(self) -> Manifest:
+        """The command, times, versions and warnings; of several runs, those of the last one."""
+        return self._manifest
+
+    @cached_property
+    def runs(self) -> tuple[Path, ...]:
+        """The folders of the runs: several where the program was repeated."""
+        return repeats(self._folder) or (self._folder,)
+
+    @property
+    def output(self) -> str:
+        """What the program printed; of several runs, the last one."""
+        log = self.runs[-1] / PROGRAM_LOG
+        return log.read_text(encoding="utf-8", errors="replace")
+
+    def report(self, **options: Any) -> ReportResult:  # noqa: ANN401 - those of `gpuprof.report`
+        """What `gpuprof.report` says of the run; of several runs, of the first one.
+
+        Args:
+            options: As `gpuprof.report` takes them.
+
+        Raises:
+            GpuprofError: Nothing was recorded.
+        """
+        return report(self.runs[0], **options)
+
+    def _summary(self) -> Summary:
+        return run_summary(self._folder, self._manifest, len(self.runs))
+
+
+def record(  # noqa: PLR0913 - the options of the command
+    *words: AnyPath | float,
+    out: AnyPath | None = None,
+    recorder: str = AUTO,
+    variant: str | None = None,
+    force: bool = False,
+    timeout: Time | None = None,
+    repeat: int | None = None,
+    warmup: int = 0,
+    monitor: Time = "1s",
+    delay: Time | None = None,
+    duration: Time | None = None,
+    epochs: str | int | None = None,
+    range: str | None = None,  # noqa: A002 - the command's word
+    cuda_profiler: bool = False,
+) -> RecordedRun:
+    """Run a program and record what its devices do, as `gpuprof record` does.
+
+    The program runs as a process of its own; its output is shown at once.
+
+    Args:
+        words: A script and its arguments; or ``"-m"``, a module and its arguments; or ``"--"``,
+            a program and its arguments.
+        out: Folder for the run; by default, a new one under ``gpuprof-runs``.
+        recorder: Profiler; ``auto`` takes one that works on this machine.
+        variant: Label of the run in comparisons.
+        force: Whether to replace the run in the folder.
+        timeout: Stop a program that runs longer: text with a unit, as ``"2h"``, or integer
+            nanoseconds, like all times.
+        repeat: Record so many runs, with as many unrecorded ones between them.
+        warmup: Run so many times before, and keep nothing.
+        monitor: Time between two samples of GPUs and host; ``"0s"`` takes none.
+        delay: Start to record after this time.
+        duration: Record for this time; the program runs to its end.
+        epochs: Record only these epochs: ``"2:4"`` for 2 and 3, or ``2``.
+        range: Record only the first NVTX range of this name.
+        cuda_profiler: Record only between cudaProfilerStart and cudaProfilerStop.
+
+    Raises:
+        RecordError: It cannot record here, or the program failed. Its output and what was
+            recorded are kept.
+        StoppedError: Ctrl-C stopped the program. It is a KeyboardInterrupt, too.
+        GpuprofError: The arguments do not fit together, or the folder cannot be used.
+        TypeError: An argument is of another type.
+    """
+    program = _program(program_words("record", words))
+    window = CaptureWindow(
+        time_ns("delay", delay), time_ns("duration", duration), _epochs(epochs), range,
+        cuda_profiler,
+    )  # fmt: skip
+    options = Options(
+        recorder, variant, None if out is None else Path(out), force,
+        time_ns("timeout", timeout), window, time_ns("monitor", monitor) or None,
+    )  # fmt: skip
+    try:
+        outcome = _recorded(program, options, repeat, warmup)
+    except KeyboardInterrupt as error:
+        msg = "Ctrl-C stopped the recording, which was discarded"
+        raise StoppedError(msg) from error
+    _check_ended_well(outcome)
+    return RecordedRun(outcome.folder, outcome.manifest)
+
+
+def _program(words: tuple[str, ...]) -> Program:
+    if words[0] not in _PROGRAMS:
+        return script(words[0], words[1:])
+    if len(words) == 1:
+        msg = f"record needs a name after {words[0]}"
+        raise UsageError(msg, 'Give it: gpuprof.record("-m", "package.train")')
+    return _PROGRAMS[words[0]](words[1], words[2:])
+
+
+def _recorded(program: Program, options: Options, repeat: int | None, warmup: int) -> Outcome:
+    if repeat is None and not warmup:
+        return record_once(program, options, say)
+    for name, count, least in (("repeat", repeat or 1, 1), ("warmup", warmup, 0)):
+        if count < least:
+            msg = f"{name} must be at least {least}, not {count}"
+            raise UsageError(msg)
+    return record_repeatedly(program, options, Repeats(repeat or 1, warmup), say)
+
+
+def _epochs(epochs: str | int | None) -> tuple[int, int] | None:
+    try:
+        return None if epochs is None else parse_epochs(str(epochs))
+    except ValueError as error:
+        msg = f"epochs: {error}"
+        raise UsageError(msg, 'Write "2:4" for epochs 2 and 3, or 2.') from error
+
+
+def _check_ended_well(outcome: Outcome) -> None:
+    folder, manifest = outcome
+    for warning in manifest.warnings:
+        say(f"Warning: {warning}")
+    status = manifest.exit_status
+    if not status:
+        return
+    hint = f"Its output and what was recorded are in {folder}."
+    if status == STOPPED:
+        msg = "Ctrl-C stopped the program"
+        raise StoppedError(msg, hint)
+    msg = f"the program ended with exit status {status}"
+    raise RecordError(msg, hint)

@@ -1,0 +1,97 @@
+"""What all result objects have in common: tables by name, a page, and how a notebook shows them."""
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, overload
+
+import pyarrow as pa
+
+from gpuprof.api.tables import Tables
+from gpuprof.readers.places import AnyPath
+from gpuprof.render.notebook.summary import Summary, summary_html, summary_text
+from gpuprof.render.output import prepare
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+class Shown(ABC):
+    """What a notebook and an interactive Python show as a summary."""
+
+    @abstractmethod
+    def _summary(self) -> Summary:
+        """What is shown before anything is asked for."""
+
+    def _repr_html_(self) -> str:
+        return summary_html(self._summary())
+
+    def __repr__(self) -> str:
+        """The summary as text."""
+        return summary_text(self._summary(), shutil.get_terminal_size().columns)
+
+
+class Result(Shown):
+    """A result that a notebook shows as sentences and tables.
+
+    ``result["NAME"]`` is a table as a DataFrame. The last line of a notebook's cell shows the
+    summary; `to_html` gives the whole page.
+    """
+
+    @property
+    @abstractmethod
+    def tables(self) -> Tables:
+        """Every table by its name, computed when it is asked for."""
+
+    @property
+    @abstractmethod
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know to trust the figures, one sentence each."""
+
+    @abstractmethod
+    def plot(self, name: str) -> "Figure":
+        """A chart as a figure of matplotlib, without the state of pyplot."""
+
+    def __getitem__(self, name: str) -> "pd.DataFrame":
+        """A table as a DataFrame.
+
+        Raises:
+            TableNameError: There is no such table. It is a KeyError, too.
+        """
+        return self.tables[name]
+
+    def arrow(self, name: str) -> pa.Table:
+        """A table as Arrow data.
+
+        Raises:
+            TableNameError: There is no such table. It is a KeyError, too.
+        """
+        return self.tables.arrow(name)
+
+    @overload
+    def to_html(self) -> str: ...
+    @overload
+    def to_html(self, path: AnyPath) -> None: ...
+    def to_html(self, path: AnyPath | None = None) -> str | None:
+        """The page for a browser, one file that loads nothing else.
+
+        Args:
+            path: File to write, which is replaced if it exists; None to get the text.
+
+        Raises:
+            OutputError: The file cannot be written, or is an input.
+        """
+        if path is None:
+            return self._page()
+        output = prepare(os.fspath(path), is_forced=True, inputs=self._inputs())
+        output.write_text(self._page())
+        return None
+
+    @abstractmethod
+    def _page(self) -> str:
+        """The page as HTML."""
+
+    @abstractmethod
+    def _inputs(self) -> tuple[str, ...]:
+        """The files that were read, which are never replaced."""

@@ -1,0 +1,69 @@
+"""The summary of a report: its bottom line, the costliest findings, and small tables."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from gpuprof.render.charts import charts_about
+from gpuprof.render.contract import RECORDING, Page, Row
+from gpuprof.render.notebook.summary import Point, Summary
+from gpuprof.render.overview import costliest_findings, report_grids
+from gpuprof.render.page import recording
+from gpuprof.reports import Report
+from gpuprof.units import capital
+
+
+def report_summary(
+    result: Report, available: Sequence[str], requested: tuple[str, ...] | None = None
+) -> Summary:
+    """What a notebook shows of a report.
+
+    Args:
+        result: The tables of the overview, or those that were requested.
+        available: Names of all tables that the recording can give.
+        requested: Names of the tables that were requested; None for the overview.
+    """
+    origin = result.origin
+    summary = Summary(
+        f"{origin.source}: {origin.recorder}, read as {origin.reader}",
+        grids=tuple(report_grids(result, Page(tables=requested))),
+        notes=result.notes,
+        tables=tuple(available),
+        charts=_charts(available),
+    )
+    if requested is not None:
+        return summary
+    breakdown = replace(result, tables={"breakdown": result.tables.get("breakdown")})
+    figures = tuple(recording.figures(breakdown))
+    points = tuple(map(_point, costliest_findings(result)))
+    first = bottom_line(result.tables.get("bottom_line"))
+    drawn = {figure.title for figure in figures}
+    return summary._replace(
+        headline=first or ("" if points else f"{recording.verdict(result)[0]}."),
+        points=points,
+        figures=figures,
+        grids=tuple(grid for grid in summary.grids if grid.title not in drawn),
+    )
+
+
+def bottom_line(table: pa.Table | None) -> str:
+    """The first sentence of a report; empty where the recording cannot tell."""
+    rows = [] if table is None else table.slice(0, 1).to_pylist()
+    return f"{capital(rows[0]['bottom_line'])}." if rows else ""
+
+
+def _point(row: Row) -> Point:
+    """A finding: what to do about it, and what that saves."""
+    suggestion, win = capital(row["suggestion"]), row.get("win")
+    detail = f"{suggestion}."
+    if win and row.get("predicted_win_ns") is not None:
+        detail += f" Can save {win}."
+    elif win and row.get("win_share"):
+        detail += f" Saves {win}."
+    return Point(f"{capital(row['finding'])}.", detail, row["table"])
+
+
+def _charts(available: Sequence[str]) -> tuple[str, ...]:
+    charts = charts_about(RECORDING)
+    return tuple(chart.name for chart in charts if {*chart.tables} <= {*available})
