@@ -248,20 +248,21 @@ def test_notes_name_the_recording_unless_all_share_them():
 
 
 def test_the_public_function_gives_a_frame():
-    frame = gpuprof.compare([("single", summary(*SINGLE)), ("dual", summary(*DUAL))])
+    result = gpuprof.compare([("single", summary(*SINGLE)), ("dual", summary(*DUAL))])
 
+    frame = result.variants
     assert list(frame.index) == ["single", "dual"]
     assert str(frame["kernel_ns"].dtype) == "int64[pyarrow]"
     assert frame.loc["dual", "peer_transfer_calls"] == 78_292
     assert frame.loc["dual", "kernel_ns_difference"] == 731_000_000
-    assert frame.attrs["baseline"] == "single"
-    assert "PtoP" in frame.attrs["verdict"]
+    assert result.baseline == "single"
+    assert "PtoP" in result.verdict
 
 
 def test_the_public_function_of_recordings_without_a_common_figure():
-    frame = gpuprof.compare([("a", trace(api_calls=[])), ("b", summary(*PUBLISHED_DUAL))])
+    result = gpuprof.compare([("a", trace(api_calls=[])), ("b", summary(*PUBLISHED_DUAL))])
 
-    assert list(frame.index) == ["a", "b"]
+    assert list(result.variants.index) == ["a", "b"]
 
 
 def test_steps_of_the_start_are_left_out_where_asked():

@@ -24,6 +24,7 @@ from cupti_folder import EPOCH_NS
 from nsys_export import KERNEL, MEMCPY, export, kernel, memcpy
 
 import gpuprof
+from gpuprof import reports
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.archive import pack
 from gpuprof.errors import GpuprofError
@@ -125,7 +126,7 @@ def try_one(_, files):
 
 def _use(profile, folder):
     tables = {table: profile.table(table).num_rows for table in profile.sources}
-    report = gpuprof.report(profile, NAMES)
+    report = reports.report(profile, NAMES)
     for name, table in report.tables.items():
         if table is not None:
             fault = analysis_named(name).schema.fault(table)

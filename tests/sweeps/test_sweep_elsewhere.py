@@ -152,9 +152,10 @@ def test_a_cell_s_runs_are_one_variant(folder):
 
 
 def test_a_sweep_s_folder_is_compared_cell_by_cell(folder):
-    frame = library.compare([folder / "swept"])
+    result = library.compare(folder / "swept")
 
-    assert frame.attrs["baseline"] == "placement=single,n_gpus=1,batch=32"
+    frame = result.variants
+    assert result.baseline == "placement=single,n_gpus=1,batch=32"
     assert list(frame["seconds_per_epoch"]) == [2.5, 1.0, 2.25, 0.75, 0.5, 1.5, 0.75]
     assert list(frame["runs"]) == [2] * 7
 

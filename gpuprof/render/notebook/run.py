@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpuprof.manifest import TIMING_ONLY, Manifest
 from gpuprof.render.notebook.summary import Summary
-from gpuprof.units import counted, format_seconds
+from gpuprof.units import capital, counted, format_seconds
 
 
 def run_summary(folder: Path, manifest: Manifest, runs: int = 1) -> Summary:
@@ -28,12 +28,11 @@ def run_summary(folder: Path, manifest: Manifest, runs: int = 1) -> Summary:
 def _sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
     """How long it took, and where it is."""
     seconds = format_seconds(manifest.wall_seconds)
-    if manifest.recorder == TIMING_ONLY:
-        yield f"Ran for {seconds} in {folder}; only times were recorded."
-    else:
-        yield f"Recorded with {manifest.recorder} in {folder}; ran for {seconds}."
+    is_timed = manifest.recorder == TIMING_ONLY
+    how = "Only times were recorded" if is_timed else f"Recorded with {manifest.recorder}"
+    yield f"{how}, in {folder}; the program ran for {seconds}."
     if manifest.epochs:
         epochs = counted(len(manifest.epochs), "marked epoch", "marked epochs")
         yield f"{epochs} of {format_seconds(manifest.seconds_per_epoch)}."
-    if manifest.nothing_recorded:
-        yield manifest.nothing_recorded
+    if manifest.nothing_recorded and not is_timed:
+        yield f"{capital(manifest.nothing_recorded).removesuffix('.')}."

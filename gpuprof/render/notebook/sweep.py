@@ -1,5 +1,6 @@
 """The summary of a sweep: its cells, and where a variant breaks even."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -7,17 +8,17 @@ from gpuprof.render.notebook.summary import Summary
 from gpuprof.render.sweep import headline, notes, sweep_grids
 from gpuprof.sweeps.results import Results
 
-TABLES: Final = ("cells", "runs", "break_evens")
 CHARTS: Final = ("scaling", "break-even")
 
 
 def sweep_summary(results: Results, folder: Path) -> Summary:
     """What a notebook shows of a sweep in a folder."""
+    cells, *others = sweep_grids(results)
     return Summary(
         f"Sweep in {folder}",
         headline(results),
-        grids=tuple(sweep_grids(results)),
+        grids=(replace(cells, title="Cells"), *others),
         notes=tuple(notes(results)),
-        tables=TABLES,
+        tables=("cells", "runs", *(["break_evens"] if results.plan.baseline else [])),
         charts=CHARTS,
     )

@@ -561,10 +561,10 @@ def test_a_comparison_with_what_nsys_could_not_collect_finds_no_gain(tmp_path):
     work = write(tmp_path / "work.sqlite", {KERNEL: [kernel(0, 9)]})
     diagnosed(tmp_path, NOT_COLLECTED[0], {RUNTIME: [call(0, 9, 1)]})
 
-    found = compare([("work", work), ("failed", tmp_path / "x.sqlite")])
+    result = compare([("work", work), ("failed", tmp_path / "x.sqlite")])
 
-    assert pd.isna(found.loc["failed", "gpu_activity_ns"])
-    assert "failed cannot be compared with work: both sides need GPU time" in found.attrs["verdict"]
+    assert pd.isna(result.variants.loc["failed", "gpu_activity_ns"])
+    assert "failed cannot be compared with work: both sides need GPU time" in result.verdict
 
 
 def test_a_recording_of_which_cuda_alone_was_asked_and_not_collected_is_refused(tmp_path):
@@ -842,7 +842,7 @@ def test_an_environment_among_the_names_disturbs_no_analysis(tmp_path):
     strings = [{"id": number, "value": name} for number, name in enumerate(names, 1)]
     path = write(tmp_path / "x.sqlite", {STRINGS: strings, KERNEL: [kernel(0, 9)]})
 
-    (row,) = report(read_profile(path)).tables["collectives"].to_pylist()
+    (row,) = report(path).arrow("collectives").to_pylist()
 
     assert (row["collective"], row["total_ns"]) == ("AllReduce", 9)
 
