@@ -152,11 +152,12 @@ def _program(words: tuple[str, ...]) -> Program:
 def _recorded(program: Program, options: Options, repeat: int | None, warmup: int) -> Outcome:
     if repeat is None and not warmup:
         return record_once(program, options, say)
-    for name, count, least in (("repeat", repeat or 1, 1), ("warmup", warmup, 0)):
+    repeated = Repeats(1 if repeat is None else repeat, warmup)
+    for name, count, least in (("repeat", repeated.count, 1), ("warmup", warmup, 0)):
         if count < least:
             msg = f"{name} must be at least {least}, not {count}"
             raise UsageError(msg)
-    return record_repeatedly(program, options, Repeats(repeat or 1, warmup), say)
+    return record_repeatedly(program, options, repeated, say)
 
 
 def _epochs(epochs: str | int | None) -> tuple[int, int] | None:

@@ -1,0 +1,79 @@
+"""A type checker in strict mode knows what the functions take and return."""
+
+import subprocess
+import sys
+
+import pytest
+from commands import ROOT
+
+SCRIPT = """
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+from matplotlib.figure import Figure
+
+import gpuprof
+
+report = gpuprof.report(Path("a.sqlite"), ["totals"], from_="1s", device=0)
+findings: pd.DataFrame = report.findings
+totals: pd.DataFrame = report["totals"]
+absent: pd.DataFrame | None = report.tables.get("ranks")
+table: pa.Table = report.arrow("totals")
+sentence: str = report.bottom_line
+figure: Figure = report.plot("matrix")
+page: str = report.to_html()
+report.to_html("page.html")
+
+comparison = gpuprof.compare("a.sqlite", ("b", report), baseline="b")
+gpuprof.compare({"a": "a.sqlite", "b": [Path("b.sqlite"), report]})
+gpuprof.compare([("a", "a.sqlite"), ("b", "b.sqlite")], epoch_seconds={"a": 2})
+verdict: str = comparison.verdict
+comparison.fail_if("step_ns > 1.05x")
+
+run = gpuprof.record("train.py", "--epochs", 5, out="runs/a", timeout="2h")
+figures: dict[str, float] = gpuprof.metrics(run)
+gpuprof.report(run)
+gpuprof.compare(run, "b.sqlite")
+
+sweep = gpuprof.sweep("train.py", "{batch}", grid={"batch": [1, 2]}, baseline={"batch": 1})
+gpuprof.compare(sweep)
+other: Figure = gpuprof.plot("waterfall", comparison)
+gpuprof.plot("matrix", "a.sqlite", to=5_000_000)
+gpuprof.plot("batch", sweep)
+
+
+def label(result: gpuprof.ReportResult | gpuprof.ComparisonResult) -> tuple[str, ...]:
+    return result.notes
+"""
+WRONG = """
+import gpuprof
+
+gpuprof.report(7)
+gpuprof.compare("a", baselin="b")
+gpuprof.report("a").findngs
+"""
+
+
+def _check(path, text):
+    path.write_text(text)
+    return subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", ROOT / ".mypy_cache", path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_script_that_uses_everything_passes_and_mistakes_are_found(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed")
+
+    right, wrong = _check(tmp_path / "right.py", SCRIPT), _check(tmp_path / "wrong.py", WRONG)
+
+    assert right.stdout.startswith("Success"), right.stdout
+    assert [line.split(":")[1] for line in wrong.stdout.splitlines() if ": error:" in line] == [
+        *("4", "5", "6"),
+    ]
