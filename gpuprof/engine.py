@@ -1,5 +1,6 @@
 """DuckDB, which answers every query."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ def connect() -> "duckdb.DuckDBPyConnection":
 
     names = ("autoinstall_known_extensions", "autoload_known_extensions")
     connection = duckdb.connect(config=dict.fromkeys(names, False))
-    connection.execute(NO_BAR)
+    # A notebook without ipywidgets has no bar, and refuses to have it turned off.
+    with suppress(duckdb.InvalidInputException):
+        connection.execute(NO_BAR)
     _distrust(connection)
     _leave_memory(connection)
     return connection

@@ -1,6 +1,7 @@
 """The documentation is run: commands of the console blocks, library examples, generated tables."""
 
 import contextlib
+import os
 import re
 import shlex
 import shutil
@@ -16,6 +17,7 @@ import pytest
 from commands import ROOT, gpuprof
 
 from gpuprof.analyses.findings.causes import CAUSES, MENDS
+from gpuprof.api.metrics import METRICS, PREFIX
 from gpuprof.cli import COMMANDS, PAGES, cli
 from gpuprof.cli.pages import TOPICS
 from gpuprof.comparisons.tables import TABLES
@@ -127,21 +129,35 @@ def test_commands_that_are_not_run_have_options_that_exist_with_values_that_they
         command.make_context("gpuprof", words)
 
 
-def test_the_library_examples_run():
+# No profiler is needed to try what records.
+ONLY_TIMED = """
+import functools, gpuprof
+for name in ("record", "sweep"):
+    setattr(gpuprof, name, functools.partial(getattr(gpuprof, name), recorder="none"))
+"""
+
+
+def test_the_library_examples_run(tmp_path):
     code = "\n".join(
         text for path, language, text in BLOCKS if (path.name, language) == ("python.md", "python")
     )
+    for folder in ("sample_logs", "gpuprof/docs"):
+        (tmp_path / folder).parent.mkdir(exist_ok=True)
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    (tmp_path / "train.py").write_text("import gpuprof\nwith gpuprof.epoch():\n    pass\n")
+    figures = "print(result.variants.loc['dual', 'peer_transfer_ns'], len(sweep['runs']))"
 
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nprint(frame.loc['dual', 'peer_transfer_ns'])"],
-        cwd=ROOT,
+        [sys.executable, "-c", f"{ONLY_TIMED}\n{code}\n{figures}"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
-    assert done.stdout == "10097800000\n", done.stderr
+    assert done.stdout == "10097800000 4\n", done.stderr
 
 
 def _places(path):
@@ -213,9 +229,9 @@ def test_a_wheel_holds_the_pages_and_their_pictures():
     assert [f for f in files if not any(fnmatch(f.as_posix(), p) for p in patterns)] == []
 
 
-def columns_table(schema):
+def columns_table(columns, prefix=""):
     """A table's columns as a markdown table."""
-    rows = [f"| `{n}` | {unit_of(c)} | {c.meaning} |" for n, c in schema.columns.items()]
+    rows = [f"| `{prefix}{n}` | {unit_of(c)} | {c.meaning} |" for n, c in columns.items()]
     return "\n".join(["| key | unit | meaning |", "|---|---|---|", *rows, ""])
 
 
@@ -251,8 +267,9 @@ def change_of(cause):
 GENERATED = {
     "causes": ("findings", causes_table()),
     "formats": ("formats", formats_table(all_readers())),
-    "metrics": ("json", columns_table(VARIANTS)),
+    "metrics": ("json", columns_table(VARIANTS.columns)),
     "compared": ("json", keys_table(TABLES, VARIANTS)),
+    "tracked": ("python", columns_table(METRICS, PREFIX)),
 }
 
 

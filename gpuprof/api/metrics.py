@@ -28,9 +28,9 @@ _STEP: Final = {
 }
 # Every key without its prefix, with its unit and meaning.
 METRICS: Final[Mapping[str, Column]] = {
-    **_STEP,
     "step_ns": Column(INT, "ns", "Median length of a step; left out where none is known."),
     "span_ns": Column(INT, "ns", "The device's span where no step is known."),
+    **{name: column for name, column in _STEP.items() if name != "step_ns"},
     **{name: VARIANTS.columns[name] for name in _OF_RECORDING},
 }
 
