@@ -66,11 +66,11 @@ def plot(  # noqa: PLR0913 - the options of the command
             draw, or the chart does not take an option.
         TypeError: An argument is of another type.
     """
-    given = {
+    requested = {
         "baseline": baseline, "reader": reader, "section": section, "from_": from_, "to": to,
         "range": range, "occurrence": occurrence, "device": device, "skip_steps": skip_steps,
     }  # fmt: skip
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in requested.items() if value is not None}
     drawn_chart = chart_named(chart)
     _check(drawn_chart, recordings, options)
     draw = {RECORDING: _of_recording, COMPARISON: _of_comparison, SWEEP: _of_sweep}

@@ -63,7 +63,7 @@ class RecordedRun(Shown):
         return log.read_text(encoding="utf-8", errors="replace")
 
     def report(self, **options: Any) -> ReportResult:  # noqa: ANN401 - those of `gpuprof.report`
-        """What `gpuprof.report` says of the run; of several runs, of the first one.
+        """The report of the run; of several runs, of the first one.
 
         Args:
             options: As `gpuprof.report` takes them.

@@ -21,7 +21,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
     Args:
         names: The tables that there are.
         compute: Makes one of them.
-        why_absent: Says of any other name why there is no such table, and what to do.
+        why_absent: Gives, for any other name, why there is no such table and what to do.
     """
 
     def __init__(

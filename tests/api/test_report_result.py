@@ -40,6 +40,7 @@ def test_tables_list_what_the_recording_can_give_without_computing_it(staged, mo
     monkeypatch.setattr(reports, "report", None)
 
     assert {"steps", "totals", "lanes"} <= set(staged.tables)
+    assert "gaps" in staged.tables
     assert "totals" in printed.tables
     assert "breakdown" not in printed.tables
     assert len(printed.tables) == len(list(printed.tables)) < len(staged.tables)
@@ -73,6 +74,10 @@ def test_a_table_s_name_is_text(staged):
 def test_the_bottom_line_and_the_findings_are_those_of_the_command(staged):
     assert staged.bottom_line.startswith("A step takes 4.567 ms on device 1")
     assert list(staged.findings["cause"]) == ["staged_copies", "exposed_host_copies"]
+
+
+def test_what_the_bars_show_is_not_repeated_as_a_table(staged):
+    assert staged._repr_html_().count("Where each device&#39;s time went") == 1
 
 
 def test_a_recording_without_timestamps_has_no_findings_and_says_why():
@@ -157,16 +162,18 @@ def test_a_chart_of_another_name_or_subject_is_refused(staged, name, message, hi
     assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
-def test_the_page_is_text_or_a_file_and_never_replaces_the_recording(staged, tmp_path):
-    page = tmp_path / "report.html"
+def test_the_page_is_text_or_a_file_and_never_replaces_the_recording(tmp_path):
+    page, recording = tmp_path / "report.html", tmp_path / "copy.gpuprof"
     page.write_text("old")
+    recording.write_bytes(STAGED.read_bytes())
+    result = gpuprof.report(recording)
 
-    staged.to_html(page)
+    result.to_html(page)
 
-    assert page.read_text(encoding="utf-8") == staged.to_html()
-    assert "What each device did when" in staged.to_html()
+    assert page.read_text(encoding="utf-8") == result.to_html()
+    assert "What each device did when" in result.to_html()
     with pytest.raises(gpuprof.GpuprofError, match="is an input of this command"):
-        staged.to_html(STAGED)
+        result.to_html(recording)
 
 
 def test_the_text_names_tables_and_charts_and_keeps_figures_with_their_units(staged, monkeypatch):

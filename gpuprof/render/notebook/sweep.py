@@ -13,11 +13,11 @@ CHARTS: Final = ("scaling", "break-even")
 
 def sweep_summary(results: Results, folder: Path) -> Summary:
     """What a notebook shows of a sweep in a folder."""
-    cells, *others = sweep_grids(results)
+    cells, *break_evens = sweep_grids(results)
     return Summary(
         f"Sweep in {folder}",
         headline(results),
-        grids=(replace(cells, title="Cells"), *others),
+        grids=(replace(cells, title="Cells"), *break_evens),
         notes=tuple(notes(results)),
         tables=("cells", "runs", *(["break_evens"] if results.plan.baseline else [])),
         charts=CHARTS,
