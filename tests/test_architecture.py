@@ -4,6 +4,8 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -167,6 +169,24 @@ def test_importing_gpuprof_imports_nothing_heavy():
     )
 
     assert completed.stdout.strip() == "[]"
+
+
+def test_every_file_that_is_no_module_is_in_a_wheel():
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    packaged = project["tool"]["setuptools"]["package-data"]
+    patterns = [
+        f"{package.replace('.', '/')}/{name}"
+        for package, names in packaged.items()
+        for name in names
+    ]
+    files = [
+        path.relative_to(PACKAGE.parent).as_posix()
+        for path in PACKAGE.rglob("*.*")
+        if path.is_file() and path.suffix not in {".py", ".pyc", ".so", ".gpuprof"}
+    ]
+
+    assert len(files) > 20
+    assert [f for f in files if not any(fnmatch(f, pattern) for pattern in patterns)] == []
 
 
 def test_what_is_asked_for_by_a_name_bears_it():

@@ -61,6 +61,10 @@ class Result(Shown):
         """
         return self.tables[name]
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """The names that a notebook offers after ``result["``."""
+        return list(self.tables)
+
     def arrow(self, name: str) -> pa.Table:
         """A table as Arrow data.
 

@@ -66,6 +66,10 @@ def test_a_mistyped_table_is_a_missing_key_with_the_near_name(staged):
     assert caught.value.__notes__ == ["Did you mean peer_matrix?"]
 
 
+def test_a_notebook_completes_the_names_of_tables(staged):
+    assert {"totals", "steps"} <= {*staged._ipython_key_completions_()}
+
+
 def test_a_table_s_name_is_text(staged):
     with pytest.raises(TypeError, match=r"^a table name must be text, not int$"):
         staged[0]

@@ -8,8 +8,9 @@ import pyarrow as pa
 from gpuprof.render.charts import charts_about
 from gpuprof.render.contract import RECORDING, Page, Row
 from gpuprof.render.notebook.summary import Point, Summary
-from gpuprof.render.overview import costliest_findings, report_grids
+from gpuprof.render.overview import Grid, costliest_findings, report_grids
 from gpuprof.render.page import recording
+from gpuprof.render.page.figures import Figure
 from gpuprof.reports import Report
 from gpuprof.units import capital
 
@@ -35,7 +36,8 @@ def report_summary(
     if requested is not None:
         return summary
     breakdown = replace(result, tables={"breakdown": result.tables.get("breakdown")})
-    figures = tuple(recording.figures(breakdown))
+    grid_of = {grid.title: grid for grid in summary.grids}
+    figures = tuple(_named_first(f, grid_of.get(f.title)) for f in recording.figures(breakdown))
     points = tuple(map(_point, costliest_findings(result)))
     first = bottom_line(result.tables.get("bottom_line"))
     drawn = {figure.title for figure in figures}
@@ -45,6 +47,15 @@ def report_summary(
         figures=figures,
         grids=tuple(grid for grid in summary.grids if grid.title not in drawn),
     )
+
+
+def _named_first(figure: Figure, grid: Grid | None) -> Figure:
+    """Bars with those first that the sentences name: of many devices only some are shown."""
+    if grid is None:
+        return figure
+    bars = figure.shown.bars
+    places = sorted(range(len(bars)), key=lambda place: place not in grid.named)
+    return figure._replace(shown=figure.shown._replace(bars=tuple(bars[p] for p in places)))
 
 
 def bottom_line(table: pa.Table | None) -> str:

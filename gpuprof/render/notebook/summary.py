@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import jinja2
 
 _MOST_ROWS: Final = 12
+_MOST_BARS: Final = 8
 _HERE: Final = Path(__file__).parent
 
 
@@ -67,6 +68,7 @@ def summary_html(summary: Summary) -> str:
             style=(_HERE / "summary.css").read_text(encoding="utf-8"),
             headline=(f"{first}.", further) if point else (first,),
             most_rows=_MOST_ROWS,
+            most_bars=_MOST_BARS,
         )
     )
 

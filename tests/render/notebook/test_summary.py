@@ -72,6 +72,20 @@ def test_long_tables_are_cut_and_say_so():
     assert "12 of 30 rows are shown." in page.text
 
 
+def test_of_many_devices_those_are_shown_that_the_sentences_name():
+    # The last device computes most, which the first sentence says.
+    kernels = [(0, 100 + 10 * n, {"device_id": n, "name": "matmul"}) for n in range(20)]
+    result = gpuprof.report(draw(kernels=kernels))
+
+    text = read(result._repr_html_()).text
+
+    assert "device 19" in result.bottom_line
+    assert "8 of 20 bars are shown." in text
+    assert text.index("device 19", text.index("Where each device's time went")) < text.index(
+        "device 0", text.index("Where each device's time went")
+    )
+
+
 def test_the_first_sentence_stands_out_and_the_first_table_is_open():
     grids = tuple(Grid(title, ("Name",), (("x",),)) for title in ("One", "Two"))
 
