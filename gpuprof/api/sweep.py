@@ -13,7 +13,7 @@ from gpuprof.api.arguments import program_words, say
 from gpuprof.api.result import Result
 from gpuprof.api.tables import Tables
 from gpuprof.errors import StoppedError, UsageError, one_of
-from gpuprof.launch import check_recorder
+from gpuprof.launch import check_recorder, check_system
 from gpuprof.readers.places import AnyPath
 from gpuprof.render.notebook.summary import Summary
 from gpuprof.render.notebook.sweep import CHARTS, sweep_summary
@@ -156,6 +156,7 @@ def sweep(  # noqa: PLR0913 - the options of the command
         "skipped_epochs": skipped_epochs, "seed": seed, "recorder": recorder,
     }  # fmt: skip
     plan = _plan(program_words("sweep", words), grid, options)
+    check_system()
     check_recorder(plan.recorder)
     folder = Path(DEFAULT_PARENT) / plan.name if out is None else Path(out)
     try:

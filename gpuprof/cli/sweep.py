@@ -74,7 +74,7 @@ def command(  # noqa: PLR0913 - one per option
         --baseline placement=single -- \\
         train.py --placement {placement} --batch {batch}
     """  # noqa: D301 - click reads the escape
-    from gpuprof.launch import check_recorder  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.launch import check_recorder, check_system  # noqa: PLC0415 - start-up time of --help
     from gpuprof.manifest import TIMING_ONLY  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
     from gpuprof.render.sweep import save, sweep_text  # noqa: PLC0415
@@ -92,6 +92,7 @@ def command(  # noqa: PLR0913 - one per option
         order = "in an order that is drawn when it begins" if plan.seed is None else "in this order"
         _say(f"{counted(len(lines), 'run', 'runs')}, {order}; nothing was run")
         return
+    check_system()
     outcome = run_sweep(plan, target, _say, force=force, retry_failed=retry_failed)
     _say(f"In {target}: {', '.join(save(outcome, target))}")
     cells = sum(row["runs"] > 0 for row in outcome.cells.to_pylist())

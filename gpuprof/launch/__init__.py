@@ -3,10 +3,11 @@
 Recording and analysing share only a file on disk.
 """
 
+import platform
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from gpuprof.errors import UsageError, one_of
+from gpuprof.errors import RecordError, UsageError, one_of
 
 if TYPE_CHECKING:
     from gpuprof.launch.contract import Recorder
@@ -27,6 +28,17 @@ RECORDERS: Final = {
 def all_recorders() -> "list[Recorder]":
     """Every recorder."""
     return [import_module(f"gpuprof.launch.recorders.{m}").RECORDER for m in RECORDERS.values()]
+
+
+def check_system() -> None:
+    """Check that programs can be recorded on this operating system.
+
+    Raises:
+        RecordError: They cannot.
+    """
+    if platform.system() != "Linux":
+        msg = f"recording needs Linux; this is {platform.system()}"
+        raise RecordError(msg, "Record on Linux; the run's folder can be read anywhere.")
 
 
 def check_recorder(name: str) -> None:

@@ -14,8 +14,8 @@ from types import FrameType
 from typing import Final, NamedTuple
 
 from gpuprof import __version__
-from gpuprof.errors import OutputError, RecordError
-from gpuprof.launch import AUTO, all_recorders
+from gpuprof.errors import OutputError
+from gpuprof.launch import AUTO, all_recorders, check_system
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.run.folder import Claim, check_folder, claimed, default_folder, make_folder
@@ -86,9 +86,7 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
         OutputError: The folder cannot be created, exists already, or cannot be written; an
             incomplete run is removed.
     """
-    if platform.system() != "Linux":
-        msg = f"recording needs Linux; this is {platform.system()}"
-        raise RecordError(msg, "Record on Linux; the run's folder can be read anywhere.")
+    check_system()
     recorder, reason = chosen(options.recorder, program, all_recorders())
     check_window(options.window, recorder.name, recorder.windows)
     folder = options.folder or default_folder(program, options.variant)

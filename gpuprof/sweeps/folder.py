@@ -6,7 +6,6 @@ runs/CELL/NUMBER.failed.txt   why a run left no such folder
 results.csv    a row per cell; runs.csv a row per run; both as .parquet too
 """
 
-import fcntl
 import json
 import os
 import random
@@ -115,19 +114,23 @@ def working_in(folder: Path, say: Callable[[str], None]) -> Iterator[IO[bytes]]:
     Raises:
         OutputError: Another sweep is running in the folder.
     """
+    from fcntl import LOCK_EX, flock  # noqa: PLC0415 - Windows, where nothing is recorded, has none
+
     with (folder / ".sweep.lock").open("wb") as lock, (folder / ".run.lock").open("wb") as shared:
         if not _locked(lock):
             msg = f"another sweep is running in {folder}"
             raise OutputError(msg, "Wait until it ends, or choose another folder with -o.")
         if not _locked(shared):
             say("A run of an interrupted sweep is still active; waiting until it ends ...")
-            fcntl.flock(shared, fcntl.LOCK_EX)
+            flock(shared, LOCK_EX)
         yield shared
 
 
 def _locked(file: IO[bytes]) -> bool:
+    from fcntl import LOCK_EX, LOCK_NB, flock  # noqa: PLC0415 - as above
+
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        flock(file, LOCK_EX | LOCK_NB)
     except BlockingIOError:
         return False
     return True

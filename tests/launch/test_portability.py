@@ -19,26 +19,51 @@ platform.system = lambda: "SYSTEM"
 import gpuprof, gpuprof.annotate, gpuprof.cli, gpuprof.cli.record, gpuprof.readers
 with gpuprof.epoch(), gpuprof.step():
     pass
-gpuprof.cli.main(sys.argv[1:])
 """
+COMMAND = "gpuprof.cli.main(sys.argv[1:])"
+LIBRARY = """
+for call in (lambda: gpuprof.record("script.py"),
+             lambda: gpuprof.sweep("script.py", "{a}", grid={"a": [1]})):
+    try:
+        call()
+    except gpuprof.GpuprofError as error:
+        print(error.message)
+for name in {*gpuprof.__all__} - {"KerasCallback"}:  # which imports TensorFlow
+    getattr(gpuprof, name)
+print(gpuprof.report(sys.argv[1]).tables["totals"].empty)
+"""
+LOG = Path(__file__).parents[2] / "sample_logs" / "nvprof" / "published" / "single.txt"
 
 
-@pytest.mark.parametrize("system", ["Windows", "Darwin"])
-def test_recording_elsewhere_is_refused_and_all_else_imports(tmp_path, system):
-    (tmp_path / "script.py").touch()
-    completed = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE.replace("SYSTEM", system), "record", "script.py"],
+def _run(system, code, *arguments, folder):
+    (folder / "script.py").touch()
+    return subprocess.run(
+        [sys.executable, "-c", ELSEWHERE.replace("SYSTEM", system) + code, *map(str, arguments)],
         capture_output=True,
         text=True,
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.parametrize("system", ["Windows", "Darwin"])
+def test_recording_elsewhere_is_refused_and_all_else_imports(tmp_path, system):
+    completed = _run(system, COMMAND, "record", "script.py", folder=tmp_path)
 
     assert completed.returncode == 1
     assert completed.stderr.splitlines() == [
         f"Error: recording needs Linux; this is {system}",
         "Hint: Record on Linux; the run's folder can be read anywhere.",
     ]
+    assert [p.name for p in tmp_path.iterdir()] == ["script.py"]
+
+
+@pytest.mark.parametrize("system", ["Windows", "Darwin"])
+def test_from_python_all_that_records_nothing_works_elsewhere(tmp_path, system):
+    completed = _run(system, LIBRARY, LOG, folder=tmp_path)
+
+    refusal = f"recording needs Linux; this is {system}\n"
+    assert completed.stdout == 2 * refusal + "False\n", completed.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["script.py"]
