@@ -4,7 +4,7 @@ import re
 import textwrap
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count, groupby, pairwise
+from itertools import count, groupby, pairwise, takewhile
 from typing import Any, Final
 
 import pyarrow as pa
@@ -143,6 +143,43 @@ def _around(text: str, place: int, width: int) -> str:
     start = place - len(before) + len(_WORD.sub("", before))
     shown = f"{text[:head]}..{text[start:]}" if start > head + 2 else text
     return shown if len(shown) <= width else f"{shown[: max(width - 2, 0)]}.."
+
+
+def without_common_ends(labels: Sequence[str]) -> dict[str, str]:
+    """Labels without the words with which all of them begin or end.
+
+    ``runs/deepconn-single`` beside ``runs/deepconn-dual`` is ``single`` beside ``dual``. What is
+    left of each begins with a letter, and no two of them are the same; else they stay as they are.
+    """
+    names = list(dict.fromkeys(labels))
+    words = {name: pieces(name) for name in names}
+    first = _common([words[name] for name in names], names)
+    for begin in range(first, -1, -1):
+        remaining = {name: words[name][begin:] for name in names}
+        last = _common([parts[::-1] for parts in remaining.values()], names)
+        for end in range(last, -1, -1):
+            shown = {name: _joined(parts, end) for name, parts in remaining.items()}
+            if all(text[:1].isalpha() for text in shown.values()) and _differ(shown):
+                return shown
+    return {name: name for name in names}
+
+
+def _common(parts: Sequence[Sequence[str]], names: Sequence[str]) -> int:
+    """How many words all begin with, so that each keeps one at least; none of a single name."""
+    if len(names) < 2:  # noqa: PLR2004 - nothing to have in common
+        return 0
+    alike = takewhile(lambda words: len({*words}) == 1, zip(*parts, strict=False))
+    return min(sum(1 for _ in alike), min(map(len, parts)) - 1)
+
+
+def _joined(parts: Sequence[str], end: int) -> str:
+    """Words but for the last ones, without what parted them from those."""
+    text = "".join(parts[: len(parts) - end])
+    return text.rstrip("-_/., ") if end else text
+
+
+def _differ(shown: Mapping[str, str]) -> bool:
+    return len({*shown.values()}) == len(shown)
 
 
 def pieces(text: str) -> list[str]:

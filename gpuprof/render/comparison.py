@@ -10,7 +10,7 @@ from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.difference_parts import ORDER
 from gpuprof.comparisons.words.cases import NEW, REMOVED
 from gpuprof.labels import label
-from gpuprof.render.cells import cell, clean, percent, signed_ns
+from gpuprof.render.cells import cell, clean, percent, signed_ns, without_common_ends
 from gpuprof.render.contract import Row
 from gpuprof.render.overview import Grid
 from gpuprof.schema import Kind
@@ -99,6 +99,11 @@ class _Figures:
         return [self.result.baseline, *(label for label in labels if label != self.result.baseline)]
 
     @cached_property
+    def shown_labels(self) -> Mapping[str, str]:
+        """Each label without what all labels have in common."""
+        return shown_labels(self.result)
+
+    @cached_property
     def medians(self) -> Mapping[tuple[str, str], float]:
         """The median figures, and the number of runs where a variant has several."""
         rows = self.result.figures.to_pylist()
@@ -142,6 +147,12 @@ class _Figures:
         ]
 
 
+def shown_labels(result: Comparison) -> dict[str, str]:
+    """Each variant's label without the words that all begin or end with, for people."""
+    labels = result.variants.column("variant").to_pylist()
+    return {name: clean(shown) for name, shown in without_common_ends(labels).items()}
+
+
 def comparison_grids(result: Comparison) -> list[Grid]:
     """The figures, few variants beside each other, many below; then where differences lie."""
     figures = _Figures(result)
@@ -164,8 +175,9 @@ def grid_with_columns(result: Comparison) -> Grid:
         )
         for name in figures.shown()
     ]
-    heads = (head for label in candidates for head in (clean(label), "Change"))
-    return Grid(_title(result), ("", clean(base), *heads), tuple(cells))
+    shown = figures.shown_labels
+    heads = (head for label in candidates for head in (shown[label], "Change"))
+    return Grid(_title(result), ("", shown[base], *heads), tuple(cells))
 
 
 def short_grid(result: Comparison) -> Grid:
@@ -193,7 +205,8 @@ def _beside(figures: _Figures) -> Grid:
         )
         for name in figures.shown()
     ]
-    return Grid(_title(figures.result), ("", *map(clean, figures.labels)), tuple(cells))
+    header = ("", *(figures.shown_labels[label] for label in figures.labels))
+    return Grid(_title(figures.result), header, tuple(cells))
 
 
 def _below(figures: _Figures) -> Grid:
@@ -205,7 +218,7 @@ def _below(figures: _Figures) -> Grid:
     ]
     cells = [
         (
-            clean(label),
+            figures.shown_labels[label],
             *(figures.text(label, name) for name in metrics),
             *([figures.change(label, compared[0])] if compared else []),
         )
@@ -220,15 +233,16 @@ def split_grids(result: Comparison) -> list[Grid]:
     """The parts of each candidate's difference, on the basis of its verdict."""
     outcomes = {row["variant"]: row for row in result.outcomes.to_pylist()}
     rows = [r for r in result.split.to_pylist() if r["basis"] == outcomes[r["variant"]]["basis"]]
+    shown = shown_labels(result)
     unit = " of one step" if result.unit == "step" else ""
     median_runs = ", of the median runs" * (result.runs.num_rows > len(result.variants))
     grids = []
     for basis in dict.fromkeys(row["basis"] for row in rows):
         basis_rows = [row for row in rows if row["basis"] == basis]
         variants = list(dict.fromkeys(row["variant"] for row in basis_rows))
-        grid = _split_of_many(variants, basis_rows)
+        grid = _split_of_many(variants, basis_rows, shown)
         if len(variants) == 1:
-            grid = _split_of_one(result.baseline, variants[0], basis_rows)
+            grid = _split_of_one(shown[result.baseline], shown[variants[0]], basis_rows)
         title = f"Where the difference lies: {_BASES[basis]}{unit}{median_runs}"
         grids.append(replace(grid, title=title))
     return grids
@@ -260,11 +274,11 @@ def _split_of_one(baseline: str, variant: str, rows: Sequence[Row]) -> Grid:
     )
     ends = ("at least", "at most") if has_ends else ()
     shares = ("Share",) if has_shares else ()
-    header = ("", clean(baseline), clean(variant), "Difference", *ends, *shares)
+    header = ("", baseline, variant, "Difference", *ends, *shares)
     return Grid("", header, (*cells, total))
 
 
-def _split_of_many(variants: Sequence[str], rows: Sequence[Row]) -> Grid:
+def _split_of_many(variants: Sequence[str], rows: Sequence[Row], shown: Mapping[str, str]) -> Grid:
     differences = {(row["part"], row["variant"]): row["difference_ns"] for row in rows}
     parts = [part for part in ORDER if any((part, name) in differences for name in variants)]
     cells = [
@@ -276,4 +290,4 @@ def _split_of_many(variants: Sequence[str], rows: Sequence[Row]) -> Grid:
     ]
     sums = {x: sum(row["difference_ns"] for row in rows if row["variant"] == x) for x in variants}
     total = ("Total", *(signed_ns(sums[variant]) for variant in variants))
-    return Grid("", ("", *map(clean, variants)), (*cells, total))
+    return Grid("", ("", *(shown[variant] for variant in variants)), (*cells, total))

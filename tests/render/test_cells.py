@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.render.cells import cell, percent, shortened_apart
+from gpuprof.render.cells import cell, percent, shortened_apart, without_common_ends
 from gpuprof.schema import FLOAT, INT, RUNS, Column, Kind
 
 
@@ -95,3 +95,33 @@ def test_processes_of_several_files_that_bear_one_number_are_numbered(number, sh
 )
 def test_a_value_is_shown_as_what_its_column_says_that_it_is(column, value, shown):
     assert cell(column, value) == shown
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        pytest.param(["runs/x/single.sqlite", "runs/x/dual.sqlite"], ["single", "dual"], id="path"),
+        pytest.param(["deepconn-single", "deepconn-dual"], ["single", "dual"], id="prefix"),
+        pytest.param(["single/profile", "dual/profile"], ["single", "dual"], id="suffix"),
+        pytest.param(
+            ["batch=16, gpus=1", "batch=32, gpus=1"], ["batch=16", "batch=32"], id="cells"
+        ),
+        pytest.param(["dual", "dual-colocated"], ["dual", "dual-colocated"], id="one-in-another"),
+        pytest.param(["run-1", "run-2"], ["run-1", "run-2"], id="numbers-alone-say-nothing"),
+        pytest.param(["lr_0.1", "lr_0.2"], ["lr_0.1", "lr_0.2"], id="a-part-of-a-number"),
+        pytest.param(["one"], ["one"], id="a-single-one"),
+        pytest.param([], [], id="none"),
+    ],
+)
+def test_labels_are_shown_without_what_all_have_in_common(labels, shown):
+    assert list(without_common_ends(labels).values()) == shown
+
+
+@given(st.lists(st.text("ab-/ 1", max_size=8), unique=True))
+def test_labels_stay_apart_and_are_never_empty(labels):
+    shown = without_common_ends(labels)
+
+    assert [*shown] == labels
+    assert len({*shown.values()}) == len(labels)
+    assert all(text or not label for label, text in shown.items())
+    assert all(text in label for label, text in shown.items())
