@@ -1,16 +1,18 @@
 """``gpuprof compare``: variants of one program side by side."""
 
-from pathlib import Path
-
 import click
 
 from gpuprof.cli.completion import recordings
 from gpuprof.cli.options import (
+    baseline_option,
     chart_options,
+    label_option,
+    labelled_files,
     output_options,
     page_option,
     pairs,
     room,
+    skip_steps_option,
     tables_format_option,
 )
 from gpuprof.cli.progress import watched
@@ -27,15 +29,7 @@ def _seconds(
 @click.argument("files", nargs=-1, type=click.Path(), shell_complete=recordings)
 @tables_format_option
 @output_options
-@click.option(
-    "--label",
-    "labels",
-    multiple=True,
-    callback=pairs,
-    metavar="NAME=FILE",
-    help="A recording and its label. Recordings under one label are runs of one variant, which "
-    "show how much of a difference is noise.",
-)
+@label_option
 @click.option(
     "--section",
     "sections",
@@ -45,11 +39,7 @@ def _seconds(
     "number, its process, a part of its name, or all; for one label or file, or for all files. "
     "Repeat for more.",
 )
-@click.option(
-    "--baseline",
-    metavar="LABEL",
-    help="Variant to compare with, or a saved baseline; by default, the first recording.",
-)
+@baseline_option
 @click.option(
     "--epoch-seconds",
     multiple=True,
@@ -64,12 +54,7 @@ def _seconds(
     help="Compare what NVTX ranges or operations of this name launched, each as one step: for "
     "steps that are not marked as steps, or for a part of them. * matches anything.",
 )
-@click.option(
-    "--skip-steps",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Leave out the first N steps of each phase, 0 for none; by default, the warm-up.",
-)
+@skip_steps_option
 @click.option(
     "--kernels",
     "is_kernels",
@@ -149,7 +134,7 @@ def command(  # noqa: PLR0913 - one parameter per option
         inputs=inputs,
         command_outputs=(target, tests),
     )
-    recordings = _recordings(files, labels)
+    recordings = labelled_files(files, labels)
     page_room = room(
         output,
         is_wide=wide,
@@ -172,14 +157,3 @@ def command(  # noqa: PLR0913 - one parameter per option
 
         tests.write_text(junit_text(result, outcomes))
     fail(outcomes)
-
-
-def _recordings(
-    files: tuple[str, ...], labels: tuple[tuple[str, str], ...]
-) -> list[str | Path | tuple[str, str]]:
-    """Files in their order, under their labels where they have one; then files only labelled."""
-    named = {file: name for name, file in reversed(labels)}
-    only_labelled = [
-        (name, file) for name, file in labels if file not in files or named[file] != name
-    ]
-    return [*((named[file], file) if file in named else file for file in files), *only_labelled]

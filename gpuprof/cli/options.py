@@ -174,6 +174,26 @@ part_options: Final = in_order(
     ),
     click.option("--device", "device_id", type=int, metavar="N", help="Only this device."),
 )
+label_option: Final = click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    callback=pairs,
+    metavar="NAME=FILE",
+    help="A recording and its label. Recordings under one label are runs of one variant, which "
+    "show how much of a difference is noise.",
+)
+baseline_option: Final = click.option(
+    "--baseline",
+    metavar="LABEL",
+    help="Variant to compare with, or a saved baseline; by default, the first recording.",
+)
+skip_steps_option: Final = click.option(
+    "--skip-steps",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Leave out the first N steps of each phase, 0 for none; by default, the warm-up.",
+)
 chart_data_option: Final = click.option(
     "--chart-data",
     "data_format",
@@ -198,6 +218,17 @@ page_option: Final = click.option(
     metavar="FILE",
     help="Also write a page for a browser, as one file.",
 )
+
+
+def labelled_files(
+    files: tuple[str, ...], labels: tuple[tuple[str, str], ...]
+) -> "list[str | Path | tuple[str, str]]":
+    """Files in their order, under their labels where they have one; then files only labelled."""
+    named = {file: name for name, file in reversed(labels)}
+    only_labelled = [
+        (name, file) for name, file in labels if file not in files or named[file] != name
+    ]
+    return [*((named[file], file) if file in named else file for file in files), *only_labelled]
 
 
 def room(

@@ -1,16 +1,22 @@
 """``gpuprof plot``: one chart of one recording, of a comparison, or of measured times."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gpuprof.cli.completion import chart_names, recordings
 from gpuprof.cli.options import (
+    baseline_option,
     chart_data_option,
     force_option,
+    label_option,
+    labelled_files,
     part_options,
     reading_options,
+    skip_steps_option,
 )
 from gpuprof.cli.progress import watched
 
@@ -26,11 +32,15 @@ if TYPE_CHECKING:
 @chart_data_option
 @reading_options
 @part_options
+@label_option
+@baseline_option
+@skip_steps_option
 @click.option("--list", "is_list", is_flag=True, help="List the charts and what they show.")
 def command(
     *,
     name: str | None,
     files: tuple[str, ...],
+    labels: tuple[tuple[str, str], ...],
     output: str | None,
     is_list: bool,
     **choices: Any,  # noqa: ANN401 - those of the options above
@@ -38,15 +48,17 @@ def command(
     """Draw a chart: timelines, transfers, variants, and more.
 
     CHART is one that --list lists. A chart of a recording takes one recording; several FILEs are
-    its processes. A chart of a comparison takes recordings, the baseline first. A chart of a sweep
-    takes the folder or results of a sweep, or a table of measured times: CSV or Parquet with the
-    columns seconds_per_epoch (or seconds), devices or batch_size, and optionally label.
+    its processes. A chart of a comparison takes recordings, the baseline first, with --label,
+    --baseline and --skip-steps as in `gpuprof compare`. A chart of a sweep takes the folder or
+    results of a sweep, or a table of measured times: CSV or Parquet with the columns
+    seconds_per_epoch (or seconds), devices or batch_size, and optionally label.
 
     \b
     Example:
       gpuprof plot --list
       gpuprof plot matrix train.sqlite -o matrix.png
-      gpuprof plot placement runs/dual -o placement.svg
+      gpuprof plot steps train.sqlite --skip-steps 5 -o steps.svg
+      gpuprof plot variants --label one=a.sqlite --label two=b.sqlite -o variants.svg
       gpuprof plot scaling times.csv -o scaling.svg
       gpuprof plot batch gpuprof-sweeps/train -o batch.svg
       gpuprof plot timeline train.sqlite --from 1.2s --to 1.4s -o timeline.svg
@@ -59,39 +71,93 @@ def command(
     if is_list:
         write_stdout(charts_text(CHARTS))
         return
-    if not (name and files and output):
+    inputs = (*files, *(file for _, file in labels))
+    if not (name and inputs and output):
         msg = "plot needs a CHART, a FILE and -o PICTURE."
         raise click.UsageError(msg)
     chart = chart_named(name)
     is_forced, data_format = choices.pop("force"), choices.pop("data_format")
-    target = drawing(chart, output, data_format, is_forced=is_forced, inputs=files)
-    with watched("Reading", files):
-        target.draw(_results(chart, files, **choices))
+    target = drawing(chart, output, data_format, is_forced=is_forced, inputs=inputs)
+    _check_options(chart, {**choices, "labels": labels})
+    with watched("Reading", inputs):
+        target.draw(_RESULTS[chart.subject](chart, files, labels=labels, **choices))
 
 
-def _results(
+def _check_options(chart: "Chart", choices: Mapping[str, Any]) -> None:
+    """Refuse what says nothing to a chart of this subject.
+
+    Raises:
+        click.UsageError: Such an option is given.
+    """
+    allowed = _OPTIONS[chart.subject]
+    chosen = [name for name, value in choices.items() if value not in {None, ()}]
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        if parameter.name in chosen and parameter.name not in allowed:
+            msg = (
+                f"{parameter.opts[0]} does not apply to {chart.name}, a chart of a {chart.subject}."
+            )
+            raise click.UsageError(msg)
+
+
+def _of_times(chart: "Chart", files: tuple[str, ...], **_: Any) -> "Results":  # noqa: ANN401
+    from gpuprof.render.charts.results import of_times  # noqa: PLC0415 - start-up time of --help
+
+    if len(files) > 1:
+        msg = f"{chart.name} takes one table of measured times, not {len(files)} files."
+        raise click.UsageError(msg)
+    return of_times(Path(files[0]))
+
+
+def _of_comparison(  # noqa: PLR0913 - one parameter per option
+    _chart: "Chart",
+    files: tuple[str, ...],
+    *,
+    labels: tuple[tuple[str, str], ...],
+    baseline: str | None,
+    section: str | None,
+    range_text: str | None,
+    skip_steps: int | None,
+    **_: Any,  # noqa: ANN401 - options of other charts
+) -> "Results":
+    from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.render.charts.results import of_comparison  # noqa: PLC0415
+
+    sections = {} if section is None else {"": section}
+    variants = labelled(labelled_files(files, labels), baseline, sections)
+    compared = comparison(variants, baseline, range_text=range_text, skip_steps=skip_steps)
+    return of_comparison(compared)
+
+
+def _of_recording(  # noqa: PLR0913 - one parameter per option
     chart: "Chart",
     files: tuple[str, ...],
+    *,
     reader: str | None,
     section: str | None,
+    skip_steps: int | None,
+    labels: tuple[tuple[str, str], ...],  # noqa: ARG001 - refused before
+    baseline: str | None,  # noqa: ARG001 - refused before
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> "Results":
     from gpuprof.analyses.facts.parts import Part, part_of  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
-    from gpuprof.render.charts.results import (  # noqa: PLC0415
-        of_comparison,
-        of_recording,
-        of_times,
-    )
-    from gpuprof.render.contract import COMPARISON, SWEEP  # noqa: PLC0415
+    from gpuprof.render.charts.results import of_recording  # noqa: PLC0415
 
-    if chart.subject == SWEEP:
-        if len(files) > 1:
-            msg = f"{chart.name} takes one table of measured times, not {len(files)} files."
-            raise click.UsageError(msg)
-        return of_times(Path(files[0]))
-    if chart.subject == COMPARISON:
-        sections = {} if section is None else {"": section}
-        return of_comparison(comparison(labelled(files, sections=sections)))
-    return of_recording(part_of(read_profile(files, reader, section), Part(**part)), chart)
+    recording = replace(read_profile(files, reader, section), skip_steps=skip_steps)
+    return of_recording(part_of(recording, Part(**part)), chart)
+
+
+_PART: Final = ("from_ns", "to_ns", "range_text", "occurrence", "device_id")
+# Subject of a chart -> the options that it takes, and what reads its files. The names of subjects
+# are those of `gpuprof.render.contract`, which would take time to import.
+_OPTIONS: Final = {
+    "recording": ("reader", "section", "skip_steps", *_PART),
+    "comparison": ("section", "range_text", "labels", "baseline", "skip_steps"),
+    "sweep": (),
+}
+_RESULTS: Final[Mapping[str, "Callable[..., Results]"]] = {
+    "recording": _of_recording,
+    "comparison": _of_comparison,
+    "sweep": _of_times,
+}

@@ -13,6 +13,7 @@ from gpuprof.cli.options import (
     part_options,
     reading_options,
     room,
+    skip_steps_option,
     tables_format_option,
 )
 from gpuprof.cli.progress import reading
@@ -42,12 +43,7 @@ from gpuprof.cli.progress import reading
     is_flag=True,
     help="Show what a training step takes in each phase, and the time of each step.",
 )
-@click.option(
-    "--skip-steps",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Leave out the first N steps of each phase, 0 for none; by default, the warm-up.",
-)
+@skip_steps_option
 @click.option("--all", "is_all", is_flag=True, help="Show every table in full.")
 @click.option("--list", "is_list", is_flag=True, help="List the tables and what they need.")
 def command(  # noqa: PLR0913 - one parameter per option
