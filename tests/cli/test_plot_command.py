@@ -4,6 +4,9 @@ import json
 import pytest
 from commands import DUAL, ROOT, SINGLE, gpuprof
 
+DIRECT, STAGED = (
+    ROOT / "gpuprof" / "docs" / "recordings" / f"{name}.gpuprof" for name in ("direct", "staged")
+)
 TRACE = ROOT / "sample_logs" / "nsys" / "2023.4.4" / "synthetic-two-gpus-trace.csv"
 
 
@@ -31,6 +34,30 @@ def test_variants_are_plotted_from_their_recordings(tmp_path):
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_variants_are_plotted_under_labels_against_a_baseline(tmp_path):
+    done = gpuprof(
+        *("plot", "waterfall", "--label", f"one={DIRECT}", "--label", f"two={STAGED}"),
+        *("--baseline", "two", "--skip-steps", "3", "-o", tmp_path / "a.svg"),
+        *("--chart-data", "json"),
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    drawn = json.loads((tmp_path / "a.json").read_text())
+    assert {(row["baseline"], row["variant"]) for row in drawn["rows"]} == {("two", "one")}
+    assert drawn["finding"].startswith("one takes ")
+
+
+def test_steps_are_plotted_without_those_that_are_skipped(tmp_path):
+    done = gpuprof(
+        *("plot", "steps", STAGED, "--skip-steps", "5", "-o", tmp_path / "a.svg"),
+        *("--chart-data", "csv"),
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
+    assert [row["status"] for row in rows][:6] == ["warm_up"] * 5 + ["sample"]
+
+
 def test_a_report_draws_charts_by_name(tmp_path):
     done = gpuprof(
         *("report", TRACE, "--chart", tmp_path / "a.png", "--chart-data", "json"),
@@ -55,6 +82,30 @@ def test_a_report_draws_charts_by_name(tmp_path):
             ["matrix", DUAL, "-o", "a.png"], 1, "recording has no peer_matrix", id="summary"
         ),
         pytest.param(["variants", DUAL, "-o", "a.png"], 2, "needs two", id="one-variant"),
+        pytest.param(
+            ["matrix", "--label", f"a={DUAL}", "-o", "a.png"],
+            2,
+            "--label does not apply to matrix, a chart of a recording",
+            id="label-of-a-recording",
+        ),
+        pytest.param(
+            ["variants", DUAL, SINGLE, "--device", "0", "-o", "a.png"],
+            2,
+            "--device does not apply to variants, a chart of a comparison",
+            id="device-of-a-comparison",
+        ),
+        pytest.param(
+            ["batch", DUAL, "--skip-steps", "0", "-o", "a.png"],
+            2,
+            "--skip-steps does not apply to batch, a chart of a sweep",
+            id="steps-of-a-sweep",
+        ),
+        pytest.param(
+            ["variants", DUAL, SINGLE, "--baseline", "other", "-o", "a.png"],
+            2,
+            "no recording has the label other",
+            id="baseline",
+        ),
     ],
 )
 def test_what_cannot_be_plotted_is_said(tmp_path, arguments, status, message):

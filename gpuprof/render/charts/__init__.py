@@ -6,10 +6,12 @@ from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError, o
 from gpuprof.render.charts import (
     batch,
     copy_sizes,
+    kernels,
     matrix,
     placement,
     ranks,
     scaling,
+    steps,
     timeline,
     utilisation,
     variants,
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 CHARTS: Final[tuple[Chart, ...]] = (
     timeline.CHART,
+    steps.CHART,
+    kernels.CHART,
     matrix.CHART,
     copy_sizes.CHART,
     utilisation.CHART,
