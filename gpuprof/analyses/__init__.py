@@ -50,7 +50,12 @@ ANALYSES: Final = {
     "size_summary": "totals.size_summary",
 }
 # Made for pictures: too long to be read.
-LONG: Final = {"lanes": "time.lanes", "lanes_over_time": "time.lanes:OVER_TIME_ANALYSIS"}
+LONG: Final = {
+    "lanes": "time.lanes",
+    "lanes_over_time": "time.lanes:OVER_TIME_ANALYSIS",
+    "lane_kernels": "time.lane_kernels",
+    "lane_ranges": "time.lane_ranges",
+}
 _MODULES: Final = ANALYSES | LONG
 
 
