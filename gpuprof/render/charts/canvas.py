@@ -59,8 +59,8 @@ class Look:
         }
 
 
-KERNELS: Final = Look("kernels", "compute", "#0072B2")
-COMMUNICATION: Final = Look("communication", "communication", "#56B4E9", "---")
+KERNELS: Final = Look("compute kernels", "compute", "#0072B2")
+COMMUNICATION: Final = Look("communication kernels", "communication", "#56B4E9", "---")
 PEER: Final = Look("PtoP", "peer", "#D55E00", "///")
 HTOD: Final = Look("HtoD", "htod", "#009E73", "...")
 DTOH: Final = Look("DtoH", "dtoh", "#CC79A7", "xxx")

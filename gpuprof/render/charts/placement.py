@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 FORWARD: Final = canvas.Look("forward pass, loss and update", "forward", "#56B4E9")
 GRADIENTS: Final = canvas.Look("gradients", "gradients", "#E69F00", "///")
-_FORWARD_COPY: Final = canvas.Look("copies for the forward pass", "forward", "#0072B2")
-_GRADIENT_COPY: Final = canvas.Look("copies for gradients", "gradients", "#D55E00", "/////")
-_FALLBACK: Final = canvas.Look("ran elsewhere than asked", "fallback", "#CC0000")
+FORWARD_COPY: Final = canvas.Look("copies for the forward pass", "forward", "#0072B2")
+GRADIENT_COPY: Final = canvas.Look("copies for gradients", "gradients", "#D55E00", "/////")
+FALLBACK: Final = canvas.Look("ran elsewhere than asked", "fallback", "#CC0000")
 _INCHES_PER_ROW: Final = 0.24
-_THICKEST: Final = 11.0
-_THINNEST: Final = 0.7
+THICKEST: Final = 11.0
+THINNEST: Final = 0.7
 # Copies of a smaller share of the step's bytes carry no figure.
-_LEAST_SHARE: Final = 0.02
-_MOST_FIGURES: Final = 14
+LEAST_SHARE: Final = 0.02
+MOST_FIGURES: Final = 14
 # Where along an arrow its figure may stand, and how far from others.
 _PLACES: Final = (0.5, 0.35, 0.65, 0.42, 0.58, 0.28, 0.72)
 _FIGURE_WIDTH: Final = 4.6
@@ -117,7 +117,7 @@ def _part(axes: "Axes", box: Box) -> None:
             facecolor=look.colour,
             alpha=0.55,
             hatch=look.hatch,
-            edgecolor=_FALLBACK.colour if has_moved else canvas.DARK,
+            edgecolor=FALLBACK.colour if has_moved else canvas.DARK,
             linewidth=2.0 if has_moved else 0.4,
             linestyle="--" if has_moved else "-",
         )
@@ -135,15 +135,28 @@ def _part(axes: "Axes", box: Box) -> None:
 
 def _copies(axes: "Axes", plan: Plan, edges: list[Row]) -> None:
     """Arrows, the thick ones first, so that thin ones stay visible."""
-    largest = max((row["bytes_per_step"] or 0 for row in edges), default=0)
+    for row, ends, width in zip(edges, plan.ends, widths(edges), strict=True):
+        _arrow(axes, row, ends, width)
+    for row, place in figure_places(edges, plan):
+        _figure(axes, row, place)
+
+
+def widths(edges: list[Row]) -> list[float]:
+    """How thick each copy is drawn, by its bytes."""
+    largest = max((row["bytes_per_step"] or 0 for row in edges), default=0) or 1
+    return [THINNEST + THICKEST * (row["bytes_per_step"] or 0) / largest for row in edges]
+
+
+def figure_places(edges: list[Row], plan: Plan) -> list[tuple[Row, Point]]:
+    """The copies that carry a figure, and where it stands, far enough from others."""
     total = sum(row["bytes_per_step"] or 0 for row in edges)
     taken: list[Point] = []
-    for number, (row, ends) in enumerate(zip(edges, plan.ends, strict=True)):
-        size = row["bytes_per_step"] or 0
-        _arrow(axes, row, ends, _THINNEST + _THICKEST * (size / largest if largest else 0))
-        if number < _MOST_FIGURES and total and size >= _LEAST_SHARE * total:
-            taken.append(_free_place(ends, taken))
-            _figure(axes, row, taken[-1])
+    shown = []
+    for row, ends in list(zip(edges, plan.ends, strict=True))[:MOST_FIGURES]:
+        if total and (row["bytes_per_step"] or 0) >= LEAST_SHARE * total:
+            taken.append(free_place(ends, taken))
+            shown.append((row, taken[-1]))
+    return shown
 
 
 def _arrow(axes: "Axes", row: Row, ends: tuple[Point, Point], width: float) -> None:
@@ -157,9 +170,9 @@ def _arrow(axes: "Axes", row: Row, ends: tuple[Point, Point], width: float) -> N
             connectionstyle="arc3,rad=-0.5" if is_beside else "arc3,rad=0",
             mutation_scale=1,
             linewidth=0,
-            facecolor=_look_of(row).colour,
+            facecolor=look_of(row).colour,
             edgecolor="white",
-            hatch=_look_of(row).hatch,
+            hatch=look_of(row).hatch,
             alpha=0.7,
             shrinkA=0,
             shrinkB=0,
@@ -167,11 +180,12 @@ def _arrow(axes: "Axes", row: Row, ends: tuple[Point, Point], width: float) -> N
     )
 
 
-def _look_of(row: Row) -> canvas.Look:
-    return _FORWARD_COPY if row["is_gradient"] is False else _GRADIENT_COPY
+def look_of(row: Row) -> canvas.Look:
+    """How a copy is shown: those whose purpose is unknown are with those for gradients."""
+    return FORWARD_COPY if row["is_gradient"] is False else GRADIENT_COPY
 
 
-def _free_place(ends: tuple[Point, Point], taken: list[Point]) -> Point:
+def free_place(ends: tuple[Point, Point], taken: list[Point]) -> Point:
     """A place along an arrow that is far enough from others, the middle where none is."""
     (x, y), (to_x, to_y) = ends
     bend = GAP / 3 if x == to_x else 0
@@ -195,7 +209,7 @@ def _figure(axes: "Axes", row: Row, place: Point) -> None:
         fontsize=7.5,
         ha="center",
         va="center",
-        color=_look_of(row).colour,
+        color=look_of(row).colour,
         bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 1},
     )
 
@@ -207,13 +221,13 @@ def _explain(axes: "Axes", has_fallbacks: bool) -> None:  # noqa: FBT001 - a fac
             [0], [0], color=look.colour, alpha=0.55, hatch=look.hatch, label=look.name,
             edgecolor=canvas.DARK,
         )  # fmt: skip
-    for look in (_FORWARD_COPY, _GRADIENT_COPY):
+    for look in (FORWARD_COPY, GRADIENT_COPY):
         axes.bar(
             [0], [0], color=look.colour, alpha=0.7, hatch=look.hatch, edgecolor="white",
             label=f"{look.name}, by bytes",
         )  # fmt: skip
     if has_fallbacks:
-        axes.plot([], [], color=_FALLBACK.colour, linestyle="--", label=_FALLBACK.name)
+        axes.plot([], [], color=FALLBACK.colour, linestyle="--", label=FALLBACK.name)
 
 
 CHART: Final = Chart(

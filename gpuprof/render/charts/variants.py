@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.comparisons.measure.difference_parts import EXPOSED
+from gpuprof.render.cells import without_common_ends
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results
@@ -22,7 +23,8 @@ _BAR_INCHES: Final = 0.55
 
 # Metric -> how its part of a bar is shown, from the left to the right.
 TIME_LAYERS: Final = {
-    "kernel_ns": canvas.KERNELS,
+    "compute_kernel_ns": canvas.KERNELS,
+    "communication_kernel_ns": canvas.COMMUNICATION,
     "peer_transfer_ns": canvas.PEER,
     "htod_ns": canvas.HTOD,
     "dtoh_ns": canvas.DTOH,
@@ -36,12 +38,14 @@ BYTE_LAYERS: Final = {
     "gradient_bytes_per_step": replace(canvas.PEER, name="for gradients"),
     "forward_bytes_per_step": replace(canvas.KERNELS, name="for the forward pass"),
 }
+_KERNELS: Final = ("kernel_ns", "communication_kernel_ns")
 _TOTALS: Final = ("gpu_activity_ns", "implied_gpu_activity_ns")
 _SHOWN: Final = (
     "variant",
     "step_ns",
     "span_ns",
     *_TOTALS,
+    "kernel_ns",
     *TIME_LAYERS,
     "peer_transfer_bytes_per_step",
     *BYTE_LAYERS,
@@ -54,13 +58,26 @@ def picture(results: Results) -> Picture:
 
     The time by the clock is null where the finding is of GPU time or bytes.
     """
-    rows = of_one_step(results.table("variants")).select(_SHOWN)
+    rows = layered(results.table("variants")).select(_SHOWN)
     if EXPOSED in results.table("outcomes").column("basis").to_pylist():
         return Picture(f"By the clock, {results.headline}", rows)
     place = rows.column_names.index("span_ns")
     return Picture(
         results.headline, rows.set_column(place, "span_ns", pa.nulls(len(rows), "int64"))
     )
+
+
+def layered(variants: pa.Table) -> pa.Table:
+    """The figures of `VARIANTS`, of one step where steps are compared, with compute kernels apart.
+
+    Where it is not known which kernels communicate, all kernels count as compute kernels.
+    """
+    rows = of_one_step(variants)
+    times = zip(*(rows.column(n).to_pylist() for n in _KERNELS), strict=True)
+    compute_ns = [
+        None if kernel is None else kernel - (collective or 0) for kernel, collective in times
+    ]
+    return rows.append_column("compute_kernel_ns", pa.array(compute_ns, pa.int64()))
 
 
 def draw(shown: Picture) -> "Figure":
@@ -74,7 +91,8 @@ def draw(shown: Picture) -> "Figure":
         draw_panel(panel_axes, rows)
         panel_axes.set_xlim(left=0)
         panel_axes.tick_params(axis="y", length=0)
-    labels = [canvas.label(row["variant"]) for row in rows]
+    names = without_common_ends([row["variant"] for row in rows])
+    labels = [canvas.label(name) for name in names.values()]
     axes[0].set_yticks(range(len(rows)), labels)
     axes[0].set_ylim(len(rows) - 0.5, -0.5)
     canvas.state(figure, shown.finding)

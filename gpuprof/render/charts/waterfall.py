@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.labels import label
-from gpuprof.render.cells import signed_ns
+from gpuprof.render.cells import signed_ns, without_common_ends
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import COMPARISON, Row
@@ -85,12 +85,13 @@ def basis_words(basis: str) -> str:
     return _BASES.get(basis, basis)
 
 
-def steps(rows: Sequence[Row], baseline: str) -> list[Step]:
+def steps(rows: Sequence[Row], baseline: str, candidate: str) -> list[Step]:
     """The bars from a baseline to one candidate, the largest part first.
 
     Args:
         rows: Those of one candidate on one basis.
-        baseline: The baseline's name.
+        baseline: What the baseline is called.
+        candidate: What the candidate is called.
     """
     at = sum(row["baseline_ns"] for row in rows)
     bars = [Step(baseline, TOTAL, 0, at)]
@@ -102,7 +103,7 @@ def steps(rows: Sequence[Row], baseline: str) -> list[Step]:
     for name, difference in [*parts, *([("everything else", rest_ns)] if rest_ns else [])]:
         bars.append(Step(name, SLOWER if difference > 0 else FASTER, at, at + difference))
         at += difference
-    return [*bars, Step(rows[0]["variant"], TOTAL, 0, at)]
+    return [*bars, Step(candidate, TOTAL, 0, at)]
 
 
 def axis_start(bars: Sequence[Step]) -> float:
@@ -115,7 +116,10 @@ def axis_start(bars: Sequence[Step]) -> float:
 def draw(shown: Picture) -> "Figure":
     """A panel per candidate."""
     panels = [list(rows) for _, rows in groupby(shown.rows.to_pylist(), key=lambda r: r["variant"])]
-    bars = [steps(rows, rows[0]["baseline"]) for rows in panels]
+    labels = without_common_ends(
+        [panels[0][0]["baseline"], *(rows[0]["variant"] for rows in panels)]
+    )
+    bars = [steps(rows, labels[rows[0]["baseline"]], labels[rows[0]["variant"]]) for rows in panels]
     figure = canvas.new_figure(1.4 + sum(0.7 + _STEP_INCHES * len(of_panel) for of_panel in bars))
     heights = [len(of_panel) + 1 for of_panel in bars]
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]

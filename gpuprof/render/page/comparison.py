@@ -10,15 +10,16 @@ from gpuprof.comparisons.tables import TABLES
 from gpuprof.render.cells import clean, with_one_name
 from gpuprof.render.charts import waterfall
 from gpuprof.render.charts.canvas import Look
-from gpuprof.render.charts.variants import BYTE_LAYERS, TIME_LAYERS
-from gpuprof.render.comparison import grid_with_columns
+from gpuprof.render.charts.variants import BYTE_LAYERS, TIME_LAYERS, layered
+from gpuprof.render.comparison import grid_with_columns, shown_labels
 from gpuprof.render.contract import Row
 from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, stacked
 from gpuprof.render.page.tables import grid_table, page_table
 from gpuprof.units import format_bytes, format_ns, say_ns
-from gpuprof.variant_figures import of_one_step
 
+# Of the baseline's time: smaller differences have no chart.
+_LEAST_SHARE: Final = 0.01
 _CLOCK_PARTS: Final = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -78,12 +79,17 @@ def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
 
 def figures(result: Comparison) -> list[Figure]:
     """The charts whose figures the comparison has."""
-    shown = of_one_step(result.variants).to_pylist()
+    labels = shown_labels(result)
+    shown = [
+        row | {"variant": labels[row["variant"]]} for row in layered(result.variants).to_pylist()
+    ]
     by_clock = EXPOSED in result.outcomes.column("basis").to_pylist()
     clock = [_clock(shown)] if by_clock else []
     split = waterfall.by_candidate_basis(result.split).to_pylist()
     candidates = [list(rows) for _, rows in groupby(split, key=lambda row: row["variant"])]
-    waterfalls = [_waterfall(result, number, rows) for number, rows in enumerate(candidates)]
+    waterfalls = [
+        _waterfall(result, number, rows, labels) for number, rows in enumerate(candidates)
+    ]
     work = [_times(shown)] if any(row[m] for row in shown for m in TIME_LAYERS) else []
     sizes = [_bytes(shown)] if any(row[m] for row in shown for m in BYTE_LAYERS) else []
     return [*clock, *waterfalls, *work, *sizes]
@@ -154,19 +160,34 @@ def _bytes(variants: list[Row]) -> Figure:
     )
 
 
-def _waterfall(result: Comparison, number: int, rows: list[Row]) -> Figure:
+def _waterfall(
+    result: Comparison, number: int, rows: list[Row], labels: Mapping[str, str]
+) -> Figure:
     """From the baseline to a candidate, a bar per part of the difference."""
-    steps = waterfall.steps(rows, result.baseline)
+    baseline, candidate = labels[result.baseline], labels[rows[0]["variant"]]
+    title = f"From {baseline} to {candidate}"
+    steps = waterfall.steps(rows, baseline, candidate)
+    largest_ns = max(abs(row["difference_ns"]) for row in rows)
+    if largest_ns < _LEAST_SHARE * steps[0].end_ns:
+        return Figure(
+            f"waterfall-{number}",
+            f"{title}: no part differs by 1 % of the time of {baseline}",
+            "Too little to draw.",
+            None,
+            "sentence",
+            "split",
+        )
     first = waterfall.axis_start(steps)
     cut = f" Bars begin at {say_ns(first)}." if first else ""
     count = result.outcomes.num_rows
     few = f" One of the {waterfall.MOST} that differ most of {count}." * (count > waterfall.MOST)
     return Figure(
         f"waterfall-{number}",
-        clean(f"From {result.baseline} to {rows[0]['variant']}"),
+        title,
         f"Per {result.unit}: {waterfall.basis_words(rows[0]['basis'])}.{cut}{few}",
         _steps(steps, first),
         "bars",
+        "split",
     )
 
 

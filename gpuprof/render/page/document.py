@@ -2,7 +2,8 @@
 
 import base64
 import hashlib
-from functools import cache
+import re
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,8 +14,11 @@ from gpuprof.render.page.tables import PageTable
 from gpuprof.units import bound
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from markupsafe import Markup
 
+_TABLE: Final = re.compile(r"--table (\w+)")
 _LONGEST_NAME: Final = 120
 _HERE: Final = Path(__file__).parent
 _STYLES: Final = ("uplot/uPlot.min.css", "page.css")
@@ -23,6 +27,7 @@ _SCRIPTS: Final = (
     "units.js",
     "tables.js",
     "lines.js",
+    "columns.js",
     "timeline.js",
     "page.js",
 )
@@ -63,9 +68,12 @@ def html(document: Document) -> str:
     )
     environment.filters["bound"] = bound
     environment.filters["breakable"] = _breakable
+    titles = {table.key: table.title for table in document.tables if table.key}
+    environment.filters["linked"] = partial(_linked, titles)
     style, script = (_joined(names) for names in (_STYLES, _SCRIPTS))
     return environment.get_template("page.html.jinja").render(
         page=document,
+        titles=titles,
         style=style,
         script=script,
         policy=_policy(style, script),
@@ -78,6 +86,28 @@ def _breakable(name: str) -> "Markup":
     from markupsafe import Markup  # noqa: PLC0415 - with jinja2, which only pages need
 
     return Markup("<wbr>").join(pieces(shortened(name, _LONGEST_NAME)))
+
+
+def _linked(titles: "Mapping[str, str]", text: str) -> "Markup":
+    """A text in which each ``--table NAME`` is a link to that table, if it is on the page.
+
+    Args:
+        titles: Name to title of the tables on the page.
+        text: What a recording or a finding says.
+    """
+    from markupsafe import Markup  # noqa: PLC0415 - with jinja2, which only pages need
+
+    link = Markup('see <a href="#table-{}">{}</a>')
+    # Outside of names come the names that the pattern caught.
+    pieces_of_text = _TABLE.split(bound(text))
+    return Markup().join(
+        piece
+        if place % 2 == 0
+        else link.format(piece, titles[piece])
+        if piece in titles
+        else f"--table {piece}"
+        for place, piece in enumerate(pieces_of_text)
+    )
 
 
 @cache

@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpuprof.render.cells import clean
+from gpuprof.render.cells import clean, shortened
 from gpuprof.render.charts.timeline import lane_name
 from gpuprof.render.contract import Row
 from gpuprof.units import format_bytes, format_ns, format_rate, format_share
 
 _LEVELS: Final = 9
 _STEPS_OF_SLICE: Final = 128
+_LONGEST_NAME: Final = 60
 
 
 class Segment(NamedTuple):
@@ -36,10 +37,17 @@ class Bar(NamedTuple):
 
 
 class Bars(NamedTuple):
-    """Bars below each other, and a legend of kind to name."""
+    """Bars below each other.
+
+    Args:
+        bars: From the top.
+        legend: Kind to name.
+        is_wide: Whether the figures beside the bars are several words long.
+    """
 
     bars: tuple[Bar, ...]
     legend: Mapping[str, str]
+    is_wide: bool = False
 
 
 class MatrixCell(NamedTuple):
@@ -63,8 +71,10 @@ class Figure(NamedTuple):
         name: Unique on the page.
         title: The finding.
         caption: How it is to be read.
-        shown: `Bars`, `Matrix`, or the data of a chart that the page's script draws.
-        kind: "bars", "matrix", or which of the script's charts.
+        shown: `Bars`, `Matrix`, `Placement`, data for the page's script, or None for a sentence.
+        kind: "bars", "matrix", "placement", "sentence" where the title says everything, or which
+            of the script's charts.
+        table: Name of the table with the figures; empty for none.
     """
 
     name: str
@@ -72,6 +82,7 @@ class Figure(NamedTuple):
     caption: str
     shown: Any
     kind: str
+    table: str = ""
 
 
 def stacked(
@@ -137,12 +148,23 @@ def _matrix_cell(rows: list[Row], largest: int) -> MatrixCell:
     return MatrixCell(tuple(lines), min(_LEVELS, 1 + round((_LEVELS - 1) * total / largest)))
 
 
-def lanes_data(table: pa.Table) -> dict[str, Any]:
+def lanes_data(
+    table: pa.Table, kernels: Sequence[Row] = (), ranges: Sequence[Row] = ()
+) -> dict[str, Any]:
     """The rows of `lanes` for the page's timeline.
 
     Each lane has its exposed and its hidden intervals as one flat list of three whole numbers
     per interval: the pause since the last one's end, the length, and how much of it is idle.
     They are in units of ``unit`` ns: a part of a slice too small to be seen.
+
+    Kernels and marks (steps and ranges) are flat lists, too, of three or four numbers: the time
+    since the last one's start, the length, the place of the name in ``names``, and how many
+    kernels it stands for.
+
+    Args:
+        table: Rows of `lanes`.
+        kernels: Those of `lane_kernels`, under the names to show.
+        ranges: Those of `lane_ranges`.
     """
     first, last, slice_ns = (
         int(find(table.column(name)).as_py())
@@ -154,8 +176,47 @@ def lanes_data(table: pa.Table) -> dict[str, Any]:
         head = {"device": device, "lane": lane, "name": lane_name(lane)}
         intervals = lanes.setdefault((device, lane), head | {"exposed": [], "hidden": []})
         intervals["exposed" if is_exposed else "hidden"] = _deltas(part, first, unit)
-    lists = list(lanes.values())
-    return {"length": last - first, "slice": slice_ns, "unit": unit, "lanes": lists}
+    names = _Names()
+    of_lane = itemgetter("device_id", "lane")
+    for key, rows in groupby(kernels, key=of_lane):
+        if key in lanes:
+            lanes[key]["kernels"] = _named(rows, "name", names, (first, unit))
+    marks: dict[int | None, list[dict[str, Any]]] = {}
+    for (device, level), rows in groupby(ranges, key=itemgetter("device_id", "level")):
+        head = {"device": device, "lane": "marks", "name": "NVTX ranges" if level else "steps"}
+        marked = _named(rows, "text", names, (first, unit))
+        marks.setdefault(device, []).append(head | {"marks": marked})
+    by_device = groupby(lanes.values(), key=itemgetter("device"))
+    lists = [lane for device, of in by_device for lane in (*marks.get(device, ()), *of)]
+    times = {"length": last - first, "slice": slice_ns, "unit": unit}
+    return times | {"names": names.listed, "lanes": lists}
+
+
+class _Names:
+    """Names, each once, by their places."""
+
+    def __init__(self) -> None:
+        self.listed: list[str] = []
+        self._places: dict[str, int] = {}
+
+    def place(self, name: str) -> int:
+        """Where a name stands, at the end if it is new."""
+        if name not in self._places:
+            self._places[name] = len(self.listed)
+            self.listed.append(shortened(clean(name), _LONGEST_NAME))
+        return self._places[name]
+
+
+def _named(rows: Iterable[Row], key: str, names: _Names, scale: tuple[int, int]) -> list[int]:
+    """Times, names and, of kernels, counts as one flat list; rows are sorted by start."""
+    first, unit = scale
+    flat, before = [], 0
+    for row in rows:
+        begun, ended = (row["start_ns"] - first) // unit, -((first - row["end_ns"]) // unit)
+        flat += [begun - before, ended - begun, names.place(row[key])]
+        flat += [row["kernels"]] if "kernels" in row else []
+        before = begun
+    return flat
 
 
 def _parts(table: pa.Table) -> Iterator[tuple[tuple[int | None, str, bool], pa.Table]]:

@@ -1,10 +1,22 @@
 """Data of the page's charts over a numeric axis."""
 
-from typing import Any
+from itertools import pairwise
+from statistics import median
+from typing import Any, Final
 
+from gpuprof.render.cells import clean
 from gpuprof.render.charts.copy_sizes import fitted_curve, group_name, group_of
+from gpuprof.render.charts.steps import PARTS, bar_name, is_set_aside
 from gpuprof.render.charts.utilisation import device_name
 from gpuprof.render.contract import Row
+
+_STATUS: Final = {
+    "sample": "counted",
+    "outlier": "far longer than most",
+    "warm_up": "warm-up",
+    "cut": "cut off",
+    "other": "set aside",
+}
 
 
 def utilisation_lines(rows: list[Row]) -> dict[str, Any]:
@@ -62,4 +74,37 @@ def copy_size_lines(rows: list[Row]) -> dict[str, Any]:
         "x": {"label": "bytes per copy", "unit": "binary", "log": True, "values": points},
         "y": {"label": "duration", "unit": "ns", "log": True},
         "series": series,
+    }
+
+
+def step_columns(rows: list[Row]) -> dict[str, Any]:
+    """What each step's time went to, for the page's chart of columns.
+
+    Args:
+        rows: Those of the chart of steps.
+    """
+    starts = [n for n, row in enumerate(rows) if not n or row["phase"] != rows[n - 1]["phase"]]
+    stretches = list(pairwise([*starts, len(rows)]))
+    return {
+        "label": "step",
+        "quantity": "time of the step",
+        "names": [
+            f"{bar_name(row)}, {clean(row['phase'])}, {_STATUS[row['status']]}" for row in rows
+        ],
+        "labels": [str(row["step"]) for row in rows],
+        "pale": [is_set_aside(row) for row in rows],
+        "series": [
+            {
+                "label": look.name,
+                "kind": look.kind,
+                "values": [round(row[part]) for row in rows],
+            }
+            for part, look in PARTS.items()
+            if any(row[part] for row in rows)
+        ],
+        "levels": [
+            {"first": first, "last": last - 1, "value": median(spans)}
+            for first, last in stretches
+            if (spans := [r["span_ns"] for r in rows[first:last] if not is_set_aside(r)])
+        ],
     }

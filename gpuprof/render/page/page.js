@@ -1,5 +1,5 @@
 // Puts the page to work: charts, tables, theme, printing.
-const CHARTS = { timeline: drawTimeline, lines: drawLines };
+const CHARTS = { timeline: drawTimeline, lines: drawLines, columns: drawColumns };
 
 const start = (chart) => {
   const data = JSON.parse(document.getElementById(chart.dataset.source).textContent);
@@ -47,6 +47,18 @@ namesButton.addEventListener("click", () => {
 
 document.querySelectorAll(".sortable").forEach(makeSortable);
 document.querySelectorAll("input[type=search]").forEach(makeSearchable);
+
+// A link to a table unfolds it, however often it is followed.
+const unfold = (link) => {
+  const block = link.startsWith("#table-") && document.getElementById(link.slice(1));
+  if (block) block.open = true;
+};
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[href^='#']");
+  if (link) unfold(link.getAttribute("href"));
+});
+window.addEventListener("hashchange", () => unfold(window.location.hash));
+unfold(window.location.hash);
 
 // Paper is white and cannot be unfolded.
 let before = null;

@@ -13,13 +13,34 @@ from gpuprof.variant_figures import VARIANTS
 
 # More rows are neither read nor searched with pleasure; `--format csv` has them all.
 _MOST_ROWS: Final = 400
+# The column in which findings name the table that tells more.
+_TARGET: Final = "table"
+_UNITS: Final = {
+    "1": "",
+    "ns": "nanoseconds",
+    "s": "seconds",
+    "B": "bytes",
+    "B/s": "bytes per second",
+    "Hz": "hertz",
+    "%": "percent",
+    "W": "watts",
+    "C": "degrees Celsius",
+    AS_THE_METRIC: "the unit of the metric",
+}
 
 
 class Cell(NamedTuple):
-    """One cell: its text, and the number it sorts by; None to sort by its text."""
+    """One cell.
+
+    Args:
+        text: What it says.
+        key: The number that it sorts by; None to sort by its text.
+        target: The table that it names; empty for none.
+    """
 
     text: str
     key: float | None = None
+    target: str = ""
 
 
 class Head(NamedTuple):
@@ -34,13 +55,14 @@ class PageTable(NamedTuple):
     """One table of a page.
 
     Args:
-        name: As in ``--table``; unique on the page.
-        title: What it shows.
+        name: Unique on the page.
+        title: What it shows, in words.
         columns: Heads, from the left.
         rows: Cells.
         left_out: Rows that the page has no room for.
         command: What gives all of them.
         is_open: Whether it is shown without being asked for.
+        key: Its name for programs, as in ``--table`` and in JSON; empty for none.
     """
 
     name: str
@@ -50,6 +72,7 @@ class PageTable(NamedTuple):
     left_out: int = 0
     command: str = ""
     is_open: bool = False
+    key: str = ""
 
 
 def page_table(
@@ -76,13 +99,14 @@ def page_table(
     return PageTable(
         *named,
         tuple(
-            Head(c.heading(n), _meaning(c), c.dtype in {INT, FLOAT})
+            Head(_heading(n, c), _meaning(n, c), c.dtype in {INT, FLOAT})
             for n, c in known_columns.items()
         ),
         tuple(tuple(_cell(n, c, row) for n, c in known_columns.items()) for row in shown),
         table.num_rows - len(shown),
         command,
         is_open=is_open,
+        key=named[0],
     )
 
 
@@ -101,14 +125,22 @@ def grid_table(name: str, grid: Grid, title: str) -> PageTable:
     )
 
 
-def _meaning(column: Column) -> str:
-    unit = "" if column.unit in {"", "1"} else f" [{column.unit}]"
-    return f"{column.meaning}{unit}"
+def _heading(name: str, column: Column) -> str:
+    """The heading of a column in words; each cell has its unit."""
+    return column.heading(name).replace(" per s", " per second")
+
+
+def _meaning(name: str, column: Column) -> str:
+    """What a column says, with its name for programs and the unit that it has there."""
+    unit = _UNITS.get(column.unit, column.unit)
+    return f"{column.meaning} In CSV and JSON: {name}{f', in {unit}' if unit else ''}."
 
 
 def _cell(name: str, column: Column, row: Mapping[str, Any]) -> Cell:
     """A row of a comparison holds its metric's figures, in that one's unit."""
     value = row[name]
+    if name == _TARGET:
+        return Cell(cell(column, value), target=value or "")
     if column.unit == AS_THE_METRIC and row["metric"] is not None:
         return Cell(cell(VARIANTS.columns[row["metric"]], value), value)
     return Cell(cell(column, value), value if column.dtype in {INT, FLOAT} else None)

@@ -10,6 +10,10 @@ const laneHeight = (count) => (isOnPaper ? Math.min(LANE_HEIGHT, PAPER_HEIGHT / 
 const FILL = 0.85;
 const LEAST = 0.15;
 const HIDDEN_ALPHA = 0.4;
+// A box narrower than this has no name in it.
+const LEAST_NAMED = 28;
+// Kernels that are named at once where they run beside each other.
+const MOST_NAMED = 3;
 
 // Pauses, lengths and idle times become starts, ends and busy times.
 const decoded = (flat, unit) => {
@@ -23,6 +27,33 @@ const decoded = (flat, unit) => {
     busy[i] = (flat[3 * i + 1] - flat[3 * i + 2]) * unit;
   }
   return { start, end, busy };
+};
+
+// Gaps between starts, lengths and places of names become starts, ends and names; times may overlap.
+const decodedNamed = (flat, width, unit, names) => {
+  const count = flat.length / width;
+  const [start, end, reach] = [0, 1, 2].map(() => new Float64Array(count));
+  const [name, kernels] = [new Array(count), new Array(count)];
+  for (let i = 0, at = 0, last = -Infinity; i < count; i += 1) {
+    at += flat[width * i];
+    start[i] = at * unit;
+    end[i] = (at + flat[width * i + 1]) * unit;
+    last = Math.max(last, end[i]);
+    // The latest end so far.
+    reach[i] = last;
+    name[i] = names[flat[width * i + 2]];
+    kernels[i] = width > 3 ? flat[width * i + 3] : 1;
+  }
+  return { start, end, reach, name, kernels };
+};
+
+// Places of those that last over a time, the one that began last first.
+const openAt = (named, time) => {
+  const places = [];
+  for (let i = firstAfter(named.start, time) - 1; i >= 0 && named.reach[i] > time; i -= 1) {
+    if (named.end[i] > time) places.push(i);
+  }
+  return places;
 };
 
 // Place of the first end after a time.
@@ -52,17 +83,82 @@ const columns = (times, min, max, width) => {
 
 const visible = (share) => (share > 0 ? Math.min(1, Math.max(share, LEAST)) : 0);
 
+// A name in a box where there is room for a part of it.
+const paintName = (ctx, name, left, right, floor, height) => {
+  const width = right - left;
+  if (width < LEAST_NAMED * devicePixelRatio) return;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, floor - height, width - 2 * devicePixelRatio, height);
+  ctx.clip();
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
+  ctx.fillText(name, left + 3 * devicePixelRatio, floor - height * 0.3);
+  ctx.restore();
+};
+
+// Runs a function on the left and right end of each that is in sight.
+const inSight = (plot, named, paintOne) => {
+  const { min, max } = plot.scales.x;
+  const { left, width } = plot.bbox;
+  const toPixel = (time) => left + width * (Math.min(Math.max(time, min), max) - min) / (max - min);
+  const before = openAt(named, min).at(-1);
+  const first = before === undefined ? firstAfter(named.start, min) : before;
+  for (let i = first; i < named.start.length && named.start[i] < max; i += 1) {
+    if (named.end[i] > min) paintOne(i, toPixel(named.start[i]), toPixel(named.end[i]));
+  }
+};
+
+// Steps and ranges: a frame each, and its name where there is room.
+const paintMarks = (plot, marks, floor, height) => {
+  const { ctx } = plot;
+  ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.lineWidth = 1;
+  let last = -Infinity;
+  inSight(plot, marks, (i, left, right) => {
+    // What ends in the pixel in which another one did is not seen.
+    if (right <= last + 0.5) return;
+    last = right;
+    ctx.fillStyle = colour(i % 2 ? "mark-odd" : "mark-even");
+    ctx.fillRect(left, floor - height * FILL, Math.max(right - left, 1), height * FILL);
+    ctx.fillStyle = colour("soft");
+    ctx.fillRect(left, floor - height * FILL, 1, height * FILL);
+    ctx.fillStyle = colour("ink");
+    paintName(ctx, marks.name[i], left, right, floor, height * FILL);
+  });
+};
+
+// The names of kernels in their bars, as soon as one looks so near that they fit.
+const paintNames = (plot, kernels, floor, height) => {
+  const { ctx } = plot;
+  ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.fillStyle = colour("paper");
+  const { min, max } = plot.scales.x;
+  const widest = (max - min) * LEAST_NAMED / Math.max(1, plot.bbox.width / devicePixelRatio);
+  inSight(plot, kernels, (i, left, right) => {
+    if (kernels.kernels[i] > 1 || kernels.end[i] - kernels.start[i] < widest) return;
+    ctx.fillRect(left, floor - height * FILL, 1, height * FILL);
+    paintName(ctx, kernels.name[i], left, right, floor, height * FILL);
+  });
+};
+
 const drawTimeline = (chart, data) => {
   const place = chart.querySelector(".plot");
   const readout = chart.querySelector(".readout");
   const lanes = data.lanes.map((lane) => ({
     ...lane,
-    exposed: decoded(lane.exposed, data.unit),
-    hidden: decoded(lane.hidden, data.unit),
+    exposed: decoded(lane.exposed || [], data.unit),
+    hidden: decoded(lane.hidden || [], data.unit),
+    kernels: decodedNamed(lane.kernels || [], 4, data.unit, data.names),
+    marks: lane.marks && decodedNamed(lane.marks, 3, data.unit, data.names),
     owner: lane.device === null ? "unknown device" : `device ${lane.device}`,
   }));
   const isFirst = (place_) => place_ === 0 || lanes[place_].owner !== lanes[place_ - 1].owner;
-  const label = (lane, place_) => (isFirst(place_) ? `${lane.owner} \u00b7 ${lane.name}` : lane.name);
+  const label = (lane, place_) => {
+    if (isFirst(place_)) return `${lane.owner} \u00b7 ${lane.name}`;
+    // Levels of ranges below the first one.
+    return lane.marks && lanes[place_ - 1].name === lane.name ? "" : lane.name;
+  };
   const whole = [0, Math.max(1, data.length)];
 
   const paint = (plot) => {
@@ -75,6 +171,10 @@ const drawTimeline = (chart, data) => {
       const floor = bbox.top + height * (number + 1) - 1;
       ctx.fillStyle = colour("line");
       ctx.fillRect(bbox.left, floor, width, isFirst(number + 1 < lanes.length ? number + 1 : 0) ? 2 : 1);
+      if (lane.marks) {
+        paintMarks(plot, lane.marks, floor, height);
+        return;
+      }
       ctx.fillStyle = colour(LANE_COLOURS[lane.lane] || "peer");
       const exposed = columns(lane.exposed, min, max, width);
       const hidden = columns(lane.hidden, min, max, width);
@@ -88,17 +188,34 @@ const drawTimeline = (chart, data) => {
         ctx.fillRect(bbox.left + pixel, floor - high, 1, high - low);
       }
       ctx.globalAlpha = 1;
+      paintNames(plot, lane.kernels, floor, height);
     });
     ctx.restore();
   };
 
+  const kernelAt = (lane, time) => {
+    const open = openAt(lane.kernels, time);
+    if (!open.length) return "";
+    const [i] = open;
+    if (lane.kernels.kernels[i] > 1) {
+      return `; ${FORMATS.count(lane.kernels.kernels[i])} kernels here, the longest: ${lane.kernels.name[i]}`;
+    }
+    const shown = open.slice(0, MOST_NAMED).map((k) => `${lane.kernels.name[k]} (${FORMATS.ns(lane.kernels.end[k] - lane.kernels.start[k])})`);
+    const more = open.length > shown.length ? ` and ${open.length - shown.length} more` : "";
+    return `; ${shown.join(", ")}${more}`;
+  };
+
   const at = (lane, time) => {
+    if (lane.marks) {
+      const [i] = openAt(lane.marks, time);
+      return i === undefined ? "nothing" : `${lane.marks.name[i]}, ${FORMATS.ns(lane.marks.end[i] - lane.marks.start[i])}`;
+    }
     for (const [times, how] of [[lane.exposed, "exposed"], [lane.hidden, "hidden"]]) {
       const i = firstAfter(times.end, time);
       if (i < times.start.length && times.start[i] <= time) {
         const length = times.end[i] - times.start[i];
         const share = times.busy[i] < length ? `, busy ${FORMATS.share(times.busy[i] / length)} of it` : "";
-        return `${how} for ${FORMATS.ns(length)}${share}`;
+        return `${how} for ${FORMATS.ns(length)}${share}${kernelAt(lane, time)}`;
       }
     }
     return "nothing";

@@ -33,7 +33,7 @@ def test_bars_are_the_times_by_kind_in_seconds():
     axes = _figure(single=SINGLE, dual=DUAL, exaggerated=EXAGGERATED).axes[0]
 
     assert _layers(axes) == {
-        "kernels": [36.499, 37.23, 37.232],
+        "compute kernels": [36.499, 37.23, 37.232],
         "PtoP": [0, 10.098, 13.07],
         "HtoD": [0.41, 0.43, 0.436],
         "DtoH": [0.118, 0.12, 0.121],
@@ -57,10 +57,10 @@ def _steps(count, nanoseconds):
 def test_bars_are_of_one_step_where_steps_are_compared():
     axes = _drawn({"few": _steps(4, 60), "many": _steps(8, 50)}).axes[0]
 
-    assert _layers(axes) == {"kernels": [60, 50]}
+    assert _layers(axes) == {"compute kernels": [60, 50]}
     assert axes.get_xlabel() == "GPU time of one step, summed over devices [ns]"
     span_axes = _drawn({"few": _steps(4, 60), "one": draw(kernels=[(0, 10)])}).axes[0]
-    assert _layers(span_axes) == {"kernels": [240, 10]}
+    assert _layers(span_axes) == {"compute kernels": [240, 10]}
     assert span_axes.get_xlabel() == "GPU time, summed over devices [ns]"
 
 
@@ -80,7 +80,7 @@ def test_time_by_the_clock_stands_beside_the_work_of_all_devices():
     figure = _drawn({"one": draw(kernels=[(0, 1_000)]), "two": two})
 
     work, clock = figure.axes
-    assert _layers(work) == {"kernels": [1.0, 1.2]}
+    assert _layers(work) == {"compute kernels": [1.0, 1.2]}
     assert [bar.get_width() for bar in clock.patches] == [1.0, 0.6]
     assert [text.get_text() for text in clock.texts] == ["1.000 us", "600 ns"]
     assert clock.get_xlabel() == "by the clock: span of\nthe busiest device [us]"

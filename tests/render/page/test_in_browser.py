@@ -2,9 +2,12 @@
 
 import hostile
 import pytest
+from commands import ROOT
+from drawn_jobs import job
 from recordings import row, summary
 
 from gpuprof.comparisons import comparison
+from gpuprof.readers import read_profile
 from gpuprof.render.page.comparison import comparison_page
 from gpuprof.render.page.recording import recording_page
 
@@ -146,6 +149,55 @@ def test_pointing_at_the_timeline_says_what_runs_there(opened):
     readout = page.text_content("[data-chart=timeline] .readout")
     assert readout.startswith("device 0, compute at ")
     assert "exposed for 60 ns" in readout
+    assert readout.endswith("; true<0> (60 ns)")
+
+
+def test_pointing_at_steps_and_ranges_says_their_names(browser, tmp_path):
+    path = tmp_path / "steps.html"
+    path.write_text(recording_page(job([300, 300], steps=4)))
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(path.as_uri())
+    over = page.locator("[data-chart=timeline] .u-over")
+
+    over.hover(position={"x": over.bounding_box()["width"] / 2, "y": 5})
+
+    readout = page.text_content("[data-chart=timeline] .readout")
+    assert readout.startswith("device 0, steps at ")
+    assert readout.endswith("step 1, 1.000 us")
+    page.locator("[data-chart=columns] .u-over").hover(position={"x": 5, "y": 50})
+    page.wait_for_timeout(80)
+    legend = page.locator("[data-chart=columns] .u-legend").inner_text()
+    assert "step 0" in legend
+    assert "300 ns" in legend
+    page.close()
+
+
+def test_a_link_to_a_table_unfolds_it(opened):
+    page = opened()
+    assert not page.evaluate("document.getElementById('table-breakdown').open")
+
+    page.click(".caption a[href='#table-breakdown']")
+
+    assert page.evaluate("document.getElementById('table-breakdown').open")
+    page.click("#table-breakdown summary")
+    page.click(".caption a[href='#table-breakdown']")
+    assert page.evaluate("document.getElementById('table-breakdown').open")
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_of_a_placement_fits_and_has_no_barrier(browser, tmp_path, width, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    path = tmp_path / "placement.html"
+    recorded = ROOT / "sample_logs" / "tensorflow" / "2.21.0" / "deepconn-dual.json"
+    path.write_text(recording_page(read_profile(recorded)))
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(path.as_uri())
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    violations = axe.Axe().run(page).response["violations"]
+    assert [violation["id"] for violation in violations] == []
+    page.close()
 
 
 def test_what_the_timeline_says_stays_in_sight_below_its_beginning(opened):

@@ -11,6 +11,7 @@ import hostile
 import pytest
 from commands import DUAL, ROOT, SINGLE, gpuprof
 from drawing import draw
+from drawn_jobs import job
 from recordings import DUAL as DUAL_ROWS
 from recordings import summary
 from tensorflow_runs import copy as tensor_copy
@@ -79,14 +80,16 @@ def test_a_page_needs_nothing_else(page):
     tags = _Elements(page).tags
 
     assert not [a for _, a in tags if a.keys() & {"src", "action", "data", "style", "srcset"}]
-    assert {a["href"] for _, a in tags if "href" in a} == {"#content"}
+    links = {a["href"] for _, a in tags if "href" in a}
+    assert links > {"#content"}
+    assert links <= {f"#{a['id']}" for _, a in tags if "id" in a}
 
 
 def test_data_of_charts_are_json(page):
     data = [t for _, a, t in _Elements(page).scripts if a.get("type") == "application/json"]
 
     assert [sorted(json.loads(text)) for text in data] == [
-        ["lanes", "length", "slice", "unit"],
+        ["lanes", "length", "names", "slice", "unit"],
         ["series", "stepped", "x", "y"],
         ["points", "series", "x", "y"] if "points" in json.loads(data[2]) else ["series", "x", "y"],
     ]
@@ -150,6 +153,111 @@ def test_what_is_not_known_and_where_it_comes_from_are_said():
     assert 'data-chart="' not in page[: page.index("<script>")]
 
 
+def _ids(page):
+    return {attrs["id"] for _, attrs in _Elements(page).tags if "id" in attrs}
+
+
+def _links(page):
+    return {attrs["href"] for tag, attrs in _Elements(page).tags if tag == "a"}
+
+
+def test_findings_link_to_the_tables_that_they_name():
+    names = ["cudaMalloc", "cudaStreamSynchronize"]
+    kernels, calls = [(0, 100_000, {"name": "first"})], []
+    for number, name in enumerate(names, start=1):
+        at, launch = number * 300_000, {"correlation_id": number}
+        kernels.append((at, at + 100_000, {"name": name} | launch))
+        calls.append((at - 190_000, at - 30_000, {"name": name}))
+        calls.append((at - 10_000, at - 9_000, launch))
+
+    page = recording_page(draw(kernels=kernels, api_calls=calls))
+
+    verdict = page[page.index('aria-label="Verdict"') : page.index('<section class="figure"')]
+    named = re.findall(r'see <a href="#(table-\w+)">', verdict)
+    assert named
+    assert {*named} <= _ids(page)
+    # A table that pages of recordings without such a finding do not have.
+    assert "table-pauses" in named
+    assert "--table" not in verdict
+
+
+def test_a_link_that_a_recording_makes_up_is_text():
+    named = draw(kernels=[(0, 10, {"name": "--table nothing --table totals <b>"})])
+
+    page = recording_page(named)
+
+    assert _links(page) <= {f"#{name}" for name in _ids(page)}
+    assert "<b>" not in page
+
+
+def test_tables_have_a_title_in_words_with_the_key_beside_it(page):
+    heading = re.search(
+        r'<details[^>]*id="table-kernel_summary"[^>]*>\s*<summary>(.*?)</summary>', page
+    )
+
+    assert "<h3>Kernels by name</h3>" in heading[1]
+    assert '<code class="table-name">kernel_summary</code>' in heading[1]
+
+
+def test_columns_say_their_unit_in_words(page):
+    titles = re.findall(r'<th scope="col"[^>]*title="([^"]*)"', page)
+
+    assert "How often. In CSV and JSON: calls." in titles
+    assert any(title.endswith("In CSV and JSON: total_ns, in nanoseconds.") for title in titles)
+    assert not any("[ns]" in title or "[B" in title for title in titles)
+
+
+def _figures(page):
+    return re.findall(r'<section class="figure" id="([^"]*)"', page)
+
+
+def test_transfers_below_one_percent_of_the_time_have_a_sentence_and_no_chart():
+    page = recording_page(draw(kernels=[(0, 10_000)], memcpys=[(0, 50, {"bytes": 8})]))
+
+    assert "Device 0 transfers 0.5\N{NO-BREAK SPACE}% of the time, more than any other" in page
+    assert 'class="matrix"' not in page
+    assert "copy-sizes" not in _figures(page)
+    much = recording_page(draw(kernels=[(0, 10_000)], memcpys=[(0, 200, {"bytes": 8})]))
+    assert 'class="matrix"' in much
+    assert "copy-sizes" in _figures(much)
+
+
+def test_steps_are_drawn_as_columns_of_the_busiest_device():
+    page = recording_page(job([300, 400], steps=6))
+
+    assert "steps" in _figures(page)
+    assert 'id="table-steps"' not in page
+    data = json.loads(re.search(r'id="data-steps">(.*?)</script>', page)[1])
+    assert data["labels"] == [str(n) for n in range(6)]
+    assert {part["label"] for part in data["series"]} >= {"compute", "exposed communication"}
+    assert "steps" not in _figures(recording_page(draw(kernels=[(0, 10)])))
+
+
+def test_kernels_are_drawn_as_bars_with_share_and_calls():
+    page = recording_page(draw(kernels=[(0, 30), (40, 50, {"name": "void relu(float*)"})]))
+
+    assert "matmul takes 75.0\N{NO-BREAK SPACE}% of the kernel time" in page
+    assert "<li>matmul: 30 ns, 75.00 %, 1 call</li>" in page
+    assert "<li>relu: 10 ns, 25.00 %, 1 call</li>" in page
+
+
+def test_a_summary_has_bars_of_its_kernels():
+    assert _figures(recording_page(summary(*DUAL_ROWS))) == ["kernels"]
+
+
+def test_a_tensorflow_page_shows_the_placement():
+    page = recording_page(read_profile(ROOT / "sample_logs/tensorflow/2.21.0/deepconn-dual.json"))
+
+    assert _figures(page) == ["placement"]
+    drawn = page[page.index('<svg class="placement"') : page.index("copies for gradients</span>")]
+    assert '<text class="name-device" x="7.0" y="17.0">CPU:0</text>' in drawn
+    assert "user_convolution</text>" in drawn
+    assert drawn.count('class="copy copy-') == 10
+    assert drawn.count('class="copy copy-forward"') == 2
+    assert "13.091 MB</text>" in drawn
+    assert 'id="table-placement_edges" open' in page
+
+
 def test_a_long_table_says_how_much_is_left_out():
     kernels = [(n, n + 1, {"name": f"kernel{n:04}"}) for n in range(1_000)]
 
@@ -197,6 +305,7 @@ def test_lanes_are_packed_without_loss():
         "length": 100,
         "slice": 64,
         "unit": 1,
+        "names": [],
         "lanes": [
             {
                 "device": 0,
@@ -207,6 +316,30 @@ def test_lanes_are_packed_without_loss():
             }
         ],
     }
+
+
+def test_kernels_and_ranges_are_named_by_their_places():
+    lane = {"device_id": 0, "lane": "compute"}
+    table = LANES.table(
+        [lane | {"is_exposed": True, "start_ns": 100, "end_ns": 160, "busy_ns": 60, "slice_ns": 1}]
+    )
+    kernels = [
+        lane | {"start_ns": 100, "end_ns": 130, "name": "gemm", "kernels": 1},
+        lane | {"start_ns": 120, "end_ns": 160, "name": "relu" * 40, "kernels": 3},
+    ]
+    ranges = [
+        {"device_id": 0, "level": 0, "start_ns": 100, "end_ns": 160, "text": "step 0"},
+        {"device_id": 0, "level": 1, "start_ns": 110, "end_ns": 150, "text": "gemm"},
+    ]
+
+    data = lanes_data(table, kernels, ranges)
+
+    steps, named, compute = data["lanes"]
+    assert (steps["name"], steps["marks"]) == ("steps", [0, 60, 2])
+    assert (named["name"], named["marks"]) == ("NVTX ranges", [10, 40, 0])
+    assert compute["kernels"] == [0, 30, 0, 1, 20, 40, 1, 3]
+    assert data["names"][::2] == ["gemm", "step 0"]
+    assert len(data["names"][1]) == 60
 
 
 def test_what_is_rounded_does_not_drift():

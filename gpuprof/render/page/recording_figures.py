@@ -1,0 +1,241 @@
+"""The charts of the page of one recording."""
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof.kernel_names import short_names
+from gpuprof.render.cells import clean, shortened_apart
+from gpuprof.render.charts import copy_sizes, kernels, steps, utilisation
+from gpuprof.render.charts import matrix as matrix_chart
+from gpuprof.render.charts import placement as placement_chart
+from gpuprof.render.charts.contract import Results
+from gpuprof.render.charts.utilisation import device_name
+from gpuprof.render.contract import Row
+from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, lanes_data, matrix, stacked
+from gpuprof.render.page.lines import copy_size_lines, step_columns, utilisation_lines
+from gpuprof.render.page.placement import placement
+from gpuprof.reports import Report
+from gpuprof.units import capital, say_ns, say_share
+
+# What takes less has no chart.
+_LEAST_SHARE: Final = 0.01
+_LEAST_STEPS: Final = 2
+_NAME_WIDTH: Final = 48
+_PARTS: Final = {
+    "compute_ns": ("compute", "compute"),
+    "exposed_communication_ns": ("communication", "exposed communication"),
+    "exposed_transfer_ns": ("peer", "exposed transfers"),
+    "exposed_local_copy_ns": ("local", "exposed local copies"),
+    "idle_ns": ("idle", "idle"),
+}
+_MARKS: Final = (
+    " Steps and NVTX ranges last from the start of the first activity that they launched on the"
+    " device to the end of the last; of many ranges, the longest are shown."
+)
+
+
+def figures(result: Report) -> list[Figure]:
+    """The charts whose tables the recording has."""
+    figures_of = {
+        "placement": _placement,
+        "breakdown": _breakdown,
+        "lanes": _timeline,
+        "steps": _steps,
+        "top_activities": _kernels,
+        "peer_matrix": _matrix,
+        "utilisation_over_time": _utilisation,
+        "copy_sizes": _copy_sizes,
+    }
+    drawn = (
+        figure_of(result)
+        for name, figure_of in figures_of.items()
+        if (table := result.tables.get(name)) is not None and table.num_rows
+    )
+    return [figure for figure in drawn if figure is not None]
+
+
+def _placement(result: Report) -> Figure | None:
+    """Where the parts of a TensorFlow model run."""
+    names = placement_chart.CHART.tables
+    if any(result.tables.get(name) is None for name in names):
+        return None
+    shown = placement_chart.CHART.picture(Results(result.tables))
+    # The verdict has said a hint.
+    title = placement_chart.CHART.title if rows_of(result, "placement_hints") else shown.finding
+    return Figure(
+        "placement",
+        title,
+        "Devices with the parts of the model that run on them, in the order of the forward pass."
+        " Arrows are copies between devices in a step; the thicker, the more bytes.",
+        placement(shown.rows.to_pylist()),
+        "placement",
+        "placement_edges",
+    )
+
+
+def _breakdown(result: Report) -> Figure:
+    bars = stacked(
+        [
+            (
+                "unknown device" if row["device_id"] is None else f"device {row['device_id']}",
+                [(kind, row[part]) for part, (kind, _) in _PARTS.items()],
+                row["span_ns"],
+            )
+            for row in rows_of(result, "breakdown")
+        ],
+        dict(_PARTS.values()),
+    )
+    return Figure(
+        "breakdown",
+        "Where each device's time went",
+        "Each instant of a device's span belongs to the first that runs of compute,"
+        " communication, transfers and local copies, else it is idle.",
+        bars,
+        "bars",
+        "breakdown",
+    )
+
+
+def _timeline(result: Report) -> Figure:
+    ranges, of_lanes = (rows_of(result, name) for name in ("lane_ranges", "lane_kernels"))
+    shown = short_names(row["name"] for row in of_lanes)
+    named = [row | {"name": shown[row["name"]]} for row in of_lanes]
+    data = lanes_data(result.tables["lanes"], named, ranges)
+    detail = f" What starts within {say_ns(data['slice'])} is one bar." if data["slice"] > 1 else ""
+    marks = _MARKS if ranges else ""
+    return Figure(
+        "timeline",
+        "What each device did when",
+        "Full colour: nothing of a lane further up runs (exposed); pale: something does"
+        f" (hidden). The height is the share of the time that is busy.{detail}{marks} Point at a"
+        " lane for what runs there. Drag to zoom, double-click or All for everything, Ctrl or"
+        " Shift and the wheel to zoom.",
+        data,
+        "timeline",
+    )
+
+
+def _steps(result: Report) -> Figure | None:
+    rows = rows_of(result, "steps")
+    if len({row["step"] for row in rows}) < _LEAST_STEPS:
+        return None
+    shown = steps.CHART.picture(Results(result.tables))
+    return Figure(
+        "steps",
+        shown.finding,
+        "What the time of each step went to, on the device that computes most. Pale: warm-up and"
+        " steps that are cut off. Dashed: the median of the phase.",
+        step_columns(shown.rows.to_pylist()),
+        "columns",
+        "phases",
+    )
+
+
+def _kernels(result: Report) -> Figure | None:
+    """The kernels that take most time; of a summary those that it lists first."""
+    rows = rows_of(result, "kernel_summary") or [
+        row for row in rows_of(result, "top_activities") if row["activity_kind"] == "kernel"
+    ]
+    groups = {row["activity_group"]: row for row in rows_of(result, "totals")}
+    group = groups.get("kernels")
+    costliest = kernels.top(rows, group["total_ns"] if group else None)
+    if not costliest:
+        return None
+    if group and group["share"] is not None and group["share"] < _LEAST_SHARE:
+        return Figure(
+            "kernels",
+            f"Kernels take {say_share(group['share'])} of the GPU time",
+            "That is too little to draw.",
+            None,
+            "sentence",
+            "kernel_summary",
+        )
+    return Figure(
+        "kernels",
+        kernels.finding(costliest),
+        "Time of each kernel, summed over devices, its share of the time of all kernels, and its"
+        " calls.",
+        _kernel_bars(costliest),
+        "bars",
+        "kernel_summary" if rows_of(result, "kernel_summary") else "top_activities",
+    )
+
+
+def _kernel_bars(rows: Sequence[Row]) -> Bars:
+    longest = max(row["total_ns"] for row in rows) or 1
+    bars = []
+    names = [clean(kernels.bar_name(row)) for row in rows]
+    for row, name, shown in zip(rows, names, shortened_apart(names, _NAME_WIDTH), strict=True):
+        figure = kernels.figure_words(row)
+        width = 100 * row["total_ns"] / longest
+        segment = Segment(kernels.look(row).kind, 0, width, f"{name}: {figure}")
+        bars.append(Bar(shown, figure, (segment,)))
+    looks = {look.kind: look.name for look in map(kernels.look, rows)}
+    return Bars(tuple(bars), looks, is_wide=True)
+
+
+def _transfer_share(result: Report) -> tuple[float, str]:
+    """The share of its time for which the device that transfers most does so, and its name."""
+    shares = [
+        (row["busy_transfer_ns"] / row["span_ns"], device_name(row["device_id"]))
+        for row in rows_of(result, "breakdown")
+        if row["span_ns"]
+    ]
+    return max(shares, key=itemgetter(0), default=(1.0, ""))
+
+
+def _matrix(result: Report) -> Figure:
+    share, device = _transfer_share(result)
+    if share < _LEAST_SHARE:
+        return Figure(
+            "matrix",
+            f"{capital(device)} transfers {say_share(share)} of the time, more than any other",
+            "Too little to draw where to, and in which sizes.",
+            None,
+            "sentence",
+            "peer_matrix",
+        )
+    return Figure(
+        "matrix",
+        matrix_chart.CHART.picture(Results(result.tables)).finding,
+        "Rows are sources, columns destinations: time, then bytes and throughput. The darker,"
+        " the more time.",
+        matrix(rows_of(result, "peer_matrix"), matrix_chart.place),
+        "matrix",
+        "peer_matrix",
+    )
+
+
+def _utilisation(result: Report) -> Figure:
+    return Figure(
+        "utilisation",
+        utilisation.CHART.picture(Results(result.tables)).finding,
+        "Share of each of twenty equal slices of the time at which a kernel runs.",
+        utilisation_lines(rows_of(result, "utilisation_over_time")),
+        "lines",
+        "utilisation_over_time",
+    )
+
+
+def _copy_sizes(result: Report) -> Figure | None:
+    if _transfer_share(result)[0] < _LEAST_SHARE:
+        return None
+    shown = copy_sizes.CHART.picture(Results(result.tables))
+    return Figure(
+        "copy-sizes",
+        shown.finding,
+        "Mean duration of the copies of each size; the line is latency + bytes /"
+        " bandwidth, fitted to them. Where it is level, copies are too small for their link.",
+        copy_size_lines(shown.rows.to_pylist()),
+        "lines",
+        "copy_sizes",
+    )
+
+
+def rows_of(result: Report, name: str) -> list[Row]:
+    """The rows of a table; none where the recording cannot tell."""
+    table: pa.Table | None = result.tables.get(name)
+    return [] if table is None else table.to_pylist()
