@@ -33,6 +33,7 @@ CHARTS: Final[dict[str, list[str]]] = {
     "placements.png": ["compare", *PLACEMENTS, "--chart", "{}"],
     "placement.png": ["plot", "placement", DUAL, "-o", "{}"],
     "matrix.png": ["plot", "matrix", STAGED, "-o", "{}"],
+    "steps.png": ["plot", "steps", STAGED, "-o", "{}"],
     "critical-path.png": ["predict", DIRECT, "--what", "link=staged", "--plot", "{}"],
 }
 PAGE_PICTURE: Final = "page.png"
