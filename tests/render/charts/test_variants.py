@@ -54,6 +54,21 @@ def _steps(count, nanoseconds):
     )
 
 
+def test_kernels_of_communication_stand_apart_from_those_that_compute():
+    all_reduce = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
+    two = draw(kernels=[(0, 600), (600, 700, all_reduce)], memcpys=[(0, 50)])
+
+    figure = _drawn({"deep-one": draw(kernels=[(0, 1_000)]), "deep-two": two})
+
+    assert _layers(figure.axes[0]) == {
+        "compute kernels": [1.0, 0.6],
+        "communication kernels": [0, 0.1],
+        "HtoD": [0, 0.05],
+    }
+    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert labels == ["one", "two"]
+
+
 def test_bars_are_of_one_step_where_steps_are_compared():
     axes = _drawn({"few": _steps(4, 60), "many": _steps(8, 50)}).axes[0]
 

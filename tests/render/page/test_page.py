@@ -365,6 +365,30 @@ def test_a_comparison_shows_its_verdict_and_what_the_difference_is_made_of():
     assert "&lt;img src=x" in re.search(r"<h1>(.*?)</h1>", page)[1]
 
 
+def test_a_comparison_shows_labels_without_what_they_have_in_common():
+    page = comparison_page(
+        comparison({f"runs/{n}.sqlite": draw(kernels=[(0, ns)]) for n, ns in (("a", 9), ("b", 5))})
+    )
+
+    assert re.findall(r'<span class="bar-name">(.*?)</span>', page)[:2] == ["a", "b"]
+    assert _cells(page, "overview")[0] == ["Figure", "a", "b", "Change"]
+    assert '<h2 id="waterfall-0-title">From a to b</h2>' in page
+    # In full where each recording comes from.
+    assert "<dt>runs/<wbr>b.sqlite</dt>" in page or "<dt>runs/b.sqlite</dt>" in page
+
+
+@pytest.mark.parametrize(("other_ns", "is_drawn"), [(10_050, False), (10_200, True)])
+def test_differences_below_one_percent_have_a_sentence_and_no_chart(other_ns, is_drawn):
+    one, two = (draw(kernels=[(0, ns)], memcpys=[]) for ns in (10_000, other_ns))
+
+    page = comparison_page(comparison({"one": one, "two": two}))
+
+    waterfall = page[page.index('id="waterfall-0"') : page.index('id="variants"')]
+    assert ("no part differs by 1" in waterfall) is not is_drawn
+    assert ("bar-track" in waterfall) is is_drawn
+    assert 'href="#table-split"' in waterfall
+
+
 def _cells(page, table):
     """Texts of a table's cells, row by row."""
     block = re.search(rf'<table class="sortable" id="rows-{table}">(.*?)</table>', page, re.DOTALL)
