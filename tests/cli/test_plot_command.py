@@ -132,3 +132,18 @@ def test_data_that_exist_are_not_replaced(tmp_path):
     assert done.returncode == 1
     assert "a.csv exists already" in done.stderr
     assert not (tmp_path / "a.svg").exists()
+
+
+def test_a_saved_baseline_is_plotted_against(tmp_path):
+    saved = gpuprof("baseline", "save", "main", STAGED, cwd=tmp_path)
+    assert saved.returncode == 0, saved.stderr
+
+    done = gpuprof(
+        *("plot", "waterfall", DIRECT, "--baseline", "main", "-o", tmp_path / "a.svg"),
+        *("--chart-data", "json"),
+        cwd=tmp_path,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = json.loads((tmp_path / "a.json").read_text())["rows"]
+    assert {(row["baseline"], row["variant"]) for row in rows} == {("main", "direct")}

@@ -9,7 +9,14 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.launches import Launches, launches
-from gpuprof.analyses.facts.nvtx import RANGE_READS, Ranges, families, launches_within, named_parts
+from gpuprof.analyses.facts.nvtx import (
+    OF_ONE_CALL,
+    RANGE_READS,
+    Ranges,
+    families,
+    launches_within,
+    named_parts,
+)
 from gpuprof.analyses.facts.phases import PHASE_READS, PhaseSteps, steps_in_part
 from gpuprof.analyses.facts.step_windows import masked
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timelines
@@ -28,7 +35,12 @@ LANE_RANGES: Final = Schema(
         ),
         "start_ns": instant_column("Start of the first activity that it launched.", required=True),
         "end_ns": instant_column("End of the last; of a step, as in steps.", required=True),
-        "text": Column(TEXT, "", "Number of the step, or text of the range.", required=True),
+        "text": Column(
+            TEXT,
+            "",
+            "Number of the step, or text of the range but for the numbers that PyTorch adds.",
+            required=True,
+        ),
     },
 )
 # Of all devices together: a page loads as many at once.
@@ -131,7 +143,7 @@ def _ranges(
         if level is None:
             continue
         ends[level] = end
-        text = named[0][0].labels[windows.label[place]][0]
+        text = OF_ONE_CALL.sub("", named[0][0].labels[windows.label[place]][0])
         yield {"level": level + 1, "start_ns": start, "end_ns": end, "text": text or "unnamed"}
 
 

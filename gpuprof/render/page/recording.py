@@ -96,7 +96,8 @@ def recording_page(
 
 def _with_named_tables(profile: Profile, names: Sequence[str]) -> Report:
     """The tables that every page has, those asked for, and those that findings name."""
-    result = report(profile, tuple(dict.fromkeys((*TABLES, *_DATA, *names))))
+    data = (name for name in _DATA if not analysis_named(name).missing(profile))
+    result = report(profile, tuple(dict.fromkeys((*TABLES, *data, *names))))
     tables = tuple(dict.fromkeys((*result.tables, *_named_tables(result))))
     # What was computed is kept: only the named tables take time.
     return result if len(tables) == len(result.tables) else report(profile, tables)

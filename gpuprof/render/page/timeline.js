@@ -93,7 +93,9 @@ const paintName = (ctx, name, left, right, floor, height) => {
   ctx.clip();
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  ctx.fillText(name, left + 3 * devicePixelRatio, floor - height * 0.3);
+  const hasRoom = ctx.measureText(name).width <= width - 6 * devicePixelRatio;
+  // The number is what tells steps apart.
+  ctx.fillText(hasRoom ? name : name.replace(/^step /, ""), left + 3 * devicePixelRatio, floor - height * 0.3);
   ctx.restore();
 };
 

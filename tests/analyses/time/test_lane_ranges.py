@@ -29,7 +29,12 @@ def test_nothing_ran():
 
 def test_ranges_last_as_long_as_what_they_launched_on_each_device():
     profile = _launched(
-        [(0, 100, "forward"), (10, 40, "attention"), (100, 200, "backward"), (200, 300, "empty")],
+        [
+            (0, 100, "forward, op_id = 7"),
+            (10, 40, "attention"),
+            (100, 200, "backward"),
+            (200, 300, "empty"),
+        ],
         [
             (15, 0, 1_000, 1_100),
             (50, 0, 1_200, 1_300),

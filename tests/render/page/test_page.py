@@ -148,7 +148,8 @@ def test_bytes_per_step_are_drawn_where_no_time_is_known(tmp_path):
 def test_what_is_not_known_and_where_it_comes_from_are_said():
     page = recording_page(summary(*DUAL_ROWS, source="logs/dual.txt"))
 
-    assert "bottom_line, findings, breakdown, " in page
+    assert "bottom_line, findings, breakdown, phases, " in page
+    assert "lane" not in page[page.index('id="notes-title"') : page.index('id="provenance-title"')]
     assert "<dt>File</dt><dd>logs/dual.txt</dd>" in page
     assert 'data-chart="' not in page[: page.index("<script>")]
 
