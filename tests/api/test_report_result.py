@@ -155,7 +155,8 @@ def test_a_chart_is_a_figure_that_a_notebook_shows_and_pyplot_does_not_know(stag
         (
             "waterfall",
             "chart waterfall shows a comparison, not a recording",
-            "Charts of a recording: timeline, matrix, copy_sizes, utilisation, ranks, placement.",
+            "Charts of a recording: timeline, steps, kernels, matrix, copy_sizes, utilisation, ranks,"
+            " placement.",
         ),
     ],
 )
@@ -189,7 +190,7 @@ def test_the_text_names_tables_and_charts_and_keeps_figures_with_their_units(sta
     assert '["peer_matrix"]' in text
     assert max(map(len, text.splitlines())) <= max(80, len(str(STAGED)) + 1)
     assert not [line for line in text.splitlines() if line.startswith(("% ", "ms "))]
-    assert text.splitlines()[-1].startswith("Charts: timeline, matrix")
+    assert text.splitlines()[-1].startswith("Charts: timeline, steps, kernels, matrix")
 
 
 def test_arrow_and_pandas_agree_on_types(staged):

@@ -9,7 +9,7 @@ from gpuprof.render.charts import charts_about
 from gpuprof.render.contract import RECORDING, Page, Row
 from gpuprof.render.notebook.summary import Point, Summary
 from gpuprof.render.overview import Grid, costliest_findings, report_grids
-from gpuprof.render.page import recording
+from gpuprof.render.page import recording, recording_figures
 from gpuprof.render.page.figures import Figure
 from gpuprof.reports import Report
 from gpuprof.units import capital
@@ -37,7 +37,9 @@ def report_summary(
         return summary
     breakdown = replace(result, tables={"breakdown": result.tables.get("breakdown")})
     grid_of = {grid.title: grid for grid in summary.grids}
-    figures = tuple(_named_first(f, grid_of.get(f.title)) for f in recording.figures(breakdown))
+    figures = tuple(
+        _named_first(f, grid_of.get(f.title)) for f in recording_figures.figures(breakdown)
+    )
     points = tuple(map(_point, costliest_findings(result)))
     first = bottom_line(result.tables.get("bottom_line"))
     drawn = {figure.title for figure in figures}
