@@ -44,6 +44,13 @@ def table_names(_context: click.Context, _option: click.Parameter, start: str) -
     return _beginning(start, ANALYSES)
 
 
+def data_table_names(_context: click.Context, _option: click.Parameter, start: str) -> list[str]:
+    """Names of a recording's own tables that begin so."""
+    from gpuprof.schema import BY_NAME  # noqa: PLC0415 - start-up time of --help
+
+    return _beginning(start, BY_NAME)
+
+
 def chart_names(_context: click.Context, _option: click.Parameter, start: str) -> list[str]:
     """Names of charts that begin so."""
     from gpuprof.render.charts import CHARTS  # noqa: PLC0415 - start-up time of --help

@@ -57,6 +57,11 @@ FOREIGN: Final = (
         re.compile(rb"\APK(?:\x03\x04|\x05\x06)"),
     ),
     Foreign(
+        "a Parquet table, and a recording has several",
+        "Give the folder that nsys exported, or the recording that the table is from.",
+        re.compile(rb"\APAR1"),
+    ),
+    Foreign(
         "compressed with xz, Zstandard or bzip2",
         "Unpack it, or give it through a pipe, such as <(xz -dc FILE).",
         re.compile(rb"\A(?:\xfd7zXZ\x00|\x28\xb5\x2f\xfd|BZh[1-9]1AY&SY)"),

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -94,6 +95,60 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
     return Output(target)
 
 
+@dataclass(frozen=True)
+class OutputFolder:
+    """A folder to write that was found writable.
+
+    Args:
+        path: The folder; one that exists is replaced.
+    """
+
+    path: Path
+
+    def save(self, write: Callable[[Path], object]) -> None:
+        """Let a function fill a folder, and give it the output's name when it is whole.
+
+        Raises:
+            OutputError: It cannot be written; no partial folder is left behind.
+        """
+        try:
+            _save_whole_folder(self.path, write)
+        except OSError as error:
+            msg = f"{self.path} cannot be written: {error.strerror or error}"
+            raise OutputError(msg) from error
+
+
+def prepare_folder(path: str, names: AbstractSet[str], *, is_forced: bool = False) -> OutputFolder:
+    """Check, before the work begins, that a folder can be written.
+
+    Args:
+        path: The folder.
+        names: What such a folder may hold: a folder with anything else is never replaced.
+        is_forced: Whether a folder that exists may be replaced.
+
+    Raises:
+        OutputError: It exists already, or its parent is not there or read-only.
+    """
+    target = Path(path)
+    parent = target.resolve().parent
+    if target.exists() and not target.is_dir():
+        msg = f"{target} exists and is not a folder"
+        raise OutputError(msg, "Give another name.")
+    if not parent.is_dir():
+        msg = f"{target}: there is no folder {parent}"
+        raise OutputError(msg, f"Make it first: mkdir -p {parent}")
+    if target.is_dir() and any(entry.name not in names for entry in target.iterdir()):
+        msg = f"{target} exists and holds other files"
+        raise OutputError(msg, "Give the name of a new folder.")
+    if target.is_dir() and any(target.iterdir()) and not is_forced:
+        msg = f"{target} exists already"
+        raise OutputError(msg, "Replace it with --force, or give another name.")
+    if not os.access(parent, os.W_OK):
+        msg = f"{target} cannot be written: no permission"
+        raise OutputError(msg)
+    return OutputFolder(target.resolve())
+
+
 def check_apart(outputs: Iterable[Output | None]) -> None:
     """Check that no two outputs are the same file, where one would overwrite the other.
 
@@ -133,11 +188,29 @@ def _save_whole(target: Path, write: Callable[[Path], object]) -> None:
         temporary.replace(target)
 
 
-def _usual_mode() -> int:
+def _save_whole_folder(target: Path, write: Callable[[Path], object]) -> None:
+    new, old = (
+        Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent)) for _ in range(2)
+    )
+    with removed_at_exit(new), removed_at_exit(old):
+        write(new)
+        new.chmod(_usual_mode(0o777))
+        if not target.exists():
+            new.replace(target)
+            return
+        target.replace(old)
+        try:
+            new.replace(target)
+        except OSError:
+            old.replace(target)
+            raise
+
+
+def _usual_mode(most: int = 0o666) -> int:
     """The permissions that a new file gets; a temporary file is its owner's alone."""
     mask = os.umask(0)
     os.umask(mask)
-    return 0o666 & ~mask
+    return most & ~mask
 
 
 def write_stdout(text: str) -> None:

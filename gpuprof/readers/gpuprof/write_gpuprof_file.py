@@ -47,7 +47,7 @@ _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 _Columns = Mapping[str, schema.Column]
 
 
-class _Select(NamedTuple):
+class RowSelect(NamedTuple):
     """What is written of a table.
 
     Args:
@@ -80,7 +80,7 @@ def write(profile: Profile, path: Path) -> None:
         archive.writestr(zipfile.ZipInfo(HEADER, _NO_TIME), _header(profile))
         for name in schema.BY_NAME:
             if profile.has(name):
-                _write_table(_alone(profile, name), name, archive)
+                _write_table(alone(profile, name), name, archive)
 
 
 def _header(profile: Profile) -> str:
@@ -94,7 +94,7 @@ def _header(profile: Profile) -> str:
     return encodable(json.dumps(header, indent=1, ensure_ascii=False)) + "\n"
 
 
-def _alone(profile: Profile, name: str) -> Profile:
+def alone(profile: Profile, name: str) -> Profile:
     """The recording with one of its large tables, so that what is read of it is freed after it."""
     if "start_ns" not in schema.BY_NAME[name].columns:
         return profile
@@ -102,9 +102,9 @@ def _alone(profile: Profile, name: str) -> Profile:
 
 
 def _write_table(profile: Profile, name: str, archive: zipfile.ZipFile) -> None:
-    select = _select(profile, name)
+    select = row_select(profile, name)
     pack, numbers = partial(_packed, columns=select.columns), []
-    for place, packed in enumerate(in_turn(pack, _parts(_batches(profile, name, select)))):
+    for place, packed in enumerate(in_turn(pack, _parts(row_batches(profile, name, select)))):
         archive.writestr(zipfile.ZipInfo(member_name(name, place), _NO_TIME), packed.content)
         numbers.append(packed.numbers)
     if select.names is not None:
@@ -122,21 +122,21 @@ def _of_numbers(names: pa.Table, numbers: Iterable[pa.Array]) -> pa.Table:
     return names.filter(pc.is_in(names[NUMBER], value_set=used))
 
 
-def _select(profile: Profile, name: str) -> _Select:
+def row_select(profile: Profile, name: str) -> RowSelect:
     """The rows of a table; names of activities are numbered."""
     columns, source = schema.BY_NAME[name].columns, profile.sources[name]
     if name == schema.NVTX_RANGES.name:
-        return _Select(f"whole.{name}{profile.selection.of_ranges}", columns)
+        return RowSelect(f"whole.{name}{profile.selection.of_ranges}", columns)
     # Of a table whose names may be missing, a number could not say so.
     if "start_ns" not in columns or "name" not in columns or not columns["name"].required:
-        return _Select(f'"{name}"', columns)
+        return RowSelect(f'"{name}"', columns)
     if isinstance(source, View) and source.names is not None:
         rows, names = f'"{name}"', f"SELECT * FROM whole.{names_of(name)}"
         of_names = {*source.names.columns}
     else:
         (rows, names), of_names = _numbered(name), {NUMBER, "name"}
     of_rows = {column: spec for column, spec in columns.items() if column not in of_names}
-    return _Select(rows, of_rows | {NUMBER: _NUMBERS}, names)
+    return RowSelect(rows, of_rows | {NUMBER: _NUMBERS}, names)
 
 
 def _numbered(name: str) -> tuple[str, str]:
@@ -148,7 +148,7 @@ def _numbered(name: str) -> tuple[str, str]:
     return f'(SELECT * FROM "{name}" JOIN ({names}) USING (name))', names
 
 
-def _batches(profile: Profile, name: str, select: _Select) -> Iterator[pa.RecordBatch]:
+def row_batches(profile: Profile, name: str, select: RowSelect) -> Iterator[pa.RecordBatch]:
     """The rows of a table in pieces, by their start; integers of any width."""
     source, columns = profile.sources[name], [*select.columns]
     if isinstance(source, pa.Table) and not source.num_rows:
@@ -169,7 +169,7 @@ def _batches(profile: Profile, name: str, select: _Select) -> Iterator[pa.Record
     yield from profile.batches(sql)
 
 
-def _are_stored(profile: Profile, name: str, select: _Select) -> bool:
+def _are_stored(profile: Profile, name: str, select: RowSelect) -> bool:
     """Whether the reader's file has the columns of a table as they are."""
     are_integers = all(spec.dtype == schema.INT for spec in select.columns.values())
     is_plain = are_integers and select.rows == f'"{name}"'
