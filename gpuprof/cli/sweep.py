@@ -82,7 +82,7 @@ def command(  # noqa: PLR0913 - one per option
     from gpuprof.sweeps.execution import commands, execute  # noqa: PLC0415
     from gpuprof.sweeps.execution import retry_failed as retry  # noqa: PLC0415
     from gpuprof.sweeps.folder import DEFAULT_PARENT, open_sweep, remove_sweep  # noqa: PLC0415
-    from gpuprof.sweeps.results import results  # noqa: PLC0415
+    from gpuprof.sweeps.results import cells_to_compare, results  # noqa: PLC0415
 
     plan = planned(words, grid, baseline=dict(baseline), figures=dict(figures), **options)
     _check_recorder(plan.recorder)
@@ -101,9 +101,9 @@ def command(  # noqa: PLR0913 - one per option
     execute(plan, target, seed, _say)
     outcome = results(plan, target)
     _say(f"In {target}: {', '.join(save(outcome, target))}")
-    cells = sum(row["runs"] > 0 for row in outcome.cells.to_pylist())
-    if plan.recorder != TIMING_ONLY and cells > 1:
-        _say("Next: " + shlex.join(["gpuprof", "compare", str(target)]))
+    pair = cells_to_compare(outcome)
+    if plan.recorder != TIMING_ONLY and pair is not None:
+        _say("Next: " + shlex.join(["gpuprof", "compare", *(f"{target / cell}" for cell in pair)]))
     write_stdout(sweep_text(outcome, form, room("-", is_wide=wide)))
 
 

@@ -79,7 +79,10 @@ def headline(results: Results) -> str:
     best = max(ranked, key=lambda row: float(row["speed_up"]))
     if best["speed_up"] <= 1:
         return f"{ran}. None is faster than the baseline."
-    return f"{ran}. The highest speed-up is {_times(best['speed_up'])}, with {best['cell']}."
+    limits = f" (range {between})" if (between := _range(best)) else ""
+    return (
+        f"{ran}. The highest speed-up is {_times(best['speed_up'])}{limits}, with {best['cell']}."
+    )
 
 
 def sweep_grids(results: Results) -> list[Grid]:

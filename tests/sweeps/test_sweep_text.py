@@ -32,6 +32,15 @@ def test_the_fastest_cell_is_named():
     )
 
 
+def test_the_range_of_repeated_runs_stands_in_the_sentence():
+    shown = text(1.5, speed_up_min=1.25, speed_up_max=1.75)
+
+    assert shown.startswith(
+        "2 of 3 cells ran. The highest speed-up is 1.50x (range 1.25 to 1.75), with\n"
+        "placement=dual.\n"
+    )
+
+
 def test_a_sweep_in_which_nothing_gains_says_so():
     assert text(0.8).startswith("2 of 3 cells ran. None is faster than the baseline.\n")
 
