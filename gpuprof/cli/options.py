@@ -240,5 +240,6 @@ def room(
     is_terminal = output == "-" and sys.stdout.isatty()
     has_width = is_terminal or "COLUMNS" in os.environ
     width = shutil.get_terminal_size().columns if has_width else 80
-    is_colour = is_terminal and not os.environ.get("NO_COLOR")
+    is_dumb = os.environ.get("TERM") == "dumb"
+    is_colour = is_terminal and not is_dumb and not os.environ.get("NO_COLOR")
     return Page(width, is_colour, is_wide, tables, has_full_names)

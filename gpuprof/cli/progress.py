@@ -1,5 +1,6 @@
 """How far long work has come, as a line on a terminal's stderr; nothing in a pipe or a file."""
 
+import os
 import sys
 import threading
 import time
@@ -62,10 +63,11 @@ class Progress:
 def watched(work: str, files: Sequence[str] = ()) -> Iterator[Progress]:
     """Show on a terminal's stderr how far work has come that takes longer than a second.
 
+    A terminal that cannot clear a line gets none.
     Ctrl-C ends it within a second, whatever it waits for.
     """
     progress, stopped = Progress(work, files), threading.Event()
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         with braked(lambda: None):
             yield progress
         return
