@@ -19,6 +19,7 @@ import pyarrow as pa
 from gpuprof import schema
 from gpuprof.database import Database, Failure, Loader, Source, corrupt
 from gpuprof.errors import GpuprofError, MissingTableError
+from gpuprof.manifest import TIMING_ONLY
 from gpuprof.selection import EVERYTHING, Selection
 from gpuprof.stored import Values
 from gpuprof.views import View, names_of
@@ -57,6 +58,8 @@ class Origin:
     @property
     def recorder(self) -> str:
         """The tool and its version, for people; else the version that exported the file."""
+        if self.tool == TIMING_ONLY:
+            return "timed without a profiler"
         if self.tool_version:
             return f"{self.tool} {self.tool_version}"
         exporter = f" (exported by {self.exporter_version})" if self.exporter_version else ""
