@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _VARIABLE: Final = "_GPUPROF_COMPLETE"
+# A shell without zsh's own completion has no compdef yet.
+_ZSH_COMPDEF: Final = "    compdef _gpuprof_completion"
+_ZSH_BEGIN: Final = (
+    _ZSH_COMPDEF,
+    f"    (( $+functions[compdef] )) || {{ autoload -U compinit; compinit -i }}\n{_ZSH_COMPDEF}",
+)
 # Folders under which `record` and `sweep` put runs.
 _RUN_FOLDERS: Final = ("gpuprof-runs/*", "gpuprof-sweeps/*")
 
@@ -34,7 +40,7 @@ def command(*, shell: str) -> None:
 
     completion = get_completion_class(shell)
     assert completion is not None  # noqa: S101 - click knows the shells of the choice above
-    click.echo(completion(cli, {}, "gpuprof", _VARIABLE).source())
+    click.echo(completion(cli, {}, "gpuprof", _VARIABLE).source().replace(*_ZSH_BEGIN))
 
 
 def table_names(_context: click.Context, _option: click.Parameter, start: str) -> list[str]:
