@@ -40,9 +40,9 @@ _say: Final = partial(click.echo, err=True)
     "--recorder", metavar="NAME", help="Profiler, as in `gpuprof record`; none only times."
 )
 @folder_option("Folder of the sweep; by default, one under gpuprof-sweeps.")
-@click.option("--force", is_flag=True, help="First remove the sweep in the folder.")
+@click.option("--force", is_flag=True, help="Replace the sweep in the folder.")
 @click.option("--retry-failed", is_flag=True, help="Run failed cells again.")
-@click.option("--dry-run", is_flag=True, help="Print the commands in their order, and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the commands in order without running them.")
 @wide_option
 @tables_format_option
 @click.argument("words", nargs=-1, metavar="SWEEP.TOML | -- SCRIPT [ARGS]...",
@@ -90,7 +90,7 @@ def command(  # noqa: PLR0913 - one per option
     if dry_run:
         lines = list(commands(plan, plan.seed or 0, target))
         click.echo("\n".join(lines))
-        order = "in an order that is drawn when it begins" if plan.seed is None else "in this order"
+        order = "in random order" if plan.seed is None else "in this order"
         _say(f"{counted(len(lines), 'run', 'runs')}, {order}; nothing was run")
         return
     if force:
