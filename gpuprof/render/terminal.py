@@ -33,7 +33,7 @@ _WORD: Final = re.compile(r"[\w-]{0,28}")  # nor a word such as synchronising_ca
 _LABEL: Final = 60  # No label takes more of a sentence.
 _HEADING_LINES: Final = 6
 _GLUE: Final = "\ue000"  # Holds a figure to its unit: Rich breaks lines at any kind of space.
-_HEADING_WIDTH: Final = 20  # So wide is a column for its heading to break into two lines.
+_HEADING_WIDTH: Final = 24  # So wide is a column for its heading to break into two lines.
 _LONGEST_WORD: Final = 14  # Of a heading, such as communication.
 _FOLDED_NAMES: Final = 200  # Of longer tables no name is looked at twice.
 
