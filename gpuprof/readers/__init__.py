@@ -46,13 +46,14 @@ READERS: Final = {
     "xplane": "xplane.reader",
     "tf1-timeline": "tf1_timeline",
     "gpuprof": "gpuprof.gpuprof_file",
+    "gpuprof-dataset": "gpuprof.data_set",
 }
 # Readers of databases, of archives and of folders are known: to import all takes longer than many
 # a report.
 _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 _ARCHIVES: Final = ("gpuprof", "run")
-_FOLDERS: Final = ("run", "nsys-parquet", "cupti")
+_FOLDERS: Final = ("run", "nsys-parquet", "cupti", "gpuprof-dataset")
 _THREADS: Final = 2
 
 

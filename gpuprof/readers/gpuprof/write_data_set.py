@@ -1,0 +1,146 @@
+"""Write gpuprof's data set; `gpuprof.readers.gpuprof.data_set` says what is in it."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from gpuprof import __version__, schema
+from gpuprof.columns import Kinds
+from gpuprof.profile import Origin, Part, Profile
+from gpuprof.readers.gpuprof.data_set import (
+    HEADER,
+    RANK,
+    VERSION,
+    VERSION_KEY,
+    Header,
+    StoredRecording,
+    StoredTable,
+    columns_of,
+    file_name,
+)
+from gpuprof.readers.gpuprof.gpuprof_file import TOOL_FIELDS, OriginFields
+from gpuprof.readers.gpuprof.write_gpuprof_file import Written, alone, batches_by_start
+from gpuprof.units import encodable
+
+# What mostly grows from row to row packs best as differences.
+_GROWING: Final = ("start_ns", "end_ns", "correlation_id")
+_TIMES: Final = ("start_ns", "end_ns")
+
+
+def write(profile: Profile, folder: Path) -> None:
+    """Write the tables of each recording that a profile joins, one recording after another.
+
+    Args:
+        profile: Of one process or several.
+        folder: An empty one.
+
+    Raises:
+        OSError: A file cannot be written.
+        GpuprofError: A recording breaks its format's rules.
+    """
+    recordings = [*_recordings(profile, folder)]
+    of_parts = {name for part in _parts(profile) for name in part.profile.sources}
+    of_job = {
+        name: _write_table(profile, name, folder / file_name(name, None, 0), 0)
+        for name in schema.BY_NAME
+        if profile.has(name) and name not in of_parts and profile.table(name).num_rows
+    }
+    header = Header(VERSION, f"gpuprof {__version__}", _fields(profile.origin), recordings, of_job)
+    text = msgspec.json.format(msgspec.json.encode(header), indent=1)
+    (folder / HEADER).write_bytes(text)
+
+
+def _parts(profile: Profile) -> tuple[Part, ...]:
+    return profile.parts or (Part(_rank(profile), profile),)
+
+
+def _recordings(profile: Profile, folder: Path) -> Iterator[StoredRecording]:
+    """Write the recordings, each with what the header says of it."""
+    count_of: Counter[int | None] = Counter()
+    for rank, recording in _parts(profile):
+        epochs_ns = recording.origin.epoch_ns, profile.origin.epoch_ns
+        shift_ns = 0 if None in epochs_ns else epochs_ns[0] - epochs_ns[1]
+        tables = {
+            name: _write_table(
+                replace(recording), name, folder / file_name(name, rank, count_of[rank]), shift_ns
+            )
+            for name in schema.BY_NAME
+            if recording.has(name)
+        }
+        source = encodable(recording.origin.source.name)
+        yield StoredRecording(
+            source, rank, count_of[rank], shift_ns, _fields(recording.origin), tables
+        )
+        count_of[rank] += 1
+
+
+def _rank(recording: Profile) -> int | None:
+    """The rank of a recording of a single process."""
+    runs = recording.table("runs") if recording.has("runs") else schema.RUNS.empty()
+    return runs[RANK][0].as_py() if runs.num_rows == 1 else None
+
+
+def _fields(origin: Origin) -> OriginFields:
+    values: dict[str, Any] = {name: getattr(origin, name) for name in TOOL_FIELDS}
+    texts = {n: encodable(value) for n, value in values.items() if isinstance(value, str)}
+    return OriginFields(**values | texts | {"warnings": tuple(map(encodable, origin.warnings))})
+
+
+def _write_table(profile: Profile, name: str, file: Path, shift_ns: int) -> StoredTable:
+    """Write a table, if it has any rows."""
+    batches = batches_by_start(
+        alone(profile, name), name, Written(f'"{name}"', schema.BY_NAME[name].columns)
+    )
+    first = next(batches, None)
+    if first is None:
+        return StoredTable(0, 0)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows, ranks = _write_batches(chain([first], batches), name, file, shift_ns)
+    return StoredTable(rows, file.stat().st_size, ranks)
+
+
+def _write_batches(
+    batches: Iterable[pa.RecordBatch], name: str, file: Path, shift_ns: int
+) -> tuple[int, list[int | None] | None]:
+    """How many rows were written, and their ranks, where the table has such a column."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - 50 ms that only this command needs
+
+    kinds = columns_of(name)
+    rows, ranks = 0, [] if RANK in schema.BY_NAME[name].columns else None
+    fields = pa.schema([*kinds.items()], metadata={VERSION_KEY: str(VERSION)})
+    with pq.ParquetWriter(file, fields, **_settings(kinds)) as writer:
+        for batch in batches:
+            columns = [_stored(n, batch.column(n), kind, shift_ns) for n, kind in kinds.items()]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=fields))
+            rows += len(batch)
+            if ranks is not None:
+                ranks += batch.column(RANK).to_pylist()
+    return rows, ranks
+
+
+def _settings(kinds: Kinds) -> dict[str, Any]:
+    growing = [name for name in _GROWING if name in kinds]
+    return {
+        "compression": "zstd",
+        "compression_level": 1,
+        "write_page_checksum": True,
+        "write_statistics": ["start_ns"] if "start_ns" in kinds else False,
+        "use_dictionary": [name for name in kinds if name not in growing],
+        "column_encoding": dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
+    }
+
+
+def _stored(name: str, values: pa.Array, kind: pa.DataType, shift_ns: int) -> pa.Array:
+    """A column of its type, times on the job's clock."""
+    values = values.cast(kind)
+    if not shift_ns or name not in _TIMES:
+        return values
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only this command needs
+
+    return pc.add(values, shift_ns)
