@@ -56,6 +56,28 @@ class Address(_LocalPath):  # type: ignore[misc] # the class for this system's p
         return _PATTERN.search(self.full_text) is not None
 
 
+# The folders of copies of what was fetched, each with what addresses have in its place.
+_copies: dict[str, str] = {}
+
+
+def keep_copies(folder: Path, scheme: str) -> None:
+    """Let messages name addresses in place of the copies in a folder."""
+    _copies[f"{folder}{os.sep}"] = f"{scheme}://"
+
+
+def shown(text: str) -> str:
+    """A message that names addresses in place of their copies."""
+    for folder, scheme in _copies.items():
+        text = text.replace(folder, scheme)
+    return text
+
+
+def shown_path(path: Path) -> Path:
+    """The address of a copy; another path as it is."""
+    text = shown(str(path))
+    return path if text == str(path) else Address.of(text)
+
+
 def path_of(path: AnyPath) -> Path:
     """What a user names: a path of this machine, or an `Address`."""
     text = os.fspath(path)

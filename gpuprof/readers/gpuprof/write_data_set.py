@@ -1,8 +1,10 @@
 """Write gpuprof's data set; `gpuprof.readers.gpuprof.data_set` says what is in it."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +15,7 @@ import pyarrow as pa
 from gpuprof import __version__, schema
 from gpuprof.columns import Kinds
 from gpuprof.profile import Origin, Part, Profile
+from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.data_set import (
     HEADER,
     RANK,
@@ -28,6 +31,7 @@ from gpuprof.readers.gpuprof.gpuprof_file import TOOL_FIELDS, OriginFields
 from gpuprof.readers.gpuprof.write_gpuprof_file import Written, alone, batches_by_start
 from gpuprof.units import encodable
 
+_FEW_EVENTS: Final = 1_000_000
 # What mostly grows from row to row packs best as differences.
 _GROWING: Final = ("start_ns", "end_ns", "correlation_id")
 _TIMES: Final = ("start_ns", "end_ns")
@@ -44,16 +48,16 @@ def write(profile: Profile, folder: Path) -> None:
         OSError: A file cannot be written.
         GpuprofError: A recording breaks its format's rules.
     """
-    recordings = [*_recordings(profile, folder)]
+    stored = [*_recordings(profile, folder)]
     of_parts = {name for part in _parts(profile) for name in part.profile.sources}
     of_job = {
-        name: _write_table(profile, name, folder / file_name(name, None, 0), 0)
+        name: _write_table(_rows(profile, name), name, folder / file_name(name, None, 0), 0)
         for name in schema.BY_NAME
         if profile.has(name) and name not in of_parts and profile.table(name).num_rows
     }
-    header = Header(VERSION, f"gpuprof {__version__}", _fields(profile.origin), recordings, of_job)
-    text = msgspec.json.format(msgspec.json.encode(header), indent=1)
-    (folder / HEADER).write_bytes(text)
+    header = Header(VERSION, f"gpuprof {__version__}", _fields(profile.origin), stored, of_job)
+    text = json.dumps(msgspec.to_builtins(header), ensure_ascii=False)
+    (folder / HEADER).write_text(f"{text}\n", encoding="utf-8")
 
 
 def _parts(profile: Profile) -> tuple[Part, ...]:
@@ -62,22 +66,39 @@ def _parts(profile: Profile) -> tuple[Part, ...]:
 
 def _recordings(profile: Profile, folder: Path) -> Iterator[StoredRecording]:
     """Write the recordings, each with what the header says of it."""
-    count_of: Counter[int | None] = Counter()
-    for rank, recording in _parts(profile):
-        epochs_ns = recording.origin.epoch_ns, profile.origin.epoch_ns
-        shift_ns = 0 if None in epochs_ns else epochs_ns[0] - epochs_ns[1]
-        tables = {
-            name: _write_table(
-                replace(recording), name, folder / file_name(name, rank, count_of[rank]), shift_ns
-            )
-            for name in schema.BY_NAME
-            if recording.has(name)
-        }
-        source = encodable(recording.origin.source.name)
-        yield StoredRecording(
-            source, rank, count_of[rank], shift_ns, _fields(recording.origin), tables
+    parts, count_of = _parts(profile), Counter[int | None]()
+    numbered = []
+    for part in parts:
+        numbered.append((part, count_of[part.rank]))
+        count_of[part.rank] += 1
+    work = partial(_write_recording, profile.origin.epoch_ns, folder)
+    # Of large ones one at a time, so that what is read of them fits into memory.
+    are_small = profile.events <= _FEW_EVENTS * len(parts)
+    return in_turn(work, numbered) if are_small else map(work, numbered)
+
+
+def _write_recording(
+    epoch_ns: int | None, folder: Path, numbered: tuple[Part, int]
+) -> StoredRecording:
+    """Write the tables of a recording.
+
+    Args:
+        epoch_ns: When the clock of the job begins.
+        folder: The data set.
+        numbered: The recording, with its number among those of its rank.
+    """
+    (rank, profile), number = numbered
+    began_ns = profile.origin.epoch_ns
+    shift_ns = 0 if epoch_ns is None or began_ns is None else began_ns - epoch_ns
+    tables = {
+        name: _write_table(
+            _rows(replace(profile), name), name, folder / file_name(name, rank, number), shift_ns
         )
-        count_of[rank] += 1
+        for name in schema.BY_NAME
+        if profile.has(name)
+    }
+    source = encodable(profile.origin.source.name)
+    return StoredRecording(source, rank, number, shift_ns, _fields(profile.origin), tables)
 
 
 def _rank(recording: Profile) -> int | None:
@@ -92,11 +113,16 @@ def _fields(origin: Origin) -> OriginFields:
     return OriginFields(**values | texts | {"warnings": tuple(map(encodable, origin.warnings))})
 
 
-def _write_table(profile: Profile, name: str, file: Path, shift_ns: int) -> StoredTable:
+def _rows(profile: Profile, name: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a table by their start."""
+    select = Written(f'"{name}"', schema.BY_NAME[name].columns)
+    return batches_by_start(alone(profile, name), name, select)
+
+
+def _write_table(
+    batches: Iterator[pa.RecordBatch], name: str, file: Path, shift_ns: int
+) -> StoredTable:
     """Write a table, if it has any rows."""
-    batches = batches_by_start(
-        alone(profile, name), name, Written(f'"{name}"', schema.BY_NAME[name].columns)
-    )
     first = next(batches, None)
     if first is None:
         return StoredTable(0, 0)
@@ -112,7 +138,8 @@ def _write_batches(
     import pyarrow.parquet as pq  # noqa: PLC0415 - 50 ms that only this command needs
 
     kinds = columns_of(name)
-    rows, ranks = 0, [] if RANK in schema.BY_NAME[name].columns else None
+    rows = 0
+    ranks: list[int | None] | None = [] if RANK in schema.BY_NAME[name].columns else None
     fields = pa.schema([*kinds.items()], metadata={VERSION_KEY: str(VERSION)})
     with pq.ParquetWriter(file, fields, **_settings(kinds)) as writer:
         for batch in batches:
