@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import sys
 import duckdb
 import pyarrow as pa
 import pytest
-from commands import gpuprof
+from commands import ROOT, gpuprof
 from pyarrow import parquet
 from test_many import rank_file
 
@@ -181,6 +182,36 @@ def test_polars_sees_ranks(tmp_path):
     frame = polars.scan_parquet(path / "kernels", hive_partitioning=True).collect()
 
     assert sorted(frame["rank"].to_list()) == [0, 0, 0, 1]
+
+
+def documented(language):
+    """The example of the documentation in a language."""
+    text = (ROOT / "gpuprof" / "docs" / "formats.md").read_text(encoding="utf-8")
+    (example,) = re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return example
+
+
+def test_the_documented_query_runs(tmp_path, monkeypatch):
+    converted(hosts, tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    assert sorted(duckdb.sql(documented("sql")).fetchall()) == [
+        (0, "k", 2, 0.01),
+        (0, "l", 1, 0.005),
+        (1, "l", 1, 0.005),
+    ]
+
+
+def test_the_documented_lines_of_polars_run(tmp_path, monkeypatch):
+    pytest.importorskip("polars", reason="polars is not installed")
+    converted(hosts, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    code = documented("python").replace("polars.scan", "rows = polars.scan")
+
+    names = {}
+    exec(code, names)  # noqa: S102 - an example of ours
+
+    assert names["rows"].rows() == [(1, 1)]
 
 
 def changed_header(path, change):
