@@ -54,6 +54,7 @@ _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 _ARCHIVES: Final = ("gpuprof", "run")
 _FOLDERS: Final = ("run", "nsys-parquet", "cupti", "gpuprof-dataset")
+_DATA_SET: Final = "gpuprof-dataset"
 _THREADS: Final = 2
 
 
@@ -124,8 +125,8 @@ def recording_files(paths: Sequence[AnyPath]) -> list[Path]:
     """The files that several paths name, each one recording of a process, in their order.
 
     Args:
-        paths: Files, globs, folders of recordings, lists (``@files.txt``), and addresses, of
-            which copies are made.
+        paths: Files, globs, folders of recordings, data sets, lists (``@files.txt``), and
+            addresses, of which copies are made.
 
     Raises:
         InputError: One of them names nothing, or a list cannot be read.
@@ -154,8 +155,12 @@ def _fetched(paths: Sequence[Path]) -> list[Path]:
 def _files_at(path: Path) -> list[Path]:
     if places.is_glob(path):
         return places.matching(path)
-    if path.is_dir() and not _folder_readers(path):
+    if path.is_dir() and not (readers := _folder_readers(path)):
         return places.files_in(path)
+    if path.is_dir() and readers[0].name == _DATA_SET:
+        from gpuprof.readers.gpuprof.data_set import recordings_in  # noqa: PLC0415 - as above
+
+        return recordings_in(path)
     return [path]
 
 

@@ -19,6 +19,7 @@ from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.data_set import (
     HEADER,
     RANK,
+    RECORDINGS,
     VERSION,
     VERSION_KEY,
     Header,
@@ -48,16 +49,33 @@ def write(profile: Profile, folder: Path) -> None:
         OSError: A file cannot be written.
         GpuprofError: A recording breaks its format's rules.
     """
-    stored = [*_recordings(profile, folder)]
+    names = [*_write_headers(profile, folder)]
     of_parts = {name for part in _parts(profile) for name in part.profile.sources}
     of_job = {
         name: _write_table(_rows(profile, name), name, folder / file_name(name, None, 0), 0)
         for name in schema.BY_NAME
         if profile.has(name) and name not in of_parts and profile.table(name).num_rows
     }
-    header = Header(VERSION, f"gpuprof {__version__}", _fields(profile.origin), stored, of_job)
-    text = json.dumps(msgspec.to_builtins(header), ensure_ascii=False)
-    (folder / HEADER).write_text(f"{text}\n", encoding="utf-8")
+    header = Header(VERSION, f"gpuprof {__version__}", _fields(profile.origin), names, of_job)
+    _write_document(folder / HEADER, header)
+
+
+def _write_document(file: Path, document: Header | StoredRecording) -> None:
+    text = json.dumps(msgspec.to_builtins(document), ensure_ascii=False)
+    file.write_text(f"{text}\n", encoding="utf-8")
+
+
+def _write_headers(profile: Profile, folder: Path) -> Iterator[str]:
+    """Write the recordings with their headers; the names of these."""
+    (folder / RECORDINGS).mkdir()
+    count_of: Counter[str] = Counter()
+    for part, stored in zip(_parts(profile), _recordings(profile, folder), strict=True):
+        source = encodable(part.profile.origin.source.name)
+        number = f".{count_of[source]}" if count_of[source] else ""
+        count_of[source] += 1
+        name = f"{source}{number}.json"
+        _write_document(folder / RECORDINGS / name, stored)
+        yield name
 
 
 def _parts(profile: Profile) -> tuple[Part, ...]:
@@ -97,8 +115,7 @@ def _write_recording(
         for name in schema.BY_NAME
         if profile.has(name)
     }
-    source = encodable(profile.origin.source.name)
-    return StoredRecording(source, rank, number, shift_ns, _fields(profile.origin), tables)
+    return StoredRecording(VERSION, rank, number, shift_ns, _fields(profile.origin), tables)
 
 
 def _rank(recording: Profile) -> int | None:

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from test_many import rank_file
 
 from gpuprof.errors import CorruptFileError, OutputError, UnknownFormatError
-from gpuprof.readers import find_reader, read_profile
+from gpuprof.readers import find_reader, read_profile, recording_files
 from gpuprof.readers.gpuprof.data_set import is_data_set
 from gpuprof.readers.gpuprof.write_data_set import write
 from gpuprof.render.folder_output import prepare_folder
@@ -214,10 +214,16 @@ def test_the_documented_lines_of_polars_run(tmp_path, monkeypatch):
     assert names["rows"].rows() == [(1, 1)]
 
 
-def changed_header(path, change):
-    document = json.loads((path / "gpuprof.json").read_text())
+def changed_header(path, change, name="gpuprof.json"):
+    document = json.loads((path / name).read_text())
     change(document)
-    (path / "gpuprof.json").write_text(json.dumps(document, separators=(",", ":")))
+    (path / name).write_text(json.dumps(document))
+
+
+def resized(path, size):
+    """The header of rank 1 with another size of its kernels."""
+    header = "recordings/rank1.json.json"
+    changed_header(path, lambda d: d["tables"]["kernels"].update(bytes=size), header)
 
 
 def test_a_missing_partition_is_named(tmp_path):
@@ -283,12 +289,7 @@ def test_a_part_of_another_version_is_refused(tmp_path):
     file = path / "kernels" / "rank=1" / "part-0.parquet"
     table = parquet.read_table(file, partitioning=None)
     parquet.write_table(table.replace_schema_metadata({"gpuprof_dataset": "2"}), file)
-    size = file.stat().st_size
-
-    def resize(document):
-        document["recordings"][1]["tables"]["kernels"]["bytes"] = size
-
-    changed_header(path, resize)
+    resized(path, file.stat().st_size)
 
     with pytest.raises(
         CorruptFileError, match="it is of version 2 of the format, and its data set"
@@ -315,12 +316,7 @@ def test_a_part_with_other_contents_is_refused(tmp_path, change, message):
     _, path = converted(hosts, tmp_path)
     file = path / "kernels" / "rank=1" / "part-0.parquet"
     parquet.write_table(change(parquet.read_table(file, partitioning=None)), file)
-    size = file.stat().st_size
-
-    def resize(document):
-        document["recordings"][1]["tables"]["kernels"]["bytes"] = size
-
-    changed_header(path, resize)
+    resized(path, file.stat().st_size)
 
     with pytest.raises(CorruptFileError, match=message):
         read_profile(path).table("kernels")
@@ -337,32 +333,83 @@ def test_files_that_are_no_part_of_it_are_left_out_and_told(tmp_path):
     )
 
 
+RANK_1 = "recordings/rank1.json.json"
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("name", "change", "message"),
     [
         pytest.param(
-            lambda d: d.update(gpuprof_dataset=2), "is a data set of version 2", id="version"
+            "gpuprof.json",
+            lambda d: d.update(gpuprof_dataset=2),
+            "it is of version 2; this gpuprof reads 1",
+            id="version",
         ),
-        pytest.param(lambda d: d.pop("recordings"), "it is damaged", id="no-recordings"),
-        pytest.param(lambda d: d.update(recordings=[]), "it names no recording", id="none"),
         pytest.param(
-            lambda d: d["recordings"][0]["tables"].update(evil={"rows": 1, "bytes": 1}),
+            RANK_1, lambda d: d.update(gpuprof_recording=2), "it is of version 2", id="rank-version"
+        ),
+        pytest.param(
+            "gpuprof.json", lambda d: d.pop("recordings"), "it is damaged", id="no-recordings"
+        ),
+        pytest.param(
+            "gpuprof.json", lambda d: d.update(recordings=[]), "it names no recording", id="none"
+        ),
+        pytest.param(
+            "gpuprof.json",
+            lambda d: d.update(recordings=["../../etc/rank9.json"]),
+            "recordings/rank9.json is missing",
+            id="missing-recording",
+        ),
+        pytest.param(
+            RANK_1,
+            lambda d: d["tables"].update(evil={"rows": 1, "bytes": 1}),
             "there is no table evil",
             id="unknown-table",
         ),
         pytest.param(
-            lambda d: d["recordings"][0]["tables"]["runs"].update(ranks=[1, 2]),
-            "it has other ranks than runs/rank=0/part-0.parquet has rows",
+            RANK_1,
+            lambda d: d["tables"]["runs"].update(ranks=[1, 2]),
+            "it has other ranks than runs/rank=1/part-0.parquet has rows",
             id="ranks",
         ),
     ],
 )
-def test_a_broken_header_is_refused(tmp_path, change, message):
+def test_a_broken_header_is_refused(tmp_path, name, change, message):
     _, path = converted(hosts, tmp_path)
-    changed_header(path, change)
+    changed_header(path, change, name)
 
     with pytest.raises((CorruptFileError, UnknownFormatError), match=message):
         read_profile(path)
+
+
+def test_a_rank_of_a_data_set_is_read_alone(tmp_path):
+    profile, path = converted(hosts, tmp_path)
+    files = recording_files([path])
+
+    assert [file.name for file in files] == ["rank0.json.json", "rank1.json.json"]
+    for file, part in zip(files, profile.parts, strict=True):
+        read = read_profile(file)
+        for table in part.profile.sources:
+            assert sorted_rows(read, table).equals(sorted_rows(part.profile, table)), table
+    (path / "kernels" / "rank=1" / "part-0.parquet").unlink()
+    assert read_profile(files[0]).has("kernels")
+    with pytest.raises(CorruptFileError, match=r"kernels/rank=1/part-0\.parquet is missing"):
+        read_profile(files[1])
+
+
+def test_recordings_of_one_name_are_told_apart(tmp_path):
+    for folder, rank in (("a", 0), ("b", 1)):
+        (tmp_path / folder).mkdir()
+        rank_file(tmp_path / folder, "trace.json", rank=rank, device=rank, pid=rank + 1)
+    path = tmp_path / "job.gpuprof"
+    path.mkdir()
+    write(read_profile([tmp_path / "a" / "trace.json", tmp_path / "b" / "trace.json"]), path)
+
+    assert [file.name for file in recording_files([path])] == [
+        "trace.json.json",
+        "trace.json.1.json",
+    ]
+    assert read_profile(path).table("runs")["rank"].to_pylist() == [0, 1]
 
 
 def test_convert_makes_a_data_set_where_the_output_ends_in_a_slash(tmp_path):
