@@ -6,7 +6,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +15,7 @@ from gpuprof.temporary_files import removed_at_exit
 from gpuprof.units import encodable
 
 STDOUT: Final = "-"
+_STDIN_LIST: Final = "@-"
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,10 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
     """
     if path == STDOUT:
         return Output(None)
+    check_is_here(path)
     target = Path(path)
     folder = target.parent
-    if target.is_socket():
-        msg = f"{target} is a socket"
-        raise OutputError(msg, "Give a file name.")
-    if target.is_dir():
-        msg = f"{target} is a folder"
-        raise OutputError(msg, "Give a file name in it.")
+    _check_is_file_name(target)
     if not folder.is_dir():
         msg = f"{target}: there is no folder {folder}"
         raise OutputError(msg, f"Make it first: mkdir -p {folder}")
@@ -95,58 +91,24 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
     return Output(target)
 
 
-@dataclass(frozen=True)
-class OutputFolder:
-    """A folder to write that was found writable.
-
-    Args:
-        path: The folder; one that exists is replaced.
-    """
-
-    path: Path
-
-    def save(self, write: Callable[[Path], object]) -> None:
-        """Let a function fill a folder, and give it the output's name when it is whole.
-
-        Raises:
-            OutputError: It cannot be written; no partial folder is left behind.
-        """
-        try:
-            _save_whole_folder(self.path, write)
-        except OSError as error:
-            msg = f"{self.path} cannot be written: {error.strerror or error}"
-            raise OutputError(msg) from error
-
-
-def prepare_folder(path: str, names: AbstractSet[str], *, is_forced: bool = False) -> OutputFolder:
-    """Check, before the work begins, that a folder can be written.
-
-    Args:
-        path: The folder.
-        names: What such a folder may hold: a folder with anything else is never replaced.
-        is_forced: Whether a folder that exists may be replaced.
+def check_is_here(path: str) -> None:
+    """Check that an output is no address.
 
     Raises:
-        OutputError: It exists already, or its parent is not there or read-only.
+        OutputError: It is.
     """
-    target = Path(path)
-    parent = target.resolve().parent
-    if target.exists() and not target.is_dir():
-        msg = f"{target} exists and is not a folder"
-        raise OutputError(msg, "Give another name.")
-    if not parent.is_dir():
-        msg = f"{target}: there is no folder {parent}"
-        raise OutputError(msg, f"Make it first: mkdir -p {parent}")
-    if target.is_dir() and any(entry.name not in names for entry in target.iterdir()):
-        msg = f"{target} exists and holds other files"
-        raise OutputError(msg, "Give the name of a new folder.")
-    if target.is_dir() and any(target.iterdir()) and not is_forced:
-        msg = f"{target} exists already"
-        raise OutputError(msg, "Replace it with --force, or give another name.")
-    if not os.access(parent, os.W_OK):
-        msg = f"{target} cannot be written: no permission"
-        raise OutputError(msg)
-    return OutputFolder(target.resolve())
+    if "://" in path:
+        msg = f"{path}: outputs are files of this machine"
+        raise OutputError(msg, "Write a file, then copy it, for example with `aws s3 cp`.")
+
+
+def _check_is_file_name(target: Path) -> None:
+    if target.is_socket():
+        msg = f"{target} is a socket"
+        raise OutputError(msg, "Give a file name.")
+    if target.is_dir():
+        msg = f"{target} is a folder"
+        raise OutputError(msg, "Give a file name in it.")
 
 
 def check_apart(outputs: Iterable[Output | None]) -> None:
@@ -170,6 +132,10 @@ def check_apart(outputs: Iterable[Output | None]) -> None:
 
 def _names(source: str, target: Path) -> bool:
     """Whether an input, a file or a pattern, is this file under any of its names."""
+    if source.startswith("@") and source != _STDIN_LIST:
+        from gpuprof.readers.lists import named_in  # noqa: PLC0415 - start-up time
+
+        return any(file.is_file() and target.samefile(file) for file in named_in(source))
     sources = {source, *glob.glob(source, recursive=True)}  # noqa: PTH207 - as for the inputs
     return any(Path(name).is_file() and target.samefile(name) for name in sources)
 
@@ -188,29 +154,11 @@ def _save_whole(target: Path, write: Callable[[Path], object]) -> None:
         temporary.replace(target)
 
 
-def _save_whole_folder(target: Path, write: Callable[[Path], object]) -> None:
-    new, old = (
-        Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent)) for _ in range(2)
-    )
-    with removed_at_exit(new), removed_at_exit(old):
-        write(new)
-        new.chmod(_usual_mode(0o777))
-        if not target.exists():
-            new.replace(target)
-            return
-        target.replace(old)
-        try:
-            new.replace(target)
-        except OSError:
-            old.replace(target)
-            raise
-
-
-def _usual_mode(most: int = 0o666) -> int:
+def _usual_mode() -> int:
     """The permissions that a new file gets; a temporary file is its owner's alone."""
     mask = os.umask(0)
     os.umask(mask)
-    return most & ~mask
+    return 0o666 & ~mask
 
 
 def write_stdout(text: str) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from gpuprof import __version__, schema
 from gpuprof.profile import Profile
-from gpuprof.readers.gpuprof.write_gpuprof_file import alone, row_batches, row_select
+from gpuprof.readers.gpuprof.write_gpuprof_file import alone, batches_by_start, row_select
 
 # As queries show a number that has no name.
 _NO_NAME: Final = "unknown"
@@ -26,7 +26,7 @@ def table_rows(profile: Profile, name: str) -> Iterator[pa.RecordBatch]:
     profile = alone(profile, name)
     spec, select = schema.BY_NAME[name], row_select(profile, name)
     names = None if select.names is None else profile.query(select.names)
-    for batch in row_batches(profile, name, select):
+    for batch in batches_by_start(profile, name, select):
         columns = {column: batch.column(column) for column in batch.schema.names}
         if names is not None:
             columns |= _of_names(columns.pop(_NUMBER), names)

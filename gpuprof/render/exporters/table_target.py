@@ -1,6 +1,7 @@
 """Where an export of tables goes: a folder with a file for each table, or one file."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ from gpuprof import schema
 from gpuprof.errors import UsageError, one_of
 from gpuprof.profile import Profile
 from gpuprof.render.exporters.table_rows import described, table_rows
-from gpuprof.render.output import prepare, prepare_folder
+from gpuprof.render.folder_output import prepare_folder
+from gpuprof.render.output import prepare
 
 
 class TableTarget:
@@ -43,8 +45,9 @@ class TableTarget:
         if Path(output).suffix == exporter.SUFFIX:
             msg = f"{output} is one file, and a recording has a file for each table"
             raise UsageError(msg, "Give a folder, or one table: --table kernels")
-        names = frozenset(f"{name}{exporter.SUFFIX}" for name in schema.BY_NAME)
-        self._folder = prepare_folder(output, names, is_forced=is_forced)
+        self._folder = prepare_folder(
+            output, partial(_is_of_tables, exporter.SUFFIX), is_forced=is_forced, inputs=inputs
+        )
 
     def write(self, profile: Profile) -> tuple[str, ...]:
         """Write the table, or all that were recorded; all files whole, or none.
@@ -68,6 +71,12 @@ class TableTarget:
     def _write_table(self, profile: Profile, name: str, path: Path) -> None:
         columns = described(schema.BY_NAME[name])
         self._exporter.write_table(table_rows(profile, name), columns, path)
+
+
+def _is_of_tables(suffix: str, folder: Path) -> bool:
+    """Whether a folder holds nothing but tables of a recording."""
+    names = {f"{name}{suffix}" for name in schema.BY_NAME}
+    return {entry.name for entry in folder.iterdir()} <= names
 
 
 def _check_table(name: str) -> None:

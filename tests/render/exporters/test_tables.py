@@ -188,7 +188,7 @@ def test_a_folder_of_tables_is_replaced_only_with_force(tmp_path):
 def test_a_folder_with_other_files_is_never_replaced(tmp_path, other):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / other).write_text("mine")
-    with pytest.raises(OutputError, match="mine exists and holds other files"):
+    with pytest.raises(OutputError, match="mine is a folder of other files"):
         _export(_drawn(), "csv", tmp_path / "mine", is_forced=True)
 
     assert (tmp_path / "mine" / other).read_text() == "mine"
