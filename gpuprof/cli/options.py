@@ -99,7 +99,8 @@ def format_option(described: str, *formats: str) -> _Decorator:
 def _recording_name(_context: click.Context, _option: click.Parameter, name: str) -> str:
     """The name of a gpuprof file, which is none of another tool's file."""
     suffix = Path(name).suffix
-    if suffix in _EXPORTED:
+    # A name that ends in / is that of a data set's folder.
+    if suffix in _EXPORTED and not name.endswith("/"):
         msg = f"{name} ends in {suffix}, but this command writes gpuprof's own format"
         export = f"`gpuprof export FILE --to {_EXPORTED[suffix]}`"
         raise UsageError(msg, f"Let the name end in .gpuprof, or use {export}.")

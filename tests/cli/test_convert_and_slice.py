@@ -203,3 +203,9 @@ def test_a_file_of_another_format_is_not_written_under_its_name(folder, command,
     assert done.stderr.startswith(f"Error: {name} ends in .{name.split('.')[1]}, but this command")
     assert f"`gpuprof export FILE --to {form}`" in done.stderr
     assert not (folder / name).exists()
+
+
+def test_a_folder_may_have_the_name_of_another_format(folder):
+    gpuprof("convert", "trace.json", "-o", "run.parquet/", folder=folder)
+
+    assert kernels(folder, "run.parquet") == ["k0", "k10", "k20"]
