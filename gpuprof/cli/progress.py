@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpuprof.signals import braked
+from gpuprof.signals import interruptible
 from gpuprof.units import counted, format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def watched(work: str, files: Sequence[str] = ()) -> Iterator[Progress]:
     """
     progress, stopped = Progress(work, files), threading.Event()
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        with braked(lambda: None):
+        with interruptible(lambda: None):
             yield progress
         return
     drawing = threading.Thread(target=_draw, args=(progress, stopped), daemon=True)
@@ -82,7 +82,7 @@ def watched(work: str, files: Sequence[str] = ()) -> Iterator[Progress]:
         drawing.join()
 
     try:
-        with braked(stop_drawing):
+        with interruptible(stop_drawing):
             yield progress
     finally:
         stop_drawing()

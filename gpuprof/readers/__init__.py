@@ -22,10 +22,10 @@ from gpuprof.errors import (
     one_of,
 )
 from gpuprof.profile import Profile
-from gpuprof.readers import lists, places, sections
+from gpuprof.readers import inputs, lists, sections
 from gpuprof.readers.contract import HEAD_BYTES, Reader
+from gpuprof.readers.inputs import Address, AnyPath
 from gpuprof.readers.job_notes import left_out
-from gpuprof.readers.places import Address, AnyPath
 from gpuprof.readers.sqlite.source import MAGIC
 from gpuprof.units import counted
 
@@ -90,7 +90,7 @@ def read_profile(
     try:
         profile = _read(path, reader, section)
     except GpuprofError as error:
-        if (message := places.shown(error.message)) == error.message:
+        if (message := inputs.shown(error.message)) == error.message:
             raise
         raise type(error)(message, error.hint) from error
     return _with_addresses(profile)
@@ -98,8 +98,8 @@ def read_profile(
 
 def _with_addresses(profile: Profile) -> Profile:
     """A recording whose source and notes name addresses in place of their copies."""
-    source = places.shown_path(profile.origin.source)
-    warnings = tuple(map(places.shown, profile.origin.warnings))
+    source = inputs.shown_path(profile.origin.source)
+    warnings = tuple(map(inputs.shown, profile.origin.warnings))
     if (source, warnings) == (profile.origin.source, profile.origin.warnings):
         return profile
     return replace(profile, origin=replace(profile.origin, source=source, warnings=warnings))
@@ -108,17 +108,17 @@ def _with_addresses(profile: Profile) -> Profile:
 def _read(
     path: AnyPath | Sequence[AnyPath], reader: str | None, section: str | int | None
 ) -> Profile:
-    if places.is_path(path):
-        return _read_path(places.path_of(path), reader, section)
+    if inputs.is_path(path):
+        return _read_path(inputs.path_of(path), reader, section)
     if isinstance(path, bytes) or not isinstance(path, Sequence):
         msg = f"a recording is a path, several paths or a Profile, not {type(path).__name__}"
         raise TypeError(msg)
-    paths = [places.path_of(places.checked_path(file)) for file in path]
+    paths = [inputs.path_of(inputs.checked_path(file)) for file in path]
     if len(paths) == 1:
         return _read_path(paths[0], reader, section)
     _check_no_section(section)
     files = recording_files(paths)
-    return _read_many(places.folder_of(files), files, reader)
+    return _read_many(inputs.folder_of(files), files, reader)
 
 
 def recording_files(paths: Sequence[AnyPath]) -> list[Path]:
@@ -131,7 +131,7 @@ def recording_files(paths: Sequence[AnyPath]) -> list[Path]:
     Raises:
         InputError: One of them names nothing, or a list cannot be read.
     """
-    named = [file for path in paths for file in _named(places.path_of(path))]
+    named = [file for path in paths for file in _named(inputs.path_of(path))]
     return [file for path in _fetched(named) for file in _files_at(path)]
 
 
@@ -153,10 +153,10 @@ def _fetched(paths: Sequence[Path]) -> list[Path]:
 
 
 def _files_at(path: Path) -> list[Path]:
-    if places.is_glob(path):
-        return places.matching(path)
+    if inputs.is_glob(path):
+        return inputs.matching(path)
     if path.is_dir() and not (readers := _folder_readers(path)):
-        return places.files_in(path)
+        return inputs.files_in(path)
     if path.is_dir() and readers[0].name == _DATA_SET:
         from gpuprof.readers.gpuprof.data_set import recordings_in  # noqa: PLC0415 - as above
 
@@ -170,12 +170,12 @@ def _read_path(path: Path, reader: str | None, section: str | int | None) -> Pro
         return _read_many(lists.list_path(path), recording_files([path]), reader)
     if isinstance(path, Address):
         return _read_address(path, reader, section)
-    if places.is_pipe(path):
+    if inputs.is_pipe(path):
         return _read_pipe(path, reader, section)
-    if places.is_glob(path) or (path.is_dir() and not _folder_readers(path)):
+    if inputs.is_glob(path) or (path.is_dir() and not _folder_readers(path)):
         _check_no_section(section)
         return _read_many(path, recording_files([path]), reader)
-    places.check_ends(path)
+    inputs.check_ends(path)
     chosen = find_reader(path) if reader is None else reader_named(reader)
     return sections.chosen(_read_by(chosen, path), section)
 
@@ -217,17 +217,17 @@ def _check_no_section(section: str | int | None) -> None:
 
 
 def _read_pipe(pipe: str | Path, reader: str | None, section: str | int | None) -> Profile:
-    path = places.spooled(pipe)
+    path = inputs.spooled(pipe)
     try:
         profile = read_profile(path, reader, section)
     except GpuprofError as error:
-        name = "standard input" if str(pipe) == places.STDIN else str(pipe)
+        name = "standard input" if str(pipe) == inputs.STDIN else str(pipe)
         raise type(error)(error.message.replace(str(path), name), error.hint) from error
     return replace(profile, origin=replace(profile.origin, source=Path(pipe)))
 
 
 def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profile:
-    from gpuprof.readers import many  # noqa: PLC0415 - loads pyarrow.compute
+    from gpuprof.readers import merged_ranks  # noqa: PLC0415 - loads pyarrow.compute
 
     chosen, faults = _readable(files)
     if reader is not None:
@@ -238,7 +238,7 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     empty = [error for error in opened if isinstance(error, EmptyRecordingError)]
     if not profiles:
         raise empty[0]
-    profile = profiles[0] if len(profiles) == 1 else many.joined(profiles)
+    profile = profiles[0] if len(profiles) == 1 else merged_ranks.joined(profiles)
     faults += [
         (file, outcome.message)
         for file, outcome in zip(chosen, opened, strict=True)
@@ -323,12 +323,12 @@ def find_reader(path: Path) -> Reader:
         raise UnknownFormatError(msg, "Name one with --reader.")
     if path.is_dir():
         raise _nothing_in(path)
-    from gpuprof.readers.foreign import foreign  # noqa: PLC0415 - start-up time
+    from gpuprof.readers.unsupported import unsupported  # noqa: PLC0415 - start-up time
 
-    foreign_format = foreign(read_head(path))
-    if foreign_format is not None:
-        msg = f"{path} is {foreign_format.description}"
-        raise UnknownFormatError(msg, foreign_format.hint)
+    unsupported_format = unsupported(read_head(path))
+    if unsupported_format is not None:
+        msg = f"{path} is {unsupported_format.description}"
+        raise UnknownFormatError(msg, unsupported_format.hint)
     msg = f"{path}: looks like no known format"
     raise UnknownFormatError(msg, "See `gpuprof formats`, or name one with --reader.")
 
@@ -340,7 +340,7 @@ def _nothing_in(place: Path) -> UnknownFormatError:
     if is_sweep(place):
         msg = f"{place} is a sweep of {counted(len(cells_of(place)), 'cell', 'cells')}"
         return UnknownFormatError(msg, "Give one of its runs; `gpuprof compare` takes all cells.")
-    is_pattern = places.is_glob(place)
+    is_pattern = inputs.is_glob(place)
     kind = "a list" if place.is_file() else "a pattern" if is_pattern else "a folder"
     runs = repeats(place) or cell_runs(place)
     if runs:
@@ -389,7 +389,7 @@ def read_head(path: Path) -> bytes:
     Raises:
         InputError: The file is not there or cannot be read.
     """
-    places.check_ends(path)
+    inputs.check_ends(path)
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)

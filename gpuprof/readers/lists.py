@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Final
 
 from gpuprof.errors import InputError
-from gpuprof.readers import places
+from gpuprof.readers import inputs
 
 _MARK: Final = "@"
 _HINT: Final = "A list has a path or a glob in each line: run/rank*.sqlite"
 
 
-def is_list(path: places.AnyPath) -> bool:
+def is_list(path: inputs.AnyPath) -> bool:
     """Whether what a user names is a list of files."""
     return os.fspath(path).startswith(_MARK)
 
 
-def list_path(path: places.AnyPath) -> Path:
+def list_path(path: inputs.AnyPath) -> Path:
     """The list itself; ``-`` is standard input."""
     return Path(os.fspath(path).removeprefix(_MARK))
 
 
-def named_in(path: places.AnyPath) -> list[Path]:
+def named_in(path: inputs.AnyPath) -> list[Path]:
     """The files that a list names, each once, in its order; globs are expanded.
 
     Raises:
@@ -49,7 +49,7 @@ def named_in(path: places.AnyPath) -> list[Path]:
 
 
 def _name(file: Path) -> str:
-    return "standard input" if str(file) == places.STDIN else str(file)
+    return "standard input" if str(file) == inputs.STDIN else str(file)
 
 
 def _entry(text: str) -> str:
@@ -62,13 +62,13 @@ def _matching(entry: str, file: Path) -> list[Path]:
     if "\0" in entry:
         msg = "it is not text"
         raise InputError(msg, _HINT)
-    path = places.path_of(entry)
-    if not isinstance(path, places.Address):
+    path = inputs.path_of(entry)
+    if not isinstance(path, inputs.Address):
         path = file.parent / path
-    if isinstance(path, places.Address):
+    if isinstance(path, inputs.Address):
         return [path]
-    if places.is_glob(path):
-        return places.matching(path)
+    if inputs.is_glob(path):
+        return inputs.matching(path)
     if not path.exists():
         msg = f"{path}: no such file"
         raise InputError(msg)
@@ -77,10 +77,10 @@ def _matching(entry: str, file: Path) -> list[Path]:
 
 def _lines(file: Path) -> Iterator[str]:
     try:
-        if str(file) == places.STDIN:
+        if str(file) == inputs.STDIN:
             yield from _checked_stdin()
             return
-        places.check_ends(file)
+        inputs.check_ends(file)
         with file.open(encoding="utf-8-sig") as lines:
             yield from lines
     except UnicodeDecodeError as error:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gpuprof.errors import ROOM, GpuprofError, InputError, MissingToolError
-from gpuprof.readers import places
-from gpuprof.readers.places import Address
+from gpuprof.readers import inputs
+from gpuprof.readers.inputs import Address
 from gpuprof.units import counted, format_bytes
 
 # Must stay free on the drive of the copies.
@@ -101,7 +101,7 @@ def _copies(address: Address, root: Path) -> Iterator[tuple[Path, list[_Copy]]]:
     """What an address names, each with its files: one, or all of a folder."""
     system, pattern = _system(address)
     scheme = address.full_text.partition(":")[0]
-    places.keep_copies(root / scheme, scheme)
+    inputs.keep_copies(root / scheme, scheme)
     about = system.glob(pattern, detail=True) if address.is_pattern else None
     if about is None:
         about = {pattern: system.info(pattern)}

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from test_many import rank_file
+from test_merged_ranks import rank_file
 
 from gpuprof.readers import read_profile
 from gpuprof.readers.job_notes import FileOfJob, job_notes, left_out

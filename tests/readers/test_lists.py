@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from commands import gpuprof
-from test_many import rank_file, rows
+from test_merged_ranks import rank_file, rows
 
 from gpuprof.errors import InputError, OutputError, UnknownFormatError
 from gpuprof.readers import read_profile, recording_files

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from commands import gpuprof
-from test_many import rank_file, rows
+from test_merged_ranks import rank_file, rows
 
 from gpuprof.cli.progress import Progress
 from gpuprof.errors import (
@@ -21,9 +21,9 @@ from gpuprof.errors import (
     OutputError,
     UnknownFormatError,
 )
-from gpuprof.readers import places, read_profile, recording_files, remote
+from gpuprof.readers import inputs, read_profile, recording_files, remote
 from gpuprof.readers.gpuprof.write_data_set import write
-from gpuprof.readers.places import Address, path_of
+from gpuprof.readers.inputs import Address, path_of
 from gpuprof.render.output import prepare
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed: pip install -e .[storage]")
@@ -417,4 +417,4 @@ def test_a_server_that_is_gone_is_named(bucket):
 
 
 def test_places_keep_copies_of_other_programs_as_they_are():
-    assert places.shown("/data/other/a.json is empty") == "/data/other/a.json is empty"
+    assert inputs.shown("/data/other/a.json is empty") == "/data/other/a.json is empty"

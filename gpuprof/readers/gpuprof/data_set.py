@@ -152,7 +152,7 @@ def read(path: Path) -> Profile:
     recordings = [_recording(file, recording) for file, recording in stored.items()]
     profile = recordings[0]
     if len(recordings) > 1:
-        from gpuprof.readers.many import joined  # noqa: PLC0415 - loads pyarrow.compute
+        from gpuprof.readers.merged_ranks import joined  # noqa: PLC0415 - loads pyarrow.compute
 
         profile = joined(recordings)
     of_job = {n: _small(path / HEADER, n, file_name(n, None, 0), t) for n, t in header.job.items()}

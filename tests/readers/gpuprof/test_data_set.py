@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from commands import ROOT, gpuprof
 from pyarrow import parquet
-from test_many import rank_file
+from test_merged_ranks import rank_file
 
 from gpuprof.errors import CorruptFileError, OutputError, UnknownFormatError
 from gpuprof.readers import find_reader, read_profile, recording_files
