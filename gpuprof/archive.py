@@ -48,7 +48,7 @@ def pack(folder: Path, output: Output, *, with_original: bool = False) -> None:
             msg = f"{folder} cannot be converted in {name}: {error.strerror or error}"
             raise OutputError(msg, ROOM) from error
         members = converted | (_originals(folder) if with_original else {})
-        output.save(lambda draft: _write(draft, members))
+        output.save(lambda temporary: _write(temporary, members))
 
 
 def _converted(folder: Path, manifest: Manifest, into: Path) -> dict[str, Path]:
@@ -72,13 +72,13 @@ def _originals(folder: Path) -> dict[str, Path]:
     }
 
 
-def _write(draft: Path, members: Mapping[str, Path]) -> None:
+def _write(temporary: Path, members: Mapping[str, Path]) -> None:
     listed = [
         {"name": name, "size": path.stat().st_size, "sha256": _hash_of(path)}
         for name, path in members.items()
     ]
     index = {"gpuprof_pack": VERSION, "members": listed}
-    with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(INDEX, _NO_TIME), json.dumps(index, indent=1) + "\n")
         for name, path in members.items():
             with (

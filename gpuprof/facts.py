@@ -121,7 +121,7 @@ OF_ROWS: Final[Mapping[str, Mapping[str, Fact]]] = {
             f"CASE WHEN {_IS_STAGED} THEN '{PEER_STAGED}'"
             f" WHEN {_IS_DEVICE_COPY} AND {_CROSSES} THEN '{PEER_DEVICE_COPY}'"
             " ELSE memcpy_kind END",
-            "The memcpy kind, with peer transfers told apart that do not bear the name PtoP.",
+            "The memcpy kind; peer transfers that are not called PtoP have kinds of their own.",
         ),
         "route": Fact(
             f"CASE WHEN {_IS_STAGED} THEN 'staged'"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow as pa
 from gpuprof import schema
 from gpuprof.database import Database, Failure, Loader, Source, corrupt
 from gpuprof.errors import GpuprofError, MissingTableError
+from gpuprof.manifest import TIMING_ONLY
 from gpuprof.second_thread import SecondThread
 from gpuprof.selection import EVERYTHING, Selection
 from gpuprof.stored import Values
@@ -57,6 +58,8 @@ class Origin:
     @property
     def recorder(self) -> str:
         """The tool and its version, for people; else the version that exported the file."""
+        if self.tool == TIMING_ONLY:
+            return "timed without a profiler"
         if self.tool_version:
             return f"{self.tool} {self.tool_version}"
         exporter = f" (exported by {self.exporter_version})" if self.exporter_version else ""
@@ -104,6 +107,18 @@ class Section:
     profile: "Profile" = field(repr=False)
 
 
+class Part(NamedTuple):
+    """One of the recordings of a job that are read as one.
+
+    Args:
+        rank: Its rank; None where unknown.
+        profile: The recording alone, on its own clock.
+    """
+
+    rank: int | None
+    profile: "Profile"
+
+
 @dataclass(frozen=True)
 class Profile:
     """One recording, as every reader gives it and every analysis takes it.
@@ -122,6 +137,7 @@ class Profile:
             `gpuprof.readers.sections`.
         skip_steps: Steps at the beginning of each phase that are set aside; None for those that
             are found to be warm-up.
+        parts: The recordings that it joins, in the order of ranks; none where it joins none.
     """
 
     origin: Origin
@@ -134,6 +150,7 @@ class Profile:
     stored: int = 0
     sections: tuple[Section, ...] = field(default=(), repr=False)
     skip_steps: int | None = None
+    parts: "tuple[Part, ...]" = field(default=(), repr=False)
     _unrestricted: "Profile | None" = field(default=None, repr=False)
 
     @property
@@ -177,7 +194,9 @@ class Profile:
         """
         excluded = _TIMELESS if selection.windows is not None else _OF_ALL_DEVICES
         sources = {name: source for name, source in self.sources.items() if name not in excluded}
-        return replace(self, sources=sources, selection=selection, _unrestricted=self.whole)
+        return replace(
+            self, sources=sources, selection=selection, parts=(), _unrestricted=self.whole
+        )
 
     def expect(self, reads: Mapping[str, Collection[str]]) -> None:
         """Announce columns by table that will be asked for, so that they are read in one pass."""

@@ -1,8 +1,8 @@
 """Ctrl-C and other signals that end a program: who takes them, and for how long.
 
 Python hears of Ctrl-C only between two steps of the main thread, which may wait for a library
-that never comes back. In `braked` work a thread hears of it, gives the orderly end a moment, and
-else ends the process, after what was registered with ``atexit`` has been removed.
+that never comes back. In `interruptible` work a thread hears of it, gives the orderly end a moment,
+and else ends the process, after what was registered with ``atexit`` has been removed.
 """
 
 import atexit
@@ -70,7 +70,7 @@ def interrupting(*connections: "duckdb.DuckDBPyConnection") -> Iterator[None]:
 
 
 @contextmanager
-def braked(before_message: Callable[[], object]) -> Iterator[None]:
+def interruptible(before_message: Callable[[], object]) -> Iterator[None]:
     """Let Ctrl-C end the process within half a second while this work goes on.
 
     Work outside of the main thread, or under a handler of its own, is left alone.

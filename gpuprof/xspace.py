@@ -250,7 +250,7 @@ def fields(data: Octets) -> Iterator[Field]:
             tag, position = varint(data, position)
         kind = tag & 7
         if kind not in KINDS:
-            msg = f"byte {position}: {kind} is no kind of field"
+            msg = f"byte {position}: {kind} is an unknown kind of field"
             raise WireError(msg)
         if kind in (FIXED64, FIXED32):
             number = 8 if kind == FIXED64 else 4

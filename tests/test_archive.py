@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import DUAL, gpuprof
+from commands import DUAL, ROOT, gpuprof
 
 from gpuprof import read_profile
 from gpuprof.archive import RECORDING, pack
@@ -22,6 +22,7 @@ from gpuprof.manifest import Manifest, finish_manifest, read_manifest
 from gpuprof.readers.gpuprof.packed_run import INDEX, unpack
 from gpuprof.render.output import prepare
 
+TRACE = ROOT / "sample_logs" / "nsys" / "2023.4.4" / "synthetic-two-gpus-trace.csv"
 MANIFEST = Manifest(
     recorder="nvprof",
     variant="dual",
@@ -197,6 +198,72 @@ def test_a_name_that_would_leave_the_folder_is_refused(tmp_path, name):
     with pytest.raises(CorruptFileError, match="nothing was unpacked"):
         unpack(file, inside / "again")
     assert [p.name for p in tmp_path.rglob("*")] == ["inside", "run.zip"]
+
+
+def _packed_trace(folder):
+    """A packed run with times of kernels and copies."""
+    place = folder / "traced"
+    place.mkdir()
+    (place / "trace.csv").write_bytes(TRACE.read_bytes())
+    finish_manifest(place, replace(MANIFEST, recordings=("trace.csv",), recorder="nsys"))
+    pack(place, prepare(str(folder / "traced.zip")))
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        (("report",), None),
+        (("report", "--table", "kernel_summary", "--format", "csv"), None),
+        (("plot", "matrix", "-o", "matrix.svg"), "matrix.svg"),
+        (("export", "--to", "parquet", "-o", "tables"), "tables/kernels.parquet"),
+        (("export", "--to", "csv", "--table", "memcpys", "-o", "copies.csv"), "copies.csv"),
+        (("convert", "-o", "run.gpuprof"), "run.gpuprof"),
+        (("report", "--html", "page.html"), "page.html"),
+    ],
+    ids=lambda words: "-".join(words) if isinstance(words, tuple) else "",
+)
+def test_commands_read_a_packed_run(tmp_path, words, output):
+    _packed_trace(tmp_path)
+    options = {"GPUPROF_CACHE": str(tmp_path / "cache")}
+
+    done = gpuprof(*words, "traced.zip", cwd=tmp_path, **options)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert output is None or (tmp_path / output).stat().st_size
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report",),
+        ("plot", "matrix", "-o", "out"),
+        ("export", "--to", "csv", "-o", "out"),
+        ("compare", DUAL),
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("kind", ["escape", "link", "bomb", "other"])
+def test_commands_refuse_a_hostile_archive(tmp_path, words, kind):
+    path, cache = tmp_path / "run.zip", tmp_path / "cache"
+    match kind:
+        case "escape":
+            forged(path, {"manifest.json": b"{}", "../out": b"x"})
+        case "link":
+            forged(path, {"manifest.json": b"{}", "a": b"/etc/passwd"}, prepare_info=as_link)
+        case "bomb":
+            forged(path, {"manifest.json": b"0" * 10**7}, compress=zipfile.ZIP_DEFLATED)
+        case "other":
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("../out", b"x")
+    words = tuple("out.svg" if w == "out" and "plot" in words else w for w in words)
+
+    done = gpuprof(*words, "run.zip", cwd=tmp_path, GPUPROF_CACHE=str(cache))
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: run.zip")
+    assert len(done.stderr.splitlines()) <= 2
+    assert {file.name for file in tmp_path.rglob("*") if file.is_file()} <= {"run.zip", ".lock"}
+    assert not (tmp_path.parent / "out").exists()
 
 
 @pytest.mark.parametrize("kind", [as_link, as_pipe])

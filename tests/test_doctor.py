@@ -134,7 +134,12 @@ ILLS = {
         "problem",
         "nvtx 0.2.13 is too new for nsys 2023.4.4.54, which would record no ranges",
     ),
-    "foreign-gpuprof": ({"foreign": "0.4.1"}, "distribution", "problem", "PyPI's gpuprof 0.4.1"),
+    "other-gpuprof": (
+        {"other_gpuprof": "0.4.1"},
+        "distribution",
+        "problem",
+        "PyPI's gpuprof 0.4.1",
+    ),
     "nothing-records": (
         {"gpus": (), "obstacles": {"nsys": None, "tensorflow": "TensorFlow is not installed"}},
         "recorders",

@@ -11,6 +11,7 @@ from gpuprof import schema
 from gpuprof.columns import Columns, Streamed, Tables
 from gpuprof.database import Database
 from gpuprof.errors import CorruptFileError, MissingTableError
+from gpuprof.manifest import TIMING_ONLY
 from gpuprof.profile import Origin, Profile
 from gpuprof.selection import Selection
 from gpuprof.views import Select, StoredColumn, StoredRows, View
@@ -27,6 +28,21 @@ TWO_KERNELS = schema.KERNELS.table(
 def rows(names=None, *, is_costly=False, **columns):
     """A view of a table that is called raw."""
     return View((Select(columns, "FROM raw"),), names, is_costly)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"tool_version": "2026.1.1", "exporter_version": "2026.2.1"}, "nsys 2026.1.1"),
+        ({"exporter_version": "2026.2.1"}, "nsys (exported by 2026.2.1)"),
+        ({}, "nsys"),
+        ({"tool": TIMING_ONLY}, "timed without a profiler"),
+    ],
+)
+def test_the_recorder_is_the_tool_that_recorded(fields, expected):
+    origin = Origin(**{"source": Path("a"), "reader": "nsys-sqlite", "tool": "nsys"} | fields)
+
+    assert origin.recorder == expected
 
 
 def test_missing_table_is_not_an_empty_table():

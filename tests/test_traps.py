@@ -21,7 +21,7 @@ GUARDS = {
     ),
     "streams of two processes or contexts are taken for one": (
         "readers/nsys/test_nsys_sqlite.py::test_kernels_come_with_names_process_and_place",
-        "readers/test_many.py::test_processes_of_the_same_number_on_two_hosts_are_not_one_process",
+        "readers/test_merged_ranks.py::test_processes_of_the_same_number_on_two_hosts_are_not_one_process",
     ),
     "copies or memsets count as idle or as compute": (
         "analyses/time/test_breakdown.py::test_drawn_spans_split_exactly",
@@ -148,8 +148,8 @@ GUARDS = {
         "readers/nsys/test_nsys_rep.py::test_a_new_report_under_an_old_name_is_exported_anew",
     ),
     "clocks of ranks differ": (
-        "readers/test_many.py::test_ranks_of_one_host_keep_their_devices_and_share_a_clock",
-        "readers/test_many.py::test_files_without_a_common_clock_begin_at_0_and_say_so",
+        "readers/test_merged_ranks.py::test_ranks_of_one_host_keep_their_devices_and_share_a_clock",
+        "readers/test_merged_ranks.py::test_files_without_a_common_clock_begin_at_0_and_say_so",
     ),
     "kernels of one side vanish from a comparison, or a recording is compared with itself": (
         "comparisons/test_comparisons.py::test_kernels_that_one_side_lacks_are_kept",

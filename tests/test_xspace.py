@@ -78,7 +78,7 @@ def test_a_file_cut_off_anywhere_is_an_error_or_shorter():
     ("data", "message"),
     [
         pytest.param(b"\x80" * 11, "byte 0: a number breaks off", id="endless-number"),
-        pytest.param(b"\x0b", "byte 1: 3 is no kind of field", id="group"),
+        pytest.param(b"\x0b", "byte 1: 3 is an unknown kind of field", id="group"),
         pytest.param(b"\x0a\x05ab", "byte 2: a field of 5 bytes goes beyond the end", id="short"),
     ],
 )

@@ -13,7 +13,7 @@ from gpuprof.comparisons import Recording as LabelledRecording
 from gpuprof.errors import UsageError
 from gpuprof.profile import Profile
 from gpuprof.readers import read_profile
-from gpuprof.readers.places import AnyPath, is_path
+from gpuprof.readers.inputs import AnyPath, is_path
 from gpuprof.units import duration_ns, instant_ns
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprof.api.arguments import Recording, Time, Variants, part, read
 from gpuprof.api.compare import ComparisonResult, compare
 from gpuprof.errors import UsageError
-from gpuprof.readers.places import AnyPath, checked_path
+from gpuprof.readers.inputs import AnyPath, checked_path
 from gpuprof.render.charts import chart_named, drawn
 from gpuprof.render.charts.contract import Chart
 from gpuprof.render.charts.results import of_recording, of_times

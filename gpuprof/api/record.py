@@ -17,7 +17,7 @@ from gpuprof.launch.repeating import Repeats, record_repeatedly
 from gpuprof.launch.run.program import executable, module, script
 from gpuprof.launch.run.window import CaptureWindow, parse_epochs
 from gpuprof.manifest import PROGRAM_LOG, Manifest, repeats
-from gpuprof.readers.places import AnyPath
+from gpuprof.readers.inputs import AnyPath
 from gpuprof.render.notebook.run import run_summary
 from gpuprof.render.notebook.summary import Summary
 from gpuprof.signals import STATUS as STOPPED

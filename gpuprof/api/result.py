@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, overload
 import pyarrow as pa
 
 from gpuprof.api.tables import Tables
-from gpuprof.readers.places import AnyPath
+from gpuprof.readers.inputs import AnyPath
 from gpuprof.render.notebook.summary import Summary, summary_html, summary_text
 from gpuprof.render.output import prepare
 

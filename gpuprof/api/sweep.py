@@ -14,7 +14,7 @@ from gpuprof.api.result import Result
 from gpuprof.api.tables import Tables
 from gpuprof.errors import StoppedError, UsageError, one_of
 from gpuprof.launch import check_recorder, check_system
-from gpuprof.readers.places import AnyPath
+from gpuprof.readers.inputs import AnyPath
 from gpuprof.render.notebook.summary import Summary
 from gpuprof.render.notebook.sweep import CHARTS, sweep_summary
 from gpuprof.render.sweep import headline, notes, save

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gpuprof.cli.completion import named_charts, recordings
+from gpuprof.errors import UsageError
 from gpuprof.units import duration_ns, instant_ns
 
 if TYPE_CHECKING:
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 
 _Command = Callable[..., Any]
 _Decorator = Callable[[_Command], _Command]
+
+# Ends of the names of files that `gpuprof export` writes.
+_EXPORTED: Final = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".pftrace": "perfetto",
+    ".et": "chakra",
+}
 
 
 def in_order(*options: _Decorator) -> _Decorator:
@@ -87,6 +96,17 @@ def format_option(described: str, *formats: str) -> _Decorator:
     )
 
 
+def _recording_name(_context: click.Context, _option: click.Parameter, name: str) -> str:
+    """The name of a gpuprof file, which is none of another tool's file."""
+    suffix = Path(name).suffix
+    # A name that ends in / is that of a data set's folder.
+    if suffix in _EXPORTED and not name.endswith("/"):
+        msg = f"{name} ends in {suffix}, but this command writes gpuprof's own format"
+        export = f"`gpuprof export FILE --to {_EXPORTED[suffix]}`"
+        raise UsageError(msg, f"Let the name end in .gpuprof, or use {export}.")
+    return name
+
+
 def folder_option(described: str) -> _Decorator:
     """``-o`` of commands that make a folder."""
     return click.option(
@@ -134,6 +154,7 @@ recording_output_options: Final = in_order(
         "--output",
         required=True,
         metavar="FILE",
+        callback=_recording_name,
         help="Output file; its name should end in .gpuprof.",
     ),
     force_option,
@@ -251,5 +272,6 @@ def room(
     is_terminal = output == "-" and sys.stdout.isatty()
     has_width = is_terminal or "COLUMNS" in os.environ
     width = shutil.get_terminal_size().columns if has_width else 80
-    is_colour = is_terminal and not os.environ.get("NO_COLOR")
+    is_dumb = os.environ.get("TERM") == "dumb"
+    is_colour = is_terminal and not is_dumb and not os.environ.get("NO_COLOR")
     return Page(width, is_colour, is_wide, tables, has_full_names)

@@ -1,5 +1,6 @@
 """How far long work has come, as a line on a terminal's stderr; nothing in a pipe or a file."""
 
+import os
 import sys
 import threading
 import time
@@ -9,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpuprof.allocator import keep_freed_memory
-from gpuprof.signals import braked
-from gpuprof.units import format_bytes, format_count
+from gpuprof.signals import interruptible
+from gpuprof.units import counted, format_bytes, format_count
 
 if TYPE_CHECKING:
     from gpuprof.profile import Profile
+    from gpuprof.readers.remote import Fetch
 
 # Work that is done sooner needs no word.
 _PATIENCE_S: Final = 1.0
@@ -44,6 +46,8 @@ class Progress:
 
     def line(self) -> str:
         """How far it has come; what is read again fills the bar again."""
+        if (fetch := _fetch()) is not None:
+            return _fetching(fetch)
         details = [f"{time.monotonic() - self._began:.0f} s"]
         if self._events:
             details.insert(0, f"{format_count(self._events)} events")
@@ -52,7 +56,7 @@ class Progress:
         if self._size and read:
             passes, pass_bytes = divmod(read, self._size)
             filled = _BAR * pass_bytes // self._size
-            bar = f" [{'#' * filled}{' ' * (_BAR - filled)}]"
+            bar = _drawn(filled)
             again = f", after {passes} times all of it" if passes > 1 else ""
             again = ", after all of it" if passes == 1 else again
             details.insert(0, f"{format_bytes(pass_bytes)} of {format_bytes(self._size)}{again}")
@@ -63,12 +67,13 @@ class Progress:
 def watched(work: str, files: Sequence[str] = ()) -> Iterator[Progress]:
     """Show on a terminal's stderr how far work has come that takes longer than a second.
 
+    A terminal that cannot clear a line gets none.
     Ctrl-C ends it within a second, whatever it waits for.
     """
     keep_freed_memory()
     progress, stopped = Progress(work, files), threading.Event()
-    if not sys.stderr.isatty():
-        with braked(lambda: None):
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        with interruptible(lambda: None):
             yield progress
         return
     drawing = threading.Thread(target=_draw, args=(progress, stopped), daemon=True)
@@ -79,7 +84,7 @@ def watched(work: str, files: Sequence[str] = ()) -> Iterator[Progress]:
         drawing.join()
 
     try:
-        with braked(stop_drawing):
+        with interruptible(stop_drawing):
             yield progress
     finally:
         stop_drawing()
@@ -101,6 +106,25 @@ def _draw(progress: Progress, stopped: threading.Event) -> None:
     while not stopped.wait(_PAUSE_S):
         _say(f"{_CLEARED}{progress.line()}")
     _say(_CLEARED)
+
+
+def _drawn(filled: int) -> str:
+    return f" [{'#' * filled}{' ' * (_BAR - filled)}]"
+
+
+def _fetch() -> "Fetch | None":
+    """What is being fetched; None for nothing, and where nothing was ever fetched."""
+    remote = sys.modules.get("gpuprof.readers.remote")
+    return remote.now() if remote is not None else None
+
+
+def _fetching(fetch: "Fetch") -> str:
+    fetched_bytes, size_bytes = fetch.fetched_bytes, fetch.size_bytes
+    files = counted(len(fetch.copies), "file", "files")
+    if not size_bytes:
+        return f"Fetching {files}, {format_bytes(fetched_bytes)}"
+    bar = _drawn(min(_BAR * fetched_bytes // size_bytes, _BAR))
+    return f"Fetching {files}{bar} {format_bytes(fetched_bytes)} of {format_bytes(size_bytes)}"
 
 
 def _say(text: str) -> None:

@@ -39,9 +39,9 @@ _say: Final = partial(click.echo, err=True)
     "--recorder", metavar="NAME", help="Profiler, as in `gpuprof record`; none only times."
 )
 @folder_option("Folder of the sweep; by default, one under gpuprof-sweeps.")
-@click.option("--force", is_flag=True, help="First remove the sweep in the folder.")
+@click.option("--force", is_flag=True, help="Replace the sweep in the folder.")
 @click.option("--retry-failed", is_flag=True, help="Run failed cells again.")
-@click.option("--dry-run", is_flag=True, help="Print the commands in their order, and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the commands in order without running them.")
 @wide_option
 @tables_format_option
 @click.argument("words", nargs=-1, metavar="SWEEP.TOML | -- SCRIPT [ARGS]...",
@@ -81,6 +81,7 @@ def command(  # noqa: PLR0913 - one per option
     from gpuprof.sweeps.command_line import planned  # noqa: PLC0415
     from gpuprof.sweeps.execution import commands  # noqa: PLC0415
     from gpuprof.sweeps.folder import DEFAULT_PARENT  # noqa: PLC0415
+    from gpuprof.sweeps.results import cells_to_compare  # noqa: PLC0415
     from gpuprof.sweeps.run import run_sweep  # noqa: PLC0415
 
     plan = planned(words, grid, baseline=dict(baseline), figures=dict(figures), **options)
@@ -89,13 +90,13 @@ def command(  # noqa: PLR0913 - one per option
     if dry_run:
         lines = list(commands(plan, plan.seed or 0, target))
         click.echo("\n".join(lines))
-        order = "in an order that is drawn when it begins" if plan.seed is None else "in this order"
+        order = "in random order" if plan.seed is None else "in this order"
         _say(f"{counted(len(lines), 'run', 'runs')}, {order}; nothing was run")
         return
     check_system()
     outcome = run_sweep(plan, target, _say, force=force, retry_failed=retry_failed)
     _say(f"In {target}: {', '.join(save(outcome, target))}")
-    cells = sum(row["runs"] > 0 for row in outcome.cells.to_pylist())
-    if plan.recorder != TIMING_ONLY and cells > 1:
-        _say("Next: " + shlex.join(["gpuprof", "compare", str(target)]))
+    pair = cells_to_compare(outcome)
+    if plan.recorder != TIMING_ONLY and pair is not None:
+        _say("Next: " + shlex.join(["gpuprof", "compare", *(f"{target / cell}" for cell in pair)]))
     write_stdout(sweep_text(outcome, form, room("-", is_wide=wide)))

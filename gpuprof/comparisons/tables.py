@@ -101,12 +101,12 @@ KERNELS: Final = Schema(
             TEXT, "", "Threads of a block as 128x1x1; null where a side has no launch shapes."
         ),
         "status": _text(
-            "slower, faster or same by the mean of a call; new or gone where one side lacks it;"
+            "slower, faster or same by the mean of a call; new or removed where one side lacks it;"
             " unlisted where that side lists only a part; common where a time is unknown."
         ),
         "is_communication": Column(FLAG, "", "Whether it moves data between devices."),
         "is_reshaped": Column(
-            FLAG, "", "Whether a new or gone one is on the other side in another launch shape."
+            FLAG, "", "Whether a new or removed one is on the other side in another launch shape."
         ),
         "baseline_calls": Column(
             FLOAT, "1", "Of a step where steps are compared.", kind=Kind.COUNT

@@ -38,7 +38,7 @@ def this_machine() -> Machine:
         nsys_cuda=nsight.newest_cuda(),
         packages={n: v for n in PACKAGES if (v := _version(n)) is not None},
         is_compiled=native.library() is not None,
-        foreign=_version("gpuprof"),
+        other_gpuprof=_version("gpuprof"),
         counters_for_admins=_counters_for_admins(),
         is_admin=_is_admin(),
         perf_event_paranoid=_paranoid(),

@@ -29,7 +29,7 @@ class Machine:
         nsys_cuda: Newest CUDA that this nsys can trace.
         packages: Versions of the installed Python packages that matter.
         is_compiled: Whether gpuprof has its compiled functions.
-        foreign: Version of PyPI's other ``gpuprof``, where that is installed.
+        other_gpuprof: Version of PyPI's other ``gpuprof``, where that is installed.
         counters_for_admins: Whether the driver keeps GPU counters for administrators.
         is_admin: Whether this process may use what is kept for administrators.
         perf_event_paranoid: The kernel's setting; None where it has none.
@@ -50,7 +50,7 @@ class Machine:
     nsys_cuda: tuple[int, int] | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
     is_compiled: bool = True
-    foreign: str | None = None
+    other_gpuprof: str | None = None
     counters_for_admins: bool | None = None
     is_admin: bool = False
     perf_event_paranoid: int | None = None

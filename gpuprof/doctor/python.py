@@ -44,10 +44,10 @@ def compiled(machine: Machine) -> Finding:
 
 def distribution(machine: Machine) -> Finding:
     """PyPI's ``gpuprof``, another project that installs the same package and command."""
-    if machine.foreign is None:
+    if machine.other_gpuprof is None:
         return Finding("distribution", "ok", "no other package named gpuprof is installed")
     text = (
-        f"PyPI's gpuprof {machine.foreign}, another project, is also installed and replaces "
+        f"PyPI's gpuprof {machine.other_gpuprof}, another project, is also installed and replaces "
         "this command and package"
     )
     fix = "pip uninstall gpuprof && pip install --force-reinstall gpuprof-toolkit"

@@ -22,9 +22,10 @@ from gpuprof.errors import (
     one_of,
 )
 from gpuprof.profile import Profile
-from gpuprof.readers import places, sections
+from gpuprof.readers import inputs, lists, sections
 from gpuprof.readers.contract import HEAD_BYTES, Reader
-from gpuprof.readers.places import AnyPath
+from gpuprof.readers.inputs import Address, AnyPath
+from gpuprof.readers.job_notes import left_out
 from gpuprof.readers.sqlite.source import MAGIC
 from gpuprof.units import counted
 
@@ -45,13 +46,15 @@ READERS: Final = {
     "xplane": "xplane.reader",
     "tf1-timeline": "tf1_timeline",
     "gpuprof": "gpuprof.gpuprof_file",
+    "gpuprof-dataset": "gpuprof.data_set",
 }
 # Readers of databases, of archives and of folders are known: to import all takes longer than many
 # a report.
 _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 _ARCHIVES: Final = ("gpuprof", "run")
-_FOLDERS: Final = ("run", "nsys-parquet", "cupti")
+_FOLDERS: Final = ("run", "nsys-parquet", "cupti", "gpuprof-dataset")
+_DATA_SET: Final = "gpuprof-dataset"
 _THREADS: Final = 2
 
 
@@ -65,9 +68,10 @@ def read_profile(
 
     Args:
         path: A file in one of the formats that ``gpuprof formats`` lists; a folder that is one
-            recording; a folder, a glob or a sequence of files of one format, one per process,
-            which are read as one recording with its ranks; ``-`` for standard input. What was
-            read already is given back.
+            recording; a folder, a glob, a list (``@files.txt``) or a sequence of files of one
+            format, one per process, which are read as one recording with its ranks; an address
+            such as ``s3://bucket/rank*.sqlite``; ``-`` for standard input. What was read already
+            is given back.
         reader: Name of the format, for a file that cannot be recognised; else it is found.
         section: Which recording of a file that holds several, such as a log of several runs:
             its number (from 1), its process, or a part of its name; ``all`` adds them up.
@@ -83,28 +87,105 @@ def read_profile(
     """
     if isinstance(path, Profile):
         return path
-    if places.is_path(path):
-        return _read_path(Path(path), reader, section)
+    try:
+        profile = _read(path, reader, section)
+    except GpuprofError as error:
+        if (message := inputs.shown(error.message)) == error.message:
+            raise
+        raise type(error)(message, error.hint) from error
+    return _with_addresses(profile)
+
+
+def _with_addresses(profile: Profile) -> Profile:
+    """A recording whose source and notes name addresses in place of their copies."""
+    source = inputs.shown_path(profile.origin.source)
+    warnings = tuple(map(inputs.shown, profile.origin.warnings))
+    if (source, warnings) == (profile.origin.source, profile.origin.warnings):
+        return profile
+    return replace(profile, origin=replace(profile.origin, source=source, warnings=warnings))
+
+
+def _read(
+    path: AnyPath | Sequence[AnyPath], reader: str | None, section: str | int | None
+) -> Profile:
+    if inputs.is_path(path):
+        return _read_path(inputs.path_of(path), reader, section)
     if isinstance(path, bytes) or not isinstance(path, Sequence):
         msg = f"a recording is a path, several paths or a Profile, not {type(path).__name__}"
         raise TypeError(msg)
-    files = [Path(places.checked_path(file)) for file in path]
-    if len(files) == 1:
-        return _read_path(files[0], reader, section)
+    paths = [inputs.path_of(inputs.checked_path(file)) for file in path]
+    if len(paths) == 1:
+        return _read_path(paths[0], reader, section)
     _check_no_section(section)
-    return _read_many(places.folder_of(files), files, reader)
+    files = recording_files(paths)
+    return _read_many(inputs.folder_of(files), files, reader)
+
+
+def recording_files(paths: Sequence[AnyPath]) -> list[Path]:
+    """The files that several paths name, each one recording of a process, in their order.
+
+    Args:
+        paths: Files, globs, folders of recordings, data sets, lists (``@files.txt``), and
+            addresses, of which copies are made.
+
+    Raises:
+        InputError: One of them names nothing, or a list cannot be read.
+    """
+    named = [file for path in paths for file in _named(inputs.path_of(path))]
+    return [file for path in _fetched(named) for file in _files_at(path)]
+
+
+def _named(path: Path) -> list[Path]:
+    return lists.named_in(path) if lists.is_list(path) else [path]
+
+
+def _fetched(paths: Sequence[Path]) -> list[Path]:
+    """The same paths, with copies of what addresses name in their place."""
+    addresses = [path for path in paths if isinstance(path, Address)]
+    if not addresses:
+        return [*paths]
+    from gpuprof.readers import remote  # noqa: PLC0415 - few recordings need it
+
+    copies = iter(remote.fetched(addresses))
+    return [
+        file for path in paths for file in (next(copies) if isinstance(path, Address) else [path])
+    ]
+
+
+def _files_at(path: Path) -> list[Path]:
+    if inputs.is_glob(path):
+        return inputs.matching(path)
+    if path.is_dir() and not (readers := _folder_readers(path)):
+        return inputs.files_in(path)
+    if path.is_dir() and readers[0].name == _DATA_SET:
+        from gpuprof.readers.gpuprof.data_set import recordings_in  # noqa: PLC0415 - as above
+
+        return recordings_in(path)
+    return [path]
 
 
 def _read_path(path: Path, reader: str | None, section: str | int | None) -> Profile:
-    if places.is_pipe(path):
-        return _read_pipe(path, reader, section)
-    if places.is_glob(path) or (path.is_dir() and not _folder_readers(path)):
+    if lists.is_list(path):
         _check_no_section(section)
-        files = places.matching(path) if places.is_glob(path) else places.files_in(path)
-        return _read_many(path, files, reader)
-    places.check_ends(path)
+        return _read_many(lists.list_path(path), recording_files([path]), reader)
+    if isinstance(path, Address):
+        return _read_address(path, reader, section)
+    if inputs.is_pipe(path):
+        return _read_pipe(path, reader, section)
+    if inputs.is_glob(path) or (path.is_dir() and not _folder_readers(path)):
+        _check_no_section(section)
+        return _read_many(path, recording_files([path]), reader)
+    inputs.check_ends(path)
     chosen = find_reader(path) if reader is None else reader_named(reader)
     return sections.chosen(_read_by(chosen, path), section)
+
+
+def _read_address(address: Address, reader: str | None, section: str | int | None) -> Profile:
+    if not address.is_pattern:
+        (copy,) = _fetched([address])
+        return _read_path(copy, reader, section)
+    _check_no_section(section)
+    return _read_many(address, recording_files([address]), reader)
 
 
 def _read_by(reader: Reader, path: Path) -> Profile:
@@ -136,19 +217,19 @@ def _check_no_section(section: str | int | None) -> None:
 
 
 def _read_pipe(pipe: str | Path, reader: str | None, section: str | int | None) -> Profile:
-    path = places.spooled(pipe)
+    path = inputs.spooled(pipe)
     try:
         profile = read_profile(path, reader, section)
     except GpuprofError as error:
-        name = "standard input" if str(pipe) == places.STDIN else str(pipe)
+        name = "standard input" if str(pipe) == inputs.STDIN else str(pipe)
         raise type(error)(error.message.replace(str(path), name), error.hint) from error
     return replace(profile, origin=replace(profile.origin, source=Path(pipe)))
 
 
 def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profile:
-    from gpuprof.readers import many  # noqa: PLC0415 - loads pyarrow.compute
+    from gpuprof.readers import merged_ranks  # noqa: PLC0415 - loads pyarrow.compute
 
-    chosen, notes = _readable(files)
+    chosen, faults = _readable(files)
     if reader is not None:
         chosen = {file: candidate for file, candidate in chosen.items() if candidate.name == reader}
     _check_one_format(place, chosen)
@@ -157,9 +238,13 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     empty = [error for error in opened if isinstance(error, EmptyRecordingError)]
     if not profiles:
         raise empty[0]
-    profile = profiles[0] if len(profiles) == 1 else many.joined(profiles)
-    notes += [f"Left out: {error.message}." for error in empty]
-    warnings = (*notes, *profile.origin.warnings)
+    profile = profiles[0] if len(profiles) == 1 else merged_ranks.joined(profiles)
+    faults += [
+        (file, outcome.message)
+        for file, outcome in zip(chosen, opened, strict=True)
+        if isinstance(outcome, EmptyRecordingError)
+    ]
+    warnings = (*left_out(faults), *profile.origin.warnings)
     return replace(profile, origin=replace(profile.origin, source=place, warnings=warnings))
 
 
@@ -183,15 +268,15 @@ def _read_or_empty(reader: Reader, path: Path) -> Profile | EmptyRecordingError:
         return error
 
 
-def _readable(files: Sequence[Path]) -> tuple[dict[Path, Reader], list[str]]:
-    """The files that are recordings with their readers, and a note on each other one."""
-    chosen, notes = {}, []
+def _readable(files: Sequence[Path]) -> tuple[dict[Path, Reader], list[tuple[Path, str]]]:
+    """The files that are recordings with their readers, and why others are none."""
+    chosen, faults = {}, []
     for file in files:
         try:
             chosen[file] = find_reader(file)
         except (UnknownFormatError, InputError) as error:
-            notes.append(f"Left out: {error.message}.")
-    return chosen, notes
+            faults.append((file, error.message))
+    return chosen, faults
 
 
 def _check_one_format(place: Path, chosen: Mapping[Path, Reader]) -> None:
@@ -238,12 +323,12 @@ def find_reader(path: Path) -> Reader:
         raise UnknownFormatError(msg, "Name one with --reader.")
     if path.is_dir():
         raise _nothing_in(path)
-    from gpuprof.readers.foreign import foreign  # noqa: PLC0415 - start-up time
+    from gpuprof.readers.unsupported import unsupported  # noqa: PLC0415 - start-up time
 
-    foreign_format = foreign(read_head(path))
-    if foreign_format is not None:
-        msg = f"{path} is {foreign_format.description}"
-        raise UnknownFormatError(msg, foreign_format.hint)
+    unsupported_format = unsupported(read_head(path))
+    if unsupported_format is not None:
+        msg = f"{path} is {unsupported_format.description}"
+        raise UnknownFormatError(msg, unsupported_format.hint)
     msg = f"{path}: looks like no known format"
     raise UnknownFormatError(msg, "See `gpuprof formats`, or name one with --reader.")
 
@@ -255,7 +340,8 @@ def _nothing_in(place: Path) -> UnknownFormatError:
     if is_sweep(place):
         msg = f"{place} is a sweep of {counted(len(cells_of(place)), 'cell', 'cells')}"
         return UnknownFormatError(msg, "Give one of its runs; `gpuprof compare` takes all cells.")
-    kind = "a pattern" if places.is_glob(place) else "a folder"
+    is_pattern = inputs.is_glob(place)
+    kind = "a list" if place.is_file() else "a pattern" if is_pattern else "a folder"
     runs = repeats(place) or cell_runs(place)
     if runs:
         names = ", ".join(run.name for run in runs)
@@ -303,7 +389,7 @@ def read_head(path: Path) -> bytes:
     Raises:
         InputError: The file is not there or cannot be read.
     """
-    places.check_ends(path)
+    inputs.check_ends(path)
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)

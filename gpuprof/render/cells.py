@@ -14,7 +14,7 @@ from gpuprof.analyses import analysis_named
 from gpuprof.kernel_names import short_names
 from gpuprof.schema import PROCESS_BITS, TEXT, Column, Kind, texts
 
-_PIECES: Final = re.compile(r"[^-_/. ]*(?:\.\.|[-_/. ])?")
+_PIECES: Final = re.compile(r"[^-_/., ]*(?:\.\.|[-_/., ])?")
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 _WORD: Final = re.compile(r"\w+$")

@@ -66,9 +66,12 @@ def rows_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 def _cell(value: Any) -> Any:  # noqa: ANN401 - any cell
     """A text without what steers a terminal or is computed; any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    text = clean(value)
+    return text_cell(value) if isinstance(value, str) else value
+
+
+def text_cell(text: str) -> str:
+    """A text without what steers a terminal or is computed."""
+    text = clean(text)
     return f"'{text}" if _FORMULA.match(text) else text
 
 

@@ -70,7 +70,7 @@ _GROUP_NAMES: Final = {
     **{kind: label(kind) for kind in (PEER_STAGED, PEER_DEVICE_COPY)},
 }
 _TOP_GROUPS: Final = ("Kernels", "Transfers", "Local copies", "Memsets")
-_SENTENCES: Final = {"finding", "suggestion", "win", "assumptions", "command"}
+_SENTENCES: Final = {"bottom_line", "finding", "suggestion", "win", "assumptions", "command"}
 _KEYS: Final = {"rank", "device_id"}
 _NOTHING: Final = (None, "")
 _TENSORS: Final = 10

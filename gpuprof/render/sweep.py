@@ -1,7 +1,7 @@
 """A sweep's results: a table for people, CSV and Parquet of every run and every cell."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -73,13 +73,21 @@ def headline(results: Results) -> str:
     rows = results.cells.to_pylist()
     ok = sum(row["status"] == "ok" for row in rows)
     ran = f"{ok} of {len(rows)} cells ran"
-    ranked = [row for row in rows if row["speed_up"] is not None]
-    if not ranked:
+    best = _best(rows)
+    if best is None:
         return f"{ran}."
-    best = max(ranked, key=lambda row: float(row["speed_up"]))
     if best["speed_up"] <= 1:
         return f"{ran}. None is faster than the baseline."
-    return f"{ran}. The highest speed-up is {_times(best['speed_up'])}, with {best['cell']}."
+    limits = f" (range {between})" if (between := _range(best)) else ""
+    return (
+        f"{ran}. The highest speed-up is {_times(best['speed_up'])}{limits}, with {best['cell']}."
+    )
+
+
+def _best(rows: Sequence[Row]) -> Row | None:
+    """The cell with the highest speed-up; None where none is known."""
+    ranked = [row for row in rows if row["speed_up"] is not None]
+    return max(ranked, key=lambda row: float(row["speed_up"]), default=None)
 
 
 def sweep_grids(results: Results) -> list[Grid]:
@@ -111,7 +119,7 @@ def _cells_grid(results: Results) -> Grid:
     if has_repeats:
         columns["Spread"] = [cell(CELLS["spread"], row["spread"]) for row in rows]
     if results.plan.baseline:
-        columns["Speed-up"] = [_times(row["speed_up"]) for row in rows]
+        columns["Speed-up"] = _marked_speed_ups(rows)
     if has_repeats and results.plan.baseline:
         columns["Range"] = [_range(row) for row in rows]
     columns["Runs"] = [str(row["runs"]) for row in rows]
@@ -122,6 +130,14 @@ def _cells_grid(results: Results) -> Grid:
             columns[title] = [cell(RECORDED[name], row[name]) for row in rows]
     lines = tuple(zip(*columns.values(), strict=True))
     return Grid("", tuple(columns), lines, tuple(range(len(axes))))
+
+
+def _marked_speed_ups(rows: Sequence[Row]) -> list[str]:
+    """Speed-ups with a star at the highest, whose place the others keep free."""
+    best = _best(rows)
+    if best is None or best["speed_up"] <= 1:
+        return [_times(row["speed_up"]) for row in rows]
+    return [_times(row["speed_up"]) + (" *" if row is best else "  ") for row in rows]
 
 
 def _reasons_grid(results: Results) -> list[Grid]:
@@ -152,7 +168,10 @@ def notes(results: Results) -> list[str]:
     lines = [f"Seconds are the time of {measured}; the median over the runs is shown."]
     if plan.baseline:
         values = ", ".join(f"{axis}={value}" for axis, value in plan.baseline.items())
-        lines.append(f"Speed-up is the seconds with {values} divided by the seconds of the cell.")
+        lines.append(
+            f"Speed-up is the seconds with {values} divided by the seconds of the cell; * marks"
+            " the highest."
+        )
     if plan.repeat == 1:
         lines.append("With one run per cell, noise cannot be judged.")
     elif plan.baseline:

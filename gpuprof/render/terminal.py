@@ -3,15 +3,17 @@
 import io
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from gpuprof.render.cells import clean, folded, shortened, shortened_apart
+from gpuprof.render.cells import clean, folded, pieces, shortened, shortened_apart
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report
@@ -31,7 +33,9 @@ _WORD: Final = re.compile(r"[\w-]{0,28}")  # nor a word such as synchronising_ca
 _LABEL: Final = 60  # No label takes more of a sentence.
 _HEADING_LINES: Final = 6
 _GLUE: Final = "\ue000"  # Holds a figure to its unit: Rich breaks lines at any kind of space.
+_HEADING_WIDTH: Final = 24  # So wide is a column for its heading to break into two lines.
 _LONGEST_WORD: Final = 14  # Of a heading, such as communication.
+_FOLDED_NAMES: Final = 200  # Of longer tables no name is looked at twice.
 
 
 def report(result: Report, page: Page) -> str:
@@ -178,14 +182,40 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
         fitting = _fitting(grid, columns, widths, page)
         for line in _heading(grid, fitting, None if page.is_wide else _HEADING_LINES):
             console.print(Text(line, "bold"), soft_wrap=True)
-        cells = [
-            shortened_apart([row[c] for row in grid.rows], width) for c, width in fitting.items()
-        ]
-        for row in zip(*cells, strict=True):
-            console.file.write(_line(grid, fitting, row) + "\n")
+        console.file.writelines(f"{line}\n" for line in _lines(grid, fitting))
     for text, numbers in numbers_of.items():
-        lines = textwrap.wrap(f"{_numbers(numbers)}: {text}", page.width, subsequent_indent="  ")
+        text = bound(f"{_numbers(numbers)}: {text}")  # noqa: PLW2901
+        lines = textwrap.wrap(text, page.width, subsequent_indent="  ")
         _say(console, "\n".join(lines))
+
+
+def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
+    """The rows, with the names that do not fit into their columns in two lines, or cut."""
+    cells = [_cells([row[c] for row in grid.rows], width) for c, width in widths.items()]
+    for row in zip(*cells, strict=True):
+        for line in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
+            yield _line(grid, widths, line)
+
+
+def _cells(texts: Sequence[str], width: int) -> list[str]:
+    """Texts of a column in its width: in two lines where that is enough for all, else cut."""
+    distinct = {*texts}
+    if max(map(len, distinct)) > width and len(distinct) <= _FOLDED_NAMES:
+        folds = {text: _in_two_lines(text, width) for text in distinct}
+        if None not in folds.values():
+            return [folds[text] or "" for text in texts]
+    return shortened_apart(texts, width)
+
+
+def _in_two_lines(text: str, width: int) -> str | None:
+    """A text in up to two lines, both with its indent; None where these do not hold its words."""
+    words = text.lstrip()
+    indent = " " * (len(text) - len(words))
+    room = width - len(indent)
+    if any(len(piece.rstrip()) > room for piece in pieces(words)):
+        return None
+    lines = folded(words, room).split("\n")
+    return "\n".join(indent + line for line in lines) if len(lines) <= 2 else None  # noqa: PLR2004
 
 
 def _apart(grid: Grid) -> tuple[Grid, dict[str, list[int]]]:
@@ -194,7 +224,8 @@ def _apart(grid: Grid) -> tuple[Grid, dict[str, list[int]]]:
     shown = [c for c in range(len(grid.header)) if c not in {*grid.sentences, grid.rank}]
     numbers_of: dict[str, list[int]] = {}
     for number, row in enumerate(grid.rows, start=1):
-        numbers_of.setdefault("; ".join(row[c] for c in grid.sentences), []).append(number)
+        sentences = "; ".join(row[c] for c in grid.sentences if row[c])
+        numbers_of.setdefault(sentences, []).append(number)
     rows = [(str(n), *(row[c] for c in shown)) for n, row in enumerate(grid.rows, start=1)]
     header = ("#", *(grid.header[c] for c in shown))
     names, keys = (
@@ -212,10 +243,18 @@ def _numbers(rows: Sequence[int]) -> str:
 
 
 def _width(grid: Grid, column: int) -> int:
-    """Room for every cell, and for the longest word of the heading."""
-    longest = max(map(len, grid.header[column].split()), default=1)
+    """Room for every cell, and for the heading in two lines."""
     cells = max((cell_len(row[column]) for row in grid.rows), default=0)
-    return max(cells, min(longest, _LONGEST_WORD), 1)
+    return max(cells, _heading_width(grid.header[column]), 1)
+
+
+@cache
+def _heading_width(heading: str) -> int:
+    """The least width at which a heading takes two lines, as far as a column is made so wide."""
+    words = heading.split()
+    least = min(max(map(len, words), default=1), _LONGEST_WORD)
+    widths = range(least, _HEADING_WIDTH)
+    return next((w for w in widths if folded(heading, w).count("\n") < 2), _HEADING_WIDTH)  # noqa: PLR2004
 
 
 def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:

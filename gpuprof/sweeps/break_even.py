@@ -129,7 +129,7 @@ def crossing(points: Points) -> float | None:
         return None
     (below_one, low), (above_one, high) = points[below[-1]], points[below[-1] + 1]
     share = (1 - low) / (high - low)
-    if below_one <= 0:
+    if points[0][0] <= 0:
         return below_one + share * (above_one - below_one)
     return math.exp(math.log(below_one) + share * math.log(above_one / below_one))
 

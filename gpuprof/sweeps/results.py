@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
@@ -270,3 +271,29 @@ def _with_speed_up(row: _CellRow, baseline: _CellRow | None) -> _CellRow:
         speed_up_min=1.0 if is_itself else least / own_most,
         speed_up_max=1.0 if is_itself else most / own_least,
     )
+
+
+def cells_to_compare(results: Results) -> tuple[str, str] | None:
+    """Two cells whose comparison says most, as folders in the sweep's own.
+
+    Returns:
+        The baseline's cell and the one with the highest speed-up over it; without a baseline the
+        slowest and the fastest. None where fewer than two cells ran.
+    """
+    baseline = results.plan.baseline
+    rows = zip(cells(results.plan), results.cells.to_pylist(), strict=True)
+    measured = [(cell, row) for cell, row in rows if row["seconds"]]
+    if baseline:
+        speed_ups = [
+            (row["speed_up"], cell)
+            for cell, row in measured
+            if row["speed_up"] is not None and not baseline.items() <= cell.values.items()
+        ]
+        best = max(speed_ups, key=itemgetter(0), default=None)
+        return best and _folders(best[1]._replace(values={**best[1].values, **baseline}), best[1])
+    by_seconds = sorted(measured, key=lambda pair: float(pair[1]["seconds"]))
+    return _folders(by_seconds[-1][0], by_seconds[0][0]) if len(by_seconds) > 1 else None
+
+
+def _folders(first: Cell, second: Cell) -> tuple[str, str]:
+    return f"{SWEPT}/{first.folder_name}", f"{SWEPT}/{second.folder_name}"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpuprof.errors import InputError, UsageError
-from gpuprof.readers.places import check_ends
+from gpuprof.readers.inputs import check_ends
 from gpuprof.sweeps.plan import Plan, near
 
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {

@@ -148,6 +148,9 @@ def test_a_chart_is_a_figure_that_a_notebook_shows_and_pyplot_does_not_know(stag
     assert plt.get_fignums() == []
 
 
+CHARTS_OF_A_RECORDING = "timeline, steps, kernels, matrix, copy_sizes, utilisation, ranks"
+
+
 @pytest.mark.parametrize(
     ("name", "message", "hint"),
     [
@@ -155,8 +158,7 @@ def test_a_chart_is_a_figure_that_a_notebook_shows_and_pyplot_does_not_know(stag
         (
             "waterfall",
             "chart waterfall shows a comparison, not a recording",
-            "Charts of a recording: timeline, steps, kernels, matrix, copy_sizes, utilisation, ranks,"
-            " placement.",
+            f"Charts of a recording: {CHARTS_OF_A_RECORDING}, placement.",
         ),
     ],
 )

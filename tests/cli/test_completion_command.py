@@ -67,3 +67,80 @@ def test_the_code_of_a_shell_calls_gpuprof(shell):
     assert f"_GPUPROF_COMPLETE={shell}_complete" in done.stdout
     if shutil.which(shell):
         subprocess.run([shell, "-c", done.stdout], check=True, timeout=60)
+
+
+@pytest.fixture
+def shell_environment(tmp_path):
+    """A folder with the command gpuprof, first on PATH."""
+    command = tmp_path / "bin" / "gpuprof"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m gpuprof "$@"\n')
+    command.chmod(0o755)
+    path = f"{command.parent}:{os.environ['PATH']}"
+    return {"PATH": path, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "TERM": "dumb"}
+
+
+TYPED = {
+    "command": ("gpuprof rep", "report"),
+    "table": ("gpuprof report --table fin", "findings"),
+    "option": ("gpuprof report --per", "--per-step"),
+    "table-of-export": ("gpuprof export --table kern", "kernels"),
+}
+
+
+def _needs(shell):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+
+
+@pytest.mark.parametrize(("typed", "completion"), TYPED.values(), ids=TYPED)
+def test_bash_completes_what_was_typed(shell_environment, typed, completion):
+    _needs("bash")
+    words = typed.split()
+    code = (
+        "source <(gpuprof completion bash);"
+        f" COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1};"
+        f" _gpuprof_completion gpuprof {words[-1]} {words[-2]}; echo ${{COMPREPLY[@]}}"
+    )
+
+    assert _printed(["bash", "-c", code], shell_environment).split() == [completion]
+
+
+@pytest.mark.parametrize(("typed", "completion"), TYPED.values(), ids=TYPED)
+def test_fish_completes_what_was_typed(shell_environment, typed, completion):
+    _needs("fish")
+    code = f"gpuprof completion fish | source; complete -C '{typed}'"
+
+    shown = _printed(["fish", "--no-config", "-c", code], shell_environment).splitlines()
+
+    assert [line.split("\t")[0] for line in shown] == [completion]
+
+
+@pytest.mark.parametrize(("typed", "completion"), TYPED.values(), ids=TYPED)
+def test_zsh_completes_what_was_typed(shell_environment, tmp_path, typed, completion):
+    _needs("zsh")
+    # Tab completes only in a terminal, which zpty is; Return then runs what stands there.
+    (tmp_path / "type.zsh").write_text(ZSH.format(typed=typed))
+
+    shown = _printed(["zsh", "-f", str(tmp_path / "type.zsh")], shell_environment)
+
+    assert f"<{typed[: typed.rindex(' ')]} {completion}>" in " ".join(shown.split())
+
+
+ZSH = """
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'PS1=; unsetopt zle_bracketed_paste'
+zpty -w shell 'source <(gpuprof completion zsh); show() {{ print "<${{BUFFER% }}>"; exit }}'
+zpty -w shell 'zle -N show; bindkey "^X" show; print ready'
+zpty -r shell text '*ready*ready*'
+zpty -n -w shell $'{typed}\t\x18'
+while zpty -r shell text; do print -rn -- "$text"; done
+"""
+
+
+def _printed(words, environment):
+    done = subprocess.run(
+        words, env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout

@@ -191,3 +191,21 @@ def test_recording_that_is_read_is_not_replaced_by_what_is_written_beside(folder
         "Error: trace.json is an input of this command and is never replaced"
     )
     assert (folder / "trace.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [("convert",), ("slice", "--from", "0s")])
+@pytest.mark.parametrize(
+    ("name", "form"), [("run.parquet", "parquet"), ("run.csv", "csv"), ("run.et", "chakra")]
+)
+def test_a_file_of_another_format_is_not_written_under_its_name(folder, command, name, form):
+    done = gpuprof(*command, "trace.json", "-o", name, folder=folder, status=2)
+
+    assert done.stderr.startswith(f"Error: {name} ends in .{name.split('.')[1]}, but this command")
+    assert f"`gpuprof export FILE --to {form}`" in done.stderr
+    assert not (folder / name).exists()
+
+
+def test_a_folder_may_have_the_name_of_another_format(folder):
+    gpuprof("convert", "trace.json", "-o", "run.parquet/", folder=folder)
+
+    assert kernels(folder, "run.parquet") == ["k0", "k10", "k20"]

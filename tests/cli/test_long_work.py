@@ -14,7 +14,7 @@ import pytest
 from commands import DUAL, ROOT
 
 from gpuprof import native, reports
-from gpuprof.cli import main
+from gpuprof.cli import main, progress
 
 # Long beside what Ctrl-C takes, short beside the work that it ends.
 _PATIENCE_S = 30
@@ -28,7 +28,9 @@ def interrupted(*arguments, is_compiled=True):
         stdout=terminal,
         stderr=terminal,
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | ({} if is_compiled else {native.SWITCH: "0"}),
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "TERM": "xterm"}
+        | ({} if is_compiled else {native.SWITCH: "0"}),
     )
     os.close(terminal)
     output, end, is_told = b"", time.monotonic() + _PATIENCE_S, False
@@ -81,6 +83,19 @@ def test_ctrl_c_ends_a_query_and_a_terminal_shows_how_far_it_came(endless):
     assert status == 130, output
     assert f"Reading {endless} [" in output
     assert output.endswith("\x1b[KError: stopped by Ctrl-C\n")
+
+
+@pytest.mark.parametrize(("terminal", "is_drawn"), [("xterm", True), ("dumb", False)])
+def test_a_terminal_that_clears_no_line_shows_no_progress(monkeypatch, capsys, terminal, is_drawn):
+    monkeypatch.setenv("TERM", terminal)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(progress, "_PATIENCE_S", 0)
+    monkeypatch.setattr(progress, "_PAUSE_S", 0.01)
+
+    with progress.watched("Reading"):
+        time.sleep(0.5)
+
+    assert bool(capsys.readouterr().err) == is_drawn
 
 
 @pytest.mark.parametrize("tables", [("--table", "breakdown"), ()], ids=["breakdown", "overview"])

@@ -149,4 +149,4 @@ def test_sums_cannot_be_cut(run):
     recording = summary({"activity_kind": "kernel", "name": "k", "calls": 1})
 
     error = run("--to", "1s", of=recording)
-    assert "holds sums only, no part of which can be told" in error.message
+    assert "holds sums only, so no part of it can be selected" in error.message

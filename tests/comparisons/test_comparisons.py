@@ -96,7 +96,7 @@ def test_kernels_that_one_side_lacks_are_kept():
     }
     assert differences == {
         "new": ("new", 0, 30, 30),
-        "gone": ("gone", 20, 0, -20),
+        "gone": ("removed", 20, 0, -20),
         "a": ("slower", 10, 15, 5),
     }
     assert list(differences) == ["new", "gone", "a"]
@@ -111,7 +111,7 @@ def test_what_kernels_add_is_told_as_a_share_of_all_and_adds_up():
     rows = _compared(base=base, other=candidate).kernels.to_pylist()
 
     assert [(r["name"], r["status"], r["contribution"]) for r in rows] == [
-        ("d", "gone", -0.40),
+        ("d", "removed", -0.40),
         ("b", "faster", -0.15),
         ("e", "new", 0.08),
         ("a", "slower", 0.05),

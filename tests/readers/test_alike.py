@@ -6,7 +6,7 @@ from nsys_export import KERNEL, RUNTIME, STRINGS
 
 from gpuprof import engine
 from gpuprof.errors import CorruptFileError
-from gpuprof.readers import many, read_profile
+from gpuprof.readers import merged_ranks, read_profile
 from gpuprof.readers.alike import Recordings
 
 
@@ -62,8 +62,13 @@ def test_files_of_the_same_tables_share_a_connection(tmp_path, monkeypatch):
 def test_that_devices_coincide_is_told_by_few_files(tmp_path, monkeypatch):
     files = [rank_file(tmp_path, rank, 1) for rank in range(2)]
     files += [rank_file(tmp_path, rank, 1, device=0) for rank in (2, 3)]
-    asked, numbers = [], many._File.numbers  # noqa: SLF001 - the slow part
-    monkeypatch.setattr(many._File, "numbers", lambda f, *n: asked.append(f) or numbers(f, *n))  # noqa: SLF001
+    asked, numbers = [], merged_ranks._File.numbers  # noqa: SLF001 - the slow part
+
+    def counted(file, *names):
+        asked.append(file)
+        return numbers(file, *names)
+
+    monkeypatch.setattr(merged_ranks._File, "numbers", counted)  # noqa: SLF001
 
     profile = read_profile(files)
 

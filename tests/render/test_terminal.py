@@ -1,13 +1,23 @@
 """Tables too wide for a terminal: sentences stand below, names are shown once."""
 
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+from commands import DUAL, ROOT
 from drawing import draw
 
+from gpuprof.analyses import all_analyses
+from gpuprof.analyses.findings.bottom_line import BOTTOM_LINE
 from gpuprof.analyses.findings.findings import FINDINGS
 from gpuprof.analyses.time.ranges import RANGES
 from gpuprof.analyses.transfers.repeated_transfers import REPEATED_TRANSFERS
 from gpuprof.render import terminal
 from gpuprof.render.contract import Page
-from gpuprof.render.terminal import report
+from gpuprof.render.overview import Grid
+from gpuprof.render.terminal import grids_text, report
 from gpuprof.reports import Report
 
 SENTENCE = "overlap the copies with kernels, or place what works on the same data together"
@@ -77,3 +87,95 @@ def test_a_column_of_empty_texts_gives_its_room_to_others():
 
     assert "Domain" not in shown(RANGES, [row | {"domain": ""}] * 2, 200)
     assert "Domain" in shown(RANGES, [row | {"domain": ""}, row | {"domain": "NCCL"}], 200)
+
+
+@pytest.mark.parametrize("analysis", all_analyses(), ids=lambda analysis: analysis.name)
+def test_headings_take_two_lines_at_most(analysis):
+    schema = analysis.schema
+    header = [column.heading(name) for name, column in schema.columns.items()]
+    grid = Grid("", tuple(header), (tuple("x" for _ in header),), (0,))
+
+    text = grids_text("Said.", [grid], [], Page(80))
+
+    for block in text.partition("\n\n")[2].rstrip().split("x\n"):
+        assert len([line for line in block.splitlines() if line.strip(" x")]) <= 2
+
+
+def test_every_block_of_a_wide_table_begins_with_its_keys():
+    values = {"exposed_transfer_share": 0.5, "bottom_line": "It waits. " * 9, "step_ns": 10**7}
+    rows = [dict.fromkeys(BOTTOM_LINE.columns, 1) | {"phase": f"p{n}", "device_id": n} | values
+            for n in (1, 2)]  # fmt: skip
+
+    lines = shown(BOTTOM_LINE, rows, 60).splitlines()
+
+    first = [line.split()[:3] for line in lines if line.startswith("1  ")]
+    assert len(first) > 1
+    assert first == [["1", "p1", "1"]] * len(first)
+    assert [line for line in lines if line.startswith("1-2: It waits. It waits.")]
+
+
+def test_empty_sentences_leave_no_marks():
+    rows = [finding(1) | {"win": "5 ms", "assumptions": "at best", "command": "do"}, finding(2)]
+
+    lines = shown(FINDINGS, rows, 60).splitlines()
+
+    assert [line for line in lines if line.startswith("2: ")] == [
+        "2: it waits; overlap the copies with kernels, or place what"
+    ]
+
+
+def test_a_name_is_broken_at_a_word_before_it_is_cut():
+    names = ("  PtoP through the host", 'a step of "step 1"', "Kernels", "")
+    rows = tuple((name, "1.000 ms", "2.000 ms") for name in names)
+
+    text = grids_text("Said.", [Grid("", ("", "Total", "Mean"), rows)], [], Page(36))
+
+    assert text.splitlines()[-6:] == [
+        "  PtoP through    1.000 ms  2.000 ms",
+        "  the host",
+        'a step of "step   1.000 ms  2.000 ms',
+        '1"',
+        "Kernels           1.000 ms  2.000 ms",
+        "                  1.000 ms  2.000 ms",
+    ]
+
+
+def _in_a_terminal(**environment):
+    """What a report writes to a terminal of 80 columns."""
+    here, there = pty.openpty()
+    usual = {"PYTHONPATH": str(ROOT), "COLUMNS": "80", "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuprof", "report", DUAL],
+        env=usual | environment,
+        stdout=there,
+        stderr=there,
+        timeout=60,
+        check=True,
+    )
+    assert done.returncode == 0
+    os.close(there)
+    text = b""
+    while chunk := _read(here):
+        text += chunk
+    os.close(here)
+    return text.decode()
+
+
+def _read(descriptor):
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the other end is closed
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("environment", "has_colours"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+    ],
+    ids=["colours", "dumb", "no-color"],
+)
+def test_colours_are_for_terminals_that_show_them(environment, has_colours):
+    assert ("\x1b" in _in_a_terminal(**environment)) == has_colours

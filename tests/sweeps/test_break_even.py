@@ -20,6 +20,7 @@ def test_the_published_speed_ups_break_even_just_above_256():
     [
         pytest.param([(1, 0.5), (4, 1.5)], 2.0, id="halfway-in-logarithms"),
         pytest.param([(0, 0.5), (4, 1.5)], 2.0, id="from-zero-along-the-axis-itself"),
+        pytest.param([(0, 0.2), (1, 0.5), (4, 1.5)], 2.5, id="an-axis-from-zero-has-no-logarithms"),
         pytest.param([(1, 0.5), (4, 1.0)], 4.0, id="touching-counts-as-reached"),
         pytest.param([(1, 0.5), (2, 1.1), (4, 0.5), (16, 1.5)], 8.0, id="the-last-of-several"),
         pytest.param([(1, 1.0), (4, 1.5)], None, id="above-all-along"),

@@ -119,7 +119,7 @@ def test_speed_ups_over_batch_sizes_have_a_line_for_each_number_of_devices(folde
     ]
     assert picture_of(batch.CHART, of_times(folder / "swept")).finding == (
         "Faster than placement=single, 1 device with every batch size: at most 2.00 times the speed"
-        " of placement=single, 1 device (placement=dual, 2 devices)"
+        " of placement=single, 1 device (placement=dual, 2 devices, batch size 128)"
     )
 
 

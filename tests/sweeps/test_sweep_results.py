@@ -10,7 +10,7 @@ from gpuprof.render.sweep import sweep_text
 from gpuprof.sweeps.folder import note_failure
 from gpuprof.sweeps.grid import cells, runs_of
 from gpuprof.sweeps.plan import Plan
-from gpuprof.sweeps.results import results
+from gpuprof.sweeps.results import CELLS, Results, _schema, cells_to_compare, results
 
 PLAN = Plan(
     ("train.py", "{mode}", "{batch}"),
@@ -78,3 +78,35 @@ def test_runs_cells_and_break_evens_as_json(folder):
         ("failed", None, "it did not start"), ("failed", 1, "exit status 1: no"),
     ]  # fmt: skip
     assert document["break_evens"] == []
+
+
+@pytest.mark.parametrize(
+    ("baseline", "seconds", "expected"),
+    [
+        # By the speed-up over the baseline with the same batch, not by time.
+        ({"mode": "one"}, (4.0, 9.0, 3.0, 4.5), ("mode=one,batch=128", "mode=two,batch=128")),
+        ({"mode": "one"}, (4.0, None, 5.0, 4.5), ("mode=one,batch=64", "mode=two,batch=64")),
+        ({"mode": "one"}, (4.0, 9.0, None, None), None),
+        ({}, (4.0, 9.0, 3.0, 4.5), ("mode=one,batch=128", "mode=two,batch=64")),
+        ({}, (4.0, None, None, None), None),
+    ],
+)
+def test_the_two_cells_to_compare_are_the_baseline_and_the_fastest_beside_it(
+    baseline, seconds, expected
+):
+    plan = Plan(("x", "{mode}", "{batch}"), PLAN.axes, baseline=baseline)
+    by_cell = dict(zip([(m, b) for m in ("one", "two") for b in (64, 128)], seconds, strict=True))
+    rows = [
+        {"mode": mode, "batch": batch, "cell": "", "status": "ok", "runs": 1, "seconds": time}
+        | {
+            "speed_up": by_cell["one", batch] / time
+            if baseline and time and by_cell["one", batch]
+            else None
+        }
+        for (mode, batch), time in by_cell.items()
+    ]
+    table = _schema(plan, "cells", CELLS).table(rows)
+
+    pair = cells_to_compare(Results(plan, None, table, per_epoch=True))
+
+    assert pair == (expected and tuple(f"runs/{name}" for name in expected))

@@ -32,8 +32,24 @@ def test_the_fastest_cell_is_named():
     )
 
 
+def test_the_range_of_repeated_runs_stands_in_the_sentence():
+    shown = text(1.5, speed_up_min=1.25, speed_up_max=1.75)
+
+    assert shown.startswith(
+        "2 of 3 cells ran. The highest speed-up is 1.50x (range 1.25 to 1.75), with\n"
+        "placement=dual.\n"
+    )
+
+
 def test_a_sweep_in_which_nothing_gains_says_so():
     assert text(0.8).startswith("2 of 3 cells ran. None is faster than the baseline.\n")
+
+
+@pytest.mark.parametrize(("speed_up", "starred"), [(1.5, ["dual"]), (0.8, [])])
+def test_a_star_marks_the_cell_with_the_highest_speed_up(speed_up, starred):
+    table = text(speed_up).partition("Note:")[0]
+
+    assert [line.split()[0] for line in table.splitlines() if "x *" in line] == starred
 
 
 def test_failed_cells_have_their_reason_and_columns_of_nothing_are_left_out():
@@ -50,7 +66,7 @@ def test_failed_cells_have_their_reason_and_columns_of_nothing_are_left_out():
     "note",
     [
         "Seconds are the time of a marked epoch, without the first epoch of each run; the",
-        "Speed-up is the seconds with placement=single divided by the seconds of the cell.",
+        "Speed-up is the seconds with placement=single divided by the seconds of the cell; *",
         "With one run per cell, noise cannot be judged.",
     ],
 )

@@ -109,7 +109,7 @@ def part_of(profile: Profile, part: Part, *, is_kept_whole: bool = False) -> Pro
         return profile
     timed = [name for name in profile.sources if "start_ns" in BY_NAME[name].columns]
     if not timed:
-        msg = f"{profile.origin.source} holds sums only, no part of which can be told"
+        msg = f"{profile.origin.source} holds sums only, so no part of it can be selected"
         raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")
     restricted = profile.restricted(part.selection(profile))
     is_filled = _starts if is_kept_whole else _runs

@@ -52,7 +52,7 @@ RANGES: Final = Schema(
         ),
         "kernel_calls": Column(INT, "1", "Kernels launched in it, or in ranges within it."),
         "kernel_ns": Column(INT, "ns", "Sum of their durations."),
-        "transfer_calls": Column(INT, "1", "Transfers launched likewise; a staged one once."),
+        "transfer_calls": Column(INT, "1", "Transfers launched in it; a staged one counts once."),
         "transfer_ns": Column(INT, "ns", "Sum of their durations."),
         "transfer_bytes": Column(INT, "B", "Bytes that they moved; unknown sizes count as 0."),
         "peer_transfer_ns": Column(INT, "ns", "The part of transfer_ns between two devices."),

@@ -27,7 +27,7 @@ REPEATED_TRANSFERS: Final = Schema(
         "src": Column(TEXT, "", "Memory copied from: host, device N, CPU:0, ...", required=True),
         "dst": Column(TEXT, "", "Memory copied to.", required=True),
         "copy_bytes": Column(INT, "B", "Size of each copy; null where unknown."),
-        "steps": Column(INT, "1", "Steps, in each of which it is copied.", required=True),
+        "steps": Column(INT, "1", "Steps that copy it.", required=True),
         "step_source": Column(
             TEXT, "", "What tells steps: ranges, a detected pattern, or a function.", required=True
         ),

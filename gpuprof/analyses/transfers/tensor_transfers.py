@@ -46,12 +46,12 @@ PER_STEP: Final = Schema(
             "Copies between devices; null where collective operations move data, too.",
             kind=Kind.MEAN,
         ),
-        "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null likewise, or if one is unknown."),
+        "bytes_per_step": Column(FLOAT, "B", "Bytes of these copies; null if one is unknown."),
         "gradient_bytes_per_step": Column(
-            FLOAT, "B", "Bytes that only gradients need; null likewise."
+            FLOAT, "B", "Bytes that only gradients need; null if unknown."
         ),
         "unknown_copies_per_step": Column(
-            FLOAT, "1", "Copies of unknown size; null likewise.", kind=Kind.MEAN
+            FLOAT, "1", "Copies of unknown size; null if copies are not counted.", kind=Kind.MEAN
         ),
     },
 )

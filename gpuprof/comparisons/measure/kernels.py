@@ -1,4 +1,4 @@
-"""Every kernel of a candidate beside the baseline's: slower, faster, new or gone."""
+"""Every kernel of a candidate beside the baseline's: slower, faster, new or removed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ SLOWER: Final = "slower"
 FASTER: Final = "faster"
 SAME_TIME: Final = "same"
 NEW: Final = "new"
-GONE: Final = "gone"
+REMOVED: Final = "removed"
 UNLISTED: Final = "unlisted"  # The side that lacks it lists only a part of its kernels.
 COMMON: Final = "common"  # A time is unknown, so that neither is faster.
 
@@ -144,7 +144,7 @@ def _status(
     if before is None or after is None:
         return COMMON if is_on_both else UNLISTED
     if not is_on_both:
-        return NEW if kernels[0] is None else GONE
+        return NEW if kernels[0] is None else REMOVED
     mean, other_mean = (kernel.mean_ns for kernel in kernels if kernel is not None)
     if mean is None or other_mean is None:
         mean, other_mean = before, after

@@ -154,24 +154,24 @@ def _unpack_whole(
     file: Path, archive: zipfile.ZipFile, listed: Mapping[str, tuple[int, str]], folder: Path
 ) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         for name, (size, expected) in listed.items():
-            target = draft.joinpath(*name.split("/"))
+            target = temporary.joinpath(*name.split("/"))
             target.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(name) as source, target.open("xb") as copy:
                 digest = _copied(source, copy, size)
             if digest != expected:
                 msg = f"{file}: {name!r} in it was changed or damaged; nothing was unpacked"
                 raise CorruptFileError(msg, _HINT)
-        _check_is_run(file, draft)
-        draft.chmod(_usual_folder_mode())
-        draft.replace(folder)
+        _check_is_run(file, temporary)
+        temporary.chmod(_usual_folder_mode())
+        temporary.replace(folder)
     except zipfile.BadZipFile as error:
         msg = f"{file}: {error}; nothing was unpacked"
         raise CorruptFileError(msg, _HINT) from error
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _copied(source: IO[bytes], copy: IO[bytes], size: int) -> str:

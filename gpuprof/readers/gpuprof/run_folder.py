@@ -84,7 +84,7 @@ def _only_timed(folder: Path, manifest: Manifest) -> Profile:
 def _recorded(folder: Path, manifest: Manifest) -> Profile:
     profiles = [_read_one(folder, name) for name in manifest.recordings]
     if len(profiles) > 1 and all(map(_OF_RANK.search, manifest.recordings)):
-        from gpuprof.readers.many import joined  # noqa: PLC0415 - loads pyarrow.compute
+        from gpuprof.readers.merged_ranks import joined  # noqa: PLC0415 - loads pyarrow.compute
 
         return joined(profiles)
     return _joined(profiles)

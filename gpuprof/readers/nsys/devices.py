@@ -18,8 +18,8 @@ from gpuprof.views import Select, View
 Numbers = Mapping[tuple[int, int], int]
 
 RENUMBERED: Final = (
-    "Processes number different GPUs alike (CUDA_VISIBLE_DEVICES): devices here bear the numbers "
-    "of the machine."
+    "Processes number different GPUs alike (CUDA_VISIBLE_DEVICES), so devices have the numbers of "
+    "the machine here."
 )
 _COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 

@@ -40,7 +40,10 @@ def _finding(rows: list[Row]) -> str:
     best = max(rows, key=lambda row: float(row["speed_up"]))
     faster = all(row["speed_up"] >= 1 for row in rows)
     outcome = f"Faster than {than} with every batch size" if faster else "No break-even"
-    return f"{outcome}: at most {best['speed_up']:.2f} times the speed of {than} ({best['series']})"
+    return (
+        f"{outcome}: at most {best['speed_up']:.2f} times the speed of {than}"
+        f" ({best['series']}, batch size {best['batch_size']})"
+    )
 
 
 def draw(shown: Picture) -> "Figure":

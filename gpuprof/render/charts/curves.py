@@ -9,8 +9,6 @@ from gpuprof.sweeps.break_even import break_even_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Axes whose greatest value is this many times the least are logarithmic.
-_WIDE: Final = 4
 _LABEL_WIDTH: Final = 36
 
 Points = Sequence[tuple[float, float]]
@@ -43,8 +41,11 @@ def mark_as_fast(axes: "Axes", baseline: str) -> None:
 
 
 def over_measured(axes: "Axes", values: Sequence[float], names: tuple[str, str]) -> None:
-    """Ticks at what was measured and nowhere else, and the names of both axes."""
-    if values[0] > 0 and values[-1] >= _WIDE * values[0]:
+    """Ticks at what was measured and nowhere else, and the names of both axes.
+
+    The axis is logarithmic where it can be, as a break-even is interpolated: it lies on its line.
+    """
+    if values[0] > 0:
         axes.set_xscale("log", base=2)
     axes.set_xticks(values, [f"{value:,g}" for value in values])
     axes.minorticks_off()

@@ -1,24 +1,59 @@
 """Recordings for other tools: each exporter is one file and one line in `EXPORTERS`.
 
-An exporter's file has the tables that it needs, ``NEEDS``; a function ``named`` from a path and
-the number of a file to that file's path; and a function ``parts`` from a recording to `Parts`.
+The file of an exporter of traces has the tables that it needs, ``NEEDS``; a function ``named`` from
+a path and the number of a file to that file's path; and a function ``parts`` from a recording to
+`Parts`. That of an exporter of tables has the end of its files' names, ``SUFFIX``, and a function
+``write_table`` from the rows of a table.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import OutputError
+from gpuprof.errors import OutputError, UsageError
 from gpuprof.profile import Profile
-from gpuprof.render.exporters import chakra, perfetto
+from gpuprof.render.exporters import chakra, csv, parquet, perfetto
 from gpuprof.render.exporters.contract import Parts, Writer
+from gpuprof.render.exporters.table_target import TableTarget
 from gpuprof.render.output import STDOUT, Output, prepare
 
-EXPORTERS: Final = {"chakra": chakra, "perfetto": perfetto}
+TRACES: Final = {"chakra": chakra, "perfetto": perfetto}
+TABLES: Final = {"csv": csv, "parquet": parquet}
+EXPORTERS: Final = TRACES | TABLES
 
 
-class Target:
+def target(
+    name: str, output: str, inputs: Sequence[str], *, table: str | None, is_forced: bool
+) -> "TraceTarget | TableTarget":
     """Where an export goes, found writable before the recording is read.
+
+    Args:
+        name: The exporter.
+        output: A file or a folder.
+        inputs: What is read: these are never replaced.
+        table: The only table to export; None for all, and of traces.
+        is_forced: Whether what exists may be replaced.
+
+    Raises:
+        UsageError: The arguments do not fit together.
+        OutputError: The output cannot be written.
+    """
+    content, example = (
+        (f"a {name} trace", TRACES[name].EXAMPLE) if name in TRACES else ("tables", "tables")
+    )
+    if output == STDOUT:
+        msg = f"{content} cannot go to standard output"
+        raise OutputError(msg, f"Give it a name: -o {example}")
+    if name in TABLES:
+        return TableTarget(TABLES[name], output, inputs, table=table, is_forced=is_forced)
+    if table is not None:
+        msg = f"--table is for tables, and {name} writes a trace"
+        raise UsageError(msg, f"Leave it out, or choose --to {' or '.join(TABLES)}.")
+    return TraceTarget(name, output, inputs, is_forced=is_forced)
+
+
+class TraceTarget:
+    """The files of a trace, the first found writable.
 
     Args:
         name: The exporter.
@@ -31,10 +66,7 @@ class Target:
     """
 
     def __init__(self, name: str, output: str, inputs: Sequence[str], *, is_forced: bool) -> None:
-        if output == STDOUT:
-            msg = f"a {name} trace cannot go to standard output"
-            raise OutputError(msg, f"Give it a file name: -o {EXPORTERS[name].EXAMPLE}")
-        self._exporter, self._path = EXPORTERS[name], Path(output)
+        self._exporter, self._path = TRACES[name], Path(output)
         self._inputs, self._is_forced = inputs, is_forced
         self._output(0)
 

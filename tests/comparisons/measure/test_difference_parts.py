@@ -176,7 +176,7 @@ def test_a_kernel_in_another_launch_shape_is_another_kernel():
     result = comparison({"a": base, "b": candidate})
 
     rows = {(r["grid"], r["status"], r["is_reshaped"]) for r in result.kernels.to_pylist()}
-    assert rows == {("1x1x1", "gone", True), ("2x1x1", "new", True)}
+    assert rows == {("1x1x1", "removed", True), ("2x1x1", "new", True)}
 
 
 def test_kernels_are_matched_by_name_where_a_summary_tells_no_shape():

@@ -56,7 +56,9 @@ def test_break_even_is_marked_and_named(figure):
 def test_without_break_even_the_title_says_so(figure):
     drawn = figure(batch.CHART, "label,batch_size,seconds\na,64,8\na,128,8\nb,64,10\nb,128,9\n")
 
-    assert drawn.get_suptitle() == ("No break-even: at most 0.89 times the speed of a (b)")
+    assert drawn.get_suptitle() == (
+        "No break-even: at most 0.89 times the speed of a (b, batch size 128)"
+    )
 
 
 def test_one_point_is_no_chart(figure):
@@ -76,3 +78,19 @@ def test_twelve_lines_differ_in_grey(figure):
     speed, _ = figure(scaling.CHART, f"label,devices,seconds\n{rows}").axes
 
     assert len({line.get_marker() for line in speed.lines if line.get_label() != "ideal"}) == 12
+
+
+@pytest.mark.parametrize("sizes", [(100, 150), (64, 4096)])
+def test_the_star_of_a_break_even_lies_on_its_line(figure, sizes):
+    low, high = sizes
+    drawn = figure(
+        batch.CHART,
+        f"label,batch_size,seconds\na,{low},8\na,{high},8\nb,{low},10\nb,{high},4\n",
+    )
+
+    (axes,) = drawn.axes
+    (star,) = [line for line in axes.lines if line.get_marker() == "*"]
+    (line,) = [line for line in axes.lines if line.get_label() == "b"]
+    (x0, y0), (x1, y1) = axes.transData.transform(line.get_xydata())
+    ((x, y),) = axes.transData.transform(star.get_xydata())
+    assert (x - x0) / (x1 - x0) == pytest.approx((y - y0) / (y1 - y0))

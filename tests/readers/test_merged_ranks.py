@@ -14,7 +14,7 @@ from gpuprof.analyses.facts import launches as launching
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import read_profile
-from gpuprof.readers.many import joined
+from gpuprof.readers.merged_ranks import joined
 from gpuprof.schema import KERNELS, LINKS
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "kineto"

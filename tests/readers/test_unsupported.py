@@ -53,6 +53,12 @@ from gpuprof.errors import UnknownFormatError
             id="zip-archive",
         ),
         pytest.param(
+            b"PAR1\x15\x04",
+            "a Parquet table, and a recording has several",
+            "Give the folder that nsys exported, or the recording that the table is from.",
+            id="parquet-table",
+        ),
+        pytest.param(
             b"\xfd7zXZ\x00\x00\x04",
             "compressed with xz, Zstandard or bzip2",
             "Unpack it, or give it through a pipe, such as <(xz -dc FILE).",

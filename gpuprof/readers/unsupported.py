@@ -6,7 +6,7 @@ from typing import Final
 
 
 @dataclass(frozen=True)
-class Foreign:
+class Unsupported:
     """A kind of file that is refused by name.
 
     Args:
@@ -20,43 +20,48 @@ class Foreign:
     marks: re.Pattern[bytes]
 
 
-FOREIGN: Final = (
-    Foreign(
+UNSUPPORTED: Final = (
+    Unsupported(
         "a Git LFS pointer, not the file itself",
         "Fetch it with `git lfs pull`.",
         re.compile(rb"\Aversion https://git-lfs\.github\.com/spec/"),
     ),
-    Foreign(
+    Unsupported(
         "a Jupyter notebook",
         "Save the profiler's output in a file of its own, such as `nsys stats ... > report.txt`.",
         re.compile(rb'\A\s*\{\s*"cells"\s*:|\A\s*\{.{0,2000}"nbformat"\s*:', re.DOTALL),
     ),
-    Foreign(
+    Unsupported(
         "a session of the NVIDIA Visual Profiler, which holds no measurements itself",
         "Give the file that it was imported from, or record with `nvprof -o run.nvprof`.",
         re.compile(rb"\A(?:\xef\xbb\xbf)?<\?xml [^>]*>\s*<session\b"),
     ),
-    Foreign(
+    Unsupported(
         "a profile of an nvprof that did not write SQLite yet",
         "Print it with the nvprof that wrote it: `nvprof -i FILE --print-gpu-trace --csv`.",
         re.compile(rb"\A\x00\x04\x00\x00[\x04\x05]\x00\x00\x00"),
     ),
-    Foreign(
+    Unsupported(
         "a page of the web, not a recording",
         "Download the file itself.",
         re.compile(rb"\A\s*<!doctype html", re.IGNORECASE),
     ),
-    Foreign(
+    Unsupported(
         "a tar archive",
         "Unpack it, and give the folder or a file in it.",
         re.compile(rb"\A.{257}ustar", re.DOTALL),
     ),
-    Foreign(
+    Unsupported(
         "a zip archive of another program than `gpuprof pack`",
         "Unpack it, and give the folder or a file in it.",
         re.compile(rb"\APK(?:\x03\x04|\x05\x06)"),
     ),
-    Foreign(
+    Unsupported(
+        "a Parquet table, and a recording has several",
+        "Give the folder that nsys exported, or the recording that the table is from.",
+        re.compile(rb"\APAR1"),
+    ),
+    Unsupported(
         "compressed with xz, Zstandard or bzip2",
         "Unpack it, or give it through a pipe, such as <(xz -dc FILE).",
         re.compile(rb"\A(?:\xfd7zXZ\x00|\x28\xb5\x2f\xfd|BZh[1-9]1AY&SY)"),
@@ -64,6 +69,6 @@ FOREIGN: Final = (
 )
 
 
-def foreign(head: bytes) -> Foreign | None:
+def unsupported(head: bytes) -> Unsupported | None:
     """What a file is whose first bytes are these, where it is known and cannot be read."""
-    return next((kind for kind in FOREIGN if kind.marks.search(head)), None)
+    return next((kind for kind in UNSUPPORTED if kind.marks.search(head)), None)
