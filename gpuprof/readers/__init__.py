@@ -98,13 +98,29 @@ def read_profile(
 def _read_path(path: Path, reader: str | None, section: str | int | None) -> Profile:
     if places.is_pipe(path):
         return _read_pipe(path, reader, section)
-    if places.is_glob(path) or (path.is_dir() and not _folder_readers(path)):
+    if _is_of_several(path):
         _check_no_section(section)
-        files = places.matching(path) if places.is_glob(path) else places.files_in(path)
-        return _read_many(path, files, reader)
+        return _read_many(path, files_of([path]), reader)
     places.check_ends(path)
     chosen = find_reader(path) if reader is None else reader_named(reader)
     return sections.chosen(_read_by(chosen, path), section)
+
+
+def files_of(paths: Sequence[AnyPath]) -> list[Path]:
+    """The files that paths name: those of a folder or pattern where there is one path, else these.
+
+    Raises:
+        InputError: No file has such a name.
+    """
+    files = [Path(path) for path in paths]
+    if len(files) > 1 or not _is_of_several(files[0]):
+        return files
+    return places.matching(files[0]) if places.is_glob(files[0]) else places.files_in(files[0])
+
+
+def _is_of_several(path: Path) -> bool:
+    """Whether a path is a pattern, or a folder that is no recording itself."""
+    return places.is_glob(path) or (path.is_dir() and not _folder_readers(path))
 
 
 def _read_by(reader: Reader, path: Path) -> Profile:

@@ -542,7 +542,7 @@ def _files(profiles: Sequence[Profile]) -> list[_File]:
     runs = [file.recorded_runs() for file in files]
     ranks = [rows["rank"][0].as_py() if rows.num_rows == 1 else None for rows in runs]
     if None in ranks:
-        ranks = _ranks_of_names([file.name for file in files])
+        ranks = ranks_of_names([file.name for file in files])
     ranked = []
     for file, rows, rank in zip(files, runs, ranks, strict=True):
         listed = rows.to_pylist() or [{"run_id": 0}]
@@ -551,7 +551,7 @@ def _files(profiles: Sequence[Profile]) -> list[_File]:
     return ranked
 
 
-def _ranks_of_names(names: Sequence[str]) -> list[int | None]:
+def ranks_of_names(names: Sequence[str]) -> list[int | None]:
     """``rank3``, ``worker3``, or the one number in which the names differ; else unknown."""
     matches = [_RANK_IN_NAME.search(name) for name in names]
     ranks = [int(match[1]) for match in matches if match]
