@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gpuprof.errors import InputError
 from gpuprof.jobs.contract import JobFile
-from gpuprof.readers import files_of, places
+from gpuprof.readers import places, recording_files
 from gpuprof.readers.many import ranks_of_names
 
 
@@ -13,13 +13,13 @@ def job_files(paths: Sequence[str]) -> list[JobFile]:
     """The files of a job in their order.
 
     Args:
-        paths: Files, or one folder or pattern of files. A folder that is a recording is one file.
-            A file that is not there is one of the job, too.
+        paths: Files, folders, patterns and lists (``@files.txt``). A folder that is a recording
+            is one file. A file that is not there is one of the job, too.
 
     Raises:
         InputError: One is standard input or a pipe, or no file has such a name.
     """
-    files = files_of(paths)
+    files = recording_files(paths)
     for file in files:
         if places.is_pipe(file):
             msg = f"{file} can be read only once, and no worker reads it"

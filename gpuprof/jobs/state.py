@@ -51,6 +51,8 @@ class State:
 
     def load(self, task: Task) -> TaskResult | None:
         """The result of a task that was done before; None where it must be done."""
+        if not _are_dated(task):
+            return None
         try:
             content = self._path(task).read_bytes()
         except OSError:
@@ -64,7 +66,7 @@ class State:
         Raises:
             OutputError: It cannot be written.
         """
-        if not all(fault.is_lasting for fault in result.faults):
+        if not _are_dated(task) or not all(fault.is_lasting for fault in result.faults):
             return
         packed = _packed(result)
         try:
@@ -89,6 +91,11 @@ class State:
     def _unwritable(self, error: OSError) -> OutputError:
         msg = f"{self._folder} cannot keep partial results: {error.strerror or error}"
         return OutputError(msg, "Name another folder with --resume.")
+
+
+def _are_dated(task: Task) -> bool:
+    """Whether it shows when a file of the task changes: not where it is fetched from elsewhere."""
+    return all(file.modified_ns for file in task.files)
 
 
 def _packed(result: TaskResult) -> bytes:
