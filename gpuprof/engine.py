@@ -51,7 +51,7 @@ def _leave_memory(connection: "duckdb.DuckDBPyConnection") -> None:
     ((usual,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     amount, unit = usual.split()
     part = 50 / 80 / machine.process_count()
-    connection.execute(f"SET memory_limit = '{float(amount) * part:.1f}{unit}'")
+    connection.execute(f"SET memory_limit = '{float(amount) * part:.3f}{unit}'")
 
 
 def _leave_cores(connection: "duckdb.DuckDBPyConnection") -> None:

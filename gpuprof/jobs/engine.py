@@ -36,7 +36,7 @@ class Standing:
     """How far the work has come.
 
     Args:
-        done: Files that were read, or taken from a former run.
+        done: Files that were read, now or by a former run.
         failed: Files that could not be read.
         left: Files that are still to be read.
         peak_bytes: The most memory that a worker has taken; 0 where unknown.
@@ -60,7 +60,7 @@ def run(
         work: What is done with each file.
         files: All files of the job, by their places; one at least.
         settings: Who does the work.
-        say: Called after each task with how far the work has come.
+        say: Called with how far the work has come, when it begins and after each task.
 
     Raises:
         GpuprofError: Nobody can do the work, or partial results cannot be kept.
@@ -87,7 +87,7 @@ class _Job:
         self._tree = Tree(work, root_of(len(files)), len(files))
         self._state = None if settings.state is None else State(settings.state, work.key)
         self._faults: dict[int, Fault] = {}
-        self._done = self._resumed = self._peak_bytes = 0
+        self._taken = self._resumed = self._peak_bytes = 0
 
     def resumed(self, task: Task) -> list[Task]:
         """Take in what a former run did of a task; what is left of it."""
@@ -106,6 +106,7 @@ class _Job:
         for task in tasks:
             backend.submit(task)
         left = len(tasks)
+        self._say(self._standing())
         while left:
             task, result = backend.next_result()
             again = task.after_loss() if isinstance(result, Loss) else []
@@ -116,6 +117,7 @@ class _Job:
                 self._keep(task, result)
             elif not again:
                 self._give_up(task, result)
+            self._say(self._standing())
 
     def outcome(self) -> Outcome:
         """What came of it."""
@@ -138,10 +140,12 @@ class _Job:
         self._tree.add(task.node, None if result.packed is None else unpack(result.packed))
         faults = {fault.path: fault for fault in result.faults}
         self._faults |= {f.place: faults[f.path] for f in task.files if f.path in faults}
-        self._done += len(task.files)
+        self._taken += len(task.files)
+
+    def _standing(self) -> Standing:
         failed = sum(not fault.is_empty for fault in self._faults.values())
-        left = len(self._files) - self._done
-        self._say(Standing(self._done - failed, failed, left, self._peak_bytes))
+        left = len(self._files) - self._taken
+        return Standing(self._taken - failed, failed, left, self._peak_bytes)
 
     def _give_up(self, task: Task, loss: Loss) -> None:
         (file,) = task.files

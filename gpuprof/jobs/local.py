@@ -122,9 +122,10 @@ class LocalWorkers:
                 worker.kill()
             if worker.begin(self._work):
                 return worker
+            end, was_killed = worker.end(), worker.was_killed()
             self._end(worker)
-            if not worker.was_killed():
-                msg = f"a worker process cannot start: it {worker.end()}"
+            if not was_killed:
+                msg = f"a worker process cannot start: it {end}"
                 raise GpuprofError(msg)
         msg = f"{_STARTS} worker processes were killed while they started"
         raise GpuprofError(msg, "Is memory short? Give fewer --workers.")

@@ -19,6 +19,7 @@ _START: Final = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
     "from gpuprof.jobs.worker import main; main()"
 )
+_ENDING_S: Final = 2.0
 _HAS_GROUPS: Final = os.name == "posix"
 
 
@@ -55,6 +56,7 @@ class Worker:
             self._send(work)
             return bool(self._received())
         except (EOFError, OSError, pickle.UnpicklingError):
+            self._await_end()
             return False
 
     def answer(self, task: Task) -> TaskResult | Exception | Loss:
@@ -63,6 +65,7 @@ class Worker:
             self._send(task)
             answer: TaskResult | Exception = self._received()
         except (EOFError, OSError, pickle.UnpicklingError):
+            self._await_end()
             return self._loss()
         return answer
 
@@ -99,8 +102,13 @@ class Worker:
         """Whether a signal ended it, which need not meet the next one."""
         return self._process.wait() < 0
 
-    def _loss(self) -> Loss:
+    def _await_end(self) -> None:
+        """Wait until it has ended, of which its closed streams are the first sign."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDING_S)
         self.kill()
+
+    def _loss(self) -> Loss:
         if self.is_too_large:
             return Loss("takes more memory than --memory-limit allows")
         return Loss(f"was read by a worker that {self.end()}")

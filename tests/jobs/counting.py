@@ -36,6 +36,13 @@ class Counting:
         }
 
 
+class Failing(Counting):
+    """Cannot merge."""
+
+    def merge(self, partials):
+        raise ZeroDivisionError(len(partials))
+
+
 def _obey(path, text):
     words = text.split()
     if "corrupt" in words:
