@@ -171,4 +171,5 @@ def test_no_process_and_no_file_is_left_when_the_client_is_killed(job_of):
 
 
 def _children(process_id):
-    return Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+    tasks = Path(f"/proc/{process_id}/task").glob("*/children")
+    return [child for task in tasks for child in task.read_text().split()]

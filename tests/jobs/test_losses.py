@@ -26,7 +26,7 @@ def test_killed_workers_change_nothing(job_of):
     expected = run(Counting(), files, Settings(workers=2)).partial
     killed = 0
     for seed in range(_RUNS):
-        with _Killer(random.Random(seed)) as killer:
+        with _Killer(random.Random(seed)) as killer:  # noqa: S311 - no secret
             result = run(Counting(pause_s=0.01), files, Settings(workers=2))
         killed += killer.killed
 

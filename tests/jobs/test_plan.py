@@ -44,7 +44,7 @@ def test_a_large_file_goes_alone_and_first():
 
 
 def test_every_file_is_in_one_task():
-    sizes = [random.Random(3).randrange(40 * MIB) for _ in range(333)]
+    sizes = [random.Random(3).randrange(40 * MIB) for _ in range(333)]  # noqa: S311 - no secret
 
     planned = sorted(place for task in places(plan(files(*sizes))) for place in task)
 
@@ -74,7 +74,7 @@ def test_the_files_of_a_task_are_those_of_its_node():
 def test_the_shape_of_the_tree_depends_on_the_number_of_files_alone(count, expected):
     for seed in range(5):
         tree = Tree(Counting(), root_of(count), count)
-        order = random.Random(seed).sample(range(count), count)
+        order = random.Random(seed).sample(range(count), count)  # noqa: S311 - no secret
         for place in order:
             tree.add(Node(0, place), partial(place))
         assert shape(tree) == expected

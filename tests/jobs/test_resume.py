@@ -66,7 +66,7 @@ def test_a_client_that_was_killed_goes_on_from_there(job_of, state):
     assert left == ["10\n", "6\n"]
     assert resumed.resumed_count in (4, 8)  # it may have got further before it died
     assert shape(resumed) == GOOD
-    assert not [name for name in os.listdir(state) if not name.endswith(".partial")]
+    assert {file.suffix for file in state.iterdir()} == {".partial"}
 
 
 def test_a_file_that_has_changed_is_read_again_with_those_of_its_task(job_of, state):
