@@ -1,6 +1,7 @@
 """``gpuprof completion``: what the shell completes on the Tab key."""
 
 from collections.abc import Iterable, Iterator
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _VARIABLE: Final = "_GPUPROF_COMPLETE"
+_LIST: Final = "@"
 # Folders under which `record` and `sweep` put runs.
 _RUN_FOLDERS: Final = ("gpuprof-runs/*", "gpuprof-sweeps/*")
 
@@ -66,11 +68,20 @@ def topic_names(_context: click.Context, _option: click.Parameter, start: str) -
 def recordings(
     _context: click.Context, _option: click.Parameter, start: str
 ) -> "list[CompletionItem]":
-    """Run folders that begin so, where that names some; else files and folders."""
+    """Run folders that begin so, where that names some; else files and folders; lists after @."""
     from click.shell_completion import CompletionItem  # noqa: PLC0415 - start-up time of --help
 
+    if start.startswith(_LIST):
+        return [*map(CompletionItem, _lists(start.removeprefix(_LIST)))]
     runs = _beginning(start, sorted(_runs())) if start else []
     return [CompletionItem(run) for run in runs] or [CompletionItem(start, type="file")]
+
+
+def _lists(start: str) -> list[str]:
+    """Files and folders that begin so, as lists."""
+    folder, _, name = start.rpartition("/")
+    paths = sorted(Path(f"{folder}/" if start.startswith("/") else folder).glob(f"{escape(name)}*"))
+    return [f"{_LIST}{path.as_posix()}{'/' if path.is_dir() else ''}" for path in paths]
 
 
 def _runs() -> Iterator[str]:

@@ -22,8 +22,9 @@ from gpuprof.errors import (
     one_of,
 )
 from gpuprof.profile import Profile
-from gpuprof.readers import places, sections
+from gpuprof.readers import lists, places, sections
 from gpuprof.readers.contract import HEAD_BYTES, Reader
+from gpuprof.readers.job_notes import left_out
 from gpuprof.readers.places import AnyPath
 from gpuprof.readers.sqlite.source import MAGIC
 from gpuprof.units import counted
@@ -65,9 +66,10 @@ def read_profile(
 
     Args:
         path: A file in one of the formats that ``gpuprof formats`` lists; a folder that is one
-            recording; a folder, a glob or a sequence of files of one format, one per process,
-            which are read as one recording with its ranks; ``-`` for standard input. What was
-            read already is given back.
+            recording; a folder, a glob, a list (``@files.txt``) or a sequence of files of one
+            format, one per process, which are read as one recording with its ranks; an address
+            such as ``s3://bucket/rank*.sqlite``; ``-`` for standard input. What was read already
+            is given back.
         reader: Name of the format, for a file that cannot be recognised; else it is found.
         section: Which recording of a file that holds several, such as a log of several runs:
             its number (from 1), its process, or a part of its name; ``all`` adds them up.
@@ -84,24 +86,49 @@ def read_profile(
     if isinstance(path, Profile):
         return path
     if places.is_path(path):
-        return _read_path(Path(path), reader, section)
+        return _read_path(places.path_of(path), reader, section)
     if isinstance(path, bytes) or not isinstance(path, Sequence):
         msg = f"a recording is a path, several paths or a Profile, not {type(path).__name__}"
         raise TypeError(msg)
-    files = [Path(places.checked_path(file)) for file in path]
-    if len(files) == 1:
-        return _read_path(files[0], reader, section)
+    paths = [places.path_of(places.checked_path(file)) for file in path]
+    if len(paths) == 1:
+        return _read_path(paths[0], reader, section)
     _check_no_section(section)
+    files = recording_files(paths)
     return _read_many(places.folder_of(files), files, reader)
 
 
+def recording_files(paths: Sequence[AnyPath]) -> list[Path]:
+    """The files that several paths name, each one recording of a process, in their order.
+
+    Args:
+        paths: Files, globs, folders of recordings, and lists (``@files.txt``).
+
+    Raises:
+        InputError: One of them names nothing, or a list cannot be read.
+    """
+    return [file for path in paths for file in _files_at(places.path_of(path))]
+
+
+def _files_at(path: Path) -> list[Path]:
+    if lists.is_list(path):
+        return [file for named in lists.named_in(path) for file in _files_at(named)]
+    if places.is_glob(path):
+        return places.matching(path)
+    if path.is_dir() and not _folder_readers(path):
+        return places.files_in(path)
+    return [path]
+
+
 def _read_path(path: Path, reader: str | None, section: str | int | None) -> Profile:
+    if lists.is_list(path):
+        _check_no_section(section)
+        return _read_many(lists.list_path(path), recording_files([path]), reader)
     if places.is_pipe(path):
         return _read_pipe(path, reader, section)
     if places.is_glob(path) or (path.is_dir() and not _folder_readers(path)):
         _check_no_section(section)
-        files = places.matching(path) if places.is_glob(path) else places.files_in(path)
-        return _read_many(path, files, reader)
+        return _read_many(path, recording_files([path]), reader)
     places.check_ends(path)
     chosen = find_reader(path) if reader is None else reader_named(reader)
     return sections.chosen(_read_by(chosen, path), section)
@@ -148,7 +175,7 @@ def _read_pipe(pipe: str | Path, reader: str | None, section: str | int | None) 
 def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profile:
     from gpuprof.readers import many  # noqa: PLC0415 - loads pyarrow.compute
 
-    chosen, notes = _readable(files)
+    chosen, faults = _readable(files)
     if reader is not None:
         chosen = {file: candidate for file, candidate in chosen.items() if candidate.name == reader}
     _check_one_format(place, chosen)
@@ -158,8 +185,12 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     if not profiles:
         raise empty[0]
     profile = profiles[0] if len(profiles) == 1 else many.joined(profiles)
-    notes += [f"Left out: {error.message}." for error in empty]
-    warnings = (*notes, *profile.origin.warnings)
+    faults += [
+        (file, outcome.message)
+        for file, outcome in zip(chosen, opened, strict=True)
+        if isinstance(outcome, EmptyRecordingError)
+    ]
+    warnings = (*left_out(faults), *profile.origin.warnings)
     return replace(profile, origin=replace(profile.origin, source=place, warnings=warnings))
 
 
@@ -183,15 +214,15 @@ def _read_or_empty(reader: Reader, path: Path) -> Profile | EmptyRecordingError:
         return error
 
 
-def _readable(files: Sequence[Path]) -> tuple[dict[Path, Reader], list[str]]:
-    """The files that are recordings with their readers, and a note on each other one."""
-    chosen, notes = {}, []
+def _readable(files: Sequence[Path]) -> tuple[dict[Path, Reader], list[tuple[Path, str]]]:
+    """The files that are recordings with their readers, and why others are none."""
+    chosen, faults = {}, []
     for file in files:
         try:
             chosen[file] = find_reader(file)
         except (UnknownFormatError, InputError) as error:
-            notes.append(f"Left out: {error.message}.")
-    return chosen, notes
+            faults.append((file, error.message))
+    return chosen, faults
 
 
 def _check_one_format(place: Path, chosen: Mapping[Path, Reader]) -> None:
@@ -255,7 +286,8 @@ def _nothing_in(place: Path) -> UnknownFormatError:
     if is_sweep(place):
         msg = f"{place} is a sweep of {counted(len(cells_of(place)), 'cell', 'cells')}"
         return UnknownFormatError(msg, "Give one of its runs; `gpuprof compare` takes all cells.")
-    kind = "a pattern" if places.is_glob(place) else "a folder"
+    is_pattern = places.is_glob(place)
+    kind = "a list" if place.is_file() else "a pattern" if is_pattern else "a folder"
     runs = repeats(place) or cell_runs(place)
     if runs:
         names = ", ".join(run.name for run in runs)

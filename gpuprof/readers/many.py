@@ -32,6 +32,7 @@ from gpuprof.profile import Profile
 from gpuprof.readers.alike import Recordings
 from gpuprof.readers.common.compact_columns import arrow, narrow_column
 from gpuprof.readers.common.threads import in_turn
+from gpuprof.readers.job_notes import FileOfJob, job_notes
 from gpuprof.spilling import BATCH_ROWS
 from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of
 
@@ -80,6 +81,16 @@ class _File:
     def origin_ns(self) -> int | None:
         """When its clock began; None where it does not tell."""
         return self.profile.origin.epoch_ns
+
+    def described(self, process: int) -> FileOfJob:
+        """What notes on the job need of it.
+
+        Args:
+            process: What tells its process from others.
+        """
+        return FileOfJob(
+            self.name, self.rank, self.profile.origin.recorder, self.origin_ns, process
+        )
 
     def source(self, table: str) -> pa.Table | View:
         """Its rows of a table; none where it has no such table."""
@@ -228,7 +239,10 @@ class _Job:
     def notes(self) -> list[str]:
         """What a reader must know of the files together."""
         notes = [_SHARED] if self._shares_devices else []
-        return notes if self.earliest_ns is not None else [*notes, _NO_CLOCK]
+        notes += [] if self.earliest_ns is not None else [_NO_CLOCK]
+        places = self._processes
+        described = [f.described(place) for f, place in zip(self.files, places, strict=True)]
+        return [*notes, *job_notes(described)]
 
     @cached_property
     def sources(self) -> dict[str, pa.Table | View]:
@@ -333,10 +347,12 @@ class _Job:
     def _processes(self) -> list[int]:
         """For each file the place of its process: that of the first file of the same process."""
         places: list[int] = []
+        earlier_of_rank: dict[int | None, list[int]] = {}
         for number, file in enumerate(self.files):
-            earlier_places = (place for place in range(number) if _follows(file, self.files[place]))
-            earlier = next(earlier_places, None)
-            places.append(number if earlier is None else places[earlier])
+            earlier = earlier_of_rank.setdefault(file.rank, [])
+            followed = next((place for place in earlier if _follows(file, self.files[place])), None)
+            places.append(number if followed is None else places[followed])
+            earlier.append(number)
         return places
 
     @cached_property
@@ -567,13 +583,16 @@ def _ranks_of_names(names: Sequence[str]) -> list[int | None]:
 
 def _refuse_duplicates(files: Sequence[_File]) -> None:
     """The same recording twice, as in a plain and a gzip file, would count twice."""
-    for number, file in enumerate(files):
-        for earlier in files[:number]:
-            if file.origin_ns is None or file.origin_ns != earlier.origin_ns:
-                continue
-            if file.rank == earlier.rank and _contents(file) == _contents(earlier):
+    alike: dict[tuple[int | None, int], list[_File]] = {}
+    for file in files:
+        if file.origin_ns is None:
+            continue
+        earlier_files = alike.setdefault((file.rank, file.origin_ns), [])
+        for earlier in earlier_files:
+            if _contents(file) == _contents(earlier):
                 msg = f"{earlier.name} and {file.name} are the same recording"
                 raise InputError(msg, "Leave one of them out.")
+        earlier_files.append(file)
 
 
 def _contents(file: _File) -> tuple[object, ...]:

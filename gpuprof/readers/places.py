@@ -1,21 +1,69 @@
-"""What a path may be, and beside one file: standard input, a folder, a glob."""
+"""What a path may be, and beside one file: standard input, a folder, a glob, an address."""
 
 import atexit
 import glob
 import os
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Final, TypeGuard
+from typing import IO, Any, Final, TypeGuard
 
 from gpuprof.errors import ROOM, InputError
 
 STDIN: Final = "-"
 
 AnyPath = str | os.PathLike[str]
+# A letter and a colon alone are a drive of Windows.
+_SCHEME: Final = re.compile(r"[A-Za-z][\w+.-]+:(?://|:)")
+_LOCAL_SCHEME: Final = "file://"
+_PASSWORD: Final = re.compile(r"//[^/@]*@")
+# A question mark of an address begins its parameters.
+_PATTERN: Final = re.compile(r"[*\[]")
+_LocalPath: Any = type(Path())
+
+
+class Address(_LocalPath):  # type: ignore[misc] # the class for this system's paths
+    """Where a recording lies that is fetched first: ``s3://bucket/run/rank0.sqlite``.
+
+    Its text is that for people, without passwords and parameters, which may be signatures.
+
+    Args:
+        full_text: As the user gave it; empty of one that is made of another.
+    """
+
+    full_text: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> "Address":
+        """The address that a user named."""
+        shown = _PASSWORD.sub("//", text)
+        address: Address = cls(shown.partition("?")[0] if shown.startswith("http") else shown)
+        address.full_text = text
+        return address
+
+    def __str__(self) -> str:
+        """As a path, but with both slashes after its scheme."""
+        text: str = super().__str__()
+        return re.sub(r":/(?!/)", "://", text, count=1)
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it names several files."""
+        return _PATTERN.search(self.full_text) is not None
+
+
+def path_of(path: AnyPath) -> Path:
+    """What a user names: a path of this machine, or an `Address`."""
+    text = os.fspath(path)
+    if isinstance(path, Address):
+        return path
+    if text.startswith(_LOCAL_SCHEME):
+        return Path(text.removeprefix(_LOCAL_SCHEME))
+    return Address.of(text) if _SCHEME.match(text) else Path(path)
 
 
 def is_path(path: object) -> TypeGuard[AnyPath]:

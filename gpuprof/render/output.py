@@ -15,6 +15,7 @@ from gpuprof.temporary_files import removed_at_exit
 from gpuprof.units import encodable
 
 STDOUT: Final = "-"
+_STDIN_LIST: Final = "@-"
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,10 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
     """
     if path == STDOUT:
         return Output(None)
+    _check_is_here(path)
     target = Path(path)
     folder = target.parent
-    if target.is_socket():
-        msg = f"{target} is a socket"
-        raise OutputError(msg, "Give a file name.")
-    if target.is_dir():
-        msg = f"{target} is a folder"
-        raise OutputError(msg, "Give a file name in it.")
+    _check_is_file_name(target)
     if not folder.is_dir():
         msg = f"{target}: there is no folder {folder}"
         raise OutputError(msg, f"Make it first: mkdir -p {folder}")
@@ -92,6 +89,21 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
         msg = f"{target} cannot be written: no permission"
         raise OutputError(msg)
     return Output(target)
+
+
+def _check_is_here(path: str) -> None:
+    if "://" in path:
+        msg = f"{path}: outputs are files of this machine"
+        raise OutputError(msg, "Write a file, then copy it, for example with `aws s3 cp`.")
+
+
+def _check_is_file_name(target: Path) -> None:
+    if target.is_socket():
+        msg = f"{target} is a socket"
+        raise OutputError(msg, "Give a file name.")
+    if target.is_dir():
+        msg = f"{target} is a folder"
+        raise OutputError(msg, "Give a file name in it.")
 
 
 def check_apart(outputs: Iterable[Output | None]) -> None:
@@ -115,6 +127,10 @@ def check_apart(outputs: Iterable[Output | None]) -> None:
 
 def _names(source: str, target: Path) -> bool:
     """Whether an input, a file or a pattern, is this file under any of its names."""
+    if source.startswith("@") and source != _STDIN_LIST:
+        from gpuprof.readers.lists import named_in  # noqa: PLC0415 - start-up time
+
+        return any(file.is_file() and target.samefile(file) for file in named_in(source))
     sources = {source, *glob.glob(source, recursive=True)}  # noqa: PTH207 - as for the inputs
     return any(Path(name).is_file() and target.samefile(name) for name in sources)
 

@@ -11,7 +11,7 @@ from gpuprof.comparisons.measure.runs import MeasuredRun
 from gpuprof.errors import EmptyRecordingError, InputError, UsageError
 from gpuprof.manifest import repeats
 from gpuprof.profile import Profile
-from gpuprof.readers import read_profile
+from gpuprof.readers import lists, places, read_profile
 from gpuprof.readers.places import AnyPath, is_path
 from gpuprof.sweep_cells import cell_runs, cells_of, is_sweep
 from gpuprof.units import encodable
@@ -147,7 +147,7 @@ def runs_of(path: AnyPath, reader: str | None = None, section: str | int | None 
 def _name(recording: _Unlabelled, first: Profile) -> str:
     if isinstance(recording, Profile):
         return first.origin.variant or first.origin.source.stem
-    file = Path(recording)
+    file = lists.list_path(recording) if lists.is_list(recording) else places.path_of(recording)
     # A baseline keeps its own name; a folder of repeats is not named after its first run.
     is_saved = not file.exists() and baseline_named(str(recording)) is not None
     return file.name if is_saved else first.origin.variant or file.stem

@@ -1,0 +1,133 @@
+"""What a reader must know of many files that are read as one job, in one line each."""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from gpuprof.units import counted, listed
+
+# Of files with one reason, or of ranks with several files, so many are named.
+_MOST_NAMED: Final = 3
+# Processes of one job start within minutes, and clocks of hosts agree to seconds.
+_HOUR_NS: Final = 3_600 * 10**9
+
+
+class FileOfJob(NamedTuple):
+    """What notes need of one file.
+
+    Args:
+        name: Its name, for people.
+        rank: Its rank; None where unknown.
+        tool: What recorded it, with the version.
+        epoch_ns: When its clock began, in ns since 1970; None where unknown.
+        process: What is equal for the files of one process, such as two stretches of it.
+    """
+
+    name: str
+    rank: int | None
+    tool: str
+    epoch_ns: int | None
+    process: Hashable
+
+
+def left_out(faults: Iterable[tuple[Path, str]]) -> list[str]:
+    """A note on each file that is left out; one for all with the same reason where they are many.
+
+    Args:
+        faults: Files with messages on them, which name the file first.
+    """
+    by_reason: dict[str, list[tuple[Path, str]]] = defaultdict(list)
+    for file, message in faults:
+        by_reason[message.removeprefix(str(file)).lstrip(": ")].append((file, message))
+    notes = []
+    for reason, alike in by_reason.items():
+        if len(alike) <= _MOST_NAMED:
+            notes += [f"Left out: {message}." for _, message in alike]
+        else:
+            names = _first(file.name for file, _ in alike)
+            notes.append(f"Left out: {len(alike):,} files ({names}): each {reason}.")
+    return notes
+
+
+def job_notes(files: Sequence[FileOfJob]) -> list[str]:
+    """Ranks that are missing or doubled, several tools, and starts that are hours apart."""
+    notes = (_missing_ranks(files), _doubled_ranks(files), _tools(files), _starts(files))
+    return [note for note in notes if note]
+
+
+def _missing_ranks(files: Sequence[FileOfJob]) -> str:
+    """Numbers in names may be no ranks: where most between them are missing, nothing is said."""
+    ranks = {file.rank for file in files if file.rank is not None}
+    missing = sorted({*range(min(ranks, default=0), max(ranks, default=0))} - ranks)
+    if not missing or len(missing) >= len(ranks):
+        return ""
+    words = "rank" if len(missing) == 1 else "ranks"
+    return f"No file has {words} {_spans(missing)}; the job has ranks up to {max(ranks)}."
+
+
+def _doubled_ranks(files: Sequence[FileOfJob]) -> str:
+    by_rank: dict[int, list[FileOfJob]] = defaultdict(list)
+    for file in files:
+        if file.rank is not None:
+            by_rank[file.rank].append(file)
+    doubled = {
+        rank: alike
+        for rank, alike in sorted(by_rank.items())
+        if len({file.process for file in alike}) > 1
+    }
+    if not doubled:
+        return ""
+    rank, alike = next(iter(doubled.items()))
+    more = f", and {len(doubled) - 1} more ranks" if len(doubled) > 1 else ""
+    names = _first(file.name for file in alike)
+    return (
+        f"Rank {rank} has {len(alike)} files of different processes ({names}){more}:"
+        " some may be of another run."
+    )
+
+
+def _tools(files: Sequence[FileOfJob]) -> str:
+    counts = Counter(file.tool for file in files).most_common()
+    if len(counts) < 2:  # noqa: PLR2004 - two differ
+        return ""
+    shares = [f"{tool} ({counted(count, 'file', 'files')})" for tool, count in counts[:_MOST_NAMED]]
+    more = [f"{len(counts) - _MOST_NAMED} more"] if len(counts) > _MOST_NAMED else []
+    return f"The files were recorded by different tools or versions: {listed([*shares, *more])}."
+
+
+def _starts(files: Sequence[FileOfJob]) -> str:
+    timed = sorted((file.epoch_ns, file.name) for file in files if file.epoch_ns is not None)
+    if not timed or timed[-1][0] - timed[0][0] < _HOUR_NS:
+        return ""
+    (first_ns, first), (last_ns, last) = timed[0], timed[-1]
+    return (
+        f"Recording of {last} began {(last_ns - first_ns) / _HOUR_NS:.1f} h after that of {first}:"
+        " they may be of different jobs, or the clocks of their hosts disagree."
+    )
+
+
+def _first(names: Iterable[str]) -> str:
+    """The first names of several, in their order."""
+    ordered = sorted(names)
+    more = " and others" if len(ordered) > _MOST_NAMED else ""
+    return ", ".join(ordered[:_MOST_NAMED]) + more
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Ascending numbers as ``2, 6 to 9 and 12``; only the first few of many."""
+    spans = [*_runs(numbers)]
+    texts = [str(low) if low == high else f"{low} to {high}" for low, high in spans]
+    more = [f"{len(spans) - _MOST_NAMED} more gaps"] if len(spans) > _MOST_NAMED + 1 else []
+    return listed([*texts[:_MOST_NAMED], *more] if more else texts)
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first and last of each run of numbers that follow one another."""
+    low = high = numbers[0]
+    for number in numbers[1:]:
+        if number > high + 1:
+            yield low, high
+            low = number
+        high = number
+    yield low, high

@@ -1,0 +1,101 @@
+"""Lists of recordings: ``@files.txt`` names a path, glob or address in each line.
+
+Paths are relative to the list's folder; ``#`` begins a comment. ``@-`` reads the list from
+standard input. A file whose own name begins with @ is given as ``./@name``.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from gpuprof.errors import InputError
+from gpuprof.readers import places
+
+_MARK: Final = "@"
+_HINT: Final = "A list has a path or a glob in each line: run/rank*.sqlite"
+
+
+def is_list(path: places.AnyPath) -> bool:
+    """Whether what a user names is a list of files."""
+    return os.fspath(path).startswith(_MARK)
+
+
+def list_path(path: places.AnyPath) -> Path:
+    """The list itself; ``-`` is standard input."""
+    return Path(os.fspath(path).removeprefix(_MARK))
+
+
+def named_in(path: places.AnyPath) -> list[Path]:
+    """The files that a list names, each once, in its order; globs are expanded.
+
+    Raises:
+        InputError: The list cannot be read, or names nothing, or a file that is not there.
+    """
+    file = list_path(path)
+    files: dict[Path, None] = {}
+    for number, text in enumerate(_lines(file), 1):
+        if entry := _entry(text):
+            try:
+                files.update(dict.fromkeys(_matching(entry, file)))
+            except InputError as error:
+                msg = f"{_name(file)}, line {number}: {error.message}"
+                raise InputError(msg, error.hint) from error
+    if not files:
+        msg = f"{_name(file)} names no file"
+        raise InputError(msg, _HINT)
+    return [*files]
+
+
+def _name(file: Path) -> str:
+    return "standard input" if str(file) == places.STDIN else str(file)
+
+
+def _entry(text: str) -> str:
+    """What a line names: without a comment, which begins the line or follows a space."""
+    text = text.strip()
+    return "" if text.startswith("#") else text.partition(" #")[0].rstrip()
+
+
+def _matching(entry: str, file: Path) -> list[Path]:
+    if "\0" in entry:
+        msg = "it is not text"
+        raise InputError(msg, _HINT)
+    path = places.path_of(entry)
+    if not isinstance(path, places.Address):
+        path = file.parent / path
+    if isinstance(path, places.Address):
+        return [path]
+    if places.is_glob(path):
+        return places.matching(path)
+    if not path.exists():
+        msg = f"{path}: no such file"
+        raise InputError(msg)
+    return [path]
+
+
+def _lines(file: Path) -> Iterator[str]:
+    try:
+        if str(file) == places.STDIN:
+            yield from _checked_stdin()
+            return
+        places.check_ends(file)
+        with file.open(encoding="utf-8-sig") as lines:
+            yield from lines
+    except UnicodeDecodeError as error:
+        msg = f"{_name(file)} is not a list of files: it is not UTF-8 text"
+        raise InputError(msg, _HINT) from error
+    except FileNotFoundError as error:
+        msg = f"{file}: no such list of files"
+        raise InputError(msg, f"@ stands for a list. A file of this name is ./@{file}") from error
+    except OSError as error:
+        msg = f"{file} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+
+
+def _checked_stdin() -> Iterable[str]:
+    if sys.stdin is None or sys.stdin.isatty():
+        msg = "standard input is a terminal, and no list comes from it"
+        raise InputError(msg, "Pipe one in: find run -name '*.sqlite' | gpuprof report @-")
+    return sys.stdin
