@@ -34,6 +34,7 @@ LAYERS = (
     ("statistics",),
     ("analyses",),
     ("reports",),
+    ("jobs",),
     ("metrics",),
     ("comparisons",),
     ("sweeps",),
