@@ -80,11 +80,13 @@ class Fault:
         path: Its path.
         reason: Why, in one line; it may begin with the path.
         is_empty: Whether it was read and nothing was recorded in it, so that the result is whole.
+        is_lasting: Whether the file itself is at fault, and not the machine or the moment.
     """
 
     path: Path
     reason: str
     is_empty: bool = False
+    is_lasting: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,14 @@ class Outcome:
         faults: The files that are not in it, in the order in which they were given.
         file_count: How many files were given.
         resumed_count: How many of them were taken from a former run.
+        peak_bytes: The most memory that a worker took; 0 where unknown.
     """
 
     partial: Partial | None
     faults: tuple[Fault, ...]
     file_count: int
     resumed_count: int = 0
+    peak_bytes: int = 0
 
     @property
     def is_complete(self) -> bool:
