@@ -7,12 +7,15 @@ From the states of all files an analysis computes its table.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from gpuprof.profile import Profile
 from gpuprof.schema import Schema
+
+_Result = TypeVar("_Result")
 
 # The column of states that stay those of their files: the place of the file in the job.
 FILE_PLACE: Final = "file_place"
@@ -64,6 +67,17 @@ class JobStates:
         """A state of all files; no rows where no file has any."""
         table = self.tables.get(state.name)
         return state.schema.empty() if table is None else table
+
+    def once(self, function: "Callable[[JobStates], _Result]") -> _Result:
+        """What a pure function makes of these states, computed once for all who ask."""
+        if function not in self._results:
+            self._results[function] = function(self)
+        result: _Result = self._results[function]
+        return result
+
+    @cached_property
+    def _results(self) -> dict[Any, Any]:
+        return {}
 
     def device_ranks(self) -> dict[int, int]:
         """The rank of each device that has one."""
