@@ -29,6 +29,7 @@ ANALYSES: Final = {
     "ranges": "time.ranges",
     "collectives": "transfers.collectives",
     "collective_waits": "transfers.collective_waits",
+    "clock_offsets": "transfers.clock_offsets",
     "copy_speeds": "transfers.copy_speeds",
     "copy_sizes": "transfers.copy_sizes",
     "utilisation_over_time": "time.utilisation_over_time",
