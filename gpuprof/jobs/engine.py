@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gpuprof import __version__, machine
 from gpuprof.errors import GpuprofError, UsageError
@@ -10,25 +9,9 @@ from gpuprof.jobs.backend import Backend, Loss
 from gpuprof.jobs.contract import Fault, JobFile, Outcome, Work
 from gpuprof.jobs.packing import unpack
 from gpuprof.jobs.plan import Task, Tree, plan, root_of
+from gpuprof.jobs.settings import Settings
 from gpuprof.jobs.state import State
 from gpuprof.jobs.task import TaskResult
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Who does the work.
-
-    Args:
-        workers: How many processes of this machine; None for one per core.
-        limit_bytes: The memory that each of them may take; None for any amount.
-        scheduler: The address or scheduler file of a Dask cluster that does it instead.
-        state: A folder that keeps partial results, and gives back those of a former run.
-    """
-
-    workers: int | None = None
-    limit_bytes: int | None = None
-    scheduler: str | None = None
-    state: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,10 @@ from counting import Counting, Failing
 from gpuprof import engine, machine
 from gpuprof.errors import GpuprofError
 from gpuprof.jobs import process
-from gpuprof.jobs.engine import Settings, run
+from gpuprof.jobs.engine import run
 from gpuprof.jobs.files import job_files
+from gpuprof.jobs.settings import Settings
+from gpuprof.readers import recording_files
 from gpuprof.units import parse_decimal_bytes
 
 GOOD = "(((0 1 2 3) (4 5 6 7) (8 9 10 11) (12 13 14 15)) (16 17))"
@@ -21,7 +23,9 @@ GOOD = "(((0 1 2 3) (4 5 6 7) (8 9 10 11) (12 13 14 15)) (16 17))"
 
 def outcome(folder, work=None, **settings):
     return run(
-        work or Counting(), job_files([str(folder)]), Settings(**({"workers": 2} | settings))
+        work or Counting(),
+        job_files(recording_files([folder])),
+        Settings(**({"workers": 2} | settings)),
     )
 
 
@@ -84,7 +88,7 @@ def test_where_no_file_can_be_read_there_is_no_result(job_of):
 
 
 def test_a_file_that_is_not_there_is_a_fault(job_of):
-    paths = [str(job_of(1) / "rank00.txt"), "gone.txt"]
+    paths = [job_of(1) / "rank00.txt", Path("gone.txt")]
 
     result = run(Counting(), job_files(paths), Settings(workers=1))
 
@@ -149,9 +153,12 @@ def test_no_process_and_no_file_is_left_when_the_client_is_killed(job_of):
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from counting import Counting\n"
-        "from gpuprof.jobs.engine import Settings, run\n"
+        "from gpuprof.jobs.engine import run\n"
         "from gpuprof.jobs.files import job_files\n"
-        "run(Counting(pause_s=60), job_files([sys.argv[2]]), Settings(workers=2), print)\n"
+        "from gpuprof.jobs.settings import Settings\n"
+        "from gpuprof.readers import recording_files\n"
+        "files = job_files(recording_files([sys.argv[2]]))\n"
+        "run(Counting(pause_s=60), files, Settings(workers=2), print)\n"
     )
     arguments = [sys.executable, "-uc", code, str(Path(__file__).parent), str(folder)]
     client = subprocess.Popen(arguments, stdout=subprocess.PIPE, env=os.environ)

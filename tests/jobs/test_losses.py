@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from counting import Counting
 
-from gpuprof.jobs.engine import Settings, run
+from gpuprof.jobs.engine import run
 from gpuprof.jobs.files import job_files
+from gpuprof.jobs.settings import Settings
+from gpuprof.readers import recording_files
 
 _COUNT = 32
 _RUNS = 20
@@ -22,7 +24,7 @@ _KILLS = 2
 @pytest.mark.usefixtures("small_tasks")
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="kills by Linux' list of children")
 def test_killed_workers_change_nothing(job_of):
-    files = job_files([str(job_of(_COUNT))])
+    files = job_files(recording_files([job_of(_COUNT)]))
     expected = run(Counting(), files, Settings(workers=2)).partial
     killed = 0
     for seed in range(_RUNS):

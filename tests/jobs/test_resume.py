@@ -10,8 +10,10 @@ import pytest
 from counting import Counting
 
 from gpuprof.errors import OutputError
-from gpuprof.jobs.engine import Settings, run
+from gpuprof.jobs.engine import run
 from gpuprof.jobs.files import job_files
+from gpuprof.jobs.settings import Settings
+from gpuprof.readers import recording_files
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
 GOOD = "((0 1 2 3) (4 5 6 7) (8 9))"
@@ -21,11 +23,14 @@ sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from counting import Counting
 from gpuprof.jobs import plan
-from gpuprof.jobs.engine import Settings, run
+from gpuprof.jobs.engine import run
 from gpuprof.jobs.files import job_files
+from gpuprof.jobs.settings import Settings
+from gpuprof.readers import recording_files
 plan._MOST_FILES = 4
 settings = Settings(workers=1, state=Path(sys.argv[3]))
-run(Counting(pause_s=0.1), job_files([sys.argv[2]]), settings, lambda now: print(now.left))
+files = job_files(recording_files([sys.argv[2]]))
+run(Counting(pause_s=0.1), files, settings, lambda now: print(now.left))
 """
 
 
@@ -35,7 +40,9 @@ def state(tmp_path):
 
 
 def outcome(folder, state, work=None):
-    return run(work or Counting(), job_files([str(folder)]), Settings(workers=1, state=state))
+    return run(
+        work or Counting(), job_files(recording_files([folder])), Settings(workers=1, state=state)
+    )
 
 
 def shape(result):
