@@ -54,7 +54,7 @@ def report_of(
         notes: What they must know beside what the files say, such as files that are left out.
 
     Raises:
-        UsageError: A table cannot be told of a job whose files are read one by one.
+        UsageError: A table needs single activities of all files at once.
     """
     analyses = analyses_of(names)
     files = JobFiles(partial)
@@ -90,8 +90,8 @@ def _together(texts: Sequence[str], file_count: int) -> str:
     first = texts[0]
     if len(texts) == file_count and len({*texts}) == 1:
         return first
-    likewise = "" if len({*texts}) == 1 else ", such as this"
-    return f"{first} (Note of {len(texts):,} of {counted(file_count, 'file', 'files')}{likewise}.)"
+    others = "" if len({*texts}) == 1 else ", in other numbers"
+    return f"{first} (Note of {len(texts):,} of {counted(file_count, 'file', 'files')}{others}.)"
 
 
 def _accuracies(analyses: Sequence[Analysis], tables: Mapping[str, pa.Table | None]) -> list[str]:

@@ -91,7 +91,8 @@ def _calls(profile: Profile) -> pa.Table:
         return CALLS.empty()
     is_same_stream = on_compute_streams(profile, kernels)
     lines = {line.number: line for line in timelines(profile)}
-    chosen, before = [], {column: [] for column in _CAUSES.values()}
+    chosen: list[Int64s] = []
+    before: dict[str, list[Int64s]] = {column: [] for column in _CAUSES.values()}
     for channel in channels(kernels):
         rows = channel.rows[:MOST_CALLS]
         start, end = kernels.start_ns[rows], kernels.end_ns[rows]

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.job_collectives import COLLECTIVE_CALLS, DEVICE_KERNELS
 from gpuprof.analyses.findings import (
     collectives,
     host,
@@ -17,9 +18,12 @@ from gpuprof.analyses.findings import (
     transfers,
 )
 from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.findings.of_jobs import COSTS, findings_of_job
 from gpuprof.analyses.findings.scopes import SCOPE_READS, scopes
 from gpuprof.analyses.findings.wins import with_win
+from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.analyses.prediction.effects import PREDICT_READS
+from gpuprof.analyses.time.ranks import ANALYSIS as RANKS
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import counted, say_ns, say_share
@@ -301,6 +305,51 @@ def device_name(scope: Scope) -> str:
     return "an unknown device" if number is None else f"device {number}"
 
 
+def _costs(profile: Profile) -> pa.Table:
+    """What costs the devices of one file of a job time; without predictions, which take longest."""
+    found = [*recording.of_recording(profile, scopes(profile))]
+    found += [cost for costs in findings_of_scopes(profile).values() for cost in costs]
+    return COSTS.table(
+        [
+            {
+                "device_id": one.scope.device.device_id,
+                "phase": one.scope.phase or None,
+                "cause": one.cause,
+                "where": one.where or None,
+                "steps": len(one.scope.start_ns) if one.scope.has_steps else None,
+                "step_ns": one.scope.step_ns,
+                "cost_ns": one.cost_ns,
+                "win_ns": one.win_ns,
+                "total_win_ns": one.win_ns * one.scope.steps,
+                "is_sure": one.is_sure,
+                "phrase": one.phrase,
+                "means": one.means,
+                "suggestion": one.suggestion,
+                "table": one.table,
+            }
+            for one in found
+            if one.cost_ns
+        ]
+    )
+
+
+COSTS_OF_DEVICES: Final = State(COSTS, _costs)
+# How these answers of a job differ from those for a joined recording.
+OF_DEVICES: Final = (
+    "A row stands for all devices of a phase: medians of what each file says of its own devices,"
+    " without predictions."
+)
+JOB_STATES: Final = (
+    COLLECTIVE_CALLS,
+    DEVICE_KERNELS,
+    *(RANKS.merge.states if RANKS.merge else ()),
+)
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    return FINDINGS.table(findings_of_job(job, job.rows(COSTS_OF_DEVICES)))
+
+
 ANALYSIS: Final = Analysis(
     "What costs most",
     FINDINGS,
@@ -308,4 +357,9 @@ ANALYSIS: Final = Analysis(
     findings,
     reads(SCOPE_READS, recording.READS, *(family.READS for family in _FAMILIES)),
     reads(transfers.READS_OF_SMALL, PREDICT_READS),
+    merge=Merge(
+        (COSTS_OF_DEVICES, *JOB_STATES),
+        _of_job,
+        OF_DEVICES,
+    ),
 )

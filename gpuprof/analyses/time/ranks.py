@@ -123,7 +123,8 @@ def ranks(profile: Profile) -> pa.Table:
     return _table(profile.once(steps), profile.once(breakdown), ranks_of(profile))
 
 
-def _of_job(job: JobStates) -> pa.Table:
+def ranks_of_job(job: JobStates) -> pa.Table:
+    """As `ranks`, of a job."""
     return _table(STEPS_MERGE.answer(job), BREAKDOWN_MERGE.answer(job), job.device_ranks())
 
 
@@ -215,5 +216,5 @@ ANALYSIS: Final = Analysis(
     ("kernels", "memcpys"),
     ranks,
     reads(STEPS_ANALYSIS.reads, BREAKDOWN_ANALYSIS.reads, devices="device_id rank"),
-    merge=Merge((*STEPS_MERGE.states, *BREAKDOWN_MERGE.states), _of_job, STEPS_MERGE.accuracy),
+    merge=Merge((*STEPS_MERGE.states, *BREAKDOWN_MERGE.states), ranks_of_job, STEPS_MERGE.accuracy),
 )

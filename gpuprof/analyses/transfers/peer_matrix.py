@@ -155,7 +155,7 @@ def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
 
 MATRIX_OF_FILE: Final = State(PEER_MATRIX, peer_matrix, device_texts=("src", "dst"))
 _ENDS: Final = ("src", "dst", "path")
-_SUMMED: Final = tuple(f"{end}_{what}_ns" for end in ("src", "dst") for what in ("busy", "exposed"))
+_SUMMED: Final = tuple(f"{end}_{time}_ns" for end in ("src", "dst") for time in ("busy", "exposed"))
 
 
 def _of_job(job: JobStates) -> pa.Table:
