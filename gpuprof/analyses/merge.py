@@ -145,8 +145,8 @@ def summed(
         table: The rows; all other columns are left out.
         keys: What tells rows apart.
         sums: Columns that are added up.
-        least: Columns of which the least is kept; nulls say nothing.
-        most: Columns of which the greatest is kept; nulls say nothing.
+        least: Columns whose least is kept; nulls say nothing.
+        most: Columns whose greatest is kept; nulls say nothing.
     """
     import pyarrow.compute as pc  # noqa: PLC0415 - start-up time
 

@@ -85,8 +85,8 @@ class CollectiveParts:
         is_same_stream: Whether its stream also runs kernels that compute: these cannot hide it;
             False where the stream is unknown.
         communicators: The streams that belong together, with all their calls.
-        clocks: Devices whose clocks disagree, so that their kernels have no parts: what their
-            calls tell of the clocks is not enough to set them right.
+        clocks: Devices whose clocks disagree, so that their kernels have no parts: their
+            calls do not suffice to set them right.
         offsets: How far the clock of each device is from that of the first one with which it has
             collectives.
         shift_ns: What was added to the times of each kernel to compare those of several devices;

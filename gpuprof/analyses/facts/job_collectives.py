@@ -1,4 +1,4 @@
-"""The collectives of a job of which each file was read by itself.
+"""The collectives of a job whose files were read one by one.
 
 Of each file its communication kernels are kept, with what the device did before each, and the
 kernels that took most of each device's time. Of long recordings these are the first calls of each

@@ -211,15 +211,15 @@ def clock_offsets(
 ) -> list[ClockOffset]:
     """The clock of each device beside that of the first of those with which it has collectives.
 
-    Collectives end on all ranks together, so that the ends of the same calls tell how far clocks
-    are apart, whoever came late.
+    Collectives end on all ranks together, so that the ends of the same calls show how far
+    clocks are apart, whoever came late.
 
     Args:
         end_ns: End of all communication kernels of the recording.
         communicators: As `matched` gives them.
         clocks: As `matched` gives them.
     """
-    pairs = [*clocks, *(pair for one in communicators for pair in _pairs(end_ns, one))]
+    pairs = [*clocks, *(pair for c in communicators for pair in _pairs(end_ns, c))]
     neighbours: dict[int, list[tuple[int, int, int, int]]] = {}
     for device, second, apart_ns, error_ns, calls in pairs:
         neighbours.setdefault(device, []).append((second, apart_ns, error_ns, calls))

@@ -23,7 +23,7 @@ from gpuprof.analyses.findings.scopes import SCOPE_READS, scopes
 from gpuprof.analyses.findings.wins import with_win
 from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.analyses.prediction.effects import PREDICT_READS
-from gpuprof.analyses.time.ranks import ANALYSIS as RANKS
+from gpuprof.analyses.time.ranks import MERGE as RANKS_MERGE
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import counted, say_ns, say_share
@@ -307,28 +307,28 @@ def device_name(scope: Scope) -> str:
 
 def _costs(profile: Profile) -> pa.Table:
     """What costs the devices of one file of a job time; without predictions, which take longest."""
-    found = [*recording.of_recording(profile, scopes(profile))]
-    found += [cost for costs in findings_of_scopes(profile).values() for cost in costs]
+    costs = [*recording.of_recording(profile, scopes(profile))]
+    costs += [cost for of_scope in findings_of_scopes(profile).values() for cost in of_scope]
     return COSTS.table(
         [
             {
-                "device_id": one.scope.device.device_id,
-                "phase": one.scope.phase or None,
-                "cause": one.cause,
-                "where": one.where or None,
-                "steps": len(one.scope.start_ns) if one.scope.has_steps else None,
-                "step_ns": one.scope.step_ns,
-                "cost_ns": one.cost_ns,
-                "win_ns": one.win_ns,
-                "total_win_ns": one.win_ns * one.scope.steps,
-                "is_sure": one.is_sure,
-                "phrase": one.phrase,
-                "means": one.means,
-                "suggestion": one.suggestion,
-                "table": one.table,
+                "device_id": cost.scope.device.device_id,
+                "phase": cost.scope.phase or None,
+                "cause": cost.cause,
+                "where": cost.where or None,
+                "steps": len(cost.scope.start_ns) if cost.scope.has_steps else None,
+                "step_ns": cost.scope.step_ns,
+                "cost_ns": cost.cost_ns,
+                "win_ns": cost.win_ns,
+                "total_win_ns": cost.win_ns * cost.scope.steps,
+                "is_sure": cost.is_sure,
+                "phrase": cost.phrase,
+                "means": cost.means,
+                "suggestion": cost.suggestion,
+                "table": cost.table,
             }
-            for one in found
-            if one.cost_ns
+            for cost in costs
+            if cost.cost_ns
         ]
     )
 
@@ -336,13 +336,13 @@ def _costs(profile: Profile) -> pa.Table:
 COSTS_OF_DEVICES: Final = State(COSTS, _costs)
 # How these answers of a job differ from those for a joined recording.
 OF_DEVICES: Final = (
-    "A row stands for all devices of a phase: medians of what each file says of its own devices,"
-    " without predictions."
+    "A row stands for all devices of a phase: medians of what each file tells about its own"
+    " devices, without predictions."
 )
 JOB_STATES: Final = (
     COLLECTIVE_CALLS,
     DEVICE_KERNELS,
-    *(RANKS.merge.states if RANKS.merge else ()),
+    *RANKS_MERGE.states,
 )
 
 

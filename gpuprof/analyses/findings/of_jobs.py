@@ -1,4 +1,4 @@
-"""What costs a job most, and what its steps go to: what files say of their devices, by cause.
+"""What costs a job most, and what its steps go to: each cause once for all devices.
 
 Files are read one by one, so that each says what costs its own devices time. Who waits for whom
 in collectives follows from the calls of all ranks together.
@@ -96,7 +96,7 @@ def findings_of_job(job: JobStates, costs: pa.Table) -> list[Row]:
 
     Args:
         job: The states of all files.
-        costs: What files say of their devices, as in `COSTS`.
+        costs: What costs the devices of each file, as in `COSTS`.
     """
     devices = _device_count(job)
     by_cause: dict[tuple[str, str | None], list[Row]] = {}
@@ -232,9 +232,9 @@ def _outstanding(rows: Sequence[Row]) -> list[Row]:
 def _named(rows: Sequence[Row], ranks: Mapping[int, int]) -> str:
     """The first devices, three at most, by their ranks where these are known."""
     devices = [row["device_id"] for row in rows]
-    known = [*dict.fromkeys(ranks[device] for device in devices if device in ranks)]
-    noun = "rank" if known else "device"
-    numbers = [str(number) for number in (known or devices)[:_MOST_NAMED]]
+    of_devices = [*dict.fromkeys(ranks[device] for device in devices if device in ranks)]
+    noun = "rank" if of_devices else "device"
+    numbers = [str(number) for number in (of_devices or devices)[:_MOST_NAMED]]
     return f"{noun if len(numbers) == 1 else f'{noun}s'} {listed(numbers)}"
 
 

@@ -48,7 +48,7 @@ CLOCK_OFFSETS: Final = Schema(
             FLAG,
             "",
             "Whether the clock is so far apart that its collectives were shifted to compare them"
-            " with those of other ranks.",
+            " with those of other ranks; not where they do not end together even so.",
             required=True,
         ),
     },
@@ -77,6 +77,7 @@ def _of_job(job: JobStates) -> pa.Table:
 
 
 def _table(parts: CollectiveParts, ranks: Mapping[int, int]) -> pa.Table:
+    matched = {device for communicator in parts.communicators for device in communicator.devices}
     return CLOCK_OFFSETS.table(
         [
             {
@@ -87,7 +88,7 @@ def _table(parts: CollectiveParts, ranks: Mapping[int, int]) -> pa.Table:
                 "offset_ns": offset.offset_ns,
                 "error_ns": offset.error_ns,
                 "collectives": offset.calls,
-                "is_set_right": are_apart(offset),
+                "is_set_right": are_apart(offset) and offset.device in matched,
             }
             for offset in parts.offsets
         ]

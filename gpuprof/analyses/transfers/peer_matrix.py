@@ -178,11 +178,12 @@ def _rates(first: Mapping[tuple[Any, ...], dict[str, Any]], row: dict[str, Any])
     return {"bytes_per_s": rate, "peak_share": _share(rate, peak)}
 
 
+MERGE: Final = Merge((MATRIX_OF_FILE,), _of_job)
 ANALYSIS: Final = Analysis(
     "Transfers by device pair",
     PEER_MATRIX,
     ("memcpys", "kernels"),
     peer_matrix,
     TIMELINE_READS,
-    merge=Merge((MATRIX_OF_FILE,), _of_job),
+    merge=MERGE,
 )
