@@ -7,6 +7,7 @@ from jobs.joint import job_report, of_rank, ranks_of
 
 from gpuprof.analyses import analysis_named
 from gpuprof.readers.many import joined
+from gpuprof.reports import report
 
 # What compute hides in part is not known to the ns; all else is.
 _ESTIMATED = {"exposed_transfer_ns", "exposed_waiting_ns"}
@@ -120,3 +121,18 @@ def test_slow_kernels_are_told_by_name():
 
     assert GEMM.split("<")[0] in kept_by[2]
     assert {kept_by[rank] for rank in (0, 1, 3, 4, 5)} == {None}
+
+
+@pytest.mark.parametrize("way", ["job", "joined"])
+def test_clocks_that_were_set_right_are_said(way):
+    _, files = _late_job(late_ns=_OFFSETS)
+    _, files_of_one_clock = _late_job()
+    reported = (
+        job_report if way == "job" else lambda profiles, names: report(joined(profiles), names)
+    )
+
+    notes = [n for n in reported(files, ["collective_waits"]).notes if "clocks" in n]
+
+    assert len(notes) == 1
+    assert notes[0].startswith("The clocks of ranks 1 and 3 are up to 5.000 ms from those")
+    assert not any("clocks" in n for n in reported(files_of_one_clock, ["findings"]).notes)

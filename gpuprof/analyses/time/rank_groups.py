@@ -106,12 +106,12 @@ def _rows(phase: str | None, devices: Sequence[dict[str, Any]]) -> Iterator[dict
 def _groups(times: npt.NDArray[np.float64], most_apart: float) -> list[list[int]]:
     """Places of devices that are alike; of a group the leader comes first."""
     apart = np.abs(times - np.median(times, axis=0)).max(axis=1)
-    left = np.argsort(apart, kind="stable")
+    unassigned = np.argsort(apart, kind="stable")
     groups = []
-    while len(left):
-        is_like = np.abs(times[left] - times[left[0]]).max(axis=1) <= most_apart
-        groups.append(left[is_like].tolist())
-        left = left[~is_like]
+    while len(unassigned):
+        is_like = np.abs(times[unassigned] - times[unassigned[0]]).max(axis=1) <= most_apart
+        groups.append(unassigned[is_like].tolist())
+        unassigned = unassigned[~is_like]
     return groups
 
 

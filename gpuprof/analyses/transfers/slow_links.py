@@ -1,12 +1,13 @@
 """Links that are slower than others of their kind, over all ranks of a job."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.last_ranks import ranks_of
 from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.analyses.transfers.peer_matrix import ANALYSIS as MATRIX_ANALYSIS
 from gpuprof.analyses.transfers.peer_matrix import MERGE as MATRIX_MERGE
@@ -57,8 +58,6 @@ def slow_links(profile: Profile) -> pa.Table:
         One row per slow route, that which loses most time first, columns as in `SLOW_LINKS`; no
         rows where fewer than four routes are of one kind, or none is slow.
     """
-    from gpuprof.analyses.facts.last_ranks import ranks_of  # noqa: PLC0415 - start-up time
-
     return _table(profile.once(peer_matrix), ranks_of(profile))
 
 
@@ -66,7 +65,7 @@ def _of_job(job: JobStates) -> pa.Table:
     return _table(MATRIX_MERGE.answer(job), job.device_ranks())
 
 
-def _table(matrix: pa.Table, ranks: dict[int, int]) -> pa.Table:
+def _table(matrix: pa.Table, ranks: Mapping[int, int]) -> pa.Table:
     kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in matrix.to_pylist():
         if row["bytes_per_s"] and row["bytes"]:
