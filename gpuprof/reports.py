@@ -32,6 +32,8 @@ _OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency")
 _OF_THE_SPAN: Final = ("findings", "breakdown", "utilisation")
 # Analyses of steps that are samples.
 _OF_STEPS: Final = ("bottom_line", "findings", "phases", "steps")
+# Analyses that compare the collectives of ranks.
+OF_COLLECTIVES: Final = frozenset({"bottom_line", "findings", "collective_waits"})
 _HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
 # A smaller share is within the variation from run to run.
 _MUCH: Final = 0.01
@@ -96,6 +98,7 @@ def notes_of(profile: Profile, names: Collection[str]) -> list[str]:
         *_span_notes(profile, names),
         *_link_notes(profile, names),
         *_step_notes(profile, names),
+        *_rank_notes(profile, names),
     ]
 
 
@@ -234,6 +237,15 @@ def _step_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     from gpuprof.analyses.facts.step_notes import step_notes  # noqa: PLC0415 - start-up time
 
     return step_notes(profile)
+
+
+def _rank_notes(profile: Profile, tables: Collection[str]) -> list[str]:
+    """That clocks of ranks were set right."""
+    if OF_COLLECTIVES.isdisjoint(tables) or not profile.has("kernels"):
+        return []
+    from gpuprof.analyses.transfers.clock_offsets import clock_notes  # noqa: PLC0415
+
+    return clock_notes(profile)
 
 
 def missing_notes(

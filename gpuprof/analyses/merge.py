@@ -1,4 +1,4 @@
-"""How an analysis answers for a job of which each file was analysed by itself.
+"""How an analysis answers for a job whose files were analysed one by one.
 
 Each file is reduced to *states*: small tables of sums, histograms, steps or calls. States of
 several files become one: rows are summed up by what they are about, or stay those of their files.
@@ -145,17 +145,17 @@ def summed(
         table: The rows; all other columns are left out.
         keys: What tells rows apart.
         sums: Columns that are added up.
-        least: Columns of which the least is kept; nulls say nothing.
-        most: Columns of which the greatest is kept; nulls say nothing.
+        least: Columns whose least is kept; nulls say nothing.
+        most: Columns whose greatest is kept; nulls say nothing.
     """
     import pyarrow.compute as pc  # noqa: PLC0415 - start-up time
 
     strict = pc.ScalarAggregateOptions(skip_nulls=False)
-    wanted: list[Any] = [
+    aggregates: list[Any] = [
         *((name, "sum", strict) for name in sums),
         *((name, "min") for name in least),
         *((name, "max") for name in most),
     ]
-    groups = table.group_by([*keys], use_threads=False).aggregate(wanted)
-    suffixed = {f"{name}_{function}": name for name, function, *_ in wanted}
+    groups = table.group_by([*keys], use_threads=False).aggregate(aggregates)
+    suffixed = {f"{name}_{function}": name for name, function, *_ in aggregates}
     return groups.rename_columns([suffixed.get(name, name) for name in groups.column_names])

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from gpuprof import schema
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.merge import FILE_PLACE, JobStates
+from gpuprof.analyses.transfers.clock_offsets import clock_notes_of_job
 from gpuprof.jobs.contract import Partial
 from gpuprof.jobs.partial import FILES, NOTES, SMALL_TABLES, analyses_of, states_of
 from gpuprof.profile import Origin
@@ -32,7 +33,7 @@ from gpuprof.readers.many import (
     processes,
     ranks_of_names,
 )
-from gpuprof.reports import Report, missing_notes
+from gpuprof.reports import OF_COLLECTIVES, Report, missing_notes
 from gpuprof.schema import Kind, Schema
 from gpuprof.units import counted, listed
 
@@ -54,7 +55,7 @@ def report_of(
         notes: What they must know beside what the files say, such as files that are left out.
 
     Raises:
-        UsageError: A table cannot be told of a job whose files are read one by one.
+        UsageError: A table needs single activities of all files at once.
     """
     analyses = analyses_of(names)
     files = JobFiles(partial)
@@ -71,6 +72,7 @@ def report_of(
     all_notes = (
         *files.notes,
         *notes,
+        *_of_ranks(states, tables),
         *_of_files(partial[NOTES], len(files.facts)),
         *missing_notes(states, missing, limits),
         *_accuracies(analyses, tables),
@@ -90,8 +92,14 @@ def _together(texts: Sequence[str], file_count: int) -> str:
     first = texts[0]
     if len(texts) == file_count and len({*texts}) == 1:
         return first
-    likewise = "" if len({*texts}) == 1 else ", such as this"
-    return f"{first} (Note of {len(texts):,} of {counted(file_count, 'file', 'files')}{likewise}.)"
+    differing = "" if len({*texts}) == 1 else ", in other numbers"
+    return f"{first} (Note of {len(texts):,} of {counted(file_count, 'file', 'files')}{differing}.)"
+
+
+def _of_ranks(states: JobStates, tables: Mapping[str, pa.Table | None]) -> list[str]:
+    """What was done to compare ranks."""
+    asked_for = {name for name, table in tables.items() if table is not None}
+    return [] if OF_COLLECTIVES.isdisjoint(asked_for) else clock_notes_of_job(states)
 
 
 def _accuracies(analyses: Sequence[Analysis], tables: Mapping[str, pa.Table | None]) -> list[str]:

@@ -1,6 +1,7 @@
 """The same recordings as one joined recording and as a job whose files are reduced one by one."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 from gpuprof.analyses import analysis_named
@@ -88,3 +89,10 @@ def _file(rows, device, epoch_ns, number):
 def _placed(row, place, epoch_ns):
     times = {name: row[name] - epoch_ns for name in ("start_ns", "end_ns") if name in row}
     return row | {name: value for name, value in place.items() if name in row} | times
+
+
+def of_rank(profile, rank):
+    """A drawn recording as that of a rank."""
+    runs = BY_NAME["runs"].table([{"run_id": 0, "process_id": 100 + rank, "rank": rank}])
+    origin = replace(profile.origin, source=profile.origin.source.with_name(f"rank{rank}.sqlite"))
+    return replace(profile.with_table("runs", runs), origin=origin)

@@ -9,13 +9,12 @@ import pytest
 from collective_jobs import Job
 from drawing import draw
 from drawn_jobs import job as stepping_job
-from jobs.joint import alike, exact, job_report, partial_of, ranks_of
+from jobs.joint import alike, exact, job_report, of_rank, partial_of, ranks_of
 
 from gpuprof.analyses import analysis_named
 from gpuprof.errors import UsageError
 from gpuprof.jobs.partial import analyses_of, mergeable, merged, reduced
 from gpuprof.readers.many import joined
-from gpuprof.schema import BY_NAME
 
 JOBS = {
     "collectives": lambda: Job(4, 6, late="host").drawn(),
@@ -82,7 +81,7 @@ def test_medians_of_many_different_durations_are_close():
         )
         for _ in range(3)
     ]
-    files = [_of_rank(profile, rank) for rank, profile in enumerate(files)]
+    files = [of_rank(profile, rank) for rank, profile in enumerate(files)]
 
     (row,) = job_report(files, ["kernel_summary"]).tables["kernel_summary"].to_pylist()
     (joined_row,) = analysis_named("kernel_summary").run(joined(files)).to_pylist()
@@ -95,17 +94,11 @@ def test_medians_of_many_different_durations_are_close():
     assert row["stddev_ns"] == pytest.approx(joined_row["stddev_ns"], rel=2e-3)
 
 
-def _of_rank(profile, rank):
-    runs = BY_NAME["runs"].table([{"run_id": 0, "process_id": 100 + rank, "rank": rank}])
-    origin = replace(profile.origin, source=profile.origin.source.with_name(f"rank{rank}.sqlite"))
-    return replace(profile.with_table("runs", runs), origin=origin)
-
-
 def test_unknown_bytes_of_one_file_make_the_sum_unknown():
     known = draw(memcpys=[(0, 10, {"bytes": 100})])
     unknown = draw(memcpys=[(0, 10, {"bytes": None})])
 
-    tables = job_report([_of_rank(known, 0), _of_rank(unknown, 1)]).tables
+    tables = job_report([of_rank(known, 0), of_rank(unknown, 1)]).tables
 
     (row,) = tables["transfers"].to_pylist()
     assert (row["calls"], row["bytes"], row["bytes_per_s"]) == (2, None, None)
@@ -132,7 +125,7 @@ def _rows(profile):
 
 
 def test_a_job_of_which_no_file_has_a_table_says_so():
-    report = job_report([_of_rank(draw(), 0), _of_rank(draw(), 1)], ["kernel_summary", "pauses"])
+    report = job_report([of_rank(draw(), 0), of_rank(draw(), 1)], ["kernel_summary", "pauses"])
 
     assert report.tables["pauses"] is None
     assert any("pauses is n/a" in note and "api_calls" in note for note in report.notes)
@@ -141,13 +134,13 @@ def test_a_job_of_which_no_file_has_a_table_says_so():
 def test_notes_of_files_that_differ_in_numbers_alone_are_one():
     origins = [replace(draw().origin, warnings=(f"{n} events were lost",)) for n in (3, 4, 5)]
     files = [
-        replace(_of_rank(draw(), n), origin=replace(o, source=o.source.with_name(f"rank{n}")))
+        replace(of_rank(draw(), n), origin=replace(o, source=o.source.with_name(f"rank{n}")))
         for n, o in enumerate(origins)
     ]
 
     notes = [note for note in job_report(files, ["totals"]).notes if "lost" in note]
 
-    assert notes == ["3 events were lost (Note of 3 of 3 files, such as this.)"]
+    assert notes == ["3 events were lost (Note of 3 of 3 files, in other numbers.)"]
 
 
 def test_partial_results_are_arrow_tables_alone():

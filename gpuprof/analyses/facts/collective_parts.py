@@ -10,6 +10,7 @@ than the shortest tenth of them can be waiting. Waiting that is the same in ever
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -85,8 +86,8 @@ class CollectiveParts:
         is_same_stream: Whether its stream also runs kernels that compute: these cannot hide it;
             False where the stream is unknown.
         communicators: The streams that belong together, with all their calls.
-        clocks: Devices whose clocks disagree, so that their kernels have no parts: what their
-            calls tell of the clocks is not enough to set them right.
+        clocks: Devices whose clocks disagree, so that their kernels have no parts: their
+            calls do not suffice to set them right.
         offsets: How far the clock of each device is from that of the first one with which it has
             collectives.
         shift_ns: What was added to the times of each kernel to compare those of several devices;
@@ -105,6 +106,21 @@ class CollectiveParts:
     clocks: tuple[Clocks, ...]
     offsets: tuple[ClockOffset, ...]
     shift_ns: Int64s
+
+    @cached_property
+    def communicator_of(self) -> Int64s:
+        """The place of the communicator of each kernel; -1 where other ranks are not known."""
+        place = np.full(len(self.kernels), -1)
+        for number, communicator in enumerate(self.communicators):
+            place[communicator.rows[communicator.rows != NO_CALL]] = number
+        return place
+
+    @cached_property
+    def waiting_by_instance(self) -> Int64s:
+        """How long all ranks together waited in each call, by its number."""
+        is_known = self.instance >= 0
+        waited: Int64s = np.bincount(self.instance[is_known], self.waiting_ns[is_known])
+        return waited
 
 
 class PartTimes(NamedTuple):

@@ -164,7 +164,8 @@ def rounded(values: Int64s) -> Int64s:
     bits = np.frexp(np.maximum(values, 1).astype(float))[1]
     shift = np.maximum(bits - SIGNIFICANT_BITS, 0).astype(np.int64)
     halves = (np.int64(1) << shift) >> 1
-    return ((values + halves) >> shift) << shift
+    near: Int64s = ((values + halves) >> shift) << shift
+    return near
 
 
 def histograms(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Histogram]]:

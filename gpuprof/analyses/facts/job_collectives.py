@@ -1,4 +1,4 @@
-"""The collectives of a job of which each file was read by itself.
+"""The collectives of a job whose files were read one by one.
 
 Of each file its communication kernels are kept, with what the device did before each, and the
 kernels that took most of each device's time. Of long recordings these are the first calls of each
@@ -91,7 +91,8 @@ def _calls(profile: Profile) -> pa.Table:
         return CALLS.empty()
     is_same_stream = on_compute_streams(profile, kernels)
     lines = {line.number: line for line in timelines(profile)}
-    chosen, before = [], {column: [] for column in _CAUSES.values()}
+    chosen: list[Int64s] = []
+    before: dict[str, list[Int64s]] = {column: [] for column in _CAUSES.values()}
     for channel in channels(kernels):
         rows = channel.rows[:MOST_CALLS]
         start, end = kernels.start_ns[rows], kernels.end_ns[rows]

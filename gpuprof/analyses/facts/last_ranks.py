@@ -165,13 +165,13 @@ def delay_before(record: CollectiveRecord, device: int, rows: Int64s) -> Delay |
         device: The device.
         rows: Its communication kernels of these calls, of one communicator.
     """
-    for communicator in record.parts.communicators:
-        if device in communicator.devices:
-            column = communicator.devices.index(device)
-            calls = np.flatnonzero(np.isin(communicator.rows[:, column], rows))
-            if len(calls):
-                return _delay_before(record, communicator, column, calls)
-    return None
+    places = record.parts.communicator_of[rows]
+    if not len(places) or places[0] < 0:
+        return None
+    communicator = record.parts.communicators[int(places[0])]
+    column = communicator.devices.index(device)
+    calls = np.flatnonzero(np.isin(communicator.rows[:, column], rows))
+    return _delay_before(record, communicator, column, calls)
 
 
 def last_ranks_of(record: CollectiveRecord) -> tuple[LastRank, ...]:

@@ -132,18 +132,19 @@ def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[Clock
     while unmatched:
         first, *unmatched = unmatched
         members = [(first, 0)]
-        devices = dict.fromkeys(channel.device for channel in unmatched)
-        for device in (device for device in devices if device != first.device):
-            candidates = (channel for channel in unmatched if channel.device == device)
+        by_device: dict[int, list[Channel]] = {}
+        for channel in unmatched:
+            by_device.setdefault(channel.device, []).append(channel)
+        by_device.pop(first.device, None)
+        for device, candidates in by_device.items():
             fits = [(_fit(first, channel), channel) for channel in candidates]
             fit, best = max(fits, key=lambda pair: pair[0].share)
             if fit.apart_ns is not None:
                 clocks.append(Clocks(first.device, device, fit.apart_ns, fit.error_ns, fit.calls))
             elif fit.share >= _LEAST_SHARE:
                 members.append((best, fit.shift))
-        unmatched = [
-            channel for channel in unmatched if all(channel is not member for member, _ in members)
-        ]
+        member_ids = {id(member) for member, _ in members}
+        unmatched = [channel for channel in unmatched if id(channel) not in member_ids]
         if len(members) > 1:
             communicators.append(_communicator(members))
     return communicators, clocks
@@ -211,15 +212,15 @@ def clock_offsets(
 ) -> list[ClockOffset]:
     """The clock of each device beside that of the first of those with which it has collectives.
 
-    Collectives end on all ranks together, so that the ends of the same calls tell how far clocks
-    are apart, whoever came late.
+    Collectives end on all ranks together, so that the ends of the same calls show how far
+    clocks are apart, whoever came late.
 
     Args:
         end_ns: End of all communication kernels of the recording.
         communicators: As `matched` gives them.
         clocks: As `matched` gives them.
     """
-    pairs = [*clocks, *(pair for one in communicators for pair in _pairs(end_ns, one))]
+    pairs = [*clocks, *(pair for c in communicators for pair in _pairs(end_ns, c))]
     neighbours: dict[int, list[tuple[int, int, int, int]]] = {}
     for device, second, apart_ns, error_ns, calls in pairs:
         neighbours.setdefault(device, []).append((second, apart_ns, error_ns, calls))

@@ -123,7 +123,8 @@ def ranks(profile: Profile) -> pa.Table:
     return _table(profile.once(steps), profile.once(breakdown), ranks_of(profile))
 
 
-def _of_job(job: JobStates) -> pa.Table:
+def ranks_of_job(job: JobStates) -> pa.Table:
+    """As `ranks`, of a job."""
     return _table(STEPS_MERGE.answer(job), BREAKDOWN_MERGE.answer(job), job.device_ranks())
 
 
@@ -209,11 +210,14 @@ def _slow(own_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_] | None:
     return is_slow
 
 
+MERGE: Final = Merge(
+    (*STEPS_MERGE.states, *BREAKDOWN_MERGE.states), ranks_of_job, STEPS_MERGE.accuracy
+)
 ANALYSIS: Final = Analysis(
     "Ranks side by side",
     RANKS,
     ("kernels", "memcpys"),
     ranks,
     reads(STEPS_ANALYSIS.reads, BREAKDOWN_ANALYSIS.reads, devices="device_id rank"),
-    merge=Merge((*STEPS_MERGE.states, *BREAKDOWN_MERGE.states), _of_job, STEPS_MERGE.accuracy),
+    merge=MERGE,
 )

@@ -149,6 +149,7 @@ MERGE: Final = of_files(
     ("device_id", "ascending"),
     accuracy=INFERRED,
 )
+STEPS_OF_FILE: Final = MERGE.states[0]
 ANALYSIS: Final = Analysis(
     "Time of each training step",
     STEPS,

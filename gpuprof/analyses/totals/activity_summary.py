@@ -201,9 +201,8 @@ SUM_STATES: Final = (SUMS, PRINTED)
 
 def sums_of_job(job: JobStates) -> list[Row]:
     """The rows of `activity_sums` for a job, the costliest of a kind first."""
-    if printed := job.rows(PRINTED).to_pylist():
-        return printed
-    return [row for table in SOURCES for row in _of_kind(job.rows(SUMS), table)]
+    printed: list[Row] = job.rows(PRINTED).to_pylist()
+    return printed or [row for table in SOURCES for row in _of_kind(job.rows(SUMS), table)]
 
 
 def summed_up_of_job(job: JobStates, table: str) -> list[Row]:

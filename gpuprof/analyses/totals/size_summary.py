@@ -102,14 +102,13 @@ def _of_job(job: JobStates) -> pa.Table:
     sizes = {name: of for (name,), of in histograms(job.rows(SIZES), ["name"])}
     rows = job.rows(SIZE_SUMS).to_pylist()
     for row in rows:
-        known = sizes.get(row["name"])
-        if known is None:
+        of_kind = sizes.get(row["name"])
+        if of_kind is None:
             continue
-        calls = int(known.calls.sum())
-        row["mean_bytes"] = row["known_bytes"] / calls
-        row["median_bytes"] = known.quantile(0.5)
-        row["min_bytes"], row["max_bytes"] = int(known.values[0]), int(known.values[-1])
-        row["stddev_bytes"] = known.deviation(row["mean_bytes"])
+        row["mean_bytes"] = row["known_bytes"] / int(of_kind.calls.sum())
+        row["median_bytes"] = of_kind.quantile(0.5)
+        row["min_bytes"], row["max_bytes"] = int(of_kind.values[0]), int(of_kind.values[-1])
+        row["stddev_bytes"] = of_kind.deviation(row["mean_bytes"])
     rows.sort(key=lambda row: (row["bytes"] is None, -(row["bytes"] or 0), row["name"]))
     return SIZE_SUMMARY.table(rows)
 

@@ -21,6 +21,7 @@ from gpuprof.analyses.facts.rank_matching import are_apart
 from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, INT, Column, Schema
+from gpuprof.units import number_ranges, say_ns
 
 CLOCK_OFFSETS: Final = Schema(
     "clock_offsets",
@@ -48,7 +49,7 @@ CLOCK_OFFSETS: Final = Schema(
             FLAG,
             "",
             "Whether the clock is so far apart that its collectives were shifted to compare them"
-            " with those of other ranks.",
+            " with those of other ranks; not where they do not end together even so.",
             required=True,
         ),
     },
@@ -77,6 +78,7 @@ def _of_job(job: JobStates) -> pa.Table:
 
 
 def _table(parts: CollectiveParts, ranks: Mapping[int, int]) -> pa.Table:
+    matched = {device for communicator in parts.communicators for device in communicator.devices}
     return CLOCK_OFFSETS.table(
         [
             {
@@ -87,11 +89,38 @@ def _table(parts: CollectiveParts, ranks: Mapping[int, int]) -> pa.Table:
                 "offset_ns": offset.offset_ns,
                 "error_ns": offset.error_ns,
                 "collectives": offset.calls,
-                "is_set_right": are_apart(offset),
+                "is_set_right": are_apart(offset) and offset.device in matched,
             }
             for offset in parts.offsets
         ]
     )
+
+
+def clock_notes(profile: Profile) -> list[str]:
+    """That clocks were set right to compare collectives; nothing where they agree."""
+    return _notes(_table(collective_parts(profile), ranks_of(profile)))
+
+
+def clock_notes_of_job(job: JobStates) -> list[str]:
+    """The same of a job."""
+    return _notes(_of_job(job))
+
+
+def _notes(offsets: pa.Table) -> list[str]:
+    shifted = [row for row in offsets.to_pylist() if row["is_set_right"]]
+    if not shifted:
+        return []
+    ranks = sorted({row["rank"] for row in shifted if row["rank"] is not None})
+    devices = sorted({row["device_id"] for row in shifted})
+    names = f"ranks {number_ranges(ranks)}" if ranks else f"devices {number_ranges(devices)}"
+    most_ns = max(abs(row["offset_ns"]) for row in shifted)
+    error_ns = max(row["error_ns"] for row in shifted)
+    note = (
+        f"The clocks of {names} are up to {say_ns(most_ns)} from those of other ranks. Their"
+        " collectives were set right by the common ends of calls, to"
+        f" {say_ns(error_ns)} (--table clock_offsets)."
+    )
+    return [note]
 
 
 ANALYSIS: Final = Analysis(

@@ -203,13 +203,9 @@ def _parts(record: CollectiveRecord, rows: Int64s, device: int) -> dict[str, int
 def _lateness(record: CollectiveRecord, rows: Int64s, device: int) -> dict[str, Any]:
     """How late a device came to calls whose ranks are known, and what delayed it."""
     parts = record.parts
-    (devices,) = {
-        communicator.devices
-        for communicator in parts.communicators
-        if np.isin(rows[0], communicator.rows)
-    }
+    devices = parts.communicators[int(parts.communicator_of[rows[0]])].devices
     is_late = parts.is_last[rows]
-    caused = np.bincount(parts.instance.clip(0), parts.waiting_ns)[parts.instance[rows]]
+    caused = parts.waiting_by_instance[parts.instance[rows]]
     # A rank for which others wait as long as for any other is not what keeps them.
     is_cause = caused[is_late].sum() * len(devices) > caused.sum()
     delay = delay_before(record, device, rows[is_late]) if is_cause else None

@@ -155,7 +155,7 @@ def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
 
 MATRIX_OF_FILE: Final = State(PEER_MATRIX, peer_matrix, device_texts=("src", "dst"))
 _ENDS: Final = ("src", "dst", "path")
-_SUMMED: Final = tuple(f"{end}_{what}_ns" for end in ("src", "dst") for what in ("busy", "exposed"))
+_SUMMED: Final = tuple(f"{end}_{time}_ns" for end in ("src", "dst") for time in ("busy", "exposed"))
 
 
 def _of_job(job: JobStates) -> pa.Table:
@@ -178,11 +178,12 @@ def _rates(first: Mapping[tuple[Any, ...], dict[str, Any]], row: dict[str, Any])
     return {"bytes_per_s": rate, "peak_share": _share(rate, peak)}
 
 
+MERGE: Final = Merge((MATRIX_OF_FILE,), _of_job)
 ANALYSIS: Final = Analysis(
     "Transfers by device pair",
     PEER_MATRIX,
     ("memcpys", "kernels"),
     peer_matrix,
     TIMELINE_READS,
-    merge=Merge((MATRIX_OF_FILE,), _of_job),
+    merge=MERGE,
 )

@@ -125,15 +125,15 @@ _DURATIONS_SQL: Final = f"""
 
 
 def _sums_of(table: pa.Table) -> pa.Table:
-    known = table.filter(table["pageable_async_calls"].is_valid())
-    asked = summed(known, _KEYS, ["pageable_async_calls"])
+    with_calls = table.filter(table["pageable_async_calls"].is_valid())
+    async_calls = summed(with_calls, _KEYS, ["pageable_async_calls"])
     sums = summed(table, _KEYS, _SUMS, most=["max_ns"])
     # Files without API calls say nothing of them; of the others the calls add up.
-    return TRANSFER_SUMS.schema.conform(_joined(sums, asked))
+    return _SUMS_SCHEMA.conform(_joined(sums, async_calls))
 
 
-def _joined(sums: pa.Table, asked: pa.Table) -> pa.Table:
-    calls = {tuple(row[key] for key in _KEYS): row for row in asked.to_pylist()}
+def _joined(sums: pa.Table, async_calls: pa.Table) -> pa.Table:
+    calls = {tuple(row[key] for key in _KEYS): row for row in async_calls.to_pylist()}
     values = [
         calls.get(tuple(row[key] for key in _KEYS), {}).get("pageable_async_calls")
         for row in sums.to_pylist()
@@ -141,16 +141,14 @@ def _joined(sums: pa.Table, asked: pa.Table) -> pa.Table:
     return sums.append_column("pageable_async_calls", pa.array(values, pa.int64()))
 
 
+_SUMS_SCHEMA: Final = Schema(
+    "transfer_sums",
+    TRANSFERS.row,
+    {name: TRANSFERS.columns[name] for name in (*_KEYS, *_SUMS, "max_ns", "pageable_async_calls")},
+)
 TRANSFER_SUMS: Final = State(
-    Schema(
-        "transfer_sums",
-        TRANSFERS.row,
-        {
-            name: TRANSFERS.columns[name]
-            for name in (*_KEYS, *_SUMS, "max_ns", "pageable_async_calls")
-        },
-    ),
-    lambda profile: TRANSFER_SUMS.schema.conform(profile.once(transfers)),
+    _SUMS_SCHEMA,
+    lambda profile: _SUMS_SCHEMA.conform(profile.once(transfers)),
     _sums_of,
 )
 TRANSFER_DURATIONS: Final = State(
