@@ -4,6 +4,7 @@ import builtins
 import functools
 import http.server
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -121,6 +122,36 @@ def test_an_error_names_the_address(memory):
         read_profile("memory://notes.md")
 
     assert caught.value.message == "memory://notes.md: looks like no known format"
+
+
+def test_files_at_addresses_are_listed_without_copies(memory, ranks):
+    files = recording_files(["memory://run/rank*.json", ranks / "rank0.json"], are_fetched=False)
+
+    assert [*map(str, files[:3])] == [f"memory://run/rank{rank}.json" for rank in range(3)]
+    assert files[3] == ranks / "rank0.json"
+    memory.rm("/run/rank0.json")
+    other_process = pickle.loads(pickle.dumps(files[1]))  # noqa: S301 - as a worker gets it
+    assert ranks_of(read_profile(other_process)) == [1]
+    (single,) = recording_files(["memory://run/rank2.json"], are_fetched=False)
+    assert isinstance(single, Address)
+
+
+def test_copies_of_a_folder_are_made_where_files_are_listed(memory):  # noqa: ARG001
+    files = recording_files(["memory://run"], are_fetched=False)
+
+    assert [file.name for file in files] == ["rank0.json", "rank1.json", "rank2.json"]
+    assert all(file.is_file() for file in files)
+
+
+def test_copies_are_discarded_when_they_are_done_with(memory, tmp_path, monkeypatch):  # noqa: ARG001
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(copies))
+    with places.copies_discarded():
+        read_profile("memory://run/rank0.json")
+        assert len([*copies.iterdir()]) == 1
+
+    assert [*copies.iterdir()] == []
 
 
 def test_no_name_leads_out_of_the_folder_of_copies(memory, tmp_path, monkeypatch):
