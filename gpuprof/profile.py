@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -104,6 +104,18 @@ class Section:
     profile: "Profile" = field(repr=False)
 
 
+class Part(NamedTuple):
+    """One of the recordings of a job that are read as one.
+
+    Args:
+        rank: Its rank; None where unknown.
+        profile: The recording alone, on its own clock.
+    """
+
+    rank: int | None
+    profile: "Profile"
+
+
 @dataclass(frozen=True)
 class Profile:
     """One recording, as every reader gives it and every analysis takes it.
@@ -122,6 +134,7 @@ class Profile:
             `gpuprof.readers.sections`.
         skip_steps: Steps at the beginning of each phase that are set aside; None for those that
             are found to be warm-up.
+        parts: The recordings that it joins, in the order of ranks; none where it joins none.
     """
 
     origin: Origin
@@ -134,6 +147,7 @@ class Profile:
     stored: int = 0
     sections: tuple[Section, ...] = field(default=(), repr=False)
     skip_steps: int | None = None
+    parts: "tuple[Part, ...]" = field(default=(), repr=False)
     _unrestricted: "Profile | None" = field(default=None, repr=False)
 
     @property
@@ -177,7 +191,9 @@ class Profile:
         """
         excluded = _TIMELESS if selection.windows is not None else _OF_ALL_DEVICES
         sources = {name: source for name, source in self.sources.items() if name not in excluded}
-        return replace(self, sources=sources, selection=selection, _unrestricted=self.whole)
+        return replace(
+            self, sources=sources, selection=selection, parts=(), _unrestricted=self.whole
+        )
 
     def expect(self, reads: Mapping[str, Collection[str]]) -> None:
         """Announce columns by table that will be asked for, so that they are read in one pass."""

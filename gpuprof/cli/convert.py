@@ -1,6 +1,9 @@
-"""``gpuprof convert``: keep a recording in one small file."""
+"""``gpuprof convert``: keep a recording in one small file, or as a data set of many ranks."""
 
+import os
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 import click
 
@@ -10,6 +13,8 @@ from gpuprof.cli.options import (
     recording_output_options,
 )
 from gpuprof.cli.progress import reading
+
+_ENDS_OF_FOLDERS: Final = ("/", os.sep)
 
 
 @click.command(name="convert", no_args_is_help=True)
@@ -24,16 +29,40 @@ def command(
     The file is small and fast to read. FILE is a recording in a format that `gpuprof formats`
     lists, a folder, or - for standard input; several files are read as one recording with a file
     for each process. The result holds all tables that gpuprof reads, as Parquet, and their source,
-    but no environment variables and no host names. Every command reads it.
+    but no environment variables and no host names. Every command reads it. An output that ends in
+    / is a data set: a folder of plain Parquet files by table and rank, for DuckDB, Polars, pandas
+    and Spark.
 
     \b
     Example:
       gpuprof convert train.sqlite -o train.gpuprof
       gpuprof report train.gpuprof
+      gpuprof convert run/rank*.sqlite -o job.gpuprof/
     """  # noqa: D301 - click reads the escape
-    from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415
+    if output.endswith(_ENDS_OF_FOLDERS) or Path(output).is_dir():
+        _convert_to_folder(files, output, reader, section, is_forced=force)
+    else:
+        _convert_to_file(files, output, reader, section, is_forced=force)
+
+
+def _convert_to_file(
+    files: tuple[str, ...], output: str, reader: str | None, section: str | None, *, is_forced: bool
+) -> None:
+    from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415 - start-up time
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
-    target = prepare(output, is_forced=force, inputs=files)
+    target = prepare(output, is_forced=is_forced, inputs=files)
     with reading(files, reader, section) as profile:
         target.save(partial(write, profile), "a gpuprof file")
+
+
+def _convert_to_folder(
+    files: tuple[str, ...], output: str, reader: str | None, section: str | None, *, is_forced: bool
+) -> None:
+    from gpuprof.readers.gpuprof.data_set import is_data_set  # noqa: PLC0415 - start-up time
+    from gpuprof.readers.gpuprof.write_data_set import write  # noqa: PLC0415
+    from gpuprof.render.folder_output import prepare_folder  # noqa: PLC0415
+
+    target = prepare_folder(output, is_data_set, is_forced=is_forced, inputs=files)
+    with reading(files, reader, section) as profile:
+        target.save(partial(write, profile))

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpuprof.signals import braked
-from gpuprof.units import format_bytes, format_count
+from gpuprof.units import counted, format_bytes, format_count
 
 if TYPE_CHECKING:
     from gpuprof.jobs.engine import Standing
     from gpuprof.profile import Profile
+    from gpuprof.readers.remote import Fetch
 
 # Work that is done sooner needs no word.
 _PATIENCE_S: Final = 1.0
@@ -44,6 +45,8 @@ class Progress:
 
     def line(self) -> str:
         """How far it has come; what is read again fills the bar again."""
+        if (fetch := _fetch()) is not None:
+            return _fetching(fetch)
         details = [f"{time.monotonic() - self._began:.0f} s"]
         if self._events:
             details.insert(0, f"{format_count(self._events)} events")
@@ -52,7 +55,7 @@ class Progress:
         if self._size and read:
             passes, pass_bytes = divmod(read, self._size)
             filled = _BAR * pass_bytes // self._size
-            bar = f" [{'#' * filled}{' ' * (_BAR - filled)}]"
+            bar = _drawn(filled)
             again = f", after {passes} times all of it" if passes > 1 else ""
             again = ", after all of it" if passes == 1 else again
             details.insert(0, f"{format_bytes(pass_bytes)} of {format_bytes(self._size)}{again}")
@@ -137,6 +140,25 @@ def _draw(progress: Progress | JobProgress, stopped: threading.Event) -> None:
     while not stopped.wait(_PAUSE_S):
         _say(f"{_CLEARED}{progress.line()}")
     _say(_CLEARED)
+
+
+def _drawn(filled: int) -> str:
+    return f" [{'#' * filled}{' ' * (_BAR - filled)}]"
+
+
+def _fetch() -> "Fetch | None":
+    """What is being fetched; None for nothing, and where nothing was ever fetched."""
+    remote = sys.modules.get("gpuprof.readers.remote")
+    return remote.now() if remote is not None else None
+
+
+def _fetching(fetch: "Fetch") -> str:
+    fetched_bytes, size_bytes = fetch.fetched_bytes, fetch.size_bytes
+    files = counted(len(fetch.copies), "file", "files")
+    if not size_bytes:
+        return f"Fetching {files}, {format_bytes(fetched_bytes)}"
+    bar = _drawn(min(_BAR * fetched_bytes // size_bytes, _BAR))
+    return f"Fetching {files}{bar} {format_bytes(fetched_bytes)} of {format_bytes(size_bytes)}"
 
 
 def _say(text: str) -> None:

@@ -99,8 +99,9 @@ def command(  # noqa: PLR0913 - one parameter per option
 
     Findings, then kernels, transfers by kind, memsets, and what each device waits for. FILE is a
     recording in a format that `gpuprof formats` lists, or a folder that `gpuprof record` made.
-    Several files are read as one recording with a file for each process; to compare recordings,
-    use `gpuprof compare`. What the recording does not tell is n/a, with the reason.
+    Several files are read as one recording with a file for each process, and so are a list,
+    @files.txt, and an address, s3://bucket/rank*.sqlite; to compare recordings, use
+    `gpuprof compare`. What the recording does not tell is n/a, with the reason.
 
     Worker processes read more than 16 files, or any number with --workers. The exit status is 4
     if some of them could not be read.

@@ -25,7 +25,7 @@ from gpuprof.profile import Profile
 from gpuprof.readers import lists, places, sections
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.job_notes import left_out
-from gpuprof.readers.places import AnyPath
+from gpuprof.readers.places import Address, AnyPath
 from gpuprof.readers.sqlite.source import MAGIC
 from gpuprof.units import counted
 
@@ -46,13 +46,15 @@ READERS: Final = {
     "xplane": "xplane.reader",
     "tf1-timeline": "tf1_timeline",
     "gpuprof": "gpuprof.gpuprof_file",
+    "gpuprof-dataset": "gpuprof.data_set",
 }
 # Readers of databases, of archives and of folders are known: to import all takes longer than many
 # a report.
 _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 _ARCHIVES: Final = ("gpuprof", "run")
-_FOLDERS: Final = ("run", "nsys-parquet", "cupti")
+_FOLDERS: Final = ("run", "nsys-parquet", "cupti", "gpuprof-dataset")
+_DATA_SET: Final = "gpuprof-dataset"
 _THREADS: Final = 2
 
 
@@ -85,6 +87,27 @@ def read_profile(
     """
     if isinstance(path, Profile):
         return path
+    try:
+        profile = _read(path, reader, section)
+    except GpuprofError as error:
+        if (message := places.shown(error.message)) == error.message:
+            raise
+        raise type(error)(message, error.hint) from error
+    return _with_addresses(profile)
+
+
+def _with_addresses(profile: Profile) -> Profile:
+    """A recording whose source and notes name addresses in place of their copies."""
+    source = places.shown_path(profile.origin.source)
+    warnings = tuple(map(places.shown, profile.origin.warnings))
+    if (source, warnings) == (profile.origin.source, profile.origin.warnings):
+        return profile
+    return replace(profile, origin=replace(profile.origin, source=source, warnings=warnings))
+
+
+def _read(
+    path: AnyPath | Sequence[AnyPath], reader: str | None, section: str | int | None
+) -> Profile:
     if places.is_path(path):
         return _read_path(places.path_of(path), reader, section)
     if isinstance(path, bytes) or not isinstance(path, Sequence):
@@ -98,25 +121,50 @@ def read_profile(
     return _read_many(places.folder_of(files), files, reader)
 
 
-def recording_files(paths: Sequence[AnyPath]) -> list[Path]:
+def recording_files(paths: Sequence[AnyPath], *, are_fetched: bool = True) -> list[Path]:
     """The files that several paths name, each one recording of a process, in their order.
 
     Args:
-        paths: Files, globs, folders of recordings, and lists (``@files.txt``).
+        paths: Files, globs, folders of recordings, data sets, lists (``@files.txt``), and
+            addresses.
+        are_fetched: Whether copies are made of files at addresses; else these are as they are.
+            Of folders at addresses copies are always made.
 
     Raises:
         InputError: One of them names nothing, or a list cannot be read.
     """
-    return [file for path in paths for file in _files_at(places.path_of(path))]
+    named = [file for path in paths for file in _named(places.path_of(path))]
+    return [file for path in _at_hand(named, are_fetched) for file in _files_at(path)]
+
+
+def _named(path: Path) -> list[Path]:
+    return lists.named_in(path) if lists.is_list(path) else [path]
+
+
+def _at_hand(paths: Sequence[Path], are_fetched: bool) -> list[Path]:  # noqa: FBT001 - by position
+    """The same paths, with copies of what addresses name in their place, or single addresses."""
+    addresses = [path for path in paths if isinstance(path, Address)]
+    if not addresses:
+        return [*paths]
+    from gpuprof.readers import remote  # noqa: PLC0415 - few recordings need it
+
+    copies = iter(remote.fetched(addresses) if are_fetched else remote.listed(addresses))
+    return [
+        file for path in paths for file in (next(copies) if isinstance(path, Address) else [path])
+    ]
 
 
 def _files_at(path: Path) -> list[Path]:
-    if lists.is_list(path):
-        return [file for named in lists.named_in(path) for file in _files_at(named)]
+    if isinstance(path, Address):
+        return [path]
     if places.is_glob(path):
         return places.matching(path)
-    if path.is_dir() and not _folder_readers(path):
+    if path.is_dir() and not (readers := _folder_readers(path)):
         return places.files_in(path)
+    if path.is_dir() and readers[0].name == _DATA_SET:
+        from gpuprof.readers.gpuprof.data_set import recordings_in  # noqa: PLC0415 - as above
+
+        return recordings_in(path)
     return [path]
 
 
@@ -124,6 +172,8 @@ def _read_path(path: Path, reader: str | None, section: str | int | None) -> Pro
     if lists.is_list(path):
         _check_no_section(section)
         return _read_many(lists.list_path(path), recording_files([path]), reader)
+    if isinstance(path, Address):
+        return _read_address(path, reader, section)
     if places.is_pipe(path):
         return _read_pipe(path, reader, section)
     if places.is_glob(path) or (path.is_dir() and not _folder_readers(path)):
@@ -132,6 +182,14 @@ def _read_path(path: Path, reader: str | None, section: str | int | None) -> Pro
     places.check_ends(path)
     chosen = find_reader(path) if reader is None else reader_named(reader)
     return sections.chosen(_read_by(chosen, path), section)
+
+
+def _read_address(address: Address, reader: str | None, section: str | int | None) -> Profile:
+    if not address.is_pattern:
+        (copy,) = _at_hand([address], are_fetched=True)
+        return _read_path(copy, reader, section)
+    _check_no_section(section)
+    return _read_many(address, recording_files([address]), reader)
 
 
 def _read_by(reader: Reader, path: Path) -> Profile:

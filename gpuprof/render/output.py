@@ -72,7 +72,7 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
     """
     if path == STDOUT:
         return Output(None)
-    _check_is_here(path)
+    check_is_here(path)
     target = Path(path)
     folder = target.parent
     _check_is_file_name(target)
@@ -91,7 +91,12 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
     return Output(target)
 
 
-def _check_is_here(path: str) -> None:
+def check_is_here(path: str) -> None:
+    """Check that an output is no address.
+
+    Raises:
+        OutputError: It is.
+    """
     if "://" in path:
         msg = f"{path}: outputs are files of this machine"
         raise OutputError(msg, "Write a file, then copy it, for example with `aws s3 cp`.")

@@ -111,7 +111,7 @@ class Pairs:
     def __init__(self) -> None:
         # Sorted, and the number of each.
         self._pairs, self._number = np.empty((2, 0), np.int64), np.empty(0, np.int32)
-        self._is_sorted = True  # as they were met
+        self._is_sorted = True  # in the order in which they are met
 
     def __len__(self) -> int:
         """How many there are."""
@@ -140,7 +140,7 @@ class Pairs:
         numbers = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
         order = np.lexsort(pairs[::-1])
         self._pairs, self._number = pairs[:, order], numbers[order].astype(np.int32)
-        self._is_sorted = bool((order[1:] > order[:-1]).all())
+        self._is_sorted = bool((self._number[1:] > self._number[:-1]).all())
         return self.of(first, second)
 
 

@@ -4,7 +4,7 @@ It holds what the data model holds: no environment, no names of hosts. A zip arc
 not compressed again, of
 
 - ``gpuprof.json``, its first member: ``gpuprof_file``, the version of the format; ``written_by``;
-  ``converted_from``, a name without its folder; ``origin``, the fields of `_OriginFields`.
+  ``converted_from``, a name without its folder; ``origin``, the fields of `OriginFields`.
 - ``<table>.parquet`` for each recorded table: the columns of `gpuprof.schema` that hold anything,
   integers in as many bits as they need, rows by their start. Groups of rows say which times they
   hold, and each page carries a checksum. Further rows of a large table are in
@@ -58,7 +58,7 @@ def member_name(table: str, part: int = 0) -> str:
     return f"{table}.{part}{SUFFIX}" if part else table + SUFFIX
 
 
-class _OriginFields(msgspec.Struct):
+class OriginFields(msgspec.Struct):
     """The origin of the recording in the header, as `gpuprof.profile.Origin` holds it."""
 
     reader: str
@@ -74,7 +74,7 @@ class _OriginFields(msgspec.Struct):
     exporter_version: str | None = None  # Files of older versions of gpuprof lack it.
 
 
-TOOL_FIELDS: Final = _OriginFields.__struct_fields__
+TOOL_FIELDS: Final = OriginFields.__struct_fields__
 _NUMBER: Final = {NUMBER: pa.int64()}
 # What queries call the names of a table.
 _NAMES_OF: Final = "_names"
@@ -184,7 +184,7 @@ def _origin(path: Path, members: Mapping[str, FilePart]) -> Origin:
         header: dict[str, Any] = json_input.loads(members[HEADER].read())
         version, origin = header["gpuprof_file"], header["origin"]
         if version in range(1, VERSION + 1):
-            return Origin(path, **msgspec.structs.asdict(msgspec.convert(origin, _OriginFields)))
+            return Origin(path, **msgspec.structs.asdict(msgspec.convert(origin, OriginFields)))
     except (KeyError, TypeError, ValueError) as error:
         why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
         msg = f"{path}: {HEADER} in it is missing or broken{why}"

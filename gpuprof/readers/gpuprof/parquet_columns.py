@@ -23,6 +23,7 @@ _BATCH_ROWS: Final = 65_536
 # Of a group that is decoded at once.
 _MOST_ROWS: Final = 1 << 20
 _TIME: Final = "start_ns"
+_TIMES: Final = (_TIME, "end_ns")
 # What the error says where another program replaces or writes the file.
 CHANGED: Final = "it changed while it was read"
 State = tuple[int, int, int]
@@ -121,15 +122,16 @@ class ParquetColumns(Streamed):
     Args:
         files: Those of its rows, one after another.
         kinds: The columns that queries see, with their types.
+        shift_ns: By how much the times in the files are later than those that queries see.
     """
 
     # A file that was replaced is refused.
     is_read_once = True
 
-    def __init__(self, files: Sequence[Packed], kinds: Kinds) -> None:
+    def __init__(self, files: Sequence[Packed], kinds: Kinds, shift_ns: int = 0) -> None:
         self._texts = [name for name, kind in kinds.items() if kind == pa.string()]
         super().__init__(kinds, {name: _widest(name, files) for name in kinds})
-        self._files = files
+        self._files, self._shift_ns = files, shift_ns
         self._window: Window | None = None
 
     def load(self, names: Collection[str], window: Window | None = None) -> None:
@@ -153,6 +155,9 @@ class ParquetColumns(Streamed):
 
     def _groups(self, window: Window | None) -> Iterator[tuple[Packed, int]]:
         """The groups of rows that may lie in a window."""
+        if window is not None:
+            least, most = window
+            window = least + self._shift_ns, most + self._shift_ns
         for file in self._files:
             for group in range(file.metadata.num_row_groups):
                 if _overlaps(file, group, window):
@@ -171,10 +176,19 @@ class ParquetColumns(Streamed):
         reader = opened(file.part.again(), texts, file.metadata)
         for batch in reader.iter_batches(_BATCH_ROWS, [group], there, use_threads=False):
             columns = [
-                batch.column(name) if name in there else pa.nulls(len(batch), self.columns[name])
+                self._unshifted(name, batch.column(name))
+                if name in there
+                else pa.nulls(len(batch), self.columns[name])
                 for name in names
             ]
             yield pa.RecordBatch.from_arrays(columns, [*names])
+
+    def _unshifted(self, name: str, values: pa.Array) -> pa.Array:
+        if not self._shift_ns or name not in _TIMES:
+            return values
+        import pyarrow.compute as pc  # noqa: PLC0415 - 25 ms that few files need
+
+        return pc.subtract(values, self._shift_ns)
 
 
 def _overlaps(file: Packed, group: int, window: Window | None) -> bool:

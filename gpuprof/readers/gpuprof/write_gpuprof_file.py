@@ -2,7 +2,7 @@
 
 import json
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof import __version__, schema
+from gpuprof.database import Source
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import arrow
 from gpuprof.readers.common.threads import in_turn
@@ -47,7 +48,7 @@ _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 _Columns = Mapping[str, schema.Column]
 
 
-class _Select(NamedTuple):
+class Written(NamedTuple):
     """What is written of a table.
 
     Args:
@@ -80,7 +81,7 @@ def write(profile: Profile, path: Path) -> None:
         archive.writestr(zipfile.ZipInfo(HEADER, _NO_TIME), _header(profile))
         for name in schema.BY_NAME:
             if profile.has(name):
-                _write_table(_alone(profile, name), name, archive)
+                _write_table(alone(profile, name), name, archive)
 
 
 def _header(profile: Profile) -> str:
@@ -94,7 +95,7 @@ def _header(profile: Profile) -> str:
     return encodable(json.dumps(header, indent=1, ensure_ascii=False)) + "\n"
 
 
-def _alone(profile: Profile, name: str) -> Profile:
+def alone(profile: Profile, name: str) -> Profile:
     """The recording with one of its large tables, so that what is read of it is freed after it."""
     if "start_ns" not in schema.BY_NAME[name].columns:
         return profile
@@ -104,7 +105,7 @@ def _alone(profile: Profile, name: str) -> Profile:
 def _write_table(profile: Profile, name: str, archive: zipfile.ZipFile) -> None:
     select = _select(profile, name)
     pack, numbers = partial(_packed, columns=select.columns), []
-    for place, packed in enumerate(in_turn(pack, _parts(_batches(profile, name, select)))):
+    for place, packed in enumerate(in_turn(pack, _parts(batches_by_start(profile, name, select)))):
         archive.writestr(zipfile.ZipInfo(member_name(name, place), _NO_TIME), packed.content)
         numbers.append(packed.numbers)
     if select.names is not None:
@@ -122,21 +123,21 @@ def _of_numbers(names: pa.Table, numbers: Iterable[pa.Array]) -> pa.Table:
     return names.filter(pc.is_in(names[NUMBER], value_set=used))
 
 
-def _select(profile: Profile, name: str) -> _Select:
+def _select(profile: Profile, name: str) -> Written:
     """The rows of a table; names of activities are numbered."""
     columns, source = schema.BY_NAME[name].columns, profile.sources[name]
     if name == schema.NVTX_RANGES.name:
-        return _Select(f"whole.{name}{profile.selection.of_ranges}", columns)
+        return Written(f"whole.{name}{profile.selection.of_ranges}", columns)
     # Of a table whose names may be missing, a number could not say so.
     if "start_ns" not in columns or "name" not in columns or not columns["name"].required:
-        return _Select(f'"{name}"', columns)
+        return Written(f'"{name}"', columns)
     if isinstance(source, View) and source.names is not None:
         rows, names = f'"{name}"', f"SELECT * FROM whole.{names_of(name)}"
         of_names = {*source.names.columns}
     else:
         (rows, names), of_names = _numbered(name), {NUMBER, "name"}
     of_rows = {column: spec for column, spec in columns.items() if column not in of_names}
-    return _Select(rows, of_rows | {NUMBER: _NUMBERS}, names)
+    return Written(rows, of_rows | {NUMBER: _NUMBERS}, names)
 
 
 def _numbered(name: str) -> tuple[str, str]:
@@ -148,7 +149,7 @@ def _numbered(name: str) -> tuple[str, str]:
     return f'(SELECT * FROM "{name}" JOIN ({names}) USING (name))', names
 
 
-def _batches(profile: Profile, name: str, select: _Select) -> Iterator[pa.RecordBatch]:
+def batches_by_start(profile: Profile, name: str, select: Written) -> Iterator[pa.RecordBatch]:
     """The rows of a table in pieces, by their start; integers of any width."""
     source, columns = profile.sources[name], [*select.columns]
     if isinstance(source, pa.Table) and not source.num_rows:
@@ -161,15 +162,23 @@ def _batches(profile: Profile, name: str, select: _Select) -> Iterator[pa.Record
                 yield pa.RecordBatch.from_arrays([arrow(*values) for values in part], columns)
             return
     sql, starts = (f"SELECT {c} FROM {select.rows}" for c in (", ".join(columns), "start_ns"))
-    is_joined = select.rows.startswith("(") or not (
-        isinstance(source, pa.Table) or source.is_costly or source.keeps_order
+    is_joined = (
+        select.rows.startswith("(")
+        or _takes_names(source, columns)
+        or not (isinstance(source, pa.Table) or source.is_costly or source.keeps_order)
     )
     if is_timed and (is_joined or not _are_ascending(s for (s,) in profile.arrays(starts))):
         sql += " ORDER BY start_ns, end_ns"
     yield from profile.batches(sql)
 
 
-def _are_stored(profile: Profile, name: str, select: _Select) -> bool:
+def _takes_names(source: Source, columns: Collection[str]) -> bool:
+    """Whether names are joined to the rows, which then come in any order."""
+    names = source.names if isinstance(source, View) else None
+    return names is not None and not {*names.columns}.isdisjoint({*columns} - {NUMBER})
+
+
+def _are_stored(profile: Profile, name: str, select: Written) -> bool:
     """Whether the reader's file has the columns of a table as they are."""
     are_integers = all(spec.dtype == schema.INT for spec in select.columns.values())
     is_plain = are_integers and select.rows == f'"{name}"'

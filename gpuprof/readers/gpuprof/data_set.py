@@ -1,0 +1,378 @@
+"""gpuprof's data set: the recordings of all ranks of a job as a folder of plain Parquet files.
+
+DuckDB, Polars, pandas and Spark read its tables as they are::
+
+    job.gpuprof/
+      gpuprof.json                         version, origin, and the names of the recordings
+      recordings/rank0.sqlite.json         origin of a recording, and the size of its files
+      recordings/rank1.sqlite.json
+      kernels/rank=0/part-0.parquet        a folder per table, a partition per rank
+      kernels/rank=1/part-0.parquet
+      memcpys/rank=0/part-0.parquet
+
+Each file has all columns of its table in `gpuprof.schema`, of the same types in each rank, but for
+``rank``, which is that of its folder; where that is not known the folder is that of null, as Hive
+calls it. Times are on the clock of the job, rows in the order of their start. A table without rows
+has no file. A rank of which there are several recordings has ``part-1.parquet`` and so on.
+
+The folder is read as one recording of all ranks, a file in ``recordings`` as that rank alone.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from gpuprof import borders, json_input, schema
+from gpuprof.columns import Kinds, Table, Tables
+from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
+from gpuprof.profile import Origin, Profile
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.gpuprof.gpuprof_file import OriginFields
+from gpuprof.readers.gpuprof.parquet_columns import (
+    CHANGED,
+    FilePart,
+    Packed,
+    ParquetColumns,
+    opened,
+)
+from gpuprof.views import Select, StoredColumn, StoredRows, View
+
+VERSION: Final = 1
+HEADER: Final = "gpuprof.json"
+# In the header and in the metadata of each Parquet file.
+VERSION_KEY: Final = "gpuprof_dataset"
+RECORDINGS: Final = "recordings"
+RANK: Final = "rank"
+# How Hive, and all who read its folders, write null.
+_UNKNOWN_RANK: Final = "__HIVE_DEFAULT_PARTITION__"
+_MOST_NAMED: Final = 3
+_HINT: Final = "Copy it again, or make it again with `gpuprof convert`."
+_Count = Annotated[int, msgspec.Meta(ge=0, le=schema.LARGEST)]
+
+
+class StoredTable(msgspec.Struct):
+    """A table of one recording.
+
+    Args:
+        rows: How many it has; of none there is no file.
+        bytes: Size of its file.
+        ranks: Its column ``rank``, where it has one.
+    """
+
+    rows: _Count
+    bytes: _Count
+    ranks: list[int | None] | None = None
+
+
+class StoredRecording(msgspec.Struct):
+    """What a file in ``recordings`` holds of the recording of one process.
+
+    Args:
+        rank: Its rank; None where unknown.
+        part: Its number among the recordings of its rank, from 0.
+        shift_ns: By how much the times in its files are later than on its own clock.
+        origin: What its tool said about it.
+        tables: What was recorded, by the name of the table.
+    """
+
+    gpuprof_recording: int
+    rank: int | None
+    part: _Count
+    shift_ns: Annotated[int, msgspec.Meta(ge=-schema.LARGEST, le=schema.LARGEST)]
+    origin: OriginFields
+    tables: dict[str, StoredTable]
+
+    def file_of(self, table: str) -> str:
+        """The file of a table, relative to the folder."""
+        return file_name(table, self.rank, self.part)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of its files in bytes, by their names relative to the folder."""
+        return {self.file_of(n): table.bytes for n, table in self.tables.items() if table.rows}
+
+
+class Header(msgspec.Struct):
+    """What ``gpuprof.json`` holds.
+
+    Args:
+        origin: That of the job.
+        recordings: Names of the files in ``recordings``, in the order of ranks.
+        job: Tables of the job as a whole, such as its epochs; their rank is null.
+    """
+
+    gpuprof_dataset: int
+    written_by: str
+    origin: OriginFields
+    recordings: list[str]
+    job: dict[str, StoredTable]
+
+
+class _SetVersion(msgspec.Struct):
+    gpuprof_dataset: int
+
+
+class _RecordingVersion(msgspec.Struct):
+    gpuprof_recording: int
+
+
+_Document = TypeVar("_Document", Header, StoredRecording)
+_VERSIONS: Final = {Header: _SetVersion, StoredRecording: _RecordingVersion}
+
+
+def file_name(table: str, rank: int | None, part: int) -> str:
+    """The file of a table of one recording, relative to the folder."""
+    return f"{table}/{RANK}={_UNKNOWN_RANK if rank is None else rank}/part-{part}.parquet"
+
+
+def columns_of(table: str) -> Kinds:
+    """The columns that the files of a table have, with their types."""
+    return {name: kind for name, kind in schema.BY_NAME[table].kinds.items() if name != RANK}
+
+
+def read(path: Path) -> Profile:
+    """Open a folder that `gpuprof convert` wrote, or one of its recordings.
+
+    Raises:
+        InputError: A file of it cannot be read.
+        CorruptFileError: One is missing, cut short or damaged.
+        UnknownFormatError: Another version of gpuprof wrote it.
+    """
+    if not path.is_dir():
+        return _read_one(path)
+    header = _header(path)
+    stored = {file: _document(file, StoredRecording) for file in _recording_files(path, header)}
+    note = _check_files(path, header, stored)
+    recordings = [_recording(file, recording) for file, recording in stored.items()]
+    profile = recordings[0]
+    if len(recordings) > 1:
+        from gpuprof.readers.many import joined  # noqa: PLC0415 - loads pyarrow.compute
+
+        profile = joined(recordings)
+    of_job = {n: _small(path / HEADER, n, file_name(n, None, 0), t) for n, t in header.job.items()}
+    fields = msgspec.structs.asdict(header.origin)
+    origin = Origin(path, **fields | {"warnings": (*fields["warnings"], *note)})
+    return replace(profile, origin=origin, sources={**profile.sources, **of_job})
+
+
+def recordings_in(path: Path) -> list[Path]:
+    """The files of a data set that are read as one rank each, in the order of ranks.
+
+    Raises:
+        GpuprofError: The data set is damaged, or of another version.
+    """
+    return _recording_files(path, _header(path))
+
+
+def _read_one(file: Path) -> Profile:
+    stored = _document(file, StoredRecording)
+    folder = file.absolute().parent.parent
+    there = {n: (folder / n).stat().st_size for n in stored.sizes if (folder / n).is_file()}
+    _check_sizes(folder, stored.sizes, there)
+    return _recording(file, stored)
+
+
+def _header(path: Path) -> Header:
+    header = _document(path / HEADER, Header)
+    if not header.recordings:
+        msg = f"{path / HEADER}: it names no recording"
+        raise CorruptFileError(msg, _HINT)
+    return header
+
+
+def _recording_files(path: Path, header: Header) -> list[Path]:
+    return [path / RECORDINGS / Path(name).name for name in header.recordings]
+
+
+def _document(file: Path, kind: type[_Document]) -> _Document:
+    """What a JSON file of the data set holds.
+
+    Raises:
+        GpuprofError: It is not there, damaged, or of another version.
+    """
+    try:
+        data = file.read_bytes()
+        (version,) = msgspec.structs.astuple(json_input.decode(data, _VERSIONS[kind]))
+        if version != VERSION:
+            msg = f"{file}: it is of version {version}; this gpuprof reads {VERSION}"
+            raise UnknownFormatError(msg, "Make it again with `gpuprof convert` of this version.")
+        document: _Document = json_input.decode(data, kind)
+    except FileNotFoundError as error:
+        msg = f"{file} is missing"
+        raise CorruptFileError(msg, _HINT) from error
+    except OSError as error:
+        msg = f"{file} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+    except ValueError as error:
+        msg = f"{file}: it is damaged ({error})"
+        raise CorruptFileError(msg, _HINT) from error
+    tables = document.job if isinstance(document, Header) else document.tables
+    if unknown := tables.keys() - schema.BY_NAME.keys():
+        msg = f"{file}: there is no table {min(unknown)}"
+        raise CorruptFileError(msg, _HINT)
+    return document
+
+
+def _check_files(
+    path: Path, header: Header, recordings: Mapping[Path, StoredRecording]
+) -> list[str]:
+    """A note on files that are no part of it, if there are any.
+
+    Raises:
+        CorruptFileError: A file is missing, or has another size.
+    """
+    expected = {file_name(name, None, 0): table.bytes for name, table in header.job.items()}
+    for stored in recordings.values():
+        expected |= stored.sizes
+    sizes = dict(_sizes(path))
+    _check_sizes(path, expected, sizes)
+    headers = {HEADER, *(file.relative_to(path).as_posix() for file in recordings)}
+    foreign = sorted(sizes.keys() - expected.keys() - headers)
+    return [f"Left out: {_counted(foreign, 'is', 'are')} not part of {path}."] if foreign else []
+
+
+def _check_sizes(path: Path, expected: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+    if missing := sorted(expected.keys() - sizes.keys()):
+        msg = f"{path}: {_counted(missing, 'is', 'are')} missing"
+        raise CorruptFileError(msg, _HINT)
+    for name, size in expected.items():
+        if sizes[name] != size:
+            msg = f"{path / name}: it has {sizes[name]:,} bytes, and was written with {size:,}"
+            raise CorruptFileError(msg, _HINT)
+
+
+def _counted(names: Sequence[str], is_: str, are: str) -> str:
+    """Few names, or the first of many with their number, and the verb."""
+    if len(names) == 1:
+        return f"{names[0]} {is_}"
+    shown = ", ".join(names[:_MOST_NAMED]) + (" and others" if len(names) > _MOST_NAMED else "")
+    return f"{len(names):,} files ({shown}) {are}"
+
+
+def _sizes(path: Path) -> Iterator[tuple[str, int]]:
+    """Every file by its name relative to the folder, but for those that readers of Hive ignore."""
+    for folder, _, names in os.walk(path):
+        for name in names:
+            file = Path(folder, name)
+            if not name.startswith((".", "_")):
+                yield file.relative_to(path).as_posix(), file.stat().st_size
+
+
+def _recording(file: Path, stored: StoredRecording) -> Profile:
+    """The recording of one process, on its own clock."""
+    path = file.parent.parent
+    files = {n: (path / stored.file_of(n), t) for n, t in stored.tables.items() if t.rows}
+    small = {name: table for name, (_, table) in files.items() if table.ranks is not None}
+
+    def make() -> dict[str, Table]:
+        return {
+            name: ParquetColumns([_packed(*there, name)], columns_of(name), stored.shift_ns)
+            for name, there in files.items()
+            if name not in small
+        }
+
+    sources: dict[str, pa.Table | View] = {
+        name: schema.BY_NAME[name].empty() for name in stored.tables
+    }
+    sources |= {name: _view(name) for name in files if name not in small}
+    sources |= {name: _small(file, name, stored.file_of(name), t) for name, t in small.items()}
+    events = sum(
+        t.rows for name, t in stored.tables.items() if "start_ns" in schema.BY_NAME[name].columns
+    )
+    origin = Origin(file, **msgspec.structs.asdict(stored.origin))
+    return Profile(origin, sources, Tables(make), partial(_failure, path, stored), stored=events)
+
+
+def _view(name: str) -> View:
+    columns = {column: StoredColumn(column) for column in columns_of(name)}
+    return View((Select({**columns}, StoredRows(name)),))
+
+
+def _small(header: Path, name: str, file_of_table: str, stored: StoredTable) -> pa.Table:
+    """A small table in memory, with its ranks."""
+    folder = header.parent if header.name == HEADER else header.parent.parent
+    file = folder / file_of_table
+    packed = _packed(file, stored, name)
+    try:
+        table = opened(packed.part.again(), (), packed.metadata).read()
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(file, error) from error
+    if stored.ranks is not None:
+        if len(stored.ranks) != table.num_rows:
+            msg = f"{header}: it has other ranks than {file_of_table} has rows"
+            raise CorruptFileError(msg, _HINT)
+        table = table.append_column(RANK, pa.array(stored.ranks, pa.int64()))
+    return schema.BY_NAME[name].conform(table)
+
+
+def _packed(file: Path, stored: StoredTable, name: str) -> Packed:
+    """A Parquet file, after a check of its metadata.
+
+    Raises:
+        CorruptFileError: It is damaged, or is not the file that was written.
+    """
+    kinds = columns_of(name)
+    try:
+        part = FilePart(file, 0, file.stat().st_size)
+        parquet = opened(part, [n for n, kind in kinds.items() if kind == pa.string()])
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _damaged(file, error) from error
+    borders.check_growth(str(file), parquet.metadata, part.size)
+    version = (parquet.metadata.metadata or {}).get(VERSION_KEY.encode(), b"none").decode()
+    if version != str(VERSION):
+        msg = f"{file}: it is of version {version} of the format, and its data set of {VERSION}"
+        raise CorruptFileError(msg, _HINT)
+    columns = parquet.schema_arrow
+    if columns.names != [*kinds] or borders.unlike(columns, kinds):
+        msg = f"{file}: its columns are not those of table {name}"
+        raise CorruptFileError(msg, _HINT)
+    if parquet.metadata.num_rows != stored.rows:
+        rows = f"{parquet.metadata.num_rows:,} rows"
+        msg = f"{file}: it has {rows}, and was written with {stored.rows:,}"
+        raise CorruptFileError(msg, _HINT)
+    return Packed(part, parquet.metadata, columns)
+
+
+def _damaged(file: Path, error: Exception) -> GpuprofError:
+    if CHANGED in str(error):
+        return InputError(f"{file} changed while it was read", "Is it being made? Then try again.")
+    return CorruptFileError(f"{file}: it is damaged ({str(error).splitlines()[0]})", _HINT)
+
+
+def _failure(path: Path, stored: StoredRecording, error: Exception) -> GpuprofError | None:
+    """What a failed query says about the files: each page of them carries a checksum."""
+    if isinstance(error, pa.ArrowException | OSError) or "arrow_scan" in str(error):
+        which = "an unknown rank" if stored.rank is None else f"rank {stored.rank}"
+        return CorruptFileError(f"{path}: a file of {which} is damaged", _HINT)
+    return None
+
+
+def is_data_set(path: Path) -> bool:
+    """Whether a folder is one."""
+    try:
+        with (path / HEADER).open("rb") as file:
+            return VERSION_KEY.encode() in file.read(64)
+    except OSError:
+        return False
+
+
+def _recognises(head: bytes) -> bool:
+    return head.startswith(b'{"gpuprof_recording":')
+
+
+READER: Final = Reader(
+    name="gpuprof-dataset",
+    title="gpuprof's data set of a job: a folder of Parquet files by table and rank",
+    versions=f"version {VERSION}",
+    gives=tuple(schema.BY_NAME),
+    cannot="",
+    read=read,
+    recognises=_recognises,
+    recognises_folder=is_data_set,
+)
