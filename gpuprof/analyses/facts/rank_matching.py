@@ -30,7 +30,7 @@ _STEADY: Final = 0.25
 # By so many standard deviations a clock is surely apart.
 _SURE: Final = 3
 # Where nothing belongs together, thousands of channels would be compared in pairs.
-_MOST_VAIN_FITS: Final = 20_000
+_MOST_VAIN_FITS: Final = 8_000
 # A normal distribution's standard deviation by the median distance from the median.
 _DEVIATION: Final = 1.4826
 
@@ -200,7 +200,8 @@ def _shifted(first: Channel, second: Channel, shift: int) -> _Fit:
     is_apart = is_steady and abs(median_ns) > max(_APART_NS, shortest / 2)
     is_close = np.median(np.abs(later)) <= max(TOGETHER_NS, _CLOSE * shortest)
     share = float(is_same.mean()) if is_close else 0.0
-    return _Fit(share, shift, int(median_ns) if is_apart else None, _error_ns(later), len(later))
+    apart_ns, error_ns = (int(median_ns), _error_ns(later)) if is_apart else (None, 0)
+    return _Fit(share, shift, apart_ns, error_ns, len(later))
 
 
 def _error_ns(later: Int64s) -> int:
