@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpuprof.jobs.contract import Outcome
-    from gpuprof.jobs.partial import ReportWork
     from gpuprof.reports import Report
 
 # So few files are read as fast by one process, which keeps all columns and answers all questions.
 MOST_JOINED: Final = 16
+_MOST_JOINED_BYTES: Final = 2 * 10**9
 # The exit status of a result without files that could not be read.
 PARTIAL: Final = 4
 _NO_WORKERS: Final = "Leave out --workers, --memory-limit, --scheduler and --resume."
@@ -56,27 +56,44 @@ class Job:
         Raises:
             UsageError: The user wants workers for what one process must do.
         """
-        if self.settings.are_usual and (len(self.files) <= MOST_JOINED or apart):
-            return ()
-        if apart:
+        if self.settings.are_usual:
+            if apart or not self._is_large(is_of_tables=bool(tables)):
+                return ()
+        elif apart:
             msg = f"{apart} needs all files in one process"
             raise UsageError(msg, _NO_WORKERS)
         from gpuprof.jobs.partial import analyses_of, mergeable  # noqa: PLC0415 - few need it
 
         possible = mergeable()
-        if self.settings.are_usual:
-            is_possible = {*(tables or usual)} <= {*possible}
-            return (*(tables or usual),) if is_possible else ()
+        if not tables:
+            return tuple(name for name in usual if name in possible)
+        if self.settings.are_usual and not {*tables} <= {*possible}:
+            return ()
         analyses_of(tables)
-        return (*tables,) or tuple(name for name in usual if name in possible)
+        return tuple(tables)
+
+    def _is_large(self, *, is_of_tables: bool) -> bool:
+        if len(self.files) <= MOST_JOINED:
+            return False
+        # One process reads a few columns of all files with less effort than the worker of each.
+        return not is_of_tables or _size_bytes(self.files) > _MOST_JOINED_BYTES
 
 
-def job_of(paths: Sequence[str], settings: Settings) -> Job:
+def job_of(paths: Sequence[str], settings: Settings, rank: int | None = None) -> Job:
     """The job that paths name; of one file, which nothing needs to be known of, just that.
 
+    Args:
+        paths: What the user names.
+        settings: Who reads the files.
+        rank: The one rank that is meant; None for all.
+
     Raises:
-        InputError: They name no files.
+        InputError: They name no files, or none of this rank.
     """
+    if rank is not None:
+        from gpuprof.jobs.files import file_of_rank  # noqa: PLC0415 - few ask for one
+
+        paths = [str(file_of_rank(paths, rank))]
     if settings.are_usual and len(paths) == 1 and Path(paths[0]).is_file():
         return Job(paths, [Path(paths[0])], settings)
     from gpuprof.readers import recording_files  # noqa: PLC0415 - start-up time
@@ -84,13 +101,16 @@ def job_of(paths: Sequence[str], settings: Settings) -> Job:
     return Job(paths, recording_files(paths), settings)
 
 
-def job_report(work: "ReportWork", job: Job, usual: Sequence[str] = ()) -> "tuple[Report, Outcome]":
+def job_report(
+    job: Job, names: Sequence[str], usual: Sequence[str], options: tuple[int | None, str | None]
+) -> "tuple[Report, Outcome]":
     """The report of a job, and what came of its files.
 
     Args:
-        work: What each file is reduced to.
         job: The job.
-        usual: The tables of a report of one recording; those that need one are n/a.
+        names: The tables that workers make.
+        usual: The tables of a report where none is named; those that workers do not make are n/a.
+        options: How many steps to skip, and the name of the format; None where it is to be found.
 
     Raises:
         InputError: None of the files can be read.
@@ -100,10 +120,11 @@ def job_report(work: "ReportWork", job: Job, usual: Sequence[str] = ()) -> "tupl
     from gpuprof.jobs.engine import run  # noqa: PLC0415
     from gpuprof.jobs.files import job_files, job_place  # noqa: PLC0415
     from gpuprof.jobs.merged import report_of  # noqa: PLC0415
-    from gpuprof.jobs.partial import FILES  # noqa: PLC0415
+    from gpuprof.jobs.partial import FILES, ReportWork  # noqa: PLC0415
     from gpuprof.readers import check_one_format  # noqa: PLC0415
     from gpuprof.readers.job_notes import left_out  # noqa: PLC0415
 
+    work = ReportWork(tuple(names), *options)
     place = job_place(job.paths, job.files)
     with shown(JobProgress()) as progress:
         outcome = run(work, job_files(job.files), job.settings, progress.say)
@@ -113,7 +134,7 @@ def job_report(work: "ReportWork", job: Job, usual: Sequence[str] = ()) -> "tupl
         check_one_format(place, _formats(outcome.partial[FILES]))
         notes = left_out((fault.path, fault.reason) for fault in outcome.faults)
         report = report_of(outcome.partial, work.names, place, notes)
-    return _with_absent(report, usual), outcome
+    return _with_absent(report, usual, outcome.partial[FILES]), outcome
 
 
 def status_of(outcome: "Outcome", *, shows_notes: bool) -> int:
@@ -135,17 +156,23 @@ def status_of(outcome: "Outcome", *, shows_notes: bool) -> int:
     return PARTIAL
 
 
-def _with_absent(report: "Report", usual: Sequence[str]) -> "Report":
-    """The report with tables that only one recording has as n/a, and a note on them."""
+def _with_absent(report: "Report", usual: Sequence[str], facts: "pa.Table") -> "Report":
+    """The report with tables that are made of one recording as n/a, and a note on them."""
+    from gpuprof.analyses import analysis_named  # noqa: PLC0415 - start-up time
+
     absent = [name for name in usual if name not in report.tables]
-    if not absent:
-        return report
-    note = (
-        f"{listed(absent)} {'are' if len(absent) > 1 else 'is'} n/a for files that are read one by"
-        " one; for one of them, use --rank N."
-    )
-    tables = {**report.tables, **dict.fromkeys(absent)}
-    return replace(report, tables=tables, notes=(*report.notes, note))
+    recorded = {name for of_file in facts["recorded"].to_pylist() for name in of_file}
+    missed = [name for name in absent if {*analysis_named(name).needs} <= recorded]
+    notes = report.notes
+    if missed:
+        are = "are" if len(missed) > 1 else "is"
+        note = f"{listed(missed)} {are} n/a for a job that workers read; use --rank N for one rank."
+        notes = (*notes, note)
+    return replace(report, tables={**report.tables, **dict.fromkeys(absent)}, notes=notes)
+
+
+def _size_bytes(files: Sequence[Path]) -> int:
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _formats(facts: "pa.Table") -> dict[str, str]:

@@ -70,7 +70,7 @@ _OPTION_OF: Final = {
 )
 @click.option("--all", "is_all", is_flag=True, help="Show every table in full.")
 @click.option("--list", "is_list", is_flag=True, help="List the tables and what they need.")
-def command(  # noqa: PLR0913 - one parameter per option
+def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each means
     *,
     files: tuple[str, ...],
     form: str,
@@ -138,18 +138,13 @@ def command(  # noqa: PLR0913 - one parameter per option
     )
     page_room = room(output, is_wide=wide, tables=chosen or None, has_full_names=full_names)
     # People see an overview first; programs get everything.
-    shown = None if form == "json" else OVERVIEW
-    if rank is not None:
-        from gpuprof.jobs.files import file_of_rank  # noqa: PLC0415 - few ask for it
-
-        files = (str(file_of_rank(files, rank)),)
-    job = job_of(files, Settings(workers, limit_bytes, scheduler, state))
+    shown = None if form == "json" or is_all else OVERVIEW
+    job = job_of(files, Settings(workers, limit_bytes, scheduler, state), rank)
     apart = _apart({"--section": section, "--chart": charts, "--html": page, **part})
-    if names := job.tables(chosen, shown or (*ANALYSES,), apart):
-        from gpuprof.jobs.partial import ReportWork  # noqa: PLC0415
-
-        work = ReportWork(names, skip_steps, reader)
-        result, outcome = job_report(work, job, () if chosen else shown or (*ANALYSES,))
+    named = () if is_all else chosen
+    usual = () if named else shown or tuple(ANALYSES)
+    if names := job.tables(named, usual, apart):
+        result, outcome = job_report(job, names, usual, (skip_steps, reader))
         target.write_text(renderer_named(form).report(result, page_room))
         return status_of(outcome, shows_notes=form != "csv")
     with reading(job.readable, reader, section) as recording:

@@ -138,7 +138,7 @@ def _of_file(rows: pa.Table, place: int) -> pa.Table:
 
 
 def _facts(file: Any, place: int) -> dict[str, Any]:  # noqa: ANN401 - File of `many`
-    origin = file.profile.origin
+    origin, extent = file.profile.origin, file.extent()
     return {
         FILE_PLACE: place,
         "source": str(origin.source),
@@ -149,10 +149,10 @@ def _facts(file: Any, place: int) -> dict[str, Any]:  # noqa: ANN401 - File of `
         "host": None,
         "rank": file.rank,
         "epoch_ns": file.origin_ns,
-        "end_ns": file.end_ns,
+        "end_ns": extent.end_ns,
         "events": file.profile.events,
-        "pids": sorted(file.pids),
-        "devices": sorted(file.used),
+        "pids": sorted(extent.pids),
+        "devices": sorted(extent.used),
         "recorded": sorted(file.profile.sources),
     }
 

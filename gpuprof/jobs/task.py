@@ -44,7 +44,7 @@ def run_task(work: Work, task: Task) -> TaskResult:
     faults = []
     for file in task.files:
         reduced = _reduced(work, file)
-        gc.collect()  # columns of a recording may lie in cycles, and small ones count as little
+        gc.collect()  # columns of a recording may lie in cycles, of which the collector sees few
         tree.add(Node(0, file.place), None if isinstance(reduced, Fault) else reduced)
         if isinstance(reduced, Fault):
             faults.append(reduced)

@@ -16,9 +16,9 @@ them stays; what a query in SQL names is read once and stays, as narrow as it ca
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ from gpuprof.spilling import BATCH_ROWS
 from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
+_EXTENT_COLUMNS: Final = ("end_ns", "process_id", *_DEVICE_COLUMNS)
 _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"\d+")
 # A larger number in a file's name is a time or a process.
@@ -76,6 +77,20 @@ class FileNumbers(Protocol):
     @property
     def pids(self) -> Collection[int]:
         """The processes of its activities."""
+
+
+class Extent(NamedTuple):
+    """What the activities of a file reach.
+
+    Args:
+        pids: Their processes.
+        used: Their devices.
+        end_ns: When the last of them ends; 0 where there is none.
+    """
+
+    pids: set[int]
+    used: set[int]
+    end_ns: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +165,24 @@ class File:
         """Whether a table may have rows."""
         rows = self.source(table)
         return isinstance(rows, View) or rows.num_rows > 0
+
+    def extent(self) -> "Extent":
+        """`pids`, `used` and `end_ns`, found in one pass over the file."""
+        numbers: dict[str, set[int | None]] = {name: set() for name in _EXTENT_COLUMNS}
+        end_ns = 0
+        for table in self.profile.sources:
+            columns = schema.BY_NAME[table].columns
+            names = [name for name in numbers if name in columns]
+            if not names or table in (_DEVICES, _LINKS, _RUNS):
+                continue
+            for piece in self.pieces(table, names):
+                for name, values in zip(names, piece, strict=True):
+                    if name != "end_ns":
+                        numbers[name].update(values.unique().to_pylist())
+                    elif len(values):
+                        end_ns = max(end_ns, pc.max(values).as_py() or 0)
+        used = set().union(*(numbers[name] for name in _DEVICE_COLUMNS))
+        return Extent(numbers["process_id"] - {None}, used - {None}, end_ns)
 
     def numbers(self, *columns: str) -> set[int]:
         """The numbers that its activities have in these columns."""
@@ -565,9 +598,15 @@ def _renamed(values: pa.Array | pa.ChunkedArray, numbers: _Numbers) -> pa.Array 
     return renamed.fill_null(numbers[None]) if None in numbers else renamed
 
 
+@cache
+def _recordings() -> Recordings:
+    """Answers queries to files that a process reads one after another."""
+    return Recordings()
+
+
 def file_of(profile: Profile) -> File:
     """One file of a job by itself; its rank is None where it records none."""
-    file = File(profile, None, schema.RUNS.empty(), Recordings())
+    file = File(profile, None, schema.RUNS.empty(), _recordings())
     runs = file.recorded_runs()
     rank = runs["rank"][0].as_py() if runs.num_rows == 1 else None
     return replace(file, rank=rank, runs=runs)
