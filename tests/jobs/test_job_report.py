@@ -197,6 +197,35 @@ def test_one_file_loads_nothing_of_workers_and_nothing_loads_dask_unasked(ranks)
     assert loaded(ranks, "--workers", "1") == "['gpuprof.jobs.engine']"
 
 
+def test_the_cluster_of_the_documentation_gives_the_same_report(ranks, tmp_path):
+    pytest.importorskip("distributed", reason="Dask is not installed (extra scale)")
+    address = tmp_path / "dask.json"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment}
+    dask = [sys.executable, "-m", "dask"]
+    programs = [
+        [*dask, "scheduler", "--port", "0", "--dashboard-address", ":0"],
+        [*dask, "worker", "--nworkers", "2", "--nthreads", "1", "--dashboard-address", ":0"],
+    ]
+    running = [
+        subprocess.Popen([*program, "--scheduler-file", address], cwd=tmp_path, **quiet)
+        for program in programs
+    ]
+    try:
+        while not address.exists():
+            time.sleep(0.1)
+        table = ("--table", "breakdown")
+        distant = report(ranks, *table, "--scheduler", address)
+        local = report(ranks, *table, "--workers", "2")
+    finally:
+        for process in running[::-1]:
+            process.terminate()
+            process.wait(20)
+
+    assert (distant.returncode, distant.stderr) == (0, "")
+    assert rows(distant, "breakdown") == rows(local, "breakdown")
+
+
 def test_ctrl_c_ends_workers_too(tmp_path):
     for rank in range(60):
         write(drawn_job([300] * 8, steps=200), tmp_path / f"rank{rank}.gpuprof")
