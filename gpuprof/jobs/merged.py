@@ -19,6 +19,7 @@ from gpuprof import schema
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.merge import FILE_PLACE, JobStates
 from gpuprof.analyses.transfers.clock_offsets import clock_notes_of_job
+from gpuprof.errors import InputError
 from gpuprof.jobs.contract import Partial
 from gpuprof.jobs.partial import FILES, NOTES, SMALL_TABLES, analyses_of, states_of
 from gpuprof.profile import Origin
@@ -55,6 +56,7 @@ def report_of(
         notes: What they must know beside what the files say, such as files that are left out.
 
     Raises:
+        InputError: Two files are the same recording.
         UsageError: A table needs single activities of all files at once.
     """
     analyses = analyses_of(names)
@@ -129,6 +131,9 @@ class JobFiles:
 
     Args:
         partial: The merged partial result.
+
+    Raises:
+        InputError: Two of them are the same recording.
     """
 
     def __init__(self, partial: Partial) -> None:
@@ -150,6 +155,7 @@ class JobFiles:
             )
             for row, name, rank in zip(self.facts, names, ranks, strict=True)
         ]
+        _refuse_duplicates(files)
         self.files = sorted(files, key=lambda file: (file.rank is None, file.rank or 0, file.name))
 
     @cached_property
@@ -268,6 +274,19 @@ class JobFiles:
             ],
             pa.string(),
         )
+
+
+def _refuse_duplicates(files: Sequence[_File]) -> None:
+    """The same recording twice, as in a plain and a gzip file, would count twice."""
+    earlier: dict[tuple[object, ...], _File] = {}
+    for file in files:
+        if file.origin_ns is None:
+            continue
+        contents = file.rank, file.origin_ns, file.end_ns, file.pids, file.devices
+        first = earlier.setdefault(contents, file)
+        if first is not file:
+            msg = f"{first.name} and {file.name} are the same recording"
+            raise InputError(msg, "Leave one of them out.")
 
 
 def _recorder(row: Mapping[str, Any]) -> str:

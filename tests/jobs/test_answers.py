@@ -111,6 +111,29 @@ def test_a_cause_of_one_rank_is_said_of_that_rank():
     assert row["finding"].startswith("rank 3 ")
 
 
+def test_three_ranks_at_most_are_named_those_that_pay_most():
+    kernels = [(1000 * US * n, 1000 * US * n + 800 * US) for n in range(8)]
+    durations = [20, 20, 20, 20, 20, 90, 100, 110, 120]
+    files = [
+        of_rank(
+            draw(
+                kernels=kernels,
+                memsets=[(start + 800 * US, start + (800 + us) * US) for start, _ in kernels],
+            ),
+            rank,
+        )
+        for rank, us in enumerate(durations)
+    ]
+
+    rows = _tables(files, "findings")["findings"]
+
+    (row,) = [row for row in rows if row["cause"] == "local_copies"]
+    assert row["where"] == "ranks 8, 7 and 6"
+    assert row["finding"].startswith("9 of 9 devices: each ")
+    assert "most on ranks 8, 7 and 6" in row["finding"]
+    assert row["cost_share"] == pytest.approx(0.02, abs=0.003)
+
+
 def test_slow_kernels_are_told_by_name():
     _, files = _late_job("kernels")
 

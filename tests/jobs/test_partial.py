@@ -12,7 +12,7 @@ from drawn_jobs import job as stepping_job
 from jobs.joint import alike, exact, job_report, of_rank, partial_of, ranks_of
 
 from gpuprof.analyses import analysis_named
-from gpuprof.errors import UsageError
+from gpuprof.errors import InputError, UsageError
 from gpuprof.jobs.partial import analyses_of, mergeable, merged, reduced
 from gpuprof.readers.many import joined
 
@@ -147,3 +147,20 @@ def test_partial_results_are_arrow_tables_alone():
     partial = partial_of(ranks_of(Job(4, 6).drawn()))
 
     assert {type(table) for table in partial.values()} == {pa.Table}
+
+
+def test_the_same_recording_twice_is_refused():
+    files = ranks_of(Job(2, 6).drawn())
+
+    with pytest.raises(InputError, match="same recording"):
+        job_report([*files, files[0]], ["totals"])
+
+
+def test_files_of_one_rank_and_missing_ranks_are_said():
+    first, second, third = ranks_of(Job(3, 6).drawn(), [0, -1_000, -2_000])
+    files = [of_rank(first, 0), of_rank(second, 0), of_rank(third, 2)]
+
+    notes = job_report(files, ["totals"]).notes
+
+    assert any(note.startswith("Rank 0 has 2 files of different processes") for note in notes)
+    assert any(note.startswith("No file has rank 1") for note in notes)
