@@ -79,14 +79,15 @@ class JobProgress:
         elapsed_s, first, latest = time.monotonic() - self._began, self._first, self._latest
         if first is None or latest is None:
             return f"Reading files {elapsed_s:.0f} s"
-        read = latest.done + latest.failed
-        filled = _BAR * read // (read + latest.left)
-        details = [f"{latest.done} done", f"{latest.failed} failed", f"{latest.left} left"]
+        read = latest.read_count + latest.failed_count
+        filled = _BAR * read // (read + latest.waiting_count)
+        details = [f"{latest.read_count} done", f"{latest.failed_count} failed"]
+        details.append(f"{latest.waiting_count} left")
         if latest.peak_bytes:
             details.append(f"up to {format_bytes(latest.peak_bytes)} a worker")
         details.append(f"{elapsed_s:.0f} s")
-        if latest.left < first.left:
-            rest_s = elapsed_s * latest.left / (first.left - latest.left)
+        if latest.waiting_count < first.waiting_count:
+            rest_s = elapsed_s * latest.waiting_count / (first.waiting_count - latest.waiting_count)
             details.append(f"about {rest_s:.0f} s to go")
         return f"Reading files [{'#' * filled}{' ' * (_BAR - filled)}] {', '.join(details)}"
 

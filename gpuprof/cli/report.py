@@ -157,6 +157,6 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
 
 def _apart(options: Mapping[str, object]) -> str:
     """What a user asks for that needs all files of a job in one process; empty for nothing."""
-    given = (name for name, value in options.items() if value not in (None, ()))
-    name = next(given, "")
+    names = (name for name, value in options.items() if value not in (None, ()))
+    name = next(names, "")
     return _OPTION_OF.get(name, name)

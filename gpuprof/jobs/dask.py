@@ -123,7 +123,7 @@ def _distributed() -> Any:  # noqa: ANN401 - as above
     except ImportError as error:
         msg = "--scheduler needs Dask, which is not installed"
         raise MissingToolError(msg, "Install it: pip install 'gpuprof-toolkit[scale]'") from error
-    # It tells of every lost connection at length; what matters is told here.
+    # It logs every lost connection at length; errors say what matters.
     for handler in logging.getLogger("distributed").handlers:
         handler.setLevel(logging.CRITICAL)
     return distributed

@@ -19,15 +19,15 @@ class Standing:
     """How far the work has come.
 
     Args:
-        done: Files that were read, now or by a former run.
-        failed: Files that could not be read.
-        left: Files that are still to be read.
+        read_count: Files that were read, now or by a former run.
+        failed_count: Files that could not be read.
+        waiting_count: Files that are still to be read.
         peak_bytes: The most memory that a worker has taken; 0 where unknown.
     """
 
-    done: int
-    failed: int
-    left: int
+    read_count: int
+    failed_count: int
+    waiting_count: int
     peak_bytes: int
 
 
@@ -81,21 +81,21 @@ class _Job:
             self._resumed += len(task.files)
             return []
         parts = task.of_each_file() if len(task.files) > 1 else []
-        left = [part for whole in parts for part in self.resumed(whole)]
-        return left if len(left) < len(parts) else [task]
+        pending = [task_left for part in parts for task_left in self.resumed(part)]
+        return pending if len(pending) < len(parts) else [task]
 
     def finish(self, backend: Backend, tasks: Sequence[Task]) -> None:
         """Have tasks done until none is left."""
         for task in tasks:
             backend.submit(task)
-        left = len(tasks)
+        pending_count = len(tasks)
         self._say(self._standing())
-        while left:
+        while pending_count:
             task, result = backend.next_result()
             again = task.after_loss() if isinstance(result, Loss) else []
             for retried in again:
                 backend.submit(retried)
-            left += len(again) - 1
+            pending_count += len(again) - 1
             if isinstance(result, TaskResult):
                 self._keep(task, result)
             elif not again:
@@ -127,8 +127,8 @@ class _Job:
 
     def _standing(self) -> Standing:
         failed = sum(not fault.is_empty for fault in self._faults.values())
-        left = len(self._files) - self._taken
-        return Standing(self._taken - failed, failed, left, self._peak_bytes)
+        waiting = len(self._files) - self._taken
+        return Standing(self._taken - failed, failed, waiting, self._peak_bytes)
 
     def _give_up(self, task: Task, loss: Loss) -> None:
         (file,) = task.files

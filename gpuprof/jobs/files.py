@@ -51,7 +51,7 @@ def job_place(paths: Sequence[str], files: Sequence[Path]) -> Path:
 def file_of_rank(paths: Sequence[str], rank: int) -> Path:
     """The file of one rank of a job.
 
-    What a file itself says of its rank counts, else what the names of all files say.
+    A rank that a file itself records counts, else that in the names of all files.
 
     Args:
         paths: As for `job_files`.
@@ -66,8 +66,8 @@ def file_of_rank(paths: Sequence[str], rank: int) -> Path:
         recorded = _recorded_rank(file)
         if rank == (named[file] if recorded is None else recorded):
             return file
-    known = sorted(number for number in named.values() if number is not None)
-    hint = f"File names give ranks {known[0]} to {known[-1]}." if known else None
+    ranks = sorted(number for number in named.values() if number is not None)
+    hint = f"File names give ranks {ranks[0]} to {ranks[-1]}." if ranks else None
     msg = f"none of {counted(len(files), 'file', 'files')} is of rank {rank}"
     raise InputError(msg, hint)
 

@@ -8,7 +8,7 @@ from gpuprof.errors import UsageError
 
 _STATUS: Final = "/proc/{}/status"
 # What a process reads through the page cache is not its own.
-_OWN: Final = ("RssAnon:", "RssShmem:")
+_PRIVATE: Final = ("RssAnon:", "RssShmem:")
 _MOST: Final = "VmHWM:"
 
 
@@ -29,7 +29,7 @@ def memory_bytes(process_id: int | str) -> int:
     """The memory that a process takes now beside files that it reads; 0 where it has ended."""
     fields = _fields(process_id)
     if fields:
-        return sum(fields.get(name, 0) for name in _OWN)
+        return sum(fields.get(name, 0) for name in _PRIVATE)
     try:
         psutil = importlib.import_module("psutil")
         rss_bytes: int = psutil.Process(process_id).memory_info().rss
@@ -44,7 +44,7 @@ def peak_bytes() -> int:
 
 
 def _fields(process_id: int | str) -> dict[str, int]:
-    """What Linux says of a process' memory, by its names, in bytes; empty where it says nothing."""
+    """The fields of a process' memory as Linux names them, in bytes; empty where there are none."""
     try:
         lines = Path(_STATUS.format(process_id)).read_text(encoding="utf-8").splitlines()
     except OSError:

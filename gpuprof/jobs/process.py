@@ -103,7 +103,7 @@ class Worker:
         return self._process.wait() < 0
 
     def _await_end(self) -> None:
-        """Wait until it has ended, of which its closed streams are the first sign."""
+        """Wait until it has ended; its streams close a little earlier."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING_S)
         self.kill()

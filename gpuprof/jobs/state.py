@@ -1,4 +1,4 @@
-"""Partial results on disk, from which a later run goes on.
+"""Partial results on disk, which a later run takes up.
 
 A file holds the result of one node of the tree. Its name says what the result depends on: paths,
 sizes and times of the node's files, what was done with them, and the version of gpuprof. A file

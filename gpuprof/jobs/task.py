@@ -17,7 +17,7 @@ from gpuprof.jobs.memory import peak_bytes
 from gpuprof.jobs.packing import pack
 from gpuprof.jobs.plan import Node, Task, Tree
 
-# What the file says of itself: to read it again gives the same.
+# Faults of the content: the same file has them every time.
 _LASTING: Final = (CorruptFileError, EmptyRecordingError, UnknownFormatError)
 
 
@@ -44,7 +44,7 @@ def run_task(work: Work, task: Task) -> TaskResult:
     faults = []
     for file in task.files:
         reduced = _reduced(work, file)
-        gc.collect()  # columns of a recording may lie in cycles, of which the collector sees few
+        gc.collect()  # columns of a recording may lie in cycles
         tree.add(Node(0, file.place), None if isinstance(reduced, Fault) else reduced)
         if isinstance(reduced, Fault):
             faults.append(reduced)

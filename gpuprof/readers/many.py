@@ -168,7 +168,7 @@ class File:
 
     def extent(self) -> "Extent":
         """`pids`, `used` and `end_ns`, found in one pass over the file."""
-        numbers: dict[str, set[int | None]] = {name: set() for name in _EXTENT_COLUMNS}
+        numbers: dict[str, set[int]] = {name: set() for name in _EXTENT_COLUMNS}
         end_ns = 0
         for table in self.profile.sources:
             columns = schema.BY_NAME[table].columns
@@ -178,11 +178,11 @@ class File:
             for piece in self.pieces(table, names):
                 for name, values in zip(names, piece, strict=True):
                     if name != "end_ns":
-                        numbers[name].update(values.unique().to_pylist())
+                        numbers[name].update(values.drop_null().unique().to_pylist())
                     elif len(values):
                         end_ns = max(end_ns, pc.max(values).as_py() or 0)
         used = set().union(*(numbers[name] for name in _DEVICE_COLUMNS))
-        return Extent(numbers["process_id"] - {None}, used - {None}, end_ns)
+        return Extent(numbers["process_id"], used, end_ns)
 
     def numbers(self, *columns: str) -> set[int]:
         """The numbers that its activities have in these columns."""

@@ -82,8 +82,8 @@ def test_when_the_scheduler_goes_what_was_done_is_kept(job_of, distributed, tmp_
     left = []
 
     def say(now):
-        left.append(now.left)
-        if now.left <= 16 and cluster.status.name == "running":
+        left.append(now.waiting_count)
+        if now.waiting_count <= 16 and cluster.status.name == "running":
             cluster.close()
 
     with pytest.raises(GpuprofError) as caught:

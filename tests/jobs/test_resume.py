@@ -30,7 +30,7 @@ from gpuprof.readers import recording_files
 plan._MOST_FILES = 4
 settings = Settings(workers=1, state=Path(sys.argv[3]))
 files = job_files(recording_files([sys.argv[2]]))
-run(Counting(pause_s=0.1), files, settings, lambda now: print(now.left))
+run(Counting(pause_s=0.1), files, settings, lambda now: print(now.waiting_count))
 """
 
 
@@ -71,7 +71,7 @@ def test_a_client_that_was_killed_goes_on_from_there(job_of, state):
     resumed = outcome(folder, state, Counting(pause_s=0.1))
 
     assert left == ["10\n", "6\n"]
-    assert resumed.resumed_count in (4, 8)  # it may have got further before it died
+    assert resumed.resumed_count in (4, 6)  # it may have got further before it died
     assert shape(resumed) == GOOD
     assert {file.suffix for file in state.iterdir()} == {".partial"}
 
