@@ -178,7 +178,9 @@ class File:
             for piece in self.pieces(table, names):
                 for name, values in zip(names, piece, strict=True):
                     if name != "end_ns":
-                        numbers[name].update(values.drop_null().unique().to_pylist())
+                        # A null may be a value of a dictionary.
+                        different = values.unique().to_pylist()
+                        numbers[name].update(n for n in different if n is not None)
                     elif len(values):
                         end_ns = max(end_ns, pc.max(values).as_py() or 0)
         used = set().union(*(numbers[name] for name in _DEVICE_COLUMNS))

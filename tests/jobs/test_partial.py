@@ -14,7 +14,7 @@ from jobs.joint import alike, exact, job_report, of_rank, partial_of, ranks_of
 from gpuprof.analyses import analysis_named
 from gpuprof.errors import InputError, UsageError
 from gpuprof.jobs.partial import analyses_of, mergeable, merged, reduced
-from gpuprof.readers.many import joined
+from gpuprof.readers.many import file_of, joined
 
 JOBS = {
     "collectives": lambda: Job(4, 6, late="host").drawn(),
@@ -164,3 +164,14 @@ def test_files_of_one_rank_and_missing_ranks_are_said():
 
     assert any(note.startswith("Rank 0 has 2 files of different processes") for note in notes)
     assert any(note.startswith("No file has rank 1") for note in notes)
+
+
+def test_nulls_among_the_values_of_a_dictionary_are_no_devices():
+    profile = draw(memcpys=[(0, 10), (20, 30)])
+    ends = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array([3, None]))
+    table = profile.sources["memcpys"]
+    place = table.column_names.index("src_device_id")
+
+    profile = profile.with_table("memcpys", table.set_column(place, "src_device_id", ends))
+
+    assert file_of(profile).extent().used == {0, 3}
