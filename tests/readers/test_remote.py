@@ -161,9 +161,7 @@ def test_no_name_leads_out_of_the_folder_of_copies(memory, tmp_path, monkeypatch
 
     read_profile("memory://run")
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "copies", "rank0.json", "rank1.json", "rank2.json",
-    ]  # fmt: skip
+    assert [path.name[:8] for path in (tmp_path / "copies").iterdir()] == ["gpuprof-"]
 
 
 @pytest.mark.parametrize(
