@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
     ("native",),
-    ("units", "labels", "temporary_files", "cuda", "nsight", "signals"),
+    ("units", "labels", "temporary_files", "cuda", "nsight", "signals", "machine", "startup"),
     ("xspace", "secrets", "json_input", "json_values", "manifest"),
     ("sweep_cells",),
     ("schema",),
@@ -34,6 +34,7 @@ LAYERS = (
     ("statistics",),
     ("analyses",),
     ("reports",),
+    ("jobs",),
     ("metrics",),
     ("comparisons",),
     ("sweeps",),

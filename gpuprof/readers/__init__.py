@@ -236,7 +236,9 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     chosen, faults = _readable(files)
     if reader is not None:
         chosen = {file: candidate for file, candidate in chosen.items() if candidate.name == reader}
-    _check_one_format(place, chosen)
+    if not chosen:
+        raise _nothing_in(place)
+    check_one_format(place, {reader.name: file.name for file, reader in chosen.items()})
     opened = _opened(chosen)
     profiles = [profile for profile in opened if isinstance(profile, Profile)]
     empty = [error for error in opened if isinstance(error, EmptyRecordingError)]
@@ -283,11 +285,16 @@ def _readable(files: Sequence[Path]) -> tuple[dict[Path, Reader], list[tuple[Pat
     return chosen, faults
 
 
-def _check_one_format(place: Path, chosen: Mapping[Path, Reader]) -> None:
-    """A report beside its own export would count everything twice."""
-    if not chosen:
-        raise _nothing_in(place)
-    formats = {reader.name: file.name for file, reader in chosen.items()}
+def check_one_format(place: Path, formats: Mapping[str, str]) -> None:
+    """See that files are of one format: a report beside its own export would count twice.
+
+    Args:
+        place: What people call all files.
+        formats: Name of a format -> the name of a file of it.
+
+    Raises:
+        UnknownFormatError: There are several formats.
+    """
     if len(formats) > 1:
         names = " and ".join(f"{name} ({file})" for name, file in sorted(formats.items()))
         msg = f"{place} holds files of several formats: {names}"
