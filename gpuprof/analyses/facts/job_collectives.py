@@ -6,6 +6,7 @@ stream, so that the calls of all ranks can still be matched.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -163,6 +164,7 @@ def collective_record_of_job(job: JobStates) -> CollectiveRecord:
         took: Int64s = before[cause][communicator.rows[calls]]
         return took
 
+    @cache
     def kernel_sums(devices: tuple[int, ...]) -> Mapping[str, Int64s]:
         sums = sums_by_name(job.rows(DEVICE_KERNELS).to_pylist(), devices)
         # A kernel that is not among the longest of another device may run there all the same.

@@ -29,6 +29,8 @@ _APART_NS: Final = 20_000
 _STEADY: Final = 0.25
 # By so many standard deviations a clock is surely apart.
 _SURE: Final = 3
+# Where nothing belongs together, thousands of channels would be compared in pairs.
+_MOST_VAIN_FITS: Final = 8_000
 # A normal distribution's standard deviation by the median distance from the median.
 _DEVIATION: Final = 1.4826
 
@@ -129,7 +131,8 @@ def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[Clock
         if len(channel.rows) >= LEAST_CALLS and channel.device != UNKNOWN
     ]
     communicators, clocks = [], []
-    while unmatched:
+    vain_fits = 0
+    while unmatched and vain_fits < _MOST_VAIN_FITS:
         first, *unmatched = unmatched
         members = [(first, 0)]
         by_device: dict[int, list[Channel]] = {}
@@ -145,6 +148,7 @@ def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[Clock
                 members.append((best, fit.shift))
         member_ids = {id(member) for member, _ in members}
         unmatched = [channel for channel in unmatched if id(channel) not in member_ids]
+        vain_fits += len(unmatched) if len(members) == 1 else 0
         if len(members) > 1:
             communicators.append(_communicator(members))
     return communicators, clocks
@@ -196,7 +200,8 @@ def _shifted(first: Channel, second: Channel, shift: int) -> _Fit:
     is_apart = is_steady and abs(median_ns) > max(_APART_NS, shortest / 2)
     is_close = np.median(np.abs(later)) <= max(TOGETHER_NS, _CLOSE * shortest)
     share = float(is_same.mean()) if is_close else 0.0
-    return _Fit(share, shift, int(median_ns) if is_apart else None, _error_ns(later), len(later))
+    apart_ns, error_ns = (int(median_ns), _error_ns(later)) if is_apart else (None, 0)
+    return _Fit(share, shift, apart_ns, error_ns, len(later))
 
 
 def _error_ns(later: Int64s) -> int:
@@ -248,8 +253,13 @@ def clock_offsets(
 
 
 def are_apart(offset: ClockOffset) -> bool:
-    """Whether a clock is further from the other one than calls may end apart on one clock."""
-    return abs(offset.offset_ns) > max(_APART_NS, _SURE * offset.error_ns)
+    """Whether a clock is further from the other one than calls may end apart on one clock.
+
+    What one group of ranks is behind another, such as the next stage of a pipeline, varies more
+    than clocks do.
+    """
+    is_steady = offset.error_ns <= TOGETHER_NS
+    return is_steady and abs(offset.offset_ns) > max(_APART_NS, _SURE * offset.error_ns)
 
 
 def _pairs(end_ns: Int64s, communicator: Communicator) -> Iterator[Clocks]:

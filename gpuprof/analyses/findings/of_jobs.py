@@ -377,9 +377,12 @@ def _last_words(job: JobStates) -> Iterator[str]:
 
 def _slow(slow: Iterable[Row]) -> Iterator[str]:
     """The devices whose own time is an outlier, three at most."""
-    rows = sorted(slow, key=lambda row: -(row["own_ratio"] or 0))
-    if not rows:
+    slowest: dict[str, Row] = {}
+    for row in sorted(slow, key=lambda row: -(row["own_ratio"] or 0)):
+        slowest.setdefault(_rank_name(row), row)
+    if not slowest:
         return
+    rows = [*slowest.values()]
     words = [
         f"{_rank_name(row)} takes {format_ratio(row['own_ratio'])} times the median"
         + (f" ({row['longer_part']} {say_ns(row['longer_ns'])} longer)" if row["longer_ns"] else "")

@@ -106,6 +106,23 @@ def test_clocks_that_are_apart_are_set_right(apart_ns):
     assert (last.device_id, last.delay.cause) == (2, "host")
 
 
+def test_groups_that_run_one_after_the_other_are_not_taken_for_clocks_apart():
+    # Stages of a pipeline: the second group does as the first did, half a millisecond later, give
+    # or take some microseconds.
+    dice = random.Random(3)  # noqa: S311 - not for secrets
+    one = [*Job(2, 20, seed=9).executions()]
+    lags = [500 * US + dice.randrange(-60 * US, 60 * US) for _ in one[::2]]
+    later = [
+        (start + lags[place // 2], end + lags[place // 2], by | {"device_id": by["device_id"] + 2})
+        for place, (start, end, by) in enumerate(one)
+    ]
+
+    parts = collective_parts(draw(kernels=[*one, *later]))
+
+    assert {communicator.devices for communicator in parts.communicators} == {(0, 1), (2, 3)}
+    assert not parts.shift_ns.any()
+
+
 def test_clocks_that_cannot_be_set_right_are_said_and_nothing_is_split():
     # Two calls tell nothing of a clock that drifts by a tenth.
     job = Job(2, 20, seed=9)
