@@ -168,7 +168,7 @@ class File:
 
     def extent(self) -> "Extent":
         """`pids`, `used` and `end_ns`, found in one pass over the file."""
-        numbers: dict[str, set[int | None]] = {name: set() for name in _EXTENT_COLUMNS}
+        numbers: dict[str, set[int]] = {name: set() for name in _EXTENT_COLUMNS}
         end_ns = 0
         for table in self.profile.sources:
             columns = schema.BY_NAME[table].columns
