@@ -98,7 +98,7 @@ def job_of(paths: Sequence[str], settings: Settings, rank: int | None = None) ->
         return Job(paths, [Path(paths[0])], settings)
     from gpuprof.readers import recording_files  # noqa: PLC0415 - start-up time
 
-    return Job(paths, recording_files(paths), settings)
+    return Job(paths, recording_files(paths, are_fetched=False), settings)
 
 
 def job_report(

@@ -60,7 +60,7 @@ def file_of_rank(paths: Sequence[str], rank: int) -> Path:
     Raises:
         InputError: No file of the job has this rank.
     """
-    files = recording_files(paths)
+    files = recording_files(paths, are_fetched=False)
     named = dict(zip(files, ranks_of_names([file.name for file in files]), strict=True))
     for file in sorted(files, key=lambda file: named[file] != rank):
         recorded = _recorded_rank(file)
@@ -75,7 +75,8 @@ def file_of_rank(paths: Sequence[str], rank: int) -> Path:
 def _recorded_rank(file: Path) -> int | None:
     """The rank that a file itself records; None where it records none or cannot be read."""
     try:
-        return many.file_of(read_profile(file)).rank
+        with places.copies_discarded():
+            return many.file_of(read_profile(file)).rank
     except GpuprofError:
         return None
 
@@ -87,6 +88,10 @@ def has_changed(file: JobFile) -> bool:
 
 def _size_and_time(path: Path) -> tuple[int, int]:
     """Its bytes and when it was last written; of a folder those of all files in it."""
+    if isinstance(path, places.Address):
+        from gpuprof.readers import remote  # noqa: PLC0415 - few recordings need it
+
+        return remote.size_and_time(path)
     paths = [path, *path.rglob("*")] if path.is_dir() else [path]
     try:
         stats = [entry.stat() for entry in paths]

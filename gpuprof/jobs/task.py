@@ -16,6 +16,7 @@ from gpuprof.jobs.files import has_changed
 from gpuprof.jobs.memory import peak_bytes
 from gpuprof.jobs.packing import pack
 from gpuprof.jobs.plan import Node, Task, Tree
+from gpuprof.readers import places
 
 # Faults of the content: the same file has them every time.
 _LASTING: Final = (CorruptFileError, EmptyRecordingError, UnknownFormatError)
@@ -63,7 +64,8 @@ def _reduced(work: Work, file: JobFile) -> Partial | Fault:
 
 def _partial_or_fault(work: Work, file: JobFile) -> Partial | Fault:
     try:
-        return work.reduce(file)
+        with places.copies_discarded():
+            return work.reduce(file)
     except EmptyRecordingError as error:
         return Fault(file.path, error.message, is_empty=True, is_lasting=True)
     except GpuprofError as error:

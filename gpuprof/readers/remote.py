@@ -106,6 +106,18 @@ def listed(addresses: Sequence[Address]) -> list[list[Path]]:
     return _for_each(_listed, addresses)
 
 
+def size_and_time(address: Address) -> tuple[int, int]:
+    """The bytes of a file, and when it was last written in ns since 1970; 0 where unknown."""
+    try:
+        system, name = _system(address)
+        size_bytes = system.info(name).get("size") or 0
+        with suppress(NotImplementedError):
+            return size_bytes, int(system.modified(name).timestamp() * 10**9)
+    except Exception:  # noqa: BLE001 - who reads it says what is wrong
+        return 0, 0
+    return size_bytes, 0
+
+
 def _listed(address: Address) -> list[Path]:
     system, matches = _matches(address)
     if any(about["type"] == "directory" for about in matches.values()):

@@ -161,9 +161,7 @@ def test_no_name_leads_out_of_the_folder_of_copies(memory, tmp_path, monkeypatch
 
     read_profile("memory://run")
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "copies", "rank0.json", "rank1.json", "rank2.json",
-    ]  # fmt: skip
+    assert [path.name[:8] for path in (tmp_path / "copies").iterdir()] == ["gpuprof-"]
 
 
 @pytest.mark.parametrize(
@@ -449,3 +447,27 @@ def test_a_server_that_is_gone_is_named(bucket):
 
 def test_places_keep_copies_of_other_programs_as_they_are():
     assert places.shown("/data/other/a.json is empty") == "/data/other/a.json is empty"
+
+
+def test_workers_fetch_their_files_themselves(ranks, tmp_path):
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    (ranks / "rank7.json").write_text("nothing known", encoding="utf-8")
+    done = gpuprof(
+        *("report", f"local://{ranks}/rank*.json", "--workers", "2", "--table", "kernel_summary"),
+        TMPDIR=str(copies),
+    )
+
+    assert done.returncode == 4
+    assert done.stderr == "Partial result: 1 of 4 files could not be read.\n"
+    assert "rank7.json" in done.stdout
+    assert [*copies.iterdir()] == []
+
+
+def test_a_file_at_an_address_has_a_size_and_a_time(memory):
+    memory.pipe("/run/new.json", b"12345")
+    size_bytes, modified_ns = remote.size_and_time(path_of("memory://run/new.json"))
+
+    assert size_bytes == 5
+    assert modified_ns > 1_700_000_000 * 10**9
+    assert remote.size_and_time(path_of("memory://run/none.json")) == (0, 0)
