@@ -3,6 +3,8 @@
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from gpuprof import machine
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -21,6 +23,7 @@ def connect() -> "duckdb.DuckDBPyConnection":
         connection.execute(NO_BAR)
     _distrust(connection)
     _leave_memory(connection)
+    _leave_cores(connection)
     return connection
 
 
@@ -50,4 +53,11 @@ def _leave_memory(connection: "duckdb.DuckDBPyConnection") -> None:
     # By itself it takes 80 % of what this machine, or its container, has.
     ((usual,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     amount, unit = usual.split()
-    connection.execute(f"SET memory_limit = '{float(amount) * 50 / 80:.1f}{unit}'")
+    part = 50 / 80 / machine.process_count()
+    connection.execute(f"SET memory_limit = '{float(amount) * part:.3f}{unit}'")
+
+
+def _leave_cores(connection: "duckdb.DuckDBPyConnection") -> None:
+    """Let DuckDB take no cores that are those of other workers."""
+    if machine.process_count() > 1:
+        connection.execute(f"SET threads = {machine.thread_count(machine.core_count())}")

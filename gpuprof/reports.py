@@ -3,7 +3,7 @@
 (Not ``report.py``: a module of that name would hide the function `gpuprof.report`.)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, analysis_named
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.merge import JobStates
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
 from gpuprof.units import listed, say_ns, say_rate, say_share
@@ -31,6 +32,8 @@ _OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency")
 _OF_THE_SPAN: Final = ("findings", "breakdown", "utilisation")
 # Analyses of steps that are samples.
 _OF_STEPS: Final = ("bottom_line", "findings", "phases", "steps")
+# Analyses that compare the collectives of ranks.
+OF_COLLECTIVES: Final = frozenset({"bottom_line", "findings", "collective_waits"})
 _HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
 # A smaller share is within the variation from run to run.
 _MUCH: Final = 0.01
@@ -91,15 +94,23 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     finally:
         profile.end_second_thread()
     notes = (
-        *recording_notes(profile),
-        *_clock_notes(profile, tables),
-        *_span_notes(profile, tables),
-        *_link_notes(profile, tables),
-        *_step_notes(profile, tables),
+        *notes_of(profile, [name for name, table in tables.items() if table is not None]),
         *([left_out] if left_out else []),
-        *_missing_notes(profile, missing),
+        *missing_notes(profile, missing, cannot(profile)),
     )
     return Report(profile.origin, tables, notes)
+
+
+def notes_of(profile: Profile, names: Collection[str]) -> list[str]:
+    """What a reader must know to trust the tables of these names, one sentence each."""
+    return [
+        *recording_notes(profile),
+        *_clock_notes(profile, names),
+        *_span_notes(profile, names),
+        *_link_notes(profile, names),
+        *_step_notes(profile, names),
+        *_rank_notes(profile, names),
+    ]
 
 
 def _checked_names(names: Sequence[str]) -> Sequence[str]:
@@ -168,10 +179,10 @@ def _excerpt_notes(profile: Profile) -> list[str]:
     return [*notes, _EXCERPT] if notes else []
 
 
-def _clock_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
+def _clock_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """Why the activity of the host is n/a although its calls were recorded."""
     recording = profile.whole
-    names = [name for name in _OF_THE_HOST if tables.get(name) is not None]
+    names = [name for name in _OF_THE_HOST if name in tables]
     if not names or not recording.has("api_calls"):
         return []
     from gpuprof.analyses.facts.host_activity import (  # noqa: PLC0415 - start-up time
@@ -190,9 +201,9 @@ def _clock_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> lis
     return [note]
 
 
-def _span_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> Iterator[str]:
+def _span_notes(profile: Profile, tables: Collection[str]) -> Iterator[str]:
     """The overhead of the profiler, and the devices whose idle time is meaningless."""
-    if not any(tables.get(name) is not None for name in _OF_THE_SPAN):
+    if not any(name in tables for name in _OF_THE_SPAN):
         return
     from gpuprof.analyses.facts.timeline import far_ends  # noqa: PLC0415 - start-up time
     from gpuprof.analyses.time.overheads import overheads  # noqa: PLC0415
@@ -214,9 +225,9 @@ def _span_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> Iter
         )
 
 
-def _link_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
+def _link_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """The copies that are too fast for the link that the recording names."""
-    if tables.get("peer_matrix") is None:
+    if "peer_matrix" not in tables:
         return []
     from gpuprof.analyses.transfers.peer_matrix import (  # noqa: PLC0415 - start-up time
         faster_than_links,
@@ -230,17 +241,34 @@ def _link_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list
     ]
 
 
-def _step_notes(profile: Profile, tables: Mapping[str, pa.Table | None]) -> list[str]:
+def _step_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """What figures per step leave out, and how reliable they are."""
-    if not any(tables.get(name) is not None for name in _OF_STEPS):
+    if not any(name in tables for name in _OF_STEPS):
         return []
     from gpuprof.analyses.facts.step_notes import step_notes  # noqa: PLC0415 - start-up time
 
     return step_notes(profile)
 
 
-def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
-    """The analyses that this recording lacks tables for, in one note."""
+def _rank_notes(profile: Profile, tables: Collection[str]) -> list[str]:
+    """That clocks of ranks were set right."""
+    if OF_COLLECTIVES.isdisjoint(tables) or not profile.has("kernels"):
+        return []
+    from gpuprof.analyses.transfers.clock_offsets import clock_notes  # noqa: PLC0415
+
+    return clock_notes(profile)
+
+
+def missing_notes(
+    profile: Profile | JobStates, missing: Mapping[str, str], limits: str
+) -> list[str]:
+    """The analyses that a recording lacks tables for, in one note.
+
+    Args:
+        profile: The recording, or a job.
+        missing: What it lacks for each analysis; empty for nothing.
+        limits: What its format cannot hold, in a sentence.
+    """
     kept_quiet = _OF_FEW if missing.keys() >= set(OVERVIEW) else set()
     names = [
         n for n, lack in missing.items() if lack and not kept_quiet & set(analysis_named(n).needs)
@@ -252,5 +280,5 @@ def _missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
         return []
     are = "are" if len(names) > 1 else "is"
     tables = " or ".join(filter(None, (", ".join(lacking[:-1]), *lacking[-1:])))
-    note = f"{listed(names)} {are} n/a: the recording has no {tables}. {cannot(profile)}"
+    note = f"{listed(names)} {are} n/a: the recording has no {tables}. {limits}"
     return [note.rstrip()]

@@ -108,10 +108,15 @@ def end(before_message: Callable[[], object] = lambda: None) -> NoReturn:
     with suppress(OSError, ValueError):
         before_message()
         say_stopped()
+    leave(STATUS)
+
+
+def leave(status: int) -> NoReturn:
+    """Remove what is temporary, and end without waiting for any thread."""
     removal = threading.Thread(target=_remove, daemon=True)
     removal.start()
     removal.join(_REMOVAL_S)
-    os._exit(STATUS)
+    os._exit(status)
 
 
 def say_stopped() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gpuprof import machine
 from gpuprof.errors import ROOM, InputError, UsageError
 from gpuprof.native import pages
 from gpuprof.units import parse_decimal_bytes
@@ -245,7 +246,7 @@ def _free_bytes() -> int:
 def _budget_bytes() -> int:
     text = os.environ.get(BUDGET)
     if not text:
-        return _memory_bytes() // _PART
+        return _memory_bytes() // _PART // machine.process_count()
     try:
         return parse_decimal_bytes(text)
     except ValueError as error:

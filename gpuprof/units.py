@@ -327,6 +327,22 @@ def _of_unit(value: float, unit: tuple[str, int], decimals: Callable[[float], in
     return f"{scaled:.{decimals(abs(scaled))}f} {name}"
 
 
+def number_ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers as ``0 to 6, 8 and 9``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    words = [
+        f"{low} to {high}" if high > low + 1 else f"{number}"
+        for low, high in runs
+        for number in ([low] if high > low + 1 else range(low, high + 1))
+    ]
+    return listed(words)
+
+
 def listed(texts: Sequence[str]) -> str:
     """``a, b and c``."""
     return " and ".join(part for part in (", ".join(texts[:-1]), *texts[-1:]) if part)

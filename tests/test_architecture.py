@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
     ("native",),
-    ("units", "labels", "temporary_files", "cuda", "nsight", "signals"),
+    ("units", "labels", "temporary_files", "cuda", "nsight", "signals", "machine", "startup"),
     ("allocator", "second_thread"),
     ("xspace", "secrets", "json_input", "json_values", "manifest"),
     ("sweep_cells",),
@@ -37,6 +37,7 @@ LAYERS = (
     ("statistics",),
     ("analyses",),
     ("reports",),
+    ("jobs",),
     ("variant_figures",),
     ("comparisons",),
     ("sweeps",),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.profile import Profile
 from gpuprof.schema import Schema
 
@@ -39,6 +40,8 @@ class Analysis:
             answers take from one table of a file is read in one pass.
         reads_of_small: What it asks for beside that where a recording is not large.
         needs_any_of: Tables beside the needs; any one is enough. Empty for none.
+        merge: How it answers for a job whose files are analysed one by one; None where it needs
+            single activities of all of them at once.
     """
 
     title: str
@@ -48,13 +51,14 @@ class Analysis:
     reads: Reads
     reads_of_small: Reads = field(default_factory=dict)
     needs_any_of: tuple[str, ...] = ()
+    merge: Merge | None = None
 
     @property
     def name(self) -> str:
         """As in ``--table`` and in the JSON's ``tables``."""
         return self.schema.name
 
-    def missing(self, profile: Profile) -> str:
+    def missing(self, profile: Profile | JobStates) -> str:
         """What the recording lacks to answer it, in words; empty where it can be answered."""
         absent = [name for name in self.needs if not profile.has(name)]
         if absent:

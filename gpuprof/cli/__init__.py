@@ -1,6 +1,5 @@
 """The command line: one command per file, and one place where errors become text."""
 
-import gc
 import io
 import os
 import sys
@@ -11,7 +10,7 @@ from typing import Final, NoReturn
 
 import click
 
-from gpuprof import __version__, signals
+from gpuprof import __version__, signals, startup
 from gpuprof.errors import GpuprofError
 
 # Command name -> "module:function"; imported when the command runs, so that --help stays fast.
@@ -60,7 +59,6 @@ PAGES: Final[dict[str, str]] = {
     "help": "install",
     "completion": "install",
 }
-_ROWS_BEFORE_COLLECTING: Final = 100_000
 
 
 class _Commands(click.Group):
@@ -110,10 +108,7 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave with its exit status; every error becomes text here."""
     if arguments is None:
-        # The process is ours alone. Rows of tables hold no cycles that the collector would find:
-        # it costs a tenth of the time where there are twenty thousand of them.
-        sys.meta_path.insert(0, _NoPandas)
-        gc.set_threshold(_ROWS_BEFORE_COLLECTING)
+        startup.prepare()  # the process is ours alone
     _write_utf8()
     try:
         status = cli.main(args=arguments, prog_name="gpuprof", standalone_mode=False)
@@ -135,20 +130,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     sys.exit(status if isinstance(status, int) else 0)
-
-
-class _NoPandas:
-    """Lets pyarrow and DuckDB take pandas for not installed.
-
-    Both import it as soon as they are handed a list or a table, only to see that it is none of
-    its kinds: 0.3 s, more than most files take to be read. No command makes a DataFrame.
-    """
-
-    @staticmethod
-    def find_spec(name: str, *_: object) -> None:
-        """End an import of pandas; leave any other to the next finder."""
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
 
 
 def _write_utf8() -> None:

@@ -12,7 +12,7 @@ import click
 
 from gpuprof.cli.completion import named_charts, recordings
 from gpuprof.errors import UsageError
-from gpuprof.units import duration_ns, instant_ns
+from gpuprof.units import duration_ns, instant_ns, parse_decimal_bytes
 
 if TYPE_CHECKING:
     from gpuprof.render.contract import Page
@@ -66,6 +66,17 @@ def time_option(
         show_default=default is not None,
         help=described,
     )
+
+
+def size_in_bytes(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> int | None:
+    """A size with its unit, in bytes."""
+    try:
+        return None if text is None else parse_decimal_bytes(text)
+    except ValueError as error:
+        msg = f"{error}; write a size as 2GB or 500MB"
+        raise click.BadParameter(msg) from error
 
 
 def pairs(
@@ -214,6 +225,35 @@ skip_steps_option: Final = click.option(
     type=click.IntRange(min=0),
     metavar="N",
     help="Leave out the first N steps of each phase, 0 for none; by default, the warm-up.",
+)
+# Under the names of `gpuprof.jobs.engine.Settings`' fields.
+job_options: Final = in_order(
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Read the files of a job in N processes; by default, more than 16 files in one per "
+        "core.",
+    ),
+    click.option(
+        "--memory-limit",
+        "limit_bytes",
+        metavar="SIZE",
+        callback=size_in_bytes,
+        help="Memory of each worker process: 2GB. A file that needs more is left out.",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Read the files on a Dask cluster: tcp://HOST:8786, or a scheduler file.",
+    ),
+    click.option(
+        "--resume",
+        "state",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Keep partial results in this folder, and go on from those of a run that was ended.",
+    ),
 )
 chart_data_option: Final = click.option(
     "--chart-data",

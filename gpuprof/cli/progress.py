@@ -5,15 +5,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpuprof.allocator import keep_freed_memory
 from gpuprof.signals import interruptible
 from gpuprof.units import counted, format_bytes, format_count
 
 if TYPE_CHECKING:
+    from gpuprof.jobs.engine import Standing
     from gpuprof.profile import Profile
     from gpuprof.readers.remote import Fetch
 
@@ -63,15 +64,53 @@ class Progress:
         return f"{self._work}{bar} {', '.join(details)}"
 
 
+class JobProgress:
+    """How many files of a job are done while workers read them."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._first: Standing | None = None
+        self._latest: Standing | None = None
+
+    def say(self, standing: "Standing") -> None:
+        """Show this from now on."""
+        self._first, self._latest = self._first or standing, standing
+
+    def line(self) -> str:
+        """How far it has come, and how long the rest takes at the same rate."""
+        elapsed_s, first, latest = time.monotonic() - self._began, self._first, self._latest
+        if first is None or latest is None:
+            return f"Reading files {elapsed_s:.0f} s"
+        read = latest.read_count + latest.failed_count
+        filled = _BAR * read // (read + latest.waiting_count)
+        details = [f"{latest.read_count} done", f"{latest.failed_count} failed"]
+        details.append(f"{latest.waiting_count} left")
+        if latest.peak_bytes:
+            details.append(f"up to {format_bytes(latest.peak_bytes)} a worker")
+        details.append(f"{elapsed_s:.0f} s")
+        if latest.waiting_count < first.waiting_count:
+            rest_s = elapsed_s * latest.waiting_count / (first.waiting_count - latest.waiting_count)
+            details.append(f"about {rest_s:.0f} s to go")
+        return f"Reading files [{'#' * filled}{' ' * (_BAR - filled)}] {', '.join(details)}"
+
+
+_Drawn = TypeVar("_Drawn", Progress, JobProgress)
+
+
+def watched(work: str, files: Sequence[str] = ()) -> AbstractContextManager[Progress]:
+    """Show how far work has come; see `shown`."""
+    return shown(Progress(work, files))
+
+
 @contextmanager
-def watched(work: str, files: Sequence[str] = ()) -> Iterator[Progress]:
+def shown(progress: _Drawn) -> Iterator[_Drawn]:
     """Show on a terminal's stderr how far work has come that takes longer than a second.
 
     A terminal that cannot clear a line gets none.
     Ctrl-C ends it within a second, whatever it waits for.
     """
     keep_freed_memory()
-    progress, stopped = Progress(work, files), threading.Event()
+    stopped = threading.Event()
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         with interruptible(lambda: None):
             yield progress
@@ -100,7 +139,7 @@ def reading(files: Sequence[str], reader: str | None, section: str | None) -> "I
         yield progress.of(read_profile(files, reader, section))
 
 
-def _draw(progress: Progress, stopped: threading.Event) -> None:
+def _draw(progress: Progress | JobProgress, stopped: threading.Event) -> None:
     if stopped.wait(_PATIENCE_S):
         return
     while not stopped.wait(_PAUSE_S):

@@ -1,13 +1,17 @@
 """``gpuprof report``: what one recording says."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
 from gpuprof.cli.completion import recordings, table_names
+from gpuprof.cli.jobs import job_of, job_report, status_of
 from gpuprof.cli.options import (
     chart_options,
+    job_options,
     output_options,
     page_option,
     part_options,
@@ -17,6 +21,15 @@ from gpuprof.cli.options import (
     tables_format_option,
 )
 from gpuprof.cli.progress import reading
+from gpuprof.jobs.settings import Settings
+
+_OPTION_OF: Final = {
+    "from_ns": "--from",
+    "to_ns": "--to",
+    "range_text": "--range",
+    "occurrence": "--occurrence",
+    "device_id": "--device",
+}
 
 
 @click.command(name="report", no_args_is_help=True)
@@ -38,6 +51,13 @@ from gpuprof.cli.progress import reading
 @page_option
 @part_options
 @click.option(
+    "--rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Of a job of many files, only this rank.",
+)
+@job_options
+@click.option(
     "--per-step",
     "is_per_step",
     is_flag=True,
@@ -46,7 +66,7 @@ from gpuprof.cli.progress import reading
 @skip_steps_option
 @click.option("--all", "is_all", is_flag=True, help="Show every table in full.")
 @click.option("--list", "is_list", is_flag=True, help="List the tables and what they need.")
-def command(  # noqa: PLR0913 - one parameter per option
+def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each means
     *,
     files: tuple[str, ...],
     form: str,
@@ -64,8 +84,13 @@ def command(  # noqa: PLR0913 - one parameter per option
     charts: tuple[str, ...],
     data_format: str | None,
     page: str | None,
+    rank: int | None,
+    workers: int | None,
+    limit_bytes: int | None,
+    scheduler: str | None,
+    state: Path | None,
     **part: Any,  # noqa: ANN401 - those of part_options
-) -> None:
+) -> int:
     """Show where the time of one recording went.
 
     Findings, then kernels, transfers by kind, memsets, and what each device waits for. FILE is a
@@ -73,6 +98,9 @@ def command(  # noqa: PLR0913 - one parameter per option
     Several files are read as one recording with a file for each process, and so are a list,
     @files.txt, and an address, s3://bucket/rank*.sqlite; to compare recordings, use
     `gpuprof compare`. What the recording does not tell is n/a, with the reason.
+
+    Worker processes read more than 16 files, or any number with --workers. The exit status is 4
+    if some of them could not be read.
 
     \b
     Example:
@@ -94,7 +122,7 @@ def command(  # noqa: PLR0913 - one parameter per option
         from gpuprof.render.listing import analyses_text  # noqa: PLC0415
 
         target.write_text(analyses_text(all_analyses()))
-        return
+        return 0
     if not files:
         msg = "Missing argument 'FILE...'."
         raise click.UsageError(msg)
@@ -106,9 +134,25 @@ def command(  # noqa: PLR0913 - one parameter per option
     )
     page_room = room(output, is_wide=wide, tables=chosen or None, has_full_names=full_names)
     # People see an overview first; programs get everything.
-    shown = None if form == "json" else OVERVIEW
-    with reading(files, reader, section) as recording:
+    shown = None if form == "json" or is_all else OVERVIEW
+    job = job_of(files, Settings(workers, limit_bytes, scheduler, state), rank)
+    apart = _apart({"--section": section, "--chart": charts, "--html": page, **part})
+    named = () if is_all else chosen
+    usual = () if named else shown or tuple(ANALYSES)
+    if names := job.tables(named, usual, apart):
+        result, outcome = job_report(job, names, usual, (skip_steps, reader))
+        target.write_text(renderer_named(form).report(result, page_room))
+        return status_of(outcome, shows_notes=form != "csv")
+    with reading(job.readable, reader, section) as recording:
         profile = part_of(replace(recording, skip_steps=skip_steps), chosen_part)
         text = renderer_named(form).report(report(profile, chosen or shown), page_room)
         further.write_recording(profile, chosen, has_full_names=full_names)
     target.write_text(text)
+    return 0
+
+
+def _apart(options: Mapping[str, object]) -> str:
+    """What a user asks for that needs all files of a job in one process; empty for nothing."""
+    names = (name for name, value in options.items() if value not in (None, ()))
+    name = next(names, "")
+    return _OPTION_OF.get(name, name)

@@ -121,38 +121,42 @@ def _read(
     return _read_many(inputs.folder_of(files), files, reader)
 
 
-def recording_files(paths: Sequence[AnyPath]) -> list[Path]:
+def recording_files(paths: Sequence[AnyPath], *, are_fetched: bool = True) -> list[Path]:
     """The files that several paths name, each one recording of a process, in their order.
 
     Args:
         paths: Files, globs, folders of recordings, data sets, lists (``@files.txt``), and
-            addresses, of which copies are made.
+            addresses.
+        are_fetched: Whether copies are made of files at addresses; else these are as they are.
+            Of folders at addresses copies are always made.
 
     Raises:
         InputError: One of them names nothing, or a list cannot be read.
     """
     named = [file for path in paths for file in _named(inputs.path_of(path))]
-    return [file for path in _fetched(named) for file in _files_at(path)]
+    return [file for path in _at_hand(named, are_fetched) for file in _files_at(path)]
 
 
 def _named(path: Path) -> list[Path]:
     return lists.named_in(path) if lists.is_list(path) else [path]
 
 
-def _fetched(paths: Sequence[Path]) -> list[Path]:
-    """The same paths, with copies of what addresses name in their place."""
+def _at_hand(paths: Sequence[Path], are_fetched: bool) -> list[Path]:  # noqa: FBT001 - by position
+    """The same paths, with copies of what addresses name in their place, or single addresses."""
     addresses = [path for path in paths if isinstance(path, Address)]
     if not addresses:
         return [*paths]
     from gpuprof.readers import remote  # noqa: PLC0415 - few recordings need it
 
-    copies = iter(remote.fetched(addresses))
+    copies = iter(remote.fetched(addresses) if are_fetched else remote.listed(addresses))
     return [
         file for path in paths for file in (next(copies) if isinstance(path, Address) else [path])
     ]
 
 
 def _files_at(path: Path) -> list[Path]:
+    if isinstance(path, Address):
+        return [path]
     if inputs.is_glob(path):
         return inputs.matching(path)
     if path.is_dir() and not (readers := _folder_readers(path)):
@@ -182,7 +186,7 @@ def _read_path(path: Path, reader: str | None, section: str | int | None) -> Pro
 
 def _read_address(address: Address, reader: str | None, section: str | int | None) -> Profile:
     if not address.is_pattern:
-        (copy,) = _fetched([address])
+        (copy,) = _at_hand([address], are_fetched=True)
         return _read_path(copy, reader, section)
     _check_no_section(section)
     return _read_many(address, recording_files([address]), reader)
@@ -232,7 +236,9 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     chosen, faults = _readable(files)
     if reader is not None:
         chosen = {file: candidate for file, candidate in chosen.items() if candidate.name == reader}
-    _check_one_format(place, chosen)
+    if not chosen:
+        raise _nothing_in(place)
+    check_one_format(place, {reader.name: file.name for file, reader in chosen.items()})
     opened = _opened(chosen)
     profiles = [profile for profile in opened if isinstance(profile, Profile)]
     empty = [error for error in opened if isinstance(error, EmptyRecordingError)]
@@ -279,11 +285,16 @@ def _readable(files: Sequence[Path]) -> tuple[dict[Path, Reader], list[tuple[Pat
     return chosen, faults
 
 
-def _check_one_format(place: Path, chosen: Mapping[Path, Reader]) -> None:
-    """A report beside its own export would count everything twice."""
-    if not chosen:
-        raise _nothing_in(place)
-    formats = {reader.name: file.name for file, reader in chosen.items()}
+def check_one_format(place: Path, formats: Mapping[str, str]) -> None:
+    """See that files are of one format: a report beside its own export would count twice.
+
+    Args:
+        place: What people call all files.
+        formats: Name of a format -> the name of a file of it.
+
+    Raises:
+        UnknownFormatError: There are several formats.
+    """
     if len(formats) > 1:
         names = " and ".join(f"{name} ({file})" for name, file in sorted(formats.items()))
         msg = f"{place} holds files of several formats: {names}"

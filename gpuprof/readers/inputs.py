@@ -7,8 +7,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, Final, TypeGuard
 
@@ -50,6 +50,10 @@ class Address(_LocalPath):  # type: ignore[misc] # the class for this system's p
         text: str = super().__str__()
         return re.sub(r":/(?!/)", "://", text, count=1)
 
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        """The same for another process."""
+        return Address.of, (self.full_text or str(self),)
+
     @property
     def is_pattern(self) -> bool:
         """Whether it names several files."""
@@ -63,6 +67,18 @@ _copies: dict[str, str] = {}
 def keep_copies(folder: Path, scheme: str) -> None:
     """Let messages name addresses in place of the copies in a folder."""
     _copies[f"{folder}{os.sep}"] = f"{scheme}://"
+
+
+@contextmanager
+def copies_discarded() -> Iterator[None]:
+    """Remove the copies that are made meanwhile of what addresses name."""
+    before = {*_copies}
+    try:
+        yield
+    finally:
+        for folder in _copies.keys() - before:
+            shutil.rmtree(Path(folder).parent, ignore_errors=True)
+            del _copies[folder]
 
 
 def shown(text: str) -> str:

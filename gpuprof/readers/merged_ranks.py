@@ -16,9 +16,9 @@ them stays; what a query in SQL names is read once and stays, as narrow as it ca
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -37,16 +37,17 @@ from gpuprof.spilling import BATCH_ROWS
 from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
+_EXTENT_COLUMNS: Final = ("end_ns", "process_id", *_DEVICE_COLUMNS)
 _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"\d+")
 # A larger number in a file's name is a time or a process.
 _LARGEST_RANK: Final = 1_000_000
 _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
-_SHARED: Final = (
+SHARED: Final = (
     "Several processes use devices of the same number, which are taken for different ones:"
     " devices are counted on in the order of ranks."
 )
-_NO_CLOCK: Final = "The files have no common clock: each begins at 0."
+NO_CLOCK: Final = "The files have no common clock: each begins at 0."
 _NAME_ID: Final = "name_id"
 _NAMED: Final = (_NAME_ID, "name")
 # Files of more are read one by one, others a few at a time.
@@ -58,8 +59,42 @@ _Numbers = Mapping[int | None, int]
 _Pieces = Iterator[list[pa.Array | pa.ChunkedArray]]
 
 
+class FileNumbers(Protocol):
+    """What tells whether two files are stretches of one process."""
+
+    @property
+    def rank(self) -> int | None:
+        """Its rank, where known."""
+
+    @property
+    def origin_ns(self) -> int | None:
+        """When its clock began; None where it does not tell."""
+
+    @property
+    def end_ns(self) -> int:
+        """When its last activity ends."""
+
+    @property
+    def pids(self) -> Collection[int]:
+        """The processes of its activities."""
+
+
+class Extent(NamedTuple):
+    """What the activities of a file reach.
+
+    Args:
+        pids: Their processes.
+        used: Their devices.
+        end_ns: When the last of them ends; 0 where there is none.
+    """
+
+    pids: set[int]
+    used: set[int]
+    end_ns: int
+
+
 @dataclass(frozen=True, eq=False)
-class _File:
+class File:
     """One file.
 
     Args:
@@ -130,6 +165,26 @@ class _File:
         """Whether a table may have rows."""
         rows = self.source(table)
         return isinstance(rows, View) or rows.num_rows > 0
+
+    def extent(self) -> "Extent":
+        """`pids`, `used` and `end_ns`, found in one pass over the file."""
+        numbers: dict[str, set[int]] = {name: set() for name in _EXTENT_COLUMNS}
+        end_ns = 0
+        for table in self.profile.sources:
+            columns = schema.BY_NAME[table].columns
+            names = [name for name in numbers if name in columns]
+            if not names or table in (_DEVICES, _LINKS, _RUNS):
+                continue
+            for piece in self.pieces(table, names):
+                for name, values in zip(names, piece, strict=True):
+                    if name != "end_ns":
+                        # A null may be a value of a dictionary.
+                        different = values.unique().to_pylist()
+                        numbers[name].update(n for n in different if n is not None)
+                    elif len(values):
+                        end_ns = max(end_ns, pc.max(values).as_py() or 0)
+        used = set().union(*(numbers[name] for name in _DEVICE_COLUMNS))
+        return Extent(numbers["process_id"], used, end_ns)
 
     def numbers(self, *columns: str) -> set[int]:
         """The numbers that its activities have in these columns."""
@@ -239,8 +294,8 @@ class _Job:
     @property
     def notes(self) -> list[str]:
         """What a reader must know of the files together."""
-        notes = [_SHARED] if self._shares_devices else []
-        notes += [] if self.earliest_ns is not None else [_NO_CLOCK]
+        notes = [SHARED] if self._shares_devices else []
+        notes += [] if self.earliest_ns is not None else [NO_CLOCK]
         places = self._processes
         described = [f.described(place) for f, place in zip(self.files, places, strict=True)]
         return [*notes, *job_notes(described)]
@@ -347,35 +402,28 @@ class _Job:
     @cached_property
     def _processes(self) -> list[int]:
         """For each file the place of its process: that of the first file of the same process."""
-        places: list[int] = []
-        earlier_of_rank: dict[int | None, list[int]] = {}
-        for number, file in enumerate(self.files):
-            earlier = earlier_of_rank.setdefault(file.rank, [])
-            followed = next((place for place in earlier if _follows(file, self.files[place])), None)
-            places.append(number if followed is None else places[followed])
-            earlier.append(number)
-        return places
+        return processes(self.files)
 
     @cached_property
     def process_maps(self) -> list[_Numbers] | None:
         """What processes are called; None where their numbers tell them apart."""
         pids = [file.pids for file in self.files]
-        if all(pids) and not _coincide(pids, self._processes):
+        if all(pids) and not coincide(pids, self._processes):
             return None
-        return [_process_map(ids, place) for ids, place in zip(pids, self._processes, strict=True)]
+        return [process_map(ids, place) for ids, place in zip(pids, self._processes, strict=True)]
 
     @cached_property
     def _shares_devices(self) -> bool:
         """Whether two processes use devices of one number."""
         # Where they coincide, a few files tell.
-        return _coincide((file.used for file in self.files), self._processes)
+        return coincide((file.used for file in self.files), self._processes)
 
     @cached_property
     def _device_maps(self) -> list[_Numbers]:
         """What the devices are called that each file uses."""
         used = [file.used for file in self.files]
         if self._shares_devices:
-            return _device_maps(used, self._processes)
+            return device_maps(used, self._processes)
         return [{number: number for number in numbers} for numbers in used]
 
     @cached_property
@@ -482,7 +530,7 @@ class _Rows(Streamed):
             yield from batches
 
     def _of_file(
-        self, names: Sequence[str], number: int, file: _File, loaded: Mapping[str, spilling.Column]
+        self, names: Sequence[str], number: int, file: File, loaded: Mapping[str, spilling.Column]
     ) -> Iterator[pa.RecordBatch]:
         is_loaded = all(name in loaded for name in names)
         rows = _rows_read(loaded, names) if is_loaded else file.pieces(self._table, names)
@@ -552,14 +600,28 @@ def _renamed(values: pa.Array | pa.ChunkedArray, numbers: _Numbers) -> pa.Array 
     return renamed.fill_null(numbers[None]) if None in numbers else renamed
 
 
-def _files(profiles: Sequence[Profile]) -> list[_File]:
+@cache
+def _recordings() -> Recordings:
+    """Answers queries to files that a process reads one after another."""
+    return Recordings()
+
+
+def file_of(profile: Profile) -> File:
+    """One file of a job by itself; its rank is None where it records none."""
+    file = File(profile, None, schema.RUNS.empty(), _recordings())
+    runs = file.recorded_runs()
+    rank = runs["rank"][0].as_py() if runs.num_rows == 1 else None
+    return replace(file, rank=rank, runs=runs)
+
+
+def _files(profiles: Sequence[Profile]) -> list[File]:
     """The files as they were given, with their ranks."""
     recordings = Recordings()
-    files = [_File(p, None, schema.RUNS.empty(), recordings) for p in profiles]
+    files = [File(p, None, schema.RUNS.empty(), recordings) for p in profiles]
     runs = [file.recorded_runs() for file in files]
     ranks = [rows["rank"][0].as_py() if rows.num_rows == 1 else None for rows in runs]
     if None in ranks:
-        ranks = _ranks_of_names([file.name for file in files])
+        ranks = ranks_of_names([file.name for file in files])
     ranked = []
     for file, rows, rank in zip(files, runs, ranks, strict=True):
         listed = rows.to_pylist() or [{"run_id": 0}]
@@ -568,7 +630,7 @@ def _files(profiles: Sequence[Profile]) -> list[_File]:
     return ranked
 
 
-def _ranks_of_names(names: Sequence[str]) -> list[int | None]:
+def ranks_of_names(names: Sequence[str]) -> list[int | None]:
     """``rank3``, ``worker3``, or the one number in which the names differ; else unknown."""
     matches = [_RANK_IN_NAME.search(name) for name in names]
     ranks = [int(match[1]) for match in matches if match]
@@ -582,9 +644,9 @@ def _ranks_of_names(names: Sequence[str]) -> list[int | None]:
     return list(ranks) if is_distinct else [None] * len(names)
 
 
-def _refuse_duplicates(files: Sequence[_File]) -> None:
+def _refuse_duplicates(files: Sequence[File]) -> None:
     """The same recording twice, as in a plain and a gzip file, would count twice."""
-    alike: dict[tuple[int | None, int], list[_File]] = {}
+    alike: dict[tuple[int | None, int], list[File]] = {}
     for file in files:
         if file.origin_ns is None:
             continue
@@ -596,11 +658,23 @@ def _refuse_duplicates(files: Sequence[_File]) -> None:
         earlier_files.append(file)
 
 
-def _contents(file: _File) -> tuple[object, ...]:
+def _contents(file: File) -> tuple[object, ...]:
     return file.runs.num_rows, file.ends, file.pids, file.used
 
 
-def _follows(file: _File, previous: _File) -> bool:
+def processes(files: Sequence[FileNumbers]) -> list[int]:
+    """For each file the place of its process: that of the first file of the same process."""
+    places: list[int] = []
+    earlier_of_rank: dict[int | None, list[int]] = {}
+    for number, file in enumerate(files):
+        earlier = earlier_of_rank.setdefault(file.rank, [])
+        followed = next((place for place in earlier if _follows(file, files[place])), None)
+        places.append(number if followed is None else places[followed])
+        earlier.append(number)
+    return places
+
+
+def _follows(file: FileNumbers, previous: FileNumbers) -> bool:
     """Whether it is a later stretch of the same process."""
     if file.rank != previous.rank or file.origin_ns is None or previous.origin_ns is None:
         return False
@@ -609,7 +683,7 @@ def _follows(file: _File, previous: _File) -> bool:
     return is_apart and bool(file.pids) and file.pids == previous.pids
 
 
-def _coincide(numbers: Iterable[set[int]], processes: Sequence[int]) -> bool:
+def coincide(numbers: Iterable[set[int]], processes: Sequence[int]) -> bool:
     """Whether two processes have one number; no more is read than tells."""
     process_of: dict[int, int] = {}
     return any(
@@ -619,12 +693,19 @@ def _coincide(numbers: Iterable[set[int]], processes: Sequence[int]) -> bool:
     )
 
 
-def _process_map(pids: Iterable[int], place: int) -> _Numbers:
+def process_map(pids: Iterable[int], place: int) -> _Numbers:
+    """What the processes of a file are called, which is of the process of this place."""
     base = (place + 1) << schema.PROCESS_BITS
     return {None: base, **{pid: base | pid for pid in pids}}
 
 
-def _device_maps(used: Sequence[set[int]], processes: Sequence[int]) -> list[_Numbers]:
+def device_maps(used: Sequence[set[int]], processes: Sequence[int]) -> list[_Numbers]:
+    """What devices are called that several processes number alike, for each file.
+
+    Args:
+        used: The devices of each file.
+        processes: As `processes` gives them.
+    """
     maps: dict[int, _Numbers] = {}
     count = 0
     for place in sorted(set(processes)):
@@ -635,7 +716,7 @@ def _device_maps(used: Sequence[set[int]], processes: Sequence[int]) -> list[_Nu
     return [maps[process] for process in processes]
 
 
-def _devices(file: _File, numbers: _Numbers) -> pa.Table:
+def _devices(file: File, numbers: _Numbers) -> pa.Table:
     rows = [
         row | {"device_id": numbers[row["device_id"]], "rank": file.rank}
         for row in file.table(_DEVICES).to_pylist()

@@ -7,10 +7,11 @@ which is removed when the program ends.
 import atexit
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from gpuprof.errors import ROOM, GpuprofError, InputError, MissingToolError
 from gpuprof.readers import inputs
@@ -19,6 +20,9 @@ from gpuprof.units import counted, format_bytes
 
 # Must stay free on the drive of the copies.
 _SPARE_BYTES: Final = 1 << 28
+# To list a folder takes as long as to ask for a few files.
+_MANY: Final = 4
+_Result = TypeVar("_Result")
 _INSTALL: Final = "Install it: pip install 'gpuprof-toolkit[storage]'"
 _CREDENTIALS: Final = (
     "Check the credentials: AWS_ACCESS_KEY_ID or ~/.aws for s3; public data: FSSPEC_S3_ANON=true"
@@ -85,39 +89,94 @@ def fetched(addresses: Sequence[Address]) -> list[list[Path]]:
     """
     root = Path(tempfile.mkdtemp(prefix="gpuprof-"))
     atexit.register(shutil.rmtree, root, ignore_errors=True)
-    paths, copies = [], []
-    for address in addresses:
-        with _failures(address):
-            of_address = [*_copies(address, root)]
-        paths.append([path for path, _ in of_address])
-        copies += [copy for _, files in of_address for copy in files]
+    planned = _for_each(lambda address: [*_copies(address, root)], addresses)
+    copies = [copy for of_address in planned for _, files in of_address for copy in files]
     _check_room(addresses[0], copies, root)
     with _failures(addresses[0]):
         _fetch(copies)
-    return paths
+    return [[path for path, _ in of_address] for of_address in planned]
+
+
+def listed(addresses: Sequence[Address]) -> list[list[Path]]:
+    """The addresses of single files that patterns name; copies of folders that they name.
+
+    Raises:
+        GpuprofError: As `fetched`.
+    """
+    return _for_each(_listed, addresses)
+
+
+def size_and_time(address: Address) -> tuple[int, int]:
+    """The bytes of a file, and when it was last written in ns since 1970; 0 where unknown."""
+    try:
+        system, name = _system(address)
+        size_bytes = system.info(name).get("size") or 0
+        with suppress(NotImplementedError):
+            return size_bytes, int(system.modified(name).timestamp() * 10**9)
+    except Exception:  # noqa: BLE001 - who reads it says what is wrong
+        return 0, 0
+    return size_bytes, 0
+
+
+def _listed(address: Address) -> list[Path]:
+    system, matches = _matches(address)
+    if any(about["type"] == "directory" for about in matches.values()):
+        return fetched([address])[0]
+    if not address.is_pattern:
+        return [address]
+    return [Address.of(system.unstrip_protocol(name)) for name in sorted(matches)]
+
+
+def _for_each(work: Callable[[Address], _Result], addresses: Sequence[Address]) -> list[_Result]:
+    """What is asked of a server for each address."""
+    _list_folders(addresses)
+    results = []
+    for address in addresses:
+        with _failures(address):
+            results.append(work(address))
+    return results
+
+
+def _list_folders(addresses: Sequence[Address]) -> None:
+    """Ask for the folders of many addresses, so that fsspec need not ask for each of these."""
+    single = [address for address in addresses if not address.is_pattern]
+    for folder, count in Counter(a.full_text.rpartition("/")[0] for a in single).items():
+        if count >= _MANY and not folder.startswith("http"):
+            with suppress(Exception):  # to ask for each is as good
+                system, name = _system(Address.of(folder))
+                system.ls(name)
+
+
+def _matches(address: Address) -> tuple[Any, dict[str, Any]]:
+    """The file system of an address, and what it names there with type and size.
+
+    Raises:
+        InputError: It names nothing.
+    """
+    system, name = _system(address)
+    if not address.is_pattern:
+        return system, {name: system.info(name)}
+    matches = system.glob(name, detail=True)
+    if not matches:
+        msg = f"{address}: no file has such a name"
+        raise InputError(msg)
+    return system, matches
 
 
 def _copies(address: Address, root: Path) -> Iterator[tuple[Path, list[_Copy]]]:
     """What an address names, each with its files: one, or all of a folder."""
-    system, pattern = _system(address)
+    system, matches = _matches(address)
     scheme = address.full_text.partition(":")[0]
     inputs.keep_copies(root / scheme, scheme)
-    about = system.glob(pattern, detail=True) if address.is_pattern else None
-    if about is None:
-        about = {pattern: system.info(pattern)}
-    if not about:
-        msg = f"{address}: no file has such a name"
-        raise InputError(msg)
-    for name, info in sorted(about.items()):
-        files = {name: info}
-        if info["type"] == "directory":
-            files = system.find(name, detail=True)
+    for name, info in sorted(matches.items()):
+        is_folder = info["type"] == "directory"
+        files = system.find(name, detail=True) if is_folder else {name: info}
         named = [
-            _Copy(system, file, _local(root / scheme, file), i.get("size") or 0)
-            for file, i in sorted(files.items())
+            _Copy(system, file, _local(root / scheme, file), about.get("size") or 0)
+            for file, about in sorted(files.items())
         ]
         if not named:
-            msg = f"{address} is empty, or is not there"
+            msg = f"{address}: the folder is empty"
             raise InputError(msg)
         yield _local(root / scheme, name), named
 

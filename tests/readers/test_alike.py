@@ -62,13 +62,13 @@ def test_files_of_the_same_tables_share_a_connection(tmp_path, monkeypatch):
 def test_that_devices_coincide_is_told_by_few_files(tmp_path, monkeypatch):
     files = [rank_file(tmp_path, rank, 1) for rank in range(2)]
     files += [rank_file(tmp_path, rank, 1, device=0) for rank in (2, 3)]
-    asked, numbers = [], merged_ranks._File.numbers  # noqa: SLF001 - the slow part
+    asked, numbers = [], merged_ranks.File.numbers  # the slow part
 
     def counted(file, *names):
         asked.append(file)
         return numbers(file, *names)
 
-    monkeypatch.setattr(merged_ranks._File, "numbers", counted)  # noqa: SLF001
+    monkeypatch.setattr(merged_ranks.File, "numbers", counted)
 
     profile = read_profile(files)
 

@@ -4,6 +4,7 @@ import builtins
 import functools
 import http.server
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -123,6 +124,36 @@ def test_an_error_names_the_address(memory):
     assert caught.value.message == "memory://notes.md: looks like no known format"
 
 
+def test_files_at_addresses_are_listed_without_copies(memory, ranks):
+    files = recording_files(["memory://run/rank*.json", ranks / "rank0.json"], are_fetched=False)
+
+    assert [*map(str, files[:3])] == [f"memory://run/rank{rank}.json" for rank in range(3)]
+    assert files[3] == ranks / "rank0.json"
+    memory.rm("/run/rank0.json")
+    other_process = pickle.loads(pickle.dumps(files[1]))  # noqa: S301 - as a worker gets it
+    assert ranks_of(read_profile(other_process)) == [1]
+    (single,) = recording_files(["memory://run/rank2.json"], are_fetched=False)
+    assert isinstance(single, Address)
+
+
+def test_copies_of_a_folder_are_made_where_files_are_listed(memory):  # noqa: ARG001
+    files = recording_files(["memory://run"], are_fetched=False)
+
+    assert [file.name for file in files] == ["rank0.json", "rank1.json", "rank2.json"]
+    assert all(file.is_file() for file in files)
+
+
+def test_copies_are_discarded_when_they_are_done_with(memory, tmp_path, monkeypatch):  # noqa: ARG001
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(copies))
+    with inputs.copies_discarded():
+        read_profile("memory://run/rank0.json")
+        assert len([*copies.iterdir()]) == 1
+
+    assert [*copies.iterdir()] == []
+
+
 def test_no_name_leads_out_of_the_folder_of_copies(memory, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "copies"))
     (tmp_path / "copies").mkdir()
@@ -130,9 +161,7 @@ def test_no_name_leads_out_of_the_folder_of_copies(memory, tmp_path, monkeypatch
 
     read_profile("memory://run")
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "copies", "rank0.json", "rank1.json", "rank2.json",
-    ]  # fmt: skip
+    assert [path.name[:8] for path in (tmp_path / "copies").iterdir()] == ["gpuprof-"]
 
 
 @pytest.mark.parametrize(
@@ -418,3 +447,27 @@ def test_a_server_that_is_gone_is_named(bucket):
 
 def test_places_keep_copies_of_other_programs_as_they_are():
     assert inputs.shown("/data/other/a.json is empty") == "/data/other/a.json is empty"
+
+
+def test_workers_fetch_their_files_themselves(ranks, tmp_path):
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    (ranks / "rank7.json").write_text("nothing known", encoding="utf-8")
+    done = gpuprof(
+        *("report", f"local://{ranks}/rank*.json", "--workers", "2", "--table", "kernel_summary"),
+        TMPDIR=str(copies),
+    )
+
+    assert done.returncode == 4
+    assert done.stderr == "Partial result: 1 of 4 files could not be read.\n"
+    assert "rank7.json" in done.stdout
+    assert [*copies.iterdir()] == []
+
+
+def test_a_file_at_an_address_has_a_size_and_a_time(memory):
+    memory.pipe("/run/new.json", b"12345")
+    size_bytes, modified_ns = remote.size_and_time(path_of("memory://run/new.json"))
+
+    assert size_bytes == 5
+    assert modified_ns > 1_700_000_000 * 10**9
+    assert remote.size_and_time(path_of("memory://run/none.json")) == (0, 0)

@@ -8,8 +8,9 @@ than the shortest tenth of them can be waiting. Waiting that is the same in ever
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,8 +26,11 @@ from gpuprof.analyses.facts.groups import Numbers, groups, numbered
 from gpuprof.analyses.facts.rank_matching import (
     NO_CALL,
     Channel,
+    ClockOffset,
     Clocks,
     Communicator,
+    are_apart,
+    clock_offsets,
     ended_together,
     matched,
 )
@@ -82,7 +86,12 @@ class CollectiveParts:
         is_same_stream: Whether its stream also runs kernels that compute: these cannot hide it;
             False where the stream is unknown.
         communicators: The streams that belong together, with all their calls.
-        clocks: Devices whose clocks disagree, so that their kernels have no parts.
+        clocks: Devices whose clocks disagree, so that their kernels have no parts: their
+            calls do not suffice to set them right.
+        offsets: How far the clock of each device is from that of the first one with which it has
+            collectives.
+        shift_ns: What was added to the times of each kernel to compare those of several devices;
+            0 where clocks agree.
     """
 
     kernels: CommunicationKernels
@@ -95,6 +104,23 @@ class CollectiveParts:
     is_same_stream: npt.NDArray[np.bool_]
     communicators: tuple[Communicator, ...]
     clocks: tuple[Clocks, ...]
+    offsets: tuple[ClockOffset, ...]
+    shift_ns: Int64s
+
+    @cached_property
+    def communicator_of(self) -> Int64s:
+        """The place of the communicator of each kernel; -1 where other ranks are not known."""
+        place = np.full(len(self.kernels), -1)
+        for number, communicator in enumerate(self.communicators):
+            place[communicator.rows[communicator.rows != NO_CALL]] = number
+        return place
+
+    @cached_property
+    def waiting_by_instance(self) -> Int64s:
+        """How long all ranks together waited in each call, by its number."""
+        is_known = self.instance >= 0
+        waited: Int64s = np.bincount(self.instance[is_known], self.waiting_ns[is_known])
+        return waited
 
 
 class PartTimes(NamedTuple):
@@ -162,8 +188,28 @@ class _Calls(NamedTuple):
 
 def _collective_parts(profile: Profile) -> CollectiveParts:
     kernels = communication_kernels(profile)
-    channels = [*_channels(kernels)]
-    communicators, clocks = matched([channel for channel in channels if channel.device != UNKNOWN])
+    return parts_of(kernels, on_compute_streams(profile, kernels))
+
+
+def parts_of(
+    recorded: CommunicationKernels, is_same_stream: npt.NDArray[np.bool_]
+) -> CollectiveParts:
+    """The parts of communication kernels.
+
+    Args:
+        recorded: All of them, on the clocks of their devices.
+        is_same_stream: As in `CollectiveParts`.
+    """
+    kernels, all_channels = recorded, [*channels(recorded)]
+    communicators, clocks = matched(all_channels)
+    offsets = clock_offsets(recorded.end_ns, communicators, clocks)
+    shift_ns = _shifts(recorded, offsets)
+    if shift_ns.any():
+        kernels = replace(
+            recorded, start_ns=recorded.start_ns + shift_ns, end_ns=recorded.end_ns + shift_ns
+        )
+        all_channels = [*channels(kernels)]
+        communicators, clocks = matched(all_channels)
     doubted = {device for pair in clocks for device in pair[:2]}
     of_ranks = [_by_ranks(kernels, communicator) for communicator in communicators]
     is_joined = np.zeros(len(kernels), bool)
@@ -171,7 +217,7 @@ def _collective_parts(profile: Profile) -> CollectiveParts:
         is_joined[communicator.rows[communicator.rows != NO_CALL]] = True
     alone = [
         _by_spread(kernels, channel)
-        for channel in channels
+        for channel in all_channels
         if not is_joined[channel.rows].any() and channel.device not in doubted
     ]
     number = len(kernels)
@@ -188,9 +234,18 @@ def _collective_parts(profile: Profile) -> CollectiveParts:
     waiting[~has_parts] = 0
     transfer = np.where(has_parts, kernels.end_ns - kernels.start_ns - waiting, 0)
     return CollectiveParts(
-        kernels, basis, waiting, transfer, instance, lag, is_last,
-        _on_compute_streams(profile, kernels), tuple(communicators), tuple(clocks),
+        recorded, basis, waiting, transfer, instance, lag, is_last, is_same_stream,
+        tuple(communicators), tuple(clocks), tuple(offsets), shift_ns,
     )  # fmt: skip
+
+
+def _shifts(kernels: CommunicationKernels, offsets: Sequence[ClockOffset]) -> Int64s:
+    """What sets the clocks right that are apart; those that agree stay as they are."""
+    shift_ns = np.zeros(len(kernels), np.int64)
+    for offset in offsets:
+        if are_apart(offset):
+            shift_ns[kernels.device == offset.device] = -offset.offset_ns
+    return shift_ns
 
 
 def _by_ranks(kernels: CommunicationKernels, communicator: Communicator) -> _Calls:
@@ -250,7 +305,7 @@ def _period(took: Int64s) -> int:
     return int(np.argmax(apart <= max(_NEAR * apart.min(), _TIED))) + 1
 
 
-def _channels(kernels: CommunicationKernels) -> Iterator[Channel]:
+def channels(kernels: CommunicationKernels) -> Iterator[Channel]:
     """The kernels of each stream, in the order of their ends."""
     order = np.argsort(kernels.end_ns, kind="stable")
     alike = [
@@ -293,7 +348,7 @@ def _beyond_transfer(took: Int64s) -> Int64s:
     return np.maximum(took - int(transfer), 0)
 
 
-def _on_compute_streams(profile: Profile, kernels: CommunicationKernels) -> npt.NDArray[np.bool_]:
+def on_compute_streams(profile: Profile, kernels: CommunicationKernels) -> npt.NDArray[np.bool_]:
     """Whether the stream of each kernel also runs kernels that compute, more than a few."""
     is_same = np.zeros(len(kernels), bool)
     if not len(kernels):

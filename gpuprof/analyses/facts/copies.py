@@ -74,6 +74,13 @@ def known_end(end: int) -> int | None:
     return None if end == UNKNOWN else end
 
 
+def end_number(name: str) -> int | None:
+    """The end that `end_name` calls so."""
+    if name == "unknown":
+        return None
+    return HOST if name == "host" else int(name.removeprefix("device "))
+
+
 def end_name(end: int | None) -> str:
     """An end of a copy for people: ``host``, ``device 1`` or ``unknown``."""
     return "unknown" if end is None else "host" if end == HOST else f"device {end}"

@@ -45,6 +45,38 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     Raises:
         OverflowError: The durations add up to more than 64 bits hold.
     """
+    names, groups = _named_groups(profile, table)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        of_groups = pool.map(figures, groups)
+    return {name: of for name, of in zip(names, of_groups, strict=False) if of is not None}
+
+
+def durations_by_name(
+    profile: Profile, table: str, name: str = "name"
+) -> Iterator[tuple[str, Durations]]:
+    """The durations in ns of each name that occurs.
+
+    Args:
+        profile: The recording.
+        table: A table of activities.
+        name: SQL of the name of a row.
+    """
+    if profile.numbers(table):
+        pairs = zip(*_named_groups(profile, table), strict=False)
+        yield from ((name, durations) for name, durations in pairs if len(durations))
+        return
+    rows = profile.query(
+        f"SELECT coalesce({name}, '{UNNAMED}') AS name, end_ns - start_ns AS duration_ns"
+        f" FROM {table}"
+    )
+    coded = rows["name"].combine_chunks().dictionary_encode()
+    code, durations = coded.indices.to_numpy(), rows["duration_ns"].to_numpy()
+    groups = _by_group([(durations, code)], len(coded.dictionary))
+    yield from zip(coded.dictionary.to_pylist(), groups, strict=False)
+
+
+def _named_groups(profile: Profile, table: str) -> tuple[list[str], Iterator[Durations]]:
+    """All names of a table, and the durations of each in their order."""
     numbered_names = names_by_number(profile, table)
     names = {
         name: place for place, name in enumerate(dict.fromkeys([UNNAMED, *numbered_names.names]))
@@ -54,9 +86,7 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
         (narrowed(end - start), place.of(name_id))
         for start, end, name_id in profile.integers(table, "start_ns", "end_ns", "name_id")
     ]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        of_groups = pool.map(figures, _by_group(parts, len(names)))
-    return {name: of for name, of in zip(names, of_groups, strict=False) if of is not None}
+    return [*names], _by_group(parts, len(names))
 
 
 def _by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[Durations]:

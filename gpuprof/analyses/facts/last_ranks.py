@@ -1,13 +1,19 @@
 """Which rank the others wait for in collectives, and what delayed it."""
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.collective_parts import PARTS_READS, RANKS, collective_parts
-from gpuprof.analyses.facts.rank_matching import NO_CALL
+from gpuprof.analyses.facts.collective_parts import (
+    PARTS_READS,
+    RANKS,
+    CollectiveParts,
+    collective_parts,
+)
+from gpuprof.analyses.facts.rank_matching import NO_CALL, Communicator
 from gpuprof.analyses.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
@@ -17,7 +23,7 @@ from gpuprof.analyses.facts.timeline import (
     DeviceTimeline,
     timelines,
 )
-from gpuprof.intervals import Int64s, Intervals, covered_within, together
+from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, together
 from gpuprof.profile import Profile
 
 LAST_READS: Final = reads(PARTS_READS, TIMELINE_READS, kernels="name")
@@ -41,7 +47,8 @@ class Delay(NamedTuple):
     Args:
         cause: HOST, KERNELS, WORK, COPIES or COLLECTIVE.
         longer_ns: How much longer than on the median of the other ranks, over all these calls.
-        kernel: Of KERNELS and WORK the name of the kernel that took most more time; else None.
+        kernel: Of KERNELS and WORK the name of the kernel that took most more time; None where it
+            is not known, and of other causes.
         ratio: Of KERNELS how many times as long one of them takes, of WORK how many times as many
             there are as on the median of the other ranks; else None.
     """
@@ -78,6 +85,66 @@ class LastRank(NamedTuple):
     delay: Delay | None
 
 
+@dataclass(frozen=True, eq=False)
+class CollectiveRecord:
+    """Collectives of a recording or a job, and what devices did before them.
+
+    Args:
+        parts: Their kernels with their parts.
+        ranks: The rank of each device that has one.
+        since_last_call: For HOST, WORK, COPIES or COLLECTIVE how long it took since the call
+            before, of some calls of a communicator: a row per call, a column per device.
+        kernel_sums: By the name of a kernel how often some devices ran it, and its time in ns: two
+            rows, a column per device.
+        hidden: How much of the transfer and of the waiting of some kernels of a device compute
+            hides, in ns.
+    """
+
+    parts: CollectiveParts
+    ranks: Mapping[int, int]
+    since_last_call: Callable[[str, Communicator, Int64s], Int64s]
+    kernel_sums: Callable[[tuple[int, ...]], Mapping[str, Int64s]]
+    hidden: Callable[[Int64s, int], tuple[int, int]]
+
+
+def collective_record(profile: Profile) -> CollectiveRecord:
+    """The collectives of the whole recording."""
+    return profile.whole.once(_collective_record)
+
+
+def _collective_record(profile: Profile) -> CollectiveRecord:
+    parts = collective_parts(profile)
+    lines = {line.number: line for line in timelines(profile)}
+
+    def since_last_call(cause: str, communicator: Communicator, calls: Int64s) -> Int64s:
+        since = parts.kernels.end_ns[communicator.rows[calls - 1]]
+        until = parts.kernels.start_ns[communicator.rows[calls]]
+        return np.stack(
+            [
+                covered_within(instants_of(lines[device], cause), since[:, place], until[:, place])
+                for place, device in enumerate(communicator.devices)
+            ],
+            axis=1,
+        )
+
+    def hidden(rows: Int64s, device: int) -> tuple[int, int]:
+        compute = lines[device].busy[COMPUTE] if device in lines else NOTHING
+        start, end = parts.kernels.start_ns[rows], parts.kernels.end_ns[rows]
+        middle = start + parts.waiting_ns[rows]
+        return (
+            int(covered_within(compute, middle, end).sum()),
+            int(covered_within(compute, start, middle).sum()),
+        )
+
+    return CollectiveRecord(
+        parts,
+        ranks_of(profile),
+        since_last_call,
+        lambda devices: _kernel_sums(profile, devices),
+        hidden,
+    )
+
+
 def last_ranks(profile: Profile) -> tuple[LastRank, ...]:
     """For each communicator the rank for which the others wait longest, the longest first.
 
@@ -86,28 +153,33 @@ def last_ranks(profile: Profile) -> tuple[LastRank, ...]:
     return profile.whole.once(_last_ranks)
 
 
-def delay_before(profile: Profile, device: int, rows: Int64s) -> Delay | None:
+def _last_ranks(profile: Profile) -> tuple[LastRank, ...]:
+    return last_ranks_of(collective_record(profile))
+
+
+def delay_before(record: CollectiveRecord, device: int, rows: Int64s) -> Delay | None:
     """What delayed a device, more than the others, before some calls to which it came last.
 
     Args:
-        profile: The whole recording is read.
+        record: The collectives.
         device: The device.
         rows: Its communication kernels of these calls, of one communicator.
     """
-    parts = collective_parts(profile)
-    for number, communicator in enumerate(parts.communicators):
-        if device in communicator.devices:
-            column = communicator.devices.index(device)
-            calls = np.flatnonzero(np.isin(communicator.rows[:, column], rows))
-            if len(calls):
-                return _delay_before(profile, number, column, calls)
-    return None
+    places = record.parts.communicator_of[rows]
+    if not len(places) or places[0] < 0:
+        return None
+    communicator = record.parts.communicators[int(places[0])]
+    column = communicator.devices.index(device)
+    calls = np.flatnonzero(np.isin(communicator.rows[:, column], rows))
+    return _delay_before(record, communicator, column, calls)
 
 
-def _last_ranks(profile: Profile) -> tuple[LastRank, ...]:
-    parts = collective_parts(profile)
+def last_ranks_of(record: CollectiveRecord) -> tuple[LastRank, ...]:
+    """As `last_ranks`."""
+    parts = record.parts
+    arrived_ns = parts.kernels.start_ns + parts.shift_ns
     ranks = []
-    for number, communicator in enumerate(parts.communicators):
+    for communicator in parts.communicators:
         calls = np.flatnonzero((communicator.rows != NO_CALL).all(axis=1))
         calls = calls[parts.basis[communicator.rows[calls, 0]] == RANKS]
         if not len(calls):
@@ -117,19 +189,18 @@ def _last_ranks(profile: Profile) -> tuple[LastRank, ...]:
         caused = np.bincount(last, waiting, len(communicator.devices)).astype(np.int64)
         column = int(caused.argmax())
         last_calls = calls[last == column]
+        lag_ns = _lags(arrived_ns[communicator.rows[last_calls]], column)
         ranks.append(
             LastRank(
                 communicator.devices[column],
-                ranks_of(profile).get(communicator.devices[column]),
+                record.ranks.get(communicator.devices[column]),
                 communicator.devices,
                 len(calls),
                 len(last_calls) / len(calls),
-                int(
-                    np.median(_lags(parts.kernels.start_ns[communicator.rows[last_calls]], column))
-                ),
+                int(np.median(lag_ns)),
                 int(caused[column]),
                 int(waiting.sum()),
-                _delay_before(profile, number, column, last_calls),
+                _delay_before(record, communicator, column, last_calls),
             )
         )
     return tuple(sorted(ranks, key=lambda last: -last.waiting_ns))
@@ -150,53 +221,60 @@ def _lags(values: Int64s, column: int) -> Int64s:
     return lags
 
 
-def _delay_before(profile: Profile, number: int, column: int, calls: Int64s) -> Delay | None:
+def _delay_before(
+    record: CollectiveRecord, communicator: Communicator, column: int, calls: Int64s
+) -> Delay | None:
     """What delayed a rank before some calls, by the time since the call before each."""
-    parts = collective_parts(profile)
-    communicator = parts.communicators[number]
+    parts = record.parts
     calls = calls[calls > 0]
     calls = calls[(communicator.rows[calls - 1] != NO_CALL).all(axis=1)]
     if not len(calls):
         return None
-    since, until = (
-        parts.kernels.end_ns[communicator.rows[calls - 1]],
-        parts.kernels.start_ns[communicator.rows[calls]],
-    )
-    lines = {line.device_id: line for line in timelines(profile.whole)}
-    longer = {}
-    for cause in (HOST, *_LAYERS):
-        took = [
-            covered_within(_instants(lines[device], cause), since[:, place], until[:, place])
-            for place, device in enumerate(communicator.devices)
-        ]
-        longer[cause] = int(_lags(np.stack(took, axis=1), column).sum())
+    rows = communicator.rows[calls]
+    longer = {
+        cause: int(_lags(record.since_last_call(cause, communicator, calls), column).sum())
+        for cause in (HOST, *_LAYERS)
+    }
     cause = max(longer, key=lambda name: longer[name])
-    if longer[cause] < max(_LEAST_SHARE * int(_lags(until, column).sum()), 1):
+    late_ns = int(_lags(parts.kernels.start_ns[rows] + parts.shift_ns[rows], column).sum())
+    if longer[cause] < max(_LEAST_SHARE * late_ns, 1):
         return None
     if cause == WORK:
-        return _compute(profile, communicator.devices, column, longer[cause])
+        return _compute(record.kernel_sums(communicator.devices), column, longer[cause])
     return Delay(cause, longer[cause])
 
 
-def _instants(line: DeviceTimeline, cause: str) -> Intervals:
-    """When a device did what may have delayed it."""
+def instants_of(line: DeviceTimeline, cause: str) -> Intervals:
+    """When a device did what may have delayed it: HOST, WORK, COPIES or COLLECTIVE."""
     if cause == HOST:
         return line.idle
     return together([line.exposed[layer] for layer in _LAYERS[cause]])
 
 
-def _compute(profile: Profile, devices: tuple[int, ...], column: int, longer_ns: int) -> Delay:
-    """Whether the same kernels take longer on a rank, or there are more of them."""
+def _kernel_sums(profile: Profile, devices: tuple[int, ...]) -> Mapping[str, Int64s]:
     listed = ", ".join(map(str, devices))
     rows = profile.whole.query(
-        "SELECT name, device_id, count(*) AS calls, sum(end_ns - start_ns)::BIGINT AS total"
+        "SELECT name, device_id, count(*) AS calls, sum(end_ns - start_ns)::BIGINT AS total_ns"
         f" FROM kernels WHERE NOT is_communication AND device_id IN ({listed}) GROUP BY ALL"
-    ).to_pylist()
+    )
+    return sums_by_name(rows.to_pylist(), devices)
+
+
+def sums_by_name(
+    rows: Iterable[Mapping[str, Any]], devices: tuple[int, ...]
+) -> Mapping[str, Int64s]:
+    """Calls and time of kernels as `CollectiveRecord.kernel_sums` gives them."""
     places = {device: place for place, device in enumerate(devices)}
     names: dict[str, Int64s] = {}
     for row in rows:
-        sums = names.setdefault(row["name"], np.zeros((2, len(devices)), np.int64))
-        sums[:, places[row["device_id"]]] = row["calls"], row["total"]
+        if row["device_id"] in places:
+            sums = names.setdefault(row["name"], np.zeros((2, len(devices)), np.int64))
+            sums[:, places[row["device_id"]]] = row["calls"], row["total_ns"]
+    return names
+
+
+def _compute(names: Mapping[str, Int64s], column: int, longer_ns: int) -> Delay:
+    """Whether the same kernels take longer on a rank, or there are more of them."""
     slower: dict[str, tuple[float, float]] = {}
     more: dict[str, tuple[float, float]] = {}
     for name, (calls, total) in names.items():
@@ -212,8 +290,8 @@ def _compute(profile: Profile, devices: tuple[int, ...], column: int, longer_ns:
     slow = max(slower, key=lambda name: slower[name], default=None)
     if slow is not None and slower[slow][1] >= _SLOW and _sum(slower) >= _sum(more):
         return Delay(KERNELS, longer_ns, slow, slower[slow][1])
-    most = max(more, key=lambda name: more[name])
-    return Delay(WORK, longer_ns, most, more[most][1])
+    most = max(more, key=lambda name: more[name], default=None)
+    return Delay(WORK, longer_ns, most, more[most][1] if most is not None else None)
 
 
 def _sum(by_name: Mapping[str, tuple[float, float]]) -> float:

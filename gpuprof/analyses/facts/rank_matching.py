@@ -6,12 +6,13 @@ streams of different devices belong together whose kernels, one after the other,
 A recording may have lost calls at its ends; what ends together is one call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 
 NO_CALL: Final = -1
@@ -26,6 +27,12 @@ _CLOSE: Final = 0.25
 # Clocks are apart where the ends are, by much more than they vary.
 _APART_NS: Final = 20_000
 _STEADY: Final = 0.25
+# By so many standard deviations a clock is surely apart.
+_SURE: Final = 3
+# Where nothing belongs together, thousands of channels would be compared in pairs.
+_MOST_VAIN_FITS: Final = 8_000
+# A normal distribution's standard deviation by the median distance from the median.
+_DEVIATION: Final = 1.4826
 
 
 class Channel(NamedTuple):
@@ -58,11 +65,40 @@ class Communicator(NamedTuple):
 
 
 class Clocks(NamedTuple):
-    """Two devices whose clocks disagree, and by how much."""
+    """Two devices whose clocks disagree, and by how much.
+
+    Args:
+        device: The first of them.
+        second_device: The other one.
+        apart_ns: How much later calls end on the other one, in the median.
+        error_ns: How far a call may differ from that: its standard deviation, by the median
+            distance from the median.
+        calls: Calls of both.
+    """
 
     device: int
     second_device: int
     apart_ns: int
+    error_ns: int
+    calls: int
+
+
+class ClockOffset(NamedTuple):
+    """How far the clock of a device is ahead of that of another one.
+
+    Args:
+        device: The device.
+        reference_device: The other one: the first of those with which it has collectives.
+        offset_ns: What is to be taken off its times.
+        error_ns: As in `Clocks`, of the worst of the pairs by which it is known.
+        calls: As in `Clocks`, the fewest of these.
+    """
+
+    device: int
+    reference_device: int
+    offset_ns: int
+    error_ns: int
+    calls: int
 
 
 class _Fit(NamedTuple):
@@ -71,37 +107,48 @@ class _Fit(NamedTuple):
     Args:
         share: Of their calls those that end together; 0 where most do not.
         shift: What is to be added to the place of a call to have its place in the other.
-        apart_ns: How much later a call ends, in the median; None where that varies.
+        apart_ns: How much later a call ends, in the median; None where that varies, or is little.
+        error_ns: How far a call may differ from that.
+        calls: Calls of both.
     """
 
     share: float
     shift: int
     apart_ns: int | None
+    error_ns: int = 0
+    calls: int = 0
 
 
 def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[Clocks]]:
     """The communicators of at least two devices, and the clocks that disagree.
 
     Args:
-        channels: All channels, none of an unknown device.
+        channels: All channels; those of unknown devices belong to none.
     """
-    unmatched = [channel for channel in channels if len(channel.rows) >= LEAST_CALLS]
+    unmatched = [
+        channel
+        for channel in channels
+        if len(channel.rows) >= LEAST_CALLS and channel.device != UNKNOWN
+    ]
     communicators, clocks = [], []
-    while unmatched:
+    vain_fits = 0
+    while unmatched and vain_fits < _MOST_VAIN_FITS:
         first, *unmatched = unmatched
         members = [(first, 0)]
-        devices = dict.fromkeys(channel.device for channel in unmatched)
-        for device in (device for device in devices if device != first.device):
-            candidates = (channel for channel in unmatched if channel.device == device)
+        by_device: dict[int, list[Channel]] = {}
+        for channel in unmatched:
+            by_device.setdefault(channel.device, []).append(channel)
+        by_device.pop(first.device, None)
+        for device, candidates in by_device.items():
             fits = [(_fit(first, channel), channel) for channel in candidates]
             fit, best = max(fits, key=lambda pair: pair[0].share)
             if fit.apart_ns is not None:
-                clocks.append(Clocks(first.device, device, fit.apart_ns))
+                clocks.append(Clocks(first.device, device, fit.apart_ns, fit.error_ns, fit.calls))
             elif fit.share >= _LEAST_SHARE:
                 members.append((best, fit.shift))
-        unmatched = [
-            channel for channel in unmatched if all(channel is not member for member, _ in members)
-        ]
+        member_ids = {id(member) for member, _ in members}
+        unmatched = [channel for channel in unmatched if id(channel) not in member_ids]
+        vain_fits += len(unmatched) if len(members) == 1 else 0
         if len(members) > 1:
             communicators.append(_communicator(members))
     return communicators, clocks
@@ -153,7 +200,77 @@ def _shifted(first: Channel, second: Channel, shift: int) -> _Fit:
     is_apart = is_steady and abs(median_ns) > max(_APART_NS, shortest / 2)
     is_close = np.median(np.abs(later)) <= max(TOGETHER_NS, _CLOSE * shortest)
     share = float(is_same.mean()) if is_close else 0.0
-    return _Fit(share, shift, int(median_ns) if is_apart else None)
+    apart_ns, error_ns = (int(median_ns), _error_ns(later)) if is_apart else (None, 0)
+    return _Fit(share, shift, apart_ns, error_ns, len(later))
+
+
+def _error_ns(later: Int64s) -> int:
+    """The standard deviation of normal values with the same median distance from the median.
+
+    Source: P. J. Rousseeuw, C. Croux, Alternatives to the Median Absolute Deviation, 1993.
+    """
+    return round(_DEVIATION * float(np.median(np.abs(later - np.median(later)))))
+
+
+def clock_offsets(
+    end_ns: Int64s, communicators: Sequence[Communicator], clocks: Sequence[Clocks]
+) -> list[ClockOffset]:
+    """The clock of each device beside that of the first of those with which it has collectives.
+
+    Collectives end on all ranks together, so that the ends of the same calls show how far
+    clocks are apart, whoever came late.
+
+    Args:
+        end_ns: End of all communication kernels of the recording.
+        communicators: As `matched` gives them.
+        clocks: As `matched` gives them.
+    """
+    pairs = [*clocks, *(pair for c in communicators for pair in _pairs(end_ns, c))]
+    neighbours: dict[int, list[tuple[int, int, int, int]]] = {}
+    for device, second, apart_ns, error_ns, calls in pairs:
+        neighbours.setdefault(device, []).append((second, apart_ns, error_ns, calls))
+        neighbours.setdefault(second, []).append((device, -apart_ns, error_ns, calls))
+    offsets: dict[int, ClockOffset] = {}
+    for reference in sorted(neighbours):
+        if reference in offsets:
+            continue
+        most_calls = max(calls for *_, calls in neighbours[reference])
+        offsets[reference] = ClockOffset(reference, reference, 0, 0, most_calls)
+        waiting = [reference]
+        while waiting:
+            of_device = offsets[waiting.pop(0)]
+            for device, apart_ns, error_ns, calls in neighbours[of_device.device]:
+                if device not in offsets:
+                    offsets[device] = ClockOffset(
+                        device,
+                        reference,
+                        of_device.offset_ns + apart_ns,
+                        max(of_device.error_ns, error_ns),
+                        min(of_device.calls, calls),
+                    )
+                    waiting.append(device)
+    return [offsets[device] for device in sorted(offsets)]
+
+
+def are_apart(offset: ClockOffset) -> bool:
+    """Whether a clock is further from the other one than calls may end apart on one clock.
+
+    What one group of ranks is behind another, such as the next stage of a pipeline, varies more
+    than clocks do.
+    """
+    is_steady = offset.error_ns <= TOGETHER_NS
+    return is_steady and abs(offset.offset_ns) > max(_APART_NS, _SURE * offset.error_ns)
+
+
+def _pairs(end_ns: Int64s, communicator: Communicator) -> Iterator[Clocks]:
+    """The first device of a communicator beside each other one."""
+    rows, devices = communicator.rows, communicator.devices
+    for column in range(1, len(devices)):
+        is_known = (rows[:, 0] != NO_CALL) & (rows[:, column] != NO_CALL)
+        later = end_ns[rows[is_known, column]] - end_ns[rows[is_known, 0]]
+        yield Clocks(
+            devices[0], devices[column], int(np.median(later)), _error_ns(later), len(later)
+        )
 
 
 def ended_together(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:

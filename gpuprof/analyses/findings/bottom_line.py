@@ -10,9 +10,17 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.timeline import LAYERS
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.findings import ANALYSIS as FINDINGS
-from gpuprof.analyses.findings.findings import device_name, findings_of_scopes, worst_finding
+from gpuprof.analyses.findings.findings import (
+    JOB_STATES,
+    OF_DEVICES,
+    device_name,
+    findings_of_scopes,
+    worst_finding,
+)
+from gpuprof.analyses.findings.of_jobs import SCOPES, bottom_lines_of_job
 from gpuprof.analyses.findings.scopes import scopes
 from gpuprof.analyses.findings.set_up import set_up_of
+from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.analyses.totals.kernel_summary import ANALYSIS as KERNELS
 from gpuprof.analyses.totals.kernel_summary import kernel_summary
 from gpuprof.cuda import is_communication
@@ -109,6 +117,11 @@ def _ordered(profile: Profile) -> list[Scope]:
 
 
 def _row(profile: Profile, scope: Scope) -> dict[str, Any]:
+    row = _figures(profile, scope)
+    return row | {"bottom_line": _sentence(profile, scope, row)}
+
+
+def _figures(profile: Profile, scope: Scope) -> dict[str, Any]:
     total = int((scope.end_ns - scope.start_ns).sum())
     times = [
         int(covered_within(scope.device.exposed[layer], scope.start_ns, scope.end_ns).sum())
@@ -119,7 +132,7 @@ def _row(profile: Profile, scope: Scope) -> dict[str, Any]:
     between, with_host = (_sum(costs, causes) for causes in (BETWEEN_DEVICES, WITH_HOST))
     set_up_ns = 0 if scope.has_steps else set_up_of(profile, scope.device).length
     set_up_share = min(set_up_ns / total, 1 - sum(shares)) if total else 0.0
-    row = {
+    return {
         "phase": scope.phase or None,
         "device_id": scope.device.device_id,
         "steps": len(scope.start_ns) if scope.has_steps else None,
@@ -130,7 +143,6 @@ def _row(profile: Profile, scope: Scope) -> dict[str, Any]:
         "between_devices_ns": between,
         "with_host_ns": with_host,
     }
-    return row | {"bottom_line": _sentence(profile, scope, row)}
 
 
 def _sum(costs: Sequence[Finding], causes: set[str]) -> int:
@@ -183,6 +195,15 @@ def _in_words(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:end]}..{name[-end:]}"
 
 
+PHASES_OF_DEVICES: Final = State(
+    SCOPES, lambda profile: SCOPES.table([_figures(profile, scope) for scope in scopes(profile)])
+)
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    return BOTTOM_LINE.table(bottom_lines_of_job(job, job.rows(PHASES_OF_DEVICES)))
+
+
 ANALYSIS: Final = Analysis(
     "What a step goes to",
     BOTTOM_LINE,
@@ -190,4 +211,9 @@ ANALYSIS: Final = Analysis(
     bottom_line,
     reads(FINDINGS.reads, KERNELS.reads),
     FINDINGS.reads_of_small,
+    merge=Merge(
+        (PHASES_OF_DEVICES, *JOB_STATES),
+        _of_job,
+        OF_DEVICES,
+    ),
 )

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.job_collectives import COLLECTIVE_CALLS, DEVICE_KERNELS
 from gpuprof.analyses.findings import (
     collectives,
     host,
@@ -17,9 +18,12 @@ from gpuprof.analyses.findings import (
     transfers,
 )
 from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.findings.of_jobs import COSTS, findings_of_job
 from gpuprof.analyses.findings.scopes import SCOPE_READS, scopes
 from gpuprof.analyses.findings.wins import with_win
+from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.analyses.prediction.effects import PREDICT_READS
+from gpuprof.analyses.time.ranks import MERGE as RANKS_MERGE
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import counted, say_ns, say_share
@@ -301,6 +305,51 @@ def device_name(scope: Scope) -> str:
     return "an unknown device" if number is None else f"device {number}"
 
 
+def _costs(profile: Profile) -> pa.Table:
+    """What costs the devices of one file of a job time; without predictions, which take longest."""
+    costs = [*recording.of_recording(profile, scopes(profile))]
+    costs += [cost for of_scope in findings_of_scopes(profile).values() for cost in of_scope]
+    return COSTS.table(
+        [
+            {
+                "device_id": cost.scope.device.device_id,
+                "phase": cost.scope.phase or None,
+                "cause": cost.cause,
+                "where": cost.where or None,
+                "steps": len(cost.scope.start_ns) if cost.scope.has_steps else None,
+                "step_ns": cost.scope.step_ns,
+                "cost_ns": cost.cost_ns,
+                "win_ns": cost.win_ns,
+                "total_win_ns": cost.win_ns * cost.scope.steps,
+                "is_sure": cost.is_sure,
+                "phrase": cost.phrase,
+                "means": cost.means,
+                "suggestion": cost.suggestion,
+                "table": cost.table,
+            }
+            for cost in costs
+            if cost.cost_ns
+        ]
+    )
+
+
+COSTS_OF_DEVICES: Final = State(COSTS, _costs)
+# How these answers of a job differ from those for a joined recording.
+OF_DEVICES: Final = (
+    "A row stands for all devices of a phase: medians of what each file tells about its own"
+    " devices, without predictions."
+)
+JOB_STATES: Final = (
+    COLLECTIVE_CALLS,
+    DEVICE_KERNELS,
+    *RANKS_MERGE.states,
+)
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    return FINDINGS.table(findings_of_job(job, job.rows(COSTS_OF_DEVICES)))
+
+
 ANALYSIS: Final = Analysis(
     "What costs most",
     FINDINGS,
@@ -308,4 +357,9 @@ ANALYSIS: Final = Analysis(
     findings,
     reads(SCOPE_READS, recording.READS, *(family.READS for family in _FAMILIES)),
     reads(transfers.READS_OF_SMALL, PREDICT_READS),
+    merge=Merge(
+        (COSTS_OF_DEVICES, *JOB_STATES),
+        _of_job,
+        OF_DEVICES,
+    ),
 )

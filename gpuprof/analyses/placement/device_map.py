@@ -10,6 +10,7 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import COPY_READS, transfer_times
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.links import links
+from gpuprof.analyses.merge import JobStates, Merge, State, ordered
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema, process_column
@@ -143,6 +144,22 @@ def _peers(profile: Profile) -> dict[tuple[int | None, str], set[int]]:
     return peers
 
 
+def _used(profile: Profile) -> pa.Table:
+    rows = profile.once(device_map).to_pylist()
+    return DEVICE_MAP.table([row for row in rows if row["kernel_calls"] or row["memcpy_calls"]])
+
+
+DEVICES_OF_FILE: Final = State(DEVICE_MAP, _used)
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    ranks = job.device_ranks()
+    rows = job.rows(DEVICES_OF_FILE).to_pylist()
+    ranked = [row | {"rank": ranks.get(row["device_id"], row["rank"])} for row in rows]
+    order = [("device_id", "ascending"), ("process_id", "ascending")]
+    return ordered(DEVICE_MAP.table(ranked), order)
+
+
 ANALYSIS: Final = Analysis(
     "Devices and processes",
     DEVICE_MAP,
@@ -150,4 +167,10 @@ ANALYSIS: Final = Analysis(
     device_map,
     reads(COPY_READS, kernels="device_id process_id"),
     needs_any_of=("devices", *_USED),
+    merge=Merge(
+        (DEVICES_OF_FILE,),
+        _of_job,
+        "Devices that no process used are left out; of links and peers the devices are numbered as"
+        " in the device's file.",
+    ),
 )

@@ -15,6 +15,7 @@ from gpuprof.analyses.facts.timeline import (
     DeviceTimeline,
     timelines,
 )
+from gpuprof.analyses.merge import of_files
 from gpuprof.intervals import intersection, together
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, Column, Schema
@@ -103,10 +104,12 @@ def _row(profile: Profile, device: DeviceTimeline) -> dict[str, Any]:
     return row
 
 
+MERGE: Final = of_files(BREAKDOWN, breakdown, ("device_id", "ascending"))
 ANALYSIS: Final = Analysis(
     "Where each device's time goes",
     BREAKDOWN,
     ("kernels", "memcpys"),
     breakdown,
     reads(TIMELINE_READS, KIND_READS),
+    merge=MERGE,
 )

@@ -10,6 +10,7 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.host_activity import clocks_agree
 from gpuprof.analyses.facts.nvtx import RANGE_READS
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
+from gpuprof.analyses.merge import JobStates, Merge, State, ordered
 from gpuprof.intervals import union
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema, instant_column
@@ -216,10 +217,19 @@ def _near(windows: Iterable[tuple[int, int]]) -> str:
     return f"({' OR '.join(terms)})" if terms else "false"
 
 
+GAPS_OF_FILE: Final = State(GAPS, gaps)
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    order = [("gap_ns", "descending"), ("start_ns", "ascending"), ("device_id", "ascending")]
+    return GAPS.conform(ordered(job.rows(GAPS_OF_FILE), order).slice(0, _ROWS))
+
+
 ANALYSIS: Final = Analysis(
     "Longest pauses",
     GAPS,
     ("kernels", "memcpys"),
     gaps,
     reads(RANGE_READS, TIMELINE_READS, kernels="name", api_calls="end_ns name"),
+    merge=Merge((GAPS_OF_FILE,), _of_job),
 )

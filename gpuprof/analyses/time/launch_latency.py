@@ -9,6 +9,7 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.host_activity import clocks_agree
 from gpuprof.analyses.facts.launches import LAUNCH_READS, launches
+from gpuprof.analyses.merge import of_files
 from gpuprof.facts import UNKNOWN
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
@@ -82,5 +83,12 @@ def _figures(waited_ns: Numbers, *, is_known: bool) -> dict[str, Any]:
 
 
 ANALYSIS: Final = Analysis(
-    "Launch latency", LAUNCH_LATENCY, ("api_calls", "kernels"), launch_latency, LAUNCH_READS
+    "Launch latency",
+    LAUNCH_LATENCY,
+    ("api_calls", "kernels"),
+    launch_latency,
+    LAUNCH_READS,
+    merge=of_files(
+        LAUNCH_LATENCY, launch_latency, ("activity_kind", "ascending"), ("device_id", "ascending")
+    ),
 )

@@ -30,6 +30,7 @@ from gpuprof.analyses.facts.thread_calls import (
     ranges_within,
 )
 from gpuprof.analyses.facts.timeline import DeviceTimeline, far_ends, timelines
+from gpuprof.analyses.merge import of_files
 from gpuprof.cuda import is_waiting
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import (
@@ -437,5 +438,14 @@ ANALYSIS: Final = Analysis(
         RANGE_READS,
         api_calls="start_ns end_ns process_id thread_id name",
         host_calls="start_ns end_ns process_id thread_id name library",
+    ),
+    merge=of_files(
+        PAUSES,
+        pauses,
+        ("device_id", "ascending"),
+        ("total_ns", "descending"),
+        ("cause", "ascending"),
+        ("detail", "ascending"),
+        device_texts=("detail",),
     ),
 )

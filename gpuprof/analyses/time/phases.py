@@ -8,6 +8,8 @@ import pyarrow as pa
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.phases import PHASE_READS, PhaseSteps, per_step, steps_in_part
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
+from gpuprof.analyses.merge import JobStates, Merge, State
+from gpuprof.analyses.time.steps import INFERRED
 from gpuprof.facts import UNKNOWN
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema, instant_column, process_column
@@ -140,10 +142,27 @@ def _parts(steps: PhaseSteps, device: DeviceTimeline) -> dict[str, int]:
     }
 
 
+PHASES_OF_FILE: Final = State(PHASES, phases_table)
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    rows = job.rows(PHASES_OF_FILE).to_pylist()
+    rows.sort(
+        key=lambda row: (
+            -row["steps"] * (row["step_ns"] or 0),
+            row["start_ns"],
+            row["device_id"] is None,
+            row["device_id"] or 0,
+        )
+    )
+    return PHASES.table(rows)
+
+
 ANALYSIS: Final = Analysis(
     "What a step takes in each phase",
     PHASES,
     ("kernels", "memcpys"),
     phases_table,
     reads(PHASE_READS, TIMELINE_READS),
+    merge=Merge((PHASES_OF_FILE,), _of_job, INFERRED),
 )

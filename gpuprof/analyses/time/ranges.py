@@ -28,6 +28,8 @@ from gpuprof.analyses.facts.nvtx import (
     ranges_of,
 )
 from gpuprof.analyses.facts.timeline import COMPUTE, TRANSFER
+from gpuprof.analyses.merge import JobStates, Merge, State, summed
+from gpuprof.analyses.merge import ordered as in_order
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, covered_within, together, unions_by_key
 from gpuprof.profile import Profile
@@ -246,10 +248,26 @@ def _kernels(profile: Profile) -> dict[int, list[Intervals]]:
     return by_device
 
 
+_ALIKE: Final = ("text", "domain", "range_kind")
+RANGE_SUMS: Final = State(
+    RANGES,
+    ranges,
+    lambda rows: summed(rows, _ALIKE, [name for name in RANGES.columns if name not in _ALIKE]),
+)
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    order = [(name, "descending") for name in ("projected_ns", "host_ns")]
+    return RANGES.conform(in_order(job.rows(RANGE_SUMS), [*order, ("text", "ascending")]))
+
+
 ANALYSIS: Final = Analysis(
     "GPU work by NVTX range, annotation or operation",
     RANGES,
     ("nvtx_ranges", "api_calls", "kernels", "memcpys"),
     ranges,
     RANGE_READS,
+    merge=Merge(
+        (RANGE_SUMS,), _of_job, "Texts that differ in a number are joined within a file only."
+    ),
 )

@@ -13,9 +13,12 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.last_ranks import ranks_of
+from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.analyses.time.breakdown import ANALYSIS as BREAKDOWN_ANALYSIS
+from gpuprof.analyses.time.breakdown import MERGE as BREAKDOWN_MERGE
 from gpuprof.analyses.time.breakdown import breakdown
 from gpuprof.analyses.time.steps import ANALYSIS as STEPS_ANALYSIS
+from gpuprof.analyses.time.steps import MERGE as STEPS_MERGE
 from gpuprof.analyses.time.steps import steps
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
@@ -117,8 +120,16 @@ def ranks(profile: Profile) -> pa.Table:
         longest own time, columns as in `RANKS`. Where no phase has steps of two devices, whole
         recordings are set side by side; no rows for a single device.
     """
-    rank_of = ranks_of(profile)
-    phases = [*_phases(profile.once(steps))] or [*_recordings(profile.once(breakdown))]
+    return _table(profile.once(steps), profile.once(breakdown), ranks_of(profile))
+
+
+def ranks_of_job(job: JobStates) -> pa.Table:
+    """As `ranks`, of a job."""
+    return _table(STEPS_MERGE.answer(job), BREAKDOWN_MERGE.answer(job), job.device_ranks())
+
+
+def _table(step_rows: pa.Table, breakdown_rows: pa.Table, rank_of: Mapping[int, int]) -> pa.Table:
+    phases = [*_phases(step_rows)] or [*_recordings(breakdown_rows)]
     phases.sort(key=lambda phase: -int(phase.times_ns["span_ns"].sum()))
     return RANKS.table([row for phase in phases for row in _rows(phase, rank_of)])
 
@@ -199,10 +210,14 @@ def _slow(own_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_] | None:
     return is_slow
 
 
+MERGE: Final = Merge(
+    (*STEPS_MERGE.states, *BREAKDOWN_MERGE.states), ranks_of_job, STEPS_MERGE.accuracy
+)
 ANALYSIS: Final = Analysis(
     "Ranks side by side",
     RANKS,
     ("kernels", "memcpys"),
     ranks,
     reads(STEPS_ANALYSIS.reads, BREAKDOWN_ANALYSIS.reads, devices="device_id rank"),
+    merge=MERGE,
 )

@@ -16,6 +16,7 @@ from gpuprof.analyses.facts.phases import (
 )
 from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
+from gpuprof.analyses.merge import of_files
 from gpuprof.analyses.time.breakdown import BREAKDOWN, LAYER_NAMES
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, covered_within
@@ -29,6 +30,10 @@ _PARTS: Final = (
     "exposed_local_copy_ns",
 )
 _STATUS: Final = {SAMPLE: "sample", WARM_UP: "warm_up", CUT: "cut"}
+INFERRED: Final = (
+    "Steps that no range marks are inferred from the kernels of each file, not from those of the"
+    " busiest device of all."
+)
 STEPS: Final = Schema(
     "steps",
     "one training step on one device",
@@ -136,10 +141,20 @@ def _rows(series: PhaseSteps, device: DeviceTimeline) -> list[dict[str, Any]]:
     return rows
 
 
+MERGE: Final = of_files(
+    STEPS,
+    steps,
+    ("start_ns", "ascending"),
+    ("process_id", "ascending"),
+    ("device_id", "ascending"),
+    accuracy=INFERRED,
+)
+STEPS_OF_FILE: Final = MERGE.states[0]
 ANALYSIS: Final = Analysis(
     "Time of each training step",
     STEPS,
     ("kernels", "memcpys"),
     steps,
     reads(PHASE_READS, TIMELINE_READS),
+    merge=MERGE,
 )

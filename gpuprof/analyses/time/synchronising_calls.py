@@ -14,6 +14,7 @@ from gpuprof.analyses.facts.durations import figures
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.host_activity import waiting_calls
+from gpuprof.analyses.merge import of_files
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
@@ -91,4 +92,11 @@ ANALYSIS: Final = Analysis(
     ("api_calls",),
     synchronising_calls,
     reads(api_calls="start_ns end_ns name name_id process_id is_waiting"),
+    merge=of_files(
+        SYNCHRONISING_CALLS,
+        synchronising_calls,
+        ("total_ns", "descending"),
+        ("name", "ascending"),
+        ("process_id", "ascending"),
+    ),
 )

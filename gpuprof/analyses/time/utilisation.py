@@ -13,6 +13,7 @@ from gpuprof.analyses.facts.timeline import (
     DeviceTimeline,
     timelines,
 )
+from gpuprof.analyses.merge import of_files
 from gpuprof.intervals import Intervals, difference, intersection
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
@@ -124,4 +125,10 @@ ANALYSIS: Final = Analysis(
     ("kernels", "memcpys"),
     utilisation,
     reads(TIMELINE_READS, HOST_READS),
+    merge=of_files(
+        UTILISATION,
+        utilisation,
+        ("device_id", "ascending"),
+        accuracy="Idle time is split by what the device's own process did, not by all processes.",
+    ),
 )

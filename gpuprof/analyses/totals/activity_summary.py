@@ -1,5 +1,6 @@
 """All calls of one kernel, memcpy kind, memset or API function in one row."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -7,6 +8,16 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.durations import figures_by_name
+from gpuprof.analyses.facts.histograms import (
+    HISTOGRAM,
+    MOST_VALUES,
+    ROUNDING,
+    combined,
+    durations_of_names,
+    histogram_table,
+    histograms,
+)
+from gpuprof.analyses.merge import JobStates, Merge, State, summed
 from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
@@ -69,6 +80,10 @@ def activity_summary(profile: Profile) -> pa.Table:
         rows = profile.table("activity_summary").to_pylist()
     else:
         rows = [row for table in SOURCES for row in summed_up(profile, table)]
+    return _named_rows(rows)
+
+
+def _named_rows(rows: Sequence[Row]) -> pa.Table:
     return ACTIVITIES.table([row | {"short_name": short_name(row["name"])} for row in rows])
 
 
@@ -120,6 +135,110 @@ def known_sum(column: str) -> str:
     return f"CASE WHEN count({column}) = count(*) THEN CAST(sum({column}) AS BIGINT) END"
 
 
+# Of a job: sums are exact, and so are quantiles where a name has few different durations.
+ACCURACY: Final = (
+    f"median_ns and stddev_ns are exact for up to {MOST_VALUES:,} different durations of a name,"
+    f" else good to {ROUNDING}."
+)
+_SUM_COLUMNS: Final = ("activity_kind", "section", "name", "calls", "total_ns", "min_ns", "max_ns")
+_ALIKE: Final = ("activity_kind", "section", "name")
+
+
+def _sums_of(profile: Profile) -> pa.Table:
+    """The sums of traces; of what a tool has summed up `PRINTED` tells."""
+    return SUMS.schema.conform(
+        SUMS.schema.empty() if profile.has("activity_summary") else activity_sums(profile)
+    )
+
+
+def _calls_of(profile: Profile) -> pa.Table:
+    calls = [] if profile.has("activity_summary") else summed_up(profile, "api_calls")
+    return CALL_SUMS.schema.table(calls)
+
+
+def _added(table: pa.Table) -> pa.Table:
+    return summed(table, _ALIKE, ("calls", "total_ns", "bytes"), ("min_ns",), ("max_ns",))
+
+
+def _printed(profile: Profile) -> pa.Table:
+    if profile.has("activity_summary"):
+        return profile.table("activity_summary")
+    return ACTIVITY_SUMMARY.empty()
+
+
+def _sum_schema(name: str, row: str) -> Schema:
+    return Schema(name, row, {n: ACTIVITY_SUMMARY.columns[n] for n in (*_SUM_COLUMNS, "bytes")})
+
+
+def _durations(table: str) -> State:
+    """How long the activities of each name of a table take."""
+    schema = Schema(
+        f"durations_of_{table}",
+        "one duration of the activities of one name",
+        {"name": ACTIVITY_SUMMARY.columns["name"], **HISTOGRAM},
+    )
+
+    def of_file(profile: Profile) -> pa.Table:
+        if not profile.has(table) or profile.has("activity_summary"):
+            return histogram_table("name", ())
+        return durations_of_names(profile, table, SOURCES[table][1])
+
+    return State(schema, of_file, lambda rows: combined(rows, ["name"]))
+
+
+SUMS: Final = State(
+    _sum_schema("activity_sums", "all activities of one name; all API calls"), _sums_of, _added
+)
+CALL_SUMS: Final = State(
+    _sum_schema("api_call_sums", "all calls of one API function"), _calls_of, _added
+)
+PRINTED: Final = State(
+    Schema("printed_sums", ACTIVITY_SUMMARY.row, ACTIVITY_SUMMARY.columns), _printed
+)
+DURATIONS: Final = {table: _durations(table) for table in SOURCES}
+SUM_STATES: Final = (SUMS, PRINTED)
+
+
+def sums_of_job(job: JobStates) -> list[Row]:
+    """The rows of `activity_sums` for a job, the costliest of a kind first."""
+    printed: list[Row] = job.rows(PRINTED).to_pylist()
+    return printed or [row for table in SOURCES for row in _of_kind(job.rows(SUMS), table)]
+
+
+def summed_up_of_job(job: JobStates, table: str) -> list[Row]:
+    """The rows of `summed_up` for a job."""
+    rows = _of_kind(job.rows(CALL_SUMS if table == "api_calls" else SUMS), table)
+    of_name = {name: of for (name,), of in histograms(job.rows(DURATIONS[table]), ["name"])}
+    for row in rows:
+        if (durations := of_name.get(row["name"])) is not None:
+            row["median_ns"] = durations.quantile(0.5)
+            row["stddev_ns"] = durations.deviation(row["mean_ns"])
+    return rows
+
+
+def _of_kind(sums: pa.Table, table: str) -> list[Row]:
+    kind = SOURCES[table][0]
+    rows = [
+        dict.fromkeys(ACTIVITY_SUMMARY.columns) | row | {"mean_ns": row["total_ns"] / row["calls"]}
+        for row in sums.to_pylist()
+        if row["activity_kind"] == kind
+    ]
+    return sorted(rows, key=lambda row: (-row["total_ns"], row["name"]))
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    rows = job.rows(PRINTED).to_pylist() or [
+        row for table in SOURCES for row in summed_up_of_job(job, table)
+    ]
+    return _named_rows(rows)
+
+
 ANALYSIS: Final = Analysis(
-    "All activities", ACTIVITIES, (), activity_summary, SUM_READS, needs_any_of=TABLES
+    "All activities",
+    ACTIVITIES,
+    (),
+    activity_summary,
+    SUM_READS,
+    needs_any_of=TABLES,
+    merge=Merge((*SUM_STATES, CALL_SUMS, *DURATIONS.values()), _of_job, ACCURACY),
 )

@@ -1,11 +1,21 @@
 """Kernels by name."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.totals.activity_summary import SHORT_NAME, summed_up
+from gpuprof.analyses.merge import JobStates, Merge
+from gpuprof.analyses.totals.activity_summary import (
+    ACCURACY,
+    DURATIONS,
+    SHORT_NAME,
+    SUMS,
+    Row,
+    summed_up,
+    summed_up_of_job,
+)
 from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
@@ -28,7 +38,14 @@ def kernel_summary(profile: Profile) -> pa.Table:
     Returns:
         One row per name, the longest total first, columns as in `KERNEL_SUMMARY`.
     """
-    rows = summed_up(profile, "kernels")
+    return _table(summed_up(profile, "kernels"))
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    return _table(summed_up_of_job(job, "kernels"))
+
+
+def _table(rows: Sequence[Row]) -> pa.Table:
     return KERNEL_SUMMARY.table([row | {"short_name": short_name(row["name"])} for row in rows])
 
 
@@ -38,4 +55,5 @@ ANALYSIS: Final = Analysis(
     ("kernels",),
     kernel_summary,
     reads(kernels="start_ns end_ns name name_id"),
+    merge=Merge((SUMS, DURATIONS["kernels"]), _of_job, ACCURACY),
 )

@@ -7,8 +7,17 @@ import pyarrow as pa
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.excerpts import GPU_KINDS
-from gpuprof.analyses.totals.activity_summary import SHORT_NAME, SUM_READS, TABLES, activity_sums
-from gpuprof.analyses.totals.totals import totals
+from gpuprof.analyses.merge import JobStates, Merge
+from gpuprof.analyses.totals.activity_summary import (
+    SHORT_NAME,
+    SUM_READS,
+    SUM_STATES,
+    TABLES,
+    Row,
+    activity_sums,
+    sums_of_job,
+)
+from gpuprof.analyses.totals.totals import COPY_SUMS, totals, totals_of_job
 from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
@@ -45,7 +54,15 @@ def top_activities(profile: Profile) -> pa.Table:
         At most ten rows, the first kernel, memcpy and memset among them; columns as in
         `TOP_ACTIVITIES`. No rows if nothing ran.
     """
-    rows = merged_runs(profile.once(activity_sums).to_pylist())
+    return _table(profile.once(activity_sums).to_pylist(), profile.once(totals))
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    return _table(sums_of_job(job), totals_of_job(job))
+
+
+def _table(sums: list[Row], totals_table: pa.Table) -> pa.Table:
+    rows = merged_runs(sums)
     gpu = [row for row in rows if row["activity_kind"] in GPU_KINDS]
     ordered = sorted(gpu, key=lambda row: (-(row["total_ns"] or 0), row["name"]))
     kinds = [row["activity_kind"] for row in ordered]
@@ -53,7 +70,7 @@ def top_activities(profile: Profile) -> pa.Table:
     first = sorted({*map(kinds.index, kinds)})
     later = [place for place in range(len(ordered)) if place not in first]
     ranked = [ordered[place] for place in sorted([*first, *later][:_ROWS])]
-    gpu_ns = _whole_ns(profile)
+    gpu_ns = _whole_ns(totals_table)
     return TOP_ACTIVITIES.table(
         [
             {name: row[name] for name in TOP_ACTIVITIES.columns if name in row}
@@ -67,9 +84,9 @@ def top_activities(profile: Profile) -> pa.Table:
     )
 
 
-def _whole_ns(profile: Profile) -> int | None:
+def _whole_ns(totals_table: pa.Table) -> int | None:
     (everything,) = [
-        row for row in profile.once(totals).to_pylist() if row["activity_group"] == "gpu_activities"
+        row for row in totals_table.to_pylist() if row["activity_group"] == "gpu_activities"
     ]
     total_ns: int | None = everything["total_ns"] or everything["implied_ns"]
     return total_ns
@@ -114,4 +131,5 @@ ANALYSIS: Final = Analysis(
     top_activities,
     reads(SUM_READS, COPY_READS),
     needs_any_of=TABLES,
+    merge=Merge((*SUM_STATES, COPY_SUMS), _of_job),
 )

@@ -4,7 +4,7 @@ The totals are sums over all devices: they measure the work of each kind, not ho
 took on the clock (see `breakdown` for that). Shares are recomputed from times.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,15 @@ from gpuprof import cuda, facts
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.excerpts import GPU_KINDS, Row, Section, sections
-from gpuprof.analyses.totals.activity_summary import SUM_READS, TABLES, activity_sums, known_sum
+from gpuprof.analyses.merge import JobStates, Merge, State, summed
+from gpuprof.analyses.totals.activity_summary import (
+    SUM_READS,
+    SUM_STATES,
+    TABLES,
+    activity_sums,
+    known_sum,
+    sums_of_job,
+)
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -82,8 +90,18 @@ def totals(profile: Profile) -> pa.Table:
         calls and 0 ns; one that an excerpt does not list, or that was not recorded, has null.
     """
     rows = profile.once(activity_sums).to_pylist()
-    coverage = _Coverage(profile, rows)
-    copies = _copies(profile, rows)
+    copies = _copies_of_trace(profile) if profile.has("memcpys") else _listed_copies(rows)
+    return _table(_Coverage(profile, rows), rows, copies)
+
+
+def totals_of_job(job: JobStates) -> pa.Table:
+    """The same of a job whose files were read one by one."""
+    rows = sums_of_job(job)
+    copies = _by_movement(job.rows(COPY_SUMS)) if job.has("memcpys") else _listed_copies(rows)
+    return _table(_Coverage(job, rows), rows, copies)
+
+
+def _table(coverage: "_Coverage", rows: Sequence[Row], copies: Mapping[str, "_Sum"]) -> pa.Table:
     groups = [
         *_kernel_groups(rows, coverage),
         *_transfer_groups(copies, coverage),
@@ -107,7 +125,7 @@ def totals(profile: Profile) -> pa.Table:
 class _Coverage:
     """Which kinds of activity the recording lists whole."""
 
-    def __init__(self, profile: Profile, rows: list[Row]) -> None:
+    def __init__(self, profile: Profile | JobStates, rows: Sequence[Row]) -> None:
         traced = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "api_calls": "api"}
         self._traced = {kind for table, kind in traced.items() if profile.has(table)}
         self._sections = sections(rows)
@@ -135,29 +153,57 @@ class _Coverage:
         return _known_sum(s.listed_ns if s.is_whole else s.implied_ns for s in used)
 
 
-def _of_kind(rows: list[Row], kind: str) -> _Sum:
+def _of_kind(rows: Sequence[Row], kind: str) -> _Sum:
     return _Sum.of(row for row in rows if row["activity_kind"] == kind)
 
 
-def _copies(profile: Profile, rows: list[Row]) -> dict[str, _Sum]:
-    """Sums by kind of copy; where a trace tells, staged and device copies to peers apart."""
+def _listed_copies(rows: Sequence[Row]) -> dict[str, _Sum]:
+    """Sums by kind of copy."""
+    names = dict.fromkeys(row["name"] for row in rows if row["activity_kind"] == "memcpy")
+    listed = {
+        n: [r for r in rows if (r["activity_kind"], r["name"]) == ("memcpy", n)] for n in names
+    }
+    return {name: _Sum.of(of_name) for name, of_name in listed.items()}
+
+
+def _copies_of_trace(profile: Profile) -> dict[str, _Sum]:
+    """The same with staged and device copies to peers apart."""
+    return _by_movement(_copy_sums(profile))
+
+
+def _by_movement(sums: pa.Table) -> dict[str, _Sum]:
+    rows = sorted(sums.to_pylist(), key=lambda row: (-row["total_ns"], row["name"]))
+    return {row["name"]: _Sum.of([row]) for row in rows}
+
+
+def _copy_sums(profile: Profile) -> pa.Table:
     if not profile.has("memcpys"):
-        names = dict.fromkeys(row["name"] for row in rows if row["activity_kind"] == "memcpy")
-        listed = {
-            n: [r for r in rows if (r["activity_kind"], r["name"]) == ("memcpy", n)] for n in names
-        }
-        return {name: _Sum.of(of_name) for name, of_name in listed.items()}
+        return COPY_SUMS.schema.empty()
     sums = profile.query(
         f"SELECT movement AS name,"
         f" count(*) FILTER (WHERE is_counted) AS calls,"
         " CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns,"
         f" {known_sum('CASE WHEN is_counted THEN bytes ELSE 0 END')} AS bytes"
-        " FROM memcpys GROUP BY 1 ORDER BY total_ns DESC, name"
+        " FROM memcpys GROUP BY 1 HAVING count(*) > 0"
     )
-    return {row["name"]: _Sum.of([row]) for row in sums.to_pylist()}
+    return COPY_SUMS.schema.conform(sums)
 
 
-def _kernel_groups(rows: list[Row], coverage: _Coverage) -> list[Row]:
+COPY_SUMS: Final = State(
+    Schema(
+        "copy_sums",
+        "all copies of one kind, staged and device copies to peers apart",
+        {
+            "name": Column(TEXT, "", "Kind of copy, as in totals.", required=True),
+            **{name: TOTALS.columns[name] for name in ("calls", "total_ns", "bytes")},
+        },
+    ),
+    _copy_sums,
+    lambda rows: summed(rows, ["name"], ["calls", "total_ns", "bytes"]),
+)
+
+
+def _kernel_groups(rows: Sequence[Row], coverage: _Coverage) -> list[Row]:
     kernels = [row for row in rows if row["activity_kind"] == "kernel"]
     talking = [row for row in kernels if cuda.is_communication(row["name"])]
     is_known = coverage.is_whole("kernel")
@@ -251,5 +297,11 @@ def _ratio(part: float | None, total: float | None) -> float | None:
 
 
 ANALYSIS: Final = Analysis(
-    "Totals", TOTALS, (), totals, reads(SUM_READS, COPY_READS), needs_any_of=TABLES
+    "Totals",
+    TOTALS,
+    (),
+    totals,
+    reads(SUM_READS, COPY_READS),
+    needs_any_of=TABLES,
+    merge=Merge((*SUM_STATES, COPY_SUMS), totals_of_job),
 )

@@ -1,6 +1,6 @@
 """How long collectives moved data, and how long they waited for the last rank to arrive."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -14,22 +14,29 @@ from gpuprof.analyses.facts.collective_parts import (
     SETUP,
     SPREAD,
     CollectiveParts,
-    collective_parts,
 )
+from gpuprof.analyses.facts.communication import CommunicationKernels
 from gpuprof.analyses.facts.groups import groups
+from gpuprof.analyses.facts.job_collectives import (
+    COLLECTIVE_CALLS,
+    DEVICE_KERNELS,
+    MOST_CALLS,
+    collective_record_of_job,
+)
 from gpuprof.analyses.facts.last_ranks import (
     COLLECTIVE,
     COPIES,
     HOST,
     LAST_READS,
+    CollectiveRecord,
     Delay,
+    collective_record,
     delay_before,
-    ranks_of,
 )
-from gpuprof.analyses.facts.timeline import COMPUTE, timelines
+from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.analyses.transfers.collectives import bandwidths
 from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import NOTHING, Int64s, covered_within
+from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import format_ratio, say_ns
@@ -100,8 +107,18 @@ def collective_waits(profile: Profile) -> pa.Table:
         columns as in `COLLECTIVE_WAITS`; no rows where no communication kernel ran. Of each row
         the first call, transfer, waiting and what is unknown add up to the time of all calls.
     """
-    parts = collective_parts(profile)
-    rows = [_row(profile, parts, kernels) for kernels in _by_row(profile, parts)]
+    record = collective_record(profile)
+    return waits_of(record, _by_row(profile, record.parts))
+
+
+def waits_of(record: CollectiveRecord, kernels_of_rows: Iterable[Int64s]) -> pa.Table:
+    """The table of some collectives.
+
+    Args:
+        record: The collectives.
+        kernels_of_rows: The kernels of each row.
+    """
+    rows = [_row(record, kernels) for kernels in kernels_of_rows]
     rows.sort(
         key=lambda row: (
             -row.get("waiting_ns", 0),
@@ -122,21 +139,25 @@ def _by_row(profile: Profile, parts: CollectiveParts) -> Iterator[Int64s]:
         starts, ends = np.array(part.windows, np.int64).reshape(-1, 2).T
         place = np.searchsorted(starts, kernels.start_ns, side="right") - 1
         chosen &= (place >= 0) & (kernels.start_ns < np.append(ends, 0)[place])
-    rows = np.flatnonzero(chosen)
+    return rows_of(kernels, np.flatnonzero(chosen))
+
+
+def rows_of(kernels: CommunicationKernels, rows: Int64s) -> Iterator[Int64s]:
+    """Some kernels in their order by device, stream, collective, message and group."""
     rows = rows[np.argsort(kernels.start_ns[rows], kind="stable")]
     columns = kernels.device, kernels.stream, kernels.kind
     return (rows[alike] for alike in groups(*(column[rows] for column in columns)))
 
 
-def _row(profile: Profile, parts: CollectiveParts, rows: Int64s) -> dict[str, Any]:
-    kernels = parts.kernels
+def _row(record: CollectiveRecord, rows: Int64s) -> dict[str, Any]:
+    parts, kernels = record.parts, record.parts.kernels
     collective = kernels.collectives[kernels.kind[rows[0]]]
     device, stream = int(kernels.device[rows[0]]), int(kernels.stream[rows[0]])
     took, basis = (kernels.end_ns - kernels.start_ns)[rows], parts.basis[rows]
     is_split, is_setup = (basis == RANKS) | (basis == SPREAD), basis == SETUP
     row = {
         "device_id": None if device == UNKNOWN else device,
-        "rank": ranks_of(profile).get(device),
+        "rank": record.ranks.get(device),
         "stream_id": None if stream == UNKNOWN else stream,
         **collective._asdict(),
         "basis": _basis(parts, device, basis),
@@ -146,7 +167,7 @@ def _row(profile: Profile, parts: CollectiveParts, rows: Int64s) -> dict[str, An
         "is_same_stream": None if stream == UNKNOWN else bool(parts.is_same_stream[rows[0]]),
     }
     if is_split.any():
-        row |= _parts(profile, parts, rows[is_split], row["device_id"])
+        row |= _parts(record, rows[is_split], device)
         row |= {
             name: value
             for name, value in bandwidths(
@@ -155,7 +176,7 @@ def _row(profile: Profile, parts: CollectiveParts, rows: Int64s) -> dict[str, An
             if name in COLLECTIVE_WAITS.columns
         }
     matched = rows[basis == RANKS]
-    return row | (_lateness(profile, parts, matched, device) if len(matched) else {})
+    return row | (_lateness(record, matched, device) if len(matched) else {})
 
 
 def _basis(parts: CollectiveParts, device: int, basis: npt.NDArray[np.int8]) -> str:
@@ -166,37 +187,28 @@ def _basis(parts: CollectiveParts, device: int, basis: npt.NDArray[np.int8]) -> 
     return "clocks" if any(device in pair[:2] for pair in parts.clocks) else "none"
 
 
-def _parts(
-    profile: Profile, parts: CollectiveParts, rows: Int64s, device_id: int | None
-) -> dict[str, int]:
+def _parts(record: CollectiveRecord, rows: Int64s, device: int) -> dict[str, int]:
     """Transfer and waiting of some kernels of a device, and how much of each nothing hides."""
-    lines = {line.device_id: line for line in timelines(profile.whole)}
-    compute = lines[device_id].busy[COMPUTE] if device_id in lines else NOTHING
-    start, end = parts.kernels.start_ns[rows], parts.kernels.end_ns[rows]
-    middle = start + parts.waiting_ns[rows]
+    parts = record.parts
     transfer, waiting = int(parts.transfer_ns[rows].sum()), int(parts.waiting_ns[rows].sum())
+    hidden_transfer, hidden_waiting = record.hidden(rows, device)
     return {
         "transfer_ns": transfer,
         "waiting_ns": waiting,
-        "exposed_transfer_ns": transfer - int(covered_within(compute, middle, end).sum()),
-        "exposed_waiting_ns": waiting - int(covered_within(compute, start, middle).sum()),
+        "exposed_transfer_ns": transfer - hidden_transfer,
+        "exposed_waiting_ns": waiting - hidden_waiting,
     }
 
 
-def _lateness(
-    profile: Profile, parts: CollectiveParts, rows: Int64s, device: int
-) -> dict[str, Any]:
+def _lateness(record: CollectiveRecord, rows: Int64s, device: int) -> dict[str, Any]:
     """How late a device came to calls whose ranks are known, and what delayed it."""
-    (devices,) = {
-        communicator.devices
-        for communicator in parts.communicators
-        if np.isin(rows[0], communicator.rows)
-    }
+    parts = record.parts
+    devices = parts.communicators[int(parts.communicator_of[rows[0]])].devices
     is_late = parts.is_last[rows]
-    caused = np.bincount(parts.instance.clip(0), parts.waiting_ns)[parts.instance[rows]]
+    caused = parts.waiting_by_instance[parts.instance[rows]]
     # A rank for which others wait as long as for any other is not what keeps them.
     is_cause = caused[is_late].sum() * len(devices) > caused.sum()
-    delay = delay_before(profile, device, rows[is_late]) if is_cause else None
+    delay = delay_before(record, device, rows[is_late]) if is_cause else None
     return {
         "ranks": len(devices),
         "median_lag_ns": int(np.median(parts.lag_ns[rows])),
@@ -214,9 +226,17 @@ def say_delay(delay: Delay) -> str:
         return f"copies: they took {longer} longer than on the median of the others"
     if delay.cause == COLLECTIVE:
         return f"another collective: {longer} longer in it than the median of the others"
-    name, times = (delay.kernel or "").split("(")[0].split("<")[0], format_ratio(delay.ratio)
+    if delay.kernel is None:
+        return f"{delay.cause}: {longer} more than on the median of the others"
+    name, times = delay.kernel.split("(")[0].split("<")[0], format_ratio(delay.ratio)
     many = "as long" if delay.cause == "kernels" else "as many"
     return f"{delay.cause}: {longer} more, {name} {times} {many} as on the median of the others"
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    record = job.once(collective_record_of_job)
+    kernels = record.parts.kernels
+    return waits_of(record, rows_of(kernels, np.arange(len(kernels))))
 
 
 ANALYSIS: Final = Analysis(
@@ -225,4 +245,10 @@ ANALYSIS: Final = Analysis(
     ("kernels",),
     collective_waits,
     reads(LAST_READS),
+    merge=Merge(
+        (COLLECTIVE_CALLS, DEVICE_KERNELS),
+        _of_job,
+        f"Of each stream the first {MOST_CALLS:,} calls count; of kernels that compute hides in"
+        " part, exposed transfer and waiting are shared out by their lengths.",
+    ),
 )

@@ -16,6 +16,7 @@ from gpuprof.analyses.facts.communication import (
     communication_kernels,
 )
 from gpuprof.analyses.facts.timeline import COMPUTE, TIMELINE_READS, timelines
+from gpuprof.analyses.merge import of_files
 from gpuprof.intervals import difference, union
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
@@ -139,4 +140,11 @@ ANALYSIS: Final = Analysis(
     ("kernels",),
     collectives,
     reads(TIMELINE_READS, COMMUNICATION_READS),
+    merge=of_files(
+        COLLECTIVES,
+        collectives,
+        ("exposed_ns", "descending"),
+        ("total_ns", "descending"),
+        ("device_id", "ascending"),
+    ),
 )

@@ -1,12 +1,22 @@
 """How large the copies of each kind are, and which sizes are too small for their link."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.copies import COPY_READS
-from gpuprof.analyses.transfers.copy_speeds import Link, fit, link_kind, sizes_by_link
+from gpuprof.analyses.merge import Merge
+from gpuprof.analyses.transfers.copy_speeds import (
+    COPIES_BY_SIZE,
+    Link,
+    Sizes,
+    fit,
+    link_kind,
+    sizes_by_link,
+    sizes_by_link_of_job,
+)
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -48,8 +58,12 @@ def copy_sizes(profile: Profile) -> pa.Table:
         One row per direction, path, kinds of memory and power of two, smallest sizes first;
         columns as in `COPY_SIZES`. Copies of unknown size are in no row.
     """
+    return _table(sizes_by_link(profile))
+
+
+def _table(by_link: Mapping[Link, Sizes]) -> pa.Table:
     by_place: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for link, sizes in sizes_by_link(profile).items():
+    for link, sizes in by_link.items():
         line = fit(sizes)
         half = line.half_speed_bytes if line is not None else None
         columns = (sizes.bytes.tolist(), sizes.calls.tolist(), sizes.total_ns.tolist())
@@ -85,4 +99,11 @@ def _row(place: tuple[Any, ...], row: dict[str, Any]) -> dict[str, Any]:
     return dict(zip(_PLACE, place, strict=True)) | row | derived
 
 
-ANALYSIS: Final = Analysis("Sizes of copies", COPY_SIZES, ("memcpys",), copy_sizes, COPY_READS)
+ANALYSIS: Final = Analysis(
+    "Sizes of copies",
+    COPY_SIZES,
+    ("memcpys",),
+    copy_sizes,
+    COPY_READS,
+    merge=Merge((COPIES_BY_SIZE,), lambda job: _table(sizes_by_link_of_job(job))),
+)

@@ -1,6 +1,6 @@
 """Latency and bandwidth of each route, fitted to its copies, and the time lost to small ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.copies import COPY_READS, end_name
+from gpuprof.analyses.facts.copies import COPY_READS, end_name, end_number
+from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.facts import HOST
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
@@ -111,6 +112,10 @@ def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
     for row in profile.query(_BY_SIZE).to_pylist():
         values = tuple(row.values())
         rows.setdefault(Link(*values[:5]), []).append(values[5:])
+    return _sizes(rows)
+
+
+def _sizes(rows: Mapping[Link, Sequence[tuple[Any, ...]]]) -> dict[Link, Sizes]:
     return {
         link: Sizes(*(np.array(column) for column in zip(*of_link, strict=True)))
         for link, of_link in rows.items()
@@ -160,7 +165,11 @@ def copy_speeds(profile: Profile) -> pa.Table:
         One row per route and kinds of memory, that which spends most time on copies too small
         for its bandwidth first; columns as in `COPY_SPEEDS`.
     """
-    rows = [_row(link, sizes) for link, sizes in sizes_by_link(profile).items()]
+    return _table(sizes_by_link(profile))
+
+
+def _table(by_link: Mapping[Link, Sizes]) -> pa.Table:
+    rows = [_row(link, sizes) for link, sizes in by_link.items()]
     rows.sort(key=lambda row: (-(row.get("latency_bound_ns") or 0), -row["total_ns"], row["src"]))
     return COPY_SPEEDS.table(rows)
 
@@ -205,6 +214,69 @@ def link_kind(link: Link) -> str:
     )
 
 
+def _sizes_of_file(profile: Profile) -> pa.Table:
+    rows = [
+        link._asdict()
+        | {"src": end_name(link.src), "dst": end_name(link.dst)}
+        | dict(zip(_SIZE_COLUMNS, row, strict=True))
+        for link, sizes in sizes_by_link(profile).items()
+        for row in zip(*(getattr(sizes, name).tolist() for name in _SIZE_COLUMNS), strict=True)
+    ]
+    return COPIES_BY_SIZE.schema.table(rows)
+
+
+_SIZE_COLUMNS: Final = ("bytes", "calls", "total_ns", "spread")
+COPIES_BY_SIZE: Final = State(
+    Schema(
+        "copies_by_size",
+        "the transfers of one size, route and kinds of memory",
+        {name: COPY_SPEEDS.columns[name] for name in Link._fields}
+        | {
+            "bytes": Column(INT, "B", "Size of a copy.", required=True),
+            "calls": Column(INT, "1", "How many had it.", required=True),
+            "total_ns": COPY_SPEEDS.columns["total_ns"],
+            "spread": Column(FLOAT, "", "Variance of their durations, in ns squared."),
+        },
+    ),
+    _sizes_of_file,
+    device_texts=("src", "dst"),
+)
+
+
+def sizes_by_link_of_job(job: JobStates) -> Mapping[Link, Sizes]:
+    """The transfers of known size of every link of a job."""
+    by_size: dict[tuple[Link, int], tuple[int, int, float]] = {}
+    for row in job.rows(COPIES_BY_SIZE).to_pylist():
+        link = Link(*(row[name] for name in Link._fields))
+        link = link._replace(src=end_number(row["src"]), dst=end_number(row["dst"]))
+        calls, total_ns, spread = by_size.get((link, row["bytes"]), (0, 0, 0.0))
+        by_size[link, row["bytes"]] = (
+            calls + row["calls"],
+            total_ns + row["total_ns"],
+            _pooled((calls, total_ns, spread), (row["calls"], row["total_ns"], row["spread"])),
+        )
+    rows: dict[Link, list[tuple[Any, ...]]] = {}
+    for (link, size), figures in sorted(by_size.items(), key=lambda item: item[0][1]):
+        rows.setdefault(link, []).append((size, *figures))
+    return _sizes(rows)
+
+
+def _pooled(first: tuple[int, int, float], second: tuple[int, int, float]) -> float:
+    """The variance of two groups together, of each its number, sum and variance."""
+    (calls, total, spread), (more_calls, more_total, more_spread) = first, second
+    if not calls:
+        return more_spread
+    number = calls + more_calls
+    apart = total / calls - more_total / more_calls
+    within = calls * spread + more_calls * more_spread
+    return (within + calls * more_calls * apart**2 / number) / number
+
+
 ANALYSIS: Final = Analysis(
-    "Latency and bandwidth of copies", COPY_SPEEDS, ("memcpys",), copy_speeds, COPY_READS
+    "Latency and bandwidth of copies",
+    COPY_SPEEDS,
+    ("memcpys",),
+    copy_speeds,
+    COPY_READS,
+    merge=Merge((COPIES_BY_SIZE,), lambda job: _table(sizes_by_link_of_job(job))),
 )

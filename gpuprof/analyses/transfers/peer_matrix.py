@@ -1,6 +1,7 @@
 """Device by device, the host being one: time, bytes, rate, and what each end waited for it."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,11 +17,13 @@ from gpuprof.analyses.facts.copies import (
 )
 from gpuprof.analyses.facts.links import link_between
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timeline_of
+from gpuprof.analyses.merge import JobStates, Merge, State, ordered, summed
 from gpuprof.analyses.transfers.transfers import bytes_per_s
 from gpuprof.facts import HOST
 from gpuprof.intervals import Intervals, union
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.units import NS_PER_S
 
 PEER_MATRIX: Final = Schema(
     "peer_matrix",
@@ -108,9 +111,13 @@ def _peak(profile: Profile, row: dict[str, Any]) -> dict[str, Any]:
     link = None if row["path"] == "staged" else link_between(profile, row["src"], row["dst"])
     if link is None:
         return {}
-    peak, achieved = link.bytes_per_s, row["bytes_per_s"]
-    share = None if not peak or achieved is None or achieved > peak else achieved / peak
-    return {"link": link.name, "peak_bytes_per_s": peak, "peak_share": share}
+    share = _share(row["bytes_per_s"], link.bytes_per_s)
+    return {"link": link.name, "peak_bytes_per_s": link.bytes_per_s, "peak_share": share}
+
+
+def _share(achieved: float | None, peak: int | None) -> float | None:
+    """The share of a link's peak; None where it is unknown, or above 1."""
+    return None if not peak or achieved is None or achieved > peak else achieved / peak
 
 
 def faster_than_links(profile: Profile) -> list[dict[str, Any]]:
@@ -146,6 +153,37 @@ def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
     return running.length - int(hidden_ns.sum())
 
 
+MATRIX_OF_FILE: Final = State(PEER_MATRIX, peer_matrix, device_texts=("src", "dst"))
+_ENDS: Final = ("src", "dst", "path")
+_SUMMED: Final = tuple(f"{end}_{time}_ns" for end in ("src", "dst") for time in ("busy", "exposed"))
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    """The routes of all files; the few that two files share are added up."""
+    rows = job.rows(MATRIX_OF_FILE)
+    sums = summed(rows, _ENDS, ("calls", "total_ns", "bytes", *_SUMMED))
+    first = {tuple(row[name] for name in _ENDS): row for row in reversed(rows.to_pylist())}
+    merged = [
+        first[tuple(row[name] for name in _ENDS)] | row | _rates(first, row)
+        for row in sums.to_pylist()
+    ]
+    order = [("total_ns", "descending"), *((f"{end}_device_id", "ascending") for end in _ENDS[:2])]
+    return ordered(PEER_MATRIX.table(merged), [*order, ("path", "ascending")])
+
+
+def _rates(first: Mapping[tuple[Any, ...], dict[str, Any]], row: dict[str, Any]) -> dict[str, Any]:
+    size, total_ns = row["bytes"], row["total_ns"]
+    rate = size * NS_PER_S / total_ns if size is not None and total_ns else None
+    peak = first[tuple(row[name] for name in _ENDS)]["peak_bytes_per_s"]
+    return {"bytes_per_s": rate, "peak_share": _share(rate, peak)}
+
+
+MERGE: Final = Merge((MATRIX_OF_FILE,), _of_job)
 ANALYSIS: Final = Analysis(
-    "Transfers by device pair", PEER_MATRIX, ("memcpys", "kernels"), peer_matrix, TIMELINE_READS
+    "Transfers by device pair",
+    PEER_MATRIX,
+    ("memcpys", "kernels"),
+    peer_matrix,
+    TIMELINE_READS,
+    merge=MERGE,
 )

@@ -6,6 +6,15 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import COPY_READS, COUNTED_BYTES, COUNTED_CALLS
+from gpuprof.analyses.facts.histograms import (
+    HISTOGRAM,
+    MOST_VALUES,
+    ROUNDING,
+    combined,
+    counted_values,
+    histograms,
+)
+from gpuprof.analyses.merge import JobStates, Merge, State, ordered, summed
 from gpuprof.facts import HOST
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
@@ -41,6 +50,8 @@ TRANSFERS: Final = Schema(
     },
 )
 
+_DIRECTION: Final = f"""CASE {HOST} WHEN src THEN 'host to device' WHEN dst THEN 'device to host'
+    ELSE 'device to device' END"""
 _SOME_PAGEABLE: Final = """
     SELECT 1 FROM memcpys WHERE 'pageable' IN (src_memory_kind, dst_memory_kind) LIMIT 1"""
 _CALLS: Final = """(
@@ -78,8 +89,7 @@ def transfers(profile: Profile) -> pa.Table:
     return TRANSFERS.conform(
         profile.query(f"""
         SELECT memcpy_kind, path, src_memory_kind, dst_memory_kind,
-            CASE {HOST} WHEN src THEN 'host to device' WHEN dst THEN 'device to host'
-                ELSE 'device to device' END AS direction,
+            {_DIRECTION} AS direction,
             {COUNTED_CALLS} AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,
             sum(duration_ns) / nullif({COUNTED_CALLS}, 0) AS mean_ns,
             quantile_cont(duration_ns, 0.5) AS median_ns,
@@ -106,4 +116,76 @@ def bytes_per_s(size: str, duration_ns: str) -> str:
     )
 
 
-ANALYSIS: Final = Analysis("Transfers by kind", TRANSFERS, ("memcpys",), transfers, TRANSFER_READS)
+_KEYS: Final = ("memcpy_kind", "direction", "path", "src_memory_kind", "dst_memory_kind")
+_SUMS: Final = ("calls", "total_ns", "bytes")
+_DURATIONS_SQL: Final = f"""
+    SELECT memcpy_kind, path, src_memory_kind, dst_memory_kind, {_DIRECTION} AS direction,
+        duration_ns AS value, count(*) AS calls
+    FROM copies GROUP BY ALL"""
+
+
+def _sums_of(table: pa.Table) -> pa.Table:
+    with_calls = table.filter(table["pageable_async_calls"].is_valid())
+    async_calls = summed(with_calls, _KEYS, ["pageable_async_calls"])
+    sums = summed(table, _KEYS, _SUMS, most=["max_ns"])
+    # Files without API calls say nothing of them; of the others the calls add up.
+    return _SUMS_SCHEMA.conform(_joined(sums, async_calls))
+
+
+def _joined(sums: pa.Table, async_calls: pa.Table) -> pa.Table:
+    calls = {tuple(row[key] for key in _KEYS): row for row in async_calls.to_pylist()}
+    values = [
+        calls.get(tuple(row[key] for key in _KEYS), {}).get("pageable_async_calls")
+        for row in sums.to_pylist()
+    ]
+    return sums.append_column("pageable_async_calls", pa.array(values, pa.int64()))
+
+
+_SUMS_SCHEMA: Final = Schema(
+    "transfer_sums",
+    TRANSFERS.row,
+    {name: TRANSFERS.columns[name] for name in (*_KEYS, *_SUMS, "max_ns", "pageable_async_calls")},
+)
+TRANSFER_SUMS: Final = State(
+    _SUMS_SCHEMA,
+    lambda profile: _SUMS_SCHEMA.conform(profile.once(transfers)),
+    _sums_of,
+)
+TRANSFER_DURATIONS: Final = State(
+    Schema(
+        "transfer_durations",
+        "one duration of transfers of one kind",
+        {name: TRANSFERS.columns[name] for name in _KEYS} | HISTOGRAM,
+    ),
+    lambda profile: counted_values(profile.query(_DURATIONS_SQL), _KEYS),
+    lambda rows: combined(rows, _KEYS),
+)
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    durations = dict(histograms(job.rows(TRANSFER_DURATIONS), _KEYS))
+    rows = job.rows(TRANSFER_SUMS).to_pylist()
+    for row in rows:
+        calls, total_ns, size = (row[name] for name in _SUMS)
+        of_row = durations[tuple(row[key] for key in _KEYS)]
+        row["mean_ns"] = total_ns / calls if calls else None
+        row["median_ns"], row["p95_ns"] = of_row.quantile(0.5), of_row.quantile(0.95)
+        row["bytes_per_s"] = size * NS_PER_S / total_ns if size is not None and total_ns else None
+    order = [("total_ns", "descending")] + [(n, "ascending") for n in _ORDER]
+    return ordered(TRANSFERS.table(rows), order)
+
+
+_ORDER: Final = ("memcpy_kind", "src_memory_kind", "dst_memory_kind", "path", "direction")
+ANALYSIS: Final = Analysis(
+    "Transfers by kind",
+    TRANSFERS,
+    ("memcpys",),
+    transfers,
+    TRANSFER_READS,
+    merge=Merge(
+        (TRANSFER_SUMS, TRANSFER_DURATIONS),
+        _of_job,
+        f"median_ns and p95_ns are exact for up to {MOST_VALUES:,} different durations of a row,"
+        f" else good to {ROUNDING}.",
+    ),
+)

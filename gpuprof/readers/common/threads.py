@@ -1,10 +1,11 @@
 """Work of several threads whose results are taken one after another."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
+
+from gpuprof import machine
 
 # Beyond four, threads wait for memory.
 _MOST_THREADS: Final = 4
@@ -22,7 +23,7 @@ def in_turn(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterato
     Raises:
         Exception: What ``work`` or ``items`` raise.
     """
-    threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    threads = machine.thread_count(_MOST_THREADS)
     pool, waiting = ThreadPoolExecutor(threads), deque[Future[_Result]]()
     try:
         for item in items:

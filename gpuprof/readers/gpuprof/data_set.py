@@ -13,7 +13,7 @@ DuckDB, Polars, pandas and Spark read its tables as they are::
 Each file has all columns of its table in `gpuprof.schema`, of the same types in each rank, but for
 ``rank``, which is that of its folder; where that is not known the folder is that of null, as Hive
 calls it. Times are on the clock of the job, rows in the order of their start. A table without rows
-has no file. A rank of which there are several recordings has ``part-1.parquet`` and so on.
+has no file. A rank with several recordings has ``part-1.parquet`` and so on.
 
 The folder is read as one recording of all ranks, a file in ``recordings`` as that rank alone.
 """
@@ -348,8 +348,8 @@ def _damaged(file: Path, error: Exception) -> GpuprofError:
 def _failure(path: Path, stored: StoredRecording, error: Exception) -> GpuprofError | None:
     """What a failed query says about the files: each page of them carries a checksum."""
     if isinstance(error, pa.ArrowException | OSError) or "arrow_scan" in str(error):
-        which = "an unknown rank" if stored.rank is None else f"rank {stored.rank}"
-        return CorruptFileError(f"{path}: a file of {which} is damaged", _HINT)
+        rank = "an unknown rank" if stored.rank is None else f"rank {stored.rank}"
+        return CorruptFileError(f"{path}: a file of {rank} is damaged", _HINT)
     return None
 
 

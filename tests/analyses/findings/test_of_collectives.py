@@ -18,13 +18,11 @@ def test_the_rank_that_comes_last_is_named_with_what_kept_it():
     assert "kernels:" in row["suggestion"]
 
 
-@pytest.mark.parametrize(("apart_ns", "is_said"), [(5_000 * US, True), (0, False)])
-def test_clocks_that_disagree_are_said(apart_ns, is_said):
+@pytest.mark.parametrize("apart_ns", [5_000 * US, 0])
+def test_clocks_that_are_apart_hide_no_waiting(apart_ns):
     profile = Job(2, 20, seed=9).drawn(late_ns={1: apart_ns}.items())
 
-    said = [row["finding"] for row in rows(profile) if row["cause"].startswith("collective")]
-    assert any("clocks of ranks disagree" in finding for finding in said) is is_said
-    assert ("collective_waiting" in causes(profile)) is not is_said
+    assert "collective_waiting" in causes(profile)
 
 
 REDUCES = kernel(name="ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", stream_id=7)

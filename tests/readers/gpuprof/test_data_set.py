@@ -8,12 +8,15 @@ import subprocess
 import sys
 
 import duckdb
+import nsys_export
+import numpy as np
 import pyarrow as pa
 import pytest
 from commands import ROOT, gpuprof
 from pyarrow import parquet
 from test_merged_ranks import rank_file
 
+from gpuprof.analyses.facts.parts import Part, part_of
 from gpuprof.errors import CorruptFileError, OutputError, UnknownFormatError
 from gpuprof.readers import find_reader, read_profile, recording_files
 from gpuprof.readers.gpuprof.data_set import is_data_set
@@ -505,3 +508,29 @@ def test_the_epochs_of_a_run_stay(tmp_path):
     write(profile.with_table("epochs", epochs), path)
 
     assert read_profile(path).table("epochs")["seconds"].to_pylist() == [1.5]
+
+
+def test_rows_are_in_the_order_of_their_start_where_names_are_joined_to_them(tmp_path):
+    """Names of databases are numbers there; a join gives rows in any order."""
+    kernels = [
+        nsys_export.kernel(10 * n, 10 * n + 5, 1 + n % 7, correlationId=n) for n in range(300_000)
+    ]
+    strings = [{"id": n, "value": f"kernel_{n}"} for n in range(1, 8)]
+    tables = {nsys_export.KERNEL: kernels, nsys_export.STRINGS: strings}
+    file, path = nsys_export.write(tmp_path / "rank0.sqlite", tables), tmp_path / "job.gpuprof"
+    path.mkdir()
+    write(read_profile(file), path)
+    (written,) = path.glob("kernels/*/*.parquet")
+    starts = parquet.read_table(written, columns=["start_ns"], partitioning=None)["start_ns"]
+
+    assert (np.diff(starts.to_numpy()) > 0).all()
+
+
+def test_a_window_of_time_is_on_the_clock_of_the_rank_that_is_read(tmp_path):
+    profile, path = converted(hosts, tmp_path)
+    window = Part(from_ns=0, to_ns=15_000)
+    expected = part_of(profile.parts[0].profile, window)
+    read = part_of(read_profile(recording_files([path])[0]), window)
+
+    assert expected.table("kernels").num_rows == 2
+    assert sorted_rows(read, "kernels").equals(sorted_rows(expected, "kernels"))

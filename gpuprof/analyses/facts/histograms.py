@@ -1,0 +1,179 @@
+"""How often each duration or size occurs, in tables that add up over the files of a job.
+
+Up to 1,024 different values of a group are kept as they are. Of more, each is rounded to nine
+significant bits, that is by 0.2 % at most. The result is the same in whatever order files are
+added up.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.analyses.facts.durations import durations_by_name
+from gpuprof.intervals import Int64s
+from gpuprof.profile import Profile
+from gpuprof.schema import FLAG, INT, Column
+
+MOST_VALUES: Final = 1_024
+SIGNIFICANT_BITS: Final = 9
+# For people.
+ROUNDING: Final = "0.2 %"
+
+HISTOGRAM: Final = {
+    "value": Column(INT, "", "The value, in ns or bytes.", required=True),
+    "calls": Column(INT, "1", "How often.", required=True),
+    "is_rounded": Column(
+        FLAG, "", "Whether the values of its group are rounded by up to 0.2 %.", required=True
+    ),
+}
+_NOTHING: Final = {
+    "value": np.empty(0, np.int64),
+    "calls": np.empty(0, np.int64),
+    "is_rounded": np.empty(0, bool),
+}
+
+
+class Histogram:
+    """How often each value of one group occurs.
+
+    Args:
+        values: The values, none twice.
+        calls: How often each occurs.
+    """
+
+    def __init__(self, values: Int64s, calls: Int64s) -> None:
+        order = np.argsort(values)
+        self.values, self.calls = values[order], calls[order]
+        self._ends = np.cumsum(self.calls)
+
+    def quantile(self, share: float) -> float | None:
+        """The quantile with linear interpolation, as of all values; None of none."""
+        if not len(self._ends):
+            return None
+        place = share * (int(self._ends[-1]) - 1)
+        low, high = (
+            int(self.values[np.searchsorted(self._ends, number, side="right")])
+            for number in (int(place), min(int(place) + 1, int(self._ends[-1]) - 1))
+        )
+        return low + (place - int(place)) * (high - low)
+
+    def deviation(self, mean: float) -> float | None:
+        """Standard deviation of the sample; None of fewer than two values."""
+        number = int(self.calls.sum())
+        if number < 2:  # noqa: PLR2004 - what a sample is
+            return None
+        return float(np.sqrt((self.calls * (self.values - mean) ** 2).sum() / (number - 1)))
+
+
+def histogram_rows(values: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    """The columns of `HISTOGRAM` for the values of one group."""
+    different, calls = np.unique(values, return_counts=True)
+    is_rounded = len(different) > MOST_VALUES
+    if is_rounded:
+        of_one_group = np.zeros(len(different), np.int64)
+        _, different, calls = _added(of_one_group, rounded(different.astype(np.int64)), calls)
+    return {
+        "value": different.astype(np.int64),
+        "calls": calls,
+        "is_rounded": np.full(len(different), is_rounded),
+    }
+
+
+def durations_of_names(profile: Profile, table: str, name: str = "name") -> pa.Table:
+    """Histograms of the durations of each name: ``name`` and the columns of `HISTOGRAM`.
+
+    Args:
+        profile: The recording.
+        table: A table of activities.
+        name: SQL of the name of a row.
+    """
+    return histogram_table("name", durations_by_name(profile, table, name))
+
+
+def histogram_table(key: str, groups: Iterable[tuple[str, npt.NDArray[Any]]]) -> pa.Table:
+    """Histograms of some values by name, in a column ``key`` and those of `HISTOGRAM`."""
+    names, parts = [], []
+    for name, values in groups:
+        names.append(name)
+        parts.append(histogram_rows(values))
+    lengths = [len(part["value"]) for part in parts]
+    codes = pa.array(np.repeat(np.arange(len(parts), dtype=np.int32), lengths))
+    columns = {key: pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()))}
+    for name, none in _NOTHING.items():
+        columns[name] = pa.array(np.concatenate([none, *(part[name] for part in parts)]))
+    return pa.table(columns)
+
+
+def counted_values(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Histograms of values that a query counted: ``value``, ``calls`` and what tells groups."""
+    rows = rows.append_column("is_rounded", pa.array(np.zeros(rows.num_rows, bool)))
+    return combined(rows, keys)
+
+
+def combined(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """One histogram for each group of several ones.
+
+    Args:
+        table: The columns of `HISTOGRAM` and what tells groups apart.
+        keys: The latter columns.
+    """
+    group, labels = _grouped(table, keys)
+    value, calls = (table[name].to_numpy() for name in ("value", "calls"))
+    is_wide = np.zeros(labels.num_rows, bool)
+    is_wide[group[table["is_rounded"].to_numpy()]] = True
+    group, value, calls = _added(group, value, calls)
+    is_wide |= np.bincount(group, minlength=labels.num_rows) > MOST_VALUES
+    if is_wide.any():
+        group, value, calls = _added(group, np.where(is_wide[group], rounded(value), value), calls)
+    columns = {"value": value, "calls": calls, "is_rounded": is_wide[group]}
+    rows = labels.take(pa.array(group))
+    for name, values in columns.items():
+        rows = rows.append_column(name, pa.array(values))
+    return rows
+
+
+def _grouped(table: pa.Table, keys: Sequence[str]) -> tuple[Int64s, pa.Table]:
+    """The number of each row's group, and what the groups are called, by their numbers."""
+    labels = table.select(keys).unify_dictionaries().combine_chunks()
+    code = np.zeros(labels.num_rows, np.int64)
+    for values in labels.columns:
+        coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+        for part in coded.chunks:
+            of_null = len(part.dictionary)
+            code = code * (of_null + 1) + part.indices.fill_null(of_null).to_numpy()
+    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    return group, labels.take(pa.array(first))
+
+
+def _added(group: Int64s, value: Int64s, calls: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """The calls of each value of each group, added up."""
+    order = np.lexsort((value, group))
+    group, value, calls = group[order], value[order], calls[order]
+    is_first = np.ones(len(group), bool)
+    is_first[1:] = (group[1:] != group[:-1]) | (value[1:] != value[:-1])
+    first = np.flatnonzero(is_first)
+    added = np.add.reduceat(calls, first) if len(first) else calls
+    return group[first], value[first], added
+
+
+def rounded(values: Int64s) -> Int64s:
+    """Values to so many significant bits; what was rounded stays as it is."""
+    bits = np.frexp(np.maximum(values, 1).astype(float))[1]
+    shift = np.maximum(bits - SIGNIFICANT_BITS, 0).astype(np.int64)
+    halves = (np.int64(1) << shift) >> 1
+    near: Int64s = ((values + halves) >> shift) << shift
+    return near
+
+
+def histograms(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Histogram]]:
+    """Each group of a table of histograms: its values of ``keys``, and its histogram."""
+    group, labels = _grouped(table, keys)
+    names = list(zip(*(labels[key].to_pylist() for key in keys), strict=True))
+    order = np.argsort(group, kind="stable")
+    value, calls = (table[name].to_numpy()[order] for name in ("value", "calls"))
+    ends = np.cumsum(np.bincount(group, minlength=len(names))).tolist()
+    for name, low, high in zip(names, [0, *ends], ends, strict=False):
+        yield name, Histogram(value[low:high], calls[low:high])

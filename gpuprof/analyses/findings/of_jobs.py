@@ -1,0 +1,396 @@
+"""What costs a job most, and what its steps go to: each cause once for all devices.
+
+Files are read one by one, so that each says what costs its own devices time. Who waits for whom
+in collectives follows from the calls of all ranks together.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.analyses.facts.collective_parts import RANKS
+from gpuprof.analyses.facts.job_collectives import (
+    COLLECTIVE_CALLS,
+    MOST_CALLS,
+    collective_record_of_job,
+)
+from gpuprof.analyses.facts.last_ranks import LastRank, last_ranks_of
+from gpuprof.analyses.findings.contract import usual_of
+from gpuprof.analyses.merge import JobStates
+from gpuprof.analyses.time.ranks import ranks_of_job
+from gpuprof.analyses.time.steps import STEPS_OF_FILE
+from gpuprof.analyses.transfers.collective_waits import say_delay
+from gpuprof.facts import UNKNOWN
+from gpuprof.intervals import Int64s
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.units import counted, format_ratio, listed, say_ns, say_share
+
+# What of a step is not worth a sentence.
+_LEAST_SHARE: Final = 0.01
+_UNSURE_SHARE: Final = 0.5
+_MOST_NAMED: Final = 3
+# Devices that pay so many times the median are named.
+_MUCH_MORE: Final = 1.1
+_ORDER: Final = {"no_training": -1, "truncated": 1, "setup": 2}
+_WAITING, _TRANSFER = "collective_waiting", "collective_transfer"
+_SAMPLES: Final = ("sample", "outlier")
+SHARES: Final = (
+    "compute_share",
+    "exposed_communication_share",
+    "exposed_transfer_share",
+    "exposed_local_copy_share",
+    "idle_share",
+    "set_up_share",
+)
+
+COSTS: Final = Schema(
+    "costs_of_devices",
+    "one thing that costs one device time in one phase",
+    {
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
+        "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
+        "cause": Column(TEXT, "", "As in findings.", required=True),
+        "where": Column(TEXT, "", "As in findings."),
+        "steps": Column(INT, "1", "Steps that were measured; null where there are none."),
+        "step_ns": Column(INT, "ns", "Median length of a step, else the device's span."),
+        "cost_ns": Column(INT, "ns", "Time that it costs a step, or the span.", required=True),
+        "win_ns": Column(INT, "ns", "What mending it can win of that at most.", required=True),
+        "total_win_ns": Column(INT, "ns", "win_ns of all steps of the phase.", required=True),
+        "is_sure": Column(FLAG, "", "Whether it can be won for sure.", required=True),
+        "phrase": Column(TEXT, "", "What the device does, as the end of a sentence."),
+        "means": Column(TEXT, "", "As in findings."),
+        "suggestion": Column(TEXT, "", "As in findings."),
+        "table": Column(TEXT, "", "As in findings."),
+    },
+)
+SCOPES: Final = Schema(
+    "phases_of_devices",
+    "one device in the steps of one phase, or in a recording without steps",
+    {
+        **{name: COSTS.columns[name] for name in ("device_id", "phase", "steps", "step_ns")},
+        **{name: Column(FLOAT, "1", "As in bottom_line.") for name in SHARES},
+        "between_devices_ns": Column(INT, "ns", "As in bottom_line."),
+        "with_host_ns": Column(INT, "ns", "As in bottom_line."),
+    },
+)
+
+Row = dict[str, Any]
+
+
+class Waiting(NamedTuple):
+    """What a device waits in collectives for other ranks while it does not compute.
+
+    Args:
+        cost_ns: Of a step, else in all.
+        last: The rank for which its communicator waits longest; None where it is unknown.
+    """
+
+    cost_ns: int
+    last: LastRank | None
+
+
+def findings_of_job(job: JobStates, costs: pa.Table) -> list[Row]:
+    """The rows of ``findings``, what costs all devices together most first.
+
+    Args:
+        job: The states of all files.
+        costs: What costs the devices of each file, as in `COSTS`.
+    """
+    devices = _device_count(job)
+    by_cause: dict[tuple[str, str | None], list[Row]] = {}
+    for row in _with_waiting(job, costs.to_pylist()):
+        by_cause.setdefault((row["cause"], row["phase"]), []).append(row)
+    groups = [sorted(rows, key=lambda row: -row["cost_ns"]) for rows in by_cause.values()]
+    groups = [rows for rows in groups if _is_worth(rows)]
+    groups.sort(key=lambda rows: (_ORDER.get(rows[0]["cause"], 0), -_weight(rows)))
+    ranks = job.device_ranks()
+    return [_finding(number, rows, devices, ranks) for number, rows in enumerate(groups, start=1)]
+
+
+def _device_count(job: JobStates) -> int:
+    return int(job.sources["devices"].num_rows)
+
+
+def _is_worth(rows: Sequence[Row]) -> bool:
+    return any(row["cost_ns"] >= _LEAST_SHARE * (row["step_ns"] or 0) for row in rows)
+
+
+def _weight(rows: Sequence[Row]) -> float:
+    """What could be won on all devices; half of it counts where that is not sure."""
+    shares = {True: 1.0, False: _UNSURE_SHARE}
+    return float(sum(row["total_win_ns"] * shares[row["is_sure"]] for row in rows))
+
+
+def _with_waiting(job: JobStates, rows: Sequence[Row]) -> Iterator[Row]:
+    """The costs with waiting and transfer of collectives as the calls of all ranks tell them."""
+    waiting = job.once(waiting_by_device)
+    exposed: dict[tuple[int | None, str | None], Row] = {}
+    for row in rows:
+        place = row["device_id"], row["phase"]
+        if row["cause"] not in (_WAITING, _TRANSFER) or place not in waiting:
+            yield row
+            continue
+        # What a file alone takes for either is their sum.
+        costlier = exposed.setdefault(place, row | {"cost_ns": 0})
+        costlier["cost_ns"] += row["cost_ns"]
+    for place, row in exposed.items():
+        yield from _split(row, waiting[place])
+
+
+def _split(row: Row, waiting: Waiting) -> Iterator[Row]:
+    waits_ns = min(waiting.cost_ns, row["cost_ns"])
+    steps = row["steps"] or 1
+    shared = {"is_sure": True, "table": "collective_waits"}
+    for cause, cost_ns, words in (
+        (_WAITING, waits_ns, _words_of_waiting(waiting.last)),
+        (_TRANSFER, row["cost_ns"] - waits_ns, _WORDS_OF_TRANSFER),
+    ):
+        costs = {"cost_ns": cost_ns, "win_ns": cost_ns, "total_win_ns": cost_ns * steps}
+        if cost_ns:
+            yield row | shared | words | costs | {"cause": cause}
+
+
+_WORDS_OF_TRANSFER: Final = {
+    "phrase": "moves data in collectives that no compute hides",
+    "means": "overlap",
+    "suggestion": "overlap collectives with compute, or send fewer bytes",
+    "where": None,
+}
+
+
+def _words_of_waiting(last: LastRank | None) -> Row:
+    phrase = "waits in collectives for other ranks"
+    if last is None:
+        suggestion = "make the ranks arrive together: see which one is last, and what keeps it"
+        return {"phrase": phrase, "means": "balance", "suggestion": suggestion, "where": None}
+    name = _last_name(last)
+    suggestion = f"see what keeps {name}, which came last to {say_share(last.share)} of them"
+    suggestion += "" if last.delay is None else f" ({say_delay(last.delay)})"
+    return {
+        "phrase": f"{phrase}, most for {name}",
+        "means": "balance",
+        "suggestion": suggestion,
+        "where": name,
+    }
+
+
+def _last_name(last: LastRank) -> str:
+    return f"device {last.device_id}" if last.rank is None else f"rank {last.rank}"
+
+
+def _finding(number: int, rows: Sequence[Row], devices: int, ranks: Mapping[int, int]) -> Row:
+    worst = rows[0]
+    cost_ns, win_ns = (int(np.median([row[n] for row in rows])) for n in ("cost_ns", "win_ns"))
+    step_ns = int(np.median([row["step_ns"] or 0 for row in rows]))
+    win_share = win_ns / step_ns if step_ns else 0.0
+    return {
+        "rank": number,
+        "cause": worst["cause"],
+        "where": worst["where"] or _named(_outstanding(rows) or rows, ranks),
+        "device_id": worst["device_id"],
+        "phase": worst["phase"],
+        "steps": worst["steps"],
+        "step_ns": step_ns,
+        "cost_ns": cost_ns,
+        "cost_share": cost_ns / step_ns if step_ns else 0.0,
+        "win_ns": win_ns,
+        "win_share": win_share,
+        "win": f"at most {say_share(win_share)}" if win_ns else "nothing by itself",
+        "means": worst["means"],
+        "total_win_ns": sum(row["total_win_ns"] for row in rows),
+        "finding": _sentence(rows, devices, ranks),
+        "suggestion": worst["suggestion"],
+        "table": worst["table"],
+    }
+
+
+def _sentence(rows: Sequence[Row], devices: int, ranks: Mapping[int, int]) -> str:
+    """How many devices pay it, what it costs them, and which pay much more than the others."""
+    middle = rows[len(rows) // 2]
+    cost_ns = int(np.median([row["cost_ns"] for row in rows]))
+    share = f" ({say_share(cost_ns / middle['step_ns'])})" if middle["step_ns"] else ""
+    cost = f"{say_ns(cost_ns)}{' of a step' if middle['steps'] else ''}{share}"
+    if len(rows) == 1:
+        return f"{_named(rows, ranks)} {middle['phrase']}: {cost}"
+    text = (
+        f"{len(rows):,} of {counted(devices, 'device', 'devices')}: each {middle['phrase']}:"
+        f" {cost} in the median"
+    )
+    if not (most := _outstanding(rows)):
+        return text
+    return f"{text}; most on {_named(most, ranks)} ({say_ns(most[0]['cost_ns'])})"
+
+
+def _outstanding(rows: Sequence[Row]) -> list[Row]:
+    """Those that pay much more than the median."""
+    usual = float(np.median([row["cost_ns"] for row in rows]))
+    return [row for row in rows if row["cost_ns"] > _MUCH_MORE * usual]
+
+
+def _named(rows: Sequence[Row], ranks: Mapping[int, int]) -> str:
+    """The first devices, three at most, by their ranks where these are known."""
+    devices = [row["device_id"] for row in rows]
+    of_devices = [*dict.fromkeys(ranks[device] for device in devices if device in ranks)]
+    noun = "rank" if of_devices else "device"
+    numbers = [str(number) for number in (of_devices or devices)[:_MOST_NAMED]]
+    return f"{noun if len(numbers) == 1 else f'{noun}s'} {listed(numbers)}"
+
+
+def waiting_by_device(job: JobStates) -> Mapping[tuple[int | None, str | None], Waiting]:
+    """What each device whose collectives are known of all ranks waits in them, by its phase."""
+    record = job.once(collective_record_of_job)
+    parts, kernels = record.parts, record.parts.kernels
+    last_of = {device: last for last in reversed(last_ranks_of(record)) for device in last.devices}
+    steps = _steps_of_devices(job)
+    waiting: dict[tuple[int | None, str | None], Waiting] = {}
+    matched = np.flatnonzero(parts.basis == RANKS)
+    exposed_ns = _exposed(job, matched)
+    for number in np.unique(kernels.device[matched]).tolist():
+        here = kernels.device[matched] == number
+        device = None if number == UNKNOWN else number
+        start, waits = kernels.start_ns[matched[here]], exposed_ns[here]
+        last_kept = int(start.max()) if here.sum() >= MOST_CALLS else None
+        of_phases = steps.get(device, {})
+        waiting[device, None] = Waiting(int(waits.sum()), last_of.get(number))
+        for phase, (step_start, span) in of_phases.items():
+            place = np.searchsorted(step_start, start, side="right") - 1
+            inside = (place >= 0) & (start < (step_start + span)[place])
+            per_step = np.bincount(place[inside], waits[inside], len(step_start))
+            if last_kept is not None:
+                per_step = per_step[step_start + span <= last_kept]
+            if len(per_step):
+                cost_ns = usual_of(per_step.astype(np.int64))
+                waiting[device, phase] = Waiting(cost_ns, last_of.get(number))
+    return waiting
+
+
+def _exposed(job: JobStates, rows: Int64s) -> Int64s:
+    """How long each kernel waits while nothing computes, if compute hides all of it alike."""
+    parts = job.once(collective_record_of_job).parts
+    took = (parts.kernels.end_ns - parts.kernels.start_ns)[rows]
+    hidden_ns = job.rows(COLLECTIVE_CALLS)["hidden_ns"].to_numpy()[rows]
+    exposed_ns: Int64s = (parts.waiting_ns[rows] * (1 - hidden_ns / np.maximum(took, 1))).astype(
+        np.int64
+    )
+    return exposed_ns
+
+
+def _steps_of_devices(
+    job: JobStates,
+) -> Mapping[int | None, Mapping[str | None, tuple[Int64s, Int64s]]]:
+    """Start and length of the steps of each device and phase that are samples."""
+    table = job.rows(STEPS_OF_FILE)
+    rows: dict[int | None, dict[str | None, list[tuple[int, int]]]] = {}
+    columns = ("device_id", "phase", "status", "start_ns", "span_ns")
+    for device, phase, status, start, span in zip(
+        *(table[name].to_pylist() for name in columns), strict=True
+    ):
+        if status in _SAMPLES:
+            rows.setdefault(device, {}).setdefault(phase, []).append((start, span))
+    return {
+        device: {
+            phase: tuple(np.array(sorted(of_phase), np.int64).T)
+            for phase, of_phase in of_device.items()
+        }
+        for device, of_device in rows.items()
+    }
+
+
+def bottom_lines_of_job(job: JobStates, scopes: pa.Table) -> list[Row]:
+    """The rows of ``bottom_line``: one per phase, that of most devices and time first.
+
+    Args:
+        job: The states of all files.
+        scopes: What the steps of devices go to, as in `SCOPES`.
+    """
+    phases: dict[str | None, list[Row]] = {}
+    for row in scopes.to_pylist():
+        phases.setdefault(row["phase"], []).append(row)
+    ordered = sorted(phases.values(), key=lambda rows: (-len(rows), -_time(rows)))
+    slow = [row for row in ranks_of_job(job).to_pylist() if row["is_slow"]]
+    return [_bottom_line(job, rows, slow, len(phases) > 1) for rows in ordered]
+
+
+def _time(rows: Sequence[Row]) -> int:
+    return sum((row["steps"] or 1) * row["step_ns"] for row in rows)
+
+
+def _bottom_line(job: JobStates, rows: Sequence[Row], slow: Sequence[Row], is_named: bool) -> Row:  # noqa: FBT001
+    medians = {
+        name: float(np.median([row[name] for row in rows]))
+        for name in ("step_ns", "between_devices_ns", "with_host_ns")
+    }
+    first = rows[0]
+    row: Row = {
+        "phase": first["phase"],
+        "device_id": first["device_id"] if len(rows) == 1 else None,
+        "steps": None if first["steps"] is None else int(np.median([r["steps"] for r in rows])),
+        **{name: int(value) for name, value in medians.items()},
+        # Means, so that shares add up to 1.
+        **{name: float(np.mean([row[name] for row in rows])) for name in SHARES},
+    }
+    parts = [_spread(rows, row, is_named=is_named), _moving(row), *_last_words(job), *_slow(slow)]
+    return row | {"bottom_line": ". ".join(parts)}
+
+
+def _spread(rows: Sequence[Row], row: Row, *, is_named: bool) -> str:
+    """What a step takes, how much devices differ, and what it goes to."""
+    words = ("compute", "collectives", "waits for transfers", "local copies", "idle", "set-up")
+    shares = [
+        f"{say_share(row[name])} {word}"
+        for name, word in zip(SHARES, words, strict=True)
+        if row[name] >= _LEAST_SHARE / 2
+    ]
+    low, high = np.quantile([scope["step_ns"] for scope in rows], [0.1, 0.9])
+    name = f" of {row['phase']}" if is_named and row["phase"] else ""
+    subject = f"A step{name} takes" if row["steps"] else "A device's recording spans"
+    return (
+        f"{subject} {say_ns(row['step_ns'])} (median of"
+        f" {counted(len(rows), 'device', 'devices')}; 10 % and 90 % quantiles {say_ns(int(low))}"
+        f" and {say_ns(int(high))}): {', '.join(shares)}"
+    )
+
+
+def _moving(row: Row) -> str:
+    share = row["between_devices_ns"] / max(row["step_ns"], 1)
+    if share:
+        return f"Moving data between devices costs at most {say_share(share)} of it"
+    return "Moving data between devices costs next to nothing"
+
+
+def _last_words(job: JobStates) -> Iterator[str]:
+    """Who makes the others wait most, and why."""
+    lasts = last_ranks_of(job.once(collective_record_of_job))
+    if not lasts or lasts[0].waiting_ns * len(lasts[0].devices) <= 2 * lasts[0].all_waiting_ns:
+        # Of ranks that all come last as often, none is late.
+        return
+    last = lasts[0]
+    why = "" if last.delay is None else f" ({say_delay(last.delay)})"
+    yield (
+        f"{_last_name(last).capitalize()} makes the others wait: it came last to"
+        f" {say_share(last.share)} of the collectives of {len(last.devices):,} ranks, in the median"
+        f" {say_ns(last.median_lag_ns)} late{why}"
+    )
+
+
+def _slow(slow: Iterable[Row]) -> Iterator[str]:
+    """The devices whose own time is an outlier, three at most."""
+    slowest: dict[str, Row] = {}
+    for row in sorted(slow, key=lambda row: -(row["own_ratio"] or 0)):
+        slowest.setdefault(_rank_name(row), row)
+    if not slowest:
+        return
+    rows = [*slowest.values()]
+    words = [
+        f"{_rank_name(row)} takes {format_ratio(row['own_ratio'])} times the median"
+        + (f" ({row['longer_part']} {say_ns(row['longer_ns'])} longer)" if row["longer_ns"] else "")
+        for row in rows[:_MOST_NAMED]
+    ]
+    more = f", and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
+    yield f"Slow without collectives: {listed(words)}{more} (--table ranks)"
+
+
+def _rank_name(row: Row) -> str:
+    return f"device {row['device_id']}" if row["rank"] is None else f"rank {row['rank']}"

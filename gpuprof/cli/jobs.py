@@ -1,0 +1,181 @@
+"""Reports on jobs of many files, which worker processes read one by one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from gpuprof.errors import InputError, UsageError
+from gpuprof.jobs.settings import Settings
+from gpuprof.units import counted, listed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gpuprof.jobs.contract import Outcome
+    from gpuprof.reports import Report
+
+# So few files are read as fast by one process, which keeps all columns and answers all questions.
+MOST_JOINED: Final = 16
+_MOST_JOINED_BYTES: Final = 2 * 10**9
+# The exit status of a result without files that could not be read.
+PARTIAL: Final = 4
+_NO_WORKERS: Final = "Leave out --workers, --memory-limit, --scheduler and --resume."
+_STDIN_LIST: Final = "@-"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of many files.
+
+    Args:
+        paths: What the user calls it.
+        files: Its files.
+        settings: Who reads them.
+    """
+
+    paths: Sequence[str]
+    files: Sequence[Path]
+    settings: Settings
+
+    @property
+    def readable(self) -> Sequence[str]:
+        """What one process reads instead; a list that came on standard input comes only once."""
+        return [*map(str, self.files)] if _STDIN_LIST in self.paths else self.paths
+
+    def tables(self, tables: Sequence[str], usual: Sequence[str], apart: str) -> tuple[str, ...]:
+        """The tables that workers make; none where one process reads all files.
+
+        Args:
+            tables: Those that the user names.
+            usual: Those of a report where none is named.
+            apart: What is asked for and needs all files in one process; empty for nothing.
+
+        Raises:
+            UsageError: The user wants workers for what one process must do.
+        """
+        if self.settings.are_usual:
+            if apart or not self._is_large(is_of_tables=bool(tables)):
+                return ()
+        elif apart:
+            msg = f"{apart} needs all files in one process"
+            raise UsageError(msg, _NO_WORKERS)
+        from gpuprof.jobs.partial import analyses_of, mergeable  # noqa: PLC0415 - few need it
+
+        possible = mergeable()
+        if not tables:
+            return tuple(name for name in usual if name in possible)
+        if self.settings.are_usual and not {*tables} <= {*possible}:
+            return ()
+        analyses_of(tables)
+        return tuple(tables)
+
+    def _is_large(self, *, is_of_tables: bool) -> bool:
+        if len(self.files) <= MOST_JOINED:
+            return False
+        # One process reads a few columns of all files with less effort than the worker of each.
+        return not is_of_tables or _size_bytes(self.files) > _MOST_JOINED_BYTES
+
+
+def job_of(paths: Sequence[str], settings: Settings, rank: int | None = None) -> Job:
+    """The job that paths name; of one file, which nothing needs to be known of, just that.
+
+    Args:
+        paths: What the user names.
+        settings: Who reads the files.
+        rank: The one rank that is meant; None for all.
+
+    Raises:
+        InputError: They name no files, or none of this rank.
+    """
+    if rank is not None:
+        from gpuprof.jobs.files import file_of_rank  # noqa: PLC0415 - few ask for one
+
+        paths = [str(file_of_rank(paths, rank))]
+    if settings.are_usual and len(paths) == 1 and Path(paths[0]).is_file():
+        return Job(paths, [Path(paths[0])], settings)
+    from gpuprof.readers import recording_files  # noqa: PLC0415 - start-up time
+
+    return Job(paths, recording_files(paths, are_fetched=False), settings)
+
+
+def job_report(
+    job: Job, names: Sequence[str], usual: Sequence[str], options: tuple[int | None, str | None]
+) -> "tuple[Report, Outcome]":
+    """The report of a job, and what came of its files.
+
+    Args:
+        job: The job.
+        names: The tables that workers make.
+        usual: The tables of a report where none is named; those that workers do not make are n/a.
+        options: How many steps to skip, and the name of the format; None where it is to be found.
+
+    Raises:
+        InputError: None of the files can be read.
+        UnknownFormatError: They are of several formats.
+    """
+    from gpuprof.cli.progress import JobProgress, shown  # noqa: PLC0415 - start-up time
+    from gpuprof.jobs.engine import run  # noqa: PLC0415
+    from gpuprof.jobs.files import job_files, job_place  # noqa: PLC0415
+    from gpuprof.jobs.merged import report_of  # noqa: PLC0415
+    from gpuprof.jobs.partial import FILES, ReportWork  # noqa: PLC0415
+    from gpuprof.readers import check_one_format  # noqa: PLC0415
+    from gpuprof.readers.job_notes import left_out  # noqa: PLC0415
+
+    work = ReportWork(tuple(names), *options)
+    place = job_place(job.paths, job.files)
+    with shown(JobProgress()) as progress:
+        outcome = run(work, job_files(job.files), job.settings, progress.say)
+        if outcome.partial is None:
+            msg = f"none of {counted(len(job.files), 'file', 'files')} can be read"
+            raise InputError(msg, outcome.faults[0].reason)
+        check_one_format(place, _formats(outcome.partial[FILES]))
+        notes = left_out((fault.path, fault.reason) for fault in outcome.faults)
+        report = report_of(outcome.partial, work.names, place, notes)
+    return _with_absent(report, usual, outcome.partial[FILES]), outcome
+
+
+def status_of(outcome: "Outcome", *, shows_notes: bool) -> int:
+    """The exit status of a job's report; where it is partial, stderr says so.
+
+    Args:
+        outcome: What came of the files.
+        shows_notes: Whether the output itself lists the files that are left out.
+    """
+    from gpuprof.readers.job_notes import left_out  # noqa: PLC0415 - start-up time
+
+    if outcome.is_complete:
+        return 0
+    failures = [(fault.path, fault.reason) for fault in outcome.faults if not fault.is_empty]
+    for note in [] if shows_notes else left_out(failures):
+        click.echo(f"Note: {note}", err=True)
+    count = counted(outcome.file_count, "file", "files")
+    click.echo(f"Partial result: {len(failures):,} of {count} could not be read.", err=True)
+    return PARTIAL
+
+
+def _with_absent(report: "Report", usual: Sequence[str], facts: "pa.Table") -> "Report":
+    """The report with tables that are made of one recording as n/a, and a note on them."""
+    from gpuprof.analyses import analysis_named  # noqa: PLC0415 - start-up time
+
+    absent = [name for name in usual if name not in report.tables]
+    recorded = {name for of_file in facts["recorded"].to_pylist() for name in of_file}
+    missed = [name for name in absent if {*analysis_named(name).needs} <= recorded]
+    notes = report.notes
+    if missed:
+        are = "are" if len(missed) > 1 else "is"
+        note = f"{listed(missed)} {are} n/a for a job that workers read; use --rank N for one rank."
+        notes = (*notes, note)
+    return replace(report, tables={**report.tables, **dict.fromkeys(absent)}, notes=notes)
+
+
+def _size_bytes(files: Sequence[Path]) -> int:
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def _formats(facts: "pa.Table") -> dict[str, str]:
+    """Name of a format -> the name of a file of it."""
+    rows = facts.select(["reader", "source"]).to_pylist()
+    return {row["reader"]: Path(row["source"]).name for row in rows}
