@@ -189,7 +189,7 @@ class Database:
         """What the numbers of a column of words mean, and the word for others; see `recorded`."""
         select = self._views[table].recorded
         words = select.columns[column] if select is not None else None
-        return (words.words, words.other) if isinstance(words, StoredWords) else ({}, "")
+        return (words.words, words.fallback) if isinstance(words, StoredWords) else ({}, "")
 
     def _pieces(
         self, table: str, names: Sequence[str], plan: stored.Plan, source: columns.Table

@@ -87,8 +87,8 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     further = [] if left_out else [analysis.reads_of_small for analysis in runnable]
     profile.expect(reads(*(analysis.reads for analysis in runnable), *further))
     if profile.whole.events >= _LARGE:
-        others = [analysis.run for analysis in runnable[1:] if analysis.name != _FINDINGS]
-        profile.compute_ahead(others[::-1])
+        later = [analysis.run for analysis in runnable[1:] if analysis.name != _FINDINGS]
+        profile.compute_ahead(later[::-1])
     try:
         tables = {a.name: profile.once(a.run) if a in runnable else None for a in chosen}
     finally:

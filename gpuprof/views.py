@@ -134,18 +134,20 @@ class StoredWords(str):
     Args:
         column: The numbers.
         words: Number to word.
-        other: The word for any other number, and for none.
+        fallback: The word for any other number, and for none.
     """
 
-    __slots__ = ("column", "other", "words")
+    __slots__ = ("column", "fallback", "words")
     column: StoredColumn
     words: Mapping[int, str]
-    other: str
+    fallback: str
 
-    def __new__(cls, sql: str, column: StoredColumn, words: Mapping[int, str], other: str) -> Self:
+    def __new__(
+        cls, sql: str, column: StoredColumn, words: Mapping[int, str], fallback: str
+    ) -> Self:
         """Mark SQL that gives these words."""
         self = super().__new__(cls, sql)
-        self.column, self.words, self.other = column, words, other
+        self.column, self.words, self.fallback = column, words, fallback
         return self
 
 

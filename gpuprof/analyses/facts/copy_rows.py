@@ -137,17 +137,17 @@ class _Words(NamedTuple):
     """What numbers of a column of words mean, and the word for any other."""
 
     words: Mapping[int, str]
-    other: str
+    fallback: str
 
     def among(self, numbers: Numbers, some: AbstractSet[str]) -> npt.NDArray[np.bool_]:
         """Whether the word of each number is one of some."""
         is_known = np.isin(numbers, [*self.words])
         is_meant = np.isin(numbers, [n for n, word in self.words.items() if word in some])
-        return is_meant | (~is_known & (self.other in some))
+        return is_meant | (~is_known & (self.fallback in some))
 
 
 def _with_facts(part: Sequence[Any], kinds: _Words, codes: Sequence[Numbers]) -> CopyRows:
-    """Some rows, none of them staged, with what `gpuprof.facts` says of them."""
+    """Some rows, none of them staged, with the derived columns of `gpuprof.facts`."""
     start, end, process, correlation, *devices, size = part
     device, src, dst = (values.astype(np.int16) for values in devices)
     of_kind = partial(kinds.among, codes[0])

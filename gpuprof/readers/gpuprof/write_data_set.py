@@ -83,7 +83,7 @@ def _parts(profile: Profile) -> tuple[Part, ...]:
 
 
 def _recordings(profile: Profile, folder: Path) -> Iterator[StoredRecording]:
-    """Write the recordings, each with what the header says of it."""
+    """Write the recordings, each with its entry in the header."""
     parts, count_of = _parts(profile), Counter[int | None]()
     numbered = []
     for part in parts:
