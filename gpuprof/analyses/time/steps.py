@@ -1,5 +1,7 @@
 """What each device's time went to in every training step."""
 
+from bisect import bisect_right
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +14,7 @@ from gpuprof.analyses.facts.phases import (
     SAMPLE,
     WARM_UP,
     PhaseSteps,
+    phases,
     steps_in_part,
 )
 from gpuprof.analyses.facts.step_windows import StepWindows
@@ -48,6 +51,12 @@ STEPS: Final = Schema(
             TEXT, "", "Text of the ranges with # for digits, or the kernel that opens a step."
         ),
         "phase": Column(TEXT, "", "Name of its phase, as in the table phases.", required=True),
+        "phase_number": Column(
+            INT,
+            "1",
+            "1 for the first phase of that name in its process, 2 for the next one.",
+            required=True,
+        ),
         "status": Column(
             TEXT,
             "",
@@ -86,15 +95,24 @@ def steps(profile: Profile) -> pa.Table:
         start in it.
     """
     by_device = {timeline.device_id: timeline for timeline in timelines(profile.whole)}
+    starts = _phase_starts(profile.whole)
     rows = [
         row
         for series in steps_in_part(profile)
         for number in series.phase.devices
         if profile.selection.device_id in {None, device := None if number == UNKNOWN else number}
-        for row in _rows(series, by_device[device])
+        for row in _rows(series, by_device[device], starts)
     ]
     rows.sort(key=lambda row: (row["start_ns"], row["process_id"] or 0, row["device_id"] or 0))
     return STEPS.table(rows)
+
+
+def _phase_starts(recording: Profile) -> Mapping[tuple[int | None, str], list[int]]:
+    """When the phases of each process and name begin, in ns and in their order."""
+    starts: dict[tuple[int | None, str], list[int]] = {}
+    for phase in phases(recording):
+        starts.setdefault((phase.process_id, phase.name), []).append(phase.span[0])
+    return {key: sorted(of_name) for key, of_name in starts.items()}
 
 
 def in_part(series: StepWindows, profile: Profile) -> Int64s:
@@ -108,8 +126,14 @@ def in_part(series: StepWindows, profile: Profile) -> Int64s:
     return np.flatnonzero(chosen)
 
 
-def _rows(series: PhaseSteps, device: DeviceTimeline) -> list[dict[str, Any]]:
+def _rows(
+    series: PhaseSteps,
+    device: DeviceTimeline,
+    phase_starts: Mapping[tuple[int | None, str], list[int]],
+) -> list[dict[str, Any]]:
     start, end = series.start_ns, series.end_ns
+    phase = series.phase
+    earlier = phase_starts[phase.process_id, phase.name]
     parts = {
         name: covered_within(layer, start, end).tolist()
         for name, layer in zip(_PARTS, device.exposed, strict=True)
@@ -119,11 +143,13 @@ def _rows(series: PhaseSteps, device: DeviceTimeline) -> list[dict[str, Any]]:
         for layer, layer_name in LAYER_NAMES.items()
     }
     of_series = {
-        "process_id": series.phase.process_id,
+        "process_id": phase.process_id,
         "device_id": device.device_id,
-        "source": series.phase.source,
+        "source": phase.source,
         "text": series.text,
-        "phase": series.phase.name,
+        "phase": phase.name,
+        # Of a part of a recording, a phase may begin later than it does there.
+        "phase_number": bisect_right(earlier, phase.span[0]),
     }
     status = [_STATUS.get(code, "other") for code in series.status.tolist()]
     for place in series.outliers.tolist():

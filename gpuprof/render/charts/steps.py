@@ -1,7 +1,7 @@
 """The time of each training step as stacked bars: what one device did in it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -40,7 +40,10 @@ ROWS: Final = Schema(
     "steps",
     "one training step, or the mean of several that follow one another",
     {
-        **{name: STEPS.columns[name] for name in ("process_id", "device_id", "phase", "status")},
+        **{
+            name: STEPS.columns[name]
+            for name in ("process_id", "device_id", "phase", "phase_number", "status")
+        },
         "step": STEPS.columns["step"],
         "last_step": Column(INT, "1", "The last step of the bar.", required=True),
         "start_ns": STEPS.columns["start_ns"],
@@ -73,10 +76,11 @@ def finding(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     time_ns: Counter[str] = Counter()
+    names = phase_names(rows)
     for row in rows:
-        time_ns[row["phase"]] += row["span_ns"]
+        time_ns[names[phase_of(row)]] += row["span_ns"]
     phase, _ = time_ns.most_common(1)[0]
-    of_phase = [row for row in rows if row["phase"] == phase]
+    of_phase = [row for row in rows if names[phase_of(row)] == phase]
     samples = [row for row in of_phase if row["status"] in SAMPLES] or of_phase
     longest = max(samples, key=lambda row: row["span_ns"])
     usual_ns = median(row["span_ns"] for row in samples)
@@ -90,10 +94,22 @@ def finding(rows: Sequence[Row]) -> str:
     return f"{sentence}, the longest {say_ns(longest['span_ns'])} (step {longest['step']})"
 
 
+def phase_of(row: Row) -> tuple[str, int]:
+    """The phase that a step is of, by name and number."""
+    return row["phase"], row["phase_number"]
+
+
+def phase_names(rows: Iterable[Row]) -> dict[tuple[str, int], str]:
+    """The names of phases for people, with numbers where several have one name."""
+    phases = dict.fromkeys(map(phase_of, rows))
+    alike = Counter(name for name, _ in phases)
+    return {(name, n): f"{name} ({n})" if alike[name] > 1 else name for name, n in phases}
+
+
 def bars(rows: Sequence[Row]) -> Iterator[Row]:
     """Rows as in `ROWS`: of many steps, the means of some that follow one another."""
     size = -(-len(rows) // _MOST)
-    for _, alike in groupby(rows, key=lambda row: (row["phase"], row["status"])):
+    for _, alike in groupby(rows, key=lambda row: (*phase_of(row), row["status"])):
         steps = list(alike)
         for first in range(0, len(steps), size):
             yield _bar(steps[first : first + size])
@@ -156,7 +172,8 @@ def _draw_bars(axes: "Axes", rows: Sequence[Row], factor: float) -> None:
 def _draw_phases(axes: "Axes", rows: Sequence[Row], factor: float) -> None:
     """The median of each phase, and where one ends and the next begins."""
     place = 0
-    stretches = [(name, list(steps)) for name, steps in groupby(rows, key=lambda r: r["phase"])]
+    names = phase_names(rows)
+    stretches = [(names[phase], list(steps)) for phase, steps in groupby(rows, key=phase_of)]
     for name, steps in stretches:
         end = place + len(steps)
         samples = [row["span_ns"] for row in steps if not is_set_aside(row)]

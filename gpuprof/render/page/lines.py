@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gpuprof.render.cells import clean
 from gpuprof.render.charts.copy_sizes import fitted_curve, group_name, group_of
-from gpuprof.render.charts.steps import PARTS, bar_name, is_set_aside
+from gpuprof.render.charts.steps import PARTS, bar_name, is_set_aside, phase_names, phase_of
 from gpuprof.render.charts.utilisation import device_name
 from gpuprof.render.contract import Row
 
@@ -83,13 +83,15 @@ def step_columns(rows: list[Row]) -> dict[str, Any]:
     Args:
         rows: Those of the chart of steps.
     """
-    starts = [n for n, row in enumerate(rows) if not n or row["phase"] != rows[n - 1]["phase"]]
+    of_row, names = [phase_of(row) for row in rows], phase_names(rows)
+    starts = [n for n, phase in enumerate(of_row) if not n or phase != of_row[n - 1]]
     stretches = list(pairwise([*starts, len(rows)]))
     return {
         "label": "step",
         "quantity": "time of the step",
         "names": [
-            f"{bar_name(row)}, {clean(row['phase'])}, {_STATUS[row['status']]}" for row in rows
+            f"{bar_name(row)}, {clean(names[phase_of(row)])}, {_STATUS[row['status']]}"
+            for row in rows
         ],
         "labels": [str(row["step"]) for row in rows],
         "pale": [is_set_aside(row) for row in rows],

@@ -119,6 +119,16 @@ def test_steps_of_which_nothing_is_to_be_said_have_no_note():
     assert [note for note in report(training(), ["totals"]).notes if "warm-up" in note] == []
 
 
+def test_phases_of_one_name_are_numbered_in_time():
+    profile = training([100] * 20 + [400] * 20)
+
+    numbers = {row["step"]: row["phase_number"] for row in steps(profile).to_pylist()}
+    assert {numbers[step] for step in range(1, 19)} == {1}
+    assert {numbers[step] for step in range(21, 39)} == {2}
+    part = profile.restricted(Selection(windows=((4_000, 2**40),)))
+    assert {row["phase_number"] for row in steps(part).to_pylist()} == {2}
+
+
 def test_too_few_steps_are_said_to_be():
     assert notes(training([100, 100, 100])) == [
         "step # has 2 whole steps: too few to say how long a step usually takes."

@@ -82,6 +82,20 @@ def test_phases_are_parted_and_named():
     assert shown.finding.startswith("Device 0: a step of train takes 1.000 us (median of 15 steps")
 
 
+def test_phases_of_one_name_have_numbers_and_medians_of_their_own():
+    rows = of_recording(job([300], steps=20), steps.CHART).table("steps").to_pylist()
+    rows = [row | {"phase": "step", "phase_number": 1 + (row["step"] >= 15)} for row in rows]
+    rows = [row | {"span_ns": row["span_ns"] // row["phase_number"]} for row in rows]
+
+    shown = picture_of(steps.CHART, Results({"steps": STEPS.table(rows)}))
+
+    axes = steps.CHART.draw(shown).axes[0]
+    assert {text.get_text() for text in axes.texts} == {"step (1)", "step (2)"}
+    medians = [line.get_ydata()[0] for line in axes.lines if line.get_label() == "median"]
+    assert medians == pytest.approx([1.0, 0.5])
+    assert shown.finding.startswith("Device 0: a step of step (1) takes 1.000 us (median of 15")
+
+
 def test_a_recording_without_steps_has_no_chart():
     with pytest.raises(EmptyRecordingError, match="steps cannot be drawn"):
         figure(steps.CHART, draw(kernels=[(0, 5, {"name": "a"}), (7, 9, {"name": "b"})]))
