@@ -2,6 +2,8 @@
 
 from typing import Final
 
+# The recorder that measures times and marks only.
+TIMING_ONLY: Final = "none"
 # Parts of the time of devices, and kinds of copies.
 LABELS: Final = {
     "kernels_common": "common kernels",

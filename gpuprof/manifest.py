@@ -28,8 +28,6 @@ MARKS: Final = "marks.jsonl"
 MONITOR: Final = "monitor.jsonl"
 FORMAT: Final = "gpuprof-run"
 FORMAT_VERSION: Final = 1
-# The recorder that measures times and marks only.
-TIMING_ONLY: Final = "none"
 
 # Names the run's folder to the program, so that gpuprof.epoch() can write its marks there.
 RUN_DIR_VARIABLE: Final = "GPUPROF_RUN_DIR"

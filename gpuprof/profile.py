@@ -18,7 +18,7 @@ import pyarrow as pa
 from gpuprof import schema
 from gpuprof.database import Database, Failure, Loader, Source, corrupt
 from gpuprof.errors import GpuprofError, MissingTableError
-from gpuprof.manifest import TIMING_ONLY
+from gpuprof.labels import TIMING_ONLY
 from gpuprof.second_thread import SecondThread
 from gpuprof.selection import EVERYTHING, Selection
 from gpuprof.stored import Values

@@ -65,6 +65,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 APART = {
     "launch": {
         "errors",
+        "labels",
         "units",
         "secrets",
         "xspace",

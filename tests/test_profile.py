@@ -11,7 +11,7 @@ from gpuprof import schema
 from gpuprof.columns import Columns, Streamed, Tables
 from gpuprof.database import Database
 from gpuprof.errors import CorruptFileError, MissingTableError
-from gpuprof.manifest import TIMING_ONLY
+from gpuprof.labels import TIMING_ONLY
 from gpuprof.profile import Origin, Profile
 from gpuprof.selection import Selection
 from gpuprof.views import Select, StoredColumn, StoredRows, View

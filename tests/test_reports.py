@@ -141,7 +141,7 @@ def test_an_analysis_is_run_by_name():
     [("total", "Did you mean totals?"), ("nothing", "Tables: bottom_line, findings, totals, ")],
 )
 def test_an_unknown_name_is_refused_with_the_near_ones_or_all(name, hint):
-    with pytest.raises(UsageError, match=f"^there is no table {name}$") as caught:
+    with pytest.raises(UsageError, match=f"(?m)^there is no table {name}$") as caught:
         report(summary(*DUAL), [name])
 
     assert caught.value.hint.startswith(hint)

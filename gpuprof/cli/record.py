@@ -143,7 +143,7 @@ def _tell(outcome: "Outcome", first: str = "") -> int:
         outcome: What was recorded.
         first: Of several runs in its folder, the one to look at.
     """
-    from gpuprof.manifest import TIMING_ONLY  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.labels import TIMING_ONLY  # noqa: PLC0415 - start-up time of --help
 
     folder, manifest = outcome
     for warning in manifest.warnings:

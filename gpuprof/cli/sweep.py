@@ -74,8 +74,8 @@ def command(  # noqa: PLR0913 - one per option
         --baseline placement=single -- \\
         train.py --placement {placement} --batch {batch}
     """  # noqa: D301 - click reads the escape
+    from gpuprof.labels import TIMING_ONLY  # noqa: PLC0415
     from gpuprof.launch import check_recorder, check_system  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.manifest import TIMING_ONLY  # noqa: PLC0415
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
     from gpuprof.render.sweep import save, sweep_text  # noqa: PLC0415
     from gpuprof.sweeps.command_line import planned  # noqa: PLC0415

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.errors import EmptyRecordingError, GpuprofError
-from gpuprof.manifest import PROGRAM_LOG, TIMING_ONLY, read_manifest
+from gpuprof.labels import TIMING_ONLY
+from gpuprof.manifest import PROGRAM_LOG, read_manifest
 from gpuprof.readers import read_profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.sweep_cells import RUNS as SWEPT

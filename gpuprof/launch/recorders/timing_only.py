@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from gpuprof.labels import TIMING_ONLY
 from gpuprof.launch.contract import Recorded, Recorder
-from gpuprof.manifest import TIMING_ONLY
 
 RECORDER: Final = Recorder(
     name=TIMING_ONLY,

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from gpuprof import schema
 from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError, InputError
+from gpuprof.labels import TIMING_ONLY
 from gpuprof.manifest import (
     MANIFEST,
     PROGRAM_LOG,
-    TIMING_ONLY,
     Manifest,
     is_run,
     read_manifest,

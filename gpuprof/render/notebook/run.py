@@ -4,7 +4,8 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuprof.manifest import TIMING_ONLY, Manifest
+from gpuprof.labels import TIMING_ONLY
+from gpuprof.manifest import Manifest
 from gpuprof.render.notebook.summary import Summary
 from gpuprof.units import capital, counted, format_seconds
 
