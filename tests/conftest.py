@@ -12,7 +12,7 @@ settings.register_profile(
 )
 settings.load_profile("gpuprof")
 
-_OF_OTHERS = ("browser", "mpi", "profilers")
+_OF_OTHERS = ("browser", "dask", "mpi", "profilers")
 
 
 def pytest_addoption(parser):
@@ -27,7 +27,8 @@ def pytest_collection_modifyitems(items):
     """What runs the programs of others is tried again, and the summary counts it.
 
     A run under the real nsys was once seen to end with nothing that could be read, and Open MPI
-    kills ranks a second after it told them to stop. Our own programs have no second chance.
+    kills ranks a second after it told them to stop. Dask gives up processes that a busy machine
+    starts slowly. Our own programs have no second chance.
     """
     for item in items:
         if any(item.get_closest_marker(name) for name in _OF_OTHERS):

@@ -17,6 +17,7 @@ from gpuprof.jobs.settings import Settings
 from gpuprof.readers import recording_files
 
 pytestmark = [
+    pytest.mark.dask,
     pytest.mark.usefixtures("small_tasks"),
     # Dask's own loops and processes, which a killed worker leaves as they are.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning"),

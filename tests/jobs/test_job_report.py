@@ -197,6 +197,7 @@ def test_one_file_loads_nothing_of_workers_and_nothing_loads_dask_unasked(ranks)
     assert loaded(ranks, "--workers", "1") == "['gpuprof.jobs.engine']"
 
 
+@pytest.mark.dask
 def test_the_cluster_of_the_documentation_gives_the_same_report(ranks, tmp_path):
     pytest.importorskip("distributed", reason="Dask is not installed (extra scale)")
     address = tmp_path / "dask.json"
@@ -212,7 +213,9 @@ def test_the_cluster_of_the_documentation_gives_the_same_report(ranks, tmp_path)
         for program in programs
     ]
     try:
+        end = time.monotonic() + 60
         while not address.exists():
+            assert time.monotonic() < end, "the scheduler does not start"
             time.sleep(0.1)
         table = ("--table", "breakdown")
         distant = report(ranks, *table, "--scheduler", address)

@@ -93,9 +93,7 @@ def test_what_is_missing_from_a_column_that_needs_it_is_refused(tmp_path):
     path = of_table(tmp_path, "kernels", [])
     own_files.changed(path, kernels=rows.set_column(1, "end_ns", pa.nulls(1, pa.int64())))
 
-    with pytest.raises(
-        CorruptFileError, match=r"(?m)column end_ns holds no value in row 1$"
-    ):
+    with pytest.raises(CorruptFileError, match=r"(?m)column end_ns holds no value in row 1$"):
         read_profile(path).table("kernels")
 
 
@@ -177,9 +175,7 @@ def test_times_beyond_146_years_are_refused(tmp_path, time):
 def test_what_lasts_longer_than_any_activity_is_refused(tmp_path):
     path = of_table(tmp_path, "kernels", [{"start_ns": -1, "end_ns": 1 << 50, "name": "k"}])
 
-    with pytest.raises(
-        CorruptFileError, match=r"(?m)kernels: row 1 lasts more than 13 days$"
-    ):
+    with pytest.raises(CorruptFileError, match=r"(?m)kernels: row 1 lasts more than 13 days$"):
         read_profile(path).table("kernels")
 
 
