@@ -63,5 +63,10 @@ class _Killer:
 def _workers():
     tasks = Path("/proc/self/task").glob("*/children")
     children = [int(child) for task in tasks for child in task.read_text().split()]
-    commands = {child: Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
-    return sorted(child for child, command in commands.items() if b"gpuprof.jobs" in command)
+    return sorted(child for child in children if b"gpuprof.jobs" in _command(child))
+
+
+def _command(process_id):
+    with suppress(FileNotFoundError, ProcessLookupError):  # it may have ended by now
+        return Path(f"/proc/{process_id}/cmdline").read_bytes()
+    return b""
