@@ -107,7 +107,7 @@ class Section:
     profile: "Profile" = field(repr=False)
 
 
-class Part(NamedTuple):
+class RankRecording(NamedTuple):
     """One of the recordings of a job that are read as one.
 
     Args:
@@ -150,7 +150,7 @@ class Profile:
     stored: int = 0
     sections: tuple[Section, ...] = field(default=(), repr=False)
     skip_steps: int | None = None
-    parts: "tuple[Part, ...]" = field(default=(), repr=False)
+    parts: "tuple[RankRecording, ...]" = field(default=(), repr=False)
     _unrestricted: "Profile | None" = field(default=None, repr=False)
 
     @property

@@ -8,7 +8,7 @@ from numbers import Real
 from operator import index
 from typing import Any, Protocol, runtime_checkable
 
-from gpuprof.analyses.facts.parts import Part, part_of
+from gpuprof.analyses.facts.parts import RecordingPart, part_of
 from gpuprof.comparisons import Recording as LabelledRecording
 from gpuprof.errors import UsageError
 from gpuprof.profile import Profile
@@ -37,7 +37,7 @@ Time = str | int
 
 def read(
     recording: Recording,
-    requested: Part,
+    requested: RecordingPart,
     *,
     reader: str | None = None,
     section: str | int | None = None,
@@ -61,7 +61,7 @@ def part(
     range_text: str | None,
     occurrence: int | None,
     device: int | None,
-) -> Part:
+) -> RecordingPart:
     """The part of a recording that a function's arguments ask for.
 
     Raises:
@@ -69,7 +69,7 @@ def part(
         TypeError: A time is neither text nor an integer.
     """
     start_ns, end_ns = time_ns("from_", from_, instant_ns), time_ns("to", to, instant_ns)
-    return Part(start_ns, end_ns, range_text, occurrence, device)
+    return RecordingPart(start_ns, end_ns, range_text, occurrence, device)
 
 
 def time_ns(name: str, value: Time | None, parse: Callable[[str], int] = duration_ns) -> int | None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpuprof.analyses.facts.parts import Part
+from gpuprof.analyses.facts.parts import RecordingPart
 from gpuprof.analyses.findings.bottom_line import ANALYSIS, BOTTOM_LINE
 from gpuprof.api.arguments import Recording, read
 from gpuprof.profile import Profile
@@ -50,7 +50,7 @@ def metrics(recording: Recording) -> dict[str, float]:
         GpuprofError: The recording cannot be read.
         TypeError: It is no recording.
     """
-    profile = read(recording, Part())
+    profile = read(recording, RecordingPart())
     figures: dict[str, Any] = recording_figures(profile) | _step_figures(profile)
     return {
         PREFIX + name: float(figures[name])

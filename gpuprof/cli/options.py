@@ -183,7 +183,7 @@ reading_options: Final = in_order(
         "number, its process, a part of its name, or all to add them up.",
     ),
 )
-# Under the names of `Part`'s fields.
+# Under the names of `RecordingPart`'s fields.
 part_options: Final = in_order(
     time_option(
         *("--from", "from_ns"),

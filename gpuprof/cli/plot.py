@@ -140,12 +140,12 @@ def _of_recording(  # noqa: PLR0913 - one parameter per option
     baseline: str | None,  # noqa: ARG001 - refused before
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> "Results":
-    from gpuprof.analyses.facts.parts import Part, part_of  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.analyses.facts.parts import RecordingPart, part_of  # noqa: PLC0415 - start-up time of --help
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render.charts.results import of_recording  # noqa: PLC0415
 
     recording = replace(read_profile(files, reader, section), skip_steps=skip_steps)
-    return of_recording(part_of(recording, Part(**part)), chart)
+    return of_recording(part_of(recording, RecordingPart(**part)), chart)
 
 
 _PART: Final = ("from_ns", "to_ns", "range_text", "occurrence", "device_id")

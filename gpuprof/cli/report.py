@@ -109,14 +109,14 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
       gpuprof report train.sqlite --range forward --table breakdown
     """  # noqa: D301 - click reads the escape
     from gpuprof.analyses import ANALYSES, all_analyses  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.analyses.facts.parts import Part, part_of  # noqa: PLC0415
+    from gpuprof.analyses.facts.parts import RecordingPart, part_of  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.contract import RECORDING  # noqa: PLC0415
     from gpuprof.render.further_outputs import further_outputs  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
     from gpuprof.reports import OVERVIEW, report  # noqa: PLC0415
 
-    chosen_part = Part(**part)
+    chosen_part = RecordingPart(**part)
     target = prepare(output, is_forced=force, inputs=files)
     if is_list:
         from gpuprof.render.listing import analyses_text  # noqa: PLC0415

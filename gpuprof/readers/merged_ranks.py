@@ -28,7 +28,7 @@ from gpuprof import schema, spilling
 from gpuprof.columns import Columns, Kinds, Streamed, Table, Tables, Window
 from gpuprof.cuda import UNKNOWN
 from gpuprof.errors import InputError
-from gpuprof.profile import Part, Profile
+from gpuprof.profile import Profile, RankRecording
 from gpuprof.readers.alike import Recordings
 from gpuprof.readers.common.compact_columns import arrow, narrow_column
 from gpuprof.readers.common.threads import in_turn
@@ -265,7 +265,7 @@ def joined(profiles: Sequence[Profile]) -> Profile:
     warnings = tuple(dict.fromkeys(texts))
     origin = replace(profiles[0].origin, epoch_ns=job.earliest_ns, warnings=warnings)
     events = sum(profile.events for profile in profiles)
-    parts = tuple(Part(file.rank, file.profile) for file in job.files)
+    parts = tuple(RankRecording(file.rank, file.profile) for file in job.files)
     return Profile(origin, job.sources, Tables(job.tables), stored=events, parts=parts)
 
 

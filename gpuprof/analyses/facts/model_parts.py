@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 Row = Mapping[str, Any]
 
 
-class Part(NamedTuple):
+class ModelPart(NamedTuple):
     """A part of a model on a device, as in `PLACEMENT`."""
 
     device: str
@@ -70,14 +70,14 @@ class Names:
         self._is_grouped = self._has_prefixes()
         self._connected = {} if self._trained else connected_towers(rows, inputs, bare)
 
-    def part(self, device: str, operation: str | None) -> Part:
+    def part(self, device: str, operation: str | None) -> ModelPart:
         """The part that an operation belongs to."""
         path, is_gradient = self._scopes(operation or "")
         above: Path = ()
         if path[: len(self._model)] == self._model:
             above, path = self._model, path[len(self._model) :]
         if not path or self._size[(*above, path[0])] < 2:  # noqa: PLR2004 - an operation's own
-            return Part(device, self._connected.get(operation or ""), None, is_gradient)
+            return ModelPart(device, self._connected.get(operation or ""), None, is_gradient)
         tower = (*above, path[0])
         below = path[1:]
         while self._is_wrapper(tower) and below:
@@ -88,8 +88,8 @@ class Names:
         name = self._shown(tower)
         if self._is_grouped and above == tower[:-1] and layer is None:
             prefix = name.partition("_")[0]
-            return Part(device, prefix, name, is_gradient)
-        return Part(device, name, self._shown(layer) if layer else None, is_gradient)
+            return ModelPart(device, prefix, name, is_gradient)
+        return ModelPart(device, name, self._shown(layer) if layer else None, is_gradient)
 
     def tower(self, operation: str) -> str | None:
         """The tower of an operation; of one of no known scope, the outermost one of its name."""

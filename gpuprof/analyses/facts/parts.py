@@ -21,7 +21,7 @@ _KEPT_WHOLE: Final = "What starts in it is kept whole."
 
 
 @dataclass(frozen=True)
-class Part:
+class RecordingPart:
     """The part of a recording that a user asks for, by any of these.
 
     Args:
@@ -90,7 +90,7 @@ class Part:
         return Selection(tuple(pairs), self.device_id)
 
 
-def part_of(profile: Profile, part: Part, *, is_kept_whole: bool = False) -> Profile:
+def part_of(profile: Profile, part: RecordingPart, *, is_kept_whole: bool = False) -> Profile:
     """The activities of a part of a recording, whose first warning says what it is a part of.
 
     Args:
@@ -105,7 +105,7 @@ def part_of(profile: Profile, part: Part, *, is_kept_whole: bool = False) -> Pro
         MissingTableError: The recording holds sums only, or ranges are asked for, and they or what
             they launched were not recorded.
     """
-    if part == Part():
+    if part == RecordingPart():
         return profile
     timed = [name for name in profile.sources if "start_ns" in BY_NAME[name].columns]
     if not timed:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from gpuprof.analyses.facts.model_parts import Part
+from gpuprof.analyses.facts.model_parts import ModelPart
 from gpuprof.analyses.transfers.tensor_transfers import names_of, step_executions
 from gpuprof.profile import Profile
 
@@ -66,7 +66,7 @@ class Dataflow:
 
     steps: int
     kind: Mapping[Node, str]
-    part: Mapping[Node, Part]
+    part: Mapping[Node, ModelPart]
     device: Mapping[Node, str]
     variables: Mapping[Node, frozenset[Node]]
     requested: Mapping[Node, str | None]
@@ -341,7 +341,7 @@ def _tensors(inputs: Iterable[Row]) -> Iterable[Tensor]:
 
 
 def _returning(
-    tensors: Iterable[Tensor], part: Mapping[Node, Part], device: Mapping[Node, str]
+    tensors: Iterable[Tensor], part: Mapping[Node, ModelPart], device: Mapping[Node, str]
 ) -> Iterable[Tensor]:
     """Gradients of what the forward pass copies, as large, that do not cross devices today.
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.model_parts import Part
+from gpuprof.analyses.facts.model_parts import ModelPart
 from gpuprof.analyses.placement.dataflow import NO_WORK
 from gpuprof.analyses.transfers.tensor_transfers import names_of, step_executions
 from gpuprof.profile import Profile
@@ -65,7 +65,7 @@ def placement(profile: Profile) -> pa.Table:
         A layer that runs on two devices has a row for each. Constants and what only orders
         others are left out.
     """
-    by_part: dict[Part, list[Row]] = {}
+    by_part: dict[ModelPart, list[Row]] = {}
     names = profile.once(names_of)
     for row in _in_steps(profile, "operations"):
         if row["operation_type"] not in NO_WORK:
@@ -84,7 +84,7 @@ def placement_edges(profile: Profile) -> pa.Table:
         Columns as in `EDGES`; per execution in programs without a training step. Control edges
         carry no data and are left out. No rows if nothing crossed devices.
     """
-    by_ends: dict[tuple[Part, Part], list[Row]] = {}
+    by_ends: dict[tuple[ModelPart, ModelPart], list[Row]] = {}
     names = profile.once(names_of)
     for row in _in_steps(profile, "tensor_copies"):
         if not row["is_control"]:
@@ -128,7 +128,7 @@ def is_fallback(row: Mapping[str, Any]) -> bool:
     return requested is not None and not row["device"].endswith(requested)
 
 
-def _edge(source: Part, target: Part, copies: list[Row], steps: int) -> Row:
+def _edge(source: ModelPart, target: ModelPart, copies: list[Row], steps: int) -> Row:
     sizes = [row["bytes"] for row in copies]
     flags = {row["is_gradient"] for row in copies}
     return {

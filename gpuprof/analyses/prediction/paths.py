@@ -25,7 +25,7 @@ CALL, HOST, LATENCY = "call", "host", "latency"
 KINDS: Final = (*_OF_OPERATIONS.values(), CALL, HOST, LATENCY)
 
 
-class Part(NamedTuple):
+class PathPart(NamedTuple):
     """A part of a path: kind and name of what its time goes to."""
 
     kind: str
@@ -72,7 +72,7 @@ class Named(NamedTuple):
     """
 
     number: Int64s
-    parts: list[Part]
+    parts: list[PathPart]
 
 
 def named(profile: Profile, graph: Graph, along: Path) -> Named:
@@ -99,16 +99,16 @@ def named(profile: Profile, graph: Graph, along: Path) -> Named:
     return Named(inverse, parts)
 
 
-def _part(graph: Graph, code: tuple[int, int], operation: int, texts: list[str]) -> Part:
+def _part(graph: Graph, code: tuple[int, int], operation: int, texts: list[str]) -> PathPart:
     kind, name = code
     if kind == kinds.DURATION:
         its_kind = int(graph.operations.kind[operation])
-        return Part(_OF_OPERATIONS[its_kind], graph.operations.labels[name])
+        return PathPart(_OF_OPERATIONS[its_kind], graph.operations.labels[name])
     if kind == kinds.CALL:
-        return Part(CALL, graph.calls.labels[name])
+        return PathPart(CALL, graph.calls.labels[name])
     if kind == kinds.HOST_WORK:
-        return Part(HOST, f"in {texts[name]}" if texts[name] else "between calls")
-    return Part(LATENCY, kinds.KINDS[kind].name)
+        return PathPart(HOST, f"in {texts[name]}" if texts[name] else "between calls")
+    return PathPart(LATENCY, kinds.KINDS[kind].name)
 
 
 def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list[str]]:
@@ -132,7 +132,7 @@ def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list
     return number, texts
 
 
-def times(stretches: Named, along: Path, is_inside: Flags) -> Counter[Part]:
+def times(stretches: Named, along: Path, is_inside: Flags) -> Counter[PathPart]:
     """The time of each part, over the stretches that are inside."""
     lengths = np.where(is_inside, along.until_ns - along.since_ns, 0)
     sums = np.zeros(len(stretches.parts), np.int64)

@@ -19,7 +19,7 @@ from gpuprof.analyses.prediction.effects import (
     unexplained,
 )
 from gpuprof.analyses.prediction.graph import KINDS, PROVENANCES, Graph
-from gpuprof.analyses.prediction.paths import Part, Path, named, path, times
+from gpuprof.analyses.prediction.paths import Path, PathPart, named, path, times
 from gpuprof.analyses.prediction.recorded import Flags
 from gpuprof.analyses.prediction.replay import Measured, Replay, replay
 from gpuprof.facts import UNKNOWN
@@ -294,7 +294,7 @@ def _paths(
     return rows
 
 
-def _of(counter: Counter[Part] | None, part: Part) -> int:
+def _of(counter: Counter[PathPart] | None, part: PathPart) -> int:
     return 0 if counter is None else counter[part]
 
 

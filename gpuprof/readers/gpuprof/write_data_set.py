@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gpuprof import __version__, schema
 from gpuprof.columns import Kinds
-from gpuprof.profile import Origin, Part, Profile
+from gpuprof.profile import Origin, Profile, RankRecording
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.data_set import (
     HEADER,
@@ -78,8 +78,8 @@ def _write_headers(profile: Profile, folder: Path) -> Iterator[str]:
         yield name
 
 
-def _parts(profile: Profile) -> tuple[Part, ...]:
-    return profile.parts or (Part(_rank(profile), profile),)
+def _parts(profile: Profile) -> tuple[RankRecording, ...]:
+    return profile.parts or (RankRecording(_rank(profile), profile),)
 
 
 def _recordings(profile: Profile, folder: Path) -> Iterator[StoredRecording]:
@@ -96,7 +96,7 @@ def _recordings(profile: Profile, folder: Path) -> Iterator[StoredRecording]:
 
 
 def _write_recording(
-    epoch_ns: int | None, folder: Path, numbered: tuple[Part, int]
+    epoch_ns: int | None, folder: Path, numbered: tuple[RankRecording, int]
 ) -> StoredRecording:
     """Write the tables of a recording.
 

@@ -12,7 +12,7 @@ from gpuprof.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.profile import Origin, Profile, Section
 from gpuprof.readers.nsys_stats.numerals import styles
 from gpuprof.readers.nsys_stats.rows import Row, summary_rows
-from gpuprof.readers.nsys_stats.runs import Part, Run, jobs, kind
+from gpuprof.readers.nsys_stats.runs import PrintedTable, Run, jobs, kind
 from gpuprof.readers.nsys_stats.scan import Scan
 from gpuprof.readers.nsys_stats.trace import api_calls, gpu_tables, has_no_clock, sums
 from gpuprof.units import counted
@@ -31,7 +31,7 @@ def profile(path: Path, scan: Scan) -> Profile:
         FaultError: A cell that must hold a number does not.
     """
     parts = [
-        Part(name, block, style)
+        PrintedTable(name, block, style)
         for block, style in zip(scan.blocks, styles(scan.blocks), strict=True)
         if (name := kind(block)) is not None and block.num_rows
     ]

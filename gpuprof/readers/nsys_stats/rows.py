@@ -11,7 +11,7 @@ from gpuprof.readers.common.compact_columns import listed
 from gpuprof.readers.nsys_stats import numerals
 from gpuprof.readers.nsys_stats.blocks import Block, Column, FaultError
 from gpuprof.readers.nsys_stats.numerals import NumberError, Style, integers
-from gpuprof.readers.nsys_stats.runs import API_NAME, Part
+from gpuprof.readers.nsys_stats.runs import API_NAME, PrintedTable
 
 Row = dict[str, Any]
 _CATEGORIES: Final = {"CUDA_API": "api", "CUDA_KERNEL": "kernel", "MEMORY_OPER": "memory"}
@@ -23,7 +23,7 @@ _STANDS_FOR: Final = {
 }
 
 
-def summary_rows(run: Mapping[str, Sequence[Part]]) -> list[Row]:
+def summary_rows(run: Mapping[str, Sequence[PrintedTable]]) -> list[Row]:
     """Rows of ``activity_summary`` of one recording.
 
     Raises:
@@ -44,7 +44,7 @@ def summary_rows(run: Mapping[str, Sequence[Part]]) -> list[Row]:
     return rows
 
 
-def _rows(part: Part) -> Iterator[Row]:
+def _rows(part: PrintedTable) -> Iterator[Row]:
     block, style = part.block, part.style
     numbers = Numbers(block, style)
     columns = {
@@ -77,7 +77,7 @@ def _named(name: str, category: str) -> Row:
     return {"activity_kind": "memcpy", "name": cuda.memcpy_kind(name) or cuda.UNKNOWN}
 
 
-def _add_sizes(rows: list[Row], part: Part) -> None:
+def _add_sizes(rows: list[Row], part: PrintedTable) -> None:
     """Add bytes to the copies of the same kind, or rows where only sizes were printed."""
     numbers = Numbers(part.block, part.style)
     totals, calls = numbers(numerals.sizes, "Total"), numbers(counted, "Count")

@@ -16,7 +16,7 @@ API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z]")
 
 
 @dataclass(frozen=True)
-class Part:
+class PrintedTable:
     """One table, what it is a table of, and how it writes numbers."""
 
     kind: str
@@ -25,7 +25,7 @@ class Part:
 
 
 # The tables of one recording by their kind.
-Run = dict[str, list[Part]]
+Run = dict[str, list[PrintedTable]]
 
 
 def kind(block: Block) -> str | None:
@@ -56,21 +56,21 @@ def _sum_kind(block: Block) -> str | None:
     return "kernel" if "Instances" in block.headings else None
 
 
-def jobs(parts: Iterable[Part]) -> list[list[Run]]:
+def jobs(parts: Iterable[PrintedTable]) -> list[list[Run]]:
     """Tables of each recording, by kind; those of processes that printed at once together.
 
     A recording has one table of a kind, so the second of a kind begins another one. A file
     does not label the tables of processes that printed at once, as ranks of a job do; the first
     of each kind are then taken together.
     """
-    groups: dict[tuple[int, str | None], list[Part]] = defaultdict(list)
+    groups: dict[tuple[int, str | None], list[PrintedTable]] = defaultdict(list)
     for part in parts:
         report = part.block.report
         groups[report.segment, report.source].append(part)
     return [job for group in groups.values() for job in _jobs(_distinct(group))]
 
 
-def _jobs(parts: Sequence[Part]) -> list[list[Run]]:
+def _jobs(parts: Sequence[PrintedTable]) -> list[list[Run]]:
     """Recordings whose tables are mixed as one job, others each as one of its own."""
     runs = _runs(parts)
     places = [
@@ -82,9 +82,9 @@ def _jobs(parts: Sequence[Part]) -> list[list[Run]]:
     return [runs] if is_mixed else [[run] for run in runs]
 
 
-def _distinct(group: Sequence[Part]) -> list[Part]:
+def _distinct(group: Sequence[PrintedTable]) -> list[PrintedTable]:
     """Without the tables that say again, or in another way, what one before has said."""
-    distinct: list[Part] = []
+    distinct: list[PrintedTable] = []
     for part in group:
         report = part.block.report
         same_kind = [k for k in distinct if k.kind == part.kind and report.source is not None]
@@ -94,7 +94,7 @@ def _distinct(group: Sequence[Part]) -> list[Part]:
     return distinct
 
 
-def _runs(parts: Sequence[Part]) -> list[Run]:
+def _runs(parts: Sequence[PrintedTable]) -> list[Run]:
     runs: list[Run] = []
     count: dict[str, int] = defaultdict(int)
     for part in (part for part in parts if part.kind != "size"):
@@ -107,7 +107,7 @@ def _runs(parts: Sequence[Part]) -> list[Run]:
     return runs
 
 
-def _place_sizes(part: Part, runs: list[Run]) -> None:
+def _place_sizes(part: PrintedTable, runs: list[Run]) -> None:
     """Put the sizes of copies with their times: those of the same copies, as often."""
     waiting = [run for run in runs if "size" not in run]
     counts = _counts(part.block)

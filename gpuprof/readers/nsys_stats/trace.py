@@ -12,7 +12,7 @@ from gpuprof import cuda, schema
 from gpuprof.readers.nsys_stats.blocks import Column, FaultError
 from gpuprof.readers.nsys_stats.numerals import Style, durations, sizes, times
 from gpuprof.readers.nsys_stats.rows import Numbers, Row, counted
-from gpuprof.readers.nsys_stats.runs import Part
+from gpuprof.readers.nsys_stats.runs import PrintedTable
 from gpuprof.units import NS_PER_S
 
 _DEVICE: Final = re.compile(r"\(([0-9]{1,18})\)$")
@@ -34,7 +34,7 @@ _SIZES: Final = {
 }
 
 
-def gpu_tables(part: Part) -> dict[str, pa.Table]:
+def gpu_tables(part: PrintedTable) -> dict[str, pa.Table]:
     """Kernels, memcpys and memsets of a trace.
 
     The trace does not say between which devices a copy went.
@@ -55,7 +55,7 @@ def gpu_tables(part: Part) -> dict[str, pa.Table]:
     }
 
 
-def _activities(part: Part) -> pa.Table:
+def _activities(part: PrintedTable) -> pa.Table:
     block, numbers = part.block, Numbers(part.block, part.style)
     start, end = _span(part, numbers)
     sources, targets = (
@@ -82,7 +82,7 @@ def _device_id(label: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _span(part: Part, numbers: Numbers) -> tuple[pa.Array, pa.Array]:
+def _span(part: PrintedTable, numbers: Numbers) -> tuple[pa.Array, pa.Array]:
     start, duration = numbers.array(times, "Start"), numbers.array(durations, "Duration")
     try:
         return start, pc.add_checked(start, duration)
@@ -137,7 +137,7 @@ def has_no_clock(tables: dict[str, pa.Table]) -> bool:
     )
 
 
-def api_calls(part: Part) -> pa.Table:
+def api_calls(part: PrintedTable) -> pa.Table:
     """The calls of a trace of the runtime and driver API.
 
     Raises:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from drawing import draw
 
-from gpuprof.analyses.facts.parts import Part, part_of
+from gpuprof.analyses.facts.parts import RecordingPart, part_of
 from gpuprof.analyses.time.breakdown import breakdown
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.profile import Origin, Profile
@@ -49,7 +49,7 @@ def compute(profile):
     ],
 )
 def test_a_part_has_the_compute_time_of_its_windows(wanted, expected):
-    assert compute(part_of(RANGED, Part(**wanted))) == expected
+    assert compute(part_of(RANGED, RecordingPart(**wanted))) == expected
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_part_has_the_compute_time_of_its_windows(wanted, expected):
 )
 def test_a_part_that_is_nothing_is_said_to_be(wanted, message, hint):
     with pytest.raises(UsageError) as caught:
-        part_of(RANGED, Part(**wanted))
+        part_of(RANGED, RecordingPart(**wanted))
 
     assert (caught.value.message, caught.value.hint) == (message, hint)
 
@@ -103,14 +103,14 @@ def test_a_part_that_is_nothing_is_said_to_be(wanted, message, hint):
 def test_a_device_that_is_named_and_did_nothing_is_no_mistake():
     profile = draw(kernels=[(0, 1)], devices=[{"device_id": 0}, {"device_id": 1}])
 
-    assert compute(part_of(profile, Part(device_id=1))) == []
+    assert compute(part_of(profile, RecordingPart(device_id=1))) == []
 
 
 def test_a_device_at_the_far_end_of_a_copy_alone_can_be_chosen():
     copy = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 5}
     profile = draw(memcpys=[(0, 4, copy)])
 
-    (row,) = breakdown(part_of(profile, Part(device_id=5))).to_pylist()
+    (row,) = breakdown(part_of(profile, RecordingPart(device_id=5))).to_pylist()
     assert row["exposed_transfer_ns"] == 4
 
 
@@ -130,7 +130,7 @@ def test_a_device_at_the_far_end_of_a_copy_alone_can_be_chosen():
 )
 def test_a_window_in_which_nothing_runs_is_said_to_be_one(wanted, message):
     with pytest.raises(EmptyRecordingError) as caught:
-        part_of(RANGED, Part(**wanted))
+        part_of(RANGED, RecordingPart(**wanted))
 
     assert caught.value.message == message
     assert caught.value.hint == "What it holds starts from 0 ns to 200 ns."
@@ -145,14 +145,14 @@ def test_sums_over_all_devices_and_times_are_not_passed_off_as_those_of_a_part(w
     )
 
     with pytest.raises(MissingTableError, match=r"log\.txt holds sums only"):
-        part_of(profile, Part(**wanted))
+        part_of(profile, RecordingPart(**wanted))
 
 
 def test_a_printed_summary_beside_a_trace_is_no_sum_of_one_device():
     row = {"activity_kind": "kernel", "name": "matmul", "calls": 9, "total_ns": 900}
     both = RANGED.with_table("activity_summary", ACTIVITY_SUMMARY.table([row]))
 
-    assert not part_of(both, Part(device_id=0)).has("activity_summary")
+    assert not part_of(both, RecordingPart(device_id=0)).has("activity_summary")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_printed_summary_beside_a_trace_is_no_sum_of_one_device():
     ],
 )
 def test_a_report_says_of_which_part_it_is(wanted, note):
-    assert report(part_of(RANGED, Part(**wanted)), ["breakdown"]).notes[0] == note
+    assert report(part_of(RANGED, RecordingPart(**wanted)), ["breakdown"]).notes[0] == note
 
 
 @pytest.mark.parametrize(
@@ -191,14 +191,14 @@ def test_a_pattern_means_operations_where_nothing_that_people_named_is_like_it(p
         kernels=[(100, 150, {"correlation_id": 1}), (150, 180, {"correlation_id": 11})],
     )
 
-    assert compute(part_of(profile, Part(range_text=pattern))) == expected
+    assert compute(part_of(profile, RecordingPart(range_text=pattern))) == expected
 
 
 def test_a_part_of_files_of_the_folder_one_is_in_names_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     here = replace(RANGED, origin=replace(RANGED.origin, source=Path()))
 
-    assert part_of(here, Part(device_id=0)).origin.warnings == (
+    assert part_of(here, RecordingPart(device_id=0)).origin.warnings == (
         f"A part of {tmp_path.name}: device 0.",
     )
 
@@ -224,7 +224,7 @@ UNKNOWN = 'drawn.sqlite: what NVTX range "forward" launched is not known: no lau
 )
 def test_what_is_missing_to_tell_what_a_range_launched_is_named(tables, message, hint):
     with pytest.raises(MissingTableError) as caught:
-        part_of(draw(kernels=[(0, 1)], **tables), Part(range_text="forward"))
+        part_of(draw(kernels=[(0, 1)], **tables), RecordingPart(range_text="forward"))
 
     assert caught.value.message == message
     assert caught.value.hint.startswith(hint)
@@ -243,6 +243,6 @@ def test_nothing_but_an_asterisk_stands_for_anything(pattern, expected):
 
     if expected is None:
         with pytest.raises(UsageError, match="has no NVTX range"):
-            part_of(profile, Part(range_text=pattern))
+            part_of(profile, RecordingPart(range_text=pattern))
     else:
-        assert compute(part_of(profile, Part(range_text=pattern))) == expected
+        assert compute(part_of(profile, RecordingPart(range_text=pattern))) == expected

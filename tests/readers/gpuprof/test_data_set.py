@@ -16,7 +16,7 @@ from commands import ROOT, gpuprof
 from pyarrow import parquet
 from test_merged_ranks import rank_file
 
-from gpuprof.analyses.facts.parts import Part, part_of
+from gpuprof.analyses.facts.parts import RecordingPart, part_of
 from gpuprof.errors import CorruptFileError, OutputError, UnknownFormatError
 from gpuprof.readers import find_reader, read_profile, recording_files
 from gpuprof.readers.gpuprof.data_set import is_data_set
@@ -528,7 +528,7 @@ def test_rows_are_in_the_order_of_their_start_where_names_are_joined_to_them(tmp
 
 def test_a_window_of_time_is_on_the_clock_of_the_rank_that_is_read(tmp_path):
     profile, path = converted(hosts, tmp_path)
-    window = Part(from_ns=0, to_ns=15_000)
+    window = RecordingPart(from_ns=0, to_ns=15_000)
     expected = part_of(profile.parts[0].profile, window)
     read = part_of(read_profile(recording_files([path])[0]), window)
 
