@@ -185,11 +185,11 @@ class Database:
             return None
         return self._pieces(table, names, plan, source)
 
-    def words(self, table: str, column: str) -> tuple[Mapping[int, str], str]:
-        """What the numbers of a column of words mean, and the word for others; see `recorded`."""
+    def words(self, table: str, column: str) -> Mapping[int, str]:
+        """What the numbers of a column of words mean; nothing for a null column. See `recorded`."""
         select = self._views[table].recorded
-        words = select.columns[column] if select is not None else None
-        return (words.words, words.fallback) if isinstance(words, StoredWords) else ({}, "")
+        words = select.columns.get(column) if select is not None else None
+        return words.words if isinstance(words, StoredWords) else {}
 
     def _pieces(
         self, table: str, names: Sequence[str], plan: stored.Plan, source: columns.Table

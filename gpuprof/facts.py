@@ -26,6 +26,8 @@ from gpuprof.cuda import (
 HOST: Final = -1
 # Stands for an unknown device where a number is needed.
 UNKNOWN: Final = -2
+# Within the memory of a device, or from one to another: which of both, their ends tell.
+DEVICE_COPY_KINDS: Final = LOCAL_MEMCPY_KINDS - {"HtoH"}
 FROM_HOST_KINDS: Final = frozenset({"HtoD", "HtoA", "UVM_HtoD"})
 TO_HOST_KINDS: Final = frozenset({"DtoH", "AtoH", "UVM_DtoH"})
 PEER_STAGED: Final = "PtoP_staged"
@@ -77,7 +79,7 @@ def _sql_list(words: frozenset[str]) -> str:
 
 _IS_STAGED: Final = "(path IS NOT DISTINCT FROM 'staged')"
 _CROSSES: Final = "((src_device_id <> dst_device_id) IS TRUE)"
-_IS_DEVICE_COPY: Final = f"(memcpy_kind IN {_sql_list(LOCAL_MEMCPY_KINDS - {'HtoH'})})"
+_IS_DEVICE_COPY: Final = f"(memcpy_kind IN {_sql_list(DEVICE_COPY_KINDS)})"
 _IS_PEER: Final = (
     f"({_IS_STAGED} OR memcpy_kind IN {_sql_list(PEER_MEMCPY_KINDS)}"
     f" OR ({_IS_DEVICE_COPY} AND {_CROSSES}))"

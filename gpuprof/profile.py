@@ -249,8 +249,8 @@ class Profile:
         """
         return self._database.recorded(table, names)
 
-    def words(self, table: str, column: str) -> tuple[Mapping[int, str], str]:
-        """What the numbers of `recorded` mean, and the word for others; none for a null column."""
+    def words(self, table: str, column: str) -> Mapping[int, str]:
+        """What the numbers of `recorded` mean; nothing for a null column."""
         return self._database.words(table, column)
 
     def rows_read(self, table: str) -> int:

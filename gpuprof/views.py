@@ -134,20 +134,16 @@ class StoredWords(str):
     Args:
         column: The numbers.
         words: Number to word.
-        fallback: The word for any other number, and for none.
     """
 
-    __slots__ = ("column", "fallback", "words")
+    __slots__ = ("column", "words")
     column: StoredColumn
     words: Mapping[int, str]
-    fallback: str
 
-    def __new__(
-        cls, sql: str, column: StoredColumn, words: Mapping[int, str], fallback: str
-    ) -> Self:
+    def __new__(cls, sql: str, column: StoredColumn, words: Mapping[int, str]) -> Self:
         """Mark SQL that gives these words."""
         self = super().__new__(cls, sql)
-        self.column, self.words, self.fallback = column, words, fallback
+        self.column, self.words = column, words
         return self
 
 

@@ -1,6 +1,6 @@
 """The rows of ``memcpys`` as arrays: each copy, and each half of a staged one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -11,8 +11,8 @@ import numpy.typing as npt
 from gpuprof.analyses.facts.calls import pieces
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import columns_of
-from gpuprof.cuda import HOST_MEMCPY_KINDS, LOCAL_MEMCPY_KINDS, PEER_MEMCPY_KINDS
-from gpuprof.facts import FROM_HOST_KINDS, HOST, TO_HOST_KINDS, UNKNOWN
+from gpuprof.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS
+from gpuprof.facts import DEVICE_COPY_KINDS, FROM_HOST_KINDS, HOST, TO_HOST_KINDS, UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
@@ -120,41 +120,42 @@ def _as_recorded(profile: Profile) -> CopyRows | None:
     parts = profile.recorded("memcpys", *_RECORDED, *_WORDS)
     if parts is None:
         return None
-    kinds, *memory = (_Words(*profile.words("memcpys", name)) for name in _WORDS)
+    kinds, *memory = (profile.words("memcpys", name) for name in _WORDS)
     rows: list[CopyRows] = []
     for part in parts:
         codes = [values.filled for values in part[len(_RECORDED) :]]
-        is_half = kinds.among(codes[0], {"HtoD", "DtoH"})
+        is_half = _among(codes[0], kinds, {"HtoD", "DtoH"})
         for words, numbers in zip(memory, codes[1:], strict=True):
-            is_half &= words.among(numbers, {"device"})
+            is_half &= _among(numbers, words, {"device"})
         if is_half.any():
             return None
-        rows.append(_with_facts([values.filled for values in part[: len(_RECORDED)]], kinds, codes))
+        is_of = partial(_among, codes[0], kinds)
+        rows.append(_with_facts([values.filled for values in part[: len(_RECORDED)]], is_of))
     return CopyRows(*columns_of(rows, len(_COLUMNS)))
 
 
-class _Words(NamedTuple):
-    """What numbers of a column of words mean, and the word for any other."""
-
-    words: Mapping[int, str]
-    fallback: str
-
-    def among(self, numbers: Numbers, some: AbstractSet[str]) -> npt.NDArray[np.bool_]:
-        """Whether the word of each number is one of some."""
-        is_known = np.isin(numbers, [*self.words])
-        is_meant = np.isin(numbers, [n for n, word in self.words.items() if word in some])
-        return is_meant | (~is_known & (self.fallback in some))
+def _among(
+    numbers: Numbers, words: Mapping[int, str], some: AbstractSet[str]
+) -> npt.NDArray[np.bool_]:
+    """Whether the word of each number is one of some."""
+    return np.isin(numbers, [number for number, word in words.items() if word in some])
 
 
-def _with_facts(part: Sequence[Any], kinds: _Words, codes: Sequence[Numbers]) -> CopyRows:
-    """Some rows, none of them staged, with the derived columns of `gpuprof.facts`."""
+def _with_facts(
+    part: Sequence[Any], is_of: Callable[[AbstractSet[str]], npt.NDArray[np.bool_]]
+) -> CopyRows:
+    """Some rows, none of them staged, with the derived columns of `gpuprof.facts`.
+
+    Args:
+        part: The columns of `_RECORDED`.
+        is_of: Whether each copy is of one of some memcpy kinds.
+    """
     start, end, process, correlation, *devices, size = part
     device, src, dst = (values.astype(np.int16) for values in devices)
-    of_kind = partial(kinds.among, codes[0])
-    from_host, to_host = of_kind(FROM_HOST_KINDS), of_kind(TO_HOST_KINDS)
+    from_host, to_host = is_of(FROM_HOST_KINDS), is_of(TO_HOST_KINDS)
     crosses = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)
-    is_peer = of_kind(PEER_MEMCPY_KINDS) | (of_kind(LOCAL_MEMCPY_KINDS - {"HtoH"}) & crosses)
-    is_transfer = is_peer | of_kind(HOST_MEMCPY_KINDS)
+    is_peer = is_of(PEER_MEMCPY_KINDS) | (is_of(DEVICE_COPY_KINDS) & crosses)
+    is_transfer = is_peer | is_of(HOST_MEMCPY_KINDS)
     read = np.where(to_host & (src == UNKNOWN), device, src)
     written = np.where(from_host & (dst == UNKNOWN), device, dst)
     return CopyRows(

@@ -10,7 +10,7 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.analyses.time.ranks import ANALYSIS as RANKS_ANALYSIS
 from gpuprof.analyses.time.ranks import MERGE as RANKS_MERGE
-from gpuprof.analyses.time.ranks import ranks
+from gpuprof.analyses.time.ranks import by_phase, ranks
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema
 
@@ -63,9 +63,7 @@ def _of_job(job: JobStates) -> pa.Table:
 
 
 def _table(rank_rows: pa.Table) -> pa.Table:
-    phases: dict[str | None, list[dict[str, Any]]] = {}
-    for row in rank_rows.to_pylist():
-        phases.setdefault(row["phase"], []).append(row)
+    phases = by_phase(rank_rows)
     rows = [row for phase, devices in phases.items() for row in _rows(phase, devices)]
     return RANK_QUANTILES.table(rows)
 

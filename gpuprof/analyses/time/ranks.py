@@ -134,6 +134,14 @@ def _table(step_rows: pa.Table, breakdown_rows: pa.Table, rank_of: Mapping[int, 
     return RANKS.table([row for phase in phases for row in _rows(phase, rank_of)])
 
 
+def by_phase(table: pa.Table) -> dict[str | None, list[dict[str, Any]]]:
+    """The rows of `RANKS` by their phase, in the order of the table."""
+    phases: dict[str | None, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        phases.setdefault(row["phase"], []).append(row)
+    return phases
+
+
 def _phases(table: pa.Table) -> Iterator[_Phase]:
     """The phases of several devices."""
     names = np.array(table["phase"].to_pylist(), object)

@@ -540,13 +540,13 @@ def _string(tables: Tables, number: str, alias: str = "s") -> tuple[str, str]:
 def _words(column: StoredColumn, meanings: Mapping[int, str]) -> StoredWords:
     """A tool's number as a word, unknown where there is none."""
     sql = f"coalesce({words(column, meanings)}, 'unknown')"
-    return StoredWords(sql, column, meanings, "unknown")
+    return StoredWords(sql, column, meanings)
 
 
 def _words_or_null(column: str, meanings: Mapping[int, str]) -> str:
     """A tool's number as a word; null where there is no number."""
     sql = words(column, meanings)
-    return StoredWords(sql, column, meanings, "") if isinstance(column, StoredColumn) else sql
+    return StoredWords(sql, column, meanings) if isinstance(column, StoredColumn) else sql
 
 
 def words(number: str, words: Mapping[int, str]) -> str:
