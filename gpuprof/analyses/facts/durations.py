@@ -19,6 +19,16 @@ _THREADS: Final = 2
 Durations = npt.NDArray[Any]
 
 
+class Sums(NamedTuple):
+    """What a single look at some durations tells, in ns."""
+
+    calls: int
+    total_ns: int
+    min_ns: int
+    max_ns: int
+    mean_ns: float
+
+
 class Figures(NamedTuple):
     """What some durations come to, in ns.
 
@@ -49,6 +59,16 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     with ThreadPoolExecutor(_THREADS) as pool:
         of_groups = pool.map(figures, groups)
     return {name: of for name, of in zip(names, of_groups, strict=False) if of is not None}
+
+
+def sums_by_name(profile: Profile, table: str) -> Mapping[str, Sums]:
+    """The same without quantiles and deviations, in half the time."""
+    names, groups = _named_groups(profile, table)
+    return {
+        name: sums(durations)
+        for name, durations in zip(names, groups, strict=False)
+        if len(durations)
+    }
 
 
 def durations_by_name(
@@ -105,6 +125,18 @@ def _by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator
         yield gathered[low:high]
 
 
+def sums(durations: Durations) -> Sums:
+    """What durations in ns, at least one, come to.
+
+    Raises:
+        OverflowError: They add up to more than 64 bits hold.
+    """
+    calls, least, most = len(durations), int(durations.min()), int(durations.max())
+    is_small = most * calls < _MOST
+    total = int(durations.sum(dtype=np.int64)) if is_small else sum(durations.tolist())
+    return Sums(calls, total, least, most, total / calls)
+
+
 def figures(durations: Durations) -> Figures | None:
     """What durations in ns come to; None where there are none.
 
@@ -113,17 +145,14 @@ def figures(durations: Durations) -> Figures | None:
     """
     if not len(durations):
         return None
-    calls, least, most = len(durations), int(durations.min()), int(durations.max())
-    is_small = most * calls < _MOST
-    total = int(durations.sum(dtype=np.int64)) if is_small else sum(durations.tolist())
-    mean = total / calls
+    of = sums(durations)
     stddev = None
-    if calls > 1:
-        apart = durations - mean
-        stddev = math.sqrt(float(np.square(apart, out=apart).sum()) / (calls - 1))
-    middle = calls // 2
+    if of.calls > 1:
+        apart = durations - of.mean_ns
+        stddev = math.sqrt(float(np.square(apart, out=apart).sum()) / (of.calls - 1))
+    middle = of.calls // 2
     # For one place, numpy takes a seventh of the time that it takes for two.
     halves = np.partition(durations, middle)
     high = int(halves[middle])
-    low = high if calls % 2 else int(halves[:middle].max())
-    return Figures(calls, total, least, most, mean, low + (high - low) / 2, stddev)
+    low = high if of.calls % 2 else int(halves[:middle].max())
+    return Figures(*of, low + (high - low) / 2, stddev)

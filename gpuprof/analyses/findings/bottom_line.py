@@ -21,8 +21,7 @@ from gpuprof.analyses.findings.of_jobs import SCOPES, bottom_lines_of_job
 from gpuprof.analyses.findings.scopes import scopes
 from gpuprof.analyses.findings.set_up import set_up_of
 from gpuprof.analyses.merge import JobStates, Merge, State
-from gpuprof.analyses.totals.kernel_summary import ANALYSIS as KERNELS
-from gpuprof.analyses.totals.kernel_summary import kernel_summary
+from gpuprof.analyses.totals.activity_summary import SUM_READS, activity_sums
 from gpuprof.cuda import is_communication
 from gpuprof.intervals import covered_within
 from gpuprof.kernel_names import short_names
@@ -178,7 +177,8 @@ def _moving(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
 
 def _kernels(profile: Profile) -> str:
     """The costliest kernels with their shares of the time of all."""
-    kernels = profile.once(kernel_summary).to_pylist()
+    sums = profile.once(activity_sums).to_pylist()
+    kernels = [row for row in sums if row["activity_kind"] == "kernel"]
     rows = [row for row in kernels if not is_communication(row["name"])]
     total = sum(row["total_ns"] for row in kernels)
     costly = [row for row in rows[:_COSTLIEST] if row["total_ns"] >= _LEAST_NAMED * total]
@@ -209,7 +209,7 @@ ANALYSIS: Final = Analysis(
     BOTTOM_LINE,
     FINDINGS.needs,
     bottom_line,
-    reads(FINDINGS.reads, KERNELS.reads),
+    reads(FINDINGS.reads, SUM_READS),
     FINDINGS.reads_of_small,
     merge=Merge(
         (PHASES_OF_DEVICES, *JOB_STATES),

@@ -117,6 +117,7 @@ def _launching_calls(profile: Profile, after_ns: int) -> int:
         return sum(
             int(np.count_nonzero(launching.of(number[start > after_ns])))
             for start, number in profile.integers("api_calls", "start_ns", "name_id")
+            if start.max(initial=_FIRST) > after_ns
         )
     sql = f"SELECT name, count(*) AS calls FROM api_calls WHERE start_ns > {after_ns} GROUP BY name"
     rows = profile.query(sql).to_pylist()

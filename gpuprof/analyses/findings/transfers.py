@@ -186,7 +186,10 @@ def _usual_origin(profile: Profile, copies: Moves) -> str | None:
 def _needless(scope: Scope, exposed: Intervals, cost_ns: int) -> Avoidable | None:
     """Copies that need not be, where they are most of a wait."""
     for copies in avoidable(scope.profile):
-        running = [union(some.start_ns, some.end_ns) for some in copies.copies]
-        if scope.per_step(intersection(together(running), exposed)) > _MOST * cost_ns:
+        running = copies.running
+        # Few of them take enough time to be most of a wait at all.
+        if scope.per_step(running) > _MOST * cost_ns and (
+            scope.per_step(intersection(running, exposed)) > _MOST * cost_ns
+        ):
             return copies
     return None

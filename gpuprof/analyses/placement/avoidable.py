@@ -10,12 +10,11 @@ import numpy.typing as npt
 from gpuprof.analyses.facts.copies import end_name
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.moves import Moves, moves, works_between
-from gpuprof.analyses.facts.timeline import TRANSFER, DeviceTimeline
 from gpuprof.analyses.placement.alternation import turns
 from gpuprof.analyses.transfers.ping_pong import Pairs, repeated_pairs, suggestion
 from gpuprof.analyses.transfers.repeated_transfers import copied_again
 from gpuprof.facts import HOST
-from gpuprof.intervals import Int64s, intersection, union
+from gpuprof.intervals import Int64s, Intervals, together, union
 from gpuprof.profile import Profile
 from gpuprof.units import counted, format_bytes
 
@@ -28,27 +27,16 @@ class Avoidable(NamedTuple):
     """Copies that need not be.
 
     Args:
-        copies: The copies; all go to and fro between the same two memories.
+        running: When the copies run; all go to and fro between the same two memories.
         phrase: What a device waits for, for a finding.
         suggestion: What to try.
         table: The table that tells more.
     """
 
-    copies: tuple[Moves, ...]
+    running: Intervals
     phrase: str
     suggestion: str
     table: str
-
-    def cost_ns(self, device: DeviceTimeline) -> int:
-        """How long a device does nothing but wait for these copies."""
-        first = self.copies[0]
-        if device.device_id not in {int(first.src[0]), int(first.dst[0])}:
-            return 0
-        running = union(
-            np.concatenate([some.start_ns for some in self.copies]),
-            np.concatenate([some.end_ns for some in self.copies]),
-        )
-        return intersection(running, device.exposed[TRANSFER]).length
 
 
 def avoidable(profile: Profile) -> list[Avoidable]:
@@ -89,12 +77,16 @@ def _there_and_back(profile: Profile) -> Iterator[Avoidable]:
         pairs = some.take(rows)
         src, dst = int(pairs.there.src[0]), int(pairs.there.dst[0])
         yield Avoidable(
-            (pairs.there, pairs.back),
+            _running(pairs.there, pairs.back),
             f"{counted(len(rows), 'copy', 'copies')} from {end_name(src)} to {end_name(dst)} that"
             f" {'comes' if len(rows) == 1 else 'come'} straight back in the same size",
             suggestion(src, dst),
             "ping_pong",
         )
+
+
+def _running(*copies: Moves) -> Intervals:
+    return together([union(some.start_ns, some.end_ns) for some in copies])
 
 
 def _are_exchanged(profile: Profile, some: Pairs) -> npt.NDArray[np.bool_]:
@@ -141,7 +133,7 @@ def _turns(profile: Profile) -> Iterator[Avoidable]:
     for (there, back), row in turns(profile)[:_WORST]:
         there_in, back_in = f'in "{row["there"]}"', f'in "{row["back"]}"'
         phrase = f"turns from {row['src']} to {row['dst']} {there_in} and back {back_in}"
-        yield Avoidable((there, back), phrase, row["suggestion"], "alternation")
+        yield Avoidable(_running(there, back), phrase, row["suggestion"], "alternation")
 
 
 def _again(profile: Profile) -> Iterator[Avoidable]:
@@ -150,4 +142,4 @@ def _again(profile: Profile) -> Iterator[Avoidable]:
             f"copies of {format_bytes(row['copy_bytes'])} from {row['src']} to {row['dst']} that"
             " every step makes again"
         )
-        yield Avoidable((copies,), phrase, row["suggestion"], "repeated_transfers")
+        yield Avoidable(_running(copies), phrase, row["suggestion"], "repeated_transfers")

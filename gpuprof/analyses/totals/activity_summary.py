@@ -1,13 +1,13 @@
 """All calls of one kernel, memcpy kind, memset or API function in one row."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.durations import figures_by_name
+from gpuprof.analyses.facts.durations import Figures, Sums, figures_by_name, sums_by_name
 from gpuprof.analyses.facts.histograms import (
     HISTOGRAM,
     MOST_VALUES,
@@ -51,12 +51,15 @@ TABLES: Final = ("activity_summary", *SOURCES)
 # Read once for all that need them.
 _FIGURES_OF: Final = {t: partial(figures_by_name, table=t) for t in ("kernels", "api_calls")}
 _DURATION: Final = "(end_ns - start_ns)"
-_FIGURES: Final = {
+_SQL_OF_SUMS: Final = {
     "calls": "count(*)",
     "total_ns": f"CAST(sum({_DURATION}) AS BIGINT)",
     "min_ns": f"min({_DURATION})",
     "max_ns": f"max({_DURATION})",
     "mean_ns": f"avg({_DURATION})",
+}
+_SQL_OF_FIGURES: Final = {
+    **_SQL_OF_SUMS,
     "median_ns": f"CAST(median({_DURATION}) AS DOUBLE)",
     "stddev_ns": f"stddev_samp({_DURATION})",
 }
@@ -88,27 +91,42 @@ def _named_rows(rows: Sequence[Row]) -> pa.Table:
 
 
 def activity_sums(profile: Profile) -> pa.Table:
-    """The same, of a trace with all API calls in one row.
+    """The same without medians and deviations, of a trace with all API calls in one row.
 
     Totals and ranks need no more, and millions of API calls are read in half the time.
     """
     if profile.has("activity_summary"):
         return profile.table("activity_summary")
-    tables = [table for table in SOURCES if table != "api_calls"]
-    rows = [row for table in tables for row in summed_up(profile, table)]
+    rows = [
+        row
+        for table in SOURCES
+        if table != "api_calls"
+        for row in _rows_of(profile, table, sums_by_name, _SQL_OF_SUMS)
+    ]
     return ACTIVITY_SUMMARY.table([*rows, *_all_calls(profile)])
 
 
 def summed_up(profile: Profile, table: str) -> list[Row]:
     """The activities of a trace table by name, the costliest first; none where it is absent."""
+    return _rows_of(profile, table, lambda p, table: p.once(_FIGURES_OF[table]), _SQL_OF_FIGURES)
+
+
+def _rows_of(
+    profile: Profile,
+    table: str,
+    by_name: Callable[[Profile, str], Mapping[str, Sums | Figures]],
+    figures: Mapping[str, str],
+) -> list[Row]:
+    """The same with other figures: by name where the file numbers names, else as SQL."""
     if not profile.has(table):
         return []
     kind, name, size = SOURCES[table]
     if profile.numbers(table):
-        figures = profile.once(_FIGURES_OF[table])
-        rows: list[Row] = [{"name": n} | of_name._asdict() for n, of_name in figures.items()]
+        rows: list[Row] = [
+            {"name": name} | of._asdict() for name, of in by_name(profile, table).items()
+        ]
     else:
-        summed = ", ".join(f"{sql} AS {column}" for column, sql in _FIGURES.items())
+        summed = ", ".join(f"{sql} AS {column}" for column, sql in figures.items())
         total_bytes = size if size == "NULL" else known_sum(size)
         rows = profile.query(
             f"SELECT {name} AS name, {summed}, {total_bytes} AS bytes FROM {table}"
