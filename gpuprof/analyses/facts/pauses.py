@@ -12,8 +12,6 @@ from gpuprof.analyses.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.intervals import Int64s, pairs
 from gpuprof.profile import Profile
 
-# Between two activities that follow one another at once lie up to some microseconds.
-SHORT_NS: Final = 10_000
 NOT_LAUNCHED: Final = -1
 
 PAUSE_READS: Final = reads(LAUNCH_READS, TIMELINE_READS)
@@ -68,11 +66,9 @@ def places_of_launches(all_launches: Launches, activities: Int64s) -> Int64s:
 def _pauses_of(profile: Profile) -> Pauses:
     columns: list[list[Int64s]] = [[], [], []]
     for timeline in timelines(profile):
-        is_long = timeline.idle.end - timeline.idle.start > SHORT_NS
-        device = np.full(int(is_long.sum()), timeline.number, np.int64)
-        for column, values in zip(
-            columns, (device, timeline.idle.start[is_long], timeline.idle.end[is_long]), strict=True
-        ):
+        pauses = timeline.pauses
+        device = np.full(len(pauses), timeline.number, np.int64)
+        for column, values in zip(columns, (device, pauses.start, pauses.end), strict=True):
             column.append(values)
     device, start, end = (np.concatenate([np.empty(0, np.int64), *c]) for c in columns)
     all_launches = launches(profile)
@@ -85,7 +81,7 @@ def _pauses_of(profile: Profile) -> Pauses:
 def _launch_at(all_launches: Launches, device: Int64s, instant: Int64s) -> Int64s:
     """The launch of an activity that begins on each device at an instant."""
     activities = all_launches.activities
-    launch = np.full(len(instant), NOT_LAUNCHED)
+    enders = [np.empty((2, 0), np.int64)]
     for low, high in activities.tables.values():
         starts = activities.start_ns[low:high]
         order = None if (starts[1:] >= starts[:-1]).all() else np.argsort(starts, kind="stable")
@@ -97,12 +93,13 @@ def _launch_at(all_launches: Launches, device: Int64s, instant: Int64s) -> Int64
         is_ender = _is_on(activities, place, device[pause]) & (
             activities.end_ns[place] > instant[pause]
         )
-        is_ender &= launch[pause] == NOT_LAUNCHED
-        # What is written later overwrites what was before: the first one remains.
-        pause, place = pause[is_ender][::-1], place[is_ender][::-1]
-        launched = places_of_launches(all_launches, place)
-        is_launched = launched != NOT_LAUNCHED
-        launch[pause[is_launched]] = launched[is_launched]
+        enders.append(np.stack([pause, place])[:, is_ender])
+    pause, place = np.concatenate(enders, axis=1)
+    launched = places_of_launches(all_launches, place)
+    is_launched = launched != NOT_LAUNCHED
+    launch = np.full(len(instant), NOT_LAUNCHED)
+    # What is written later overwrites what was before: the first one remains.
+    launch[pause[is_launched][::-1]] = launched[is_launched][::-1]
     return launch
 
 

@@ -38,6 +38,8 @@ from gpuprof.profile import Profile
 # In the order in which they claim an instant: the first that runs has it.
 COMPUTE, COMMUNICATION, TRANSFER, LOCAL_COPY = LAYERS = range(4)
 _PLACE: Final = ("start_ns", "end_ns", "device_id")
+# Between two activities that follow one another at once lie up to some microseconds.
+SHORT_NS: Final = 10_000
 
 TIMELINE_READS: Final = reads(
     COPY_READS,
@@ -92,14 +94,30 @@ class DeviceTimeline:
         )
         return np.add(*of_layers)
 
-    @cached_property
+    @property
     def idle(self) -> Intervals:
-        """The instants of the span at which nothing runs."""
-        idle = self.span
+        """The instants of the span at which nothing runs: computed anew, as there are millions."""
+        return self.idle_within(self.span)
+
+    def idle_within(self, part: Intervals) -> Intervals:
+        """The instants of a part of the span at which nothing runs."""
+        idle = part
         # Compute, which leaves millions of gaps, comes last.
         for layer in reversed(self.exposed):
             idle = difference(idle, layer)
         return idle
+
+    @cached_property
+    def pauses(self) -> Intervals:
+        """Those of ``idle`` that are longer than `SHORT_NS`."""
+        idle = self.idle
+        is_long = idle.end - idle.start > SHORT_NS
+        return Intervals(idle.start[is_long], idle.end[is_long])
+
+    def idle_ns(self, start: Int64s, end: Int64s) -> Int64s:
+        """For how long nothing runs in each window."""
+        busy = (covered_within(layer, start, end) for layer in self.exposed)
+        return covered_within(self.span, start, end) - sum(busy, np.zeros(len(start), np.int64))
 
     def within(self, windows: Intervals) -> "DeviceTimeline":
         """The same, cut at the borders of windows."""

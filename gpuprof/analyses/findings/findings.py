@@ -82,6 +82,8 @@ FINDINGS: Final = Schema(
 # What a device waits for others is won where these are mended.
 _OF_OTHERS: Final = {"collective_waiting", "waits_for_device", "unbalanced_devices"}
 _FAMILIES: Final = (transfers, host, collectives, kernels, memory)
+# What `scopes` has computed ahead for the last of these takes longest.
+_AS_COMPUTED: Final = (host, kernels, memory, collectives, transfers)
 # A recording of no training says so first; what steps do not pay comes after what they do.
 _ORDER: Final = {"no_training": -1, "truncated": 1, "setup": 2}
 _WITHOUT_COST: Final = {"no_training", "truncated"}
@@ -116,8 +118,8 @@ def worst_finding(profile: Profile) -> Finding | None:
 
 def _ranked(profile: Profile) -> list[list[Finding]]:
     """What is worth a sentence, by cause and phase: that first which can win most."""
-    of_recording = [*recording.of_recording(profile, scopes(profile))]
     of_steps = [cost for costs in findings_of_scopes(profile).values() for cost in costs]
+    of_recording = [*recording.of_recording(profile, scopes(profile))]
     if any(finding.cause == "no_training" for finding in of_recording):
         of_steps = []
     worth = [
@@ -152,10 +154,16 @@ def _findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
     most: dict[str, int] = {}
     for scope in scopes(profile):
         most[scope.phase] = max(most.get(scope.phase, 0), scope.compute_ns)
+    of_family = {
+        family: {scope: [*family.of_scope(scope)] for scope in scopes(profile)}
+        for family in _AS_COMPUTED
+    }
     return {
         scope: [
             _on_path(finding, most[scope.phase])
-            for finding in _joined([row for family in _FAMILIES for row in family.of_scope(scope)])
+            for finding in _joined(
+                [row for family in _FAMILIES for row in of_family[family][scope]]
+            )
         ]
         for scope in scopes(profile)
     }

@@ -8,7 +8,8 @@ import numpy as np
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.groups import Numbers
-from gpuprof.analyses.facts.pauses import SHORT_NS, pauses_of
+from gpuprof.analyses.facts.pauses import pauses_of
+from gpuprof.analyses.facts.timeline import SHORT_NS
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.set_up import SET_UP_READS, set_up_of
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
@@ -98,21 +99,23 @@ _NO_PLACES: Final = {"launch"}
 
 def of_scope(scope: Scope) -> Iterator[Finding]:
     """What a device waits for in a step, by cause; set-up is left out where there are no steps."""
-    idle = scope.device.idle
+    is_known = scope.profile.whole.has("api_calls")
+    # The pieces of pauses lie in the idle time of the whole recording.
+    pauses = scope.device.span if is_known else scope.device.idle
     if not scope.has_steps:
-        idle = difference(idle, set_up_of(scope.profile, scope.device))
-    if not scope.profile.whole.has("api_calls"):
-        yield _finding("idle", scope, scope.per_step(_long(idle)), _NOWHERE)
+        pauses = difference(pauses, set_up_of(scope.profile, scope.device))
+    if not is_known:
+        yield _finding("idle", scope, scope.per_step(_long(pauses)), _NOWHERE)
         return
     pieces, causes = pieces_of(scope.profile), _causes(scope.profile.whole)
-    steps = intersection(idle, union(scope.start_ns, scope.end_ns))
+    steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
     lengths = covered_within(steps, pieces.stretches.start_ns, pieces.stretches.end_ns)
     is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
     chosen = np.flatnonzero(is_of_device & (lengths > 0))
     for cause in np.unique(causes[chosen]).tolist():
         rows = chosen[causes[chosen] == cause]
         stretches = pieces.stretches.take(rows)
-        waits = intersection(union(stretches.start_ns, stretches.end_ns), idle)
+        waits = intersection(union(stretches.start_ns, stretches.end_ns), pauses)
         place = _place(scope, pieces, rows, lengths[rows])
         yield _finding(_NAMES[cause], scope, scope.per_step(waits), place)
 

@@ -22,9 +22,9 @@ from gpuprof.analyses.facts.kernel_kinds import (
 )
 from gpuprof.analyses.facts.launches import activities
 from gpuprof.analyses.facts.nvtx import NO_RANGE, OF_ONE_CALL, origins
-from gpuprof.analyses.facts.pauses import SHORT_NS, pauses_of
+from gpuprof.analyses.facts.pauses import pauses_of
 from gpuprof.analyses.facts.timeline import LOCAL_COPY
-from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.findings.contract import Finding, Scope, usual_of
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
 from gpuprof.analyses.time.pauses import pieces_of
 from gpuprof.intervals import Int64s, Intervals, covered_within, intersection, runs, together, union
@@ -157,7 +157,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
 
 def _small_kernels(scope: Scope) -> Iterator[Finding]:
     """Kernels so short that the device waits for the launch of the next one."""
-    cost_ns = scope.per_step(_waits_for_launches(scope))
+    cost_ns = usual_of(_waits_for_launches(scope))
     if cost_ns < _LEAST_SHARE * scope.step_ns or not cost_ns:
         return
     durations, steps = _durations(scope)
@@ -177,17 +177,17 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _waits_for_launches(scope: Scope) -> Intervals:
-    """Short gaps, and pauses in which the host did nothing but what a launch takes."""
-    idle = scope.device.idle
-    counts = idle.end - idle.start <= SHORT_NS
+def _waits_for_launches(scope: Scope) -> Int64s:
+    """Of each step short gaps, and pauses in which the host did nothing but what a launch takes."""
+    other = scope.device.pauses
     if scope.profile.whole.has("api_calls"):
         pauses = pauses_of(scope.profile)
         is_here = pauses.device == scope.device.number
         is_bound = scope.profile.whole.once(_is_launch_bound) & is_here
-        rows = np.flatnonzero(~counts)
-        counts[rows] = np.isin(idle.start[rows], pauses.start_ns[is_bound])
-    return Intervals(idle.start[counts], idle.end[counts])
+        is_other = ~np.isin(other.start, pauses.start_ns[is_bound])
+        other = Intervals(other.start[is_other], other.end[is_other])
+    steps = scope.start_ns, scope.end_ns
+    return scope.device.idle_ns(*steps) - covered_within(other, *steps)
 
 
 def _is_launch_bound(profile: Profile) -> npt.NDArray[np.bool_]:

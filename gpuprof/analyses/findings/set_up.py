@@ -66,7 +66,7 @@ def _of_device(profile: Profile, device: DeviceTimeline) -> Intervals:
     kernels = [device.exposed[layer] for layer in (COMPUTE, COMMUNICATION)]
     inside = sum(int(covered_within(layer, spans.start, spans.end).sum()) for layer in kernels)
     if inside >= _ENOUGH * sum(layer.length for layer in kernels) > 0:
-        return difference(device.idle, spans)
+        return device.idle_within(difference(device.span, spans))
     pauses = device.idle
     length = pauses.end - pauses.start
     is_set_up = _is_start(device, pauses) | _is_once(profile, device, pauses)

@@ -128,12 +128,13 @@ def gaps(profile: Profile) -> pa.Table:
 
 
 def _longest(device: DeviceTimeline) -> list[dict[str, Any]]:
-    length = device.idle.end - device.idle.start
+    idle = device.idle
+    length = idle.end - idle.start
     longest = np.argsort(-length, kind="stable")[:_ROWS]
     return [
         {
             "device_id": device.device_id,
-            "start_ns": int(device.idle.start[index]),
+            "start_ns": int(idle.start[index]),
             "gap_ns": int(length[index]),
         }
         for index in longest.tolist()

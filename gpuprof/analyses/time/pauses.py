@@ -21,7 +21,7 @@ from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.host_activity import clocks_agree
 from gpuprof.analyses.facts.launches import ALL_THREADS, launches
 from gpuprof.analyses.facts.nvtx import OF_ONE_CALL, RANGE_READS, STEP_MARK, patterns, ranges_of
-from gpuprof.analyses.facts.pauses import NOT_LAUNCHED, PAUSE_READS, SHORT_NS, Pauses, pauses_of
+from gpuprof.analyses.facts.pauses import NOT_LAUNCHED, PAUSE_READS, Pauses, pauses_of
 from gpuprof.analyses.facts.thread_calls import (
     NO_STRETCHES,
     Stretches,
@@ -29,7 +29,7 @@ from gpuprof.analyses.facts.thread_calls import (
     calls_within,
     ranges_within,
 )
-from gpuprof.analyses.facts.timeline import DeviceTimeline, far_ends, timelines
+from gpuprof.analyses.facts.timeline import SHORT_NS, DeviceTimeline, far_ends, timelines
 from gpuprof.analyses.merge import of_files
 from gpuprof.cuda import is_waiting
 from gpuprof.facts import UNKNOWN
@@ -131,7 +131,7 @@ def pauses(profile: Profile) -> pa.Table:
         of_device = np.flatnonzero(all_pauses.device[pieces.pause] == device.number)
         device_rows = [
             *_rows(device, all_pauses, pieces, of_device),
-            *_short(device, devices[device.device_id].idle),
+            *_short(device, devices[device.device_id]),
         ]
         rows += sorted(
             device_rows, key=lambda row: (-row["total_ns"], row["cause"], row["detail"] or "")
@@ -176,12 +176,13 @@ def _shortened(
     return renamed[label], tuple(named)
 
 
-def _short(device: DeviceTimeline, idle: Intervals) -> list[dict[str, Any]]:
+def _short(device: DeviceTimeline, recorded: DeviceTimeline) -> list[dict[str, Any]]:
     """The row of short pauses, as long as they are in the whole recording."""
+    idle = recorded.idle
     is_short = idle.end - idle.start <= SHORT_NS
     start, end = idle.start[is_short], idle.end[is_short]
     # There may be millions, which in the whole recording are there as a whole.
-    lengths = end - start if device.idle is idle else covered_within(device.idle, start, end)
+    lengths = end - start if device is recorded else covered_within(device.idle, start, end)
     chosen = lengths > 0
     return [_row(device, _SHORT, lengths[chosen], start[chosen])] if chosen.any() else []
 

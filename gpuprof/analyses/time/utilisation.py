@@ -93,10 +93,11 @@ def _row(device: DeviceTimeline, host: tuple[Intervals, Intervals] | None) -> di
         "exposed transfers": row["exposed_transfer_ns"],
         "exposed local copies": row["exposed_local_copy_ns"],
     }
+    idle = device.idle
     if host is None:
-        reasons["idle"] = device.idle.length
+        reasons["idle"] = idle.length
     else:
-        row |= _idle(device.idle, *host)
+        row |= _idle(idle, *host)
         reasons["synchronisation"] = row["idle_waiting_ns"]
         reasons["launching"] = row["idle_launching_ns"]
         reasons["input or other host work"] = row["idle_host_ns"]
