@@ -184,17 +184,18 @@ class Chains:
     def __init__(self, span: Integers, ids: Integers, spans: Int64s, room: int) -> None:
         functions, rows = library(), len(span)
         self._head, self._next = np.full(room, -1, np.int32), np.empty(rows, np.int32)
-        self.row, self.time = np.empty(rows, np.int32), np.empty(rows, np.int64)
-        self.lane = np.empty(rows, np.int32)
-        pointers = (array.ctypes.data for array in (self.row, self.time, self.lane))
-        self._made = _Launched(*pointers, 0, rows)
+        # One piece of calls may find them all; pages that nothing was written to take no memory.
+        self._taken = [np.empty(rows, kind) for kind in (np.int32, np.int64, np.int32)]
+        self._rows = rows
         arrays = [*map(np.ascontiguousarray, (span, ids, spans))]
         self.are_made = functions is not None and not functions.chain_ids(
             *map(_integers, arrays[:2]), _pointer(arrays[2]), ctypes.c_size_t(len(spans)),
             ctypes.c_size_t(room), _pointer(self._head), _pointer(self._next),
         )  # fmt: skip
 
-    def take(self, lane: Integers, ids: Integers, start: Integers, spans: Int64s) -> None:
+    def take(
+        self, lane: Integers, ids: Integers, start: Integers, spans: Int64s
+    ) -> tuple[Integers, Int64s, Integers]:
         """Find the rows of some calls' ids.
 
         Args:
@@ -203,23 +204,24 @@ class Chains:
             start: Their starts.
             spans: As `id_places` has them, a row per thread.
 
+        Returns:
+            The rows, each with the start and the number of the thread of its call; they last
+            until the next calls.
+
         Raises:
             IndexError: A thread has no span, or a row is not there.
         """
         functions = library()
+        made = _Launched(*(array.ctypes.data for array in self._taken), 0, self._rows)
         arrays = [*map(np.ascontiguousarray, (lane, ids, start, spans))]
         if functions is None or functions.take_chains(
             *map(_integers, arrays[:3]), _pointer(arrays[3]), ctypes.c_size_t(len(spans)),
             ctypes.c_size_t(len(self._head)), _pointer(self._head), _pointer(self._next),
-            ctypes.byref(self._made),
+            ctypes.byref(made),
         ):  # fmt: skip
             raise IndexError
-
-    @property
-    def taken(self) -> tuple[Integers, Int64s, Integers]:
-        """The rows that were taken, with the start and the number of the thread of each's call."""
-        count = self._made.count
-        return self.row[:count], self.time[:count], self.lane[:count]
+        row, time, taken_lane = (array[: made.count] for array in self._taken)
+        return row, time, taken_lane
 
 
 def open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s | None:

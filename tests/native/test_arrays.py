@@ -167,9 +167,11 @@ def test_the_first_call_of_an_id_takes_its_rows_in_their_order(rows, calls, cut)
     span, ids = np.array(rows, np.int64).reshape(-1, 2).T
     chains = arrays.Chains(span.astype(np.int8), ids, spans, 11)
     assert chains.are_made
+    taken = []
     for part in (calls[:cut], calls[cut:]):
         lane, wanted, start = np.array(part, np.int64).reshape(-1, 3).T
-        chains.take(lane.astype(np.int8), wanted, start, spans)
+        columns = chains.take(lane.astype(np.int8), wanted, start, spans)
+        taken += zip(*map(np.ndarray.tolist, columns), strict=True)
 
     def has(span, number):
         low, size, _ = spans[span].tolist()
@@ -179,7 +181,7 @@ def test_the_first_call_of_an_id_takes_its_rows_in_their_order(rows, calls, cut)
     for lane, number, start in calls:
         expected += [(place, start, lane) for place, row in left if row == (lane, number)]
         left = [(place, row) for place, row in left if row != (lane, number)]
-    assert [*zip(*map(np.ndarray.tolist, chains.taken), strict=True)] == expected
+    assert taken == expected
 
 
 def test_a_call_of_a_thread_without_a_span_is_refused():

@@ -5,8 +5,9 @@ inside it), the earliest launched. Of millions of calls few columns are kept at 
 by in pieces stays in the processor's cache.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -64,33 +65,8 @@ def _sorted_pairs(first: Numbers, second: Numbers) -> Int64s:
     return pairs[:, is_first]
 
 
-def gathered(values: Numbers | None, group: Numbers, groups: int) -> tuple[Numbers, Int64s]:
-    """The values of each group one after another, by default their places, and how many of each.
-
-    Args:
-        values: The values.
-        group: The group of each, from 0 on.
-        groups: How many groups there are.
-    """
-    counts = np.zeros(groups, np.int64)
-    for rows in pieces(len(group)):
-        counts += np.bincount(group[rows], minlength=groups)
-    kind = values.dtype if values is not None else np.dtype(_index_kind(len(group)))
-    parts = (
-        (
-            np.arange(rows.start, rows.stop, dtype=kind) if values is None else values[rows],
-            group[rows],
-        )
-        for rows in pieces(len(group))
-    )
-    grouped = arrays.grouped(parts, counts, kind)
-    if grouped is not None:
-        return grouped, counts
-    order = np.argsort(group, kind="stable").astype(_index_kind(len(group)))
-    return order if values is None else values[order], counts
-
-
-def _index_kind(rows: int) -> type[np.integer[Any]]:
+def index_kind(rows: int) -> type[np.integer[Any]]:
+    """The type of the places of so many rows."""
     return np.int32 if rows < 1 << 31 else np.int64
 
 
@@ -199,20 +175,8 @@ class Ids:
         return (self._processes.learn if is_new else self._processes.of)(process, process)
 
 
-class Launched(NamedTuple):
-    """Activities that some call launched.
-
-    Args:
-        row: The place of each among all.
-        time: The start of the call that launched it.
-        lane: Which of `lanes` that ran on.
-        lanes: Process and thread of all calls: a row of processes, and one of threads.
-    """
-
-    row: Numbers
-    time: Int64s
-    lane: Numbers
-    lanes: Int64s
+# The place of activities among all, and the start of the call that launched each.
+Launched = tuple[Numbers, Int64s]
 
 
 class UnorderedError(Exception):
@@ -221,7 +185,7 @@ class UnorderedError(Exception):
 
 def launched_by(
     calls: Iterable[Sequence[Numbers]], process: Numbers, correlation: Numbers
-) -> Launched:
+) -> dict[tuple[int, int], list[Launched]]:
     """What the first call of each id launched, in the order of the calls; of one call by place.
 
     Args:
@@ -229,26 +193,44 @@ def launched_by(
         process: The process of each activity.
         correlation: The id of the call that launched each; below 0 where it is unknown.
 
+    Returns:
+        By process and thread of the calls, in pieces.
+
     Raises:
         UnorderedError: A call starts before one that came before it.
     """
     ids, lanes, latest = Ids(process, correlation), Pairs(), _EARLIEST
     rows: arrays.Chains | _Members | None = _chains(ids, process, correlation)
     rows = rows or _Members(ids, process, correlation)
-    spans = np.empty((0, 3), np.int64)
+    spans, launched = np.empty((0, 3), np.int64), defaultdict[int, list[Launched]](list)
     for of, number, start, thread in calls:
         if len(start) and (start[0] < latest or (start[1:] < start[:-1]).any()):
             raise UnorderedError
         latest = int(start[-1]) if len(start) else latest
         lane = lanes.learn(of, thread)
         if isinstance(rows, _Members):
-            rows.take(lane, ids.of(of, number), start)
-            continue
-        if len(spans) < len(lanes):
-            none = np.zeros((1, 3), np.int64)
-            spans = np.append(ids.spans, none, axis=0)[ids.index(lanes.values[0])]
-        rows.take(lane, number, start, spans)
-    return Launched(*rows.taken, lanes.values)
+            taken = rows.take(lane, ids.of(of, number), start)
+        else:
+            if len(spans) < len(lanes):
+                none = np.zeros((1, 3), np.int64)
+                spans = np.append(ids.spans, none, axis=0)[ids.index(lanes.values[0])]
+            taken = rows.take(lane, number, start, spans)
+        for lane_number, of_lane in _by_lane(*taken):
+            launched[lane_number].append(of_lane)
+    return {
+        (of, thread): launched[number]
+        for number, (of, thread) in enumerate(lanes.values.T.tolist())
+    }
+
+
+def _by_lane(row: Numbers, time: Int64s, lane: Numbers) -> Iterator[tuple[int, Launched]]:
+    """Copies of what calls of each lane launched."""
+    counts = np.bincount(lane)
+    order = np.argsort(lane.astype(np.min_scalar_type(len(counts))), kind="stable")
+    ends = np.cumsum(counts)
+    for number in np.flatnonzero(counts).tolist():
+        chosen = order[ends[number] - counts[number] : ends[number]]
+        yield number, (row[chosen], time[chosen])
 
 
 def _chains(ids: Ids, process: Numbers, correlation: Numbers) -> arrays.Chains | None:
@@ -267,13 +249,12 @@ class _Members:
 
     def __init__(self, ids: Ids, process: Numbers, correlation: Numbers) -> None:
         place = ids.of(process, correlation)
-        order = np.argsort(place, kind="stable").astype(_index_kind(len(place)))
+        order = np.argsort(place, kind="stable").astype(index_kind(len(place)))
         self._rows = order[np.count_nonzero(place == NOT_FOUND) :]
         self._bounds = np.searchsorted(place[self._rows], np.arange(ids.size + 1))
         self._is_taken = np.zeros(ids.size, bool)
-        self._taken = [(self._rows[:0], np.empty(0, np.int64), np.empty(0, np.int32))]
 
-    def take(self, lane: Numbers, place: Int64s, start: Numbers) -> None:
+    def take(self, lane: Numbers, place: Int64s, start: Numbers) -> tuple[Numbers, Int64s, Numbers]:
         """Take the activities of some calls' places, which are gone for later ones."""
         ids, first = np.unique(place, return_index=True)
         is_new = ids != NOT_FOUND
@@ -282,10 +263,4 @@ class _Members:
         at = place[call]
         self._is_taken[at] = True
         call_index, member = pairs(self._bounds[at], self._bounds[at + 1] - self._bounds[at])
-        self._taken.append((self._rows[member], start[call][call_index], lane[call][call_index]))
-
-    @property
-    def taken(self) -> tuple[Numbers, Int64s, Numbers]:
-        """What was taken, with the start and the lane of each's call."""
-        row, time, lane = map(np.concatenate, zip(*self._taken, strict=True))
-        return row, time, lane
+        return self._rows[member], start[call][call_index], lane[call][call_index]

@@ -7,13 +7,12 @@ several calls have one id (a runtime call and the driver call inside it), the ea
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.calls import Launched, UnorderedError, gathered, launched_by, pieces
+from gpuprof.analyses.facts.calls import Launched, UnorderedError, index_kind, launched_by, pieces
 from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.copy_rows import copy_rows
 from gpuprof.analyses.facts.groups import Numbers
@@ -201,28 +200,30 @@ def _parts(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
 
 def _launches(profile: Profile) -> Launches:
     activities_read, process, correlation = _read(profile)
-    row, time, lane_number, lane_values = _launched(profile, process, correlation)
+    launched = _launched(profile, process, correlation)
     del process, correlation
-    lanes = [*zip(*lane_values.tolist(), strict=True)]
-    by_lane = sorted(range(len(lanes)), key=lanes.__getitem__)
-    rank = np.argsort(by_lane).astype(np.min_scalar_type(-len(lanes) - 1))
-    lane = rank[lane_number]
-    del lane_number
-    order, counts = gathered(row, lane, len(lanes))
-    del row
-    launch_ns = gathered(time, lane, len(lanes))[0].astype(np.int64, copy=False)
-    del time
-    borders = pairwise([0, *np.cumsum(counts).tolist()])
-    bounds = dict(zip((lanes[place] for place in by_lane), borders, strict=False))
-    for low, high in bounds.values():
-        times, rows = launch_ns[low:high], order[low:high]
+    sizes = {lane: sum(len(row) for row, _ in launched[lane]) for lane in sorted(launched)}
+    number = sum(sizes.values())
+    order = np.empty(number, index_kind(len(activities_read)))
+    launch_ns = np.empty(number, np.int64)
+    bounds, low = {}, 0
+    for lane, size in sizes.items():
+        rows, times = order[low : low + size], launch_ns[low : low + size]
+        # What one lane's pieces took makes room for what comes next.
+        at = 0
+        for places, starts in launched.pop(lane):
+            piece = slice(at, at := at + len(places))
+            rows[piece], times[piece] = places, starts
         if ((times[1:] == times[:-1]) & (rows[1:] < rows[:-1])).any():
-            order[low:high] = rows[np.lexsort((rows, times))]
+            rows[:] = rows[np.lexsort((rows, times))]
+        bounds[lane], low = (low, low + size), low + size
     return Launches(activities_read, order, launch_ns, bounds)
 
 
-def _launched(profile: Profile, process: Numbers, correlation: Numbers) -> Launched:
-    """The activities whose call is known, by the start of that."""
+def _launched(
+    profile: Profile, process: Numbers, correlation: Numbers
+) -> dict[tuple[int, int], list[Launched]]:
+    """The activities whose call is known, by its process and thread and by its start."""
     columns = (*_KEY, "start_ns", "thread_id")
     with suppress(UnorderedError):
         return launched_by(profile.whole.integers("api_calls", *columns), process, correlation)
