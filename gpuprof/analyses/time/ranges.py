@@ -100,7 +100,11 @@ def ranges(profile: Profile) -> pa.Table:
         nothing are left out, since a framework runs many. Of a part of a recording, the ranges
         that start in it or launched work of it.
     """
-    named, launched = by_pattern(ranges_of(profile)), launches(profile)
+    # Ranges are read while launches are, and copies measured while launches are summed up.
+    profile.compute_ahead([ranges_of], is_first=True)
+    launched = launches(profile)
+    profile.compute_ahead([_exposed_of_copies], is_first=True)
+    named = by_pattern(ranges_of(profile))
     totals: dict[str, Int64s] = {}
     for family, ordered in families(named, launched):
         for name, values in _totals(profile, _in_part(profile, family, ordered), ordered).items():
@@ -197,7 +201,7 @@ def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, _Measur
             "transfer_calls": copies.counted.take,
             "transfer_bytes": copies.bytes.take,
             "peer_transfer_ns": lambda places: duration_ns(places) * copies.peer[places],
-            "exposed_transfer_ns": profile.once(_exposed_ns).take,
+            "exposed_transfer_ns": lambda places: _exposed_of_copies(profile)[places],
         },
     }
 
@@ -208,6 +212,10 @@ def _summed(label: Numbers, values: Numbers, labels: int) -> Int64s:
     # Numbers of other types take ten times as long.
     np.add.at(sums, label.astype(np.intp, copy=False), values.astype(np.int64, copy=False))
     return sums
+
+
+def _exposed_of_copies(profile: Profile) -> Int64s:
+    return profile.once(_exposed_ns)
 
 
 def _exposed_ns(profile: Profile) -> Int64s:
