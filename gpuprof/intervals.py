@@ -12,12 +12,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.native import arrays
+from gpuprof.native import arrays, library
 
 Int64s = npt.NDArray[np.int64]
 _NEIGHBOURS: Final = 256
-# Two sets of which one has fewer than so many times as many intervals are swept side by side:
-# that takes less than to search for each.
+# Sets whose sizes differ by less than this factor are swept side by side, which takes less than
+# to search one for each interval of the other.
 _ALIKE: Final = 32
 
 
@@ -164,7 +164,7 @@ def intersection(a: Intervals, b: Intervals) -> Intervals:
     """The instants that both cover."""
     if len(a) > len(b):
         a, b = b, a
-    if len(b) < _ALIKE * len(a) and arrays.library() is not None:
+    if len(b) < _ALIKE * len(a) and library() is not None:
         return difference(a, difference(a, b))
     first, count = overlapping(a, b)
     met = runs(first, count)

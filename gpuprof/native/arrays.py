@@ -185,7 +185,7 @@ class Chains:
         functions, rows = library(), len(span)
         self._head, self._next = np.full(room, -1, np.int32), np.empty(rows, np.int32)
         # One piece of calls may find them all; pages that nothing was written to take no memory.
-        self._taken = [np.empty(rows, kind) for kind in (np.int32, np.int64, np.int32)]
+        self._taken = (np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.int32))
         self._rows = rows
         arrays = [*map(np.ascontiguousarray, (span, ids, spans))]
         self.are_made = functions is not None and not functions.chain_ids(
@@ -212,16 +212,16 @@ class Chains:
             IndexError: A thread has no span, or a row is not there.
         """
         functions = library()
-        made = _Launched(*(array.ctypes.data for array in self._taken), 0, self._rows)
+        launched = _Launched(*(array.ctypes.data for array in self._taken), 0, self._rows)
         arrays = [*map(np.ascontiguousarray, (lane, ids, start, spans))]
         if functions is None or functions.take_chains(
             *map(_integers, arrays[:3]), _pointer(arrays[3]), ctypes.c_size_t(len(spans)),
             ctypes.c_size_t(len(self._head)), _pointer(self._head), _pointer(self._next),
-            ctypes.byref(made),
+            ctypes.byref(launched),
         ):  # fmt: skip
             raise IndexError
-        row, time, taken_lane = (array[: made.count] for array in self._taken)
-        return row, time, taken_lane
+        row, time, lane_of_call = self._taken
+        return row[: launched.count], time[: launched.count], lane_of_call[: launched.count]
 
 
 def open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s | None:

@@ -80,11 +80,15 @@ def sums_by_name(profile: Profile, table: str) -> Mapping[str, Sums]:
         least[place] = np.minimum(least[place], np.minimum.reduceat(ordered, first))
         most[place] = np.maximum(most[place], np.maximum.reduceat(ordered, first))
     if int(most.max(initial=0)) * int(calls.sum()) >= _MOST:  # a sum may have wrapped around
-        figures_of = figures_by_name(profile, table)
-        return {name: Sums(*of[: len(Sums._fields)]) for name, of in figures_of.items()}
-    rows = zip(*(column.tolist() for column in (calls, total, least, most)), strict=True)
+        return {
+            name: Sums(of.calls, of.total_ns, of.min_ns, of.max_ns, of.mean_ns)
+            for name, of in figures_by_name(profile, table).items()
+        }
+    rows = zip(names, *(column.tolist() for column in (calls, total, least, most)), strict=True)
     return {
-        name: Sums(*row, row[1] / row[0]) for name, row in zip(names, rows, strict=True) if row[0]
+        name: Sums(number, sum_ns, min_ns, max_ns, sum_ns / number)
+        for name, number, sum_ns, min_ns, max_ns in rows
+        if number
     }
 
 

@@ -179,15 +179,15 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
 
 def _waits_for_launches(scope: Scope) -> Int64s:
     """Of each step short gaps, and pauses in which the host did nothing but what a launch takes."""
-    other = scope.device.pauses
+    long_pauses = scope.device.pauses
     if scope.profile.whole.has("api_calls"):
         pauses = pauses_of(scope.profile)
         is_here = pauses.device == scope.device.number
         is_bound = scope.profile.whole.once(_is_launch_bound) & is_here
-        is_other = ~np.isin(other.start, pauses.start_ns[is_bound])
-        other = Intervals(other.start[is_other], other.end[is_other])
+        is_left = ~np.isin(long_pauses.start, pauses.start_ns[is_bound])
+        long_pauses = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
     steps = scope.start_ns, scope.end_ns
-    return scope.device.idle_ns(*steps) - covered_within(other, *steps)
+    return scope.device.idle_ns(*steps) - covered_within(long_pauses, *steps)
 
 
 def _is_launch_bound(profile: Profile) -> npt.NDArray[np.bool_]:
