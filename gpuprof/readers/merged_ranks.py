@@ -159,7 +159,7 @@ class File:
         source = self.source(table)
         if isinstance(source, View) and source.names and source.names.columns.keys() == {*_NAMED}:
             return replace(self.profile).numbered_names(table).cast(kinds)
-        return self.query(f"SELECT * FROM whole.{names_of(table)}")
+        return self.query(f"SELECT * FROM unrestricted.{names_of(table)}")
 
     def may_hold(self, table: str) -> bool:
         """Whether a table may have rows."""

@@ -101,10 +101,10 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     idle = scope.device.idle
     if not scope.has_steps:
         idle = difference(idle, set_up_of(scope.profile, scope.device))
-    if not scope.profile.whole.has("api_calls"):
+    if not scope.profile.unrestricted.has("api_calls"):
         yield _finding("idle", scope, scope.per_step(_long(idle)), _NOWHERE)
         return
-    pieces, causes = pieces_of(scope.profile), _causes(scope.profile.whole)
+    pieces, causes = pieces_of(scope.profile), _causes(scope.profile.unrestricted)
     steps = intersection(idle, union(scope.start_ns, scope.end_ns))
     lengths = covered_within(steps, pieces.stretches.start_ns, pieces.stretches.end_ns)
     is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
@@ -176,7 +176,7 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
     suggestion = _late(place) if cause == _HOST_LATE else text.suggestion
     # What the host does in longer pauses, and other calls, cost as much without launches.
     is_launching = suggestion == _CAUSES[_HOST_LATE].suggestion
-    table = "pauses" if scope.profile.whole.has("api_calls") else "gaps"
+    table = "pauses" if scope.profile.unrestricted.has("api_calls") else "gaps"
     phrase = text.phrase + where
     return Finding(
         cause, scope, phrase, cost_ns, cost_ns, text.means, suggestion, table, place.name,

@@ -76,7 +76,7 @@ def turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
 
     None where calls or ranges were not recorded; the costliest first.
     """
-    is_known = profile.whole.has("nvtx_ranges", "api_calls")
+    is_known = profile.unrestricted.has("nvtx_ranges", "api_calls")
     return profile.once(_turns) if is_known else []
 
 

@@ -80,12 +80,12 @@ def placement_estimate(profile: Profile) -> pa.Table:
         One row per step, columns as in `PLACEMENT_ESTIMATE`; one row for the whole recording
         where no steps are found; no rows where no device did anything.
     """
-    devices = timelines(profile.whole)
+    devices = timelines(profile.unrestricted)
     if profile.selection.device_id is not None:
         devices = tuple(
             device for device in devices if device.device_id == profile.selection.device_id
         )
-    peer = {device.device_id: _peer_copies(profile.whole, device) for device in devices}
+    peer = {device.device_id: _peer_copies(profile.unrestricted, device) for device in devices}
     rows = [
         row
         for steps in steps_by_phase(profile)

@@ -93,7 +93,7 @@ def phases_table(profile: Profile) -> pa.Table:
     Raises:
         UsageError: The profile leaves out all steps of each phase.
     """
-    by_device = {timeline.device_id: timeline for timeline in timelines(profile.whole)}
+    by_device = {timeline.device_id: timeline for timeline in timelines(profile.unrestricted)}
     rows = []
     for steps in steps_in_part(profile):
         summary = _summary(steps)
