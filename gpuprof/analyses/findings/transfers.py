@@ -46,7 +46,7 @@ _KINDS: Final = {
     ),
     _STAGED: _Kind(
         "staged_copies",
-        "waits for copies between devices by way of the host",
+        "waits for copies between devices through the host",
         "turn on peer access, or choose a pair of devices that has it (nvidia-smi topo -p2p r)",
     ),
     _WITH_HOST: _Kind(

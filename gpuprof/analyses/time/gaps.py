@@ -40,7 +40,10 @@ GAPS: Final = Schema(
             " of the pause; null for none.",
         ),
         "nvtx_range": Column(
-            TEXT, "", "Innermost NVTX range around the launching call; null where unknown."
+            TEXT,
+            "",
+            "Innermost NVTX range around the launching call; null where unknown.",
+            label="NVTX range",
         ),
         "operation": Column(
             TEXT, "", "Outermost operation of a framework around that call; null where unknown."

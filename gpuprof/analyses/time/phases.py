@@ -49,8 +49,10 @@ PHASES: Final = Schema(
         "steps": Column(
             INT, "1", "Whole steps past the warm-up: the medians are theirs.", required=True
         ),
-        "warm_up_steps": Column(INT, "1", "Steps set aside at its beginning.", required=True),
-        "warm_up_ns": Column(INT, "ns", "Time of these.", required=True),
+        "warm_up_steps": Column(
+            INT, "1", "Steps set aside at its beginning.", required=True, label="Warm-up steps"
+        ),
+        "warm_up_ns": Column(INT, "ns", "Time of these.", required=True, label="Warm-up"),
         "cut_steps": Column(
             INT,
             "1",
