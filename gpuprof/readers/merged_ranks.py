@@ -44,8 +44,8 @@ _NUMBER: Final = re.compile(r"\d+")
 _LARGEST_RANK: Final = 1_000_000
 _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
 SHARED: Final = (
-    "Several processes use devices of the same number, which are taken for different ones:"
-    " devices are counted on in the order of ranks."
+    "Several processes number their devices from 0. They are taken for different devices, and"
+    " numbered in the order of ranks."
 )
 NO_CLOCK: Final = "The files have no common clock: each begins at 0."
 _NAME_ID: Final = "name_id"

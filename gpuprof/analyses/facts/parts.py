@@ -169,4 +169,4 @@ def _extent(profile: Profile, names: list[str]) -> str:
     ).to_pylist()
     if row["first"] is None:
         return "It holds nothing that has a time."
-    return f"What it holds starts from {format_ns(row['first'])} to {format_ns(row['last'])}."
+    return f"Its activities start between {format_ns(row['first'])} and {format_ns(row['last'])}."
