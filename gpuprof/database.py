@@ -1,7 +1,8 @@
 """SQL over the tables of one recording, whose columns are read as queries name them.
 
 A table is visible under its name, restricted to the recording's selection, and without that as
-``whole.NAME``; the names of kernels and API calls also by their numbers, as ``kernels_names``.
+``unrestricted.NAME``; the names of kernels and API calls also by their numbers, as
+``kernels_names``.
 """
 
 import re
@@ -138,7 +139,7 @@ class Database:
             # DuckDB imports pandas to register a table: not for one that is empty.
             if isinstance(source, pa.Table) and source.num_rows:
                 connection.register(f"rows of {name}", source)
-        connection.execute("CREATE SCHEMA whole")
+        connection.execute("CREATE SCHEMA unrestricted")
         return connection, loader
 
     def query(self, sql: str) -> pa.Table:
@@ -224,7 +225,7 @@ class Database:
         plain = None if select is None else stored.as_they_are(select, names)
         source = None if plain is None else self._tables.get(plain[0])
         if plain is None or source is None:
-            return self.query(f"SELECT {', '.join(names)} FROM whole.{names_of(table)}")
+            return self.query(f"SELECT {', '.join(names)} FROM unrestricted.{names_of(table)}")
         with self._file_errors():
             pieces = [*source.pieces(plain[1])]
         kinds = [piece.schema for piece in pieces] or [
@@ -290,15 +291,15 @@ class Database:
             if names_of(name) in words:
                 if self._loader is not None:
                     self._loader.load(table.names, None)
-                self._create(f'whole."{names_of(name)}"', table.names)
+                self._create(f'unrestricted."{names_of(name)}"', table.names)
                 if name not in words:
                     continue
-            self._load(table, None if "whole" in words else self._selection.extent)
+            self._load(table, None if "unrestricted" in words else self._selection.extent)
             self._wanted[name].update(table.of_rows)
             shown = replace(table, words=table.words | self._wanted[name])
-            self._create(f'whole."{name}"', shown.sql(self._rows(shown)))
+            self._create(f'unrestricted."{name}"', shown.sql(self._rows(shown)))
             condition = self._selection.condition(spec)
-            self._create(f'main."{name}"', f'SELECT * FROM whole."{name}"{condition}')
+            self._create(f'main."{name}"', f'SELECT * FROM unrestricted."{name}"{condition}')
         for name, relation in relations.items():
             if relation.of in self._views:
                 self._create(f'main."{name}"', relation.sql)
@@ -311,7 +312,7 @@ class Database:
     def _rows(self, table: Table) -> str:
         """SQL: the rows of a table, of a costly one from a copy that is made once."""
         if table.name in self._kept:
-            return f'SELECT * FROM whole."rows of {table.name}"'
+            return f'SELECT * FROM unrestricted."rows of {table.name}"'
         if table.name not in self._types:
             no_rows = f"SELECT * FROM ({table.view.sql(table.view.columns)}) LIMIT 0"
             empty = self._connection.sql(no_rows)
@@ -319,7 +320,7 @@ class Database:
         rows = table.rows(self._types[table.name])
         if not table.view.is_costly:
             return rows
-        self._connection.execute(f'CREATE TABLE whole."rows of {table.name}" AS {rows}')
+        self._connection.execute(f'CREATE TABLE unrestricted."rows of {table.name}" AS {rows}')
         self._kept.add(table.name)
         return self._rows(table)
 

@@ -4,12 +4,16 @@ from typing import Final
 
 # The recorder that measures times and marks only.
 TIMING_ONLY: Final = "none"
-# Parts of the time of devices, and kinds of copies.
 LABELS: Final = {
+    # Parts of the time of devices.
     "kernels_common": "common kernels",
     "kernels_new": "new kernels",
     "kernels_gone": "removed kernels",
     "graphs": "CUDA graphs",
+    # Ways of copies.
+    "staged": "through the host",
+    "uvm": "managed memory",
+    # Kinds of copies.
     "PtoP_staged": "PtoP through the host",
     "DtoD_peer": "DtoD between devices",
     "UVM_HtoD": "managed HtoD",

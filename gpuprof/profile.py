@@ -154,7 +154,7 @@ class Profile:
     _unrestricted: "Profile | None" = field(default=None, repr=False)
 
     @property
-    def whole(self) -> "Profile":
+    def unrestricted(self) -> "Profile":
         """The recording with all its activities; itself where it shows all of them."""
         return self._unrestricted or self
 
@@ -190,12 +190,12 @@ class Profile:
         """Some activities of the recording, with only the tables that these have.
 
         In queries each table has its name, and that of the whole recording the same name with
-        ``whole.`` before it: what launched an activity may have happened earlier.
+        ``unrestricted.`` before it: what launched an activity may have happened earlier.
         """
         excluded = _TIMELESS if selection.windows is not None else _OF_ALL_DEVICES
         sources = {name: source for name, source in self.sources.items() if name not in excluded}
         return replace(
-            self, sources=sources, selection=selection, parts=(), _unrestricted=self.whole
+            self, sources=sources, selection=selection, parts=(), _unrestricted=self.unrestricted
         )
 
     def expect(self, reads: Mapping[str, Collection[str]]) -> None:
@@ -265,7 +265,7 @@ class Profile:
         """Whether the reader's file numbers the names of a table.
 
         Then a query may ask for ``name_id`` in place of names, and for the names in
-        ``whole.<table>_names``. Two numbers may mean one name, and a number none.
+        ``unrestricted.<table>_names``. Two numbers may mean one name, and a number none.
         """
         source = self.sources[table]
         return isinstance(source, View) and source.names is not None
@@ -281,7 +281,7 @@ class Profile:
         """SQL for the names of a table, perhaps with others, in a column ``name``."""
         if not self.numbers(table):
             return f'(SELECT DISTINCT name FROM "{table}")'
-        return f"(SELECT name FROM whole.{names_of(table)})"
+        return f"(SELECT name FROM unrestricted.{names_of(table)})"
 
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
         """What a pure function makes of this recording, computed once for all who ask.

@@ -86,7 +86,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     left_out = _not_sought(profile, runnable)
     further = [] if left_out else [analysis.reads_of_small for analysis in runnable]
     profile.expect(reads(*(analysis.reads for analysis in runnable), *further))
-    if profile.whole.events >= _LARGE:
+    if profile.unrestricted.events >= _LARGE:
         later = [analysis.run for analysis in runnable[1:] if analysis.name != _FINDINGS]
         profile.compute_ahead(later[::-1])
     try:
@@ -181,7 +181,7 @@ def _excerpt_notes(profile: Profile) -> list[str]:
 
 def _clock_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """Why the activity of the host is n/a although its calls were recorded."""
-    recording = profile.whole
+    recording = profile.unrestricted
     names = [name for name in _OF_THE_HOST if name in tables]
     if not names or not recording.has("api_calls"):
         return []

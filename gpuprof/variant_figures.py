@@ -200,7 +200,7 @@ def _devices(profile: Profile) -> Metrics:
 
 def _epochs(profile: Profile) -> Metrics:
     """Epochs as the script marked them; their mean time where all of them have one."""
-    profile = profile.whole
+    profile = profile.unrestricted
     if not profile.has("epochs"):
         return {}
     epochs = profile.table("epochs").to_pylist()

@@ -134,17 +134,6 @@ def test_commands_that_are_not_run_have_options_that_exist_with_values_that_they
         command.make_context("gpuprof", words)
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS)
-def test_a_workflow_has_no_faults_that_a_linter_finds(workflow):
-    linter = shutil.which("actionlint")
-    if linter is None:
-        pytest.skip("actionlint is not installed")
-    done = subprocess.run([linter, "-"], input=workflow, capture_output=True, text=True,
-                          timeout=60, check=False)  # fmt: skip
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
 def test_a_workflow_records_both_sides_and_fails_beyond_noise():
     (workflow,) = WORKFLOWS
     commands = [c for c in SHOWN if c in " ".join(workflow.replace("\\\n", " ").split("\n"))]

@@ -311,14 +311,14 @@ def test_a_window_has_no_summary_of_the_whole_recording():
 
     assert not part.has("activity_summary")
     assert part.table("devices").num_rows == 2
-    assert part.whole is WHOLE
-    assert part.restricted(Selection()).whole is WHOLE
+    assert part.unrestricted is WHOLE
+    assert part.restricted(Selection()).unrestricted is WHOLE
 
 
 def test_a_part_can_look_back_at_the_whole():
     part = WHOLE.restricted(Selection(((5, 15),)))
 
-    counts = "SELECT (SELECT count(*) FROM kernels), (SELECT count(*) FROM whole.kernels)"
+    counts = "SELECT (SELECT count(*) FROM kernels), (SELECT count(*) FROM unrestricted.kernels)"
     assert list(part.query(counts).to_pylist()[0].values()) == [2, 4]
 
 
@@ -327,11 +327,11 @@ def test_a_part_may_be_asked_in_the_middle_of_a_result_of_the_whole():
         connection.execute("CREATE TABLE raw AS SELECT unnest(range(1000000)) AS s")
 
     source = rows(start_ns="s", end_ns="s + 1", name="'a'")
-    whole = Profile(ORIGIN, {"kernels": source, "memsets": source}, prepare)
-    part = whole.restricted(Selection(windows=((0, 6),)))
+    recording = Profile(ORIGIN, {"kernels": source, "memsets": source}, prepare)
+    part = recording.restricted(Selection(windows=((0, 6),)))
 
     count = 0
-    for piece in whole.batches("SELECT start_ns FROM kernels"):
+    for piece in recording.batches("SELECT start_ns FROM kernels"):
         assert part.query("SELECT count(*) AS n FROM memsets").to_pylist() == [{"n": 6}]
         count += len(piece)
 
@@ -343,11 +343,11 @@ def test_a_part_with_a_table_of_its_own_does_not_change_the_whole():
         connection.execute("CREATE TABLE raw AS SELECT unnest([0, 5, 7]) AS s")
 
     source = rows(start_ns="s", end_ns="s + 1", name="'a'")
-    whole = Profile(ORIGIN, {"kernels": source}, prepare)
-    part = whole.restricted(Selection(windows=((0, 6),))).with_table("kernels", TWO_KERNELS)
+    recording = Profile(ORIGIN, {"kernels": source}, prepare)
+    part = recording.restricted(Selection(windows=((0, 6),))).with_table("kernels", TWO_KERNELS)
 
-    assert part.query("SELECT count(*) AS n FROM whole.kernels").to_pylist() == [{"n": 2}]
-    assert whole.table("kernels").num_rows == 3
+    assert part.query("SELECT count(*) AS n FROM unrestricted.kernels").to_pylist() == [{"n": 2}]
+    assert recording.table("kernels").num_rows == 3
 
 
 def test_a_long_query_draws_no_progress_bar_among_the_results():
@@ -444,7 +444,7 @@ def test_a_selection_reads_what_it_selects_by(column):
     part = read.profile(**OF_FILE).restricted(Selection(windows=((5, 9),)))
 
     assert part.query(f"SELECT {column} FROM kernels").num_rows == 2
-    assert part.query(f"SELECT {column} FROM whole.kernels").num_rows == 3
+    assert part.query(f"SELECT {column} FROM unrestricted.kernels").num_rows == 3
 
 
 def test_columns_that_are_named_in_no_known_way_are_read_all_the_same():

@@ -90,7 +90,7 @@ def comparison(
     seconds = _checked_seconds(variants, epoch_seconds or {})
     runs = {label: (p,) if isinstance(p, Profile) else tuple(p) for label, p in variants.items()}
     for recording in {
-        id(p.whole): p.whole for of_label in runs.values() for p in of_label
+        id(p.unrestricted): p.unrestricted for of_label in runs.values() for p in of_label
     }.values():
         before_steps(recording)
     phases, left_out = compared_steps(runs, range_text, skip_steps)

@@ -94,8 +94,8 @@ def _together(texts: Sequence[str], file_count: int) -> str:
     first = texts[0]
     if len(texts) == file_count and len({*texts}) == 1:
         return first
-    differing = "" if len({*texts}) == 1 else ", in other numbers"
-    return f"{first} (Note of {len(texts):,} of {counted(file_count, 'file', 'files')}{differing}.)"
+    differing = "" if len({*texts}) == 1 else ", with other numbers"
+    return f"{first} (In {len(texts):,} of {counted(file_count, 'file', 'files')}{differing}.)"
 
 
 def _of_ranks(states: JobStates, tables: Mapping[str, pa.Table | None]) -> list[str]:

@@ -340,7 +340,7 @@ def find_reader(path: Path) -> Reader:
     if unsupported_format is not None:
         msg = f"{path} is {unsupported_format.description}"
         raise UnknownFormatError(msg, unsupported_format.hint)
-    msg = f"{path}: looks like no known format"
+    msg = f"{path} is in no known format"
     raise UnknownFormatError(msg, "See `gpuprof formats`, or name one with --reader.")
 
 

@@ -44,8 +44,8 @@ _NUMBER: Final = re.compile(r"\d+")
 _LARGEST_RANK: Final = 1_000_000
 _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
 SHARED: Final = (
-    "Several processes use devices of the same number, which are taken for different ones:"
-    " devices are counted on in the order of ranks."
+    "Several processes number their devices from 0. They are taken for different devices, and"
+    " numbered in the order of ranks."
 )
 NO_CLOCK: Final = "The files have no common clock: each begins at 0."
 _NAME_ID: Final = "name_id"
@@ -159,7 +159,7 @@ class File:
         source = self.source(table)
         if isinstance(source, View) and source.names and source.names.columns.keys() == {*_NAMED}:
             return replace(self.profile).numbered_names(table).cast(kinds)
-        return self.query(f"SELECT * FROM whole.{names_of(table)}")
+        return self.query(f"SELECT * FROM unrestricted.{names_of(table)}")
 
     def may_hold(self, table: str) -> bool:
         """Whether a table may have rows."""

@@ -42,7 +42,7 @@ UNSUPPORTED: Final = (
         re.compile(rb"\A\x00\x04\x00\x00[\x04\x05]\x00\x00\x00"),
     ),
     Unsupported(
-        "a page of the web, not a recording",
+        "a web page, not a recording",
         "Download the file itself.",
         re.compile(rb"\A\s*<!doctype html", re.IGNORECASE),
     ),

@@ -1,10 +1,10 @@
-"""How a figure is shown to people: by its column's kind, names shortened in the middle."""
+"""How a figure is shown to people: by its column's kind, and names where room is short."""
 
 import re
 import textwrap
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count, groupby, pairwise, takewhile
+from itertools import chain, count, groupby, pairwise, takewhile
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,7 +14,9 @@ from gpuprof.analyses import analysis_named
 from gpuprof.kernel_names import short_names
 from gpuprof.schema import PROCESS_BITS, TEXT, Column, Kind, texts
 
-_PIECES: Final = re.compile(r"[^-_/., ]*(?:\.\.|[-_/., ])?")
+_PIECES: Final = re.compile(r"[^-_/.,:<( ]*(?:\.\.|::|[-_/.,:<( ])?")
+# Long words of labels, with the places where a hyphen may break them.
+_HYPHENATED: Final = {"communication": ("communi-", "cation")}
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 _WORD: Final = re.compile(r"\w+$")
@@ -94,14 +96,26 @@ def shortened(text: str, width: int) -> str:
     return f"{text[:head_width]}..{text[len(text) - (width - 2 - head_width) :]}"
 
 
-def shortened_apart(texts: Sequence[str], width: int) -> list[str]:
+def cut(text: str, width: int) -> str:
+    """Text cut at its end to a width."""
+    return text if len(text) <= width else f"{text[: max(width - 2, 0)]}.."[:width]
+
+
+def shortened_apart(
+    texts: Sequence[str], width: int, shorten: Callable[[str, int], str] = shortened
+) -> list[str]:
     """Texts cut to a width so that those which differ look different.
 
-    They are cut in the middle; those that would look alike, such as variants of one template,
-    show the word in which they differ from the one most like them.
+    Those that would look alike, such as variants of one template, show the word in which they
+    differ from the one most like them.
+
+    Args:
+        texts: What is shown together.
+        width: The most characters of each.
+        shorten: How others are cut: in the middle, or at the end by `cut`.
     """
     bare = {text: text if len(text) <= width else text.removeprefix(_TYPE) for text in texts}
-    shown = {text: shortened(short, width) for text, short in bare.items()}
+    shown = {text: shorten(short, width) for text, short in bare.items()}
     for _ in range(_ROUNDS):
         for alike in _alike(shown):
             shown |= _where_different({text: bare[text] for text in alike}, width)
@@ -142,7 +156,7 @@ def _around(text: str, place: int, width: int) -> str:
     before = text[max(place - width // 3, 0) : place]
     start = place - len(before) + len(_WORD.sub("", before))
     shown = f"{text[:head]}..{text[start:]}" if start > head + 2 else text
-    return shown if len(shown) <= width else f"{shown[: max(width - 2, 0)]}.."
+    return cut(shown, width)
 
 
 def without_common_ends(labels: Sequence[str]) -> dict[str, str]:
@@ -190,7 +204,8 @@ def pieces(text: str) -> list[str]:
 def folded(text: str, width: int) -> str:
     """Text in lines of at most a width, broken after ``_``, ``-``, ``/`` or a dot where it can."""
     lines = [""]
-    for piece in pieces(text):
+    words = ((w,) if len(w) <= width else _HYPHENATED.get(w, (w,)) for w in pieces(text))
+    for piece in chain.from_iterable(words):
         if lines[-1] and len(lines[-1]) + len(piece) > width:
             lines.append("")
         lines[-1] += piece

@@ -29,7 +29,7 @@ class Grid:
         title: What it shows.
         header: One heading per column; figures stand right, the names in ``name_columns`` left.
         rows: Cells.
-        name_columns: Positions of the columns that hold names, and may be shortened.
+        name_columns: Positions of the columns that hold names, and may take several lines.
         least: Rows that an overview keeps where there is no room for more; None for all.
         sentences: Positions of those names that are sentences, which need a line of their own.
         named: Positions of the rows that sentences above the table name; these are never cut.
@@ -194,7 +194,7 @@ def _breakdown_grid(table: pa.Table) -> Grid:
     shown = {
         "span_ns": "Span",
         "compute_ns": "Compute",
-        "exposed_communication_ns": "Communi- cation",
+        "exposed_communication_ns": "Communication",
         "exposed_transfer_ns": "Exposed transfer",
         "exposed_local_copy_ns": "Local copy",
         "idle_ns": "Idle",
@@ -219,7 +219,7 @@ def _peer_grid(table: pa.Table) -> Grid:
     peer = next((row for row in routes[1:] if "host" not in {row["src"], row["dst"]}), None)
     rows = [
         (
-            f"{row['src']} to {row['dst']}, {row['path']}",
+            f"{row['src']} to {row['dst']}, {label(row['path'])}",
             *(cell(columns[n], row[n]) for n in columns_shown),
         )
         for row in sorted(routes, key=lambda row: (row is not routes[0], row is not peer))

@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from gpuprof.render.cells import clean, folded, pieces, shortened, shortened_apart
+from gpuprof.render.cells import clean, cut, folded, shortened, shortened_apart
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report
@@ -35,7 +35,8 @@ _HEADING_LINES: Final = 6
 _GLUE: Final = "\ue000"  # Holds a figure to its unit: Rich breaks lines at any kind of space.
 _HEADING_WIDTH: Final = 24  # So wide is a column for its heading to break into two lines.
 _LONGEST_WORD: Final = 14  # Of a heading, such as communication.
-_FOLDED_NAMES: Final = 200  # Of longer tables no name is looked at twice.
+_NAME_LINES: Final = 3  # A name that needs more is cut at its end.
+_COMMAND_LINES: Final = 2
 
 
 def report(result: Report, page: Page) -> str:
@@ -72,7 +73,7 @@ def _report(
     origin = result.origin
     _say(console, f"{origin.source}: {origin.recorder}, read as {origin.reader}", "bold")
     if origin.command:
-        _say(console, shortened(clean(origin.command), page.width))
+        _say(console, cut(clean(origin.command), _COMMAND_LINES * page.width))
     if page.tables is None and (lines := findings_lines(result, findings, has_changes=has_changes)):
         console.print()
         for line in lines:
@@ -190,7 +191,7 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
 
 
 def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
-    """The rows, with the names that do not fit into their columns in two lines, or cut."""
+    """The rows, with the names that do not fit into their columns in a few lines."""
     cells = [_cells([row[c] for row in grid.rows], width) for c, width in widths.items()]
     for row in zip(*cells, strict=True):
         for line in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
@@ -198,24 +199,26 @@ def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
 
 
 def _cells(texts: Sequence[str], width: int) -> list[str]:
-    """Texts of a column in its width: in two lines where that is enough for all, else cut."""
-    distinct = {*texts}
-    if max(map(len, distinct)) > width and len(distinct) <= _FOLDED_NAMES:
-        folds = {text: _in_two_lines(text, width) for text in distinct}
-        if None not in folds.values():
-            return [folds[text] or "" for text in texts]
-    return shortened_apart(texts, width)
+    """Texts of a column in lines of its width; of those that need too many, the end is cut."""
+    room = _NAME_LINES * width
+    shown = dict(zip(texts, shortened_apart(texts, room, cut), strict=True))
+    lines = {text: _wrapped(look, width) for text, look in shown.items()}
+    return [lines[text] for text in texts]
 
 
-def _in_two_lines(text: str, width: int) -> str | None:
-    """A text in up to two lines, both with its indent; None where these do not hold its words."""
+def _wrapped(text: str, width: int) -> str:
+    """A text in a few lines, all with its indent, broken between words if so they hold it."""
+    taken = _cell_len(text)
+    if taken <= width:
+        return text
     words = text.lstrip()
-    indent = " " * (len(text) - len(words))
-    room = width - len(indent)
-    if any(len(piece.rstrip()) > room for piece in pieces(words)):
-        return None
+    indent = " " * min(len(text) - len(words), width // 2)
+    room = (width - len(indent)) // (2 if taken > len(text) else 1)
     lines = folded(words, room).split("\n")
-    return "\n".join(indent + line for line in lines) if len(lines) <= 2 else None  # noqa: PLR2004
+    if len(lines) > _NAME_LINES:
+        words = cut(words, _NAME_LINES * room)
+        lines = [words[start : start + room] for start in range(0, len(words), room)]
+    return "\n".join(indent + line for line in lines)
 
 
 def _apart(grid: Grid) -> tuple[Grid, dict[str, list[int]]]:
@@ -326,12 +329,16 @@ def _line(grid: Grid, widths: Mapping[int, int], row: Sequence[str]) -> str:
     """Names left, figures right; wide characters take two columns."""
     parts = []
     for text, (column, width) in zip(row, widths.items(), strict=True):
-        # Nearly all texts are of plain letters, which need not be looked up one by one.
-        taken = len(text) if text.isascii() else cell_len(text)
+        taken = _cell_len(text)
         cell = text if taken <= width else set_cell_size(text, width)
         room = " " * (width - taken)
         parts.append(cell + room if column in grid.name_columns else room + cell)
     return (" " * _GAP).join(parts).rstrip()
+
+
+def _cell_len(text: str) -> int:
+    """The columns that a text takes; nearly all are of plain letters, which need no look-up."""
+    return len(text) if text.isascii() else cell_len(text)
 
 
 RENDERER: Final = Renderer("terminal", "for people, in the terminal", report, comparison)

@@ -191,7 +191,7 @@ def test_measured_epochs_are_set_beside():
         pytest.param([SINGLE, DUAL, "--nonsense"], 2, "No such option", id="unknown-option"),
         pytest.param([SINGLE, "none.txt"], 1, "none.txt: no such file", id="one-is-missing"),
         pytest.param(
-            [SINGLE, "README.md"], 1, "README.md: looks like no", id="one-is-no-recording"
+            [SINGLE, "README.md"], 1, "README.md is in no known format", id="one-is-no-recording"
         ),
     ],
 )

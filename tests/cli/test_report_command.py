@@ -147,9 +147,9 @@ def test_tables_are_listed_with_what_they_need():
     [
         pytest.param("none", None, "no such file", id="no-such-file"),
         pytest.param("empty.txt", b"", "is empty", id="empty"),
-        pytest.param("noise.bin", NOISE, "looks like no known format", id="noise"),
-        pytest.param("paper.pdf", PDF, "looks like no known format", id="pdf"),
-        pytest.param("notes.txt", b"hello\n" * 9, "looks like no known format", id="text"),
+        pytest.param("noise.bin", NOISE, "is in no known format", id="noise"),
+        pytest.param("paper.pdf", PDF, "is in no known format", id="pdf"),
+        pytest.param("notes.txt", b"hello\n" * 9, "is in no known format", id="text"),
         pytest.param(
             "killed.txt",
             b"==1== NVPROF is profiling process 1, command: ./a\n",

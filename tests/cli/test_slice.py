@@ -142,7 +142,7 @@ def test_a_part_in_which_nothing_starts_is_refused(run, start, end):
     error = run("--from", start, "--to", end)
 
     assert error.message == f"trace.sqlite: nothing starts in this part, from {start} to {end}"
-    assert error.hint == "What it holds starts from -5 ns to 20 ns."
+    assert error.hint == "Its activities start between -5 ns and 20 ns."
 
 
 def test_sums_cannot_be_cut(run):

@@ -59,7 +59,7 @@ def test_a_partial_result_ends_with_status_4_and_its_reasons(ranks):
 
     assert completed.returncode == 4
     assert completed.stderr == "Partial result: 1 of 4 files could not be read.\n"
-    note = f"Left out: {ranks / 'rank1.gpuprof'}: looks like no known format."
+    note = f"Left out: {ranks / 'rank1.gpuprof'} is in no known format."
     assert note in json.loads(completed.stdout)["notes"]
 
 

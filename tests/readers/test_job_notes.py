@@ -20,20 +20,20 @@ def job(*ranks, **of_all):
 
 
 def test_few_files_that_are_no_recordings_are_named_one_by_one():
-    faults = [(Path("a.txt"), "a.txt: looks like no known format"), (Path("b"), "b is empty")]
+    faults = [(Path("a.txt"), "a.txt is in no known format"), (Path("b"), "b is empty")]
 
     assert left_out(faults) == [
-        "Left out: a.txt: looks like no known format.",
+        "Left out: a.txt is in no known format.",
         "Left out: b is empty.",
     ]
 
 
 def test_many_files_with_one_reason_are_one_note():
-    faults = [(Path(f"run/{n}.txt"), f"run/{n}.txt: looks like no known format") for n in range(9)]
+    faults = [(Path(f"run/{n}.txt"), f"run/{n}.txt is in no known format") for n in range(9)]
     faults += [(Path(f"run/{n}"), f"run/{n} is empty") for n in range(1_234)]
 
     assert left_out(faults) == [
-        "Left out: 9 files (0.txt, 1.txt, 2.txt and others): each looks like no known format.",
+        "Left out: 9 files (0.txt, 1.txt, 2.txt and others): each is in no known format.",
         "Left out: 1,234 files (0, 1, 10 and others): each is empty.",
     ]
 
@@ -46,7 +46,7 @@ def test_a_folder_of_many_other_files_has_a_note_for_each_reason(tmp_path):
 
     assert read_profile(tmp_path).origin.warnings == (
         "Left out: 100 files (0.empty, 1.empty, 10.empty and others): each is empty.",
-        "Left out: 100 files (0.txt, 1.txt, 10.txt and others): each looks like no known format.",
+        "Left out: 100 files (0.txt, 1.txt, 10.txt and others): each is in no known format.",
     )
 
 

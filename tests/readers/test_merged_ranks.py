@@ -245,7 +245,7 @@ def test_what_is_no_recording_is_left_out_and_told(tmp_path):
     (tmp_path / "notes.md").write_text("# Notes\n", encoding="utf-8")
 
     assert read_profile(tmp_path).origin.warnings == (
-        f"Left out: {tmp_path / 'notes.md'}: looks like no known format.",
+        f"Left out: {tmp_path / 'notes.md'} is in no known format.",
     )
 
 
@@ -327,7 +327,7 @@ def test_an_error_in_standard_input_names_it(monkeypatch):
     with pytest.raises(UnknownFormatError) as caught:
         read_profile("-")
 
-    assert caught.value.message == "standard input: looks like no known format"
+    assert caught.value.message == "standard input is in no known format"
 
 
 def test_a_terminal_is_not_waited_for(monkeypatch):

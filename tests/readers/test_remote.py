@@ -111,7 +111,7 @@ def test_what_is_left_out_is_named_by_its_address(memory):
     memory.pipe("/run/notes.md", b"# Notes\n")
 
     assert read_profile("memory://run").origin.warnings == (
-        "Left out: memory://run/notes.md: looks like no known format.",
+        "Left out: memory://run/notes.md is in no known format.",
     )
 
 
@@ -121,7 +121,7 @@ def test_an_error_names_the_address(memory):
     with pytest.raises(UnknownFormatError) as caught:
         read_profile("memory://notes.md")
 
-    assert caught.value.message == "memory://notes.md: looks like no known format"
+    assert caught.value.message == "memory://notes.md is in no known format"
 
 
 def test_files_at_addresses_are_listed_without_copies(memory, ranks):

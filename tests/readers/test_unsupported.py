@@ -36,7 +36,7 @@ from gpuprof.errors import UnknownFormatError
         ),
         pytest.param(
             b"\n<!DOCTYPE html><html><body>Log in</body></html>",
-            "a page of the web, not a recording",
+            "a web page, not a recording",
             "Download the file itself.",
             id="web-page",
         ),

@@ -293,16 +293,19 @@ def test_what_a_recording_says_cannot_turn_the_text_around_it(name):
     assert "a b c d" in text
 
 
-def test_a_narrow_page_cuts_names_and_no_figures():
+def test_a_narrow_page_breaks_names_and_no_figures():
     table = Grid("", ("Name", "Total", "More"), (("k" * 50, "9.876 ms", "n/a"),))
+    name = ["k" * 12, "k" * 10 + ".."]
 
     text = grids_text("Said.", [table], [], Page(width=16))
 
     assert text.splitlines()[2:] == [
         "Name             Total",
-        "kkkkk..kkkkk  9.876 ms",
+        f"{name[0]}  9.876 ms",
+        *name,
         "Name          More",
-        "kkkkk..kkkkk   n/a",
+        f"{name[0]}   n/a",
+        *name,
     ]
 
 

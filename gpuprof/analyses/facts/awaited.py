@@ -35,7 +35,7 @@ _WAITS: Final = f"""
 
 def streams_of(profile: Profile) -> Numbers:
     """The stream of each activity, in the order of `launches.activities`; perhaps `UNKNOWN`."""
-    return profile.whole.once(_streams_of)
+    return profile.unrestricted.once(_streams_of)
 
 
 def _streams_of(profile: Profile) -> Numbers:
@@ -73,7 +73,7 @@ def awaited(
         Places among all activities; `NOT_FOUND` where there is none.
     """
     chosen = np.full(len(launch), NOT_FOUND)
-    all_launches, stream = launches(profile.whole), streams_of(profile)
+    all_launches, stream = launches(profile.unrestricted), streams_of(profile)
     activities, process = all_launches.activities, processes_of(all_launches)
     since = np.maximum(since, instant - NEAR_NS)
     hull = union(since, instant + 1)
@@ -120,10 +120,10 @@ def _is_named(
 def _recorded_sources(profile: Profile, launch: Int64s) -> Int64s:
     """Index into the launches given, device and stream that it waits for, a row for each wait."""
     parts = [np.empty((0, 3), np.int64)]
-    if not profile.whole.has("synchronizations"):
+    if not profile.unrestricted.has("synchronizations"):
         return parts[0]
-    start, process, stream, *source = read_columns(profile.whole, _WAITS, 5)
-    all_launches = launches(profile.whole)
+    start, process, stream, *source = read_columns(profile.unrestricted, _WAITS, 5)
+    all_launches = launches(profile.unrestricted)
     launch_process, launch_stream = processes_of(all_launches), all_launches.of(streams_of(profile))
     for waits in groups(process, stream):
         is_of = (launch_process == process[waits[0]]) & (launch_stream == stream[waits[0]])

@@ -143,12 +143,12 @@ class PartTimes(NamedTuple):
 
 def collective_parts(profile: Profile) -> CollectiveParts:
     """The parts of all communication kernels of the whole recording."""
-    return profile.whole.once(_collective_parts)
+    return profile.unrestricted.once(_collective_parts)
 
 
 def part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
     """When the communication kernels of each device did what, in the whole recording."""
-    return profile.whole.once(_part_times)
+    return profile.unrestricted.once(_part_times)
 
 
 def _part_times(profile: Profile) -> Mapping[int | None, PartTimes]:

@@ -93,7 +93,7 @@ _MESSAGES: Final = f"""
     SELECT *, dense_rank() OVER (ORDER BY {_SAME_MESSAGE}) - 1 AS message FROM (
         SELECT start_ns, end_ns, device_id, process_id, collective, data_type, group_size,
             process_group, greatest(bytes_in, bytes_out) AS message_bytes
-        FROM whole.collectives)"""
+        FROM unrestricted.collectives)"""
 _JOIN: Final = f"""
     LEFT JOIN (SELECT DISTINCT ON (start_ns, end_ns, device_id, process_id) * FROM ({_MESSAGES})) m
     ON m.start_ns = k.start_ns AND m.end_ns = k.end_ns
@@ -114,7 +114,7 @@ def _communication_kernels(profile: Profile) -> CommunicationKernels:
     kinds = [Collective(*collective_of(name)) for name in kernels]
     number = {kind: index for index, kind in enumerate(sorted(set(kinds), key=str))}
     kind_of = {name: number[kind] for name, kind in zip(kernels, kinds, strict=True)}
-    is_told = profile.whole.has("collectives")
+    is_told = profile.unrestricted.has("collectives")
     if is_told or not profile.numbers("kernels"):
         *columns, kind, message = read_columns(profile, _sql(kind_of, is_told=is_told), 6)
     else:

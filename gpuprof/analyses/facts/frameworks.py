@@ -17,7 +17,7 @@ _MARKS: Final = {
 
 def framework(profile: Profile) -> str:
     """`PYTORCH`, `TENSORFLOW` or `JAX`; empty where no name tells."""
-    return profile.whole.once(_framework)
+    return profile.unrestricted.once(_framework)
 
 
 def _framework(profile: Profile) -> str:

@@ -90,7 +90,7 @@ def _clocks_agree(profile: Profile) -> bool:
 
 def early_starts(profile: Profile) -> tuple[int, int, int]:
     """Activities whose call is known, those that start before it, and by how much in the median."""
-    all_launches = launches(profile.whole)
+    all_launches = launches(profile.unrestricted)
     start_ns, early = all_launches.activities.start_ns, [np.empty(0, np.int64)]
     for rows in all_launches.pieces():
         ahead = all_launches.launch_ns[rows] - start_ns[all_launches.order[rows]]

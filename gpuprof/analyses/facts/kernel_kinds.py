@@ -88,7 +88,7 @@ def may_initialise(name: str) -> bool:
 
 def kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When the kernels of each name that is of a kind ran, by device; of the whole recording."""
-    return profile.whole.once(_kernels_of_kinds)
+    return profile.unrestricted.once(_kernels_of_kinds)
 
 
 def _kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:

@@ -109,7 +109,7 @@ class CollectiveRecord:
 
 def collective_record(profile: Profile) -> CollectiveRecord:
     """The collectives of the whole recording."""
-    return profile.whole.once(_collective_record)
+    return profile.unrestricted.once(_collective_record)
 
 
 def _collective_record(profile: Profile) -> CollectiveRecord:
@@ -150,7 +150,7 @@ def last_ranks(profile: Profile) -> tuple[LastRank, ...]:
 
     The whole recording is read; none where the ranks of no collective are known.
     """
-    return profile.whole.once(_last_ranks)
+    return profile.unrestricted.once(_last_ranks)
 
 
 def _last_ranks(profile: Profile) -> tuple[LastRank, ...]:
@@ -208,9 +208,9 @@ def last_ranks_of(record: CollectiveRecord) -> tuple[LastRank, ...]:
 
 def ranks_of(profile: Profile) -> Mapping[int, int]:
     """The rank of each device that has one."""
-    if not profile.whole.has("devices"):
+    if not profile.unrestricted.has("devices"):
         return {}
-    rows = profile.whole.query("SELECT device_id, rank FROM devices WHERE rank IS NOT NULL")
+    rows = profile.unrestricted.query("SELECT device_id, rank FROM devices WHERE rank IS NOT NULL")
     return {row["device_id"]: row["rank"] for row in rows.to_pylist()}
 
 
@@ -253,7 +253,7 @@ def instants_of(line: DeviceTimeline, cause: str) -> Intervals:
 
 def _kernel_sums(profile: Profile, devices: tuple[int, ...]) -> Mapping[str, Int64s]:
     listed = ", ".join(map(str, devices))
-    rows = profile.whole.query(
+    rows = profile.unrestricted.query(
         "SELECT name, device_id, count(*) AS calls, sum(end_ns - start_ns)::BIGINT AS total_ns"
         f" FROM kernels WHERE NOT is_communication AND device_id IN ({listed}) GROUP BY ALL"
     )

@@ -149,7 +149,7 @@ class Launches:
 def activities(profile: Profile) -> Activities:
     """Every kernel, copy, memset and whole graph."""
     # Read once, together with the calls.
-    is_called = profile.whole.has("api_calls")
+    is_called = profile.unrestricted.has("api_calls")
     return launches(profile).activities if is_called else profile.once(_read)[0]
 
 
@@ -226,8 +226,10 @@ def _launched(
     """The activities whose call is known, by its process and thread and by its start."""
     columns = (*_KEY, "start_ns", "thread_id")
     with suppress(UnorderedError):
-        return launched_by(profile.whole.integers("api_calls", *columns), process, correlation)
-    calls = columns_of(profile.whole.integers("api_calls", *columns), len(columns))
+        return launched_by(
+            profile.unrestricted.integers("api_calls", *columns), process, correlation
+        )
+    calls = columns_of(profile.unrestricted.integers("api_calls", *columns), len(columns))
     order = np.argsort(calls[columns.index("start_ns")], kind="stable")
     by_start = ([column[order[rows]] for column in calls] for rows in pieces(len(order)))
     return launched_by(by_start, process, correlation)

@@ -51,7 +51,7 @@ def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | N
         return None
     by_ends = links(profile)
     direct = by_ends.get((src, dst))
-    if direct is not None or HOST in {src, dst} or not profile.whole.has("links"):
+    if direct is not None or HOST in {src, dst} or not profile.unrestricted.has("links"):
         return direct
     ways = [by_ends[end, HOST] for end in (src, dst) if (end, HOST) in by_ends]
     if len(ways) < len((src, dst)) or not all(way.name.startswith("PCIe") for way in ways):
@@ -60,7 +60,7 @@ def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | N
 
 
 def _links(profile: Profile) -> Links:
-    recording = profile.whole
+    recording = profile.unrestricted
     if not recording.has("links"):
         return _named(recording)
     by_ends: Links = {}

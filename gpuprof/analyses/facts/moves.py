@@ -57,11 +57,11 @@ class Moves:
 
     def parts(self, profile: Profile) -> tuple[Int64s, list[str]]:
         """The part of the program that launched each, as `nvtx.parts_around` tells it."""
-        return parts_around(profile.whole, self.process, self.correlation)
+        return parts_around(profile.unrestricted, self.process, self.correlation)
 
     def origins(self, profile: Profile) -> tuple[Int64s, list[str]]:
         """What launched each, perhaps an operation, as `nvtx.origins` tells it."""
-        return origins(profile.whole, self.process, self.correlation)
+        return origins(profile.unrestricted, self.process, self.correlation)
 
 
 def moves(profile: Profile) -> Moves:
@@ -87,6 +87,6 @@ def works_between(profile: Profile, there: Moves, back: Moves) -> npt.NDArray[np
     works = np.zeros(len(there), bool)
     for device in np.unique(there.dst).tolist():
         here = np.flatnonzero(there.dst == device)
-        timeline = timeline_of(profile.whole, device)
+        timeline = timeline_of(profile.unrestricted, device)
         works[here] = timeline.kernel_ns(there.end_ns[here], back.start_ns[here]) > 0
     return works

@@ -56,7 +56,7 @@ _RANGES: Final = f"""
             ELSE coalesce(thread_id, {UNKNOWN}) END AS thread,
         coalesce(text, '') AS text, coalesce(domain, '') AS domain,
         coalesce(range_kind, '') AS range_kind
-    FROM whole.nvtx_ranges"""
+    FROM unrestricted.nvtx_ranges"""
 
 
 @dataclass(frozen=True, eq=False)

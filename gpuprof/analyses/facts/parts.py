@@ -152,7 +152,7 @@ def _runs(part: Profile, names: list[str]) -> bool:
     first, last = windows[0][0], windows[-1][1]
     within = f"start_ns < {last} AND (end_ns > {first} OR start_ns >= {first})"
     selects = (f"SELECT 1 AS found FROM {name} WHERE {within} LIMIT 1" for name in names)
-    return any(part.whole.query(sql).num_rows for sql in selects)
+    return any(part.unrestricted.query(sql).num_rows for sql in selects)
 
 
 def _starts(part: Profile, names: list[str]) -> bool:
@@ -169,4 +169,4 @@ def _extent(profile: Profile, names: list[str]) -> str:
     ).to_pylist()
     if row["first"] is None:
         return "It holds nothing that has a time."
-    return f"What it holds starts from {format_ns(row['first'])} to {format_ns(row['last'])}."
+    return f"Its activities start between {format_ns(row['first'])} and {format_ns(row['last'])}."

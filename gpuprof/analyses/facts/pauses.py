@@ -42,7 +42,7 @@ class Pauses:
 
 def pauses_of(profile: Profile) -> Pauses:
     """The pauses of the whole recording; those of a part may have begun before it."""
-    return profile.whole.once(_pauses_of)
+    return profile.unrestricted.once(_pauses_of)
 
 
 def places_of_launches(all_launches: Launches, activities: Int64s) -> Int64s:

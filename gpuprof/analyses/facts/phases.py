@@ -185,7 +185,7 @@ def steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
     Raises:
         UsageError: As in `phases`.
     """
-    return profile.whole.once(_steps_by_phase)
+    return profile.unrestricted.once(_steps_by_phase)
 
 
 def steps_in_part(profile: Profile) -> tuple[PhaseSteps, ...]:

@@ -77,7 +77,7 @@ def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
 
 
 def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
-    recording = profile.whole
+    recording = profile.unrestricted
     named = (
         tuple(_named(named_parts(recording), launches(recording)))
         if recording.has("nvtx_ranges", "api_calls")

@@ -76,7 +76,7 @@ def calls_within(
         where: SQL: which calls; empty for all.
     """
     parts = [[np.empty(0, np.int64)] * 5]
-    for *place, names in _rows(profile.whole, table, label, where):
+    for *place, names in _rows(profile.unrestricted, table, label, where):
         covering = meeting(Intervals(*place[:2]), instants)
         parts.append([column[covering] for column in (*place, names)])
     start, end, process, thread, labels = (

@@ -134,11 +134,11 @@ def timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:
     Those of a part of a recording are cut at its borders, so that what they cover in adjacent
     windows adds up to what they cover in both.
     """
-    return profile.once(_read if profile.whole is profile else _parts)
+    return profile.once(_read if profile.unrestricted is profile else _parts)
 
 
 def _parts(profile: Profile) -> tuple[DeviceTimeline, ...]:
-    part, all_timelines = profile.selection, timelines(profile.whole)
+    part, all_timelines = profile.selection, timelines(profile.unrestricted)
     chosen = [
         timeline for timeline in all_timelines if part.device_id in {None, timeline.device_id}
     ]
@@ -160,7 +160,7 @@ def far_ends(profile: Profile) -> tuple[int, ...]:
     Where each process of a job is recorded by itself, such a device works for another one: that
     it idles cannot be told.
     """
-    return profile.whole.once(_far_ends)
+    return profile.unrestricted.once(_far_ends)
 
 
 def _far_ends(profile: Profile) -> tuple[int, ...]:

@@ -70,7 +70,9 @@ BOTTOM_LINE: Final = Schema(
         "exposed_transfer_share": Column(FLOAT, "1", "A transfer, and no kernel."),
         "exposed_local_copy_share": Column(FLOAT, "1", "Only local copies or memsets."),
         "idle_share": Column(FLOAT, "1", "Nothing runs, for another reason than set-up."),
-        "set_up_share": Column(FLOAT, "1", "Idle time that no step pays; 0 of steps."),
+        "set_up_share": Column(
+            FLOAT, "1", "Idle time that no step pays; 0 of steps.", label="Set-up share"
+        ),
         "between_devices_ns": Column(
             INT, "ns", "What moving data between devices and waiting for it costs a step at most."
         ),

@@ -9,7 +9,7 @@ CAUSES: Final = {
         " behind compute at most what the device computes."
     ),
     "staged_copies": (
-        "The same of copies by way of the host, with the pauses beside them: the two devices lack"
+        "The same of copies through the host, with the pauses beside them: the two devices lack"
         " peer access."
     ),
     "exposed_host_copies": "A device waits for copies from or to the host.",

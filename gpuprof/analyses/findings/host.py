@@ -99,7 +99,7 @@ _NO_PLACES: Final = {"launch"}
 
 def of_scope(scope: Scope) -> Iterator[Finding]:
     """What a device waits for in a step, by cause; set-up is left out where there are no steps."""
-    is_known = scope.profile.whole.has("api_calls")
+    is_known = scope.profile.unrestricted.has("api_calls")
     # The pieces of pauses lie in the idle time of the whole recording.
     pauses = scope.device.span if is_known else scope.device.idle
     if not scope.has_steps:
@@ -107,7 +107,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     if not is_known:
         yield _finding("idle", scope, scope.per_step(_long(pauses)), _NOWHERE)
         return
-    pieces, causes = pieces_of(scope.profile), _causes(scope.profile.whole)
+    pieces, causes = pieces_of(scope.profile), _causes(scope.profile.unrestricted)
     steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
     lengths = covered_within(steps, pieces.stretches.start_ns, pieces.stretches.end_ns)
     is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
@@ -179,7 +179,7 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
     suggestion = _late(place) if cause == _HOST_LATE else text.suggestion
     # What the host does in longer pauses, and other calls, cost as much without launches.
     is_launching = suggestion == _CAUSES[_HOST_LATE].suggestion
-    table = "pauses" if scope.profile.whole.has("api_calls") else "gaps"
+    table = "pauses" if scope.profile.unrestricted.has("api_calls") else "gaps"
     phrase = text.phrase + where
     return Finding(
         cause, scope, phrase, cost_ns, cost_ns, text.means, suggestion, table, place.name,

@@ -180,10 +180,10 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
 def _waits_for_launches(scope: Scope) -> Int64s:
     """Of each step short gaps, and pauses in which the host did nothing but what a launch takes."""
     long_pauses = scope.device.pauses
-    if scope.profile.whole.has("api_calls"):
+    if scope.profile.unrestricted.has("api_calls"):
         pauses = pauses_of(scope.profile)
         is_here = pauses.device == scope.device.number
-        is_bound = scope.profile.whole.once(_is_launch_bound) & is_here
+        is_bound = scope.profile.unrestricted.once(_is_launch_bound) & is_here
         is_left = ~np.isin(long_pauses.start, pauses.start_ns[is_bound])
         long_pauses = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
     steps = scope.start_ns, scope.end_ns
@@ -201,9 +201,9 @@ def _is_launch_bound(profile: Profile) -> npt.NDArray[np.bool_]:
 
 def _durations(scope: Scope) -> tuple[Int64s, int]:
     """Durations of the kernels that start in some of the steps, and how many steps these are."""
-    work = activities(scope.profile.whole)
+    work = activities(scope.profile.unrestricted)
     low, high = work.tables.get("kernels", (0, 0))
-    start, order = work.start_ns[low:high], scope.profile.whole.once(_by_start)
+    start, order = work.start_ns[low:high], scope.profile.unrestricted.once(_by_start)
     steps = np.unique(np.linspace(0, len(scope.start_ns) - 1, _SAMPLES, dtype=np.int64))
     borders = (scope.start_ns[steps], scope.end_ns[steps])
     first, last = (np.searchsorted(start, border, sorter=order) for border in borders)
@@ -257,11 +257,11 @@ def _as_regex(name: str, names: Iterable[str]) -> str:
 
 def _capability(scope: Scope) -> float:
     """The compute capability of the device, or the least that its name tells; 0 for none known."""
-    if not scope.profile.whole.has("devices"):
+    if not scope.profile.unrestricted.has("devices"):
         return 0
     capabilities = [
         _of_device(row["name"] or "", row["compute_capability"])
-        for row in scope.profile.whole.once(_models).to_pylist()
+        for row in scope.profile.unrestricted.once(_models).to_pylist()
         if row["device_id"] == scope.device.device_id
     ]
     return min(capabilities, default=0)
@@ -289,7 +289,7 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
     phrase, suggestion = "copies or sets its own memory", _LOCAL[framework(scope.profile)]
     where = ""
     if cost_ns >= _LEAST_SHARE * scope.step_ns:
-        work = activities(scope.profile.whole)
+        work = activities(scope.profile.unrestricted)
         copies = len(work.copies)
         is_here = work.device[:copies] == scope.device.number
         rows = np.flatnonzero((work.layer[:copies] == LOCAL_COPY) & is_here)
@@ -312,7 +312,7 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
 
 def _origins(scope: Scope, rows: Int64s, lengths: Int64s) -> str:
     """The ranges or operations that launched most of some copies; empty where none is known."""
-    profile = scope.profile.whole
+    profile = scope.profile.unrestricted
     if not profile.has("api_calls", "nvtx_ranges"):
         return ""
     copies = activities(profile).copies

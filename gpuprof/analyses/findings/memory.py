@@ -31,7 +31,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
 
 def _pageable(scope: Scope) -> Iterator[Finding]:
     """Copies that were meant to run beside other work and cannot."""
-    for kind, by_device in scope.profile.whole.once(_pageable_copies).items():
+    for kind, by_device in scope.profile.unrestricted.once(_pageable_copies).items():
         running = by_device.get(scope.device.device_id, NOTHING)
         cost_ns = scope.per_step(intersection(running, scope.device.exposed[TRANSFER]))
         if cost_ns:
@@ -81,7 +81,7 @@ def _unified(scope: Scope) -> Iterator[Finding]:
     device = scope.device.device_id
     routes = {
         route: intersection(running_on(times, device, route), scope.device.span)
-        for route, times in transfer_times(scope.profile.whole).items()
+        for route, times in transfer_times(scope.profile.unrestricted).items()
         if route.path == "uvm" and device is not None and device in {route.src, route.dst}
     }
     cost_ns = scope.per_step(together([*routes.values()])) if routes else 0
@@ -103,7 +103,7 @@ def _unified(scope: Scope) -> Iterator[Finding]:
 
 def _migrated(scope: Scope) -> str:
     """How much a step migrates to and from the device, as far as known."""
-    start_ns, size, src, dst = scope.profile.whole.once(_migrations)
+    start_ns, size, src, dst = scope.profile.unrestricted.once(_migrations)
     is_here = (src == scope.device.device_id) | (dst == scope.device.device_id)
     if (size[is_here] < 0).any():
         return "pages of managed memory"
@@ -120,7 +120,7 @@ def _migrations(profile: Profile) -> list[Int64s]:
 
 def _faults(scope: Scope) -> str:
     """How many faults of the device's brought this about; empty where none were recorded."""
-    device_id, start_ns, faults = scope.profile.whole.once(_page_faults)
+    device_id, start_ns, faults = scope.profile.unrestricted.once(_page_faults)
     is_here = device_id == scope.device.device_id
     count = round(_mean_of_step(scope, start_ns[is_here], faults[is_here]))
     if not count or (faults[is_here] < 0).any():

@@ -83,7 +83,7 @@ def _devices(profile: Profile) -> list[DeviceTimeline]:
 
 def _truncated(profile: Profile) -> Iterator[Finding]:
     """Activities that stop while the host goes on launching."""
-    recorded, devices = profile.whole, _devices(profile)
+    recorded, devices = profile.unrestricted, _devices(profile)
     if not devices or not recorded.has("api_calls") or not len(launches(recorded).launch_ns):
         return
     last = int(launches(recorded).launch_ns.max())
@@ -149,9 +149,9 @@ def _works(profile: Profile) -> bool:
 
 def _no_training(profile: Profile) -> Iterator[Finding]:
     """A recording in which tensors are filled with initial values, and nothing else."""
-    if not profile.has("kernels") or _works(profile.whole):
+    if not profile.has("kernels") or _works(profile.unrestricted):
         return
-    rows = summed_up(profile.whole, "kernels")
+    rows = summed_up(profile.unrestricted, "kernels")
     total_ns = sum(row["total_ns"] for row in rows)
     initial = [row for row in rows if is_initial(row["name"] or "")]
     initial_ns = sum(row["total_ns"] for row in initial)
@@ -162,8 +162,8 @@ def _no_training(profile: Profile) -> Iterator[Finding]:
         return
     most = max(working, key=lambda device: device.kernels.length)
     recorded = {device.device_id for device in timelines(profile)}
-    if profile.whole.has("devices"):
-        listed = profile.whole.query("SELECT DISTINCT device_id FROM devices")
+    if profile.unrestricted.has("devices"):
+        listed = profile.unrestricted.query("SELECT DISTINCT device_id FROM devices")
         recorded |= {*listed.column(0).to_pylist()}
     idle = len(recorded) - len(working)
     idle_devices = f"; {idle} of {counted(len(recorded), 'device', 'devices')} ran no kernel"
@@ -258,7 +258,7 @@ def _largest(profile: Profile, device: DeviceTimeline, some: Intervals) -> tuple
 
     The name is empty for nothing that was recorded, the share 0 where nothing can be told.
     """
-    if not profile.whole.has("api_calls"):
+    if not profile.unrestricted.has("api_calls"):
         return "", 0.0
     pieces = pieces_of(profile)
     is_of_device = pauses_of(profile).device[pieces.pause] == device.number

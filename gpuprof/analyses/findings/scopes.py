@@ -34,7 +34,7 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
 
 
 def _scopes(profile: Profile) -> tuple[Scope, ...]:
-    _look_ahead(profile.whole)
+    _look_ahead(profile.unrestricted)
     not_recorded = far_ends(profile)
     return tuple(
         scope

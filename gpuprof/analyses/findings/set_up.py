@@ -97,7 +97,7 @@ def _is_start(device: DeviceTimeline, pauses: Intervals) -> npt.NDArray[np.bool_
 
 def _is_once(profile: Profile, device: DeviceTimeline, pauses: Intervals) -> npt.NDArray[np.bool_]:
     """Whether the host was in calls that are made once for most of each pause."""
-    if not profile.whole.has("api_calls"):
+    if not profile.unrestricted.has("api_calls"):
         return np.zeros(len(pauses), bool)
     device_of, pieces = pauses_of(profile).device, pieces_of(profile)
     labels = [

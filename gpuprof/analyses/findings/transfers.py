@@ -46,7 +46,7 @@ _KINDS: Final = {
     ),
     _STAGED: _Kind(
         "staged_copies",
-        "waits for copies between devices by way of the host",
+        "waits for copies between devices through the host",
         "turn on peer access, or choose a pair of devices that has it (nvidia-smi topo -p2p r)",
     ),
     _WITH_HOST: _Kind(
@@ -62,7 +62,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     """What a device waits for copies in a step, by kind; copies of managed memory are not here."""
     device = scope.device.device_id
     waits: dict[str, dict[Route, Intervals]] = {}
-    for route, times in transfer_times(scope.profile.whole).items():
+    for route, times in transfer_times(scope.profile.unrestricted).items():
         if device in {route.src, route.dst} and device is not None and route.path != "uvm":
             exposed = intersection(running_on(times, device, route), scope.device.exposed[TRANSFER])
             waits.setdefault(_kind(route), {})[route] = exposed
@@ -121,7 +121,9 @@ def _kinds_of(scope: Scope, routes: Mapping[Route, Intervals]) -> tuple[str, ...
 
 def _direct_link(profile: Profile) -> str:
     """The link that direct copies take: the NVLink of the machine, else the slowest one."""
-    links = profile.whole.table("links").to_pylist() if profile.whole.has("links") else []
+    links = (
+        profile.unrestricted.table("links").to_pylist() if profile.unrestricted.has("links") else []
+    )
     names = [
         re.match(r"NVLink (\d)", row["link"]) for row in links if row["peer_device_id"] is not None
     ]
@@ -138,10 +140,10 @@ def _suggestion(scope: Scope, kind: _Kind, route: Route, needless: Avoidable | N
 
 def _why_staged(profile: Profile, route: Route) -> str:
     """Why two devices may lack peer access, where the recording lists links; else nothing."""
-    if not profile.whole.has("links"):
+    if not profile.unrestricted.has("links"):
         return ""
     pair = {route.src, route.dst}
-    links = profile.whole.table("links").to_pylist()
+    links = profile.unrestricted.table("links").to_pylist()
     linked = [row for row in links if row["peer_device_id"] is not None]
     for row in linked:
         if {row["device_id"], row["peer_device_id"]} == pair:
@@ -155,16 +157,16 @@ def _why_staged(profile: Profile, route: Route) -> str:
 
 def _is_single(scope: Scope, routes: Mapping[Route, Intervals]) -> bool:
     """Whether a single copy is all there is, from which nothing follows for others."""
-    times = transfer_times(scope.profile.whole)
+    times = transfer_times(scope.profile.unrestricted)
     return not scope.has_steps and sum(len(times[route].start_ns) for route in routes) == 1
 
 
 def _origin(scope: Scope, routes: Mapping[Route, Intervals]) -> str | None:
     """The operation or range that launched most of the time of the copies; None where unknown."""
     profile = scope.profile
-    if not_sought(profile) or not profile.whole.has("nvtx_ranges", "api_calls"):
+    if not_sought(profile) or not profile.unrestricted.has("nvtx_ranges", "api_calls"):
         return None
-    copies = moves(profile.whole)
+    copies = moves(profile.unrestricted)
     steps = union(scope.start_ns, scope.end_ns)
     is_meant = covered_within(steps, copies.start_ns, copies.end_ns) > 0
     is_meant &= np.any(

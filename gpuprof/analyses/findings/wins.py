@@ -81,7 +81,7 @@ def _reason(scope: Scope, change: str) -> str:
         return "a part of a recording without steps: nothing is replayed"
     if not scope.has_steps and change == _BALANCE:
         return "without steps it is not known when each rank would have begun"
-    return scope.profile.whole.once(_doubt)
+    return scope.profile.unrestricted.once(_doubt)
 
 
 def _doubt(profile: Profile) -> str:

@@ -26,10 +26,18 @@ ALTERNATION: Final = Schema(
         "src": Column(TEXT, "", "Device that the turn leaves and comes back to.", required=True),
         "dst": Column(TEXT, "", "Device in between.", required=True),
         "there": Column(
-            TEXT, "", "NVTX range that copies there, or the operation that takes it.", required=True
+            TEXT,
+            "",
+            "NVTX range that copies there, or the operation that takes it.",
+            required=True,
+            label="Copies there",
         ),
         "back": Column(
-            TEXT, "", "NVTX range that copies back, or the operation that makes it.", required=True
+            TEXT,
+            "",
+            "NVTX range that copies back, or the operation that makes it.",
+            required=True,
+            label="Copies back",
         ),
         "name_scope": Column(TEXT, "", "Part of a TensorFlow model; null for NVTX ranges."),
         "turns": Column(INT, "1", "How often.", required=True),
@@ -76,7 +84,7 @@ def turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
 
     None where calls or ranges were not recorded; the costliest first.
     """
-    is_known = profile.whole.has("nvtx_ranges", "api_calls")
+    is_known = profile.unrestricted.has("nvtx_ranges", "api_calls")
     return profile.once(_turns) if is_known else []
 
 

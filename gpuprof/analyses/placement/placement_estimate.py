@@ -44,23 +44,27 @@ PLACEMENT_ESTIMATE: Final = Schema(
             "If every peer copy took no time: measured_ns - peer_exposed_ns. Kernels, other "
             "copies and idle time are assumed to stay as they are.",
             required=True,
+            label="If copies took no time",
         ),
         "if_hidden_ns": Column(
             INT,
             "ns",
             "If every peer copy ran behind kernels: the same, or peer_busy_ns where that is more.",
             required=True,
+            label="If copies were hidden",
         ),
         "if_none_hidden_ns": Column(
             INT,
             "ns",
             "If none ran behind anything: measured_ns + peer_busy_ns - peer_exposed_ns.",
             required=True,
+            label="If no copy was hidden",
         ),
         "gain_if_free_share": Column(
             FLOAT,
             "1",
             "peer_exposed_ns / measured_ns: what copies themselves cost, without waiting for them.",
+            label="Gain if no time",
         ),
     },
 )
@@ -80,12 +84,12 @@ def placement_estimate(profile: Profile) -> pa.Table:
         One row per step, columns as in `PLACEMENT_ESTIMATE`; one row for the whole recording
         where no steps are found; no rows where no device did anything.
     """
-    devices = timelines(profile.whole)
+    devices = timelines(profile.unrestricted)
     if profile.selection.device_id is not None:
         devices = tuple(
             device for device in devices if device.device_id == profile.selection.device_id
         )
-    peer = {device.device_id: _peer_copies(profile.whole, device) for device in devices}
+    peer = {device.device_id: _peer_copies(profile.unrestricted, device) for device in devices}
     rows = [
         row
         for steps in steps_by_phase(profile)

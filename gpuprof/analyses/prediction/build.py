@@ -31,10 +31,10 @@ def graph_of(profile: Profile) -> Graph:
     Raises:
         MissingTableError: The recording has no times, or no operations.
     """
-    if not profile.whole.has("kernels") and not profile.whole.has("memcpys"):
+    if not profile.unrestricted.has("kernels") and not profile.unrestricted.has("memcpys"):
         msg = f"{profile.origin.source} has no times of kernels and copies: nothing can be replayed"
         raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")
-    graph = profile.whole.once(_graph)
+    graph = profile.unrestricted.once(_graph)
     if not len(graph.operations):
         msg = f"{profile.origin.source} has no kernels and no copies: nothing can be replayed"
         raise MissingTableError(msg, "Record a program that uses a GPU.")

@@ -366,9 +366,9 @@ def _calls_within(profile: Profile, changed: Changed, text: str) -> Flags:
     """Calls within NVTX ranges of this name."""
     calls = changed.measured.graph.calls
     is_within = np.zeros(len(calls), bool)
-    if not (profile.whole.has("nvtx_ranges") and len(calls)):
+    if not (profile.unrestricted.has("nvtx_ranges") and len(calls)):
         return is_within
-    ranges = ranges_like(profile.whole, text)
+    ranges = ranges_like(profile.unrestricted, text)
     start, end = calls.start_ns - calls.shift_ns, calls.end_ns - calls.shift_ns
     for low, high in runs(calls.thread):
         rows = (ranges.process == calls.process[low]) & (ranges.thread == calls.thread_id[low])
@@ -565,9 +565,9 @@ def _before_messages(profile: Profile, graph: Graph) -> Flags:
     """Calls after which the thread sends or receives messages before its next call."""
     calls = graph.calls
     is_before = np.zeros(len(calls), bool)
-    if not profile.whole.has("host_calls"):
+    if not profile.unrestricted.has("host_calls"):
         return is_before
-    process, thread, since = read_columns(profile.whole, _MESSAGES, 3)
+    process, thread, since = read_columns(profile.unrestricted, _MESSAGES, 3)
     for low, high in runs(calls.thread):
         on = (process == calls.process[low]) & (thread == calls.thread_id[low])
         when = since[on] + calls.shift_ns

@@ -43,7 +43,7 @@ class Steps(NamedTuple):
 
 def measured_of(profile: Profile) -> Measured:
     """The graph of the whole recording with the times of its edges."""
-    return profile.whole.once(_measured)
+    return profile.unrestricted.once(_measured)
 
 
 def _measured(profile: Profile) -> Measured:

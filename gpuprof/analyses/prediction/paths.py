@@ -114,9 +114,9 @@ def _part(graph: Graph, code: tuple[int, int], operation: int, texts: list[str])
 def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list[str]]:
     """The innermost range around the start of each call, and range names with # for digits."""
     number, texts, calls = np.zeros(len(items), np.int64), [""], graph.calls
-    if not (profile.whole.has("nvtx_ranges") and len(calls)):
+    if not (profile.unrestricted.has("nvtx_ranges") and len(calls)):
         return number, texts
-    ranges = named_parts(profile.whole)
+    ranges = named_parts(profile.unrestricted)
     shown = [masked(text) for text, _, _ in ranges.labels]
     texts += sorted({*shown} - {""})
     of_label = np.array([texts.index(text) for text in shown], np.int64)

@@ -159,7 +159,7 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
         UsageError: A change is unknown, or matches nothing.
         MissingTableError: The recording has no times.
     """
-    profile.whole.expect(PREDICT_READS)
+    profile.unrestricted.expect(PREDICT_READS)
     before = measured_of(profile)
     graph = before.graph
     replays = _replays(profile, before, changes)

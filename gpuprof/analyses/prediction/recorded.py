@@ -170,7 +170,7 @@ class Recorded:
 
 def recorded(profile: Profile) -> Recorded:
     """All operations and calls of the whole recording."""
-    return profile.whole.once(_recorded)
+    return profile.unrestricted.once(_recorded)
 
 
 def _recorded(profile: Profile) -> Recorded:

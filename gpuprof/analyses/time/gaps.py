@@ -40,7 +40,10 @@ GAPS: Final = Schema(
             " of the pause; null for none.",
         ),
         "nvtx_range": Column(
-            TEXT, "", "Innermost NVTX range around the launching call; null where unknown."
+            TEXT,
+            "",
+            "Innermost NVTX range around the launching call; null where unknown.",
+            label="NVTX range",
         ),
         "operation": Column(
             TEXT, "", "Outermost operation of a framework around that call; null where unknown."
@@ -68,7 +71,7 @@ _LAUNCHED: Final = """
     LEFT JOIN (
         SELECT process_id, correlation_id, min(start_ns) AS start_ns,
             arg_min(thread_id, start_ns) AS thread_id
-        FROM whole.api_calls SEMI JOIN enders USING (correlation_id) GROUP BY ALL) c
+        FROM unrestricted.api_calls SEMI JOIN enders USING (correlation_id) GROUP BY ALL) c
         ON c.correlation_id = e.correlation_id AND c.process_id IS NOT DISTINCT FROM e.process_id"""
 # Of threads that are in the same call at once, each instant counts once.
 _HOST_CALLS: Final = """
@@ -81,7 +84,7 @@ _HOST_CALLS: Final = """
         FROM (
             SELECT number, name, greatest(c.start_ns, l.start_ns) AS from_ns,
                 least(c.end_ns, l.end_ns) AS until_ns
-            FROM whole.api_calls c JOIN launched l ON c.start_ns < l.end_ns
+            FROM unrestricted.api_calls c JOIN launched l ON c.start_ns < l.end_ns
                 AND c.end_ns > l.start_ns AND c.end_ns > c.start_ns
                 AND c.process_id IS NOT DISTINCT FROM l.process_id
             WHERE {during}))
@@ -89,7 +92,7 @@ _HOST_CALLS: Final = """
 _NEAR: Final = f"""
     SELECT c.start_ns, c.end_ns, text, process_id, thread_id,
         range_kind IS NOT DISTINCT FROM '{OPERATION}' AS is_operation
-    FROM whole.nvtx_ranges c WHERE {{during}} OR {{around}}"""
+    FROM unrestricted.nvtx_ranges c WHERE {{during}} OR {{around}}"""
 _NO_RANGES: Final = (
     "SELECT 0 AS start_ns, 0 AS end_ns, '' AS text, 0 AS process_id, 0 AS thread_id,"
     " false AS is_operation LIMIT 0"
@@ -124,7 +127,7 @@ def gaps(profile: Profile) -> pa.Table:
     """
     gap_rows = [gap for timeline in timelines(profile) for gap in _longest(timeline)]
     gap_rows.sort(key=lambda gap: (-gap["gap_ns"], gap["start_ns"], gap["device_id"] or 0))
-    return GAPS.table(_with_context(profile.whole, gap_rows[:_ROWS]))
+    return GAPS.table(_with_context(profile.unrestricted, gap_rows[:_ROWS]))
 
 
 def _longest(device: DeviceTimeline) -> list[dict[str, Any]]:
@@ -161,7 +164,7 @@ def _ended(profile: Profile, gap_rows: list[dict[str, Any]]) -> list[dict[str, A
     ends = ", ".join(str(end) for _, _, end, _ in values)
     parts = [
         f"SELECT g.number, g.start_ns, g.end_ns, {rank} AS rank, {name} AS ended_by,"
-        f" process_id, correlation_id FROM gaps g JOIN whole.{table} a ON {where}"
+        f" process_id, correlation_id FROM gaps g JOIN unrestricted.{table} a ON {where}"
         f" WHERE a.start_ns IN ({ends})"
         for rank, (table, (name, where)) in enumerate(_ENDERS.items())
         if profile.has(table)

@@ -73,7 +73,7 @@ def lane_kernels(profile: Profile) -> pa.Table:
     last = max(int(timeline.span.end[-1]) for timeline in devices)
     numbers = np.array(sorted(timeline.number for timeline in devices), np.int64)
     # What runs in a part of a recording may have begun before it.
-    recording = profile.whole
+    recording = profile.unrestricted
     kernels = partial(_kernels, recording, numbers, (first, last))
     slices = _Slices.of(len(_LANES) * len(numbers), last - first)
     for lane, start, end, name in kernels():

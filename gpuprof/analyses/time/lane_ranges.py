@@ -74,7 +74,7 @@ def lane_ranges(profile: Profile) -> pa.Table:
     devices = [timeline for timeline in timelines(profile) if len(timeline.span)]
     series = steps_in_part(profile)
     # What runs in a part of a recording may have begun before it.
-    named = _named(profile.whole, series)
+    named = _named(profile.unrestricted, series)
     rows = []
     for timeline in devices:
         ends = int(timeline.span.start[0]), int(timeline.span.end[-1])

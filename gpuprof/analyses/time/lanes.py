@@ -149,7 +149,7 @@ def _place(lane: _Lane, rows: int) -> dict[str, Any]:
 
 
 def _lanes(profile: Profile) -> tuple[_Lane, ...]:
-    kinds = profile.whole.once(_transfers)
+    kinds = profile.unrestricted.once(_transfers)
     all_lanes = (lane for timeline in timelines(profile) for lane in _of_device(timeline, kinds))
     return tuple(lane for lane in all_lanes if len(lane.exposed) or len(lane.hidden))
 

@@ -125,7 +125,7 @@ def pauses(profile: Profile) -> pa.Table:
         `PAUSES`. The totals of a device add up to its idle time in ``breakdown``.
     """
     all_pauses, pieces = pauses_of(profile), pieces_of(profile)
-    devices = {timeline.device_id: timeline for timeline in timelines(profile.whole)}
+    devices = {timeline.device_id: timeline for timeline in timelines(profile.unrestricted)}
     rows = []
     for device in timelines(profile):
         of_device = np.flatnonzero(all_pauses.device[pieces.pause] == device.number)
@@ -203,7 +203,7 @@ def _row(device: DeviceTimeline, label: _Label, sums: Int64s, starts: Int64s) ->
 
 def pieces_of(profile: Profile) -> Pieces:
     """The pieces of all pauses of the whole recording, each with its cause."""
-    return profile.whole.once(_pieces)
+    return profile.unrestricted.once(_pieces)
 
 
 def _pieces(profile: Profile) -> Pieces:

@@ -49,8 +49,10 @@ PHASES: Final = Schema(
         "steps": Column(
             INT, "1", "Whole steps past the warm-up: the medians are theirs.", required=True
         ),
-        "warm_up_steps": Column(INT, "1", "Steps set aside at its beginning.", required=True),
-        "warm_up_ns": Column(INT, "ns", "Time of these.", required=True),
+        "warm_up_steps": Column(
+            INT, "1", "Steps set aside at its beginning.", required=True, label="Warm-up steps"
+        ),
+        "warm_up_ns": Column(INT, "ns", "Time of these.", required=True, label="Warm-up"),
         "cut_steps": Column(
             INT,
             "1",
@@ -93,7 +95,7 @@ def phases_table(profile: Profile) -> pa.Table:
     Raises:
         UsageError: The profile leaves out all steps of each phase.
     """
-    by_device = {timeline.device_id: timeline for timeline in timelines(profile.whole)}
+    by_device = {timeline.device_id: timeline for timeline in timelines(profile.unrestricted)}
     rows = []
     for steps in steps_in_part(profile):
         summary = _summary(steps)

@@ -244,7 +244,7 @@ def _exposed_ns(profile: Profile) -> Int64s:
 
 def _kernels(profile: Profile) -> dict[int, list[Intervals]]:
     """When kernels of the whole recording ran, by device, in several sets."""
-    work = activities(profile.whole)
+    work = activities(profile.unrestricted)
     by_device: dict[int, list[Intervals]] = {}
     for table in ("kernels", "graph_launches"):
         low, high = work.tables.get(table, (0, 0))

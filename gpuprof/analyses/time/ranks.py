@@ -59,13 +59,18 @@ RANKS: Final = Schema(
         ),
         "step_ns": Column(INT, "ns", "Length of a step in the median.", required=True),
         "own_ns": Column(
-            INT, "ns", "Step without exposed collectives, in the median.", required=True
+            INT,
+            "ns",
+            "Step without exposed collectives, in the median.",
+            required=True,
+            label="Without collectives",
         ),
         "own_ratio": Column(
             FLOAT,
             "1",
             "own_ns / median over the devices of the phase; null where that is 0.",
             kind=Kind.RATIO,
+            label="Ratio to median",
         ),
         "slowest_share": Column(
             FLOAT, "1", "Share of the steps in which its own time is the longest.", required=True

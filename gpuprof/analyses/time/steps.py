@@ -94,8 +94,8 @@ def steps(profile: Profile) -> pa.Table:
         `BREAKDOWN`; no rows where no steps are found. Of a part of a recording, the steps that
         start in it.
     """
-    by_device = {timeline.device_id: timeline for timeline in timelines(profile.whole)}
-    starts = _phase_starts(profile.whole)
+    by_device = {timeline.device_id: timeline for timeline in timelines(profile.unrestricted)}
+    starts = _phase_starts(profile.unrestricted)
     rows = [
         row
         for series in steps_in_part(profile)

@@ -73,7 +73,7 @@ def utilisation(profile: Profile) -> pa.Table:
 
 
 def _host(profile: Profile) -> tuple[Intervals, Intervals] | None:
-    recording = profile.whole
+    recording = profile.unrestricted
     if not recording.has("api_calls") or not clocks_agree(recording):
         return None
     calls = host_calls(recording)

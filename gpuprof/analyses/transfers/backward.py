@@ -31,7 +31,7 @@ def backward_peer_share(profile: Profile) -> float | None:
         0 to 1, of the part that is looked at; None where no range that names gradients or the
         backward pass launched anything, or nothing was copied between devices.
     """
-    recording = profile.whole
+    recording = profile.unrestricted
     if not recording.has("nvtx_ranges", "api_calls", "memcpys"):
         return None
     ranges = ranges_of(recording)
@@ -41,7 +41,7 @@ def backward_peer_share(profile: Profile) -> float | None:
 
 
 def _share(profile: Profile, backward: Ranges) -> float | None:
-    all_launches = launches(profile.whole)
+    all_launches = launches(profile.unrestricted)
     activities = all_launches.activities
     is_launched = np.zeros(len(activities), bool)
     for family, ordered in families(backward, all_launches):

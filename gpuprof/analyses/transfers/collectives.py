@@ -95,7 +95,7 @@ def _rows(profile: Profile, kernels: CommunicationKernels, kind: int) -> list[di
     group, is_of = kernels.collectives[kind], kernels.kind == kind
     start, end, device = (c[is_of] for c in (kernels.start_ns, kernels.end_ns, kernels.device))
     rows = []
-    for timeline in timelines(profile.whole):
+    for timeline in timelines(profile.unrestricted):
         here = device == timeline.number
         if here.any():
             running = union(start[here], end[here])

@@ -40,7 +40,10 @@ COPY_SPEEDS: Final = Schema(
         ),
         "bandwidth_error_bytes_per_s": Column(FLOAT, "B/s", "Its standard error."),
         "half_speed_bytes": Column(
-            FLOAT, "B", "L times B: smaller copies spend more time on latency than on data."
+            FLOAT,
+            "B",
+            "L times B: smaller copies spend more time on latency than on data.",
+            label="Half-speed size",
         ),
         "latency_bound_calls": Column(INT, "1", "Copies below half_speed_bytes."),
         "latency_bound_ns": Column(INT, "ns", "Time of these."),

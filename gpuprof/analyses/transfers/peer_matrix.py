@@ -149,7 +149,7 @@ def running_on(times: Times, device: int, route: Route) -> Intervals:
 
 def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
     # A copy that starts in a window may end behind it, where kernels hide it too.
-    hidden_ns = timeline_of(profile.whole, device).kernel_ns(running.start, running.end)
+    hidden_ns = timeline_of(profile.unrestricted, device).kernel_ns(running.start, running.end)
     return running.length - int(hidden_ns.sum())
 
 

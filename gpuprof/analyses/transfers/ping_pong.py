@@ -131,7 +131,7 @@ def _row(pairs: Pairs) -> dict[str, Any]:
 
 def _ranges(profile: Profile, pairs: Pairs) -> dict[str, str | None]:
     """What launched most of a row's copies there, and back."""
-    if not profile.whole.has("nvtx_ranges", "api_calls"):
+    if not profile.unrestricted.has("nvtx_ranges", "api_calls"):
         return {}
     return {
         f"{way}_range": usual(*some.origins(profile))

@@ -147,7 +147,7 @@ def _places(
 
     Ranges that differ in digits alone are one place: they often number the step.
     """
-    if not profile.whole.has("nvtx_ranges", "api_calls"):
+    if not profile.unrestricted.has("nvtx_ranges", "api_calls"):
         return np.zeros(len(copies), np.int64), [None]
     number, texts = copies.origins(profile)
     alike = [_DIGITS.sub("#", text) for text in texts]
@@ -159,7 +159,7 @@ def _places(
 
 def _row(profile: Profile, series: StepWindows, copies: Moves, steps: int) -> Row:
     src, dst, size = int(copies.src[0]), int(copies.dst[0]), int(copies.bytes[0])
-    kernels = timeline_of(profile.whole, dst).kernels
+    kernels = timeline_of(profile.unrestricted, dst).kernels
     hidden = covered_within(kernels, copies.start_ns, copies.end_ns)
     calls = len(copies.src)
     return {
@@ -199,7 +199,7 @@ def _with_kernels(profile: Profile, repeated: list[tuple[Moves, Row]]) -> list[R
             arg_min(name, k.start_ns) FILTER (device_id = dst AND k.start_ns >= copy_end_ns)
                 AS dst_operation
         FROM (VALUES {values}) AS v(number, src, dst, copy_start_ns, copy_end_ns)
-            CROSS JOIN (SELECT name, device_id, start_ns, end_ns FROM whole.kernels
+            CROSS JOIN (SELECT name, device_id, start_ns, end_ns FROM unrestricted.kernels
                 WHERE start_ns BETWEEN {low} AND {high}) k
         GROUP BY number""").to_pylist()
     kernels = {row.pop("number"): row for row in near}

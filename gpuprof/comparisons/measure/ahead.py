@@ -25,7 +25,7 @@ def before_steps(recording: Profile) -> None:
 
 def before_figures(part: Profile) -> None:
     """Start to compute what comes after the sums of a part, which are asked for first."""
-    if _is_large(part.whole):
+    if _is_large(part.unrestricted):
         part.compute_ahead([kernel_groups])
 
 

@@ -132,7 +132,7 @@ def by_call(compared: ComparedSteps, name: str) -> ComparedSteps | None:
     Returns:
         None where it is called too seldom to tell.
     """
-    profile = compared.profile.whole
+    profile = compared.profile.unrestricted
     if not profile.has("kernels", "memcpys"):
         return None
     device, start = _calls(profile, name)

@@ -189,7 +189,7 @@ def is_sampled(profile: Profile) -> bool:
 
 def marked_steps(profile: Profile) -> int | None:
     """Steps that the script marked in all of its epochs; None where it did not."""
-    recording = profile.whole
+    recording = profile.unrestricted
     if not recording.has("epochs"):
         return None
     steps = recording.table("epochs").column("steps").to_pylist()

@@ -107,7 +107,7 @@ class BusiestDevice:
 
 def busiest_device(compared: ComparedSteps) -> BusiestDevice | None:
     """The device that is busy longest, per step where steps are compared; None for no device."""
-    recording = compared.profile.whole
+    recording = compared.profile.unrestricted
     if not recording.has("kernels", "memcpys"):
         return None
     devices = []
@@ -163,7 +163,7 @@ def _exposed(
     compared: ComparedSteps, device: BusiestDevice, unmatched: frozenset[int] = frozenset()
 ) -> dict[str, Intervals]:
     """When each of `PARTS` runs and none before it does, in the whole recording."""
-    recording = compared.profile.whole
+    recording = compared.profile.unrestricted
     layers = {COMMUNICATING: device.timeline.busy[COMMUNICATION]}
     layers |= recording.once(copy_layers).get(device.timeline.device_id, {})
     layers |= _kernel_layers(recording, device.timeline, unmatched)

@@ -77,7 +77,7 @@ def _epochs(variants: Mapping[str, Variant]) -> list[str]:
     """Marked epochs that have no time, so that their mean would be none."""
     notes = []
     for label, variant in variants.items():
-        recording = variant.median.compared.profile.whole
+        recording = variant.median.compared.profile.unrestricted
         epochs = recording.table("epochs").column("seconds") if recording.has("epochs") else []
         if unknown := sum(not seconds.is_valid for seconds in epochs):
             have = "has" if unknown == 1 else "have"

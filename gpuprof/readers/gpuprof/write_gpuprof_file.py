@@ -127,12 +127,12 @@ def row_select(profile: Profile, name: str) -> Written:
     """The rows of a table; names of activities are numbered."""
     columns, source = schema.BY_NAME[name].columns, profile.sources[name]
     if name == schema.NVTX_RANGES.name:
-        return Written(f"whole.{name}{profile.selection.of_ranges}", columns)
+        return Written(f"unrestricted.{name}{profile.selection.of_ranges}", columns)
     # Of a table whose names may be missing, a number could not say so.
     if "start_ns" not in columns or "name" not in columns or not columns["name"].required:
         return Written(f'"{name}"', columns)
     if isinstance(source, View) and source.names is not None:
-        rows, names = f'"{name}"', f"SELECT * FROM whole.{names_of(name)}"
+        rows, names = f'"{name}"', f"SELECT * FROM unrestricted.{names_of(name)}"
         of_names = {*source.names.columns}
     else:
         (rows, names), of_names = _numbered(name), {NUMBER, "name"}

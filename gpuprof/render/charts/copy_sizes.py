@@ -7,6 +7,7 @@ import numpy as np
 
 from gpuprof.analyses.transfers.copy_sizes import COPY_SIZES
 from gpuprof.analyses.transfers.copy_speeds import COPY_SPEEDS
+from gpuprof.labels import label
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING, Row
@@ -72,7 +73,7 @@ def group_name(group: _Group) -> str:
     """``host to device, pageable``: what tells a group from others."""
     direction, path, src, dst = group
     memories = {"host to device": src, "device to host": dst}.get(direction or "")
-    return ", ".join(filter(None, (direction, None if path == "direct" else path, memories)))
+    return ", ".join(filter(None, (direction, None if path == "direct" else label(path), memories)))
 
 
 def _fits(speeds: list[Row]) -> dict[_Group, Row]:

@@ -3,6 +3,7 @@
 from math import nan
 from typing import TYPE_CHECKING, Final
 
+from gpuprof.labels import label
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING, Row
@@ -41,7 +42,7 @@ def _finding(rows: list[Row]) -> str:
     most = max(ways[way], key=lambda row: int(row["total_ns"]))
     if most["total_ns"] < _MOST * of_way:
         return f"Copies {way} take most time: {_part(of_way, total)}"
-    path = "" if most["path"] == "direct" else f", {most['path']},"
+    path = "" if most["path"] == "direct" else f" {label(most['path'])}"
     rate = f", at {say_rate(most['bytes_per_s'])}" if most["bytes_per_s"] else ""
     return (
         f"Copies from {most['src']} to {most['dst']}{path} take most time:"
@@ -130,7 +131,7 @@ def _write(
 
 
 def _path_line(row: Row, paths: int) -> str:
-    name = f"{row['path']} " if paths > 1 or row["path"] != "direct" else ""
+    name = f"{label(row['path'])}\n" if paths > 1 or row["path"] != "direct" else ""
     gap = " " if paths > 1 else "\n"
     return f"{name}{format_bytes(row['bytes'])}{gap}{format_rate(row['bytes_per_s'])}"
 

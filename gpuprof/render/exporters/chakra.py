@@ -65,7 +65,7 @@ def parts(profile: Profile) -> Parts:
     Raises:
         MissingTableError: The recording has no times, or no operations.
     """
-    trace = _Trace(profile.whole)
+    trace = _Trace(profile.unrestricted)
     writers = [partial(trace.write, rank) for rank in range(len(trace.ranks.devices))]
     return Parts(writers, tuple(trace.notes()))
 

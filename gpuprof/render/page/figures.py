@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpuprof.labels import label
 from gpuprof.render.cells import clean, shortened
 from gpuprof.render.charts.timeline import lane_name
 from gpuprof.render.contract import Row
@@ -142,7 +143,7 @@ def _matrix_cell(rows: list[Row], largest: int) -> MatrixCell:
     total = sum(row["total_ns"] for row in rows)
     lines = [format_ns(total)]
     for row in rows:
-        way = "" if row["path"] == "direct" else f"{row['path']}: "
+        way = "" if row["path"] == "direct" else f"{label(row['path'])}: "
         # Below each other, so that nine ends fit beside each other.
         lines += [f"{way}{format_bytes(row['bytes'])}", format_rate(row["bytes_per_s"])]
     return MatrixCell(tuple(lines), min(_LEVELS, 1 + round((_LEVELS - 1) * total / largest)))

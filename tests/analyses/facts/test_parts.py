@@ -133,7 +133,7 @@ def test_a_window_in_which_nothing_runs_is_said_to_be_one(wanted, message):
         part_of(RANGED, RecordingPart(**wanted))
 
     assert caught.value.message == message
-    assert caught.value.hint == "What it holds starts from 0 ns to 200 ns."
+    assert caught.value.hint == "Its activities start between 0 ns and 200 ns."
 
 
 @pytest.mark.parametrize("wanted", [{"device_id": 0}, {"from_ns": 1}])

@@ -477,7 +477,7 @@ def test_a_window_of_time_reads_only_the_groups_of_rows_that_hold_it(tmp_path):
         {"sum": sum(range(140_001, 140_011))}
     ]
     with pytest.raises(CorruptFileError, match="one of its tables is damaged"):
-        late.query("SELECT sum(end_ns) FROM whole.memsets")
+        late.query("SELECT sum(end_ns) FROM unrestricted.memsets")
 
 
 def test_a_recording_that_is_not_in_order_is_written_in_order(tmp_path):

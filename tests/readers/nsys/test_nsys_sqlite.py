@@ -343,7 +343,7 @@ def test_names_of_calls_take_no_query(tmp_path, monkeypatch):
     names = [{"id": number, "value": text} for number, text in enumerate(texts)]
     call = {"start": 0, "end": 1, "nameId": 1, "globalTid": pid(9), "correlationId": 1}
     profile = read_profile(write(tmp_path / "x.sqlite", {STRINGS: names, RUNTIME: [call]}))
-    asked = profile.query("SELECT name_id, name FROM whole.api_calls_names ORDER BY name_id")
+    asked = profile.query("SELECT name_id, name FROM unrestricted.api_calls_names ORDER BY name_id")
     monkeypatch.setattr(duckdb, "connect", None)
 
     read = profile.numbered_names("api_calls")
