@@ -47,6 +47,9 @@ class Table(Protocol):
     columns: Mapping[str, Any]
     is_read_once: bool
 
+    def rows_known(self) -> int:
+        """How many rows it has at most, as far as is known without reading them; 0 for unknown."""
+
     def expect(self, names: Collection[str]) -> None:
         """Note columns that are read together with the first that is needed."""
 
@@ -88,6 +91,10 @@ class Columns:
         self._expected: set[str] = set()
         # Of two threads that need a column, the later one waits for the earlier one.
         self._reading = threading.Lock()
+
+    def rows_known(self) -> int:
+        """How many rows it has at most; 0 for unknown."""
+        return max(map(len, self.columns.values()), default=0) or self._most_rows()
 
     def expect(self, names: Collection[str]) -> None:
         """Note columns that are read together with the first that is needed."""
@@ -144,6 +151,10 @@ class Streamed:
         self.kinds, self.columns = kinds, columns
         self._names: Sequence[str] = []
 
+    def rows_known(self) -> int:
+        """How many rows it has at most; 0 for unknown."""
+        return 0
+
     def expect(self, names: Collection[str]) -> None:
         """Nothing: what a query reads is not there for the next."""
 
@@ -174,7 +185,9 @@ class Streamed:
         for batch in self._loaded(names):
             stored = dict(zip(names, batch.columns, strict=True))
             columns = [
-                nulls[name].slice(0, batch.num_rows) if name in nulls else _as(stored[name], kind)
+                nulls[name].slice(0, batch.num_rows)
+                if name in nulls
+                else as_type(stored[name], kind)
                 for name, kind in self.columns.items()
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -183,7 +196,8 @@ class Streamed:
         return pa.schema([*self.columns.items()])
 
 
-def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def as_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values as those of another type."""
     # A cast loads pyarrow.compute.
     return values if values.type == kind else values.cast(kind)
 

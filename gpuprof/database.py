@@ -237,14 +237,12 @@ class Database:
         texts = schema.texts([*map(text.trimmed, rows["name"].to_pylist())])
         return rows.set_column(1, "name", texts)
 
-    def rows_read(self, table: str) -> int:
-        """How many rows of the reader's table are in memory; 0 for none or unknown."""
+    def rows_known(self, table: str) -> int:
+        """How many rows the reader's table has at most; 0 for unknown."""
         selects = self._views[table].selects
         rows = selects[0].source if len(selects) == 1 else None
         source = self._tables.get(rows.table) if isinstance(rows, StoredRows) else None
-        if not isinstance(source, columns.Columns):
-            return 0
-        return max(map(len, source.columns.values()), default=0)
+        return 0 if source is None else source.rows_known()
 
     def needs_query(self, table: str, names: Sequence[str]) -> bool:
         """Whether columns of integers are not as they are in the reader's file."""

@@ -253,9 +253,9 @@ class Profile:
         """What the numbers of `recorded` mean; nothing for a null column."""
         return self._database.words(table, column)
 
-    def rows_read(self, table: str) -> int:
-        """How many rows of a table of the reader's file are in memory; 0 for none or unknown."""
-        return self._database.rows_read(table)
+    def rows_known(self, table: str) -> int:
+        """How many rows a table of the reader's file has at most; 0 for unknown."""
+        return self._database.rows_known(table)
 
     def needs_query(self, table: str, *names: str) -> bool:
         """Whether columns of integers take a query: the reader's file has no such columns."""
@@ -289,6 +289,9 @@ class Profile:
         Raises:
             CorruptFileError: Its numbers add up to more than 64 bits hold.
         """
+        if function in self._results:
+            known: _Result = self._results[function]
+            return known
         # Of two threads that ask at once, the later one waits for what the earlier one computes.
         with self._locks.setdefault(function, threading.RLock()):
             if function not in self._results:

@@ -1,12 +1,14 @@
 """Columns of integers that come in pieces, gathered as arrays."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.profile import Profile
+
+_MOST_EXPECTED: Final = 1 << 28
 
 
 def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
@@ -35,8 +37,9 @@ class Growing:
         self._rows, self._has_kind, self._expected = 0, kind is not None, 0
 
     def expect(self, rows: int) -> None:
-        """Make room at once for so many rows that follow."""
-        self._expected = self._rows + rows
+        """Make room at once for so many rows that follow, at most."""
+        # Damaged files may claim any number of rows.
+        self._expected = self._rows + rows if rows <= _MOST_EXPECTED else 0
 
     def add(self, part: Numbers) -> None:
         """Some more values, which are copied."""

@@ -55,6 +55,12 @@ _PATTERNS: Final = {
         r"|\bsm\d+_xmma_\w*_f32f32_f32f32_f32_\w*"
     ),
 }
+# Each name of a kind has one of these words: to look for them takes a fiftieth of the time.
+_WORDS: Final = {
+    LAYOUT: ("To", "ranspose", "SwapDimension", "ShuffleInTensor3", "genericReformat"),
+    COPY: ("copy", "convertTensor_kernel", "wrapped_convert", "Cast"),
+    PLAIN_PRODUCT: ("gemm", "cudnn", "engine", "simt", "xmma"),
+}
 # Libraries' kernels that fill tensors with initial values, and those of element by element that
 # turn random numbers into them; of training there is nothing among these.
 _INITIAL: Final = re.compile(
@@ -67,13 +73,22 @@ _Parts = Iterator[Sequence[Any]]
 
 def kind_of(name: str) -> str:
     """`LAYOUT`, `COPY` or `PLAIN_PRODUCT`; empty for all other kernels."""
-    return next((kind for kind, pattern in _PATTERNS.items() if pattern.search(name)), "")
+    match = _match(name)
+    return "" if match is None else match[0]
+
+
+def _match(name: str) -> tuple[str, str] | None:
+    """The kind of a kernel, and the part of its name that says so."""
+    for kind, pattern in _PATTERNS.items():
+        if any(word in name for word in _WORDS[kind]) and (match := pattern.search(name)):
+            return kind, match[0]
+    return None
 
 
 def shown(name: str) -> str:
     """What people call a kernel of a kind: the part of its name that says so."""
-    matches = (pattern.search(name) for pattern in _PATTERNS.values())
-    return next((match[0] for match in matches if match), name)
+    match = _match(name)
+    return name if match is None else match[1]
 
 
 def is_initial(name: str) -> bool:

@@ -162,13 +162,13 @@ def _read(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
     """All activities, and the process and correlation id of each."""
     copies = copy_rows(profile)
     columns = [Growing() for _ in range(_COLUMNS)]
+    recorded = [*filter(profile.has, ("memcpys", *_LAYERS))]
+    for column in columns:
+        column.expect(sum(map(profile.rows_known, recorded)))
     tables, rows = {}, 0
-    for table in filter(profile.has, ("memcpys", *_LAYERS)):
+    for table in recorded:
         low = rows
         for part in _parts(profile, table):
-            if rows == low:
-                for column in columns:
-                    column.expect(profile.rows_read(table))
             rows += len(part[0])
             for values, column in zip(part, columns, strict=True):
                 column.add(values)

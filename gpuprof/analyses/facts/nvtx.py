@@ -35,6 +35,8 @@ from gpuprof.schema import OPERATION
 
 NO_RANGE: Final = -1
 
+# So many words are numbered before pyarrow.compute, which does it faster, is imported.
+_FEW: Final = 16_384
 # Beyond this, sorting codes takes less than an array by code.
 _MOST_CODES: Final = 1 << 20
 # PyTorch's own mark of a step is around everything: it tells when, not what.
@@ -166,12 +168,12 @@ def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:
 
 def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> list[Numbers]:
     """The columns of some ranges; labels without a number yet are given one."""
-    words = [column.dictionary_encode() for column in batch.columns[4:]]
-    texts = [word.dictionary.to_pylist() for word in words]
+    coded = [_coded(column) for column in batch.columns[4:]]
+    texts = [different for _, different in coded]
     code = np.zeros(len(batch), np.int64)
-    for word, different in zip(words, texts, strict=True):
+    for indices, different in coded:
         code *= len(different)
-        code += np.asarray(np.from_dlpack(word.indices), np.int64)
+        code += indices
     codes, number = _distinct(code)
     places = np.unravel_index(codes, [len(different) for different in texts])
     labels = [
@@ -184,6 +186,16 @@ def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> li
         *map(narrowed, times[2:]),
         np.array(labels, np.int32)[number],
     ]
+
+
+def _coded(column: pa.Array) -> tuple[Numbers, list[str]]:
+    """A column of words as places among its different ones, and these."""
+    if len(column) > _FEW:
+        words = column.dictionary_encode()
+        return np.from_dlpack(words.indices), words.dictionary.to_pylist()
+    place: dict[str, int] = {}
+    codes = [place.setdefault(word, len(place)) for word in column.to_pylist()]
+    return np.array(codes, np.int32), [*place]
 
 
 def _distinct(code: Int64s) -> tuple[Int64s, Numbers]:

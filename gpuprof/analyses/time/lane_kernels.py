@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.by_number import UNNAMED, Names, names_by_number
+from gpuprof.analyses.facts.by_number import UNNAMED, ByNumber, Names, names_by_number
 from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.analyses.time.lanes import LANES
@@ -39,6 +39,7 @@ _MOST_ROWS: Final = 20_000
 # Durations and names share a number, so that the longest kernel of a slice is its greatest.
 _NAME_BITS: Final = 20
 _LONGEST_NS: Final = (1 << (62 - _NAME_BITS)) - 1
+_ABSENT: Final = -1
 _LATEST: Final = np.iinfo(np.int64).max
 
 
@@ -187,18 +188,19 @@ def _kernels(profile: Profile, devices: Int64s, ends: tuple[int, int]) -> Iterat
     unnamed = len(all_texts) - 1
     places = names.values(lambda name: place.get(name, unnamed), unnamed)
     communicates = names.values(is_communication, 0)
+    lanes = ByNumber(devices.tolist(), range(len(devices)), _ABSENT)
     for part in _numbered(profile):
         start, end, device, number = part
         # A kernel of no length may begin or end a device's time.
         is_inside = ((end > first) & (start < last)) | (
             (start == end) & (start >= first) & (start <= last)
         )
-        is_inside &= np.isin(device, devices)
+        lane = lanes.of(device)
+        is_inside &= lane != _ABSENT
         if not is_inside.all():
-            start, end, device, number = (column[is_inside] for column in part)
-        lane = np.searchsorted(devices, device) * len(_LANES) + communicates.of(number)
+            lane, start, end, number = (c[is_inside] for c in (lane, start, end, number))
         yield (
-            lane,
+            lane.astype(np.int64) * len(_LANES) + communicates.of(number),
             np.maximum(start, first),
             np.minimum(end, last),
             places.of(number).astype(np.int64),

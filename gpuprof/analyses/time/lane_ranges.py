@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.launches import Launches, launches
 from gpuprof.analyses.facts.nvtx import (
     OF_ONE_CALL,
@@ -48,6 +49,14 @@ _MOST_STEPS: Final = 4_000
 _MOST_RANGES: Final = 6_000
 _MOST_LEVELS: Final = 12
 _MOST_PER_DEVICE: Final = 3
+
+
+class _Named(NamedTuple):
+    """Ranges that people named, with the launches in their order and the device of each."""
+
+    ranges: Ranges
+    launches: Launches
+    device: Numbers
 
 
 class _Windows(NamedTuple):
@@ -116,24 +125,25 @@ def _steps(series: tuple[PhaseSteps, ...], device: int, most: int) -> list[dict[
     ]
 
 
-def _named(profile: Profile, series: tuple[PhaseSteps, ...]) -> list[tuple[Ranges, Launches]]:
-    """The ranges that people named but for marks of steps, with the launches in their order."""
+def _named(profile: Profile, series: tuple[PhaseSteps, ...]) -> list[_Named]:
+    """The ranges that people named but for marks of steps."""
     if not profile.has("nvtx_ranges", "api_calls"):
         return []
     parts = named_parts(profile)
     marks = {of_phase.text for of_phase in series}
     is_shown = np.array([masked(text) not in marks for text, _, _ in parts.labels], bool)
-    return families(parts.take(np.flatnonzero(is_shown[parts.label])), launches(profile))
+    shown = parts.take(np.flatnonzero(is_shown[parts.label]))
+    return [
+        _Named(ranges, ordered, ordered.of(ordered.activities.device))
+        for ranges, ordered in families(shown, launches(profile))
+    ]
 
 
-def _ranges(
-    named: list[tuple[Ranges, Launches]], device: int, devices: int
-) -> Iterator[dict[str, Any]]:
+def _ranges(named: list[_Named], device: int, devices: int) -> Iterator[dict[str, Any]]:
     """The longest ranges that launched something on a device, each on the first free level."""
     windows = _windows(named, device)
     length = windows.end_ns - windows.start_ns
-    # Of equally long ones the first.
-    longest = np.argsort(-length, kind="stable")[: _MOST_RANGES // devices]
+    longest = _longest(length, _MOST_RANGES // devices)
     order = longest[np.lexsort((-length[longest], windows.start_ns[longest]))]
     levels = max(1, min(_MOST_PER_DEVICE, _MOST_LEVELS // devices))
     ends = [int(windows.start_ns.min(initial=0))] * levels
@@ -147,12 +157,22 @@ def _ranges(
         yield {"level": level + 1, "start_ns": start, "end_ns": end, "text": text or "unnamed"}
 
 
-def _windows(named: list[tuple[Ranges, Launches]], device: int) -> _Windows:
+def _longest(length: Int64s, most: int) -> Int64s:
+    """The places of so many of the greatest lengths, from the greatest on; of equal ones the first.
+
+    Only those are sorted that may be among them.
+    """
+    place = np.arange(len(length))
+    if len(length) > most:
+        place = np.flatnonzero(length >= np.partition(length, -most)[-most])
+    return place[np.argsort(-length[place], kind="stable")[:most]]
+
+
+def _windows(named: list[_Named], device: int) -> _Windows:
     """From the first start to the last end of what each range launched on a device."""
     pieces = []
-    for family, ordered in named:
-        here = (ordered.activities.device == device)[ordered.order]
-        launched = ordered.take(np.flatnonzero(here))
+    for family, ordered, of_device in named:
+        launched = ordered.take(np.flatnonzero(of_device == device))
         # Most threads launch on one device.
         rows = [
             rows

@@ -1,5 +1,6 @@
 """What ran when on each device, lane by lane, with as many rows as a picture can show."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,7 @@ from gpuprof.analyses.facts.timeline import (
     timelines,
 )
 from gpuprof.intervals import (
+    NOTHING,
     Int64s,
     Intervals,
     covered_within,
@@ -75,6 +77,7 @@ LANES_OVER_TIME: Final = Schema(
 _SLICES: Final = 1_000
 # Rows of all lanes together: more than a screen has columns, few enough to draw at once.
 _MOST_ROWS: Final = 120_000
+_BITS: Final = 64
 
 
 class _Lane(NamedTuple):
@@ -170,23 +173,27 @@ def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
 def _of_device(
     device: DeviceTimeline, transfers: Mapping[int | None, Mapping[str, Intervals]]
 ) -> Iterator[_Lane]:
-    def lane(name: str, busy: Intervals, layer: int) -> _Lane:
-        exposed = intersection(busy, device.exposed[layer])
-        return _Lane(device.device_id, name, exposed, difference(busy, exposed))
+    def lane(name: str, busy: Intervals, exposed: Intervals) -> _Lane:
+        # Compute, which has most intervals, is never hidden.
+        hidden = NOTHING if exposed is busy else difference(busy, exposed)
+        return _Lane(device.device_id, name, exposed, hidden)
 
-    yield lane("compute", device.busy[COMPUTE], COMPUTE)
-    yield lane("communication", device.busy[COMMUNICATION], COMMUNICATION)
+    def layer(name: str, number: int) -> _Lane:
+        return lane(name, device.busy[number], device.exposed[number])
+
+    yield layer("compute", COMPUTE)
+    yield layer("communication", COMMUNICATION)
     for kind, times in transfers.get(device.device_id, {}).items():
-        yield lane(kind, intersection(times, device.span), TRANSFER)
-    yield lane("local_copies", device.busy[LOCAL_COPY], LOCAL_COPY)
+        busy = intersection(times, device.span)
+        yield lane(kind, busy, intersection(busy, device.exposed[TRANSFER]))
+    yield layer("local_copies", LOCAL_COPY)
 
 
 def _shift(starts: list[Int64s]) -> int:
     """The binary logarithm of the shortest slice that leaves few enough rows."""
-    shift = 0
-    while sum(_slices(start, shift) for start in starts) > _MOST_ROWS:
-        shift += 1
-    return shift
+    return bisect_left(
+        range(_BITS), x=True, key=lambda n: sum(_slices(start, n) for start in starts) <= _MOST_ROWS
+    )
 
 
 def _slices(start: Int64s, shift: int) -> int:

@@ -41,7 +41,7 @@ def utilisation_over_time(profile: Profile) -> pa.Table:
     start, end = borders[:-1], borders[1:]
     rows = []
     for timeline in devices:
-        kernels = covered_within(timeline.kernels, start, end)
+        kernels = timeline.kernel_ns(start, end)
         exposed = covered_within(timeline.exposed[TRANSFER], start, end)
         columns = (start.tolist(), end.tolist(), kernels.tolist(), exposed.tolist())
         rows += [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.columns import Kinds, Streamed, Window
+from gpuprof.columns import Columns, Kinds, Streamed, Window, as_type
 from gpuprof.readers.common.threads import in_turn
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _BATCH_ROWS: Final = 65_536
 # Of a group that is decoded at once.
 _MOST_ROWS: Final = 1 << 20
+# To keep the columns of a larger table takes more time than to decode what each query needs.
+_MOST_KEPT: Final = 1 << 20
 _TIME: Final = "start_ns"
 _TIMES: Final = (_TIME, "end_ns")
 # What the error says where another program replaces or writes the file.
@@ -117,7 +119,8 @@ class Packed(NamedTuple):
 class ParquetColumns(Streamed):
     """The columns of a table as the last query named them; DuckDB sees the others as null.
 
-    It is not kept in memory: each query decodes it again, in batches of rows.
+    Those of a large table are not kept in memory: each query decodes them again, in batches of
+    rows. Those of another one are kept, unless a query needs a window of time alone.
 
     Args:
         files: Those of its rows, one after another.
@@ -133,6 +136,17 @@ class ParquetColumns(Streamed):
         super().__init__(kinds, {name: _widest(name, files) for name in kinds})
         self._files, self._shift_ns = files, shift_ns
         self._window: Window | None = None
+        rows = self.rows_known()
+        self._kept = Columns(kinds, self._all, lambda: rows) if rows <= _MOST_KEPT else None
+
+    def rows_known(self) -> int:
+        """How many rows it has, as its files say."""
+        return sum(int(file.metadata.num_rows) for file in self._files)
+
+    def expect(self, names: Collection[str]) -> None:
+        """Note columns that are read together with the first that is needed, if they are kept."""
+        if self._kept is not None:
+            self._kept.expect(names)
 
     def load(self, names: Collection[str], window: Window | None = None) -> None:
         """What the next query reads: columns, and from when to when."""
@@ -146,12 +160,28 @@ class ParquetColumns(Streamed):
 
         Integers are as narrow as their file has them.
         """
+        if self._kept is not None and window is None:
+            return self._kept.pieces(names)
+        return self._streamed(names, window)
+
+    def _streamed(
+        self, names: Sequence[str], window: Window | None = None
+    ) -> Iterator[pa.RecordBatch]:
         read = partial(self._read, names)
         for batches in in_turn(read, self._groups(window)):
             yield from batches
 
     def _loaded(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return self.pieces(names, self._window)
+
+    def _all(self, kinds: Kinds) -> dict[str, pa.ChunkedArray]:
+        """Columns of all rows, in the pieces in which they are decoded."""
+        pieces = [*self._streamed([*kinds])]
+        types = {name: self.columns[name] for name in kinds}
+        return {
+            name: pa.chunked_array([as_type(piece[name], kind) for piece in pieces], kind)
+            for name, kind in types.items()
+        }
 
     def _groups(self, window: Window | None) -> Iterator[tuple[Packed, int]]:
         """The groups of rows that may lie in a window."""
