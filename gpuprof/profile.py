@@ -119,6 +119,21 @@ class RankRecording(NamedTuple):
     profile: "Profile"
 
 
+class UnreadFiles(NamedTuple):
+    """The files of a job that could not be read.
+
+    Args:
+        faults: Each with a message on it, which names the file first.
+        file_count: How many files the job has.
+    """
+
+    faults: tuple[tuple[Path, str], ...] = ()
+    file_count: int = 0
+
+
+_ALL_READ = UnreadFiles()
+
+
 @dataclass(frozen=True)
 class Profile:
     """One recording, as every reader gives it and every analysis takes it.
@@ -138,6 +153,7 @@ class Profile:
         skip_steps: Steps at the beginning of each phase that are set aside; None for those that
             are found to be warm-up.
         parts: The recordings that it joins, in the order of ranks; none where it joins none.
+        unread: The files that it would join, too, if they could be read.
     """
 
     origin: Origin
@@ -151,6 +167,7 @@ class Profile:
     sections: tuple[Section, ...] = field(default=(), repr=False)
     skip_steps: int | None = None
     parts: "tuple[RankRecording, ...]" = field(default=(), repr=False)
+    unread: UnreadFiles = _ALL_READ
     _unrestricted: "Profile | None" = field(default=None, repr=False)
 
     @property
