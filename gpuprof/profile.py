@@ -40,6 +40,9 @@ class Origin:
         tool_version: Version of the tool that recorded; None where the file does not tell.
         exporter_version: Version of the tool that wrote the file from a recording, where it is
             not the recording itself.
+        host: Name of the host on which it was made; None where the file does not tell. It is shown
+            only where recordings of several hosts are read together, and in no file that gpuprof
+            writes of a recording.
     """
 
     source: Path
@@ -54,6 +57,7 @@ class Origin:
     start_resolution_ns: int = 1
     warnings: tuple[str, ...] = ()
     exporter_version: str | None = None
+    host: str | None = None
 
     @property
     def recorder(self) -> str:
@@ -78,7 +82,7 @@ class Origin:
 
 _TEXTS = (
     "reader", "tool", "tool_version", "schema_version", "command", "recorded_at", "variant",
-    "exporter_version",
+    "exporter_version", "host",
 )  # fmt: skip
 
 

@@ -79,7 +79,7 @@ def _seconds(
 )
 @chart_options
 @page_option
-def command(  # noqa: PLR0913 - one parameter per option
+def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each means
     *,
     files: tuple[str, ...],
     form: str,

@@ -19,7 +19,7 @@ def note_unread(profiles: "Iterable[Profile]", *, shows_notes: bool = False) -> 
     """Let the command end with the status of a partial result where files are missing from it.
 
     Args:
-        profiles: The recordings of which the result is.
+        profiles: The recordings that the result is made of.
         shows_notes: Whether the output itself lists the files that are left out.
     """
     context = click.get_current_context()

@@ -50,7 +50,7 @@ def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -
         return json.document_text(
             {
                 "format_version": FORMAT_VERSION,
-                "origin": asdict(origin),
+                "origin": {n: value for n, value in asdict(origin).items() if n != "host"},
                 "what": result.changes,
                 "headline": result.headline,
                 "tables": {name: table.to_pylist() for name, table in result.tables.items()},

@@ -13,6 +13,7 @@ from gpuprof.analyses.facts.collective_parts import (
     CollectiveParts,
     collective_parts,
 )
+from gpuprof.analyses.facts.hosts import DeviceNames, names_of
 from gpuprof.analyses.facts.rank_matching import NO_CALL, Communicator
 from gpuprof.analyses.facts.timeline import (
     COMMUNICATION,
@@ -64,7 +65,7 @@ class LastRank(NamedTuple):
 
     Args:
         device_id: Its device.
-        rank: Its rank; None where devices have none.
+        name: What people call it: ``rank 2 on node01``, ``device 2``.
         devices: All devices of the communicator.
         calls: Calls whose kernels of all ranks are known, without set-up.
         share: In what share of them it was the last to arrive.
@@ -75,7 +76,7 @@ class LastRank(NamedTuple):
     """
 
     device_id: int
-    rank: int | None
+    name: str
     devices: tuple[int, ...]
     calls: int
     share: float
@@ -91,7 +92,7 @@ class CollectiveRecord:
 
     Args:
         parts: Their kernels with their parts.
-        ranks: The rank of each device that has one.
+        names: What people know the devices by.
         since_last_call: For HOST, WORK, COPIES or COLLECTIVE how long it took since the call
             before, of some calls of a communicator: a row per call, a column per device.
         kernel_sums: By the name of a kernel how often some devices ran it, and its time in ns: two
@@ -101,7 +102,7 @@ class CollectiveRecord:
     """
 
     parts: CollectiveParts
-    ranks: Mapping[int, int]
+    names: DeviceNames
     since_last_call: Callable[[str, Communicator, Int64s], Int64s]
     kernel_sums: Callable[[tuple[int, ...]], Mapping[str, Int64s]]
     hidden: Callable[[Int64s, int], tuple[int, int]]
@@ -138,7 +139,7 @@ def _collective_record(profile: Profile) -> CollectiveRecord:
 
     return CollectiveRecord(
         parts,
-        ranks_of(profile),
+        names_of(profile),
         since_last_call,
         lambda devices: _kernel_sums(profile, devices),
         hidden,
@@ -193,7 +194,7 @@ def last_ranks_of(record: CollectiveRecord) -> tuple[LastRank, ...]:
         ranks.append(
             LastRank(
                 communicator.devices[column],
-                record.ranks.get(communicator.devices[column]),
+                record.names.in_words([communicator.devices[column]]),
                 communicator.devices,
                 len(calls),
                 len(last_calls) / len(calls),
@@ -204,14 +205,6 @@ def last_ranks_of(record: CollectiveRecord) -> tuple[LastRank, ...]:
             )
         )
     return tuple(sorted(ranks, key=lambda last: -last.waiting_ns))
-
-
-def ranks_of(profile: Profile) -> Mapping[int, int]:
-    """The rank of each device that has one."""
-    if not profile.whole.has("devices"):
-        return {}
-    rows = profile.whole.query("SELECT device_id, rank FROM devices WHERE rank IS NOT NULL")
-    return {row["device_id"]: row["rank"] for row in rows.to_pylist()}
 
 
 def _lags(values: Int64s, column: int) -> Int64s:

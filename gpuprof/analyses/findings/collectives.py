@@ -50,7 +50,7 @@ def _waiting(scope: Scope, waiting: Intervals) -> Finding:
     name = "the last rank"
     suggestion = "make the ranks arrive together: see which one is last, and what keeps it"
     if last is not None:
-        name = f"device {last.device_id}" if last.rank is None else f"rank {last.rank}"
+        name = last.name
         suggestion = f"see what keeps {name}, which came last to {say_share(last.share)} of them"
         suggestion += "" if last.delay is None else f" ({say_delay(last.delay)})"
     return _finding(

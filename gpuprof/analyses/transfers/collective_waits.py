@@ -157,7 +157,7 @@ def _row(record: CollectiveRecord, rows: Int64s) -> dict[str, Any]:
     is_split, is_setup = (basis == RANKS) | (basis == SPREAD), basis == SETUP
     row = {
         "device_id": None if device == UNKNOWN else device,
-        "rank": record.ranks.get(device),
+        "rank": record.names.ranks.get(device),
         "stream_id": None if stream == UNKNOWN else stream,
         **collective._asdict(),
         "basis": _basis(parts, device, basis),
