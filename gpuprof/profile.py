@@ -7,7 +7,7 @@ file only the columns it needs, and never knows which format it reads.
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -57,7 +57,11 @@ class Origin:
     start_resolution_ns: int = 1
     warnings: tuple[str, ...] = ()
     exporter_version: str | None = None
-    host: str | None = None
+    host: str | None = field(default=None, repr=False)
+
+    def shown(self) -> dict[str, Any]:
+        """Its fields by name, without the host."""
+        return {name: value for name, value in asdict(self).items() if name != "host"}
 
     @property
     def recorder(self) -> str:

@@ -73,6 +73,8 @@ class LastRank(NamedTuple):
         waiting_ns: How long all others together waited for it.
         all_waiting_ns: How long they waited for anyone.
         delay: What delayed it; None where nothing explains half of it.
+        start_ns: When it came to each call to which it came last.
+        waited_ns: How long all others together waited for it in each of these.
     """
 
     device_id: int
@@ -84,6 +86,15 @@ class LastRank(NamedTuple):
     waiting_ns: int
     all_waiting_ns: int
     delay: Delay | None
+    start_ns: Int64s
+    waited_ns: Int64s
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether it makes the others wait far longer than if all came last in turn."""
+        ranks = len(self.devices)
+        least_share = min(2 / ranks, (1 + 1 / ranks) / 2)
+        return self.waiting_ns > least_share * self.all_waiting_ns
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +213,8 @@ def last_ranks_of(record: CollectiveRecord) -> tuple[LastRank, ...]:
                 int(caused[column]),
                 int(waiting.sum()),
                 _delay_before(record, communicator, column, last_calls),
+                parts.kernels.start_ns[communicator.rows[last_calls, column]],
+                waiting[last == column],
             )
         )
     return tuple(sorted(ranks, key=lambda last: -last.waiting_ns))
@@ -284,7 +297,10 @@ def _compute(names: Mapping[str, Int64s], column: int, longer_ns: int) -> Delay:
     if slow is not None and slower[slow][1] >= _SLOW and _sum(slower) >= _sum(more):
         return Delay(KERNELS, longer_ns, slow, slower[slow][1])
     most = max(more, key=lambda name: more[name], default=None)
-    return Delay(WORK, longer_ns, most, more[most][1] if most is not None else None)
+    if most is None or more[most][1] < _SLOW:
+        # The same kernels, as often and as long in all: which of them took longer is not known.
+        return Delay(WORK, longer_ns)
+    return Delay(WORK, longer_ns, most, more[most][1])
 
 
 def _sum(by_name: Mapping[str, tuple[float, float]]) -> float:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpuprof.analyses.facts.collective_parts import RANKS
 from gpuprof.analyses.facts.hosts import DeviceNames, names_of_job
@@ -18,6 +19,7 @@ from gpuprof.analyses.facts.job_collectives import (
     collective_record_of_job,
 )
 from gpuprof.analyses.facts.last_ranks import LastRank, last_ranks_of
+from gpuprof.analyses.facts.step_windows import FROM_RANGES
 from gpuprof.analyses.findings.contract import usual_of
 from gpuprof.analyses.merge import JobStates
 from gpuprof.analyses.time.ranks import ranks_of_job
@@ -32,6 +34,8 @@ from gpuprof.units import counted, format_ratio, listed, say_ns, say_share
 _LEAST_SHARE: Final = 0.01
 _UNSURE_SHARE: Final = 0.5
 _MOST_NAMED: Final = 3
+# Of fewer steps or calls one is always most of all.
+_LEAST_PLACES: Final = 3
 # Devices that pay so many times the median are named.
 _MUCH_MORE: Final = 1.1
 _ORDER: Final = {"no_training": -1, "truncated": 1, "setup": 2}
@@ -163,7 +167,7 @@ _WORDS_OF_TRANSFER: Final = {
 
 def _words_of_waiting(last: LastRank | None) -> Row:
     phrase = "waits in collectives for other ranks"
-    if last is None:
+    if last is None or not last.stands_out:
         suggestion = "make the ranks arrive together: see which one is last, and what keeps it"
         return {"phrase": phrase, "means": "balance", "suggestion": suggestion, "where": None}
     name = last.name
@@ -207,7 +211,8 @@ def _sentence(rows: Sequence[Row], devices: int, names: DeviceNames) -> str:
     """How many devices pay it, what it costs them, and which pay much more than the others."""
     middle = rows[len(rows) // 2]
     cost_ns = int(np.median([row["cost_ns"] for row in rows]))
-    share = f" ({say_share(cost_ns / middle['step_ns'])})" if middle["step_ns"] else ""
+    step_ns = float(np.median([row["step_ns"] or 0 for row in rows]))
+    share = f" ({say_share(cost_ns / step_ns)})" if step_ns else ""
     cost = f"{say_ns(cost_ns)}{' of a step' if middle['steps'] else ''}{share}"
     if len(rows) == 1:
         return f"{_named(rows, names)} {middle['phrase']}: {cost}"
@@ -326,7 +331,8 @@ def _bottom_line(job: JobStates, rows: Sequence[Row], slow: Sequence[Row], is_na
         **{name: float(np.mean([row[name] for row in rows])) for name in SHARES},
     }
     parts = [_spread(rows, row, is_named=is_named), _moving(row), *_last_words(job)]
-    parts += _slow(slow, names_of_job(job))
+    of_phase = [rank for rank in slow if rank["phase"] in {None, first["phase"]}]
+    parts += _slow(of_phase, names_of_job(job))
     return row | {"bottom_line": ". ".join(parts)}
 
 
@@ -358,16 +364,39 @@ def _moving(row: Row) -> str:
 def _last_words(job: JobStates) -> Iterator[str]:
     """Who makes the others wait most, and why."""
     lasts = last_ranks_of(job.once(collective_record_of_job))
-    if not lasts or lasts[0].waiting_ns * len(lasts[0].devices) <= 2 * lasts[0].all_waiting_ns:
-        # Of ranks that all come last as often, none is late.
+    # Of ranks that all come last as often, none is late.
+    if not lasts or not lasts[0].stands_out:
         return
     last = lasts[0]
     why = "" if last.delay is None else f" ({say_delay(last.delay)})"
     yield (
         f"{_capitalised(last.name)} makes the others wait: it came last to"
         f" {say_share(last.share)} of the collectives of {len(last.devices):,} ranks, in the median"
-        f" {say_ns(last.median_lag_ns)} late{why}"
+        f" {say_ns(last.median_lag_ns)} late{why}{_when(job, last)}"
     )
+
+
+def _when(job: JobStates, last: LastRank) -> str:
+    """The step, else the call, in which the others wait for a rank most of that time, if in one."""
+    table = job.rows(STEPS_OF_FILE)
+    # Steps that are inferred have numbers that nobody knows.
+    is_step = pc.and_(
+        pc.equal(table["device_id"], last.device_id), pc.equal(table["source"], FROM_RANGES)
+    )
+    rows = table.filter(is_step).sort_by("start_ns")
+    start, span, number = (rows[name].to_numpy() for name in ("start_ns", "span_ns", "step"))
+    place = np.searchsorted(start, last.start_ns, side="right") - 1
+    # Between steps and before the first one is no step.
+    inside = place >= 0
+    inside[inside] = last.start_ns[inside] < (start + span)[place[inside]]
+    by_step = np.bincount(place[inside], last.waited_ns[inside], len(start))
+    steps = [f"in step {step}" for step in number.tolist()]
+    calls = [f"in one call, at {say_ns(ns)}" for ns in last.start_ns.tolist()]
+    for waited, places in ((by_step, steps), (last.waited_ns, calls)):
+        if len(waited) >= _LEAST_PLACES and 2 * waited.max() > last.waited_ns.sum():
+            share = say_share(float(waited.max() / last.waited_ns.sum()))
+            return f"; {share} of the waiting for it is {places[int(waited.argmax())]}"
+    return ""
 
 
 def _slow(slow: Iterable[Row], names: DeviceNames) -> Iterator[str]:
