@@ -7,7 +7,7 @@ file only the columns it needs, and never knows which format it reads.
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -40,6 +40,9 @@ class Origin:
         tool_version: Version of the tool that recorded; None where the file does not tell.
         exporter_version: Version of the tool that wrote the file from a recording, where it is
             not the recording itself.
+        host: Name of the host on which it was made; None where the file does not tell. It is shown
+            only where recordings of several hosts are read together, and in no file that gpuprof
+            writes of a recording.
     """
 
     source: Path
@@ -54,6 +57,11 @@ class Origin:
     start_resolution_ns: int = 1
     warnings: tuple[str, ...] = ()
     exporter_version: str | None = None
+    host: str | None = field(default=None, repr=False)
+
+    def shown(self) -> dict[str, Any]:
+        """Its fields by name, without the host."""
+        return {name: value for name, value in asdict(self).items() if name != "host"}
 
     @property
     def recorder(self) -> str:
@@ -78,7 +86,7 @@ class Origin:
 
 _TEXTS = (
     "reader", "tool", "tool_version", "schema_version", "command", "recorded_at", "variant",
-    "exporter_version",
+    "exporter_version", "host",
 )  # fmt: skip
 
 
@@ -119,6 +127,21 @@ class RankRecording(NamedTuple):
     profile: "Profile"
 
 
+class UnreadFiles(NamedTuple):
+    """The files of a job that could not be read.
+
+    Args:
+        faults: Each with a message on it, which names the file first.
+        file_count: How many files the job has.
+    """
+
+    faults: tuple[tuple[Path, str], ...] = ()
+    file_count: int = 0
+
+
+_ALL_READ = UnreadFiles()
+
+
 @dataclass(frozen=True)
 class Profile:
     """One recording, as every reader gives it and every analysis takes it.
@@ -138,6 +161,7 @@ class Profile:
         skip_steps: Steps at the beginning of each phase that are set aside; None for those that
             are found to be warm-up.
         parts: The recordings that it joins, in the order of ranks; none where it joins none.
+        unread: The files that it would join, too, if they could be read.
     """
 
     origin: Origin
@@ -151,6 +175,7 @@ class Profile:
     sections: tuple[Section, ...] = field(default=(), repr=False)
     skip_steps: int | None = None
     parts: "tuple[RankRecording, ...]" = field(default=(), repr=False)
+    unread: UnreadFiles = _ALL_READ
     _unrestricted: "Profile | None" = field(default=None, repr=False)
 
     @property

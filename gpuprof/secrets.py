@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 MASK: Final = "***"
+# What stands in the place of what gpuprof takes out of files of other tools.
+REMOVED: Final = "removed by gpuprof"
 
 _NAMES: Final = frozenset({
     "token", "secret", "password", "passwd", "passphrase", "pwd", "apikey", "accesskey",

@@ -18,15 +18,17 @@ class Job:
 
     Args:
         late: What keeps rank 2 in every step: host, kernels, work or copies; None for nothing.
+        late_steps: The steps in which it does; None for all.
     """
 
-    def __init__(self, ranks, steps, seed=0, names=(REDUCE, GATHER), late=None):
+    def __init__(self, ranks, steps, seed=0, names=(REDUCE, GATHER), *, late=None, late_steps=None):  # noqa: PLR0913 - by name
         dice = random.Random(seed)  # noqa: S311 - not for secrets
         self.kernels, self.copies, self.calls = [], [], []
         now = [dice.randrange(50 * US) for _ in range(ranks)]
         for step in range(steps):
             for rank in range(ranks):
-                now[rank] = self._before(rank, now[rank], late if rank == 2 else None, dice)
+                is_late = rank == 2 and (late_steps is None or step in late_steps)
+                now[rank] = self._before(rank, now[rank], late if is_late else None, dice)
             start, moved = [*now], dice.randrange(40 * US, 60 * US)
             ends = [max(start) + moved + dice.randrange(2 * US) for _ in range(ranks)]
             self.calls.append((names[step % len(names)], start, ends))

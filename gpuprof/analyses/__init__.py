@@ -55,6 +55,7 @@ ANALYSES: Final = {
 }
 # Made for pictures: too long to be read.
 LONG: Final = {
+    "ranks_over_time": "time.ranks_over_time",
     "lanes": "time.lanes",
     "lanes_over_time": "time.lanes:OVER_TIME_ANALYSIS",
     "lane_kernels": "time.lane_kernels",

@@ -53,11 +53,13 @@ class JobStates:
         tables: By the name of the state.
         sources: The small tables of the data model by name: devices, links and runs.
         recorded: The tables of the data model that some file recorded.
+        hosts: The rank and the host of each file; None where it does not tell.
     """
 
     tables: Mapping[str, pa.Table]
     sources: Mapping[str, pa.Table]
     recorded: frozenset[str]
+    hosts: tuple[tuple[int | None, str | None], ...] = ()
 
     def has(self, *names: str) -> bool:
         """Whether all these tables of the data model were recorded."""
@@ -79,7 +81,7 @@ class JobStates:
     def _results(self) -> dict[Any, Any]:
         return {}
 
-    def device_ranks(self) -> dict[int, int]:
+    def device_ranks(self) -> dict[int | None, int]:
         """The rank of each device that has one."""
         rows = self.sources["devices"].select(["device_id", "rank"]).to_pylist()
         return {row["device_id"]: row["rank"] for row in rows if row["rank"] is not None}

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 import click
 
 from gpuprof import __version__, signals, startup
+from gpuprof.cli.partial import status_of
 from gpuprof.errors import GpuprofError
 
 # Command name -> "module:function"; imported when the command runs, so that --help stays fast.
@@ -77,7 +78,7 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            return super().invoke(ctx)
+            return status_of(ctx, super().invoke(ctx))
         except KeyboardInterrupt as error:
             raise click.Abort from error  # click itself would print an empty line first
         except RuntimeError as error:

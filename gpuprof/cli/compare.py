@@ -1,5 +1,7 @@
 """``gpuprof compare``: variants of one program side by side."""
 
+from itertools import chain
+
 import click
 
 from gpuprof.cli.completion import recordings
@@ -77,7 +79,7 @@ def _seconds(
 )
 @chart_options
 @page_option
-def command(  # noqa: PLR0913 - one parameter per option
+def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each means
     *,
     files: tuple[str, ...],
     form: str,
@@ -111,7 +113,8 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof compare --label one=a.txt --label two=b.sqlite --chart variants.png
       gpuprof compare main.sqlite branch.sqlite --fail-if "step_ns > 1.05x"
     """  # noqa: D301 - click reads the escape
-    from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415 - start-up time
+    from gpuprof.cli.partial import note_unread  # noqa: PLC0415 - start-up time
+    from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
     from gpuprof.comparisons.judge.gate import checks, fail, parse  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.contract import COMPARISON  # noqa: PLC0415
@@ -145,6 +148,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     section_of = {label: name for label, _, name in (text.rpartition("=") for text in sections)}
     with watched(f"Reading {len(recordings)} recordings", files):
         variants = labelled(recordings, baseline, section_of)
+        note_unread(chain.from_iterable(variants.values()), shows_notes=form != "csv")
         result = comparison(
             variants, baseline, epoch_seconds, range_text=range_text, skip_steps=skip_steps
         )

@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from gpuprof.errors import InputError, UsageError
 from gpuprof.jobs.settings import Settings
 from gpuprof.units import counted, listed
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 # So few files are read as fast by one process, which keeps all columns and answers all questions.
 MOST_JOINED: Final = 16
 _MOST_JOINED_BYTES: Final = 2 * 10**9
-# The exit status of a result without files that could not be read.
-PARTIAL: Final = 4
 _NO_WORKERS: Final = "Leave out --workers, --memory-limit, --scheduler and --resume."
 _STDIN_LIST: Final = "@-"
 
@@ -144,16 +140,14 @@ def status_of(outcome: "Outcome", *, shows_notes: bool) -> int:
         outcome: What came of the files.
         shows_notes: Whether the output itself lists the files that are left out.
     """
-    from gpuprof.readers.job_notes import left_out  # noqa: PLC0415 - start-up time
+    from gpuprof.cli.partial import say_unread  # noqa: PLC0415 - start-up time
+    from gpuprof.profile import UnreadFiles  # noqa: PLC0415
 
     if outcome.is_complete:
         return 0
-    failures = [(fault.path, fault.reason) for fault in outcome.faults if not fault.is_empty]
-    for note in [] if shows_notes else left_out(failures):
-        click.echo(f"Note: {note}", err=True)
-    count = counted(outcome.file_count, "file", "files")
-    click.echo(f"Partial result: {len(failures):,} of {count} could not be read.", err=True)
-    return PARTIAL
+    failures = tuple((fault.path, fault.reason) for fault in outcome.faults if not fault.is_empty)
+    unread = UnreadFiles(failures, outcome.file_count)
+    return say_unread(unread, shows_notes)
 
 
 def _with_absent(report: "Report", usual: Sequence[str], facts: "pa.Table") -> "Report":

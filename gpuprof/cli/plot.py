@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,11 +121,13 @@ def _of_comparison(  # noqa: PLR0913 - one parameter per option
     skip_steps: int | None,
     **_: Any,  # noqa: ANN401 - options of other charts
 ) -> "Results":
-    from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.cli.partial import note_unread  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
     from gpuprof.render.charts.results import of_comparison  # noqa: PLC0415
 
     sections = {} if section is None else {"": section}
     variants = labelled(labelled_files(files, labels), baseline, sections)
+    note_unread(chain.from_iterable(variants.values()))
     compared = comparison(variants, baseline, range_text=range_text, skip_steps=skip_steps)
     return of_comparison(compared)
 
@@ -141,10 +144,12 @@ def _of_recording(  # noqa: PLR0913 - one parameter per option
     **part: Any,  # noqa: ANN401 - those of part_options
 ) -> "Results":
     from gpuprof.analyses.facts.parts import RecordingPart, part_of  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.cli.partial import note_unread  # noqa: PLC0415
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.render.charts.results import of_recording  # noqa: PLC0415
 
     recording = replace(read_profile(files, reader, section), skip_steps=skip_steps)
+    note_unread([recording])
     return of_recording(part_of(recording, RecordingPart(**part)), chart)
 
 

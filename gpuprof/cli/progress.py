@@ -130,13 +130,25 @@ def shown(progress: _Drawn) -> Iterator[_Drawn]:
 
 
 @contextmanager
-def reading(files: Sequence[str], reader: str | None, section: str | None) -> "Iterator[Profile]":
-    """Read a recording, and show how far the work on it has come; see `watched`."""
+def reading(
+    files: Sequence[str], reader: str | None, section: str | None, *, shows_notes: bool = False
+) -> "Iterator[Profile]":
+    """Read a recording, and show how far the work on it has come; see `watched`.
+
+    Args:
+        files: What the user names.
+        reader: Name of the format; None where it is to be found.
+        section: Which recording of a file that holds several.
+        shows_notes: Whether the output itself lists files that could not be read.
+    """
+    from gpuprof.cli.partial import note_unread  # noqa: PLC0415 - start-up time of --help
     from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
 
     name = files[0] if len(files) == 1 else f"{len(files)} files"
     with watched(f"Reading {name}", files) as progress:
-        yield progress.of(read_profile(files, reader, section))
+        profile = read_profile(files, reader, section)
+        note_unread([profile], shows_notes=shows_notes)
+        yield progress.of(profile)
 
 
 def _draw(progress: Progress | JobProgress, stopped: threading.Event) -> None:

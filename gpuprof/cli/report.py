@@ -100,7 +100,7 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
     `gpuprof compare`. What the recording does not tell is n/a, with the reason.
 
     Worker processes read more than 16 files, or any number with --workers. The exit status is 4
-    if some of them could not be read.
+    if some of the files could not be read.
 
     \b
     Example:
@@ -139,11 +139,12 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
     apart = _apart({"--section": section, "--chart": charts, "--html": page, **part})
     named = () if is_all else chosen
     usual = () if named else shown or tuple(ANALYSES)
+    has_notes = form != "csv"
     if names := job.tables(named, usual, apart):
         result, outcome = job_report(job, names, usual, (skip_steps, reader))
         target.write_text(renderer_named(form).report(result, page_room))
-        return status_of(outcome, shows_notes=form != "csv")
-    with reading(job.readable, reader, section) as recording:
+        return status_of(outcome, shows_notes=has_notes)
+    with reading(job.readable, reader, section, shows_notes=has_notes) as recording:
         profile = part_of(replace(recording, skip_steps=skip_steps), chosen_part)
         text = renderer_named(form).report(report(profile, chosen or shown), page_room)
         further.write_recording(profile, chosen, has_full_names=full_names)

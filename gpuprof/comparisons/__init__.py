@@ -223,8 +223,17 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Di
             *figures,
             calls,
             base.median.compared.of_step,
+            _devices_of_jobs(base, candidate),
         ),
     )
+
+
+def _devices_of_jobs(base: Variant, candidate: Variant) -> tuple[int, int] | None:
+    """Their devices where one at least is a job of several files, and their numbers differ."""
+    pair = base.median, candidate.median
+    before, after = (run.metrics.get("devices") for run in pair)
+    is_job = any(run.compared.profile.unrestricted.parts for run in pair)
+    return (before, after) if is_job and before and after and before != after else None
 
 
 def _sides(*variants: Variant) -> list[Side]:

@@ -120,6 +120,7 @@ class _File:
     place: int
     name: str
     rank: int | None
+    host: str | None
     origin_ns: int | None
     end_ns: int
     pids: frozenset[int]
@@ -148,6 +149,7 @@ class JobFiles:
                 row[FILE_PLACE],
                 name,
                 rank,
+                row["host"],
                 row["epoch_ns"],
                 row["end_ns"],
                 frozenset(row["pids"]),
@@ -223,7 +225,8 @@ class JobFiles:
         }
         small["devices"] = self._used_devices(small["devices"])
         recorded = frozenset(name for row in self.facts for name in row["recorded"])
-        return JobStates(tables, small, recorded | {"devices", "runs"})
+        hosts = tuple((file.rank, file.host) for file in self.files)
+        return JobStates(tables, small, recorded | {"devices", "runs"}, hosts)
 
     def _used_devices(self, listed: pa.Table) -> pa.Table:
         """The devices that were used, with their ranks: files list all of their host."""

@@ -21,7 +21,7 @@ from gpuprof.errors import (
     UsageError,
     one_of,
 )
-from gpuprof.profile import Profile
+from gpuprof.profile import Profile, UnreadFiles
 from gpuprof.readers import inputs, lists, sections
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.inputs import Address, AnyPath
@@ -239,38 +239,45 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     if not chosen:
         raise _nothing_in(place)
     check_one_format(place, {reader.name: file.name for file, reader in chosen.items()})
-    opened = _opened(chosen)
-    profiles = [profile for profile in opened if isinstance(profile, Profile)]
-    empty = [error for error in opened if isinstance(error, EmptyRecordingError)]
+    opened = dict(zip(chosen, _opened(chosen), strict=True))
+    profiles = [profile for profile in opened.values() if isinstance(profile, Profile)]
+    errors = {file: error for file, error in opened.items() if isinstance(error, GpuprofError)}
     if not profiles:
-        raise empty[0]
+        raise next(iter(errors.values()))
     profile = profiles[0] if len(profiles) == 1 else merged_ranks.joined(profiles)
-    faults += [
-        (file, outcome.message)
-        for file, outcome in zip(chosen, opened, strict=True)
-        if isinstance(outcome, EmptyRecordingError)
+    empty = [
+        (file, error.message)
+        for file, error in errors.items()
+        if isinstance(error, EmptyRecordingError)
     ]
-    warnings = (*left_out(faults), *profile.origin.warnings)
-    return replace(profile, origin=replace(profile.origin, source=place, warnings=warnings))
+    faults += [
+        (file, error.message)
+        for file, error in errors.items()
+        if not isinstance(error, EmptyRecordingError)
+    ]
+    warnings = (*left_out([*faults, *empty]), *profile.origin.warnings)
+    origin = replace(profile.origin, source=place, warnings=warnings)
+    return replace(profile, origin=origin, unread=UnreadFiles(tuple(faults), len(files)))
 
 
-def _opened(chosen: Mapping[Path, Reader]) -> list[Profile | EmptyRecordingError]:
-    """The recordings of files of one each; for those of ranks without a GPU why they are empty."""
+def _opened(chosen: Mapping[Path, Reader]) -> list[Profile | GpuprofError]:
+    """The recordings of files of one each; of those that cannot be read why."""
     if not all(reader.name in _DATABASES for reader in chosen.values()):
-        return [*map(_read_or_empty, chosen.values(), chosen)]
+        return [*map(_read_or_fault, chosen.values(), chosen)]
     # Of a database little is read, and that without Python.
     with ThreadPoolExecutor(_THREADS) as pool:
         try:
-            return [*pool.map(_read_or_empty, chosen.values(), chosen)]
+            return [*pool.map(_read_or_fault, chosen.values(), chosen)]
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
 
 
-def _read_or_empty(reader: Reader, path: Path) -> Profile | EmptyRecordingError:
+def _read_or_fault(reader: Reader, path: Path) -> Profile | GpuprofError:
     try:
         return sections.chosen(_read_by(reader, path), None)
-    except EmptyRecordingError as error:  # A rank that did nothing on a GPU is normal.
+    except (CorruptFileError, EmptyRecordingError) as error:
+        # A rank that did nothing on a GPU is normal; one whose file is broken is one of many.
         return error
 
 
@@ -280,7 +287,7 @@ def _readable(files: Sequence[Path]) -> tuple[dict[Path, Reader], list[tuple[Pat
     for file in files:
         try:
             chosen[file] = find_reader(file)
-        except (UnknownFormatError, InputError) as error:
+        except (UnknownFormatError, InputError, CorruptFileError) as error:
             faults.append((file, error.message))
     return chosen, faults
 

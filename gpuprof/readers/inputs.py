@@ -191,18 +191,18 @@ def folder_of(files: Sequence[Path]) -> Path:
     """The folder that files named one by one have in common.
 
     Raises:
-        InputError: One is not there, or is standard input, or there are none.
+        InputError: None is there, or one is standard input, or there are none.
     """
     for file in files:
         if is_pipe(file):
             name = "standard input" if str(file) == STDIN else f"pipe {file}"
             msg = f"{name} is one recording, and cannot be read beside others"
             raise InputError(msg)
-        if not file.exists():
-            msg = f"{file}: no such file"
-            raise InputError(msg)
     if not files:
         msg = "no file is given"
+        raise InputError(msg)
+    if not any(file.exists() for file in files):
+        msg = f"{files[0]}: no such file"
         raise InputError(msg)
     try:
         return Path(os.path.commonpath([file.parent for file in files]))

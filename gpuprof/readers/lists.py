@@ -30,8 +30,11 @@ def list_path(path: inputs.AnyPath) -> Path:
 def named_in(path: inputs.AnyPath) -> list[Path]:
     """The files that a list names, each once, in its order; globs are expanded.
 
+    Single ones may be missing, which those say who read them.
+
     Raises:
-        InputError: The list cannot be read, or names nothing, or a file that is not there.
+        InputError: The list cannot be read, or it or a glob in it names nothing, or no file of it
+            is there.
     """
     file = list_path(path)
     files: dict[Path, None] = {}
@@ -45,6 +48,9 @@ def named_in(path: inputs.AnyPath) -> list[Path]:
     if not files:
         msg = f"{_name(file)} names no file"
         raise InputError(msg, _HINT)
+    if not any(isinstance(path, inputs.Address) or path.exists() for path in files):
+        msg = f"{_name(file)}: none of its files is there, {next(iter(files))} for one"
+        raise InputError(msg, "Paths are relative to the folder of the list.")
     return [*files]
 
 
@@ -69,9 +75,6 @@ def _matching(entry: str, file: Path) -> list[Path]:
         return [path]
     if inputs.is_glob(path):
         return inputs.matching(path)
-    if not path.exists():
-        msg = f"{path}: no such file"
-        raise InputError(msg)
     return [path]
 
 

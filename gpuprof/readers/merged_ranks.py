@@ -263,7 +263,8 @@ def joined(profiles: Sequence[Profile]) -> Profile:
     job = _Job(profiles)
     texts = [*job.notes, *(text for profile in profiles for text in profile.origin.warnings)]
     warnings = tuple(dict.fromkeys(texts))
-    origin = replace(profiles[0].origin, epoch_ns=job.earliest_ns, warnings=warnings)
+    first = profiles[0].origin
+    origin = replace(first, epoch_ns=job.earliest_ns, warnings=warnings, host=None)
     events = sum(profile.events for profile in profiles)
     parts = tuple(RankRecording(file.rank, file.profile) for file in job.files)
     return Profile(origin, job.sources, Tables(job.tables), stored=events, parts=parts)

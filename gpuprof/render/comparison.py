@@ -20,6 +20,7 @@ from gpuprof.variant_figures import VARIANTS
 # Metric -> its name for people; these are the rows of a comparison.
 _METRIC_NAMES: Final = {
     "runs": "Runs",
+    "devices": "Devices",
     "seconds_per_epoch": "Seconds per epoch",
     "step_ns": "Step",
     "span_ns": "Span",
@@ -77,6 +78,7 @@ _FIRST: Final = (
     "peer_transfer_bytes_per_step",
 )
 SIDE_BY_SIDE: Final = 3
+_PAIR: Final = 2
 _NO_CHANGE: Final = "-"
 
 _BASES: Final = {
@@ -140,6 +142,8 @@ class _Figures:
         always = {*(_ALWAYS if known_metrics & {*_GPU_TIMES} else ())}
         always |= {*(_PEERS if "peer_transfer_calls" in known_metrics else ())}
         hidden = {"span_ns"} if "step_ns" in known_metrics else set()
+        if len({count for (_, name), count in self.medians.items() if name == "devices"}) < _PAIR:
+            hidden.add("devices")
         chosen = [name for name in _METRIC_NAMES if name in (has_any | always) - hidden]
         # A share of almost no time is meaningless.
         return [

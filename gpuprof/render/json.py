@@ -7,7 +7,6 @@ the tables, their units and meanings are documented where the tables are declare
 import json
 import math
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +28,7 @@ def report(result: Report, _: Page) -> str:
     return document_text(
         {
             "format_version": FORMAT_VERSION,
-            "origin": asdict(result.origin),
+            "origin": result.origin.shown(),
             "tables": {
                 name: None if table is None else table.to_pylist()
                 for name, table in result.tables.items()

@@ -1,7 +1,6 @@
 """A prediction as tables and JSON, and a plot of both critical paths of one step."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -50,7 +49,7 @@ def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -
         return json.document_text(
             {
                 "format_version": FORMAT_VERSION,
-                "origin": asdict(origin),
+                "origin": origin.shown(),
                 "what": result.changes,
                 "headline": result.headline,
                 "tables": {name: table.to_pylist() for name, table in result.tables.items()},

@@ -1,5 +1,8 @@
 """What only many ranks tell: jobs drawn with a known late rank, cause and clocks."""
 
+import random
+import re
+
 import pytest
 from collective_jobs import GEMM, REDUCE, US, Job
 from drawing import draw
@@ -8,6 +11,7 @@ from jobs.joint import job_report, of_rank, ranks_of
 from gpuprof.analyses import analysis_named
 from gpuprof.readers.merged_ranks import joined
 from gpuprof.reports import report
+from gpuprof.units import say_ns
 
 # What compute hides in part is not known to the ns; all else is.
 _ESTIMATED = {"exposed_transfer_ns", "exposed_waiting_ns"}
@@ -75,6 +79,67 @@ def test_the_first_sentence_names_the_late_rank_and_its_cause(late, late_ns):
     assert row["where"] == "rank 2"
     assert row["finding"].startswith("5 of 6 devices: each waits in collectives")
     assert late in row["suggestion"]
+
+
+def test_the_first_sentence_tells_the_call_for_which_the_others_wait_most():
+    job = Job(6, 12, seed=3, names=(REDUCE,), late="host", late_steps=[7])
+    (sentence,) = _sentences(ranks_of(job.drawn()))
+
+    at = say_ns(job.calls[7][1][2])
+    assert "Rank 2 makes the others wait" in sentence
+    assert re.search(rf"; 8\d\.\d % of the waiting for it is in one call, at {at}$", sentence)
+
+
+def test_the_first_sentence_tells_the_step_in_which_the_others_wait_most():
+    (sentence,) = _sentences(ranks_of(stepping_job(6, lambda step: step == 7)))
+
+    assert re.search(r"; 9\d\.\d % of the waiting for it is in step 7", sentence)
+    assert "(kernels: " in sentence
+    assert "gemm takes 1.6" in sentence
+
+
+def test_a_rank_that_is_late_in_all_steps_is_named_with_no_step():
+    (sentence,) = _sentences(ranks_of(stepping_job(6, lambda _: True)))
+
+    assert "Rank 2 makes the others wait" in sentence
+    assert "is in step" not in sentence
+    assert "Slow without collectives: rank 2 takes" in sentence
+
+
+def _sentences(files):
+    return [row["bottom_line"] for row in _tables(files, "bottom_line")["bottom_line"]]
+
+
+def stepping_job(ranks, is_late, steps=12):
+    """Steps that ranges mark: every rank computes, rank 2 longer where it is late, and reduces."""
+    dice, now = random.Random(1), [0] * ranks  # noqa: S311 - not for secrets
+    tables = {"nvtx_ranges": [], "api_calls": [], "kernels": []}
+
+    def launch(rank, end, **kernel):
+        call = {"correlation_id": len(tables["api_calls"])}
+        tables["api_calls"].append((now[rank], now[rank] + 1, call))
+        tables["kernels"].append((now[rank], end, {"device_id": rank, **kernel, **call}))
+        now[rank] = end + 1
+
+    for step in range(steps):
+        began = min(now)
+        for rank in range(ranks):
+            late = 4_000 * US if rank == 2 and is_late(step) else 0
+            launch(rank, now[rank] + dice.randrange(500 * US, 510 * US) + late, name=GEMM)
+        end = max(now) + 50 * US
+        tables["nvtx_ranges"].append((began, end - 10 * US, {"text": f"step {step}"}))
+        for rank in range(ranks):
+            launch(rank, end + dice.randrange(2 * US), name=REDUCE, stream_id=20)
+        now = [end + 3 * US] * ranks
+    return draw(**tables)
+
+
+def test_what_keeps_one_of_many_last_ranks_is_no_advice():
+    job = stepping_job(6, lambda _: False)
+    rows = _tables(ranks_of(job), "findings")["findings"]
+    turns = [row for row in rows if row["cause"] == "collective_waiting"]
+
+    assert not any("see what keeps" in row["suggestion"] for row in turns)
 
 
 def test_nobody_is_blamed_where_all_come_last_in_turn():

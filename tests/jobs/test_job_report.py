@@ -78,6 +78,30 @@ def test_a_csv_has_no_notes_so_stderr_has_them(ranks):
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "has_notes"),
+    [
+        pytest.param(["report", "{job}", "--table", "totals"], True, id="report"),
+        pytest.param(["report", "{job}/rank*.gpuprof", "--format", "csv"], False, id="glob"),
+        pytest.param(["compare", "{job}", "{rank}"], True, id="compare"),
+        pytest.param(["plot", "kernels", "{job}", "-o", "{out}.png"], False, id="plot"),
+        pytest.param(["convert", "{job}", "-o", "{out}.gpuprof"], False, id="convert"),
+        pytest.param(["export", "{job}", "--to", "csv", "-o", "{out}"], False, id="export"),
+    ],
+)
+def test_every_command_ends_with_status_4_where_a_file_is_missing(
+    ranks, tmp_path, arguments, has_notes
+):
+    bad = ranks / "rank1.gpuprof"
+    bad.write_bytes(b"no recording")
+    names = {"job": ranks, "rank": ranks / "rank0.gpuprof", "out": tmp_path / "out"}
+    completed = gpuprof(*(argument.format(**names) for argument in arguments))
+
+    note = "" if has_notes else f"Note: Left out: {bad}: looks like no known format.\n"
+    assert completed.returncode == 4
+    assert completed.stderr == f"{note}Partial result: 1 of 4 files could not be read.\n"
+
+
 def test_where_nothing_can_be_read_the_status_is_1(ranks):
     for file in ranks.iterdir():
         file.write_bytes(b"")
@@ -150,10 +174,13 @@ def test_more_files_than_one_process_joins_are_read_by_workers(tmp_path):
     for rank in range(17):
         write(drawn_job([300]), tmp_path / f"rank{rank}.gpuprof")
     (tmp_path / "rank17.gpuprof").write_bytes(b"no recording")
-
-    assert gpuprof("report", tmp_path).returncode == 4
+    overview = gpuprof("report", tmp_path, "--format", "json")
     # One process reads a few columns of all files sooner.
-    assert gpuprof("report", tmp_path, "--table", "kernel_summary").returncode == 0
+    table = gpuprof("report", tmp_path, "--table", "kernel_summary", "--format", "json")
+
+    assert (overview.returncode, table.returncode) == (4, 4)
+    assert "workers read" in overview.stdout
+    assert "workers read" not in table.stdout
 
 
 def test_a_list_from_standard_input_is_read_once(ranks):

@@ -72,7 +72,7 @@ def test_that_devices_coincide_is_told_by_few_files(tmp_path, monkeypatch):
 
     profile = read_profile(files)
 
-    assert "Several processes use devices" in profile.origin.warnings[0]
+    assert "Several processes number their devices" in profile.origin.warnings[0]
     assert len(asked) == 3
     assert profile.table("devices")["device_id"].to_pylist() == [0, 1, 2, 3]
 

@@ -79,9 +79,9 @@ def test_a_list_comes_from_standard_input(ranks, monkeypatch):
         pytest.param("", "{list} names no file", id="empty"),
         pytest.param("# nothing\n\n", "{list} names no file", id="comments-alone"),
         pytest.param(
-            "../run/rank0.json\n\nrank9.json\n",
-            "{list}, line 3: {folder}/rank9.json: no such file",
-            id="no-such-file",
+            "rank8.json\n\nrank9.json\n",
+            "{list}: none of its files is there, {folder}/rank8.json for one",
+            id="no-such-files",
         ),
         pytest.param(
             "../run/*.sqlite\n",
@@ -97,6 +97,14 @@ def test_a_bad_line_is_named(ranks, text, message):
 
     lists = ranks / "lists"
     assert caught.value.message == message.format(list=lists / "files.txt", folder=lists)
+
+
+def test_a_listed_file_that_is_not_there_is_left_out(ranks):
+    profile = read_profile(listing(ranks, "../run/rank0.json\n../run/rank9.json\n"))
+
+    gone = ranks / "lists" / "../run/rank9.json"
+    assert profile.unread == (((gone, f"{gone}: no such file"),), 2)
+    assert profile.origin.warnings == (f"Left out: {gone}: no such file.",)
 
 
 def test_what_is_no_list_is_refused(ranks):

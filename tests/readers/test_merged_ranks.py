@@ -92,7 +92,7 @@ def test_devices_of_the_same_number_on_two_hosts_are_not_one_device(tmp_path):
         (1, 10, "V100 #0"),
     ]
     assert sorted(rows(profile, "kernels", "device_id", "process_id")) == [(0, 101), (1, 100)]
-    assert profile.origin.warnings[0].startswith("Several processes use devices of the same number")
+    assert profile.origin.warnings[0].startswith("Several processes number their devices from 0")
 
 
 def linked(device):
@@ -221,7 +221,7 @@ def test_files_named_one_by_one_read_as_their_folder_does(tmp_path):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        pytest.param(["a.json", "b.json"], "b.json: no such file", id="not-there"),
+        pytest.param(["b.json", "c.json"], "b.json: no such file", id="not-there"),
         pytest.param(
             ["-", "a.json"],
             "standard input is one recording, and cannot be read beside others",
@@ -244,9 +244,33 @@ def test_what_is_no_recording_is_left_out_and_told(tmp_path):
     rank_file(tmp_path, "a.json")
     (tmp_path / "notes.md").write_text("# Notes\n", encoding="utf-8")
 
-    assert read_profile(tmp_path).origin.warnings == (
-        f"Left out: {tmp_path / 'notes.md'} is in no known format.",
-    )
+    profile = read_profile(tmp_path)
+
+    fault = f"{tmp_path / 'notes.md'} is in no known format"
+    assert profile.origin.warnings == (f"Left out: {fault}.",)
+    assert profile.unread == (((tmp_path / "notes.md", fault),), 2)
+
+
+def test_a_broken_file_among_others_is_left_out_and_told(tmp_path):
+    rank_file(tmp_path, "rank0.json", rank=0)
+    rank_file(tmp_path, "rank1.json", rank=1)
+    whole = (tmp_path / "rank1.json").read_bytes()
+    (tmp_path / "rank1.json").write_bytes(whole[: len(whole) // 2])
+
+    profile = read_profile(tmp_path)
+
+    ((file, fault),) = profile.unread.faults
+    assert (file, rows(profile, "runs", "rank")) == (tmp_path / "rank1.json", [(0,)])
+    assert profile.origin.warnings[0] == f"Left out: {fault}."
+
+
+def test_where_all_files_are_broken_the_first_one_is_named(tmp_path):
+    for name in ("rank0.json", "rank1.json"):
+        whole = rank_file(tmp_path, name).read_bytes()
+        (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+
+    with pytest.raises(CorruptFileError, match=r"rank0\.json"):
+        read_profile(tmp_path)
 
 
 def test_a_rank_without_a_gpu_is_left_out_and_told(tmp_path):
@@ -261,15 +285,6 @@ def test_a_rank_without_a_gpu_is_left_out_and_told(tmp_path):
     assert profile.origin.warnings == (
         f"Left out: {tmp_path / 'rank1.json'} has no GPU activity: only the CPU was traced.",
     )
-
-
-def test_a_broken_rank_is_not_left_out(tmp_path):
-    rank_file(tmp_path, "rank0.json", rank=0)
-    whole = rank_file(tmp_path, "rank1.json", rank=1).read_bytes()
-    (tmp_path / "rank1.json").write_bytes(whole[:-20])
-
-    with pytest.raises(CorruptFileError, match=r"rank1\.json: the JSON is cut short"):
-        read_profile(tmp_path)
 
 
 def test_a_folder_where_no_rank_used_a_gpu_says_why(tmp_path):

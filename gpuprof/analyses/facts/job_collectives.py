@@ -24,6 +24,7 @@ from gpuprof.analyses.facts.communication import (
     CommunicationKernels,
     communication_kernels,
 )
+from gpuprof.analyses.facts.hosts import names_of_job
 from gpuprof.analyses.facts.last_ranks import (
     COLLECTIVE,
     COPIES,
@@ -172,7 +173,7 @@ def collective_record_of_job(job: JobStates) -> CollectiveRecord:
 
     return CollectiveRecord(
         parts,
-        job.device_ranks(),
+        names_of_job(job),
         since_last_call,
         kernel_sums,
         lambda rows, _: _hidden_parts(parts, hidden_ns, rows),

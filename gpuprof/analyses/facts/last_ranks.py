@@ -13,6 +13,7 @@ from gpuprof.analyses.facts.collective_parts import (
     CollectiveParts,
     collective_parts,
 )
+from gpuprof.analyses.facts.hosts import DeviceNames, names_of
 from gpuprof.analyses.facts.rank_matching import NO_CALL, Communicator
 from gpuprof.analyses.facts.timeline import (
     COMMUNICATION,
@@ -64,7 +65,7 @@ class LastRank(NamedTuple):
 
     Args:
         device_id: Its device.
-        rank: Its rank; None where devices have none.
+        name: What people call it: ``rank 2 on node01``, ``device 2``.
         devices: All devices of the communicator.
         calls: Calls whose kernels of all ranks are known, without set-up.
         share: In what share of them it was the last to arrive.
@@ -72,10 +73,12 @@ class LastRank(NamedTuple):
         waiting_ns: How long all others together waited for it.
         all_waiting_ns: How long they waited for anyone.
         delay: What delayed it; None where nothing explains half of it.
+        start_ns: When it came to each call to which it came last.
+        waited_ns: How long all others together waited for it in each of these.
     """
 
     device_id: int
-    rank: int | None
+    name: str
     devices: tuple[int, ...]
     calls: int
     share: float
@@ -83,6 +86,15 @@ class LastRank(NamedTuple):
     waiting_ns: int
     all_waiting_ns: int
     delay: Delay | None
+    start_ns: Int64s
+    waited_ns: Int64s
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether it makes the others wait far longer than if all came last in turn."""
+        ranks = len(self.devices)
+        least_share = min(2 / ranks, (1 + 1 / ranks) / 2)
+        return self.waiting_ns > least_share * self.all_waiting_ns
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +103,7 @@ class CollectiveRecord:
 
     Args:
         parts: Their kernels with their parts.
-        ranks: The rank of each device that has one.
+        names: What people know the devices by.
         since_last_call: For HOST, WORK, COPIES or COLLECTIVE how long it took since the call
             before, of some calls of a communicator: a row per call, a column per device.
         kernel_sums: By the name of a kernel how often some devices ran it, and its time in ns: two
@@ -101,7 +113,7 @@ class CollectiveRecord:
     """
 
     parts: CollectiveParts
-    ranks: Mapping[int, int]
+    names: DeviceNames
     since_last_call: Callable[[str, Communicator, Int64s], Int64s]
     kernel_sums: Callable[[tuple[int, ...]], Mapping[str, Int64s]]
     hidden: Callable[[Int64s, int], tuple[int, int]]
@@ -138,7 +150,7 @@ def _collective_record(profile: Profile) -> CollectiveRecord:
 
     return CollectiveRecord(
         parts,
-        ranks_of(profile),
+        names_of(profile),
         since_last_call,
         lambda devices: _kernel_sums(profile, devices),
         hidden,
@@ -193,7 +205,7 @@ def last_ranks_of(record: CollectiveRecord) -> tuple[LastRank, ...]:
         ranks.append(
             LastRank(
                 communicator.devices[column],
-                record.ranks.get(communicator.devices[column]),
+                record.names.in_words([communicator.devices[column]]),
                 communicator.devices,
                 len(calls),
                 len(last_calls) / len(calls),
@@ -201,17 +213,11 @@ def last_ranks_of(record: CollectiveRecord) -> tuple[LastRank, ...]:
                 int(caused[column]),
                 int(waiting.sum()),
                 _delay_before(record, communicator, column, last_calls),
+                parts.kernels.start_ns[communicator.rows[last_calls, column]],
+                waiting[last == column],
             )
         )
     return tuple(sorted(ranks, key=lambda last: -last.waiting_ns))
-
-
-def ranks_of(profile: Profile) -> Mapping[int, int]:
-    """The rank of each device that has one."""
-    if not profile.unrestricted.has("devices"):
-        return {}
-    rows = profile.unrestricted.query("SELECT device_id, rank FROM devices WHERE rank IS NOT NULL")
-    return {row["device_id"]: row["rank"] for row in rows.to_pylist()}
 
 
 def _lags(values: Int64s, column: int) -> Int64s:
@@ -291,7 +297,10 @@ def _compute(names: Mapping[str, Int64s], column: int, longer_ns: int) -> Delay:
     if slow is not None and slower[slow][1] >= _SLOW and _sum(slower) >= _sum(more):
         return Delay(KERNELS, longer_ns, slow, slower[slow][1])
     most = max(more, key=lambda name: more[name], default=None)
-    return Delay(WORK, longer_ns, most, more[most][1] if most is not None else None)
+    if most is None or more[most][1] < _SLOW:
+        # The same kernels, as often and as long in all: which of them took longer is not known.
+        return Delay(WORK, longer_ns)
+    return Delay(WORK, longer_ns, most, more[most][1])
 
 
 def _sum(by_name: Mapping[str, tuple[float, float]]) -> float:

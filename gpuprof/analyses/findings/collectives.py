@@ -47,10 +47,10 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
 
 def _waiting(scope: Scope, waiting: Intervals) -> Finding:
     last = _last_of(scope)
-    name = "the last rank"
+    name, where = "the last rank", ""
     suggestion = "make the ranks arrive together: see which one is last, and what keeps it"
-    if last is not None:
-        name = f"device {last.device_id}" if last.rank is None else f"rank {last.rank}"
+    if last is not None and last.stands_out:
+        name = where = last.name
         suggestion = f"see what keeps {name}, which came last to {say_share(last.share)} of them"
         suggestion += "" if last.delay is None else f" ({say_delay(last.delay)})"
     return _finding(
@@ -58,7 +58,7 @@ def _waiting(scope: Scope, waiting: Intervals) -> Finding:
         scope,
         f"waits in collectives for other ranks, most for {name}",
         waiting,
-        ("balance", suggestion, "" if last is None else name),
+        ("balance", suggestion, where),
     )
 
 

@@ -9,14 +9,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpuprof.analyses.facts.collective_parts import RANKS
+from gpuprof.analyses.facts.hosts import DeviceNames, names_of_job
 from gpuprof.analyses.facts.job_collectives import (
     COLLECTIVE_CALLS,
     MOST_CALLS,
     collective_record_of_job,
 )
 from gpuprof.analyses.facts.last_ranks import LastRank, last_ranks_of
+from gpuprof.analyses.facts.step_windows import FROM_RANGES
 from gpuprof.analyses.findings.contract import usual_of
 from gpuprof.analyses.merge import JobStates
 from gpuprof.analyses.time.ranks import ranks_of_job
@@ -31,6 +34,8 @@ from gpuprof.units import counted, format_ratio, listed, say_ns, say_share
 _LEAST_SHARE: Final = 0.01
 _UNSURE_SHARE: Final = 0.5
 _MOST_NAMED: Final = 3
+# Of fewer steps or calls one is always most of all.
+_LEAST_PLACES: Final = 3
 # Devices that pay so many times the median are named.
 _MUCH_MORE: Final = 1.1
 _ORDER: Final = {"no_training": -1, "truncated": 1, "setup": 2}
@@ -105,8 +110,8 @@ def findings_of_job(job: JobStates, costs: pa.Table) -> list[Row]:
     groups = [sorted(rows, key=lambda row: -row["cost_ns"]) for rows in by_cause.values()]
     groups = [rows for rows in groups if _is_worth(rows)]
     groups.sort(key=lambda rows: (_ORDER.get(rows[0]["cause"], 0), -_weight(rows)))
-    ranks = job.device_ranks()
-    return [_finding(number, rows, devices, ranks) for number, rows in enumerate(groups, start=1)]
+    names = names_of_job(job)
+    return [_finding(number, rows, devices, names) for number, rows in enumerate(groups, start=1)]
 
 
 def _device_count(job: JobStates) -> int:
@@ -162,10 +167,10 @@ _WORDS_OF_TRANSFER: Final = {
 
 def _words_of_waiting(last: LastRank | None) -> Row:
     phrase = "waits in collectives for other ranks"
-    if last is None:
+    if last is None or not last.stands_out:
         suggestion = "make the ranks arrive together: see which one is last, and what keeps it"
         return {"phrase": phrase, "means": "balance", "suggestion": suggestion, "where": None}
-    name = _last_name(last)
+    name = last.name
     suggestion = f"see what keeps {name}, which came last to {say_share(last.share)} of them"
     suggestion += "" if last.delay is None else f" ({say_delay(last.delay)})"
     return {
@@ -176,11 +181,7 @@ def _words_of_waiting(last: LastRank | None) -> Row:
     }
 
 
-def _last_name(last: LastRank) -> str:
-    return f"device {last.device_id}" if last.rank is None else f"rank {last.rank}"
-
-
-def _finding(number: int, rows: Sequence[Row], devices: int, ranks: Mapping[int, int]) -> Row:
+def _finding(number: int, rows: Sequence[Row], devices: int, names: DeviceNames) -> Row:
     worst = rows[0]
     cost_ns, win_ns = (int(np.median([row[n] for row in rows])) for n in ("cost_ns", "win_ns"))
     step_ns = int(np.median([row["step_ns"] or 0 for row in rows]))
@@ -188,7 +189,7 @@ def _finding(number: int, rows: Sequence[Row], devices: int, ranks: Mapping[int,
     return {
         "rank": number,
         "cause": worst["cause"],
-        "where": worst["where"] or _named(_outstanding(rows) or rows, ranks),
+        "where": worst["where"] or _named(_outstanding(rows) or rows, names, has_hosts=False),
         "device_id": worst["device_id"],
         "phase": worst["phase"],
         "steps": worst["steps"],
@@ -200,27 +201,28 @@ def _finding(number: int, rows: Sequence[Row], devices: int, ranks: Mapping[int,
         "win": f"at most {say_share(win_share)}" if win_ns else "nothing by itself",
         "means": worst["means"],
         "total_win_ns": sum(row["total_win_ns"] for row in rows),
-        "finding": _sentence(rows, devices, ranks),
+        "finding": _sentence(rows, devices, names),
         "suggestion": worst["suggestion"],
         "table": worst["table"],
     }
 
 
-def _sentence(rows: Sequence[Row], devices: int, ranks: Mapping[int, int]) -> str:
+def _sentence(rows: Sequence[Row], devices: int, names: DeviceNames) -> str:
     """How many devices pay it, what it costs them, and which pay much more than the others."""
     middle = rows[len(rows) // 2]
     cost_ns = int(np.median([row["cost_ns"] for row in rows]))
-    share = f" ({say_share(cost_ns / middle['step_ns'])})" if middle["step_ns"] else ""
+    step_ns = float(np.median([row["step_ns"] or 0 for row in rows]))
+    share = f" ({say_share(cost_ns / step_ns)})" if step_ns else ""
     cost = f"{say_ns(cost_ns)}{' of a step' if middle['steps'] else ''}{share}"
     if len(rows) == 1:
-        return f"{_named(rows, ranks)} {middle['phrase']}: {cost}"
+        return f"{_named(rows, names)} {middle['phrase']}: {cost}"
     text = (
         f"{len(rows):,} of {counted(devices, 'device', 'devices')}: each {middle['phrase']}:"
         f" {cost} in the median"
     )
     if not (most := _outstanding(rows)):
         return text
-    return f"{text}; most on {_named(most, ranks)} ({say_ns(most[0]['cost_ns'])})"
+    return f"{text}; most on {_named(most, names)} ({say_ns(most[0]['cost_ns'])})"
 
 
 def _outstanding(rows: Sequence[Row]) -> list[Row]:
@@ -229,13 +231,10 @@ def _outstanding(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["cost_ns"] > _MUCH_MORE * usual]
 
 
-def _named(rows: Sequence[Row], ranks: Mapping[int, int]) -> str:
+def _named(rows: Sequence[Row], names: DeviceNames, *, has_hosts: bool = True) -> str:
     """The first devices, three at most, by their ranks where these are known."""
     devices = [row["device_id"] for row in rows]
-    of_devices = [*dict.fromkeys(ranks[device] for device in devices if device in ranks)]
-    noun = "rank" if of_devices else "device"
-    numbers = [str(number) for number in (of_devices or devices)[:_MOST_NAMED]]
-    return f"{noun if len(numbers) == 1 else f'{noun}s'} {listed(numbers)}"
+    return names.in_words(devices, _MOST_NAMED, has_hosts=has_hosts)
 
 
 def waiting_by_device(job: JobStates) -> Mapping[tuple[int | None, str | None], Waiting]:
@@ -331,7 +330,9 @@ def _bottom_line(job: JobStates, rows: Sequence[Row], slow: Sequence[Row], is_na
         # Means, so that shares add up to 1.
         **{name: float(np.mean([row[name] for row in rows])) for name in SHARES},
     }
-    parts = [_spread(rows, row, is_named=is_named), _moving(row), *_last_words(job), *_slow(slow)]
+    parts = [_spread(rows, row, is_named=is_named), _moving(row), *_last_words(job)]
+    of_phase = [rank for rank in slow if rank["phase"] in {None, first["phase"]}]
+    parts += _slow(of_phase, names_of_job(job))
     return row | {"bottom_line": ". ".join(parts)}
 
 
@@ -363,34 +364,57 @@ def _moving(row: Row) -> str:
 def _last_words(job: JobStates) -> Iterator[str]:
     """Who makes the others wait most, and why."""
     lasts = last_ranks_of(job.once(collective_record_of_job))
-    if not lasts or lasts[0].waiting_ns * len(lasts[0].devices) <= 2 * lasts[0].all_waiting_ns:
-        # Of ranks that all come last as often, none is late.
+    # Of ranks that all come last as often, none is late.
+    if not lasts or not lasts[0].stands_out:
         return
     last = lasts[0]
     why = "" if last.delay is None else f" ({say_delay(last.delay)})"
     yield (
-        f"{_last_name(last).capitalize()} makes the others wait: it came last to"
+        f"{_capitalised(last.name)} makes the others wait: it came last to"
         f" {say_share(last.share)} of the collectives of {len(last.devices):,} ranks, in the median"
-        f" {say_ns(last.median_lag_ns)} late{why}"
+        f" {say_ns(last.median_lag_ns)} late{why}{_when(job, last)}"
     )
 
 
-def _slow(slow: Iterable[Row]) -> Iterator[str]:
+def _when(job: JobStates, last: LastRank) -> str:
+    """The step, else the call, in which the others wait for a rank most of that time, if in one."""
+    table = job.rows(STEPS_OF_FILE)
+    # Steps that are inferred have numbers that nobody knows.
+    is_step = pc.and_(
+        pc.equal(table["device_id"], last.device_id), pc.equal(table["source"], FROM_RANGES)
+    )
+    rows = table.filter(is_step).sort_by("start_ns")
+    start, span, number = (rows[name].to_numpy() for name in ("start_ns", "span_ns", "step"))
+    place = np.searchsorted(start, last.start_ns, side="right") - 1
+    # Between steps and before the first one is no step.
+    inside = place >= 0
+    inside[inside] = last.start_ns[inside] < (start + span)[place[inside]]
+    by_step = np.bincount(place[inside], last.waited_ns[inside], len(start))
+    steps = [f"in step {step}" for step in number.tolist()]
+    calls = [f"in one call, at {say_ns(ns)}" for ns in last.start_ns.tolist()]
+    for waited, places in ((by_step, steps), (last.waited_ns, calls)):
+        if len(waited) >= _LEAST_PLACES and 2 * waited.max() > last.waited_ns.sum():
+            share = say_share(float(waited.max() / last.waited_ns.sum()))
+            return f"; {share} of the waiting for it is {places[int(waited.argmax())]}"
+    return ""
+
+
+def _slow(slow: Iterable[Row], names: DeviceNames) -> Iterator[str]:
     """The devices whose own time is an outlier, three at most."""
     slowest: dict[str, Row] = {}
     for row in sorted(slow, key=lambda row: -(row["own_ratio"] or 0)):
-        slowest.setdefault(_rank_name(row), row)
+        slowest.setdefault(names.in_words([row["device_id"]]), row)
     if not slowest:
         return
-    rows = [*slowest.values()]
     words = [
-        f"{_rank_name(row)} takes {format_ratio(row['own_ratio'])} times the median"
+        f"{name} takes {format_ratio(row['own_ratio'])} times the median"
         + (f" ({row['longer_part']} {say_ns(row['longer_ns'])} longer)" if row["longer_ns"] else "")
-        for row in rows[:_MOST_NAMED]
+        for name, row in [*slowest.items()][:_MOST_NAMED]
     ]
-    more = f", and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
+    more = f", and {len(slowest) - _MOST_NAMED} more" if len(slowest) > _MOST_NAMED else ""
     yield f"Slow without collectives: {listed(words)}{more} (--table ranks)"
 
 
-def _rank_name(row: Row) -> str:
-    return f"device {row['device_id']}" if row["rank"] is None else f"rank {row['rank']}"
+def _capitalised(text: str) -> str:
+    """A text whose other letters stay: names of hosts may have capitals."""
+    return text[:1].upper() + text[1:]

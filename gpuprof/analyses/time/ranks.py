@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.last_ranks import ranks_of
+from gpuprof.analyses.facts.hosts import DeviceNames, names_of, names_of_job
 from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.analyses.time.breakdown import ANALYSIS as BREAKDOWN_ANALYSIS
 from gpuprof.analyses.time.breakdown import MERGE as BREAKDOWN_MERGE
@@ -51,6 +51,7 @@ RANKS: Final = Schema(
         ),
         "rank": Column(INT, "1", "Rank that uses the device, where known."),
         "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
+        "host": Column(TEXT, "", "Host of the device, where those of several hosts are known."),
         "steps": Column(
             INT,
             "1",
@@ -125,18 +126,18 @@ def ranks(profile: Profile) -> pa.Table:
         longest own time, columns as in `RANKS`. Where no phase has steps of two devices, whole
         recordings are set side by side; no rows for a single device.
     """
-    return _table(profile.once(steps), profile.once(breakdown), ranks_of(profile))
+    return _table(profile.once(steps), profile.once(breakdown), names_of(profile))
 
 
 def ranks_of_job(job: JobStates) -> pa.Table:
     """As `ranks`, of a job."""
-    return _table(STEPS_MERGE.answer(job), BREAKDOWN_MERGE.answer(job), job.device_ranks())
+    return _table(STEPS_MERGE.answer(job), BREAKDOWN_MERGE.answer(job), names_of_job(job))
 
 
-def _table(step_rows: pa.Table, breakdown_rows: pa.Table, rank_of: Mapping[int, int]) -> pa.Table:
+def _table(step_rows: pa.Table, breakdown_rows: pa.Table, names: DeviceNames) -> pa.Table:
     phases = [*_phases(step_rows)] or [*_recordings(breakdown_rows)]
     phases.sort(key=lambda phase: -int(phase.times_ns["span_ns"].sum()))
-    return RANKS.table([row for phase in phases for row in _rows(phase, rank_of)])
+    return RANKS.table([row for phase in phases for row in _rows(phase, names)])
 
 
 def by_phase(table: pa.Table) -> dict[str | None, list[dict[str, Any]]]:
@@ -184,7 +185,7 @@ def _integers(table: pa.Table, name: str) -> Int64s:
     return values
 
 
-def _rows(phase: _Phase, rank_of: Mapping[int, int]) -> list[dict[str, Any]]:
+def _rows(phase: _Phase, names: DeviceNames) -> list[dict[str, Any]]:
     """The rows of one phase, the longest own time first."""
     medians = {name: np.median(times, axis=1) for name, times in phase.times_ns.items()}
     usual = {name: float(np.median(values)) for name, values in medians.items()}
@@ -199,7 +200,8 @@ def _rows(phase: _Phase, rank_of: Mapping[int, int]) -> list[dict[str, Any]]:
             {name: int(values[place]) for name, values in medians.items()}
             | {
                 "phase": phase.name,
-                "rank": rank_of.get(device),
+                "rank": names.ranks.get(device),
+                "host": names.hosts.get(device),
                 "device_id": None if device == UNKNOWN else device,
                 "steps": phase.steps,
                 "step_ns": int(medians["span_ns"][place]),

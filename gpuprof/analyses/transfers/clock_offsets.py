@@ -1,8 +1,9 @@
 """How far the clocks of ranks are apart, by the common ends of their collectives."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
@@ -11,40 +12,51 @@ from gpuprof.analyses.facts.collective_parts import (
     CollectiveParts,
     collective_parts,
 )
+from gpuprof.analyses.facts.hosts import DeviceNames, names_of
 from gpuprof.analyses.facts.job_collectives import (
     COLLECTIVE_CALLS,
     DEVICE_KERNELS,
     collective_record_of_job,
 )
-from gpuprof.analyses.facts.last_ranks import ranks_of
-from gpuprof.analyses.facts.rank_matching import are_apart
+from gpuprof.analyses.facts.rank_matching import TOGETHER_NS, ClockOffset, are_apart
 from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, INT, Column, Schema
-from gpuprof.units import number_ranges, say_ns
+from gpuprof.schema import FLAG, INT, TEXT, Column, Schema
+from gpuprof.units import listed, number_ranges, say_ns
+
+# Ranks of one host share a clock: where theirs differ by more, files were timed by themselves.
+_ONE_CLOCK_NS: Final = TOGETHER_NS
+_MOST_NAMED: Final = 3
 
 CLOCK_OFFSETS: Final = Schema(
     "clock_offsets",
-    "the clock of one device beside that of the first one with which it has collectives",
+    "the clock of one host, or of one device, beside that of the first one with which it has"
+    " collectives",
     {
-        "rank": Column(INT, "1", "Rank that uses the device, where known."),
-        "device_id": Column(INT, "", "CUDA device ordinal.", required=True),
-        "reference_rank": Column(INT, "1", "Rank of the other device, where known."),
-        "reference_device_id": Column(INT, "", "The other device.", required=True),
+        "host": Column(TEXT, "", "The host, where those of several are known."),
+        "devices": Column(INT, "1", "Its devices whose clocks were compared.", required=True),
+        "rank": Column(INT, "1", "Rank of the device, where known; null for a host."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null for a host."),
+        "reference_host": Column(TEXT, "", "The other host, likewise."),
+        "reference_rank": Column(INT, "1", "Rank of the other device; null for a host."),
+        "reference_device_id": Column(INT, "", "The other device; null for a host."),
         "offset_ns": Column(
             INT,
             "ns",
-            "How far its clock is ahead: the median difference of the ends of the same calls.",
+            "How far its clock is ahead: the median difference of the ends of the same calls; of a"
+            " host, the median over its devices.",
             required=True,
         ),
         "error_ns": Column(
             INT,
             "ns",
             "How far a call may differ from that: 1.4826 times the median distance from the"
-            " median.",
+            " median; of a host, of its worst device.",
             required=True,
         ),
-        "collectives": Column(INT, "1", "Calls that were compared.", required=True),
+        "collectives": Column(
+            INT, "1", "Calls that were compared; of a host, those of all devices.", required=True
+        ),
         "is_set_right": Column(
             FLAG,
             "",
@@ -66,39 +78,65 @@ def clock_offsets(profile: Profile) -> pa.Table:
         profile: Needs ``kernels``.
 
     Returns:
-        One row per device whose collectives could be matched with those of others, columns as in
-        `CLOCK_OFFSETS`; no rows for a single one.
+        One row per host whose devices agree, else per device whose collectives could be matched
+        with those of others, columns as in `CLOCK_OFFSETS`; no rows for a single one.
     """
-    return _table(collective_parts(profile), ranks_of(profile))
+    return _table(collective_parts(profile), names_of(profile))
 
 
 def _of_job(job: JobStates) -> pa.Table:
     record = job.once(collective_record_of_job)
-    return _table(record.parts, record.ranks)
+    return _table(record.parts, record.names)
 
 
-def _table(parts: CollectiveParts, ranks: Mapping[int, int]) -> pa.Table:
+def _table(parts: CollectiveParts, names: DeviceNames) -> pa.Table:
     matched = {device for communicator in parts.communicators for device in communicator.devices}
-    return CLOCK_OFFSETS.table(
-        [
-            {
-                "rank": ranks.get(offset.device),
-                "device_id": offset.device,
-                "reference_rank": ranks.get(offset.reference_device),
-                "reference_device_id": offset.reference_device,
-                "offset_ns": offset.offset_ns,
-                "error_ns": offset.error_ns,
-                "collectives": offset.calls,
-                "is_set_right": are_apart(offset) and offset.device in matched,
-            }
-            for offset in parts.offsets
-        ]
-    )
+    rows = [_row(offsets, names, matched) for offsets in _clocks(parts.offsets, names)]
+    return CLOCK_OFFSETS.table(rows)
+
+
+def _clocks(offsets: Iterable[ClockOffset], names: DeviceNames) -> Iterator[Sequence[ClockOffset]]:
+    """The offsets of each clock: of all devices of a host, where these agree."""
+    clocks: dict[tuple[object, ...], list[ClockOffset]] = {}
+    for offset in offsets:
+        devices = offset.device, offset.reference_device
+        hosts = tuple(names.hosts.get(device) for device in devices)
+        clocks.setdefault(devices if None in hosts else hosts, []).append(offset)
+    for alike in clocks.values():
+        values_ns = [offset.offset_ns for offset in alike]
+        error_ns = max(offset.error_ns for offset in alike)
+        if max(values_ns) - min(values_ns) <= max(_ONE_CLOCK_NS, error_ns):
+            yield alike
+        else:
+            yield from ([offset] for offset in alike)
+
+
+def _row(
+    offsets: Sequence[ClockOffset], names: DeviceNames, matched: Container[int]
+) -> dict[str, Any]:
+    first = offsets[0]
+    row = {
+        "host": names.hosts.get(first.device),
+        "devices": len(offsets),
+        "reference_host": names.hosts.get(first.reference_device),
+        "offset_ns": round(float(np.median([offset.offset_ns for offset in offsets]))),
+        "error_ns": max(offset.error_ns for offset in offsets),
+        "collectives": sum(offset.calls for offset in offsets),
+        "is_set_right": any(are_apart(o) and o.device in matched for o in offsets),
+    }
+    if len(offsets) > 1:
+        return row
+    return row | {
+        "rank": names.ranks.get(first.device),
+        "device_id": first.device,
+        "reference_rank": names.ranks.get(first.reference_device),
+        "reference_device_id": first.reference_device,
+    }
 
 
 def clock_notes(profile: Profile) -> list[str]:
     """That clocks were set right to compare collectives; nothing where they agree."""
-    return _notes(_table(collective_parts(profile), ranks_of(profile)))
+    return _notes(_table(collective_parts(profile), names_of(profile)))
 
 
 def clock_notes_of_job(job: JobStates) -> list[str]:
@@ -110,17 +148,30 @@ def _notes(offsets: pa.Table) -> list[str]:
     shifted = [row for row in offsets.to_pylist() if row["is_set_right"]]
     if not shifted:
         return []
-    ranks = sorted({row["rank"] for row in shifted if row["rank"] is not None})
-    devices = sorted({row["device_id"] for row in shifted})
-    names = f"ranks {number_ranges(ranks)}" if ranks else f"devices {number_ranges(devices)}"
     most_ns = max(abs(row["offset_ns"]) for row in shifted)
     error_ns = max(row["error_ns"] for row in shifted)
     note = (
-        f"The clocks of {names} are up to {say_ns(most_ns)} from those of other ranks. Their"
+        f"The clocks of {_named(shifted)} are up to {say_ns(most_ns)} from those of others. Their"
         " collectives were set right by the common ends of calls, to"
         f" {say_ns(error_ns)} (--table clock_offsets)."
     )
     return [note]
+
+
+def _named(rows: Sequence[dict[str, Any]]) -> str:
+    """The first few hosts, and the ranks, else devices, whose hosts are not known."""
+    hosts = [*dict.fromkeys(row["host"] for row in rows if row["host"] is not None)]
+    more = [f"{len(hosts) - _MOST_NAMED} more"] if len(hosts) > _MOST_NAMED else []
+    others = [row for row in rows if row["host"] is None]
+    ranks = sorted({row["rank"] for row in others if row["rank"] is not None})
+    devices = sorted({row["device_id"] for row in others if row["rank"] is None})
+    numbers = [
+        f"{noun} {number_ranges(known)}"
+        for noun, known in (("ranks", ranks), ("devices", devices))
+        if known
+    ]
+    named = [f"host{'s' if len(hosts) > 1 else ''} {listed([*hosts[:_MOST_NAMED], *more])}"]
+    return listed([*(named if hosts else []), *numbers])
 
 
 ANALYSIS: Final = Analysis(

@@ -27,6 +27,7 @@ from gpuprof.analyses.facts.last_ranks import (
     COLLECTIVE,
     COPIES,
     HOST,
+    KERNELS,
     LAST_READS,
     CollectiveRecord,
     Delay,
@@ -157,7 +158,7 @@ def _row(record: CollectiveRecord, rows: Int64s) -> dict[str, Any]:
     is_split, is_setup = (basis == RANKS) | (basis == SPREAD), basis == SETUP
     row = {
         "device_id": None if device == UNKNOWN else device,
-        "rank": record.ranks.get(device),
+        "rank": record.names.ranks.get(device),
         "stream_id": None if stream == UNKNOWN else stream,
         **collective._asdict(),
         "basis": _basis(parts, device, basis),
@@ -229,8 +230,10 @@ def say_delay(delay: Delay) -> str:
     if delay.kernel is None:
         return f"{delay.cause}: {longer} more than on the median of the others"
     name, times = delay.kernel.split("(")[0].split("<")[0], format_ratio(delay.ratio)
-    many = "as long" if delay.cause == "kernels" else "as many"
-    return f"{delay.cause}: {longer} more, {name} {times} {many} as on the median of the others"
+    many = "takes {} times as long" if delay.cause == KERNELS else "runs {} times as often"
+    return (
+        f"{delay.cause}: {longer} more, {name} {many.format(times)} as on the median of the others"
+    )
 
 
 def _of_job(job: JobStates) -> pa.Table:

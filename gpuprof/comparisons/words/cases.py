@@ -30,6 +30,8 @@ class Case(NamedTuple):
         candidate: The candidate's.
         calls: The calls of kernels that both have; None where they are not known.
         of_step: What a step is: ``per step``, or from one call of a kernel to the next.
+        devices: The devices of baseline and candidate, of jobs that have different numbers of
+            them; else None.
     """
 
     label: str
@@ -39,6 +41,7 @@ class Case(NamedTuple):
     candidate: Metrics
     calls: Calls | None = None
     of_step: str = PER_STEP
+    devices: tuple[int, int] | None = None
 
     @property
     def difference(self) -> float:
@@ -70,6 +73,14 @@ def largest(cases: Sequence[Case], count: int = _NAMED) -> list[Case]:
     """The few with the largest differences, in their own order."""
     chosen = sorted(cases, key=lambda case: -abs(case.difference))[:count]
     return [case for case in cases if case in chosen]
+
+
+def on_devices(case: Case) -> str:
+    """`` on 512 devices instead of 128``, of jobs of different sizes; else nothing."""
+    if case.devices is None:
+        return ""
+    before, after = case.devices
+    return f" on {counted(after, 'device', 'devices')} instead of {before:,}"
 
 
 def further_cases(cases: Sequence[Case], named: Sequence[Case]) -> str:

@@ -37,6 +37,7 @@ def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
         *_exposed(variants),
         *_staged(variants),
         *_steps(variants, unit),
+        *_devices(variants),
         *_shapes(variants),
         *_chance(variants),
     )
@@ -57,6 +58,21 @@ def uncompared_notes(rows: Sequence[Uncompared], variants: int) -> list[str]:
         place = f"Only in {label}" if variants == _PAIR else f"In {label} but not in all variants"
         notes.append(f"{place}: {'; '.join(phases)}.")
     return notes
+
+
+def _devices(variants: Mapping[str, Variant]) -> list[str]:
+    """That figures are sums over different numbers of devices, of jobs of several files."""
+    runs = {label: variant.median for label, variant in variants.items()}
+    devices = {label: run.metrics.get("devices") for label, run in runs.items()}
+    is_job = any(run.compared.profile.unrestricted.parts for run in runs.values())
+    if not is_job or None in devices.values() or len({*devices.values()}) == 1:
+        return []
+    counts = listed([f"{number:,} of {label}" for label, number in devices.items()])
+    note = (
+        f"GPU activities, kernels, copies and memsets are summed over devices: {counts}. Step and"
+        " exposed times are those of the busiest device of each."
+    )
+    return [note]
 
 
 def _shapes(variants: Mapping[str, Variant]) -> list[str]:

@@ -15,6 +15,7 @@ from gpuprof.comparisons.words.cases import (
     largest,
     noise,
     of_epoch,
+    on_devices,
     relative,
     signed_interval,
 )
@@ -138,9 +139,10 @@ def _clock(baseline: str, cases: Sequence[Case], unit: str) -> str:
 
 def _on_the_clock(case: Case, unit: str) -> str:
     per = f" {case.of_step}" if unit == STEP else " on its busiest device"
+    place = on_devices(case)
     if case.is_noise:
-        return f"{case.label} takes the same time{per} within noise ({_noise(case)})"
-    return f"{case.label} takes {of_epoch(case)}{change(case)}{per}{reasons(case)}"
+        return f"{case.label} takes the same time{per}{place} within noise ({_noise(case)})"
+    return f"{case.label} takes {of_epoch(case)}{change(case)}{per}{place}{reasons(case)}"
 
 
 def _noise(case: Case) -> str:

@@ -11,9 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from gpuprof.secrets import masked_words
+from gpuprof.secrets import REMOVED, masked_words
 
-_REMOVED: Final = "removed by gpuprof"
 _OF_ENVIRONMENT: Final = {
     "META_DATA_CAPTURE": "name LIKE '%ENVIRONMENT%' OR name = 'DEVICE_DISPLAY_NAME'",
     "TARGET_INFO_SYSTEM_ENV": "name = 'Hostname' OR name LIKE '%Environment%'",
@@ -41,7 +40,7 @@ def _remove(connection: sqlite3.Connection) -> None:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     for table, condition in _OF_ENVIRONMENT.items():
         if table in tables:
-            connection.execute(f"UPDATE {table} SET value = ? WHERE {condition}", (_REMOVED,))
+            connection.execute(f"UPDATE {table} SET value = ? WHERE {condition}", (REMOVED,))
     if "META_DATA_CAPTURE" in tables:
         _mask_arguments(connection)
 

@@ -58,6 +58,7 @@ _SPANS: Final = frozenset({Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS, Ki
 _EXACT_DOUBLE_US: Final = 2**53 // NS_PER_US
 _DOUBLE_STEP_NS: Final = 250
 _EVENTS_AT_ONCE: Final = 2048
+_HOST_AND_PROCESS: Final = re.compile(r"(.+)_(\d{1,9})\.\d+\.pt\.trace\.json")
 # Times since 1970 are here; a smaller one counts from the machine's start.
 _UNIX_TIMES_NS: Final = range(10**18, 1 << 62)
 
@@ -80,6 +81,7 @@ class _Trace(msgspec.Struct):
     deviceProperties: list[Device] = []  # noqa: N815 - as above
     distributedInfo: _Distributed = msgspec.field(default_factory=_Distributed)  # noqa: N815 - as above
     baseTimeNanoseconds: Scalar = 0  # noqa: N815 - as above
+    host_name: Scalar = None
     INFO: list[Scalar] = []
     WARNING: list[Scalar] = []
     ERROR: list[Scalar] = []
@@ -113,6 +115,7 @@ def _profile(path: Path) -> Profile:
         epoch_ns=epoch_ns if epoch_ns in _UNIX_TIMES_NS else None,
         start_resolution_ns=_resolution_ns(sound),
         warnings=(*_warnings(trace, lost), *_doubts(groups)),
+        host=text(trace.host_name) or _host_in_name(path, groups),
     )
     rank = integer(trace.distributedInfo.rank)
     sources = tables.tables(groups, trace.deviceProperties, rank)
@@ -125,6 +128,13 @@ def _profile(path: Path) -> Profile:
         {**sources, calls.name: View((rows,))},
         Tables(lambda: {calls.name: _PythonCalls(path, origin_ns)}),
     )
+
+
+def _host_in_name(path: Path, groups: Mapping[str, Timed]) -> str | None:
+    """The host by the name that ``tensorboard_trace_handler`` gives files: it and the process."""
+    match = _HOST_AND_PROCESS.match(path.name)
+    is_process = match is not None and int(match[2]) == tables.process_id_of(groups)
+    return match[1] if match is not None and is_process else None
 
 
 class _PythonCalls(Columns):

@@ -50,7 +50,7 @@ def tables(
     groups: Mapping[str, Timed], devices: Sequence[Device], rank: int | None
 ) -> dict[str, pa.Table]:
     """All tables; those that CUPTI fills by default are there even when nothing happened."""
-    process_id = _process_id(groups)
+    process_id = process_id_of(groups)
     recorded = {schema.API_CALLS.name: _api_calls(groups), schema.NVTX_RANGES.name: _ranges(groups)}
     if not is_untraced(groups):
         kernels = groups.get(Kind.KERNELS, NOTHING)
@@ -81,7 +81,7 @@ def is_untraced(groups: Mapping[str, Timed]) -> bool:
     return not has_work(groups) and any(cuda.LAUNCHING_CALLS.match(e.label) for e in calls)
 
 
-def _process_id(groups: Mapping[str, Timed]) -> int | None:
+def process_id_of(groups: Mapping[str, Timed]) -> int | None:
     """The traced process; a GPU event's own pid is the number of its device."""
     kinds = (*Kind.CALLS, Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS)
     return _first(*(event.pid for event in different_events(groups, kinds)))

@@ -18,7 +18,7 @@ from gpuprof.profile import Origin, Profile
 from gpuprof.readers.nsys import devices, diagnostics
 from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nsys.tables import Tables
-from gpuprof.secrets import masked_words
+from gpuprof.secrets import REMOVED, masked_words
 from gpuprof.stored import Values
 from gpuprof.units import counted
 from gpuprof.views import View
@@ -225,7 +225,14 @@ def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[st
         epoch,
         warnings=warnings,
         exporter_version=exporter,
+        host=_host(export),
     )
+
+
+def _host(export: Export) -> str | None:
+    """The name of the host; None in what `gpuprof record` keeps."""
+    rows = export.select(SYSTEM, "WHERE lower(name) = 'hostname'", value=str)
+    return rows[0][0] if rows and rows[0][0] not in {"", REMOVED} else None
 
 
 def _recorder_version(export: Export, exporter: str | None) -> str | None:

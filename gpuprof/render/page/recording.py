@@ -36,6 +36,7 @@ TABLES: Final = (
 )
 # What charts are drawn from; shown as tables only where they are asked for.
 _DATA: Final = ("lanes", "lane_kernels", "lane_ranges", "steps")
+_DATA_OF_JOBS: Final = ("ranks_over_time",)
 # The tables whose rows name the table that tells more.
 _NAMING: Final = ("findings", "placement_hints")
 _OPEN: Final = {"totals", "top_activities"}
@@ -82,7 +83,9 @@ def recording_page(
                     is_open=name in (_OPEN_OF_TENSORS if has_tensors else _OPEN),
                 )
                 for name, table in result.tables.items()
-                if table is not None and table.num_rows and (name not in _DATA or name in named)
+                if table is not None
+                and table.num_rows
+                and (name not in {*_DATA, *_DATA_OF_JOBS} or name in named)
             ),
             notes=tuple(map(clean, result.notes)),
             provenance=tuple(
@@ -96,7 +99,8 @@ def recording_page(
 
 def _with_named_tables(profile: Profile, names: Sequence[str]) -> Report:
     """The tables that every page has, those asked for, and those that findings name."""
-    data = (name for name in _DATA if not analysis_named(name).missing(profile))
+    drawn = (*_DATA, *(_DATA_OF_JOBS if profile.parts else ()))
+    data = (name for name in drawn if not analysis_named(name).missing(profile))
     result = report(profile, tuple(dict.fromkeys((*TABLES, *data, *names))))
     tables = tuple(dict.fromkeys((*result.tables, *_named_tables(result))))
     # What was computed is kept: only the named tables take time.

@@ -8,13 +8,14 @@ import pyarrow as pa
 
 from gpuprof.kernel_names import short_names
 from gpuprof.render.cells import clean, shortened_apart
-from gpuprof.render.charts import copy_sizes, kernels, steps, utilisation
+from gpuprof.render.charts import copy_sizes, kernels, ranks_over_time, steps, utilisation
 from gpuprof.render.charts import matrix as matrix_chart
 from gpuprof.render.charts import placement as placement_chart
 from gpuprof.render.charts.contract import Results
 from gpuprof.render.charts.utilisation import device_name
 from gpuprof.render.contract import Row
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, lanes_data, matrix, stacked
+from gpuprof.render.page.heat_maps import heat_maps
 from gpuprof.render.page.lines import copy_size_lines, step_columns, utilisation_lines
 from gpuprof.render.page.placement import placement
 from gpuprof.reports import Report
@@ -43,6 +44,7 @@ def figures(result: Report) -> list[Figure]:
         "placement": _placement,
         "breakdown": _breakdown,
         "lanes": _timeline,
+        "ranks_over_time": _ranks_over_time,
         "steps": _steps,
         "top_activities": _kernels,
         "peer_matrix": _matrix,
@@ -115,6 +117,19 @@ def _timeline(result: Report) -> Figure:
         " Shift and the wheel to zoom.",
         data,
         "timeline",
+    )
+
+
+def _ranks_over_time(result: Report) -> Figure | None:
+    """What the devices of a job do when."""
+    shown = ranks_over_time.CHART.picture(Results(result.tables))
+    return Figure(
+        "ranks-over-time",
+        shown.finding,
+        "A row per device. The darker, the more of the time; empty where it was not recorded.",
+        heat_maps(shown.rows),
+        "heat-maps",
+        "breakdown",
     )
 
 

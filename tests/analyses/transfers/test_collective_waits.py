@@ -162,7 +162,8 @@ def test_ranks_are_named_where_devices_have_them():
     job = Job(2, 8, names=(REDUCE,))
     profile = draw(kernels=[*job.executions()], devices=devices)
 
-    assert last_ranks(profile)[0].rank == last_ranks(profile)[0].device_id + 10
+    last = last_ranks(profile)[0]
+    assert last.name == f"rank {last.device_id + 10}"
     assert by_rank(profile)[1, "AllReduce"]["rank"] == 11
 
 
@@ -328,7 +329,7 @@ def test_dlrm_of_eight_ranks_waits_for_rank_7(tmp_path):
     waiting, transfer = (sum(row[key] for row in rows) for key in ("waiting_ns", "transfer_ns"))
     assert (waiting, waiting + transfer) == (46_806 * US, 48_542 * US)
     [last] = last_ranks(profile)
-    assert (last.rank, last.calls, last.share, last.delay.cause) == (7, 8, 5 / 8, "host")
+    assert (last.name, last.calls, last.share, last.delay.cause) == ("rank 7", 8, 5 / 8, "host")
 
 
 def test_all_to_all_of_two_gpus_runs_on_the_stream_of_compute():

@@ -296,11 +296,14 @@ def test_the_environment_and_the_host_of_a_recording_do_not_travel(tmp_path):
     names = {"PROCESS_0:COMMAND": "train", "PROCESS_0:ENVIRONMENT_0": "TOKEN=hunter2"}
     host = {"name": "HOSTNAME", "value": "node17.example"}
     rows = [{"name": name, "value": value} for name, value in names.items()]
-    tables = {"META_DATA_CAPTURE": [*rows, host], nsys_export.KERNEL: [nsys_export.kernel(0, 9)]}
+    tables = {"META_DATA_CAPTURE": rows, nsys_export.KERNEL: [nsys_export.kernel(0, 9)]}
+    tables |= {"TARGET_INFO_SYSTEM_ENV": [host]}
     export = nsys_export.write(tmp_path / "x.sqlite", tables)
 
-    path = written(tmp_path, read_profile(export))
+    recorded = read_profile(export)
+    path = written(tmp_path, recorded)
 
+    assert recorded.origin.host == "node17.example"
     kept = read_profile(path)
     texts = [repr(kept.origin), *(str(kept.table(name).to_pylist()) for name in kept.sources)]
     with zipfile.ZipFile(path) as file:

@@ -351,6 +351,22 @@ def test_the_rank_and_the_devices_are_read(tmp_path):
     assert tuple(found.values()) == (1, "V100", 5, "7.0")
 
 
+@pytest.mark.parametrize(
+    ("name", "top", "host"),
+    [
+        ("trace.json", {"host_name": "node17.example"}, "node17.example"),
+        ("node_17_100.1663735848187.pt.trace.json", {}, "node_17"),
+        ("node_17_101.1663735848187.pt.trace.json", {}, None),
+        ("worker0_step_100.pt.trace.json", {}, None),
+    ],
+    ids=["told", "in-the-name", "number-is-no-process", "no-time-in-the-name"],
+)
+def test_the_host_is_told_or_stands_in_the_name_before_the_process(tmp_path, name, top, host):
+    call = event("cuda_runtime", "cudaLaunchKernel", 0, 1) | {"pid": 100}
+
+    assert read_profile(written(tmp_path, [KERNEL, call], name, **top)).origin.host == host
+
+
 def test_what_pytorch_said_reaches_the_user(tmp_path):
     told = {"WARNING": ["dropped"], "INFO": ["Record counts: x = 0, CUPTI stopped early? = 1"]}
     warnings = read_profile(written(tmp_path, [KERNEL], **told)).origin.warnings

@@ -35,6 +35,7 @@ from gpuprof.facts import UNKNOWN
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.nsys import database as nsys_sqlite
 from gpuprof.readers.sqlite import source as sqlite_source
+from gpuprof.secrets import REMOVED
 
 # Every test here must hold for both ways into a file.
 pytestmark = pytest.mark.usefixtures("engine")
@@ -761,6 +762,24 @@ def test_the_version_that_recorded_is_not_the_one_that_exported(
 
     assert (origin.tool_version, origin.exporter_version) == (recorder, exporter)
     assert origin.recorder == (f"nsys {recorder}" if recorder else f"nsys (exported by {exporter})")
+
+
+@pytest.mark.parametrize(
+    ("rows", "host"),
+    [
+        pytest.param([("Hostname", "node17.example")], "node17.example", id="nsys"),
+        pytest.param([("HOSTNAME", "node17")], "node17", id="other-letters"),
+        pytest.param([("Hostname", REMOVED)], None, id="recorded-by-gpuprof"),
+        pytest.param([("Hostname", "")], None, id="empty"),
+        pytest.param([("Hostname", None)], None, id="null"),
+        pytest.param([("DeviceEnvironment", "HOSTNAME=node17")], None, id="environment"),
+    ],
+)
+def test_the_host_is_the_one_that_nsys_names(tmp_path, rows, host):
+    system = [{"name": name, "value": value} for name, value in rows]
+    tables = {KERNEL: [kernel(0, 9)], "TARGET_INFO_SYSTEM_ENV": system}
+
+    assert read_profile(write(tmp_path / "x.sqlite", tables)).origin.host == host
 
 
 def test_the_command_is_told_without_its_environment(tmp_path):
