@@ -33,8 +33,10 @@ CAUSES: Final = {
     "no_tensor_cores": "Matrix products and convolutions leave Tensor Cores unused.",
     "unbalanced_devices": "Devices compute for different times in a step.",
     "setup": "Idle time that no step pays: before, between and after phases, in one-time calls.",
+    "copies_outside_steps": "Copies before, between and after phases, which no step pays.",
     "truncated": "The records of a device end while the host goes on launching.",
     "no_training": "Only initialisation was recorded.",
+    "no_kernels": "Copies and memsets were recorded, but no kernel.",
 }
 
 

@@ -23,6 +23,7 @@ from gpuprof.analyses.facts.kernel_kinds import (
 from gpuprof.analyses.facts.launches import activities
 from gpuprof.analyses.facts.nvtx import NO_RANGE, OF_ONE_CALL, origins
 from gpuprof.analyses.facts.pauses import SHORT_NS, pauses_of
+from gpuprof.analyses.facts.short_waits import SHORT_WAIT_READS, short_waits
 from gpuprof.analyses.facts.timeline import LOCAL_COPY
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
@@ -32,7 +33,11 @@ from gpuprof.profile import Profile
 from gpuprof.units import format_bytes, say_ns, say_share
 
 READS: Final = reads(
-    KIND_READS, PAUSES.reads, memsets="bytes", devices="device_id name compute_capability"
+    KIND_READS,
+    PAUSES.reads,
+    SHORT_WAIT_READS,
+    memsets="bytes",
+    devices="device_id name compute_capability",
 )
 
 # Kernels shorter than this take less time than it takes a host to launch the next one.
@@ -178,9 +183,15 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
 
 
 def _waits_for_launches(scope: Scope) -> Intervals:
-    """Short gaps, and pauses in which the host did nothing but what a launch takes."""
+    """Short gaps, and pauses in which the host did nothing but what a launch takes.
+
+    Where the host waits for a result before it launches more, launching is not what takes long.
+    """
     idle = scope.device.idle
     counts = idle.end - idle.start <= SHORT_NS
+    waits = short_waits(scope.profile, scope.device)
+    if len(waits.gaps):
+        counts &= ~np.isin(idle.start, waits.gaps.start)
     if scope.profile.whole.has("api_calls"):
         pauses = pauses_of(scope.profile)
         is_here = pauses.device == scope.device.number
