@@ -22,7 +22,7 @@ from gpuprof.profile import Profile
 SHORT_WAIT_READS: Final = reads(PAUSE_READS, HOST_READS, api_calls="start_ns end_ns name name_id")
 
 # Short gaps that are less of a device's span are not looked into.
-_LEAST_SHARE: Final = 0.01
+_LEAST_SHARE: Final = 0.02
 
 
 class ShortWaits(NamedTuple):
@@ -106,16 +106,17 @@ def _waits(profile: Profile) -> _Waits:
     if profile.numbers("api_calls"):
         start, end, name_id = columns_of(_numbered(profile), 3)
         texts = dict(zip(*names_by_number(profile, "api_calls"), strict=True))
-        numbers, name = np.unique(name_id, return_inverse=True)
+        numbers, name = np.unique(np.asarray(name_id, np.int64), return_inverse=True)
         names = tuple(texts[number] for number in numbers.tolist())
     else:
         sql = "SELECT start_ns, end_ns, name FROM api_calls WHERE is_waiting"
         table = profile.query(sql)
         words = table.column("name").combine_chunks().dictionary_encode()
         start, end = (table.column(column).to_numpy() for column in ("start_ns", "end_ns"))
-        name, names = np.from_dlpack(words.indices), tuple(words.dictionary.to_pylist())
+        name = np.asarray(np.from_dlpack(words.indices), np.int64)
+        names = tuple(words.dictionary.to_pylist())
     order = np.argsort(end, kind="stable")
-    return _Waits(start[order], end[order], name[order].astype(np.int64), names)
+    return _Waits(start[order], end[order], name[order], names)
 
 
 def _numbered(profile: Profile) -> Iterator[Sequence[Any]]:

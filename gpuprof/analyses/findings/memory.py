@@ -111,7 +111,10 @@ def migration_pauses(scope: Scope) -> Intervals:
 
     Where copies of pages run beside kernels, kernels wait for them as they look busy.
     """
-    start_ns = scope.profile.whole.once(_migrations)[0]
+    recorded = scope.profile.whole
+    if not any(route.path == "uvm" for route in transfer_times(recorded)):
+        return NOTHING
+    start_ns = recorded.once(_migrations)[0]
     idle = scope.device.idle
     is_before = np.isin(idle.end, start_ns) & (idle.end - idle.start < _LONG_NS)
     return Intervals(idle.start[is_before], idle.end[is_before])
@@ -131,7 +134,7 @@ def _migrations(profile: Profile) -> list[Int64s]:
     """Start, bytes (-1 where unknown), source and destination of each migration."""
     ends = f"coalesce(src, {UNKNOWN}), coalesce(dst, {UNKNOWN})"
     sql = f"SELECT start_ns, coalesce(bytes, -1), {ends} FROM memcpys WHERE route = 'uvm'"
-    return columns_of(profile.arrays(sql) if profile.has("memcpys") else (), 4)
+    return columns_of(profile.arrays(sql), 4)
 
 
 def _faults(scope: Scope) -> str:

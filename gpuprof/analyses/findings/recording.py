@@ -73,6 +73,8 @@ _RECORD_MORE: Final = (
     "record more than the start of the program: what it does again and again is hardly in here"
 )
 _MOST: Final = 0.5
+# Less of a device's span is not worth the time that it takes to look closer.
+_LEAST_OUTSIDE: Final = 0.01
 
 
 def of_recording(profile: Profile, scopes: Sequence[Scope]) -> Iterator[Finding]:
@@ -314,7 +316,7 @@ def _copies_outside(profile: Profile) -> Iterator[Finding]:
     """Copies before, between and after the steps of each device, which no step pays."""
     for device in _devices(profile):
         outside = copies_outside(profile, device)
-        if not outside.length:
+        if outside.length < _LEAST_OUTSIDE * device.span.length or not outside.length:
             continue
         copies = copy_rows(profile.whole)
         is_here = (copies.src == device.number) | (copies.dst == device.number)
@@ -322,8 +324,8 @@ def _copies_outside(profile: Profile) -> Iterator[Finding]:
         size = int(copies.bytes[is_here].sum())
         to_device = int((copies.end_ns - copies.start_ns)[is_here & (copies.src == HOST)].sum())
         to_host = int((copies.end_ns - copies.start_ns)[is_here & (copies.dst == HOST)].sum())
-        ends = (HOST, device.device_id) if to_device >= to_host else (device.device_id, HOST)
-        route = Route(*ends, "direct")
+        src, dst = (HOST, device.device_id) if to_device >= to_host else (device.device_id, HOST)
+        route = Route(src, dst, "direct")
         memory = memory_of(profile, route)
         yield Finding(
             "copies_outside_steps",

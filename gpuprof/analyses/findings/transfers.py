@@ -114,7 +114,7 @@ def _of_kind(scope: Scope, kind: _Kind, routes: Mapping[Route, Intervals]) -> Fi
 
 
 class Memory(NamedTuple):
-    """How fast large copies of a route are, and of which memory, with what follows from that."""
+    """The speed of large copies of a route and their memory, with what follows from that."""
 
     words: str
     suggestion: str

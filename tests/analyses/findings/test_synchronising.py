@@ -1,4 +1,4 @@
-"""A host that waits for each result before it launches more, of which the steps are known."""
+"""A host that waits for each result before it launches more: what each step costs is known."""
 
 import pytest
 from drawing import draw
@@ -39,13 +39,13 @@ def rows(profile):
 
 
 def test_gaps_after_a_call_that_waited_are_not_for_want_of_launches():
-    found = rows(looping())
+    by_cause = rows(looping())
 
-    row = found["synchronising_call"]
+    row = by_cause["synchronising_call"]
     assert (row["where"], row["cost_ns"], row["step_ns"]) == (WAIT, 7 * US, 10 * US)
     assert row["finding"].startswith(f"device 0 has no work because the host waited in {WAIT}: ")
     assert row["suggestion"].startswith("read results later")
-    assert "small_kernels" not in found
+    assert "small_kernels" not in by_cause
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_gaps_after_a_call_that_waited_are_not_for_want_of_launches():
     ],
 )
 def test_other_gaps_wait_for_launches(change):
-    found = rows(looping(**change))
+    by_cause = rows(looping(**change))
 
-    assert "synchronising_call" not in found
-    assert found["small_kernels"]["cost_ns"] == 7 * US
+    assert "synchronising_call" not in by_cause
+    assert by_cause["small_kernels"]["cost_ns"] == 7 * US
 
 
 def test_a_flag_that_each_step_reads_back_is_named():
