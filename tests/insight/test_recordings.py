@@ -56,6 +56,46 @@ FIRST = {
         Insight(1, "local_copies", "1.943 MB", 0.044),
         Insight(3, "setup", "617.", 0.57),
     ],
+    "nsys-sqlite/IkerCanut__fire_spread__report1.sqlite": [
+        Insight(1, "synchronising_call", "cudaMemcpy, as it reads 4 B back in each step", 0.51)
+    ],
+    "nsys-sqlite/PolPuigPuy__OpenACC_Project_PolPuig__report2.sqlite": [
+        Insight(1, "synchronising_call", "cuStreamSynchronize", 0.68)
+    ],
+    "nsys-sqlite/RajaATAli__SC23_Programming-Your-GP__report5.sqlite": [
+        Insight(1, "copies_outside_steps", "4.809 GB/s from pageable memory", 0.58),
+        Insight(2, "setup", "cuMemAllocManaged", 0.039),
+    ],
+    "nsys-sqlite/JiangShanCode__CUDATutorial__10_fused_bias_mask_scale_and_add_fp32_report"
+    ".sqlite": [Insight(1, "exposed_host_copies", "2.376 GB/s into pageable memory", 0.98)],
+    "nsys-sqlite/lockfuehrer__beast_ressoruces__report1.sqlite": [
+        Insight(1, "host_late", "", 0.283),
+        Insight(2, "pageable_memory", "HtoD", 0.118),
+    ],
+    "nsys-sqlite/sdroruganti__cuda-kernel-library__report2.sqlite": [
+        Insight(1, "unified_memory", "with pauses of 1.549 ms between them", 0.746)
+    ],
+    "nsys-sqlite/frasertajima__WeatherBench2__report1.sqlite": [
+        Insight(1, "no_kernels", "the recording has 1 memset only")
+    ],
+    "nsys-sqlite/Qcompiler__MIXQ__report1.sqlite": [Insight(1, "setup", "99.9", 0.99)],
+    "nvprof-sqlite/UCBerkeley-Spr__blinkplus-nccl-base__output.nvvp": [
+        Insight(1, "setup", "device 0", 0.97),
+        Insight(3, "collective_transfer", "no compute hides", 0.015),
+    ],
+    "nvprof-sqlite/xprotobeast2__ece408_project__m3.1.timeline.nvvp": [
+        Insight(1, "setup", "cudaStreamCreateWithFlags", 0.867)
+    ],
+    "kineto/param_resnet_kineto.json.gz": [
+        Insight(1, "host_late", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter", 0.47)
+    ],
+    "kineto/param_linear_kineto.json.gz": [
+        Insight(1, "host_late", "AddmmBackward0", 0.62),
+        Insight(2, "no_tensor_cores", "volta_sgemm_64x64_tn", 0.3),
+    ],
+    "kineto/tb_resnet50_v2_worker0.pt.trace.json.gz": [
+        Insight(1, "host_late", "enumerate(DataLoader)#_SingleProcessDataLoaderIter", 0.32)
+    ],
 }
 STEPS = {
     f"{JACOBI}jacobi_memcpy_nvlink_report.qdrep": (2_410_000, 0.964),

@@ -72,14 +72,17 @@ def _pauses_of(profile: Profile) -> Pauses:
             column.append(values)
     device, start, end = (np.concatenate([np.empty(0, np.int64), *c]) for c in columns)
     all_launches = launches(profile)
-    launch = _launch_at(all_launches, device, end)
+    launch = launch_at(all_launches, device, end)
     launch_ns, is_launched = np.zeros_like(launch), launch != NOT_LAUNCHED
     launch_ns[is_launched] = all_launches.launch_ns[launch[is_launched]]
     return Pauses(device, start, end, launch, launch_ns)
 
 
-def _launch_at(all_launches: Launches, device: Int64s, instant: Int64s) -> Int64s:
-    """The launch of an activity that begins on each device at an instant."""
+def launch_at(all_launches: Launches, device: Int64s, instant: Int64s) -> Int64s:
+    """Place among the launches of an activity that begins on each device at an instant.
+
+    `NOT_LAUNCHED` where none begins there, or its call is not known.
+    """
     activities = all_launches.activities
     enders = [np.empty((2, 0), np.int64)]
     for low, high in activities.tables.values():

@@ -57,6 +57,9 @@ _NEIGHBOURS: Final = 10
 _LEAST_LEVEL: Final = 5
 # The kernel time of half of the inferred steps differs by no more than that share of it.
 _MOST_SPREAD: Final = 0.5
+# So many steps do not grow one after another by chance, nor by so much.
+_LEAST_SWEEP: Final = 5
+_SWEEP: Final = 2
 _FAR: Final = 3
 _LONGER: Final = 1.1
 # Names of kernels are told apart by so many numbers; fewer where there are very many steps.
@@ -299,6 +302,8 @@ def _phases_of(
     series: StepWindows, counts: Int64s, devices: _Devices, profile: Profile
 ) -> Iterator[PhaseSteps]:
     """The phases of the steps of one process, or of inferred steps."""
+    if series.source == DETECTED and _is_sweep(series):
+        return
     step_devices = [devices[device] for device in series.devices]
     names, name, section = _names(series, profile)
     busy = np.stack([_times(series, _kernels(device)) for device in step_devices])
@@ -315,6 +320,20 @@ def _phases_of(
         chosen = samples if len(samples) else rows
         if series.source != DETECTED or _is_regular(busy.sum(axis=0)[samples]):
             yield _steps_of(series, names[name[chosen[0]]], rows, status, runs)
+
+
+def _is_sweep(series: StepWindows) -> bool:
+    """Whether each inferred step takes longer than the one before, or each shorter.
+
+    So do the runs of a program that tries one size of a problem after another, of which none
+    stands for the others. The last one may lack what follows it.
+    """
+    length = (series.end_ns - series.start_ns)[:-1]
+    if len(length) < _LEAST_SWEEP:
+        return False
+    change = np.diff(length)
+    least, most = int(length.min()), int(length.max())
+    return bool(((change > 0).all() or (change < 0).all()) and most >= _SWEEP * least)
 
 
 def _is_regular(busy: Int64s) -> bool:

@@ -1,7 +1,7 @@
 """What a step goes to, and what moving data costs of it at most: the first sentence of a report."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from gpuprof.analyses.findings.findings import (
 )
 from gpuprof.analyses.findings.of_jobs import SCOPES, bottom_lines_of_job
 from gpuprof.analyses.findings.scopes import scopes
-from gpuprof.analyses.findings.set_up import set_up_of
+from gpuprof.analyses.findings.set_up import copies_outside, set_up_of
 from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.analyses.totals.activity_summary import SUM_READS, activity_sums
 from gpuprof.cuda import is_communication
@@ -32,11 +32,15 @@ from gpuprof.units import counted, say_ns, say_share
 # From here on compute is the answer, and its kernels are named.
 _MOST: Final = 0.5
 _COSTLIEST: Final = 3
+# A call that takes so much of the time of all calls of a kernel is not one of many.
+_MOST_OF_CALLS: Final = 0.75
+_TWO: Final = 2
 _LEAST_NAMED: Final = 0.01
 _LONGEST_NAME: Final = 48
 # A phase of more devices is what is asked about, unless it is this short beside another one.
 _LITTLE: Final = 0.1
 _LEAST_SHARE: Final = 0.0005
+_LEAST_OUTSIDE: Final = 0.05
 BETWEEN_DEVICES: Final = {
     "exposed_peer_copies",
     "staged_copies",
@@ -64,7 +68,11 @@ BOTTOM_LINE: Final = Schema(
         "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
         "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
         "steps": Column(INT, "1", "Steps that were measured; null where there are none."),
-        "step_ns": Column(INT, "ns", "Median length of a step, else the device's span."),
+        "step_ns": Column(
+            INT,
+            "ns",
+            "Median length of a step, the mean where that is a tenth more; else the device's span.",
+        ),
         "compute_share": Column(FLOAT, "1", "Share of the steps with a compute kernel."),
         "exposed_communication_share": Column(FLOAT, "1", "Only communication kernels."),
         "exposed_transfer_share": Column(FLOAT, "1", "A transfer, and no kernel."),
@@ -160,7 +168,10 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
         steps = counted(len(scope.start_ns), "step", "steps")
         steps += ", inferred from its kernels" if scope.is_inferred else ""
         name = f" of {scope.phase}" if len(phases) > 1 else ""
-        subject = f"A step{name} takes {say_ns(scope.step_ns)} on {device} (median of {steps})"
+        usual = "median of"
+        if scope.step_ns != scope.median_ns:
+            usual = f"median {say_ns(scope.median_ns)}, mean of"
+        subject = f"A step{name} takes {say_ns(scope.step_ns)} on {device} ({usual} {steps})"
     kernels = _kernels(profile) if row["compute_share"] >= _MOST else ""
     return f"{subject}: {', '.join(parts)}. {_moving(profile, scope, row)}{kernels}"
 
@@ -171,10 +182,20 @@ def _moving(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
     parts = [f"between devices costs at most {say_share(between)} of it"] if between else []
     if with_host >= _LEAST_SHARE and with_host > between:
         parts += [f"from and to the host {'' if parts else 'costs '}at most {say_share(with_host)}"]
+    outside = _moving_outside(profile, scope)
     if not parts:
-        return "Moving data costs next to nothing"
+        return f"Moving data costs {'a step ' * bool(outside)}next to nothing{outside}"
     alone = "" if between or len(scopes(profile)) == 1 else "; none moves between devices"
-    return f"Moving data {', '.join(parts)}{alone}"
+    return f"Moving data {', '.join(parts)}{alone}{outside}"
+
+
+def _moving_outside(profile: Profile, scope: Scope) -> str:
+    """What copies take of the recording that no step pays, where that is worth a word."""
+    outside_ns = copies_outside(profile, scope.device).length if scope.has_steps else 0
+    share = outside_ns / max(scope.device.span.length, 1)
+    if share < _LEAST_OUTSIDE:
+        return ""
+    return f", but copies before or after the steps take {say_share(share)} of the recording"
 
 
 def _kernels(profile: Profile) -> str:
@@ -186,9 +207,19 @@ def _kernels(profile: Profile) -> str:
     costly = [row for row in rows[:_COSTLIEST] if row["total_ns"] >= _LEAST_NAMED * total]
     short = short_names(row["name"] for row in costly)
     named = [
-        f"{_in_words(short[row['name']])} {say_share(row['total_ns'] / total)}" for row in costly
+        f"{_in_words(short[row['name']])} {say_share(row['total_ns'] / total)}{_in_one_call(row)}"
+        for row in costly
     ]
     return f". Costliest kernels: {', '.join(named)}" if named else ""
+
+
+def _in_one_call(row: Mapping[str, Any]) -> str:
+    """The call that takes most of the time of several calls of a kernel; empty for none."""
+    if row["calls"] == 1 or row["max_ns"] < _MOST_OF_CALLS * row["total_ns"]:
+        return ""
+    rest = "the other" if row["calls"] == _TWO else f"the other {row['calls'] - 1:,} together"
+    rest_ns = row["total_ns"] - row["max_ns"]
+    return f" (one call of {say_ns(row['max_ns'])}, {rest} {say_ns(rest_ns)})"
 
 
 def _in_words(name: str) -> str:

@@ -14,14 +14,20 @@ CAUSES: Final = {
     ),
     "exposed_host_copies": "A device waits for copies from or to the host.",
     "pageable_memory": "Asynchronous copies are of pageable memory, which makes them wait.",
-    "unified_memory": "Pages of managed memory migrate while kernels wait for them.",
+    "unified_memory": (
+        "Pages of managed memory migrate while kernels wait for them, or one by one as the host"
+        " touches them."
+    ),
     "collective_transfer": "A collective moves data, and no compute hides it.",
     "collective_waiting": (
         "A collective waits for the last rank to arrive; with one rank recorded, may wait."
     ),
     "same_stream": "Collectives run on a stream that also computes, so that nothing hides them.",
     "host_late": "What ends a pause of the device was launched within it: the host was late.",
-    "synchronising_call": "The host was late because it had waited in a synchronising call.",
+    "synchronising_call": (
+        "The host was late because it had waited in a synchronising call, perhaps for a number"
+        " that each step reads back."
+    ),
     "mpi": "The host was late because it was in MPI.",
     "small_kernels": "Kernels are so short that the device waits for the launch of the next one.",
     "waits_for_stream": "What ends a pause was launched before it: its stream waited.",
@@ -32,9 +38,14 @@ CAUSES: Final = {
     "copy_kernels": "Kernels copy or cast tensors.",
     "no_tensor_cores": "Matrix products and convolutions leave Tensor Cores unused.",
     "unbalanced_devices": "Devices compute for different times in a step.",
-    "setup": "Idle time that no step pays: before, between and after phases, in one-time calls.",
+    "setup": (
+        "Idle time that no step pays: before, between and after phases; without steps, in one-time"
+        " calls, where code is loaded, and in pauses longer than all work."
+    ),
+    "copies_outside_steps": "Copies before, between and after phases, which no step pays.",
     "truncated": "The records of a device end while the host goes on launching.",
     "no_training": "Only initialisation was recorded.",
+    "no_kernels": "Copies and memsets were recorded, but no kernel.",
 }
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from gpuprof.analyses.facts.step_windows import masked
 from gpuprof.analyses.facts.timeline import COMPUTE, DeviceTimeline
 from gpuprof.intervals import Int64s, Intervals, covered_within
 from gpuprof.profile import Profile
+
+# Steps differ so much that the median tells nothing of their mean, which costs are then shares of.
+_UNEVEN: Final = 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +45,19 @@ class Scope:
         return bool(self.phase)
 
     @cached_property
-    def step_ns(self) -> int:
+    def median_ns(self) -> int:
         """Median length of a step."""
         return int(np.median(self.end_ns - self.start_ns))
+
+    @cached_property
+    def step_ns(self) -> int:
+        """What a step takes, and costs are shares of.
+
+        The median, or where single steps often take longer, as what they wait for then counts
+        for all of them, the mean without the longest twentieth.
+        """
+        usual_ns = usual_of(self.end_ns - self.start_ns)
+        return usual_ns if usual_ns > _UNEVEN * self.median_ns else self.median_ns
 
     @cached_property
     def compute_ns(self) -> int:

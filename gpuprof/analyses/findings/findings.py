@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.job_collectives import COLLECTIVE_CALLS, DEVICE_KERNELS
+from gpuprof.analyses.facts.launches import activities
 from gpuprof.analyses.findings import (
     collectives,
     host,
@@ -56,7 +58,11 @@ FINDINGS: Final = Schema(
         "device_id": Column(INT, "", "Device that loses most by it; null where unknown."),
         "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
         "steps": Column(INT, "1", "Steps that were measured; null where there are none."),
-        "step_ns": Column(INT, "ns", "Median length of a step, else the device's span."),
+        "step_ns": Column(
+            INT,
+            "ns",
+            "Median length of a step, the mean where that is a tenth more; else the device's span.",
+        ),
         "cost_ns": Column(INT, "ns", "Time that it costs a step, or the span.", required=True),
         "cost_share": Column(FLOAT, "1", "cost_ns / step_ns.", required=True),
         "win_ns": Column(INT, "ns", "What mending it can win of that at most.", required=True),
@@ -85,8 +91,14 @@ _FAMILIES: Final = (transfers, host, collectives, kernels, memory)
 # What `scopes` has computed ahead for the last of these takes longest.
 _AS_COMPUTED: Final = (host, kernels, memory, collectives, transfers)
 # A recording of no training says so first; what steps do not pay comes after what they do.
-_ORDER: Final = {"no_training": -1, "truncated": 1, "setup": 2}
-_WITHOUT_COST: Final = {"no_training", "truncated"}
+_ORDER: Final = {
+    "no_training": -1,
+    "no_kernels": 1,
+    "truncated": 1,
+    "setup": 2,
+    "copies_outside_steps": 2,
+}
+_WITHOUT_COST: Final = {"no_training", "no_kernels", "truncated"}
 
 
 def findings(profile: Profile) -> pa.Table:
@@ -122,20 +134,31 @@ def _ranked(profile: Profile) -> list[list[Finding]]:
     of_recording = [*recording.of_recording(profile, scopes(profile))]
     if any(finding.cause == "no_training" for finding in of_recording):
         of_steps = []
+    if len(activities(profile.unrestricted)) == 1 and not _works(profile):
+        of_steps = []
     worth = [
         finding
         for finding in (*of_recording, *of_steps)
         if _share(finding.cost_ns, finding) >= _LEAST_SHARE or finding.cause in _WITHOUT_COST
     ]
     groups = [[with_win(of_cause[0]), *of_cause[1:]] for of_cause in _by_cause(worth)]
-    return sorted(groups, key=_place)
+    has_steps = any(scope.has_steps for scope in scopes(profile))
+    return sorted(groups, key=partial(_place, has_steps=has_steps))
 
 
-def _place(of_cause: Sequence[Finding]) -> tuple[int, float, int]:
-    """By what it is sorted: what the steady state pays by what can be won, set-up after it."""
+def _works(profile: Profile) -> bool:
+    """Whether a kernel ran; from a single copy nothing follows."""
+    return any(scope.device.kernels.length for scope in scopes(profile))
+
+
+def _place(of_cause: Sequence[Finding], *, has_steps: bool) -> tuple[int, float, int]:
+    """By what it is sorted: what the steady state pays by what can be won, set-up after it.
+
+    A recording that is all set-up says so first, and one without steps if most of it is.
+    """
     first = of_cause[0]
     order = _ORDER.get(first.cause, 0)
-    if first.cause == "setup" and _share(first.cost_ns, first) >= _ALL:
+    if first.cause == "setup" and _share(first.cost_ns, first) >= (_ALL if has_steps else _MOST):
         order = 0
     return order, -_weight(first), -first.cost_ns
 

@@ -11,14 +11,29 @@ from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.pauses import pauses_of
 from gpuprof.analyses.facts.timeline import SHORT_NS
 from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.findings.memory import migration_pauses
 from gpuprof.analyses.findings.set_up import SET_UP_READS, set_up_of
+from gpuprof.analyses.findings.synchronising import (
+    SYNCHRONISING_READS,
+    Waited,
+    synchronised_gaps,
+    waited,
+)
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
 from gpuprof.analyses.time.pauses import Pieces, pieces_of
-from gpuprof.intervals import Int64s, Intervals, covered_within, difference, intersection, union
+from gpuprof.intervals import (
+    Int64s,
+    Intervals,
+    covered_within,
+    difference,
+    intersection,
+    together,
+    union,
+)
 from gpuprof.profile import Profile
 from gpuprof.units import say_share
 
-READS: Final = reads(PAUSES.reads, SET_UP_READS)
+READS: Final = reads(PAUSES.reads, SET_UP_READS, SYNCHRONISING_READS)
 
 
 class _Cause(NamedTuple):
@@ -39,9 +54,9 @@ _CAUSES: Final = {
         " threads",
     ),
     _SYNCHRONISING: _Cause(
-        "has no work because the host waited in a synchronising call",
+        "has no work because the host waited in",
         "launching ahead",
-        "read results later, or wait for single events, so that the next work is launched before",
+        "launch what follows before the host waits",
     ),
     "mpi": _Cause(
         "has no work while the host is in MPI",
@@ -80,6 +95,10 @@ _OTHER_WORK: Final = (
     " another thread or ahead"
 )
 _LATE_IN: Final = {
+    r"_MultiProcessingDataLoader": (
+        "give the loader more workers (num_workers, prefetch_factor), or less work: decode and"
+        " augment ahead or on the device"
+    ),
     r"(?i)data_?load|next_batch|get_next|iterator|load_batch": (
         "load and prepare input ahead: DataLoader(num_workers=..., pin_memory=True),"
         " tf.data.prefetch"
@@ -104,6 +123,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     pauses = scope.device.span if is_known else scope.device.idle
     if not scope.has_steps:
         pauses = difference(pauses, set_up_of(scope.profile, scope.device))
+    pauses = difference(pauses, migration_pauses(scope))
     if not is_known:
         yield _finding("idle", scope, scope.per_step(_long(pauses)), _NOWHERE)
         return
@@ -112,12 +132,20 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     lengths = covered_within(steps, pieces.stretches.start_ns, pieces.stretches.end_ns)
     is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
     chosen = np.flatnonzero(is_of_device & (lengths > 0))
-    for cause in np.unique(causes[chosen]).tolist():
+    gaps = intersection(synchronised_gaps(scope), pauses)
+    numbers = {*np.unique(causes[chosen]).tolist()}
+    for cause in sorted(numbers | ({_NAMES.index(_SYNCHRONISING)} if len(gaps) else set())):
         rows = chosen[causes[chosen] == cause]
         stretches = pieces.stretches.take(rows)
         waits = intersection(union(stretches.start_ns, stretches.end_ns), pauses)
         place = _place(scope, pieces, rows, lengths[rows])
-        yield _finding(_NAMES[cause], scope, scope.per_step(waits), place)
+        if _NAMES[cause] != _SYNCHRONISING:
+            yield _finding(_NAMES[cause], scope, scope.per_step(waits), place)
+            continue
+        cost_ns = scope.per_step(together([waits, gaps]))
+        if 2 * scope.per_step(gaps) > cost_ns:
+            place = _NOWHERE  # what fills gaps of some microseconds is not looked into
+        yield _waiting(scope, cost_ns, place, waited(scope, pieces, rows, lengths[rows]))
 
 
 def _long(idle: Intervals) -> Intervals:
@@ -160,6 +188,8 @@ _NOWHERE: Final = _Place("", 0.0, 0.0)
 
 
 def _place(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> _Place:
+    if not len(rows):
+        return _NOWHERE
     mean_ns = float(lengths.sum() / len(np.unique(pieces.pause[rows])))
     sums = np.bincount(pieces.stretches.label[rows], lengths, len(pieces.labels))
     for label in np.argsort(-sums, kind="stable").tolist():
@@ -187,9 +217,29 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
     )  # fmt: skip
 
 
+def _waiting(scope: Scope, cost_ns: int, place: _Place, of_host: Waited) -> Finding:
+    """A host that waited for results, with the call, what it read, and what it did then."""
+    cause, where = _CAUSES[_SYNCHRONISING], place.name or of_host.call
+    call = of_host.call or "a synchronising call"
+    is_other = bool(place.name) and place.name != of_host.call
+    then = f", {say_share(place.share)} of it in {place.name}" if is_other else ""
+    suggestion = of_host.suggestion
+    if not of_host.result:
+        long = f"{cause.suggestion}; {_OTHER_WORK}"
+        is_short = place.mean_ns < _LONG_NS or place.name == of_host.call
+        suggestion = _advice(where) or (suggestion if is_short else long)
+    return Finding(
+        _SYNCHRONISING, scope, f"{cause.phrase} {call}{of_host.result}{then}", cost_ns, cost_ns,
+        cause.means, suggestion, "pauses", where,
+    )  # fmt: skip
+
+
+def _advice(name: str) -> str:
+    """What to try against a host that is late in a place whose name tells it; else nothing."""
+    return next((text for pattern, text in _LATE_IN.items() if re.search(pattern, name)), "")
+
+
 def _late(place: _Place) -> str:
     """What to try against a host that launches late, by what it does then."""
-    for pattern, suggestion in _LATE_IN.items():
-        if re.search(pattern, place.name):
-            return suggestion
-    return _CAUSES[_HOST_LATE].suggestion if place.mean_ns < _LONG_NS else _OTHER_WORK
+    usual = _CAUSES[_HOST_LATE].suggestion if place.mean_ns < _LONG_NS else _OTHER_WORK
+    return _advice(place.name) or usual

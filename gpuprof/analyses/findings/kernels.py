@@ -23,6 +23,7 @@ from gpuprof.analyses.facts.kernel_kinds import (
 from gpuprof.analyses.facts.launches import activities
 from gpuprof.analyses.facts.nvtx import NO_RANGE, OF_ONE_CALL, origins
 from gpuprof.analyses.facts.pauses import pauses_of
+from gpuprof.analyses.facts.short_waits import SHORT_WAIT_READS, short_waits
 from gpuprof.analyses.facts.timeline import LOCAL_COPY
 from gpuprof.analyses.findings.contract import Finding, Scope, usual_of
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
@@ -32,7 +33,11 @@ from gpuprof.profile import Profile
 from gpuprof.units import format_bytes, say_ns, say_share
 
 READS: Final = reads(
-    KIND_READS, PAUSES.reads, memsets="bytes", devices="device_id name compute_capability"
+    KIND_READS,
+    PAUSES.reads,
+    SHORT_WAIT_READS,
+    memsets="bytes",
+    devices="device_id name compute_capability",
 )
 
 # Kernels shorter than this take less time than it takes a host to launch the next one.
@@ -178,7 +183,10 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
 
 
 def _waits_for_launches(scope: Scope) -> Int64s:
-    """Of each step short gaps, and pauses in which the host did nothing but what a launch takes."""
+    """Of each step short gaps, and pauses in which the host did nothing but what a launch takes.
+
+    Where the host waits for a result before it launches more, launching is not what takes long.
+    """
     long_pauses = scope.device.pauses
     if scope.profile.unrestricted.has("api_calls"):
         pauses = pauses_of(scope.profile)
@@ -187,7 +195,9 @@ def _waits_for_launches(scope: Scope) -> Int64s:
         is_left = ~np.isin(long_pauses.start, pauses.start_ns[is_bound])
         long_pauses = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
     steps = scope.start_ns, scope.end_ns
-    return scope.device.idle_ns(*steps) - covered_within(long_pauses, *steps)
+    other_ns = covered_within(long_pauses, *steps)
+    other_ns += covered_within(short_waits(scope.profile, scope.device).gaps, *steps)
+    return scope.device.idle_ns(*steps) - other_ns
 
 
 def _is_launch_bound(profile: Profile) -> npt.NDArray[np.bool_]:

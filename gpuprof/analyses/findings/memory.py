@@ -17,9 +17,11 @@ from gpuprof.engine import literal
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import NOTHING, Int64s, Intervals, intersection, together
 from gpuprof.profile import Profile
-from gpuprof.units import counted, format_bytes
+from gpuprof.units import counted, format_bytes, say_ns
 
 READS: Final = reads(TRANSFER_READS, COPY_READS, page_faults="start_ns processor device_id faults")
+# What a processor does between two faults takes less; longer pauses have other reasons.
+_LONG_NS: Final = 1_000_000
 _ALIKE: Final = ("memcpy_kind", "path", "src_memory_kind", "dst_memory_kind")
 
 
@@ -84,13 +86,16 @@ def _unified(scope: Scope) -> Iterator[Finding]:
         for route, times in transfer_times(scope.profile.unrestricted).items()
         if route.path == "uvm" and device is not None and device in {route.src, route.dst}
     }
-    cost_ns = scope.per_step(together([*routes.values()])) if routes else 0
+    pauses = migration_pauses(scope)
+    cost_ns = scope.per_step(together([*routes.values(), pauses])) if routes else 0
     if cost_ns:
+        paused_ns = scope.per_step(pauses)
+        beside = f", with pauses of {say_ns(paused_ns)} between them" if paused_ns else ""
         most = max(routes, key=lambda route: scope.per_step(routes[route]))
         yield Finding(
             "unified_memory",
             scope,
-            f"has {_migrated(scope)} migrate, most {_way(most)}{_faults(scope)}",
+            f"has {_migrated(scope)} migrate, most {_way(most)}{_faults(scope)}{beside}",
             cost_ns,
             cost_ns,
             "prefetching",
@@ -99,6 +104,20 @@ def _unified(scope: Scope) -> Iterator[Finding]:
             "transfers",
             _way(most),
         )
+
+
+def migration_pauses(scope: Scope) -> Intervals:
+    """When the device idles before pages migrate: a processor touches one page after another.
+
+    Where copies of pages run beside kernels, kernels wait for them as they look busy.
+    """
+    recorded = scope.profile.unrestricted
+    if not any(route.path == "uvm" for route in transfer_times(recorded)):
+        return NOTHING
+    start_ns = recorded.once(_migrations)[0]
+    idle = scope.device.idle
+    is_before = np.isin(idle.end, start_ns) & (idle.end - idle.start < _LONG_NS)
+    return Intervals(idle.start[is_before], idle.end[is_before])
 
 
 def _migrated(scope: Scope) -> str:

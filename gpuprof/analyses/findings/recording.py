@@ -9,23 +9,36 @@ import numpy as np
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.collective_parts import PARTS_READS, part_times
+from gpuprof.analyses.facts.copies import Route, end_name
+from gpuprof.analyses.facts.copy_rows import copy_rows
 from gpuprof.analyses.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.nvtx import RANGE_READS, named_parts
 from gpuprof.analyses.facts.pauses import pauses_of
 from gpuprof.analyses.facts.phases import steps_by_phase
 from gpuprof.analyses.facts.step_windows import FROM_RANGES, masked
-from gpuprof.analyses.facts.timeline import COMMUNICATION, DeviceTimeline, far_ends, timelines
+from gpuprof.analyses.facts.timeline import (
+    COMMUNICATION,
+    COMPUTE,
+    DeviceTimeline,
+    far_ends,
+    timelines,
+)
 from gpuprof.analyses.findings.contract import Finding, Scope
-from gpuprof.analyses.findings.set_up import SET_UP_READS, set_up_of
+from gpuprof.analyses.findings.set_up import SET_UP_READS, copies_outside, is_loading, set_up_of
+from gpuprof.analyses.findings.transfers import memory_of
 from gpuprof.analyses.time.pauses import pieces_of
 from gpuprof.analyses.totals.activity_summary import SUM_READS, summed_up
+from gpuprof.analyses.transfers.transfers import TRANSFER_READS
 from gpuprof.cuda import LAUNCHING_CALLS
+from gpuprof.facts import HOST
 from gpuprof.intervals import NOTHING, Intervals, covered_within, intersection, together
 from gpuprof.profile import Profile
-from gpuprof.units import counted, say_ns, say_share
+from gpuprof.units import counted, format_bytes, say_ns, say_share
 
-READS: Final = reads(PARTS_READS, SET_UP_READS, RANGE_READS, SUM_READS, devices="device_id")
+READS: Final = reads(
+    PARTS_READS, SET_UP_READS, RANGE_READS, SUM_READS, TRANSFER_READS, devices="device_id"
+)
 
 # Calls that put work onto a device after the last one whose work was recorded: at least so many,
 # and this share of all such calls.
@@ -49,9 +62,19 @@ _UNEXPLAINED: Final = {
     "waits_for_stream",
     "waits_for_device",
 }
+# What a recording without kernels may have, and calls that launch kernels.
+_WITHOUT_KERNELS: Final = {"memcpys": "copy", "memsets": "memset"}
+_LAUNCHES: Final = "^(cu|cuda|hip)[A-Za-z]*Launch(Kernel|Cooperative|Graph|Grid|_|$)"
 # What tells phases of one name apart.
 _NUMBER_OF_PHASE: Final = re.compile(r" \(\d+\)$")
 _NOTHING: Final = "no call that was recorded"
+_RUN_LONGER: Final = "run for longer, or do once what every start does: steps do not pay it"
+_RECORD_MORE: Final = (
+    "record more than the start of the program: what it does again and again is hardly in here"
+)
+_MOST: Final = 0.5
+# Less of a device's span is not worth the time that it takes to look closer.
+_LEAST_OUTSIDE: Final = 0.01
 
 
 def of_recording(profile: Profile, scopes: Sequence[Scope]) -> Iterator[Finding]:
@@ -63,8 +86,10 @@ def of_recording(profile: Profile, scopes: Sequence[Scope]) -> Iterator[Finding]
     """
     yield from _truncated(profile)
     yield from _no_training(profile)
+    yield from _no_kernels(profile)
     yield from _unbalanced(scopes)
-    yield from _set_up(profile)
+    yield from _set_up(profile, has_steps=any(scope.has_steps for scope in scopes))
+    yield from _copies_outside(profile)
 
 
 def _all_of(profile: Profile, device: DeviceTimeline) -> Scope:
@@ -180,6 +205,45 @@ def _no_training(profile: Profile) -> Iterator[Finding]:
     )
 
 
+def _no_kernels(profile: Profile) -> Iterator[Finding]:
+    """Copies and memsets of a program whose kernels were not recorded, or never launched."""
+    devices = _devices(profile)
+    layers = [layer for device in timelines(profile.unrestricted) for layer in _kernels(device)]
+    if not devices or any(len(layer) for layer in layers):
+        return
+    recorded = profile.unrestricted
+    counts = [
+        counted(rows, word, f"{word[:-1]}ies" if word.endswith("y") else f"{word}s")
+        for table, word in _WITHOUT_KERNELS.items()
+        if recorded.has(table)
+        and (rows := recorded.query(f"SELECT count(*) AS rows FROM {table}")["rows"][0].as_py())
+    ]
+    launches_of_kernels = 0
+    if recorded.has("api_calls"):
+        sql = f"SELECT count(*) AS calls FROM api_calls WHERE regexp_matches(name, '{_LAUNCHES}')"
+        launches_of_kernels = int(recorded.query(sql)["calls"][0].as_py())
+    suggestion = "see whether the program came to its kernels, and record the part that computes"
+    if launches_of_kernels:
+        suggestion = (
+            f"record again: {counted(launches_of_kernels, 'launch', 'launches')} of kernels left"
+            " no record of what ran (see the profiler's messages)"
+        )
+    yield Finding(
+        "no_kernels",
+        _all_of(profile, max(devices, key=lambda device: device.span.length)),
+        f"ran no kernel: the recording has {' and '.join(counts)} only",
+        0,
+        0,
+        "recording kernels",
+        suggestion,
+        "totals",
+    )
+
+
+def _kernels(device: DeviceTimeline) -> tuple[Intervals, Intervals]:
+    return device.busy[COMPUTE], device.busy[COMMUNICATION]
+
+
 def _unbalanced(scopes: Sequence[Scope]) -> Iterator[Finding]:
     """Devices that compute for longer in the steps of a phase than others do."""
     for alike in _at_once(scopes):
@@ -222,7 +286,7 @@ def _is_at_once(first: Scope, second: Scope) -> bool:
     return end - start >= _LEAST_COMMON * max(spans) and min(steps) >= _LEAST_COMMON * max(steps)
 
 
-def _set_up(profile: Profile) -> Iterator[Finding]:
+def _set_up(profile: Profile, *, has_steps: bool) -> Iterator[Finding]:
     """Idle time of each device that no step pays."""
     for device in _devices(profile):
         first_calls = _first_collectives(profile, device)
@@ -241,9 +305,41 @@ def _set_up(profile: Profile) -> Iterator[Finding]:
             set_up.length,
             set_up.length,
             "less set-up",
-            "run for longer, or do once what every start does: steps do not pay it",
+            _RUN_LONGER
+            if has_steps or set_up.length < _MOST * device.span.length
+            else _RECORD_MORE,
             "pauses" if share else "gaps",
             where,
+        )
+
+
+def _copies_outside(profile: Profile) -> Iterator[Finding]:
+    """Copies before, between and after the steps of each device, which no step pays."""
+    for device in _devices(profile):
+        outside = copies_outside(profile, device)
+        if outside.length < _LEAST_OUTSIDE * device.span.length or not outside.length:
+            continue
+        copies = copy_rows(profile.unrestricted)
+        is_here = (copies.src == device.number) | (copies.dst == device.number)
+        is_here &= covered_within(outside, copies.start_ns, copies.end_ns) > 0
+        size = int(copies.bytes[is_here].sum())
+        to_device = int((copies.end_ns - copies.start_ns)[is_here & (copies.src == HOST)].sum())
+        to_host = int((copies.end_ns - copies.start_ns)[is_here & (copies.dst == HOST)].sum())
+        src, dst = (HOST, device.device_id) if to_device >= to_host else (device.device_id, HOST)
+        route = Route(src, dst, "direct")
+        memory = memory_of(profile, route)
+        yield Finding(
+            "copies_outside_steps",
+            _all_of(profile, device),
+            f"waits for copies before or after its steps ({f'{format_bytes(size)}, ' * (size > 0)}"
+            f"most {end_name(route.src)} to {end_name(route.dst)}{memory.words})",
+            outside.length,
+            outside.length,
+            "fewer or faster copies",
+            memory.suggestion
+            or "copy less, from pinned memory, or beside the first and last steps",
+            "transfers",
+            f"{end_name(route.src)} to {end_name(route.dst)}",
         )
 
 
@@ -262,9 +358,12 @@ def _largest(profile: Profile, device: DeviceTimeline, some: Intervals) -> tuple
         return "", 0.0
     pieces = pieces_of(profile)
     is_of_device = pauses_of(profile).device[pieces.pause] == device.number
-    stretches = pieces.stretches.take(is_of_device)
+    stretches, loading = pieces.stretches.take(is_of_device), is_loading(pieces)[is_of_device]
     lengths = covered_within(some, stretches.start_ns, stretches.end_ns)
-    sums = np.bincount(stretches.label, lengths, len(pieces.labels))
-    is_known = [cause not in _UNEXPLAINED for cause, _ in pieces.labels]
-    most = int(np.where(is_known, sums, 0).argmax())
-    return pieces.labels[most][1] or "", float(sums[most] / some.length) * is_known[most]
+    is_known = np.array([cause not in _UNEXPLAINED for cause, _ in pieces.labels])
+    counts = is_known[stretches.label] | loading
+    sums = np.bincount(stretches.label[counts], lengths[counts], len(pieces.labels))
+    most = int(sums.argmax())
+    cause, detail = pieces.labels[most]
+    share = float(sums[most] / some.length)
+    return f"{detail}, which loads code" if cause == "launch" and share else detail or "", share

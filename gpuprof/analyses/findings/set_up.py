@@ -8,13 +8,21 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.pauses import pauses_of
 from gpuprof.analyses.facts.phases import PHASE_READS, phases
-from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
+from gpuprof.analyses.facts.timeline import (
+    COMMUNICATION,
+    COMPUTE,
+    TRANSFER,
+    DeviceTimeline,
+    timelines,
+)
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
-from gpuprof.analyses.time.pauses import pieces_of
+from gpuprof.analyses.time.pauses import Pieces, pieces_of
 from gpuprof.intervals import (
     NOTHING,
+    Int64s,
     Intervals,
     covered_before,
     covered_within,
@@ -32,6 +40,11 @@ _ONCE: Final = re.compile(
     r"|StreamCreate|EventCreate|Ipc|FuncSetAttribute|FuncGetAttributes|GetDeviceProperties"
     r"|SetDevice|GraphInstantiate)"
 )
+# Calls that load code are made once for each module: what the host does beside, such as compiling
+# it, belongs to them.
+_LOADS: Final = re.compile(r"^(?:cuda|cu|hip)(?:Module|Library)Load")
+# A launch takes some microseconds: one that takes so long loads code before.
+LOADING_NS: Final = 1_000_000
 # Phases that hold less of what a device's kernels do are not what the recording is about.
 _ENOUGH: Final = 0.5
 # A pause that is this much of a device's span, so many times as long as the next one, is no
@@ -48,7 +61,8 @@ def set_up_of(profile: Profile, device: DeviceTimeline) -> Intervals:
     """When a device does nothing that a step pays: a part of its idle time.
 
     Where phases hold most of its kernels' work: all idle time outside of them. Otherwise the one
-    pause that the program starts with, and those that calls take which are made once.
+    pause that the program starts with, those that calls take which are made once, and those that
+    are longer than all that the device does: no work is done again and again beside them.
 
     Args:
         profile: The whole recording is read.
@@ -61,15 +75,34 @@ def _set_up(profile: Profile) -> Mapping[int | None, Intervals]:
     return {device.device_id: _of_device(profile, device) for device in timelines(profile)}
 
 
-def _of_device(profile: Profile, device: DeviceTimeline) -> Intervals:
+def copies_outside(profile: Profile, device: DeviceTimeline) -> Intervals:
+    """When a device does nothing but transfers that no step pays; nothing where it has no phases.
+
+    Args:
+        profile: The whole recording is read.
+        device: As in `set_up_of`.
+    """
+    spans = _holding_most(profile, device)
+    return NOTHING if spans is None else difference(device.exposed[TRANSFER], spans)
+
+
+def _holding_most(profile: Profile, device: DeviceTimeline) -> Intervals | None:
+    """The phases of a device where they hold most of its kernels' work."""
     spans = _phases(profile, device)
     kernels = [device.exposed[layer] for layer in (COMPUTE, COMMUNICATION)]
     inside = sum(int(covered_within(layer, spans.start, spans.end).sum()) for layer in kernels)
-    if inside >= _ENOUGH * sum(layer.length for layer in kernels) > 0:
+    return spans if inside >= _ENOUGH * sum(layer.length for layer in kernels) > 0 else None
+
+
+def _of_device(profile: Profile, device: DeviceTimeline) -> Intervals:
+    spans = _holding_most(profile, device)
+    if spans is not None:
         return device.idle_within(difference(device.span, spans))
     pauses = device.idle
     length = pauses.end - pauses.start
     is_set_up = _is_start(device, pauses) | _is_once(profile, device, pauses)
+    if profile.unrestricted.has("api_calls") and len(launches(profile.unrestricted).order):
+        is_set_up |= length > sum(layer.length for layer in device.exposed)
     chosen = np.flatnonzero(is_set_up & (length >= _SHORT * device.span.length))
     return Intervals(pauses.start[chosen], pauses.end[chosen])
 
@@ -96,15 +129,32 @@ def _is_start(device: DeviceTimeline, pauses: Intervals) -> npt.NDArray[np.bool_
 
 
 def _is_once(profile: Profile, device: DeviceTimeline, pauses: Intervals) -> npt.NDArray[np.bool_]:
-    """Whether the host was in calls that are made once for most of each pause."""
+    """Whether the host was in calls that are made once for most of each pause, or loaded code."""
     if not profile.unrestricted.has("api_calls"):
         return np.zeros(len(pauses), bool)
-    device_of, pieces = pauses_of(profile).device, pieces_of(profile)
-    labels = [
-        detail is not None and _ONCE.search(detail) is not None for _, detail in pieces.labels
-    ]
-    is_once = np.array(labels, bool)[pieces.stretches.label]
-    chosen = pieces.stretches.take(is_once & (device_of[pieces.pause] == device.number))
-    calls = union(chosen.start_ns, chosen.end_ns)
+    pieces = pieces_of(profile)
+    is_here = pauses_of(profile).device[pieces.pause] == device.number
+
+    def covered(is_meant: npt.NDArray[np.bool_]) -> Int64s:
+        calls = pieces.stretches.take(is_meant & is_here)
+        instants = union(calls.start_ns, calls.end_ns)
+        return covered_within(instants, pauses.start, pauses.end)
+
+    is_once = _is_called(pieces, _ONCE) | is_loading(pieces)
     length = pauses.end - pauses.start
-    return np.asarray(covered_within(calls, pauses.start, pauses.end) > _MOST * length)
+    return np.asarray(
+        (covered(is_once) > _MOST * length) | (covered(_is_called(pieces, _LOADS)) > 0)
+    )
+
+
+def _is_called(pieces: Pieces, names: re.Pattern[str]) -> npt.NDArray[np.bool_]:
+    """Whether the host was in a call of some names in each piece of a pause."""
+    is_meant = [detail is not None and names.search(detail) for _, detail in pieces.labels]
+    return np.array(is_meant, bool)[pieces.stretches.label]
+
+
+def is_loading(pieces: Pieces) -> npt.NDArray[np.bool_]:
+    """Whether each piece of a pause is of a launch that takes so long that it loads code."""
+    is_launch = np.array([kind == "launch" for kind, _ in pieces.labels], bool)
+    length = pieces.stretches.end_ns - pieces.stretches.start_ns
+    return np.asarray(is_launch[pieces.stretches.label] & (length >= LOADING_NS))

@@ -15,11 +15,11 @@ from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.placement.avoidable import Avoidable, avoidable, not_sought
 from gpuprof.analyses.prediction.links import NAMES
 from gpuprof.analyses.transfers.peer_matrix import running_on
-from gpuprof.analyses.transfers.transfers import TRANSFER_READS
+from gpuprof.analyses.transfers.transfers import TRANSFER_READS, transfers
 from gpuprof.facts import HOST
 from gpuprof.intervals import Intervals, covered_within, intersection, together, union
 from gpuprof.profile import Profile
-from gpuprof.units import say_share
+from gpuprof.units import NS_PER_S, format_bytes, say_share
 
 READS: Final = reads(TRANSFER_READS, links="device_id peer_device_id link")
 READS_OF_SMALL: Final = RANGE_READS
@@ -56,6 +56,15 @@ _KINDS: Final = {
         " memory",
     ),
 }
+_PIN: Final = (
+    "pin the host's memory (cudaHostAlloc, cudaHostRegister, pin_memory=True), from where copies"
+    " run faster and beside kernels, or copy less"
+)
+# Copies of fewer bytes take a time that says little of the speed of memory and link.
+_SLOW: Final = "pageable"
+_SUMS: Final = ("bytes", "total_ns", "calls")
+_LARGE_BYTES: Final = 1 << 20
+_DIRECTIONS: Final = {True: ("host to device", "src"), False: ("device to host", "dst")}
 
 
 def of_scope(scope: Scope) -> Iterator[Finding]:
@@ -86,19 +95,50 @@ def _of_kind(scope: Scope, kind: _Kind, routes: Mapping[Route, Intervals]) -> Fi
     ends = f"{end_name(route.src)} to {end_name(route.dst)}"
     origin, needless = _origin(scope, routes), _needless(scope, exposed, cost_ns)
     hidden_ns = min(cost_ns, scope.compute_ns)
+    memory = memory_of(scope.profile, route) if kind is _KINDS[_WITH_HOST] else Memory("", "")
     return Finding(
         kind.cause,
         scope,
-        f"{kind.phrase} ({'most ' * (len(routes) > 1)}{ends}{f', in {origin}' if origin else ''}"
+        f"{kind.phrase} ({'most ' * (len(routes) > 1)}{ends}{memory.words}"
+        f"{f', in {origin}' if origin else ''}"
         f"{', one copy' if _is_single(scope, routes) else ''})",
         cost_ns,
         cost_ns,
         hiding(hidden_ns, scope),
-        _suggestion(scope, kind, route, needless),
+        (memory.suggestion if needless is None else "")
+        or _suggestion(scope, kind, route, needless),
         "peer_matrix" if needless is None else needless.table,
         f"{ends}, {origin}" if origin else ends,
         (_direct_link(scope.profile),) if kind is _KINDS[_STAGED] else _kinds_of(scope, routes),
     )
+
+
+class Memory(NamedTuple):
+    """The speed of large copies of a route and their memory, with what follows from that."""
+
+    words: str
+    suggestion: str
+
+
+def memory_of(profile: Profile, route: Route) -> Memory:
+    """What is known of the host's memory of a route; nothing of small copies."""
+    direction, host_end = _DIRECTIONS[route.src == HOST]
+    rows = [
+        row
+        for row in profile.unrestricted.once(transfers).to_pylist()
+        if row["direction"] == direction and row["path"] == "direct"
+    ]
+    if not rows or any(row["bytes"] is None for row in rows):
+        return Memory("", "")
+    size, total_ns, calls = (sum(row[name] for row in rows) for name in _SUMS)
+    if not total_ns or size < _LARGE_BYTES * calls:
+        return Memory("", "")
+    pageable_ns = sum(row["total_ns"] for row in rows if row[f"{host_end}_memory_kind"] == _SLOW)
+    of_pageable = pageable_ns > _MOST * total_ns
+    words = f" at {format_bytes(size * NS_PER_S / total_ns)}/s"
+    if not of_pageable:
+        return Memory(words, "")
+    return Memory(f"{words} {'from' if host_end == 'src' else 'into'} pageable memory", _PIN)
 
 
 def hiding(won_ns: int, scope: Scope) -> str:

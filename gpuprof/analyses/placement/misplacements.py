@@ -168,6 +168,9 @@ def _lookups(flow: Dataflow) -> Iterator[Misplacement]:
     """Tables that several towers look up in: copied whole, or row for row, to one of them."""
     for variable, readers in flow.readers.items():
         here = flow.place(variable)
+        runs = {_runs_on(flow, reader) for reader in readers}
+        if len(runs) == 1 and runs != {here}:
+            continue  # these are weights apart from the layers that run on one device
         lookups = sorted(n for n in _lookups_in(flow, readers) if flow.device[n] != here)
         away = [n for n in readers if flow.kind[n].startswith(_GATHERS) and _is_far(flow, n, here)]
         if len({_runs_on(flow, reader) for reader in readers} | {here}) > 1 and lookups:
@@ -181,6 +184,8 @@ def _lookups(flow: Dataflow) -> Iterator[Misplacement]:
                 "repeated_transfers",
                 "it",
             )
+        elif (far_table := _far_table(flow, variable, here)) is not None:
+            yield far_table
         elif away and flow.is_shared(variable):
             far = str(_runs_on(flow, away[0]))
             moves = dict.fromkeys(away, far)
@@ -200,6 +205,35 @@ def _lookups(flow: Dataflow) -> Iterator[Misplacement]:
                 pronoun="it",
                 adds_bytes=table_bytes if is_small else None,
             )
+
+
+def _far_table(flow: Dataflow, variable: Node, here: str) -> Misplacement | None:
+    """A shared table whose rows all go to one other device; None where they do not."""
+    if not (flow.is_shared(variable) and flow.is_whole):
+        return None
+    readers = flow.readers[variable]
+    parts = {flow.part[reader][1:3] for reader in readers}
+    nodes = {node for node in flow.forward if flow.part[node][1:3] in parts}
+    nodes |= {*readers}
+    takers = {
+        taker
+        for node in nodes
+        for taker in flow.takers.get(node, ())
+        if taker in flow.forward and taker not in nodes
+    }
+    devices = {device for taker in takers if (device := _runs_on(flow, taker))}
+    if len(devices) != 1 or devices == {here}:
+        return None
+    [far] = devices
+    moves = {node: far for node in _with_training(flow, nodes) if flow.device[node] != far}
+    towers = _names_of(flow, takers) or "all layers"
+    return Misplacement(
+        "shared_embedding",
+        moves,
+        f"a shared embedding is on {here}, and its rows go to {towers} on {far}",
+        f"build and call it under tf.device('/{far}'), if it fits there",
+        pronoun="it",
+    )
 
 
 def _is_far(flow: Dataflow, lookup: Node, here: str) -> bool:
@@ -307,7 +341,9 @@ def _alternating(flow: Dataflow) -> Iterator[Misplacement]:
             "alternating_layers",
             {node: home for node, home in moves.items() if flow.device[node] != home},
             f"layers of {_listed(list(homes))} take turns on {_listed(sorted(devices))}",
-            f"place all layers of {_listed([f'{n} on {home}' for n, home in homes.items()])}",
+            f"place all layers of {_listed([f'{n} on {home}' for n, home in homes.items()])}, with"
+            " their gradients and updates (a tape per tower, gradient() and apply under its"
+            " tf.device)",
             "alternation",
         )
 

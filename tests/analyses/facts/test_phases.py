@@ -394,3 +394,26 @@ def test_steps_of_kernels_without_length_are_no_error():
     )
 
     assert all(phase.step_ns >= 0 for phase in phases(profile))
+
+
+def sweep(lengths):
+    """Steps of the same kernels without marks, one after the other."""
+    return draw(**Program().steps(lengths, text=None).tables)
+
+
+@pytest.mark.parametrize("lengths", [[100, 120, 150, 190, 240, 320], [320, 240, 190, 150, 120, 99]])
+def test_runs_of_one_size_after_another_are_no_steps(lengths):
+    """The last one, which nothing ends, does not count."""
+    assert phases(sweep([1000 * length for length in [*lengths, 200]])) == ()
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        pytest.param([100, 120, 150, 140, 160, 210], id="one-is-shorter"),
+        pytest.param([100, 110, 120, 130, 140, 150], id="grow-by-half"),
+        pytest.param([100, 140, 170, 210], id="few"),
+    ],
+)
+def test_steps_that_grow_somewhat_are_steps(lengths):
+    assert len(phases(sweep([1000 * length for length in [*lengths, 200]]))) > 0

@@ -97,3 +97,43 @@ def test_the_phase_on_most_devices_comes_first_though_another_one_is_longer():
 
 def test_an_empty_recording_has_no_bottom_line():
     assert bottom_line(draw()).num_rows == 0
+
+
+def test_steps_that_differ_are_said_with_median_and_mean():
+    at, rows = 1_000 * US, {"kernels": [], "api_calls": [], "nvtx_ranges": []}
+    for number in range(30):
+        length = (500 if number % 3 == 0 else 100) * US
+        call = {"correlation_id": number}
+        rows["kernels"].append((at + US, at + 50 * US, call))
+        rows["api_calls"].append((at, at + 10, call))
+        rows["nvtx_ranges"].append((at, at + length - 1, {"text": f"step {number}"}))
+        at += length
+
+    row = first(draw(**rows))
+
+    assert row["step_ns"] > 200 * US
+    assert "(median 100.0 us, mean of 28 steps)" in row["bottom_line"]
+
+
+def test_copies_before_the_steps_are_said_where_steps_move_nothing():
+    kernels = [
+        (step * 100 * US + at * US, step * 100 * US + (at + 20) * US, {"name": name})
+        for step in range(10, 22)
+        for at, name in ((0, "first"), (25, "second"), (50, "second"), (74, "third"))
+    ]
+    copy = (0, 400 * US, {"dst_device_id": 0, "bytes": 8})
+
+    line = first(draw(kernels=kernels, memcpys=[copy]))["bottom_line"]
+
+    assert (
+        "Moving data costs a step next to nothing, but copies before or after the steps take 18."
+        in line
+    )
+
+
+def test_one_call_that_takes_most_of_a_kernels_time_is_said():
+    kernels = [(0, 100, {"name": "a"}), (100, 110, {"name": "a"}), (110, 115, {"name": "b"})]
+
+    line = first(draw(kernels=kernels))["bottom_line"]
+
+    assert line.endswith("a 95.7 % (one call of 100 ns, the other 10 ns), b 4.3 %")

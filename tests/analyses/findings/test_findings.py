@@ -309,3 +309,54 @@ def test_every_cause_that_these_recordings_have_is_documented():
 
     assert {*causes(profile)} <= CAUSES.keys()
     assert len({*causes(profile)}) >= 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"src_memory_kind": "pageable"}, " at 40.000 GB/s from pageable memory"),
+        ({"src_memory_kind": "pinned"}, " at 40.000 GB/s"),
+        ({"bytes": 8, "src_memory_kind": "pageable"}, ""),
+        ({"bytes": None, "src_memory_kind": "pageable"}, ""),
+    ],
+)
+def test_large_copies_are_told_with_their_speed_and_memory(columns, words):
+    copy = {"memcpy_kind": "HtoD", "dst_device_id": 0, "bytes": 20_000_000} | columns
+    profile = draw(kernels=[(0, 500 * US)], memcpys=[(500 * US, 1000 * US, copy)])
+
+    row = rows(profile)[0]
+
+    assert row["cause"] == "exposed_host_copies"
+    assert f"(host to device 0{words}, one copy): 500.0 us" in row["finding"]
+    assert row["suggestion"].startswith("pin the") == ("from pageable" in words)
+
+
+def test_copies_back_are_told_with_the_memory_that_they_are_into():
+    copy = {"memcpy_kind": "DtoH", "src_device_id": 0, "dst_memory_kind": "pageable"}
+    copies = [(at * US, (at + 100) * US, copy | {"bytes": 5_000_000}) for at in (600, 800)]
+    profile = draw(kernels=[(0, 500 * US)], memcpys=copies)
+
+    assert "(device 0 to host at 50.000 GB/s into pageable memory)" in rows(profile)[0]["finding"]
+
+
+def test_from_a_single_copy_nothing_follows():
+    assert causes(draw(memsets=[(0, 1000)])) == ["no_kernels"]
+
+
+@pytest.mark.parametrize(("pause_us", "first"), [(600, "setup"), (300, "exposed_host_copies")])
+def test_without_steps_most_of_the_time_comes_first_though_it_is_set_up(pause_us, first):
+    """A copy of 200 us, and a pause in a call that is made once."""
+    copy = {"memcpy_kind": "HtoD", "dst_device_id": 0, "bytes": 8, "src_memory_kind": "pinned"}
+    launch, total = {"correlation_id": 1}, 400 + pause_us
+    profile = draw(
+        kernels=[(0, 200 * US), ((total - 1) * US, total * US, launch)],
+        memcpys=[(200 * US, 399 * US, copy)],
+        api_calls=[
+            (400 * US, (400 + pause_us - 5) * US, {"name": "cudaMalloc"}),
+            ((400 + pause_us - 4) * US, (400 + pause_us - 3) * US, launch),
+        ],
+    )
+
+    assert causes(profile)[0] == first
+    [row] = [row for row in rows(profile) if row["cause"] == "setup"]
+    assert row["suggestion"].startswith("record more than the start") == (first == "setup")

@@ -6,7 +6,7 @@ import pytest
 from drawing import draw
 from measured import scope_of
 
-from gpuprof.analyses.findings.memory import of_scope
+from gpuprof.analyses.findings.memory import migration_pauses, of_scope
 from gpuprof.analyses.findings.scopes import scopes
 from gpuprof.readers import read_profile
 
@@ -109,4 +109,23 @@ def test_a_real_program_with_managed_memory():
     [one] = of_scope(scope)
 
     assert one.cause == "unified_memory"
-    assert one.cost_ns / scope.step_ns == pytest.approx(0.309, abs=0.001)
+    assert one.cost_ns / scope.step_ns == pytest.approx(0.746, abs=0.001)
+
+
+def test_pauses_in_which_a_processor_touches_one_page_after_another_are_of_the_migrations():
+    """The device idles for 5 ns before each of two pages; what precedes the kernel is its own."""
+    pages = [(55, 60, UVM), (65, 70, UVM | {"memcpy_kind": "UVM_DtoH"})]
+    profile = draw(kernels=[(0, 10), (40, 50)], memcpys=pages)
+
+    [one] = of_scope(scope_of(profile))
+
+    assert one.cost_ns == 5 + 5 + 5 + 5
+    assert "with pauses of 10 ns between them" in one.phrase
+    assert migration_pauses(scope_of(profile)).length == 10
+
+
+def test_a_long_pause_before_a_migration_has_another_reason():
+    pages = [(2_000_000, 2_000_010, UVM)]
+    profile = draw(kernels=[(0, 10)], memcpys=pages)
+
+    assert migration_pauses(scope_of(profile)).length == 0

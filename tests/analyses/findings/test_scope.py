@@ -52,3 +52,24 @@ def test_a_device_whose_phases_hold_its_work_is_not_looked_at_as_a_whole():
     assert [scope.has_steps for scope in scopes(draw(kernels=kernels))] == [True]
     more = [(10_000, 60_000, {"name": "other"})]
     assert [scope.has_steps for scope in scopes(draw(kernels=[*kernels, *more]))] == [True, False]
+
+
+def test_steps_that_differ_take_their_mean_as_costs_do():
+    """Every third step takes five times as long."""
+    lengths = np.array([100, 100, 500] * 10)
+    start = np.cumsum(lengths) - lengths
+    profile = draw(kernels=[(0, int(lengths.sum()))])
+    scope = Scope(profile, timelines(profile)[0], "step #", start, start + lengths, len(start))
+
+    # Two of thirty, the longest twentieth, are left out.
+    assert scope.step_ns == (20 * 100 + 8 * 500) // 28
+    assert scope.median_ns == 100
+
+
+def test_steps_that_differ_little_take_their_median():
+    lengths = np.array([100, 100, 120] * 10)
+    start = np.cumsum(lengths) - lengths
+    profile = draw(kernels=[(0, int(lengths.sum()))])
+    scope = Scope(profile, timelines(profile)[0], "step #", start, start + lengths, len(start))
+
+    assert scope.step_ns == scope.median_ns == 100

@@ -208,6 +208,120 @@ def test_without_phases_calls_that_are_made_once_are_set_up():
     assert "80.0 % of it in cudaMalloc" in one.phrase
 
 
+def once(name, call, launch, *, reaches):
+    """Two kernels of 400 us; a pause of 200 us between them in which the host makes a call.
+
+    Args:
+        name: Name of the call.
+        call: When it is made within the pause, in us.
+        launch: When the second kernel is launched, in us.
+        reaches: How long that launch takes, in us.
+    """
+    second = {"correlation_id": 2}
+    kernels = [(0, 400 * US, {"name": "first"}), (600 * US, 1_000 * US, second)]
+    calls = [
+        ((400 + call[0]) * US, (400 + call[1]) * US, {"name": name}),
+        ((400 + launch) * US, (400 + launch + reaches) * US, second),
+    ]
+    return draw(kernels=kernels, api_calls=calls)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_set_up"),
+    [("cuModuleLoadData", True), ("cuLibraryLoadData", True), ("cudaMalloc", False)],
+)
+def test_without_phases_code_that_is_loaded_takes_what_the_host_does_to_compile_it(name, is_set_up):
+    """The call takes 20 of 200 us."""
+    profile = once(name, (150, 170), 190, reaches=5)
+
+    assert set_up_of(profile, timeline_of(profile, 0)).length == is_set_up * 200 * US
+
+
+def test_without_phases_a_launch_that_takes_a_millisecond_loads_code():
+    first, second, third = ({"correlation_id": number} for number in range(3))
+    kernels = [(0, 8 * MS, first), (10 * MS, 18 * MS, second), (19 * MS, 20 * MS, third)]
+    calls = [(-US, 0, first), (8 * MS + US, 10 * MS, second), (18 * MS + 100 * US, 19 * MS, third)]
+    profile = draw(kernels=kernels, api_calls=calls)
+
+    [one] = found(profile, "setup")
+
+    assert one.cost_ns == 2 * MS
+    assert one.where == "cudaLaunchKernel, which loads code"
+
+
+def test_without_phases_pauses_longer_than_all_work_are_set_up():
+    """Kernels of 30 us in all, of which a pause of 40 is no part, but one of 20 may be."""
+    numbers = [{"correlation_id": number, "name": f"kernel {number}"} for number in range(4)]
+    starts = [0, 50, 100, 120]
+    kernels = [
+        (at * US, (at + length) * US, number)
+        for at, length, number in zip(starts, (10, 10, 5, 5), numbers, strict=True)
+    ]
+    calls = [
+        ((at - 1) * US, at * US, {"correlation_id": number}) for number, at in enumerate(starts)
+    ]
+
+    for tables, expected in (({"api_calls": calls}, [40, 40]), ({}, [])):
+        profile = draw(kernels=kernels, **tables)
+        set_up = set_up_of(profile, timeline_of(profile, 0))
+        assert ((set_up.end - set_up.start) // US).tolist() == expected
+
+
+def test_copies_that_no_step_pays_are_told_with_their_bytes_and_memory():
+    copy = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pageable"}
+    back = {"memcpy_kind": "DtoH", "src_device_id": 0, "dst_memory_kind": "pageable"}
+    inside = copy | {"src_memory_kind": "pinned", "bytes": 8}
+    copies = [
+        (0, 40 * MS, copy | {"bytes": 200_000_000}),
+        (195 * MS, 196 * MS, inside),
+        (300 * MS, 310 * MS, back | {"bytes": 10_000_000}),
+    ]
+    profile = draw(**steps(10, begin=100 * MS), memcpys=copies)
+
+    [one] = found(profile, "copies_outside_steps")
+
+    assert (one.cost_ns, one.where) == (50 * MS, "host to device 0")
+    assert "(210.0 MB, most host to device 0 at " in one.phrase
+    assert one.phrase.endswith("from pageable memory)")
+    assert one.suggestion.startswith("pin the host's memory")
+
+
+def test_without_steps_no_copy_is_outside_of_them():
+    profile = draw(kernels=[(50, 100)], memcpys=[(0, 40, {"dst_device_id": 0})])
+
+    assert found(profile, "copies_outside_steps") == []
+
+
+COPY = (0, 10, {"dst_device_id": 0, "bytes": 8})
+
+
+@pytest.mark.parametrize(
+    ("tables", "phrase"),
+    [
+        ({"memcpys": [COPY] * 3}, "3 copies only"),
+        ({"memcpys": [COPY], "memsets": [(20, 30)]}, "1 copy and 1 memset only"),
+    ],
+)
+def test_a_recording_without_kernels_says_so(tables, phrase):
+    [one] = found(draw(**tables), "no_kernels")
+
+    assert one.phrase == f"ran no kernel: the recording has {phrase}"
+    assert one.suggestion.startswith("see whether the program came to its kernels")
+
+
+def test_launches_without_kernels_say_that_their_records_are_lost():
+    calls = [(0, 1), (2, 3), (4, 5, {"name": "cudaMemcpy"}), (6, 7, {"name": "cuLaunchHostFunc"})]
+
+    [one] = found(draw(memcpys=[COPY], api_calls=calls), "no_kernels")
+
+    assert one.suggestion.startswith("record again: 2 launches of kernels left no record")
+
+
+@pytest.mark.parametrize("tables", [{"kernels": [(0, 10)]}, {"graph_launches": [(0, 10)]}, {}])
+def test_where_kernels_or_nothing_ran_none_is_missed(tables):
+    assert found(draw(**tables), "no_kernels") == []
+
+
 def real(name):
     path = CORPUS / name
     if not path.is_file():

@@ -113,17 +113,23 @@ def test_small_kernels_win_what_their_launches_cost():
     assert row["change"] == "no-launch-cost"
 
 
-def test_a_host_that_waits_for_each_result_wins_nothing_by_launches_and_keeps_its_bound():
-    """It waits for each kernel and launches the next one then."""
-    kernels, calls = launched(80, 10, 1, 3)
-    waits = [
-        (start + 2 * US, start + 9 * US, {"name": "cudaStreamSynchronize"}) for start, *_ in calls
-    ]
-    row = row_of(draw(kernels=kernels, api_calls=[*calls, *waits]), "small_kernels")
+def test_pauses_that_launches_do_not_make_win_nothing_by_launches_and_keep_their_bound():
+    """Of two kernels that are launched at once the second one starts late; then the host waits."""
+    kernels, calls = [], []
+    for step in range(40):
+        at, first, second = step * 18 * US, {"correlation_id": step}, {"correlation_id": 99 + step}
+        second["name"] = "end"
+        calls += [(at, at + US, first), (at + US, at + 2 * US, second)]
+        calls.append((at + 2 * US, at + 15 * US, {"name": "cudaStreamSynchronize"}))
+        kernels += [(at + 5 * US, at + 8 * US, first), (at + 11 * US, at + 14 * US, second)]
+    profile = draw(kernels=kernels, api_calls=calls)
 
-    assert row["predicted_win_ns"] is None
-    assert row["win"] == "at most 70.0 %, next to nothing if launches took no time"
+    row = row_of(profile, "small_kernels")
+
+    assert (row["cost_ns"], row["predicted_win_ns"]) == (3 * US, None)
+    assert row["win"] == "at most 16.7 %, next to nothing if launches took no time"
     assert "the host waits for more than launches" in row["assumptions"]
+    assert row_of(profile, "synchronising_call")["cost_ns"] == 9 * US
 
 
 def test_pageable_copies_win_what_they_take_ahead_from_pinned_memory():

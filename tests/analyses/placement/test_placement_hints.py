@@ -317,6 +317,53 @@ def test_rows_of_a_shared_table_are_named_with_what_may_save_them(
     assert row["suggestion"].startswith(fix)
 
 
+@pytest.mark.parametrize(
+    ("kind", "cause", "finding"),
+    [
+        ("ResourceGather", "weights_apart", "weights of operations are on CPU:0, the layers"),
+        (
+            "GatherV2",
+            "shared_embedding",
+            "a shared embedding is on CPU:0, and its rows go to user and item on CPU:1",
+        ),
+    ],
+)
+def test_a_shared_table_whose_rows_all_go_to_another_device_is_to_be_there(
+    tmp_path, kind, cause, finding
+):
+    lookups = [f"{tower}_table/Gather" for tower in ("user", "item")]
+    operations = [
+        *(operation(name, operation_type=kind) for name in lookups),
+        *(operation(f"{tower}/dense/MatMul", "CPU:1") for tower in ("user", "item")),
+        *(operation(f"gradient_tape/{t}/dense/MatMul", "CPU:1") for t in ("user", "item")),
+        operation("AssignSubVariableOp", operation_type="AssignSubVariableOp"),
+    ]
+    inputs = [taken("table:0", "AssignSubVariableOp", is_variable=True)]
+    for name in lookups:
+        tower = name.partition("_")[0]
+        if kind == "GatherV2":
+            read = name.replace("Gather", "ReadVariableOp")
+            operations.append(operation(read, operation_type="ReadVariableOp"))
+            inputs.append(taken(f"{read}:0", name, size=4000))
+        inputs += [
+            taken("table:0", name if kind != "GatherV2" else read, is_variable=True),
+            taken(f"{name}:0", f"{tower}/dense/MatMul", "CPU:1", size=400),
+            taken(
+                f"{tower}/dense/MatMul:0",
+                f"gradient_tape/{tower}/dense/MatMul",
+                "CPU:1",
+                "CPU:1",
+                8,
+            ),
+        ]
+    [row] = placement_hints(made(tmp_path, operations, inputs)).to_pylist()
+
+    assert (row["cause"], row["saves_bytes_per_step"]) == (cause, 800)
+    assert row["finding"].startswith(finding)
+    assert row["suggestion"].startswith("build ")
+    assert "under tf.device('/CPU:1')" in row["suggestion"]
+
+
 def test_a_concatenation_moves_only_where_less_is_copied_then(tmp_path):
     ends = [("near/dense/Relu", "CPU:0", 300), ("far/dense/Relu", "CPU:1", 100)]
     operations = [

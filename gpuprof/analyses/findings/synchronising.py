@@ -1,0 +1,125 @@
+"""A host that waits for results before it launches more: in which call, and for what it reads."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.copy_rows import copy_rows
+from gpuprof.analyses.facts.frameworks import JAX, PYTORCH, TENSORFLOW, framework
+from gpuprof.analyses.facts.pauses import PAUSE_READS
+from gpuprof.analyses.facts.short_waits import SHORT_WAIT_READS, short_waits
+from gpuprof.analyses.findings.contract import Scope
+from gpuprof.analyses.time.pauses import Pieces
+from gpuprof.facts import HOST
+from gpuprof.intervals import Int64s, Intervals, covered_within
+from gpuprof.units import format_bytes
+
+SYNCHRONISING_READS: Final = reads(
+    PAUSE_READS,
+    SHORT_WAIT_READS,
+    memcpys="start_ns end_ns bytes device_id src_device_id dst_device_id memcpy_kind"
+    " src_memory_kind dst_memory_kind",
+)
+
+# A copy of so few bytes brings a number or a flag.
+_FLAG_BYTES: Final = 64
+# Steps read something back if so many of them do.
+_MOST_STEPS: Final = 0.9
+_READ_LATER: Final = (
+    "read results later, or wait for single events, so that the next work is launched before"
+)
+_NOT_EACH_STEP: Final = {
+    PYTORCH: "read it every n-th step (.item(), .cpu(), if tensor:), or keep the test on the"
+    " device (torch.where)",
+    TENSORFLOW: "read it every n-th step (.numpy(), float(loss)), or keep the test in the graph"
+    " (tf.cond)",
+    JAX: "read it every n-th step (float(loss)), or keep the test on the device (jax.lax.cond)",
+    "": "read it every n-th step, or test it on the device (a loop of a CUDA graph), so that the"
+    " next work is launched before",
+}
+
+
+class Waited(NamedTuple):
+    """What a host waited in, and for.
+
+    Args:
+        call: Name of the call; empty where none is known.
+        result: What it reads back each time, in words; empty where that is no single value.
+        suggestion: What to do.
+    """
+
+    call: str
+    result: str
+    suggestion: str
+
+
+def waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> Waited:
+    """In which call the host waited before most of some pauses, and the short gaps of the scope.
+
+    Args:
+        scope: Where the pauses were measured.
+        pieces: All pieces of pauses.
+        rows: Those that calls which wait brought about, by their places.
+        lengths: What the scope has of each.
+    """
+    times = Counter[str]()
+    times.update(_of_pauses(pieces, rows, lengths))
+    times.update(_of_gaps(scope))
+    call = max(times, key=lambda name: times[name], default="")
+    size = _read_back(scope)
+    if not size:
+        return Waited(call, "", _READ_LATER)
+    result = f", as it reads {format_bytes(size)} back in each step"
+    return Waited(call, result, _NOT_EACH_STEP[framework(scope.profile)])
+
+
+def synchronised_gaps(scope: Scope) -> Intervals:
+    """The short gaps of a scope's device that a waiting host left."""
+    return short_waits(scope.profile, scope.device).gaps
+
+
+def _of_pauses(pieces: Pieces, rows: Int64s, lengths: Int64s) -> Mapping[str, int]:
+    """How long pauses last in all, by the call that their first piece is of."""
+    if not len(rows):
+        return {}
+    order = np.lexsort((pieces.stretches.start_ns[rows], pieces.pause[rows]))
+    rows, lengths = rows[order], lengths[order]
+    first = np.flatnonzero(np.diff(pieces.pause[rows], prepend=-1))
+    of_pause = np.add.reduceat(lengths, first)
+    label = pieces.stretches.label[rows[first]]
+    sums = np.bincount(label, of_pause, len(pieces.labels))
+    return {
+        detail: int(sums[number])
+        for number, (kind, detail) in enumerate(pieces.labels)
+        if kind == "synchronising_call" and detail is not None and sums[number]
+    }
+
+
+def _of_gaps(scope: Scope) -> Mapping[str, int]:
+    gaps, call, names = short_waits(scope.profile, scope.device)
+    if not len(gaps):
+        return {}
+    steps = Intervals(scope.start_ns, scope.end_ns)
+    inside = covered_within(steps, gaps.start, gaps.end)
+    sums = np.bincount(call, inside, len(names))
+    return {name: int(time) for name, time in zip(names, sums.tolist(), strict=True) if time}
+
+
+def _read_back(scope: Scope) -> int:
+    """Bytes that each step reads back where these are few; 0 where steps read nothing, or more."""
+    if not scope.has_steps or not scope.profile.unrestricted.has("memcpys"):
+        return 0
+    copies = copy_rows(scope.profile.unrestricted)
+    to_host = (copies.dst == HOST) & (copies.src == scope.device.number)
+    rows = np.flatnonzero(to_host & (copies.bytes > 0))
+    step = np.searchsorted(scope.start_ns, copies.start_ns[rows], side="right") - 1
+    is_in = (step >= 0) & (copies.start_ns[rows] < scope.end_ns[step])
+    rows, step = rows[is_in], step[is_in]
+    reading = len(np.unique(step))
+    if not reading or reading < _MOST_STEPS * len(scope.start_ns):
+        return 0
+    size = round(float(copies.bytes[rows].sum()) / reading)
+    return size if size <= _FLAG_BYTES else 0

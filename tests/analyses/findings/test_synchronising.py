@@ -1,0 +1,109 @@
+"""A host that waits for each result before it launches more: what each step costs is known."""
+
+import pytest
+from drawing import draw
+
+from gpuprof.analyses.findings.findings import findings
+
+US = 1_000
+WAIT = "cudaDeviceSynchronize"
+FLAG = {"memcpy_kind": "DtoH", "src_device_id": 0, "bytes": 4}
+
+
+def looping(*, wait=(3, 9), launched=10, call=WAIT, copy=None, steps=80):
+    """Steps of 10 us: a kernel runs from 5 to 8, and the device has nothing to do until 15.
+
+    Args:
+        wait: When a call waits in each step, in us.
+        launched: When the next kernel is launched.
+        call: The name of the call that waits.
+        copy: What is copied from 8 to 9 in each step; None for nothing.
+        steps: How many steps.
+    """
+    kernels, calls, copies = [], [], []
+    for step in range(steps):
+        at, row = step * 10 * US, {"correlation_id": step}
+        kernels.append((at + 5 * US, at + 8 * US, row))
+        begin = at - (10 - launched) * US if step else at
+        calls.append((begin, begin + US // 2, row))
+        calls.append((at + wait[0] * US, at + wait[1] * US, {"name": call}))
+        if copy is not None:
+            of_copy = {"correlation_id": 1_000 + step}
+            copies.append((at + 8 * US, at + 9 * US, copy | of_copy))
+            calls.append((at + 7 * US, at + 7 * US + 1, of_copy | {"name": "cudaMemcpyAsync"}))
+    return draw(kernels=kernels, memcpys=copies, api_calls=sorted(calls, key=lambda row: row[0]))
+
+
+def rows(profile):
+    return {row["cause"]: row for row in findings(profile).to_pylist()}
+
+
+def test_gaps_after_a_call_that_waited_are_not_for_want_of_launches():
+    by_cause = rows(looping())
+
+    row = by_cause["synchronising_call"]
+    assert (row["where"], row["cost_ns"], row["step_ns"]) == (WAIT, 7 * US, 10 * US)
+    assert row["finding"].startswith(f"device 0 has no work because the host waited in {WAIT}: ")
+    assert row["suggestion"].startswith("read results later")
+    assert "small_kernels" not in by_cause
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"wait": (3, 7)}, id="returned-before-the-gap"),
+        pytest.param({"wait": (9, 10)}, id="called-within-the-gap"),
+        pytest.param({"launched": 4, "wait": (5, 9)}, id="launched-before-it-returned"),
+        pytest.param({"call": "cudaEventQuery"}, id="does-not-wait"),
+    ],
+)
+def test_other_gaps_wait_for_launches(change):
+    by_cause = rows(looping(**change))
+
+    assert "synchronising_call" not in by_cause
+    assert by_cause["small_kernels"]["cost_ns"] == 7 * US
+
+
+def test_a_flag_that_each_step_reads_back_is_named():
+    row = rows(looping(wait=(3, 10), call="cudaMemcpy", copy=FLAG))["synchronising_call"]
+
+    assert "waited in cudaMemcpy, as it reads 4 B back in each step" in row["finding"]
+    assert row["suggestion"].startswith("read it every n-th step, or test it on the device")
+    assert row["cost_ns"] == 6 * US
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        pytest.param(FLAG | {"bytes": 65}, id="more-than-a-number"),
+        pytest.param(FLAG | {"memcpy_kind": "HtoD", "dst_device_id": 0}, id="the-other-way"),
+        pytest.param(FLAG | {"src_device_id": 1, "device_id": 1}, id="another-device"),
+    ],
+)
+def test_other_copies_are_no_flag(copy):
+    row = rows(looping(wait=(3, 10), copy=copy))["synchronising_call"]
+
+    assert "reads" not in row["finding"]
+
+
+def test_a_flag_that_few_steps_read_is_no_part_of_each():
+    profile = looping(wait=(3, 10), copy=FLAG)
+    copies = profile.table("memcpys").slice(0, 70)
+
+    row = rows(profile.with_table("memcpys", copies))["synchronising_call"]
+    assert "reads" not in row["finding"]
+
+
+def test_the_advice_is_of_what_the_host_does_after_it_waited():
+    """It waits for 3 us of a pause of 37, and then frees and allocates memory for 30."""
+    kernels, calls = [], []
+    for step in range(20):
+        at, row = step * 40 * US, {"correlation_id": step}
+        kernels.append((at + 5 * US, at + 8 * US, row))
+        calls += [(at, at + US, row), (at + 3 * US, at + 9 * US, {"name": WAIT})]
+        calls.append((at + 9 * US, at + 39 * US, {"name": "cudaMalloc"}))
+    row = rows(draw(kernels=kernels, api_calls=calls))["synchronising_call"]
+
+    assert row["where"] == "cudaMalloc"
+    assert f"waited in {WAIT}, 8" in row["finding"]
+    assert row["suggestion"].startswith("allocate memory once")
