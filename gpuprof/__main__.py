@@ -9,6 +9,11 @@ def run() -> None:
         from gpuprof.cli import main  # noqa: PLC0415 - loading is what takes time
 
         main()
+    except SystemExit as ending:
+        from gpuprof import startup  # noqa: PLC0415 - as above
+
+        startup.end(ending.code)
+        raise
     except KeyboardInterrupt:
         from gpuprof import signals  # noqa: PLC0415 - as above
 

@@ -242,7 +242,8 @@ class Database:
         selects = self._views[table].selects
         rows = selects[0].source if len(selects) == 1 else None
         source = self._tables.get(rows.table) if isinstance(rows, StoredRows) else None
-        return 0 if source is None else source.rows_known()
+        with self._file_errors():
+            return 0 if source is None else source.rows_known()
 
     def needs_query(self, table: str, names: Sequence[str]) -> bool:
         """Whether columns of integers are not as they are in the reader's file."""

@@ -192,7 +192,7 @@ def _coded(column: pa.Array) -> tuple[Numbers, list[str]]:
     """A column of words as places among its different ones, and these."""
     if len(column) > _FEW:
         words = column.dictionary_encode()
-        return np.from_dlpack(words.indices), words.dictionary.to_pylist()
+        return np.asarray(np.from_dlpack(words.indices), np.int32), words.dictionary.to_pylist()
     place: dict[str, int] = {}
     codes = [place.setdefault(word, len(place)) for word in column.to_pylist()]
     return np.array(codes, np.int32), [*place]

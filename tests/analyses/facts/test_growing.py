@@ -43,6 +43,15 @@ def test_what_is_expected_need_not_come(parts):
     assert growing.values.tolist() == [value for part, _ in parts for value in part.tolist()]
 
 
+def test_what_a_damaged_file_claims_takes_no_room():
+    growing = Growing()
+    growing.expect(1 << 60)
+    growing.add(np.array([1, 2], np.int16))
+
+    assert growing.values.tolist() == [1, 2]
+    assert len(growing.values.base) == 2
+
+
 @pytest.mark.parametrize("expected", [0, 1, 150])
 def test_more_than_is_expected_makes_room_for_as_many_more(expected):
     growing, sizes = Growing(), set()

@@ -99,6 +99,21 @@ def test_what_libraries_do_is_in_the_names_of_their_kernels(name, kind, said):
 
 
 @pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("SwapDimension1And2InTensor3UsingTiles", LAYOUT),
+        ("ShuffleInTensor3Simple", LAYOUT),
+        ("wrapped_convert_3", COPY),
+        ("Cast", COPY),
+        ("sm80_xmma_fprop_implicit_f32f32_f32f32_f32_nhwc", PLAIN_PRODUCT),
+        ("cutlass_80_simt_fprop_128x64", PLAIN_PRODUCT),
+    ],
+)
+def test_each_word_of_a_kind_is_enough(name, kind):
+    assert (kind_of(name), shown(name)) == (kind, name)
+
+
+@pytest.mark.parametrize(
     "name",
     [
         # With Tensor Cores.

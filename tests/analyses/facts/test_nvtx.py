@@ -1,9 +1,11 @@
 """Which of the ranges of a thread is the outer and which the inner one at a launch."""
 
+import pytest
 from drawing import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuprof.analyses.facts import nvtx
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.nvtx import NO_RANGE, innermost, outermost, ranges_of
 
@@ -40,3 +42,16 @@ def test_of_ranges_that_overlap_as_they_like_the_first_and_the_last_that_is_open
         )
         for time, around in opened.items()
     }
+
+
+@given(texts=st.lists(st.sampled_from(["a", "b", "", "epoch 1"]), max_size=20))
+def test_few_texts_and_many_are_numbered_alike(texts):
+    ranges = [(n, n + 1, {"text": text}) for n, text in enumerate(texts)]
+    with pytest.MonkeyPatch.context() as patch:
+        labels = []
+        for few in (0, 100):
+            patch.setattr(nvtx, "_FEW", few)
+            read = ranges_of(draw(nvtx_ranges=ranges))
+            labels.append([read.labels[label][0] for label in read.label.tolist()])
+
+    assert labels == [texts, texts]

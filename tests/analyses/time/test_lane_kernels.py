@@ -71,3 +71,11 @@ def test_a_part_of_a_recording_has_its_kernels_alone(kernels):
 
     assert rows[0]["start_ns"] == 5
     assert max(row["end_ns"] for row in rows) <= 50
+
+
+def test_of_one_device_only_its_kernels_are_shown():
+    profile = draw(kernels=[(0, 10), (5, 15, {"device_id": 1})], memcpys=[(0, 100)])
+
+    part = profile.restricted(Selection(device_id=1))
+
+    assert [row[:4] for row in _rows(part)] == [(1, "compute", 5, 15)]

@@ -85,6 +85,17 @@ def test_of_many_ranges_the_longest_are_shown():
     assert sum(row[4] == "long" for row in rows) == count // 2
 
 
+def test_of_many_ranges_of_one_length_the_first_are_shown():
+    count = 6_100
+    profile = _launched(
+        [(10 * n, 10 * n + 9, f"layer {n}") for n in range(count)],
+        [(10 * n + 1, 0, 10 * n, 10 * n + 5 + n % 2) for n in range(count)],
+    )
+
+    starts = [row[2] for row in _rows(profile, level=1)]
+    assert starts == [10 * n for n in range(count) if n % 2 or n < 2 * 6_000 - count]
+
+
 def test_a_part_of_a_recording_has_its_ranges_alone():
     profile = _launched(
         [(0, 10, "first"), (10, 20, "second")], [(1, 0, 100, 200), (11, 0, 300, 400)]

@@ -21,7 +21,7 @@ from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFo
 from gpuprof.facts import UNKNOWN
 from gpuprof.profile import Origin
 from gpuprof.readers import find_reader, read_profile
-from gpuprof.readers.gpuprof import write_gpuprof_file
+from gpuprof.readers.gpuprof import parquet_columns, write_gpuprof_file
 from gpuprof.readers.gpuprof.gpuprof_file import HEADER
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 from gpuprof.selection import Selection
@@ -481,6 +481,33 @@ def test_a_window_of_time_reads_only_the_groups_of_rows_that_hold_it(tmp_path):
     ]
     with pytest.raises(CorruptFileError, match="one of its tables is damaged"):
         late.query("SELECT sum(end_ns) FROM unrestricted.memsets")
+
+
+SUMS = "SELECT sum(end_ns - start_ns)::BIGINT AS busy, count(bytes) AS sizes FROM memsets"
+
+
+@pytest.mark.parametrize(("most_kept", "is_kept"), [(ROWS_OF_TWO_GROUPS, True), (1, False)])
+def test_a_table_that_is_not_large_is_decoded_once(tmp_path, monkeypatch, most_kept, is_kept):
+    path, decoded = written(tmp_path, LARGE), []
+    monkeypatch.setattr(parquet_columns, "_MOST_KEPT", most_kept)
+    profile = read_profile(path)
+    opened = parquet_columns.opened
+    monkeypatch.setattr(parquet_columns, "opened", lambda *a: decoded.append(a) or opened(*a))
+
+    sums = [profile.query(SUMS).to_pylist() for _ in range(2)]
+    queries = len(decoded)
+    starts = np.concatenate([part[0] for part in profile.integers("memsets", "start_ns")])
+
+    assert sums == [[{"busy": ROWS_OF_TWO_GROUPS, "sizes": 0}]] * 2
+    assert starts.tolist() == [*range(ROWS_OF_TWO_GROUPS)]
+    assert queries == (2 if is_kept else 4)
+    assert len(decoded) == queries + (0 if is_kept else 2)
+
+
+def test_how_many_rows_a_table_has_is_known_before_they_are_read(tmp_path):
+    path = written(tmp_path, LARGE)
+
+    assert read_profile(path).rows_known("memsets") == ROWS_OF_TWO_GROUPS
 
 
 def test_a_recording_that_is_not_in_order_is_written_in_order(tmp_path):
