@@ -226,7 +226,7 @@ def _label_axes(axes: "Axes", rows: list[Row]) -> None:
 
 CHART: Final = Chart(
     "copy_sizes",
-    "How often copies have which size, and how long they take",
+    "Sizes of copies, how often they occur, and how long they take",
     RECORDING,
     ("copy_sizes", "copy_speeds"),
     picture,
