@@ -183,7 +183,7 @@ def api(name: str) -> str:
 
 
 def is_communication(kernel_name: str) -> bool:
-    """Whether a kernel moves data between devices (NCCL and its kin) instead of computing."""
+    """Whether a kernel moves data between devices (such as NCCL) instead of computing."""
     # Most names have none of the words that the alternatives need: a tenth of the time.
     name = kernel_name.lower()
     may_be = "ccl" in name or "shmem" in name

@@ -94,7 +94,7 @@ OF_NAMES: Final[Mapping[str, Mapping[str, Fact]]] = {
     "kernels": {
         "is_communication": Fact(
             f"regexp_matches(name, '{COMMUNICATION_PATTERN}', 'i')",
-            "Whether it moves data between devices (NCCL and its kin) in place of computing.",
+            "Whether it moves data between devices (such as NCCL) in place of computing.",
         ),
         "name_hash": Fact("(hash(name) >> 1)::BIGINT", "A number of the name, in every recording."),
     },

@@ -147,10 +147,7 @@ def cannot(profile: Profile) -> str:
 def _origin_notes(profile: Profile) -> list[str]:
     """Doubts of the tool and of the reader first: they are doubts about every figure."""
     origin = profile.origin
-    notes = [
-        text if text.startswith(origin.tool) else text[:1].upper() + text[1:]
-        for text in origin.warnings
-    ]
+    notes = [_sentence(text, origin.tool) for text in origin.warnings]
     graphs = profile.table("graph_launches").num_rows if profile.has("graph_launches") else 0
     if graphs:
         launches = (
@@ -163,6 +160,12 @@ def _origin_notes(profile: Profile) -> list[str]:
             " Record graph nodes to include them."
         )
     return notes
+
+
+def _sentence(text: str, tool: str) -> str:
+    """What a tool says, from a capital letter, unless it is the tool's name, to a full stop."""
+    begun = text if text.startswith(tool) else text[:1].upper() + text[1:]
+    return begun if begun.endswith((".", "!", "?")) else f"{begun}."
 
 
 def _excerpt_notes(profile: Profile) -> list[str]:

@@ -465,7 +465,7 @@ OVERHEADS: Final = Schema(
 )
 COLLECTIVES: Final = Schema(
     "collectives",
-    "one kernel of a collective operation (NCCL and its kin) whose message the framework told",
+    "one kernel of a collective operation (such as NCCL) whose message the framework told",
     {
         **_TIMES,
         **_PLACE,

@@ -40,16 +40,20 @@ VARIANTS: Final = Schema(
         ),
         "kernel_ns": _time(f"Kernels, {_GPU}."),
         "kernel_calls": Column(INT, "1", "Kernels."),
-        "communication_kernel_ns": _time("Kernels of NCCL and its kin among them."),
+        "communication_kernel_ns": _time("Kernels of NCCL and similar libraries among them."),
         "transfer_ns": _time(f"Copies between two memories, {_GPU}."),
         "transfer_calls": Column(INT, "1", "Copies between two memories."),
-        "transfer_bytes": Column(INT, "B", "Bytes of them; null where one is unknown."),
-        "peer_transfer_ns": _time("Copies between two devices, staged ones too."),
+        "transfer_bytes": Column(INT, "B", "Their bytes; null where one is unknown."),
+        "peer_transfer_ns": _time("Copies between two devices, including staged ones."),
         "peer_transfer_calls": Column(INT, "1", "Copies between two devices; a staged one once."),
-        "peer_transfer_bytes": Column(INT, "B", "Bytes of them; null where one is unknown."),
+        "peer_transfer_bytes": Column(INT, "B", "Their bytes; null where one is unknown."),
         "peer_transfer_mean_ns": Column(FLOAT, "ns", "peer_transfer_ns / peer_transfer_calls."),
-        "htod_ns": _time("Copies from host to device, halves of staged ones not.", label="HtoD"),
-        "dtoh_ns": _time("Copies from device to host, halves of staged ones not.", label="DtoH"),
+        "htod_ns": _time(
+            "Copies from host to device, without halves of staged copies.", label="HtoD"
+        ),
+        "dtoh_ns": _time(
+            "Copies from device to host, without halves of staged copies.", label="DtoH"
+        ),
         "managed_transfer_ns": _time("Migrations of managed memory from and to host."),
         "local_copy_ns": _time("Copies within one memory."),
         "unknown_copy_ns": _time("Copies of kinds that no table of CUDA names."),
@@ -95,7 +99,7 @@ VARIANTS: Final = Schema(
             "Copies between devices in a step; null where collectives ran.",
             kind=Kind.MEAN,
         ),
-        "peer_transfer_bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where unknown."),
+        "peer_transfer_bytes_per_step": Column(FLOAT, "B", "Their bytes; null where unknown."),
         "gradient_bytes_per_step": Column(FLOAT, "B", "Those that only gradients need."),
         "forward_bytes_per_step": Column(FLOAT, "B", "The others of them."),
         "largest_scope": Column(

@@ -51,7 +51,7 @@ def test_doubts_of_tool_and_reader_come_first_in_their_own_words():
 
     notes = report(Profile(origin, made.sources)).notes
 
-    assert notes[:2] == ('nvprof reported: "dropped"', "Sizes of 3 copies are unknown")
+    assert notes[:2] == ('nvprof reported: "dropped".', "Sizes of 3 copies are unknown.")
 
 
 def early(*milliseconds):

@@ -49,8 +49,8 @@ _METRIC_NAMES: Final = {
     "gradient_bytes_per_step": "  for gradients",
 }
 _GPU_TIMES: Final = ("gpu_activity_ns", "implied_gpu_activity_ns", "kernel_ns")
-_PEERS: Final = ("peer_transfer_ns", "peer_transfer_calls")
-_ALWAYS: Final = ("gpu_activity_ns", "kernel_ns", "transfer_ns", *_PEERS)
+_PEERS: Final = ("transfer_ns", "peer_transfer_ns", "peer_transfer_calls")
+_ALWAYS: Final = ("gpu_activity_ns", "kernel_ns", *_PEERS)
 # Where there are more variants than fit beside each other, each is a row of these.
 _SHORT_METRICS: Final = (
     "seconds_per_epoch",

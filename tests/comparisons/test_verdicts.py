@@ -255,7 +255,7 @@ def test_epochs_alone_tell_which_is_slower():
 
     assert result.verdict == (
         "Against a, b takes 2.000 s (10.0 %) more per epoch; with one run each, noise cannot be"
-        " judged. The cause is unknown: both sides have no other figure in common."
+        " judged. The cause is unknown: the sides have no other figure in common."
     )
     assert result.headline == "b takes 2.000 s (10.0 %) more per epoch than a"
 

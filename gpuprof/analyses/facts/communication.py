@@ -1,4 +1,4 @@
-"""Kernels of communication (NCCL and its kin) as arrays, with what is known of their messages."""
+"""Communication kernels, such as those of NCCL, as arrays, with what is known of their messages."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -79,7 +79,7 @@ BOTTOM_LINE: Final = Schema(
         "exposed_local_copy_share": Column(FLOAT, "1", "Only local copies or memsets."),
         "idle_share": Column(FLOAT, "1", "Nothing runs, for another reason than set-up."),
         "set_up_share": Column(
-            FLOAT, "1", "Idle time that no step pays; 0 of steps.", label="Set-up share"
+            FLOAT, "1", "Idle time outside steps; 0 where steps are known.", label="Set-up share"
         ),
         "between_devices_ns": Column(
             INT, "ns", "What moving data between devices and waiting for it costs a step at most."
@@ -167,7 +167,7 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
     if scope.has_steps:
         steps = counted(len(scope.start_ns), "step", "steps")
         steps += ", inferred from its kernels" if scope.is_inferred else ""
-        name = f" of {scope.phase}" if len(phases) > 1 else ""
+        name = f' of "{scope.phase}"' if len(phases) > 1 else ""
         usual = "median of"
         if scope.step_ns != scope.median_ns:
             usual = f"median {say_ns(scope.median_ns)}, mean of"

@@ -2,35 +2,35 @@
 
 from typing import Final, NamedTuple
 
-# Cause -> what it means, and by which means it can be won back.
+# Cause -> what it means, and by which means it can be saved.
 CAUSES: Final = {
     "exposed_peer_copies": (
-        "A device waits for copies between devices. Fewer bytes win up to all of it, hiding them"
-        " behind compute at most what the device computes."
+        "A device waits for copies between devices. Fewer bytes save up to all of it; hiding the"
+        " copies behind compute saves at most the compute time of the device."
     ),
     "staged_copies": (
-        "The same of copies through the host, with the pauses beside them: the two devices lack"
-        " peer access."
+        "A device waits for copies between devices that go through the host, and in the pauses"
+        " beside them: the two devices lack peer access."
     ),
     "exposed_host_copies": "A device waits for copies from or to the host.",
-    "pageable_memory": "Asynchronous copies are of pageable memory, which makes them wait.",
+    "pageable_memory": "Asynchronous copies use pageable memory, which makes them wait.",
     "unified_memory": (
         "Pages of managed memory migrate while kernels wait for them, or one by one as the host"
         " touches them."
     ),
     "collective_transfer": "A collective moves data, and no compute hides it.",
     "collective_waiting": (
-        "A collective waits for the last rank to arrive; with one rank recorded, may wait."
+        "A collective waits for the last rank to arrive; if one rank is recorded, it may wait."
     ),
     "same_stream": "Collectives run on a stream that also computes, so that nothing hides them.",
-    "host_late": "What ends a pause of the device was launched within it: the host was late.",
+    "host_late": "The work that ended a pause was launched within it: the host was late.",
     "synchronising_call": (
         "The host was late because it had waited in a synchronising call, perhaps for a number"
         " that each step reads back."
     ),
     "mpi": "The host was late because it was in MPI.",
     "small_kernels": "Kernels are so short that the device waits for the launch of the next one.",
-    "waits_for_stream": "What ends a pause was launched before it: its stream waited.",
+    "waits_for_stream": "The work that ended a pause was launched before it: its stream waited.",
     "waits_for_device": "The same, and work on another device ended just before.",
     "idle": "The device pauses, and the recording does not tell why.",
     "local_copies": "Copies within a device's memory and memsets run alone.",
@@ -39,10 +39,10 @@ CAUSES: Final = {
     "no_tensor_cores": "Matrix products and convolutions leave Tensor Cores unused.",
     "unbalanced_devices": "Devices compute for different times in a step.",
     "setup": (
-        "Idle time that no step pays: before, between and after phases; without steps, in one-time"
+        "Idle time outside steps: before, between and after phases; without steps, in one-time"
         " calls, where code is loaded, and in pauses longer than all work."
     ),
-    "copies_outside_steps": "Copies before, between and after phases, which no step pays.",
+    "copies_outside_steps": "Copies outside steps: before, between and after phases.",
     "truncated": "The records of a device end while the host goes on launching.",
     "no_training": "Only initialisation was recorded.",
     "no_kernels": "Copies and memsets were recorded, but no kernel.",

@@ -47,7 +47,7 @@ EDGES: Final = Schema(
         "dst_is_gradient": Column(FLAG, "", "Whether the destination is part of the gradients."),
         "is_gradient": Column(FLAG, "", "The forward pass alone would not make these copies."),
         "calls_per_step": Column(FLOAT, "1", "Copies in a step.", required=True, kind=Kind.MEAN),
-        "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where one is unknown."),
+        "bytes_per_step": Column(FLOAT, "B", "Their bytes; null where one is unknown."),
     },
 )
 

@@ -1,4 +1,4 @@
-"""Collectives of NCCL and its kin, which move data in kernels and leave no copy.
+"""Collectives of NCCL and similar libraries, which move data in kernels and leave no copy.
 
 Source of the two bandwidths: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
 """

@@ -35,7 +35,7 @@ PEER_MATRIX: Final = Schema(
         "dst_device_id": Column(INT, "", "Device copied to; null for host and unknown."),
         "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
         "calls": Column(INT, "1", "How often; a staged copy counts once.", required=True),
-        "total_ns": Column(INT, "ns", "Sum of durations; of staged ones, both halves."),
+        "total_ns": Column(INT, "ns", "Sum of durations; of staged copies, both halves."),
         "bytes": Column(INT, "B", "Bytes moved; null where unknown of one."),
         "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns."),
         "link": Column(

@@ -32,7 +32,7 @@ REPEATED_TRANSFERS: Final = Schema(
             TEXT, "", "What tells steps: ranges, a detected pattern, or a function.", required=True
         ),
         "calls_per_step": Column(FLOAT, "1", "Copies per step.", required=True, kind=Kind.MEAN),
-        "bytes_per_step": Column(FLOAT, "B", "Bytes of them; null where unknown."),
+        "bytes_per_step": Column(FLOAT, "B", "Their bytes; null where unknown."),
         "total_ns": Column(INT, "ns", "Time of all of them; null where no times were recorded."),
         "exposed_ns": Column(
             INT, "ns", "The part of total_ns at which no kernel runs on the destination."

@@ -25,7 +25,7 @@ TRANSFERS: Final = Schema(
     "all transfers of one kind, between two kinds of memory, by one path",
     {
         "memcpy_kind": Column(
-            TEXT, "", "HtoD, DtoH, PtoP (staged ones too), UVM_HtoD, ...", required=True
+            TEXT, "", "HtoD, DtoH, PtoP (including staged ones), UVM_HtoD, ...", required=True
         ),
         "direction": Column(
             TEXT, "", "host to device, device to host or device to device.", required=True
@@ -34,7 +34,7 @@ TRANSFERS: Final = Schema(
         "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
         "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
         "calls": Column(INT, "1", "How often; a staged copy counts once.", required=True),
-        "total_ns": Column(INT, "ns", "Sum of durations; of staged ones, both halves."),
+        "total_ns": Column(INT, "ns", "Sum of durations; of staged copies, both halves."),
         "mean_ns": Column(FLOAT, "ns", "total_ns / calls."),
         "median_ns": Column(FLOAT, "ns", "Median duration."),
         "p95_ns": Column(FLOAT, "ns", "95 % took no longer (interpolated)."),

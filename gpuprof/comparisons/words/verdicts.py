@@ -198,7 +198,7 @@ def _epochs(baseline: str, cases: Sequence[Case], _: str) -> str:
     ]
     return (
         f"Against {baseline}, {listed(clauses)}{further_cases(cases, named)}{noise(named)}."
-        " The cause is unknown: both sides have no other figure in common."
+        " The cause is unknown: the sides have no other figure in common."
     )
 
 

@@ -1,4 +1,4 @@
-"""Pass Ctrl-C and its kin on to the recorded program, so that its profiler ends after it."""
+"""Pass Ctrl-C and such signals on to the recorded program, so that its profiler ends after it."""
 
 import os
 import signal

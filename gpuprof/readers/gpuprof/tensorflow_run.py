@@ -188,7 +188,7 @@ def _warnings(document: Row, copies: list[Row]) -> Iterable[str]:
     unknown = sum(row["calls"] for row in data if row["bytes"] is None)
     if unknown:
         total = sum(row["calls"] for row in data)
-        yield f"sizes of {unknown} of {total} copies between devices are unknown"
+        yield f"Sizes of {unknown} of {total} copies between devices are unknown."
 
 
 def _coverage(windows: object) -> Iterator[str]:
@@ -198,12 +198,12 @@ def _coverage(windows: object) -> Iterator[str]:
         integer(coverage.get(key)) for key in ("recorded_ns", "span_ns", "count")
     )
     if recorded_ns is None or span_ns is None or count is None:
-        yield "for what part of the time TensorFlow's profiler ran is not known"
+        yield "It is unknown for which part of the time TensorFlow's profiler ran."
     elif recorded_ns < span_ns:
         yield (
             f"TensorFlow's profiler ran for {recorded_ns / span_ns:.0%} of the time, in "
-            f"{counted(count, 'window', 'windows')}: calls are those seen, numbers per step are "
-            "exact"
+            f"{counted(count, 'window', 'windows')}. Calls are those within them; numbers per step "
+            "are exact."
         )
 
 

@@ -118,7 +118,7 @@ def draw(shown: Picture) -> "Figure":
         _time(durations, group_rows, look.colour, marker)
     _count(costs, rows, stacked)
     costs.set_ylabel(f"total time [{unit}]")
-    costs.set_title("over each bar: how many copies it is of", loc="left", fontsize=8)
+    costs.set_title("over each bar: number of copies", loc="left", fontsize=8)
     durations.set(xscale="log", yscale="log", xlabel="bytes per copy", ylabel="mean duration")
     _label_axes(durations, rows)
     canvas.state(figure, shown.finding)
@@ -226,7 +226,7 @@ def _label_axes(axes: "Axes", rows: list[Row]) -> None:
 
 CHART: Final = Chart(
     "copy_sizes",
-    "How often copies have which size, and how long they take",
+    "Sizes of copies, how often they occur, and how long they take",
     RECORDING,
     ("copy_sizes", "copy_speeds"),
     picture,

@@ -111,7 +111,7 @@ def draw(shown: Picture) -> "Figure":
         interpolation="nearest",
     )
     _label(axes, [*devices.values()], steps)
-    bar = figure.colorbar(image, label="own time against the step's median [%]", pad=0.01)
+    bar = figure.colorbar(image, label="time without collectives against the median [%]", pad=0.01)
     bar.outline.set_visible(False)
     canvas.state(figure, shown.finding)
     return figure

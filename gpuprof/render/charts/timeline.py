@@ -152,7 +152,7 @@ def _explain(figure: "Figure") -> None:
 
 CHART: Final = Chart(
     "timeline",
-    "What each device did when, and which transfers nothing hid",
+    "What each device did when, and which transfers were exposed",
     RECORDING,
     ("lanes_over_time", "findings"),
     picture,

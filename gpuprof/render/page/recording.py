@@ -44,7 +44,7 @@ _OPEN_OF_TENSORS: Final = {"placement_edges"}
 _ORIGIN: Final = {
     "source": "File",
     "tool": "Tool",
-    "tool_version": "Its version",
+    "tool_version": "Tool version",
     "exporter_version": "Exported by version",
     "reader": "Read as",
     "command": "Command",

@@ -1,5 +1,6 @@
 """Result tables as tables of a page: cells for people, with what they sort by."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ from gpuprof.variant_figures import VARIANTS
 
 # More rows are neither read nor searched with pleasure; `--format csv` has them all.
 _MOST_ROWS: Final = 400
+_PER_SECOND: Final = re.compile(r" per s$")
 # The column in which findings name the table that tells more.
 _TARGET: Final = "table"
 _UNITS: Final = {
@@ -127,7 +129,7 @@ def grid_table(name: str, grid: Grid, title: str) -> PageTable:
 
 def _heading(name: str, column: Column) -> str:
     """The heading of a column in words; each cell has its unit."""
-    return column.heading(name).replace(" per s", " per second")
+    return _PER_SECOND.sub(" per second", column.heading(name))
 
 
 def _meaning(name: str, column: Column) -> str:

@@ -4,12 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import CORPUS
+from commands import CORPUS, ROOT
 from drawing import draw
 from recordings import row, summary
 
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
+from gpuprof.render import renderer_named
+from gpuprof.render.contract import Page
 
 MS = 1_000_000
 _PEER = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1}
@@ -137,7 +139,6 @@ def test_a_solver_over_nvlink_and_through_the_host():
     verdicts = {
         r["part"]: r["difference_ns"] for r in result.split.to_pylist() if r["basis"] != "sums"
     }
-    # As the README shows it.
     assert result.verdict == (
         "Against nvlink in Jacobi solve (2 devices), staged takes 87.39 us (3.6 %) more per step:"
         " compute is the same within 0.0 %, idle time grew by 74.07 us, exposed PtoP through the"
@@ -146,6 +147,10 @@ def test_a_solver_over_nvlink_and_through_the_host():
         " Jacobi Solve (1 device), staged takes 5.057 us (0.1 %) more per step."
     )
     assert sum(verdicts.values()) == 87_391
+    page = (ROOT / "gpuprof" / "docs" / "compare.md").read_text(encoding="utf-8")
+    shown = page.partition("```text\n")[2].partition("```")[0]
+    text = renderer_named("terminal").comparison(result, Page())
+    assert all(part in text for part in shown.split("...\n"))
 
 
 def test_copies_through_the_host_that_a_summary_cannot_tell_are_said_to_be_elsewhere():

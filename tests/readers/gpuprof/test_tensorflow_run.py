@@ -90,13 +90,13 @@ def test_a_number_that_stands_for_no_operation_is_refused(tmp_path, number):
         pytest.param({"notes": ["killed"]}, "killed", id="the-recorders-own"),
         pytest.param(
             {"windows": {"count": 3, "recorded_ns": 9, "span_ns": 10}},
-            "TensorFlow's profiler ran for 90% of the time, in 3 windows: calls are those seen, "
-            "numbers per step are exact",
+            "TensorFlow's profiler ran for 90% of the time, in 3 windows. Calls are "
+            "those within them; numbers per step are exact.",
             id="pauses",
         ),
         pytest.param(
             {"tensor_copies": [copy("a", None, 3), copy("b", 1, 4)]},
-            "sizes of 3 of 7 copies between devices are unknown",
+            "Sizes of 3 of 7 copies between devices are unknown.",
             id="unknown-sizes",
         ),
     ],
@@ -114,8 +114,8 @@ def test_what_is_not_needed_refuses_nothing_and_is_unknown(tmp_path):
     assert profile.table("tensor_copies").column("bytes").to_pylist() == [None]
     assert profile.table("devices").num_rows == 0
     assert profile.origin.warnings == (
-        "for what part of the time TensorFlow's profiler ran is not known",
-        "sizes of 10 of 10 copies between devices are unknown",
+        "It is unknown for which part of the time TensorFlow's profiler ran.",
+        "Sizes of 10 of 10 copies between devices are unknown.",
     )
 
 

@@ -23,7 +23,7 @@ def test_bars_are_the_time_of_each_size_with_its_copies_over_them():
     assert [bar.get_x() for bar in bars] == list(_SIZES)
     assert [bar.get_height() for bar in bars] == pytest.approx([1.102, 1.409, 7.553, 105.857])
     assert costs.get_ylabel() == "total time [us]"
-    assert costs.get_title(loc="left") == "over each bar: how many copies it is of"
+    assert costs.get_title(loc="left") == "over each bar: number of copies"
     assert [text.get_text() for text in costs.texts] == ["1", "1", "1", "1"]
 
 

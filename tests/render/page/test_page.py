@@ -208,6 +208,17 @@ def test_columns_say_their_unit_in_words(page):
     assert not any("[ns]" in title or "[B" in title for title in titles)
 
 
+def _headings(page):
+    return {*re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', page)}
+
+
+def test_rates_are_per_second_and_steps_stay_steps(page):
+    placed = read_profile(ROOT / "sample_logs/tensorflow/2.21.0/deepconn-dual.json")
+
+    assert "Bytes per second" in _headings(page)
+    assert {"Bytes per step", "Calls per step"} <= _headings(recording_page(placed))
+
+
 def _figures(page):
     return re.findall(r'<section class="figure" id="([^"]*)"', page)
 
