@@ -121,7 +121,7 @@ def _panel(
         heat_rows.append(HeatRow(y, words, tuple(_paths(_cells(shares, joined)))))
         if place % stride == 0:
             text = shortened(clean(name), _LONGEST_NAME)
-            named.append(Label(_NAMES_WIDTH - 6, y + min(row_height, _ROW) - 3, text))
+            named.append(Label(_NAMES_WIDTH - 6, y + row_height / 2 + 4, text))
     return Panel(Label(_NAMES_WIDTH, top - 7, PARTS[part][0]), tuple(named), tuple(heat_rows))
 
 
