@@ -200,11 +200,19 @@ _UNKNOWN: Final = EventMetadata("", "", {})
 
 @dataclass(frozen=True)
 class Space:
-    """A whole file: its planes and what the profiler said, without the names of its hosts."""
+    """A whole file.
+
+    Args:
+        planes: Its planes.
+        errors: What the profiler said, without the names of hosts.
+        warnings: What else it said, as errors.
+        hosts: The names of the hosts that were profiled.
+    """
 
     planes: tuple[Plane, ...]
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
+    hosts: tuple[str, ...]
 
 
 def space(data: bytes) -> Space:
@@ -214,7 +222,7 @@ def space(data: bytes) -> Space:
         WireError: The bytes break off or are no protocol buffer.
     """
     parts = _parts(memoryview(data))
-    hosts = [f"{_text(host)}: " for host in parts.get(_SPACE_HOSTS, ())]
+    hosts = tuple(map(_text, parts.get(_SPACE_HOSTS, ())))
     return Space(
         tuple(
             Plane(_text(plane.get(_PLANE_NAME, [b""])[-1]), plane)
@@ -222,14 +230,15 @@ def space(data: bytes) -> Space:
         ),
         tuple(_without(hosts, entry) for entry in parts.get(_SPACE_ERRORS, ())),
         tuple(_without(hosts, entry) for entry in parts.get(_SPACE_WARNINGS, ())),
+        hosts,
     )
 
 
 def _without(hosts: Sequence[str], entry: Octets) -> str:
     """A message without the host's name before it."""
     text = _text(entry)
-    host = next((host for host in hosts if text.startswith(host)), "")
-    return text.removeprefix(host)
+    heads = (f"{host}: " for host in hosts)
+    return text.removeprefix(next((head for head in heads if text.startswith(head)), ""))
 
 
 def fields(data: Octets) -> Iterator[Field]:

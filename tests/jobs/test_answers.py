@@ -9,6 +9,7 @@ from drawing import draw
 from jobs.joint import job_report, of_rank, ranks_of
 
 from gpuprof.analyses import analysis_named
+from gpuprof.analyses.findings.bottom_line import bottom_line
 from gpuprof.readers.merged_ranks import joined
 from gpuprof.reports import report
 from gpuprof.units import say_ns
@@ -104,6 +105,24 @@ def test_a_rank_that_is_late_in_all_steps_is_named_with_no_step():
     assert "Rank 2 makes the others wait" in sentence
     assert "is in step" not in sentence
     assert "Slow without collectives: rank 2 takes" in sentence
+
+
+@pytest.mark.parametrize("is_late", [lambda step: step == 7, lambda _: True, lambda _: False])
+def test_a_joined_recording_says_the_same_of_late_ranks(is_late):
+    files = ranks_of(stepping_job(6, is_late))
+    (sentence,) = _sentences(files)
+    joined_sentence, *others = bottom_line(joined(files))["bottom_line"].to_pylist()
+
+    of_ranks = sentence[sentence.index("Moving data") :].partition(". ")[2]
+    assert joined_sentence.endswith(of_ranks)
+    assert bool(of_ranks) == is_late(7)
+    assert not any("makes the others wait" in other for other in others)
+
+
+def test_one_file_says_nothing_of_late_ranks():
+    (line, *_) = bottom_line(stepping_job(6, lambda _: True))["bottom_line"].to_pylist()
+
+    assert "makes the others wait" not in line
 
 
 def _sentences(files):

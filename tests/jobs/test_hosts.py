@@ -10,6 +10,7 @@ from jobs.joint import job_report, of_rank, ranks_of
 from gpuprof.analyses import analysis_named
 from gpuprof.readers.merged_ranks import joined
 from gpuprof.reports import report
+from gpuprof.schema import BY_NAME
 
 SIZE = 1_000_000
 HOSTS = ("north", "north", "north", "South", "South", "South")
@@ -69,6 +70,33 @@ def test_where_a_host_is_not_known_its_ranks_have_an_offset_each():
         (None, 4),
         (None, 5),
     ]
+
+
+def test_the_devices_of_one_file_have_one_clock():
+    job = Job(4, 12, seed=3, names=(REDUCE,))
+    ahead = {2: SOUTH_AHEAD_NS, 3: SOUTH_AHEAD_NS + 15 * US}
+    profile = job.drawn(late_ns=[*ahead.items()])
+    first, second = (
+        of_rank(with_devices(profile, devices), rank)
+        for rank, devices in enumerate([(0, 1), (2, 3)])
+    )
+
+    rows = answers([first, second], "clock_offsets")
+
+    assert [(row["rank"], row["devices"], row["device_id"]) for row in rows] == [
+        (0, 2, None),
+        (1, 2, None),
+    ]
+    assert abs(rows[1]["offset_ns"] - SOUTH_AHEAD_NS - 7.5 * US) <= 4 * US
+
+
+def with_devices(profile, devices):
+    """A recording of some of the devices of a drawn one."""
+    for name in ("kernels", "memcpys"):
+        rows = profile.table(name).to_pylist()
+        chosen = [row for row in rows if row["device_id"] in devices]
+        profile = profile.with_table(name, BY_NAME[name].table(chosen))
+    return profile
 
 
 def test_a_note_names_the_hosts_whose_clocks_are_apart():

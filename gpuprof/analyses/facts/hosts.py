@@ -35,10 +35,10 @@ class DeviceNames(NamedTuple):
             most: How many are named.
             has_hosts: Whether hosts are named, too.
         """
-        known = [device for device in devices if device in self.ranks]
-        first = {self.ranks.get(device, device): device for device in reversed(known or devices)}
+        ranked = [device for device in devices if device in self.ranks]
+        first = {self.ranks.get(device, device): device for device in reversed(ranked or devices)}
         numbers = [*reversed(first)][:most]
-        noun = ("rank" if known else "device") + ("" if len(numbers) == 1 else "s")
+        noun = ("rank" if ranked else "device") + ("" if len(numbers) == 1 else "s")
         hosts = [self.hosts.get(first[number]) if has_hosts else None for number in numbers]
         if len({*hosts}) == 1:
             return f"{noun} {listed([*map(str, numbers)])}{_on(hosts[0])}"

@@ -91,7 +91,7 @@ class LastRank(NamedTuple):
 
     @property
     def stands_out(self) -> bool:
-        """Whether it makes the others wait far longer than if all came last in turn."""
+        """Whether it makes the others wait far longer than if all came last as often."""
         ranks = len(self.devices)
         least_share = min(2 / ranks, (1 + 1 / ranks) / 2)
         return self.waiting_ns > least_share * self.all_waiting_ns

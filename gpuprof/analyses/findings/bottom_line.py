@@ -1,12 +1,13 @@
 """What a step goes to, and what moving data costs of it at most: the first sentence of a report."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.last_ranks import collective_record
 from gpuprof.analyses.facts.timeline import LAYERS
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.findings import ANALYSIS as FINDINGS
@@ -17,10 +18,14 @@ from gpuprof.analyses.findings.findings import (
     findings_of_scopes,
     worst_finding,
 )
+from gpuprof.analyses.findings.late_ranks import rank_sentences
 from gpuprof.analyses.findings.of_jobs import SCOPES, bottom_lines_of_job
 from gpuprof.analyses.findings.scopes import scopes
 from gpuprof.analyses.findings.set_up import copies_outside, set_up_of
 from gpuprof.analyses.merge import JobStates, Merge, State
+from gpuprof.analyses.time.ranks import ANALYSIS as RANKS
+from gpuprof.analyses.time.ranks import ranks
+from gpuprof.analyses.time.steps import steps
 from gpuprof.analyses.totals.activity_summary import SUM_READS, activity_sums
 from gpuprof.cuda import is_communication
 from gpuprof.intervals import covered_within
@@ -103,7 +108,18 @@ def bottom_line(profile: Profile) -> pa.Table:
         One row per device and phase, columns as in `BOTTOM_LINE`; first the phase of most devices
         in which most can be won, and of its devices the one that computes most.
     """
-    return BOTTOM_LINE.table([_row(profile, scope) for scope in _ordered(profile)])
+    rows = [_row(profile, scope) for scope in _ordered(profile)]
+    if rows and profile.unrestricted.parts:
+        rows[0]["bottom_line"] = ". ".join(
+            [rows[0]["bottom_line"], *_of_ranks(profile, rows[0]["phase"])]
+        )
+    return BOTTOM_LINE.table(rows)
+
+
+def _of_ranks(profile: Profile, phase: str | None) -> Iterator[str]:
+    """Of a job of several files, which ranks make the others wait or are slow."""
+    record = collective_record(profile)
+    return rank_sentences(record, profile.once(steps), profile.once(ranks), phase)
 
 
 def _ordered(profile: Profile) -> list[Scope]:
@@ -242,7 +258,7 @@ ANALYSIS: Final = Analysis(
     BOTTOM_LINE,
     FINDINGS.needs,
     bottom_line,
-    reads(FINDINGS.reads, SUM_READS),
+    reads(FINDINGS.reads, SUM_READS, RANKS.reads),
     FINDINGS.reads_of_small,
     merge=Merge(
         (PHASES_OF_DEVICES, *JOB_STATES),

@@ -4,12 +4,11 @@ Files are read one by one, so that each says what costs its own devices time. Wh
 in collectives follows from the calls of all ranks together.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gpuprof.analyses.facts.collective_parts import RANKS
 from gpuprof.analyses.facts.hosts import DeviceNames, names_of_job
@@ -19,8 +18,8 @@ from gpuprof.analyses.facts.job_collectives import (
     collective_record_of_job,
 )
 from gpuprof.analyses.facts.last_ranks import LastRank, last_ranks_of
-from gpuprof.analyses.facts.step_windows import FROM_RANGES
 from gpuprof.analyses.findings.contract import usual_of
+from gpuprof.analyses.findings.late_ranks import rank_sentences
 from gpuprof.analyses.merge import JobStates
 from gpuprof.analyses.time.ranks import ranks_of_job
 from gpuprof.analyses.time.steps import STEPS_OF_FILE
@@ -28,7 +27,7 @@ from gpuprof.analyses.transfers.collective_waits import say_delay
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import counted, format_ratio, listed, say_ns, say_share
+from gpuprof.units import counted, say_ns, say_share
 
 # What of a step is not worth a sentence.
 _LEAST_SHARE: Final = 0.01
@@ -308,15 +307,14 @@ def bottom_lines_of_job(job: JobStates, scopes: pa.Table) -> list[Row]:
     for row in scopes.to_pylist():
         phases.setdefault(row["phase"], []).append(row)
     ordered = sorted(phases.values(), key=lambda rows: (-len(rows), -_time(rows)))
-    slow = [row for row in ranks_of_job(job).to_pylist() if row["is_slow"]]
-    return [_bottom_line(job, rows, slow, len(phases) > 1) for rows in ordered]
+    return [_bottom_line(job, rows, is_named=len(phases) > 1) for rows in ordered]
 
 
 def _time(rows: Sequence[Row]) -> int:
     return sum((row["steps"] or 1) * row["step_ns"] for row in rows)
 
 
-def _bottom_line(job: JobStates, rows: Sequence[Row], slow: Sequence[Row], is_named: bool) -> Row:  # noqa: FBT001
+def _bottom_line(job: JobStates, rows: Sequence[Row], *, is_named: bool) -> Row:
     medians = {
         name: float(np.median([row[name] for row in rows]))
         for name in ("step_ns", "between_devices_ns", "with_host_ns")
@@ -330,9 +328,9 @@ def _bottom_line(job: JobStates, rows: Sequence[Row], slow: Sequence[Row], is_na
         # Means, so that shares add up to 1.
         **{name: float(np.mean([row[name] for row in rows])) for name in SHARES},
     }
-    parts = [_spread(rows, row, is_named=is_named), _moving(row), *_last_words(job)]
-    of_phase = [rank for rank in slow if rank["phase"] in {None, first["phase"]}]
-    parts += _slow(of_phase, names_of_job(job))
+    record, steps = job.once(collective_record_of_job), job.rows(STEPS_OF_FILE)
+    of_ranks = rank_sentences(record, steps, job.once(ranks_of_job), first["phase"])
+    parts = [_spread(rows, row, is_named=is_named), _moving(row), *of_ranks]
     return row | {"bottom_line": ". ".join(parts)}
 
 
@@ -359,62 +357,3 @@ def _moving(row: Row) -> str:
     if share:
         return f"Moving data between devices costs at most {say_share(share)} of it"
     return "Moving data between devices costs next to nothing"
-
-
-def _last_words(job: JobStates) -> Iterator[str]:
-    """Who makes the others wait most, and why."""
-    lasts = last_ranks_of(job.once(collective_record_of_job))
-    # Of ranks that all come last as often, none is late.
-    if not lasts or not lasts[0].stands_out:
-        return
-    last = lasts[0]
-    why = "" if last.delay is None else f" ({say_delay(last.delay)})"
-    yield (
-        f"{_capitalised(last.name)} makes the others wait: it came last to"
-        f" {say_share(last.share)} of the collectives of {len(last.devices):,} ranks, in the median"
-        f" {say_ns(last.median_lag_ns)} late{why}{_when(job, last)}"
-    )
-
-
-def _when(job: JobStates, last: LastRank) -> str:
-    """The step, else the call, in which the others wait for a rank most of that time, if in one."""
-    table = job.rows(STEPS_OF_FILE)
-    # Steps that are inferred have numbers that nobody knows.
-    is_step = pc.and_(
-        pc.equal(table["device_id"], last.device_id), pc.equal(table["source"], FROM_RANGES)
-    )
-    rows = table.filter(is_step).sort_by("start_ns")
-    start, span, number = (rows[name].to_numpy() for name in ("start_ns", "span_ns", "step"))
-    place = np.searchsorted(start, last.start_ns, side="right") - 1
-    # Between steps and before the first one is no step.
-    inside = place >= 0
-    inside[inside] = last.start_ns[inside] < (start + span)[place[inside]]
-    by_step = np.bincount(place[inside], last.waited_ns[inside], len(start))
-    steps = [f"in step {step}" for step in number.tolist()]
-    calls = [f"in one call, at {say_ns(ns)}" for ns in last.start_ns.tolist()]
-    for waited, places in ((by_step, steps), (last.waited_ns, calls)):
-        if len(waited) >= _LEAST_PLACES and 2 * waited.max() > last.waited_ns.sum():
-            share = say_share(float(waited.max() / last.waited_ns.sum()))
-            return f"; {share} of the waiting for it is {places[int(waited.argmax())]}"
-    return ""
-
-
-def _slow(slow: Iterable[Row], names: DeviceNames) -> Iterator[str]:
-    """The devices whose own time is an outlier, three at most."""
-    slowest: dict[str, Row] = {}
-    for row in sorted(slow, key=lambda row: -(row["own_ratio"] or 0)):
-        slowest.setdefault(names.in_words([row["device_id"]]), row)
-    if not slowest:
-        return
-    words = [
-        f"{name} takes {format_ratio(row['own_ratio'])} times the median"
-        + (f" ({row['longer_part']} {say_ns(row['longer_ns'])} longer)" if row["longer_ns"] else "")
-        for name, row in [*slowest.items()][:_MOST_NAMED]
-    ]
-    more = f", and {len(slowest) - _MOST_NAMED} more" if len(slowest) > _MOST_NAMED else ""
-    yield f"Slow without collectives: {listed(words)}{more} (--table ranks)"
-
-
-def _capitalised(text: str) -> str:
-    """A text whose other letters stay: names of hosts may have capitals."""
-    return text[:1].upper() + text[1:]

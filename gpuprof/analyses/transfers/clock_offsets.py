@@ -30,32 +30,32 @@ _MOST_NAMED: Final = 3
 
 CLOCK_OFFSETS: Final = Schema(
     "clock_offsets",
-    "the clock of one host, or of one device, beside that of the first one with which it has"
+    "the clock of one host, rank or device beside that of the first one with which it has"
     " collectives",
     {
         "host": Column(TEXT, "", "The host, where those of several are known."),
         "devices": Column(INT, "1", "Its devices whose clocks were compared.", required=True),
-        "rank": Column(INT, "1", "Rank of the device, where known; null for a host."),
-        "device_id": Column(INT, "", "CUDA device ordinal; null for a host."),
-        "reference_host": Column(TEXT, "", "The other host, likewise."),
-        "reference_rank": Column(INT, "1", "Rank of the other device; null for a host."),
-        "reference_device_id": Column(INT, "", "The other device; null for a host."),
+        "rank": Column(INT, "1", "Its rank, where known; null for several."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null for several."),
+        "reference_host": Column(TEXT, "", "The other host, where known."),
+        "reference_rank": Column(INT, "1", "Rank of the other device; null for several."),
+        "reference_device_id": Column(INT, "", "The other device; null for several."),
         "offset_ns": Column(
             INT,
             "ns",
             "How far its clock is ahead: the median difference of the ends of the same calls; of a"
-            " host, the median over its devices.",
+            " host or rank, the median over its devices.",
             required=True,
         ),
         "error_ns": Column(
             INT,
             "ns",
             "How far a call may differ from that: 1.4826 times the median distance from the"
-            " median; of a host, of its worst device.",
+            " median; of several devices, that of the worst.",
             required=True,
         ),
         "collectives": Column(
-            INT, "1", "Calls that were compared; of a host, those of all devices.", required=True
+            INT, "1", "Calls that were compared, of all its devices.", required=True
         ),
         "is_set_right": Column(
             FLAG,
@@ -78,8 +78,8 @@ def clock_offsets(profile: Profile) -> pa.Table:
         profile: Needs ``kernels``.
 
     Returns:
-        One row per host whose devices agree, else per device whose collectives could be matched
-        with those of others, columns as in `CLOCK_OFFSETS`; no rows for a single one.
+        One row per host whose devices agree, else per rank or device, whose collectives could be
+        matched with those of others, columns as in `CLOCK_OFFSETS`; no rows for a single one.
     """
     return _table(collective_parts(profile), names_of(profile))
 
@@ -96,41 +96,55 @@ def _table(parts: CollectiveParts, names: DeviceNames) -> pa.Table:
 
 
 def _clocks(offsets: Iterable[ClockOffset], names: DeviceNames) -> Iterator[Sequence[ClockOffset]]:
-    """The offsets of each clock: of all devices of a host, where these agree."""
-    clocks: dict[tuple[object, ...], list[ClockOffset]] = {}
+    """The offsets of each clock: of a host, where its devices agree, else of a rank."""
+    by_host: dict[tuple[str, str], list[ClockOffset]] = {}
+    unsettled = []
     for offset in offsets:
-        devices = offset.device, offset.reference_device
-        hosts = tuple(names.hosts.get(device) for device in devices)
-        clocks.setdefault(devices if None in hosts else hosts, []).append(offset)
-    for alike in clocks.values():
+        host, reference = map(names.hosts.get, (offset.device, offset.reference_device))
+        if host is None or reference is None:
+            unsettled.append(offset)
+        else:
+            by_host.setdefault((host, reference), []).append(offset)
+    for alike in by_host.values():
         values_ns = [offset.offset_ns for offset in alike]
         error_ns = max(offset.error_ns for offset in alike)
         if max(values_ns) - min(values_ns) <= max(_ONE_CLOCK_NS, error_ns):
             yield alike
         else:
-            yield from ([offset] for offset in alike)
+            unsettled += alike
+    # All devices of a rank have the clock of its file.
+    by_rank: dict[tuple[object, ...], list[ClockOffset]] = {}
+    for offset in unsettled:
+        devices = offset.device, offset.reference_device
+        ranks = tuple(map(names.ranks.get, devices))
+        by_rank.setdefault(("devices", *devices) if None in ranks else ranks, []).append(offset)
+    yield from by_rank.values()
 
 
 def _row(
     offsets: Sequence[ClockOffset], names: DeviceNames, matched: Container[int]
 ) -> dict[str, Any]:
-    first = offsets[0]
-    row = {
-        "host": names.hosts.get(first.device),
+    return {
         "devices": len(offsets),
-        "reference_host": names.hosts.get(first.reference_device),
+        **_ends("", [offset.device for offset in offsets], names),
+        **_ends("reference_", [offset.reference_device for offset in offsets], names),
         "offset_ns": round(float(np.median([offset.offset_ns for offset in offsets]))),
         "error_ns": max(offset.error_ns for offset in offsets),
         "collectives": sum(offset.calls for offset in offsets),
         "is_set_right": any(are_apart(o) and o.device in matched for o in offsets),
     }
-    if len(offsets) > 1:
-        return row
-    return row | {
-        "rank": names.ranks.get(first.device),
-        "device_id": first.device,
-        "reference_rank": names.ranks.get(first.reference_device),
-        "reference_device_id": first.reference_device,
+
+
+def _ends(prefix: str, devices: Sequence[int], names: DeviceNames) -> dict[str, Any]:
+    """Host, rank and number of some devices, as far as all have the same."""
+    columns: dict[str, set[Any]] = {
+        "host": {names.hosts.get(device) for device in devices},
+        "rank": {names.ranks.get(device) for device in devices},
+        "device_id": {*devices},
+    }
+    return {
+        f"{prefix}{name}": next(iter(values)) if len(values) == 1 else None
+        for name, values in columns.items()
     }
 
 
@@ -162,13 +176,13 @@ def _named(rows: Sequence[dict[str, Any]]) -> str:
     """The first few hosts, and the ranks, else devices, whose hosts are not known."""
     hosts = [*dict.fromkeys(row["host"] for row in rows if row["host"] is not None)]
     more = [f"{len(hosts) - _MOST_NAMED} more"] if len(hosts) > _MOST_NAMED else []
-    others = [row for row in rows if row["host"] is None]
-    ranks = sorted({row["rank"] for row in others if row["rank"] is not None})
-    devices = sorted({row["device_id"] for row in others if row["rank"] is None})
+    unhosted = [row for row in rows if row["host"] is None]
+    ranks = sorted({row["rank"] for row in unhosted if row["rank"] is not None})
+    devices = sorted({row["device_id"] for row in unhosted if row["rank"] is None})
     numbers = [
-        f"{noun} {number_ranges(known)}"
-        for noun, known in (("ranks", ranks), ("devices", devices))
-        if known
+        f"{noun} {number_ranges(values)}"
+        for noun, values in (("ranks", ranks), ("devices", devices))
+        if values
     ]
     named = [f"host{'s' if len(hosts) > 1 else ''} {listed([*hosts[:_MOST_NAMED], *more])}"]
     return listed([*(named if hosts else []), *numbers])

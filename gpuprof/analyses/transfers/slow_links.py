@@ -37,7 +37,7 @@ SLOW_LINKS: Final = Schema(
         "src_rank": Column(INT, "1", "Rank that uses the source, where known."),
         "dst_rank": Column(INT, "1", "Rank that uses the destination, where known."),
         "src_host": Column(TEXT, "", "Host of the source, where those of several are known."),
-        "dst_host": Column(TEXT, "", "Host of the destination, likewise."),
+        "dst_host": Column(TEXT, "", "Host of the destination, where known."),
         "rail": Column(
             TEXT,
             "",

@@ -74,6 +74,7 @@ def _recorded(path: Path, profile: Space) -> tuple[Origin, xplane_tables.Recorde
         tool="xprof",
         epoch_ns=_epoch_ns(profile),
         warnings=tuple(f"The profiler reported: {t}" for t in (*profile.errors, *profile.warnings)),
+        host=profile.hosts[0] or None if len(profile.hosts) == 1 else None,
     )
     return origin, recorded
 

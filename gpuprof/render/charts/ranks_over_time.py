@@ -25,7 +25,7 @@ PARTS: Final = {
 }
 _COLOURS: Final = "cividis"
 _PERCENT: Final = 100
-# What takes less has no panel, and is no word of the title.
+# What takes less has no panel, and is left out of the title.
 _LEAST_SHARE: Final = 0.01
 # A device differs whose share is so much above the median.
 _DIFFERS: Final = 0.05

@@ -60,7 +60,7 @@ class HeatMaps(NamedTuple):
         panels: From the top.
         ticks: Of the axis.
         height: Of all.
-        left: Where cells begin.
+        cells_x: Where cells begin.
         scale: Width of a cell.
         row_height: Height of a row.
     """
@@ -68,7 +68,7 @@ class HeatMaps(NamedTuple):
     panels: tuple[Panel, ...]
     ticks: tuple[Label, ...]
     height: float
-    left: float
+    cells_x: float
     scale: float
     row_height: float
 
@@ -121,7 +121,7 @@ def _panel(
         heat_rows.append(HeatRow(y, words, tuple(_paths(_cells(shares, joined)))))
         if place % stride == 0:
             text = shortened(clean(name), _LONGEST_NAME)
-            named.append(Label(_NAMES_WIDTH - 6, y + min(row_height, _ROW) - 3, text))
+            named.append(Label(_NAMES_WIDTH - 6, y + row_height / 2 + 4, text))
     return Panel(Label(_NAMES_WIDTH, top - 7, PARTS[part][0]), tuple(named), tuple(heat_rows))
 
 
@@ -129,8 +129,8 @@ def _cells(shares: Sequence[float | None], joined: int) -> list[int | None]:
     """The level of each cell, of the mean of its slices; None where nothing was recorded."""
     cells: list[int | None] = []
     for begin in range(0, len(shares), joined):
-        known = [share for share in shares[begin : begin + joined] if share is not None]
-        cells.append(round(_LEVELS * sum(known) / len(known)) if known else None)
+        recorded = [share for share in shares[begin : begin + joined] if share is not None]
+        cells.append(round(_LEVELS * sum(recorded) / len(recorded)) if recorded else None)
     return cells
 
 

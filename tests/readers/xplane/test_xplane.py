@@ -251,6 +251,15 @@ def test_the_start_of_the_profile_and_its_warnings_are_told(tmp_path):
     assert origin.warnings == ("The profiler reported: dropped 5 events",)
 
 
+@pytest.mark.parametrize(
+    ("hosts", "host"), [(["node-7"], "node-7"), (["node-7", "node-8"], None), ([], None)]
+)
+def test_the_one_host_that_was_profiled_is_told(tmp_path, hosts, host):
+    tail = b"".join(field(4, name) for name in hosts)
+
+    assert read_profile(written(tmp_path, gpu(KERNEL), tail=tail)).origin.host == host
+
+
 def test_the_devices_memory_is_read(tmp_path):
     plane = gpu(KERNEL).stat("memory_size", 8).stat("memory_bandwidth", 9)
     plane = plane.stat("compute_cap_major", 7).stat("compute_cap_minor", 0)

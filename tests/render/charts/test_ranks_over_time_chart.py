@@ -76,5 +76,5 @@ def test_a_page_joins_cells_of_many_devices():
         for row in (row for panel in shown.panels for row in panel.rows):
             cells = [cell for _, path in row.paths for cell in re.findall(r"M(\d+) 0h(\d+)", path)]
             ends = [int(begin) + int(width) for begin, width in cells]
-            assert max(ends) * shown.scale < 1000 - shown.left + shown.scale
+            assert max(ends) * shown.scale < 1000 - shown.cells_x + shown.scale
     assert many_cells.height < 2_000

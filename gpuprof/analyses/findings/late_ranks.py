@@ -1,0 +1,94 @@
+"""Which ranks of a job make the others wait, and which are slow themselves, in sentences."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpuprof.analyses.facts.hosts import DeviceNames
+from gpuprof.analyses.facts.last_ranks import CollectiveRecord, LastRank, last_ranks_of
+from gpuprof.analyses.facts.step_windows import FROM_RANGES
+from gpuprof.analyses.transfers.collective_waits import say_delay
+from gpuprof.units import format_ratio, listed, say_ns, say_share
+
+_MOST_NAMED: Final = 3
+# Of fewer steps or calls one is always most of all.
+_LEAST_PLACES: Final = 3
+
+Row = dict[str, Any]
+
+
+def rank_sentences(
+    record: CollectiveRecord, steps: pa.Table, ranks: pa.Table, phase: str | None
+) -> Iterator[str]:
+    """Who makes the others wait, why and when, and who is slow without collectives.
+
+    Args:
+        record: The collectives of all ranks.
+        steps: The rows of ``steps``.
+        ranks: The rows of ``ranks``.
+        phase: The phase of the steps that are spoken of.
+    """
+    yield from _of_last(record, steps)
+    slow = [row for row in ranks.to_pylist() if row["is_slow"] and row["phase"] in {None, phase}]
+    yield from _of_slow(slow, record.names)
+
+
+def _of_last(record: CollectiveRecord, steps: pa.Table) -> Iterator[str]:
+    """Who makes the others wait most, and why."""
+    lasts = last_ranks_of(record)
+    # Of ranks that all come last as often, none is late.
+    if not lasts or not lasts[0].stands_out:
+        return
+    last = lasts[0]
+    why = "" if last.delay is None else f" ({say_delay(last.delay)})"
+    yield (
+        f"{_capitalised(last.name)} makes the others wait: it came last to"
+        f" {say_share(last.share)} of the collectives of {len(last.devices):,} ranks, in the median"
+        f" {say_ns(last.median_lag_ns)} late{why}{_when(steps, last)}"
+    )
+
+
+def _when(steps: pa.Table, last: LastRank) -> str:
+    """The step, else the call, in which the others wait for a rank most of that time, if in one."""
+    # Steps that are inferred have numbers that nobody knows.
+    is_step = pc.and_(
+        pc.equal(steps["device_id"], last.device_id), pc.equal(steps["source"], FROM_RANGES)
+    )
+    rows = steps.filter(is_step).sort_by("start_ns")
+    start, span, number = (rows[name].to_numpy() for name in ("start_ns", "span_ns", "step"))
+    place = np.searchsorted(start, last.start_ns, side="right") - 1
+    # Between steps and before the first one is no step.
+    inside = place >= 0
+    inside[inside] = last.start_ns[inside] < (start + span)[place[inside]]
+    by_step = np.bincount(place[inside], last.waited_ns[inside], len(start))
+    of_steps = [f"in step {step}" for step in number.tolist()]
+    of_calls = [f"in one call, at {say_ns(ns)}" for ns in last.start_ns.tolist()]
+    for waited, places in ((by_step, of_steps), (last.waited_ns, of_calls)):
+        if len(waited) >= _LEAST_PLACES and 2 * waited.max() > last.waited_ns.sum():
+            share = say_share(float(waited.max() / last.waited_ns.sum()))
+            return f"; {share} of the waiting for it is {places[int(waited.argmax())]}"
+    return ""
+
+
+def _of_slow(slow: Iterable[Row], names: DeviceNames) -> Iterator[str]:
+    """The devices whose own time is an outlier, three at most."""
+    slowest: dict[str, Row] = {}
+    for row in sorted(slow, key=lambda row: -(row["own_ratio"] or 0)):
+        slowest.setdefault(names.in_words([row["device_id"]]), row)
+    if not slowest:
+        return
+    words = [
+        f"{name} takes {format_ratio(row['own_ratio'])} times the median"
+        + (f" ({row['longer_part']} {say_ns(row['longer_ns'])} longer)" if row["longer_ns"] else "")
+        for name, row in [*slowest.items()][:_MOST_NAMED]
+    ]
+    more = f", and {len(slowest) - _MOST_NAMED} more" if len(slowest) > _MOST_NAMED else ""
+    yield f"Slow without collectives: {listed(words)}{more} (--table ranks)"
+
+
+def _capitalised(text: str) -> str:
+    """A text whose other letters stay: names of hosts may have capitals."""
+    return text[:1].upper() + text[1:]
