@@ -20,7 +20,7 @@ from gpuprof.comparisons.words.cases import (
     signed_interval,
 )
 from gpuprof.comparisons.words.reasons import causes, causes_in_kernels, reason, reasons
-from gpuprof.kernel_names import short_name
+from gpuprof.kernel_names import short_names
 from gpuprof.units import (
     format_bytes,
     format_change,
@@ -34,6 +34,8 @@ from gpuprof.variant_figures import Metrics
 
 # What is summed up, by basis.
 _TIMES: Final = {SUMS: "GPU time", KERNELS: "kernel time"}
+# Copies whose number or bytes differ by no more than this share are the same.
+_SAME_COPIES: Final = 0.02
 
 
 def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
@@ -106,11 +108,39 @@ def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
     more = "more" if calls.work_growth >= 0 else "less"
     longer = "longer" if calls.mean_growth >= 0 else "less"
     return (
-        f"{case.label} does a different amount of work than {baseline}: {short_name(calls.moved)}"
+        f"{case.label} does a different amount of work than {baseline}:"
+        f" {short_names([calls.moved])[calls.moved]}"
         f" runs {counts[0]} times{per} instead of {counts[1]} over all devices. The kernels that"
         f" both have do {say_growth(calls.work_growth)} {more} work, and each call takes"
         f" {say_growth(calls.mean_growth)} {longer} on average."
     )
+
+
+def other_sizes(baseline: str, case: Case, unit: str) -> str:
+    """That a candidate copies other amounts from and to the host in as many copies; else empty."""
+    before, after = (_with_host(side) for side in (case.base, case.candidate))
+    if before is None or after is None or case.of_step != PER_STEP:
+        return ""
+    (calls, size), (other_calls, other_size) = before, after
+    same_calls = abs(other_calls - calls) <= _SAME_COPIES * calls
+    if not (same_calls and calls and size) or abs(other_size - size) <= _SAME_COPIES * size:
+        return ""
+    per = " per step" if unit == STEP else ""
+    return (
+        f"{case.label} copies {format_bytes(other_size)} from and to the host{per}, and {baseline}"
+        f" {format_bytes(size)} in as many copies: if their batches or problems differ in size,"
+        " these times do not compare."
+    )
+
+
+def _with_host(figures: Metrics) -> tuple[float, float] | None:
+    """Copies from and to the host, and their bytes; None where one is unknown."""
+    pairs = [
+        (figures.get(f"transfer_{name}"), figures.get(f"peer_transfer_{name}"))
+        for name in ("calls", "bytes")
+    ]
+    sums = [total - peers for total, peers in pairs if total is not None and peers is not None]
+    return (sums[0], sums[1]) if len(sums) == len(pairs) else None
 
 
 def _count(value: float) -> str:
@@ -134,7 +164,8 @@ def _clock(baseline: str, cases: Sequence[Case], unit: str) -> str:
     clauses = [_on_the_clock(case, unit) for case in named]
     unequal = [unequal_work(baseline, case, of_recordings=False) for case in named if unit == STEP]
     text = f"Against {baseline}, {'; '.join(clauses)}{further_cases(cases, named)}{noise(named)}."
-    return " ".join([*filter(None, unequal), text])
+    sizes = [other_sizes(baseline, case, unit) for case in named]
+    return " ".join([*filter(None, unequal), text, *filter(None, sizes)])
 
 
 def _on_the_clock(case: Case, unit: str) -> str:

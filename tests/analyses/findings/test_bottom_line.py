@@ -137,3 +137,9 @@ def test_one_call_that_takes_most_of_a_kernels_time_is_said():
     line = first(draw(kernels=kernels))["bottom_line"]
 
     assert line.endswith("a 95.7 % (one call of 100 ns, the other 10 ns), b 4.3 %")
+
+
+def test_calls_that_share_a_kernels_time_are_not_told_apart():
+    kernels = [(0, 60, {"name": "a"}), (60, 100, {"name": "a"}), (100, 105, {"name": "b"})]
+
+    assert first(draw(kernels=kernels))["bottom_line"].endswith("a 95.2 %, b 4.8 %")

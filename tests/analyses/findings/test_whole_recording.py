@@ -273,7 +273,7 @@ def test_copies_that_no_step_pays_are_told_with_their_bytes_and_memory():
     inside = copy | {"src_memory_kind": "pinned", "bytes": 8}
     copies = [
         (0, 40 * MS, copy | {"bytes": 200_000_000}),
-        (195 * MS, 196 * MS, inside),
+        (189_200 * US, 189_800 * US, inside),
         (300 * MS, 310 * MS, back | {"bytes": 10_000_000}),
     ]
     profile = draw(**steps(10, begin=100 * MS), memcpys=copies)

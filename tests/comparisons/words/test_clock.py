@@ -174,3 +174,37 @@ def test_copies_through_the_host_that_a_summary_cannot_tell_are_said_to_be_elsew
         " devices in trace."
     ) in result.notes
     assert result.verdict.startswith("Against trace, log takes neither more nor less GPU time;")
+
+
+def _batches(size, copies=1, kind="HtoD", steps=12):
+    """Steps of a kernel, before which batches of some bytes are copied."""
+    kernels, moved = [], []
+    for step in range(steps):
+        at = step * 100 * MS
+        kernels += [(at + 10 * MS, at + 50 * MS, {"name": "forward"})]
+        kernels += [(at + 50 * MS, at + 90 * MS, {"name": "backward"})]
+        ends = _PEER if kind == "PtoP" else {"memcpy_kind": kind, "dst_device_id": 0}
+        moved += [(at + n * MS, at + (n + 1) * MS, ends | {"bytes": size}) for n in range(copies)]
+    return draw(kernels=kernels, memcpys=moved)
+
+
+def test_as_many_copies_of_other_sizes_are_said_to_be_perhaps_other_batches():
+    verdict = comparison({"small": _batches(1_000_000), "large": _batches(4_000_000)}).verdict
+
+    assert verdict.endswith(
+        "large copies 4.000 MB from and to the host per step, and small 1.000 MB in as many"
+        " copies: if their batches or problems differ in size, these times do not compare."
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param({"size": 1_000_000}, {"size": 1_010_000}, id="almost-as-large"),
+        pytest.param({"size": 1_000_000}, {"size": 1_000_000, "copies": 2}, id="more-copies"),
+        pytest.param({"size": 8, "kind": "PtoP"}, {"size": 16, "kind": "PtoP"}, id="of-peers"),
+        pytest.param({"size": None}, {"size": 16}, id="unknown"),
+    ],
+)
+def test_other_copies_say_nothing_of_batches(one, other):
+    assert "batches" not in comparison({"a": _batches(**one), "b": _batches(**other)}).verdict
