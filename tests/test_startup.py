@@ -9,31 +9,31 @@ from commands import ROOT
 from gpuprof import startup
 from gpuprof.__main__ import run
 
-HELD = """
+PROGRAM = """
 import atexit, sys, threading, time
 from gpuprof import startup
 
-class Held:
+class Object:
     def __del__(self):
         print("taken apart")
 
-held = Held()
+an_object = Object()
 atexit.register(print, "removed")
 print("written")
 """
 
 
 def ended(code):
-    done = subprocess.run(
-        [sys.executable, "-c", HELD + code],
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM + code],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert done.stderr == ""
-    return done.returncode, done.stdout.split("\n")[:-1]
+    assert process.stderr == ""
+    return process.returncode, process.stdout.split("\n")[:-1]
 
 
 @pytest.mark.parametrize("status", [0, 4])
