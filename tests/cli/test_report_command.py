@@ -67,8 +67,18 @@ def test_a_command_with_a_slip_of_the_finger_names_the_near_one():
     assert done.stderr.startswith("Error: No such command 'reprot'. Did you mean report")
 
 
-def test_several_files_are_one_recording(tmp_path):
-    done = gpuprof("report", EXAGGERATED, tmp_path / "gone.txt")
+def test_of_several_files_one_that_is_gone_is_left_out(tmp_path):
+    gone = tmp_path / "gone.txt"
+    done = gpuprof("report", EXAGGERATED, gone, "--format", "csv")
+
+    assert done.returncode == 4
+    assert done.stderr == (
+        f"Note: Left out: {gone}: no such file.\nPartial result: 1 of 2 files could not be read.\n"
+    )
+
+
+def test_several_files_that_are_gone_are_refused(tmp_path):
+    done = gpuprof("report", tmp_path / "gone.txt", tmp_path / "lost.txt")
 
     assert (done.returncode, done.stderr) == (1, f"Error: {tmp_path / 'gone.txt'}: no such file\n")
 
