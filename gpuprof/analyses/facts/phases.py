@@ -325,8 +325,8 @@ def _phases_of(
 def _is_sweep(series: StepWindows) -> bool:
     """Whether each inferred step takes longer than the one before, or each shorter.
 
-    So do the runs of a program that tries one size of a problem after another, of which none
-    stands for the others. The last one may lack what follows it.
+    So do the runs of a program that tries one size of a problem after another: none stands for the
+    others. The last one may lack what follows it.
     """
     length = (series.end_ns - series.start_ns)[:-1]
     if len(length) < _LEAST_SWEEP:

@@ -233,9 +233,9 @@ def _in_one_call(row: Mapping[str, Any]) -> str:
     """The call that takes most of the time of several calls of a kernel; empty for none."""
     if row["calls"] == 1 or row["max_ns"] < _MOST_OF_CALLS * row["total_ns"]:
         return ""
-    rest = "the other" if row["calls"] == _TWO else f"the other {row['calls'] - 1:,} together"
+    calls = "the other" if row["calls"] == _TWO else f"the other {row['calls'] - 1:,} together"
     rest_ns = row["total_ns"] - row["max_ns"]
-    return f" (one call of {say_ns(row['max_ns'])}, {rest} {say_ns(rest_ns)})"
+    return f" (one call of {say_ns(row['max_ns'])}, {calls} {say_ns(rest_ns)})"
 
 
 def _in_words(name: str) -> str:
