@@ -165,7 +165,7 @@ def _origin_notes(profile: Profile) -> list[str]:
 def _sentence(text: str, tool: str) -> str:
     """What a tool says, from a capital letter, unless it is the tool's name, to a full stop."""
     begun = text if text.startswith(tool) else text[:1].upper() + text[1:]
-    return begun if begun.endswith((".", "!", "?")) else f"{begun}."
+    return begun if begun.rstrip('"').endswith((".", "!", "?")) else f"{begun}."
 
 
 def _excerpt_notes(profile: Profile) -> list[str]:

@@ -79,7 +79,8 @@ def _first(steps: int) -> str:
 
 
 def _name(text: str) -> str:
-    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."
+    shown = text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."
+    return f'"{shown}"'
 
 
 def _listed(words: Sequence[str], noun: str) -> str:

@@ -68,7 +68,9 @@ _LAUNCHES: Final = "^(cu|cuda|hip)[A-Za-z]*Launch(Kernel|Cooperative|Graph|Grid|
 # What tells phases of one name apart.
 _NUMBER_OF_PHASE: Final = re.compile(r" \(\d+\)$")
 _NOTHING: Final = "no call that was recorded"
-_RUN_LONGER: Final = "run for longer, or do once what every start does: steps do not pay it"
+_RUN_LONGER: Final = (
+    "record longer, or cache what every start computes anew; no step includes this time"
+)
 _RECORD_MORE: Final = (
     "record more than the start of the program: what it does again and again is hardly in here"
 )

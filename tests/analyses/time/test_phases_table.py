@@ -108,10 +108,10 @@ def test_what_was_set_aside_and_what_stands_out_is_said():
     aside, far = notes(training())
 
     assert aside == (
-        "Set aside as warm-up: the first step of step # (500 ns, 400 ns more than as many later"
+        'Set aside as warm-up: the first step of "step #" (500 ns, 400 ns more than as many later'
         " ones); --skip-steps 0 keeps all."
     )
-    assert far == "Far longer than most: step 8 of step # took 250 ns, median 100 ns."
+    assert far == 'Far longer than most: step 8 of "step #" took 250 ns, median 100 ns.'
 
 
 def test_steps_of_which_nothing_is_to_be_said_have_no_note():
@@ -131,7 +131,7 @@ def test_phases_of_one_name_are_numbered_in_time():
 
 def test_too_few_steps_are_said_to_be():
     assert notes(training([100, 100, 100])) == [
-        "step # has 2 whole steps: too few to say how long a step usually takes."
+        '"step #" has 2 whole steps: too few to say how long a step usually takes.'
     ]
 
 
