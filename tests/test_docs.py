@@ -173,6 +173,20 @@ def test_the_library_examples_run(tmp_path):
     assert done.stdout == "10097800000 4\n", done.stderr
 
 
+def test_the_example_of_an_analysis_answers():
+    (code,) = (text for path, language, text in BLOCKS
+               if (path.name, language) == ("extend.md", "python"))  # fmt: skip
+    module = {"__name__": "largest_copies"}
+    exec(code, module)  # noqa: S102 - what the page says a file is
+    analysis = module["ANALYSIS"]
+
+    rows = analysis.run(read_profile(DOCS / "recordings" / "staged.gpuprof")).to_pylist()
+
+    assert f'"{analysis.name}": "transfers.{analysis.name}",' in _text(DOCS / "extend.md")
+    assert len(rows) == 10
+    assert rows[0]["bytes"] == max(row["bytes"] for row in rows) > 4_000_000
+
+
 def _places(path):
     """The anchors of a page's headings, as GitHub makes them of their words."""
     headings = re.findall(r"^#+ (.*)$", _text(path), re.MULTILINE)
