@@ -150,8 +150,8 @@ def test_of_a_large_recording_ranges_are_not_looked_for_and_a_note_says_so(monke
     assert found(turns()) == []
     assert report(turns(), ["findings"]).notes == (
         (
-            "Over 15 events: what steps copy again and what takes turns are in --table"
-            " repeated_transfers and alternation alone."
+            "The recording has more than 15 events, so findings leave out repeated copies and"
+            " alternation; see --table repeated_transfers and --table alternation."
         ),
     )
     assert not report(turns(), ["breakdown"]).notes
