@@ -58,8 +58,8 @@ def not_sought(profile: Profile) -> str:
     if profile.events <= _MOST_EVENTS or not profile.has("memcpys", "kernels"):
         return ""
     return (
-        f"The recording has more than {_MOST_EVENTS:,} events, so findings leave out repeated copies"
-        " and alternation; see --table repeated_transfers and --table alternation."
+        f"The recording has more than {_MOST_EVENTS:,} events, so findings leave out repeated"
+        " copies and alternation; see --table repeated_transfers and --table alternation."
     )
 
 
