@@ -73,7 +73,8 @@ def group_name(group: _Group) -> str:
     """``host to device, pageable``: what tells a group from others."""
     direction, path, src, dst = group
     memories = {"host to device": src, "device to host": dst}.get(direction or "")
-    return ", ".join(filter(None, (direction, None if path == "direct" else label(path), memories)))
+    way = label(path) if path and path != "direct" else None
+    return ", ".join(filter(None, (direction, way, memories)))
 
 
 def _fits(speeds: list[Row]) -> dict[_Group, Row]:
