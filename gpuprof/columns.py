@@ -236,6 +236,13 @@ class Shown:
         self._tables, self._connection = tables, connection
         # How many columns of each table the connection sees.
         self._shown: dict[str, int] = {}
+        self._created: set[str] = set()
+
+    def turn_to(self, tables: Mapping[str, Table]) -> None:
+        """Let go of the tables, and show those of another file, which are of the same kinds."""
+        for name in self._shown:
+            self._connection.unregister(_stream(name))
+        self._tables, self._shown = tables, {}
 
     def load(self, sql: str, window: Window | None = None) -> None:
         """Read the columns that SQL over ``raw.NAME`` names, and make them visible."""
@@ -246,18 +253,26 @@ class Shown:
                 self._show(name)
 
     def _show(self, name: str) -> None:
-        table, stream = self._tables[name], f"columns of {name}"
-        if not self._shown:
-            self._connection.execute("CREATE SCHEMA raw")
+        table, stream = self._tables[name], _stream(name)
         self._shown[name] = len(table.columns)
         self._connection.register(stream, table)
+        if name in self._created:
+            return
+        if not self._created:
+            self._connection.execute("CREATE SCHEMA raw")
+        self._created.add(name)
         columns = ", ".join(
             f"CAST({quoted(column)} AS {_SQL_TYPES[kind]}) AS {quoted(column)}"
             for column, kind in table.kinds.items()
         )
         self._connection.execute(
-            f"CREATE OR REPLACE VIEW raw.{quoted(name)} AS SELECT {columns} FROM {quoted(stream)}"
+            f"CREATE VIEW raw.{quoted(name)} AS SELECT {columns} FROM {quoted(stream)}"
         )
+
+
+def _stream(name: str) -> str:
+    """What the columns of a table are called that are read by now."""
+    return f"columns of {name}"
 
 
 def expect(tables: Mapping[str, Table], sql: str) -> None:

@@ -6,8 +6,6 @@ A table is visible under its name, restricted to the recording's selection, and 
 """
 
 import re
-import shutil
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -17,11 +15,10 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
-from uuid import uuid4
 
 import pyarrow as pa
 
-from gpuprof import borders, columns, engine, facts, schema, signals, stored
+from gpuprof import borders, columns, facts, schema, sessions, signals, stored
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.selection import Selection
 from gpuprof.views import (
@@ -108,39 +105,53 @@ class Database:
         self._undivided: set[str] = set()
         # Threads take turns with the connection.
         self._turn = threading.RLock()
-        # What DuckDB knows by now: SQL by the name of a view, types by table and column.
-        self._created: dict[str, str] = {}
-        self._types: dict[str, dict[str, str]] = {}
-        self._kept: set[str] = set()
 
     @property
     def _connection(self) -> "duckdb.DuckDBPyConnection":
-        return self._opened[0]
+        return self._session.connection
 
     @property
     def _loader(self) -> Loader | None:
         return self._opened[1]
 
+    @property
+    def _session(self) -> sessions.Session:
+        return self._opened[0]
+
     @cached_property
-    def _opened(self) -> "tuple[duckdb.DuckDBPyConnection, Loader | None]":
-        """Made for the first query: integers that a file holds as they are need none."""
-        connection = engine.connect()
-        # DuckDB would spill into the folder that the user is in; it makes this one when it
-        # spills, and removes it where it is closed in order.
-        spill = Path(tempfile.gettempdir()) / f"gpuprof-{uuid4().hex}"
-        weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
-        connection.execute(f"SET temp_directory = {engine.literal(spill)}")
-        loader = (
-            self._prepare.show(self._tables, connection)
-            if isinstance(self._prepare, columns.Tables)
-            else self._prepare(connection)
-        )
-        for name, source in self._sources.items():
-            # DuckDB imports pandas to register a table: not for one that is empty.
-            if isinstance(source, pa.Table) and source.num_rows:
-                connection.register(f"rows of {name}", source)
-        connection.execute("CREATE SCHEMA unrestricted")
-        return connection, loader
+    def _opened(self) -> tuple[sessions.Session, Loader | None]:
+        """For the first query: integers that a file holds as they are need none."""
+        # DuckDB imports pandas to register a table: not for one that is empty.
+        rows = {
+            name: source
+            for name, source in self._sources.items()
+            if isinstance(source, pa.Table) and source.num_rows
+        }
+        session = sessions.opened(self._shape(rows))
+        weakref.finalize(self, sessions.leave, session, [*rows])
+        loader = self._shown(session)
+        for name, source in rows.items():
+            session.connection.register(f"rows of {name}", source)
+        for name, wanted in self._wanted.items():
+            session.wanted.setdefault(name, set()).update(wanted)
+        self._wanted = session.wanted
+        return session, loader
+
+    def _shape(self, rows: Mapping[str, pa.Table]) -> object:
+        """What another recording must have in common for the same views; None for nothing."""
+        if not isinstance(self._prepare, columns.Tables):
+            return None
+        kinds = {name: table.kinds for name, table in self._tables.items()}
+        columns_of = {name: table.schema for name, table in rows.items()}
+        return self._views, kinds, columns_of, self._prepare.settle
+
+    def _shown(self, session: sessions.Session) -> Loader | None:
+        """What makes the reader's tables visible to queries; None where DuckDB reads them."""
+        if not isinstance(self._prepare, columns.Tables):
+            return self._prepare(session.connection)
+        if session.shown is None:
+            self._prepare.settle(session.connection)
+        return session.show(self._tables)
 
     def query(self, sql: str) -> pa.Table:
         """The result of a SQL query.
@@ -304,31 +315,35 @@ class Database:
                 self._create(f'main."{name}"', relation.sql)
 
     def _load(self, table: Table, window: tuple[int, int] | None) -> None:
-        if self._loader is not None and table.name not in self._kept:
+        if self._loader is not None and table.name not in self._session.copied:
             for sql in table.reads:
                 self._loader.load(sql, window)
 
     def _rows(self, table: Table) -> str:
         """SQL: the rows of a table, of a costly one from a copy that is made once."""
-        if table.name in self._kept:
+        if table.name in self._session.copied:
             return f'SELECT * FROM unrestricted."rows of {table.name}"'
-        if table.name not in self._types:
+        if table.name not in self._session.types:
             no_rows = f"SELECT * FROM ({table.view.sql(table.view.columns)}) LIMIT 0"
             empty = self._connection.sql(no_rows)
-            self._types[table.name] = dict(zip(empty.columns, map(str, empty.types), strict=True))
-        rows = table.rows(self._types[table.name])
+            self._session.types[table.name] = dict(
+                zip(empty.columns, map(str, empty.types), strict=True)
+            )
+        rows = table.rows(self._session.types[table.name])
         if not table.view.is_costly:
             return rows
         self._connection.execute(f'CREATE TABLE unrestricted."rows of {table.name}" AS {rows}')
-        self._kept.add(table.name)
+        self._session.copied.add(table.name)
         return self._rows(table)
 
     def _create(self, view: str, sql: str) -> None:
-        if self._created.get(view) == sql:
+        if self._session.created.get(view) == sql:
             return
         self._connection.execute(f"CREATE OR REPLACE VIEW {view} AS {sql}")
         # A view fails whose own views have other columns than when it was made.
-        self._created = {n: s for n, s in self._created.items() if view not in s} | {view: sql}
+        self._session.created = {
+            n: s for n, s in self._session.created.items() if view not in s
+        } | {view: sql}
 
     @contextmanager
     def _file_errors(self, *connections: "duckdb.DuckDBPyConnection") -> Iterator[None]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from gpuprof import schema
+from gpuprof import machine, schema
 from gpuprof.database import Database, Failure, Loader, Source, corrupt
 from gpuprof.errors import GpuprofError, MissingTableError
 from gpuprof.labels import TIMING_ONLY
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _Result = TypeVar("_Result")
+_TWO = 2  # threads
 
 
 @dataclass(frozen=True)
@@ -336,11 +337,14 @@ class Profile:
         """Start to compute what functions make of this recording once, on a second thread.
 
         Who asks for one meanwhile waits for it. What fails is left to who asks, and fails again.
+        On a single core nothing is computed ahead: threads would only wait for each other.
 
         Args:
             functions: They are computed in this order.
             is_first: Whether they come before those that are waiting.
         """
+        if machine.thread_count(_TWO) < _TWO:
+            return
         tasks = (partial(self.once, function) for function in functions)
         self._second_thread.add(tasks, is_first=is_first)
 

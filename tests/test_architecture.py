@@ -31,6 +31,7 @@ LAYERS = (
     ("facts", "selection"),
     ("borders", "columns"),
     ("views",),
+    ("sessions",),
     ("database",),
     ("profile",),
     ("readers",),

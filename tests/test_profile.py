@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recordings import kernel, trace
 
-from gpuprof import schema
+from gpuprof import machine, schema
 from gpuprof.columns import Columns, Streamed, Tables
 from gpuprof.database import Database
 from gpuprof.errors import CorruptFileError, MissingTableError
@@ -117,6 +117,25 @@ def test_what_several_analyses_need_is_computed_once():
     assert asked == [profile]
 
 
+@pytest.fixture
+def two_cores(monkeypatch):
+    """A machine with two cores of our own, whatever this one has."""
+    monkeypatch.delenv(machine.PROCESSES, raising=False)
+    monkeypatch.setattr(machine, "core_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_processes_that_share_a_machine_compute_nothing_ahead(monkeypatch):
+    monkeypatch.setenv(machine.PROCESSES, "2")
+    profile, computed = Profile(ORIGIN, {"kernels": TWO_KERNELS}), []
+
+    profile.compute_ahead([computed.append])
+    profile.end_second_thread(is_done=True)
+
+    assert computed == []
+
+
+@pytest.mark.usefixtures("two_cores")
 def test_functions_of_two_threads_compute_once_what_both_ask_for():
     profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
     threads = []
@@ -139,6 +158,7 @@ def test_functions_of_two_threads_compute_once_what_both_ask_for():
     assert len(threads) == 1
 
 
+@pytest.mark.usefixtures("two_cores")
 def test_what_fails_on_the_second_thread_fails_where_it_is_asked_for():
     profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
     threads = []

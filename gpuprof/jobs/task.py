@@ -4,7 +4,7 @@ import gc
 from dataclasses import dataclass
 from typing import Final
 
-from gpuprof import __version__
+from gpuprof import __version__, sessions
 from gpuprof.errors import (
     CorruptFileError,
     EmptyRecordingError,
@@ -43,12 +43,13 @@ def run_task(work: Work, task: Task) -> TaskResult:
     """Reduce the files of a task one after another, and merge their partial results."""
     tree = Tree(work, task.node, task.files[-1].place + 1)
     faults = []
-    for file in task.files:
-        reduced = _reduced(work, file)
-        gc.collect()  # columns of a recording may lie in cycles
-        tree.add(Node(0, file.place), None if isinstance(reduced, Fault) else reduced)
-        if isinstance(reduced, Fault):
-            faults.append(reduced)
+    with sessions.kept():
+        for file in task.files:
+            reduced = _reduced(work, file)
+            gc.collect()  # columns of a recording may lie in cycles
+            tree.add(Node(0, file.place), None if isinstance(reduced, Fault) else reduced)
+            if isinstance(reduced, Fault):
+                faults.append(reduced)
     packed = None if tree.result is None else pack(tree.result)
     return TaskResult(packed, tuple(faults), peak_bytes=peak_bytes())
 

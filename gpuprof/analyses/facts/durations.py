@@ -9,12 +9,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof import machine
 from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
 from gpuprof.native import arrays
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
 
 _MOST: Final = 1 << 63
+# Of fewer events, threads take longer to be started than to work.
+_LARGE: Final = 1_000_000
 _THREADS: Final = 2
 Durations = npt.NDArray[Any]
 
@@ -56,8 +59,11 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
         OverflowError: The durations add up to more than 64 bits hold.
     """
     names, groups = _named_groups(profile, table)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        of_groups = pool.map(figures, groups)
+    of_groups = map(figures, groups)
+    threads = machine.thread_count(_THREADS)
+    if threads > 1 and profile.unrestricted.events >= _LARGE:
+        with ThreadPoolExecutor(threads) as pool:
+            of_groups = pool.map(figures, groups)
     return {name: of for name, of in zip(names, of_groups, strict=False) if of is not None}
 
 

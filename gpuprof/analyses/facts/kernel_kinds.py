@@ -14,6 +14,7 @@ layers run ``genericReformat``.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -71,6 +72,7 @@ _ELEMENTWISE: Final = re.compile(r"EigenMetaKernel|elementwise_kernel|copy_kerne
 _Parts = Iterator[Sequence[Any]]
 
 
+@lru_cache(1 << 14)  # files of one job have the same names
 def kind_of(name: str) -> str:
     """`LAYOUT`, `COPY` or `PLAIN_PRODUCT`; empty for all other kernels."""
     match = _match(name)

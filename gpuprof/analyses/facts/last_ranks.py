@@ -199,6 +199,8 @@ def last_ranks_of(record: CollectiveRecord) -> tuple[LastRank, ...]:
         rows = communicator.rows[calls]
         last, waiting = parts.is_last[rows].argmax(axis=1), parts.waiting_ns[rows].sum(axis=1)
         caused = np.bincount(last, waiting, len(communicator.devices)).astype(np.int64)
+        if not caused.any():
+            continue
         column = int(caused.argmax())
         last_calls = calls[last == column]
         lag_ns = _lags(arrived_ns[communicator.rows[last_calls]], column)

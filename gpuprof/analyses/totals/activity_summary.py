@@ -97,13 +97,13 @@ def activity_sums(profile: Profile) -> pa.Table:
     """
     if profile.has("activity_summary"):
         return profile.table("activity_summary")
-    rows = [
-        row
-        for table in SOURCES
-        if table != "api_calls"
-        for row in _rows_of(profile, table, sums_by_name, _SQL_OF_SUMS)
-    ]
+    rows = [row for table in SOURCES if table != "api_calls" for row in _sums(profile, table)]
     return ACTIVITY_SUMMARY.table([*rows, *_all_calls(profile)])
+
+
+def _sums(profile: Profile, table: str) -> list[Row]:
+    """The same of one table."""
+    return _rows_of(profile, table, sums_by_name, _SQL_OF_SUMS)
 
 
 def summed_up(profile: Profile, table: str) -> list[Row]:
@@ -169,11 +169,6 @@ def _sums_of(profile: Profile) -> pa.Table:
     )
 
 
-def _calls_of(profile: Profile) -> pa.Table:
-    calls = [] if profile.has("activity_summary") else summed_up(profile, "api_calls")
-    return CALL_SUMS.schema.table(calls)
-
-
 def _added(table: pa.Table) -> pa.Table:
     return summed(table, _ALIKE, ("calls", "total_ns", "bytes"), ("min_ns",), ("max_ns",))
 
@@ -186,6 +181,16 @@ def _printed(profile: Profile) -> pa.Table:
 
 def _sum_schema(name: str, row: str) -> Schema:
     return Schema(name, row, {n: ACTIVITY_SUMMARY.columns[n] for n in (*_SUM_COLUMNS, "bytes")})
+
+
+def _sums_state(table: str, row: str) -> State:
+    """The sums of one table."""
+    schema = _sum_schema(f"sums_of_{table}", row)
+
+    def of_file(profile: Profile) -> pa.Table:
+        return schema.table([] if profile.has("activity_summary") else _sums(profile, table))
+
+    return State(schema, of_file, _added)
 
 
 def _durations(table: str) -> State:
@@ -207,9 +212,11 @@ def _durations(table: str) -> State:
 SUMS: Final = State(
     _sum_schema("activity_sums", "all activities of one name; all API calls"), _sums_of, _added
 )
-CALL_SUMS: Final = State(
-    _sum_schema("api_call_sums", "all calls of one API function"), _calls_of, _added
-)
+# Of a table of which more is asked than `SUMS` has, or less.
+SUMS_OF: Final = {
+    "kernels": _sums_state("kernels", "all kernels of one name"),
+    "api_calls": _sums_state("api_calls", "all calls of one API function"),
+}
 PRINTED: Final = State(
     Schema("printed_sums", ACTIVITY_SUMMARY.row, ACTIVITY_SUMMARY.columns), _printed
 )
@@ -225,7 +232,7 @@ def sums_of_job(job: JobStates) -> list[Row]:
 
 def summed_up_of_job(job: JobStates, table: str) -> list[Row]:
     """The rows of `summed_up` for a job."""
-    rows = _of_kind(job.rows(CALL_SUMS if table == "api_calls" else SUMS), table)
+    rows = _of_kind(job.rows(SUMS_OF.get(table, SUMS)), table)
     of_name = {name: of for (name,), of in histograms(job.rows(DURATIONS[table]), ["name"])}
     for row in rows:
         if (durations := of_name.get(row["name"])) is not None:
@@ -258,5 +265,5 @@ ANALYSIS: Final = Analysis(
     activity_summary,
     SUM_READS,
     needs_any_of=TABLES,
-    merge=Merge((*SUM_STATES, CALL_SUMS, *DURATIONS.values()), _of_job, ACCURACY),
+    merge=Merge((*SUM_STATES, *SUMS_OF.values(), *DURATIONS.values()), _of_job, ACCURACY),
 )

@@ -11,7 +11,7 @@ from gpuprof.analyses.totals.activity_summary import (
     ACCURACY,
     DURATIONS,
     SHORT_NAME,
-    SUMS,
+    SUMS_OF,
     Row,
     summed_up,
     summed_up_of_job,
@@ -55,5 +55,5 @@ ANALYSIS: Final = Analysis(
     ("kernels",),
     kernel_summary,
     reads(kernels="start_ns end_ns name name_id"),
-    merge=Merge((SUMS, DURATIONS["kernels"]), _of_job, ACCURACY),
+    merge=Merge((SUMS_OF["kernels"], DURATIONS["kernels"]), _of_job, ACCURACY),
 )

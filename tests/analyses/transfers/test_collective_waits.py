@@ -138,6 +138,18 @@ def test_clocks_that_cannot_be_set_right_are_said_and_nothing_is_split():
     assert last_ranks(draw(kernels=kernels)) == ()
 
 
+def test_no_rank_is_last_where_none_waits():
+    # By turns, ranks are a nanosecond late, and end so much earlier than the others.
+    place = {"stream_id": 20, "name": REDUCE}
+    kernels = [
+        (start + lag, start + 50 * US + lag, {"device_id": rank, **place})
+        for start in range(0, 2_000 * US, 100 * US)
+        for rank, lag in enumerate((start // US // 100 % 2, 1 - start // US // 100 % 2))
+    ]
+
+    assert last_ranks(draw(kernels=kernels)) == ()
+
+
 @pytest.mark.parametrize(
     ("late", "kernel", "ratio"),
     [("host", None, None), ("kernels", GEMM, 1.48), ("work", GEMM, 1.5), ("copies", None, None)],
