@@ -98,7 +98,7 @@ class Database:
         self._views = {name: _view(name, source) for name, source in sources.items()}
         # By table, the columns of its rows that were asked for or announced: a view that has them
         # all serves the next query as it is.
-        self._wanted: dict[str, set[str]] = {name: set() for name in sources}
+        self._asked_for: dict[str, set[str]] = {name: set() for name in sources}
         # By table, the columns of integers that were found to be within their bounds.
         self._checked: dict[str, set[str]] = {name: set() for name in sources}
         # Tables all of whose rows in the reader's file are shown.
@@ -132,9 +132,9 @@ class Database:
         loader = self._shown(session)
         for name, source in rows.items():
             session.connection.register(f"rows of {name}", source)
-        for name, wanted in self._wanted.items():
-            session.wanted.setdefault(name, set()).update(wanted)
-        self._wanted = session.wanted
+        for name, names in self._asked_for.items():
+            session.asked_for.setdefault(name, set()).update(names)
+        self._asked_for = session.asked_for
         return session, loader
 
     def _shape(self, rows: Mapping[str, pa.Table]) -> object:
@@ -273,7 +273,7 @@ class Database:
         """Announce columns by table, so that each table of the file is read in one pass."""
         for name in reads.keys() & self._views.keys():
             table = Table(name, self._views[name], {*reads[name]})
-            self._wanted[name].update(table.of_rows)
+            self._asked_for[name].update(table.of_rows)
             for sql in table.reads:
                 columns.expect(self._tables, sql)
 
@@ -305,8 +305,8 @@ class Database:
                 if name not in words:
                     continue
             self._load(table, None if "unrestricted" in words else self._selection.extent)
-            self._wanted[name].update(table.of_rows)
-            shown = replace(table, words=table.words | self._wanted[name])
+            self._asked_for[name].update(table.of_rows)
+            shown = replace(table, words=table.words | self._asked_for[name])
             self._create(f'unrestricted."{name}"', shown.sql(self._rows(shown)))
             condition = self._selection.condition(spec)
             self._create(f'main."{name}"', f'SELECT * FROM unrestricted."{name}"{condition}')

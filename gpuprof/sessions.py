@@ -1,7 +1,7 @@
 """Connections to DuckDB with what is planned on them, for files that are read one after another.
 
 To open a connection and to plan views takes DuckDB longer than to answer queries to a small file.
-So, within `kept`, a file whose tables are the same SELECTs over the same columns as those of a file
+So, within `passed_on`, a file whose tables are the same SELECTs over the same columns as those of a file
 before it takes over the connection of that one, once that one is done.
 """
 
@@ -34,7 +34,7 @@ class Session:
         shape: What files have in common that it serves; None for those of one file.
         created: SQL by the name of a view.
         types: Types of the columns of a table's rows, by table and column.
-        wanted: Columns that were asked for, by table: its view has them all.
+        asked_for: Columns that were asked for, by table: its view has them all.
         copied: Tables whose rows are kept, of the file whose turn it is.
         shown: The reader's tables; None before the first file's turn.
     """
@@ -43,7 +43,7 @@ class Session:
     shape: object = None
     created: dict[str, str] = field(default_factory=dict)
     types: dict[str, dict[str, str]] = field(default_factory=dict)
-    wanted: dict[str, set[str]] = field(default_factory=dict)
+    asked_for: dict[str, set[str]] = field(default_factory=dict)
     copied: set[str] = field(default_factory=set)
     shown: Shown | None = None
 
@@ -74,7 +74,7 @@ _idle: list[Session] | None = None
 
 
 @contextmanager
-def kept() -> Iterator[None]:
+def passed_on() -> Iterator[None]:
     """Files that are read meanwhile leave their sessions to others."""
     global _idle  # noqa: PLW0603 - readers open sessions deep within
     earlier, _idle = _idle, []

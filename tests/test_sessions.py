@@ -54,7 +54,7 @@ def answers(profile):
 @pytest.mark.parametrize("is_costly", [False, True])
 def test_files_that_are_alike_share_a_connection_and_nothing_else(opened, is_costly):
     files = [((1, 2), (5,)), ((30, 40, 50), (6, 7)), ((7,), (8,))]
-    with sessions.kept():
+    with sessions.passed_on():
         said = []
         for starts, ranks in files:
             said.append(answers(file(starts, ranks, is_costly=is_costly)))
@@ -66,7 +66,7 @@ def test_files_that_are_alike_share_a_connection_and_nothing_else(opened, is_cos
 
 
 def test_a_file_that_is_not_done_shares_nothing(opened):
-    with sessions.kept():
+    with sessions.passed_on():
         first, second = file((1, 2)), file((3, 4))
         sums = [p.query("SELECT sum(start_ns) AS s FROM memcpys")["s"][0] for p in (first, second)]
 
@@ -74,7 +74,7 @@ def test_a_file_that_is_not_done_shares_nothing(opened):
 
 
 def test_files_with_other_columns_share_nothing(opened):
-    with sessions.kept():
+    with sessions.passed_on():
         for other in ({}, {"end": "t.end + 1"}):
             profile = file((1, 2), **other)
             profile.query("SELECT max(end_ns) FROM memcpys")
@@ -93,7 +93,7 @@ def test_elsewhere_each_file_has_its_own_connection(opened):
 
 
 def test_the_content_of_a_file_goes_with_it(opened):
-    with sessions.kept():
+    with sessions.passed_on():
         profile = file((1, 2), (5,), is_costly=True)
         answers(profile)
         del profile

@@ -1,6 +1,6 @@
 """Reports on jobs of many files, which worker processes read one by one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +12,8 @@ from gpuprof.units import counted, listed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gpuprof.jobs.contract import Outcome
+    from gpuprof.jobs.contract import Outcome, Partial
+    from gpuprof.profile import UnreadFiles
     from gpuprof.reports import Report
 
 # So few files are read as fast by one process, which keeps all columns and answers all questions.
@@ -20,6 +21,13 @@ MOST_JOINED: Final = 16
 _MOST_JOINED_BYTES: Final = 2 * 10**9
 _NO_WORKERS: Final = "Leave out --workers, --memory-limit, --scheduler and --resume."
 _STDIN_LIST: Final = "@-"
+_OPTION_OF: Final = {
+    "from_ns": "--from",
+    "to_ns": "--to",
+    "range_text": "--range",
+    "occurrence": "--occurrence",
+    "device_id": "--device",
+}
 
 
 @dataclass(frozen=True)
@@ -41,19 +49,21 @@ class Job:
         """What one process reads instead; a list that came on standard input comes only once."""
         return [*map(str, self.files)] if _STDIN_LIST in self.paths else self.paths
 
-    def tables(self, tables: Sequence[str], usual: Sequence[str], apart: str) -> tuple[str, ...]:
+    def tables(
+        self, needed: Sequence[str], usual: Sequence[str] = (), apart: str = ""
+    ) -> tuple[str, ...]:
         """The tables that workers make; none where one process reads all files.
 
         Args:
-            tables: Those that the user names.
-            usual: Those of a report where none is named.
+            needed: Those that the user names, and those of charts.
+            usual: Those that are shown where they are known.
             apart: What is asked for and needs all files in one process; empty for nothing.
 
         Raises:
             UsageError: The user wants workers for what one process must do.
         """
         if self.settings.are_usual:
-            if apart or not self._is_large(is_of_tables=bool(tables)):
+            if apart or not self._is_large(is_of_tables=not usual):
                 return ()
         elif apart:
             msg = f"{apart} needs all files in one process"
@@ -61,18 +71,23 @@ class Job:
         from gpuprof.jobs.partial import analyses_of, mergeable  # noqa: PLC0415 - few need it
 
         possible = mergeable()
-        if not tables:
-            return tuple(name for name in usual if name in possible)
-        if self.settings.are_usual and not {*tables} <= {*possible}:
+        if self.settings.are_usual and not {*needed} <= {*possible}:
             return ()
-        analyses_of(tables)
-        return tuple(tables)
+        analyses_of(needed)
+        return tuple(dict.fromkeys((*needed, *(name for name in usual if name in possible))))
 
     def _is_large(self, *, is_of_tables: bool) -> bool:
         if len(self.files) <= MOST_JOINED:
             return False
         # One process reads a few columns of all files with less effort than the worker of each.
         return not is_of_tables or _size_bytes(self.files) > _MOST_JOINED_BYTES
+
+
+def apart_of(options: Mapping[str, object]) -> str:
+    """What a user asks for that needs all files of a job in one process; empty for nothing."""
+    names = (name for name, value in options.items() if value not in (None, ()))
+    name = next(names, "")
+    return _OPTION_OF.get(name, name)
 
 
 def job_of(paths: Sequence[str], settings: Settings, rank: int | None = None) -> Job:
@@ -97,57 +112,84 @@ def job_of(paths: Sequence[str], settings: Settings, rank: int | None = None) ->
     return Job(paths, recording_files(paths, are_fetched=False), settings)
 
 
-def job_report(
-    job: Job, names: Sequence[str], usual: Sequence[str], options: tuple[int | None, str | None]
-) -> "tuple[Report, Outcome]":
-    """The report of a job, and what came of its files.
+@dataclass(frozen=True)
+class JobResult:
+    """What workers made of a job.
+
+    Args:
+        outcome: What came of the files.
+        partial: The merge of all files that could be read.
+        place: What people call the job.
+    """
+
+    outcome: "Outcome"
+    partial: "Partial"
+    place: Path
+
+    @property
+    def unread(self) -> "UnreadFiles":
+        """The files that could not be read."""
+        from gpuprof.profile import UnreadFiles  # noqa: PLC0415 - start-up time
+
+        faults = (fault for fault in self.outcome.faults if not fault.is_empty)
+        failures = tuple((fault.path, fault.reason) for fault in faults)
+        return UnreadFiles(failures, self.outcome.file_count)
+
+    def report(self, needed: Sequence[str], usual: Sequence[str] = ()) -> "Report":
+        """A report.
+
+        Args:
+            needed: Its tables.
+            usual: Further ones; those that workers do not make are n/a, and a note says so.
+        """
+        from gpuprof.jobs.merged import report_of  # noqa: PLC0415 - start-up time
+        from gpuprof.jobs.partial import FILES, mergeable  # noqa: PLC0415
+        from gpuprof.readers.job_notes import left_out  # noqa: PLC0415
+
+        possible = mergeable()
+        names = dict.fromkeys((*needed, *(name for name in usual if name in possible)))
+        notes = left_out((fault.path, fault.reason) for fault in self.outcome.faults)
+        report = report_of(self.partial, [*names], self.place, notes)
+        return _with_absent(report, usual, self.partial[FILES])
+
+
+def job_result(
+    job: Job,
+    names: Sequence[str],
+    options: tuple[int | None, str | None],
+    *,
+    shows_notes: bool = False,
+) -> JobResult:
+    """Have workers read a job; the command's exit status tells whether all files could be read.
 
     Args:
         job: The job.
-        names: The tables that workers make.
-        usual: The tables of a report where none is named; those that workers do not make are n/a.
+        names: The tables that are asked for.
         options: How many steps to skip, and the name of the format; None where it is to be found.
+        shows_notes: Whether the output itself lists files that could not be read.
 
     Raises:
         InputError: None of the files can be read.
         UnknownFormatError: They are of several formats.
     """
-    from gpuprof.cli.progress import JobProgress, shown  # noqa: PLC0415 - start-up time
+    from gpuprof.cli.partial import note_unread  # noqa: PLC0415 - start-up time
+    from gpuprof.cli.progress import JobProgress, shown  # noqa: PLC0415
     from gpuprof.jobs.engine import run  # noqa: PLC0415
     from gpuprof.jobs.files import job_files, job_place  # noqa: PLC0415
-    from gpuprof.jobs.merged import report_of  # noqa: PLC0415
     from gpuprof.jobs.partial import FILES, ReportWork  # noqa: PLC0415
     from gpuprof.readers import check_one_format  # noqa: PLC0415
-    from gpuprof.readers.job_notes import left_out  # noqa: PLC0415
 
     work = ReportWork(tuple(names), *options)
     place = job_place(job.paths, job.files)
     with shown(JobProgress()) as progress:
         outcome = run(work, job_files(job.files), job.settings, progress.say)
-        if outcome.partial is None:
-            msg = f"none of {counted(len(job.files), 'file', 'files')} can be read"
-            raise InputError(msg, outcome.faults[0].reason)
-        check_one_format(place, _formats(outcome.partial[FILES]))
-        notes = left_out((fault.path, fault.reason) for fault in outcome.faults)
-        report = report_of(outcome.partial, work.names, place, notes)
-    return _with_absent(report, usual, outcome.partial[FILES]), outcome
-
-
-def status_of(outcome: "Outcome", *, shows_notes: bool) -> int:
-    """The exit status of a job's report; where it is partial, stderr says so.
-
-    Args:
-        outcome: What came of the files.
-        shows_notes: Whether the output itself lists the files that are left out.
-    """
-    from gpuprof.cli.partial import say_unread  # noqa: PLC0415 - start-up time
-    from gpuprof.profile import UnreadFiles  # noqa: PLC0415
-
-    if outcome.is_complete:
-        return 0
-    failures = tuple((fault.path, fault.reason) for fault in outcome.faults if not fault.is_empty)
-    unread = UnreadFiles(failures, outcome.file_count)
-    return say_unread(unread, shows_notes)
+    if outcome.partial is None:
+        msg = f"none of {counted(len(job.files), 'file', 'files')} can be read"
+        raise InputError(msg, outcome.faults[0].reason)
+    check_one_format(place, _formats(outcome.partial[FILES]))
+    result = JobResult(outcome, outcome.partial, place)
+    note_unread([result], shows_notes=shows_notes)
+    return result
 
 
 def _with_absent(report: "Report", usual: Sequence[str], facts: "pa.Table") -> "Report":

@@ -229,6 +229,12 @@ skip_steps_option: Final = click.option(
 # Under the names of `gpuprof.jobs.engine.Settings`' fields.
 job_options: Final = in_order(
     click.option(
+        "--rank",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Of a job of many files, only this rank.",
+    ),
+    click.option(
         "--workers",
         type=click.IntRange(min=1),
         metavar="N",

@@ -1,21 +1,29 @@
 """Results without files that could not be read: what stderr says, and the exit status."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 
 from gpuprof.units import counted
 
 if TYPE_CHECKING:
-    from gpuprof.profile import Profile, UnreadFiles
+    from gpuprof.profile import UnreadFiles
 
 PARTIAL: Final = 4
 # What the contexts of a command share: the files that are missing from its result.
 _UNREAD: Final = "gpuprof.unread"
 
 
-def note_unread(profiles: "Iterable[Profile]", *, shows_notes: bool = False) -> None:
+class Read(Protocol):
+    """A recording, or a job that workers have read."""
+
+    @property
+    def unread(self) -> "UnreadFiles":
+        """The files that are missing from it."""
+
+
+def note_unread(profiles: Iterable[Read], *, shows_notes: bool = False) -> None:
     """Let the command end with the status of a partial result where files are missing from it.
 
     Args:

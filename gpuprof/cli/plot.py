@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gpuprof.cli.completion import chart_names, recordings
+from gpuprof.cli.jobs import Job, apart_of, job_of, job_result
 from gpuprof.cli.options import (
     baseline_option,
     chart_data_option,
     force_option,
+    job_options,
     label_option,
     labelled_files,
     part_options,
@@ -20,6 +22,7 @@ from gpuprof.cli.options import (
     skip_steps_option,
 )
 from gpuprof.cli.progress import watched
+from gpuprof.jobs.settings import Settings
 
 if TYPE_CHECKING:
     from gpuprof.render.charts.contract import Chart, Results
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 @chart_data_option
 @reading_options
 @part_options
+@job_options
 @label_option
 @baseline_option
 @skip_steps_option
@@ -49,10 +53,11 @@ def command(
     """Draw a chart: timelines, transfers, variants, and more.
 
     CHART is one that --list lists. A chart of a recording takes one recording; several FILEs are
-    its processes. A chart of a comparison takes recordings, the baseline first, with --label,
-    --baseline and --skip-steps as in `gpuprof compare`. A chart of a sweep takes the folder or
-    results of a sweep, or a table of measured times: CSV or Parquet with the columns
-    seconds_per_epoch (or seconds), devices or batch_size, and optionally label.
+    its processes, which workers read as for `gpuprof report`. A chart of a comparison takes
+    recordings, the baseline first, with --label, --baseline and --skip-steps as in `gpuprof
+    compare`. A chart of a sweep takes the folder or results of a sweep, or a table of measured
+    times: CSV or Parquet with the columns seconds_per_epoch (or seconds), devices or batch_size,
+    and optionally label.
 
     \b
     Example:
@@ -80,6 +85,13 @@ def command(
     is_forced, data_format = choices.pop("force"), choices.pop("data_format")
     target = drawing(chart, output, data_format, is_forced=is_forced, inputs=inputs)
     _check_options(chart, {**choices, "labels": labels})
+    rank, workers = choices.pop("rank"), {name: choices.pop(name) for name in _WORKERS}
+    if chart.subject == _RECORDING:
+        job = job_of(files, Settings(**workers), rank)
+        if results := _of_job(chart, job, choices):
+            target.draw(results)
+            return
+        files = tuple(job.readable)
     with watched("Reading", inputs):
         target.draw(_RESULTS[chart.subject](chart, files, labels=labels, **choices))
 
@@ -99,6 +111,17 @@ def _check_options(chart: "Chart", choices: Mapping[str, Any]) -> None:
                 f"{parameter.opts[0]} does not apply to {chart.name}, a chart of a {chart.subject}."
             )
             raise click.UsageError(msg)
+
+
+def _of_job(chart: "Chart", job: Job, choices: Mapping[str, Any]) -> "Results | None":
+    """What workers make of a recording of many files; None where one process reads them."""
+    apart = apart_of({"--section": choices["section"], **{n: choices[n] for n in _PART}})
+    if not (names := job.tables(chart.tables, apart=apart)):
+        return None
+    from gpuprof.render.charts.contract import Results  # noqa: PLC0415 - start-up time of --help
+
+    result = job_result(job, names, (choices["skip_steps"], choices["reader"]))
+    return Results(result.report(names).tables)
 
 
 def _of_times(chart: "Chart", files: tuple[str, ...], **_: Any) -> "Results":  # noqa: ANN401
@@ -153,16 +176,18 @@ def _of_recording(  # noqa: PLR0913 - one parameter per option
     return of_recording(part_of(recording, RecordingPart(**part)), chart)
 
 
+_RECORDING: Final = "recording"
+_WORKERS: Final = ("workers", "limit_bytes", "scheduler", "state")
 _PART: Final = ("from_ns", "to_ns", "range_text", "occurrence", "device_id")
 # Subject of a chart -> the options that it takes, and what reads its files. The names of subjects
 # are those of `gpuprof.render.contract`, which would take time to import.
 _OPTIONS: Final = {
-    "recording": ("reader", "section", "skip_steps", *_PART),
+    _RECORDING: ("reader", "section", "skip_steps", "rank", *_WORKERS, *_PART),
     "comparison": ("section", "range_text", "labels", "baseline", "skip_steps"),
     "sweep": (),
 }
 _RESULTS: Final[Mapping[str, "Callable[..., Results]"]] = {
-    "recording": _of_recording,
+    _RECORDING: _of_recording,
     "comparison": _of_comparison,
     "sweep": _of_times,
 }

@@ -1,14 +1,13 @@
 """``gpuprof report``: what one recording says."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from gpuprof.cli.completion import recordings, table_names
-from gpuprof.cli.jobs import job_of, job_report, status_of
+from gpuprof.cli.jobs import apart_of, job_of, job_result
 from gpuprof.cli.options import (
     chart_options,
     job_options,
@@ -20,16 +19,9 @@ from gpuprof.cli.options import (
     skip_steps_option,
     tables_format_option,
 )
-from gpuprof.cli.progress import reading
+from gpuprof.cli.progress import reading, watched
 from gpuprof.jobs.settings import Settings
-
-_OPTION_OF: Final = {
-    "from_ns": "--from",
-    "to_ns": "--to",
-    "range_text": "--range",
-    "occurrence": "--occurrence",
-    "device_id": "--device",
-}
+from gpuprof.units import counted
 
 
 @click.command(name="report", no_args_is_help=True)
@@ -50,12 +42,6 @@ _OPTION_OF: Final = {
 @chart_options
 @page_option
 @part_options
-@click.option(
-    "--rank",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Of a job of many files, only this rank.",
-)
 @job_options
 @click.option(
     "--per-step",
@@ -90,7 +76,7 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
     scheduler: str | None,
     state: Path | None,
     **part: Any,  # noqa: ANN401 - those of part_options
-) -> int:
+) -> None:
     """Show where the time of one recording went.
 
     Findings, then kernels, transfers by kind, memsets, and what each device waits for. FILE is a
@@ -122,7 +108,7 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
         from gpuprof.render.listing import analyses_text  # noqa: PLC0415
 
         target.write_text(analyses_text(all_analyses()))
-        return 0
+        return
     if not files:
         msg = "Missing argument 'FILE...'."
         raise click.UsageError(msg)
@@ -136,24 +122,20 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
     # People see an overview first; programs get everything.
     shown = None if form == "json" or is_all else OVERVIEW
     job = job_of(files, Settings(workers, limit_bytes, scheduler, state), rank)
-    apart = _apart({"--section": section, "--chart": charts, "--html": page, **part})
+    apart = apart_of({"--section": section, **part})
     named = () if is_all else chosen
     usual = () if named else shown or tuple(ANALYSES)
     has_notes = form != "csv"
-    if names := job.tables(named, usual, apart):
-        result, outcome = job_report(job, names, usual, (skip_steps, reader))
-        target.write_text(renderer_named(form).report(result, page_room))
-        return status_of(outcome, shows_notes=has_notes)
+    needed, of_page = (*named, *further.chart_tables), further.page_tables
+    if names := job.tables(needed, (*usual, *of_page), apart):
+        result = job_result(job, names, (skip_steps, reader), shows_notes=has_notes)
+        with watched(f"Summing up {counted(len(job.files), 'file', 'files')}"):
+            text = renderer_named(form).report(result.report(named, usual), page_room)
+            further.write_job(result.report, named, has_full_names=full_names)
+        target.write_text(text)
+        return
     with reading(job.readable, reader, section, shows_notes=has_notes) as recording:
         profile = part_of(replace(recording, skip_steps=skip_steps), chosen_part)
         text = renderer_named(form).report(report(profile, chosen or shown), page_room)
         further.write_recording(profile, chosen, has_full_names=full_names)
     target.write_text(text)
-    return 0
-
-
-def _apart(options: Mapping[str, object]) -> str:
-    """What a user asks for that needs all files of a job in one process; empty for nothing."""
-    names = (name for name, value in options.items() if value not in (None, ()))
-    name = next(names, "")
-    return _OPTION_OF.get(name, name)

@@ -43,7 +43,7 @@ def run_task(work: Work, task: Task) -> TaskResult:
     """Reduce the files of a task one after another, and merge their partial results."""
     tree = Tree(work, task.node, task.files[-1].place + 1)
     faults = []
-    with sessions.kept():
+    with sessions.passed_on():
         for file in task.files:
             reduced = _reduced(work, file)
             gc.collect()  # columns of a recording may lie in cycles

@@ -1,6 +1,6 @@
 """Charts and the page beside what a command prints: checked before its work, written after it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.render.output import Output, check_apart, prepare
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
     from gpuprof.profile import Profile
     from gpuprof.render.charts.drawing import Drawing
+    from gpuprof.reports import Report
 
 
 class FurtherOutputs(NamedTuple):
@@ -39,6 +40,47 @@ class FurtherOutputs(NamedTuple):
             from gpuprof.render.page.recording import recording_page  # noqa: PLC0415 - as above
 
             self.page.write_text(recording_page(profile, tables, has_full_names=has_full_names))
+
+    @property
+    def chart_tables(self) -> list[str]:
+        """The tables that charts are drawn from."""
+        return [name for drawing in self.drawings for name in drawing.chart.tables]
+
+    @property
+    def page_tables(self) -> "Sequence[str]":
+        """The tables that a page shows where they are known."""
+        if self.page is None:
+            return ()
+        from gpuprof.render.page.recording import TABLES_OF_JOB  # noqa: PLC0415 - start-up time
+
+        return TABLES_OF_JOB
+
+    def write_job(
+        self,
+        report: "Callable[[Sequence[str], Sequence[str]], Report]",
+        tables: Sequence[str],
+        *,
+        has_full_names: bool = False,
+    ) -> None:
+        """Draw the charts of a job that workers have read, and write its page.
+
+        Args:
+            report: Makes a report with the tables that are needed, and others that are usual.
+            tables: Tables to show whole.
+            has_full_names: Whether kernels have their full names, not their short ones.
+
+        Raises:
+            GpuprofError: There is nothing to draw, or a file cannot be written.
+        """
+        for drawing in self.drawings:
+            from gpuprof.render.charts.contract import Results  # noqa: PLC0415 - start-up time
+
+            drawing.draw(Results(report(drawing.chart.tables, ()).tables))
+        if self.page is not None:
+            from gpuprof.render.page.recording import report_page  # noqa: PLC0415 - as above
+
+            result = report(tables, self.page_tables)
+            self.page.write_text(report_page(result, tables, has_full_names=has_full_names))
 
     def write_comparison(self, comparison: "Comparison", *, has_full_names: bool = False) -> None:
         """Draw the charts of a comparison, and write its page.

@@ -46,6 +46,41 @@ def test_workers_give_the_tables_of_one_process(ranks, table):
     assert rows(apart, table)
 
 
+@pytest.mark.parametrize("chart", ["kernels", "steps", "ranks"])
+def test_workers_draw_the_charts_of_one_process(ranks, tmp_path, chart):
+    options = ("--chart-data", "csv")
+    by_one = gpuprof("plot", chart, ranks, "-o", tmp_path / "one.svg", *options)
+    by_two = gpuprof("plot", chart, ranks, "-o", tmp_path / "two.svg", *options, "--workers", "2")
+
+    assert (by_one.returncode, by_two.returncode) == (0, 0), by_two.stderr
+    assert (tmp_path / "two.csv").read_text() == (tmp_path / "one.csv").read_text() != ""
+    assert (tmp_path / "two.svg").stat().st_size
+
+
+def test_a_report_of_workers_has_charts_and_a_page_beside_it(ranks, tmp_path):
+    page, chart = tmp_path / "page.html", tmp_path / "kernels.svg"
+    alone = gpuprof("report", ranks, "--workers", "2")
+    beside = gpuprof(
+        *("report", ranks, "--workers", "2", "--html", page, "--chart", f"kernels={chart}")
+    )
+
+    assert (beside.returncode, beside.stdout) == (0, alone.stdout), beside.stderr
+    text = page.read_text(encoding="utf-8")
+    assert all(f'id="table-{name}"' in text for name in ("kernel_summary", "breakdown", "phases"))
+    assert "use --rank N for one rank" in text
+    assert chart.stat().st_size
+
+
+def test_a_chart_of_single_activities_takes_one_rank(ranks, tmp_path):
+    picture = tmp_path / "timeline.svg"
+    of_all = gpuprof("plot", "timeline", ranks, "--workers", "2", "-o", picture)
+    of_one = gpuprof("plot", "timeline", ranks, "--rank", "2", "-o", picture)
+
+    assert of_all.returncode == 2
+    assert of_all.stderr.endswith("Hint: Ask for one rank: --rank 17.\n")
+    assert of_one.returncode == 0, of_one.stderr
+
+
 def test_a_complete_result_says_nothing_on_stderr(ranks):
     completed = gpuprof("report", ranks, "--workers", "2")
 
@@ -145,7 +180,9 @@ def test_a_rank_that_is_not_there_is_refused(ranks):
     ("options", "message"),
     [
         pytest.param(
-            ["--html", "page.html"], "Error: --html needs all files in one process\n", id="page"
+            ["--chart", "timeline=a.png"],
+            "Error: table lanes_over_time is made for pictures",
+            id="chart",
         ),
         pytest.param(
             ["--from", "1us"], "Error: --from needs all files in one process\n", id="part"

@@ -1,5 +1,6 @@
 """Who copies to whom, as a heat map of time, with bytes and throughput in its cells."""
 
+from collections import Counter
 from math import nan
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,8 @@ _DARK_FROM: Final = 0.55
 _CELL_INCHES: Final = 0.72
 # With more ends than this, a cell has room for its time alone.
 _MANY: Final = 10
+# Cells grow with the square of the ends: 65 ends make a megabyte of a page.
+MOST_ENDS: Final = 64
 # What makes this share of its way is named alone.
 _MOST: Final = 0.6
 
@@ -63,9 +66,26 @@ def _part(ns: int, total: int) -> str:
     return f"{say_ns(ns)}, {say_share(ns / total if total else None)} of all transfers"
 
 
+def of_busiest_ends(rows: list[Row]) -> tuple[list[Row], str]:
+    """The routes between the ends whose copies take most time, as many as a picture has room for.
+
+    Returns:
+        The rows, and words on those that are left out; empty where there are none.
+    """
+    total_ns = Counter[str]()
+    for row in rows:
+        total_ns.update({row["src"]: row["total_ns"]})
+        total_ns.update({row["dst"]: row["total_ns"] if row["dst"] != row["src"] else 0})
+    if len(total_ns) <= MOST_ENDS:
+        return rows, ""
+    busiest = {end for end, _ in total_ns.most_common(MOST_ENDS)}
+    of_these = [row for row in rows if {row["src"], row["dst"]} <= busiest]
+    return of_these, f"the {MOST_ENDS} of {len(total_ns):,} ends with the most time of copies"
+
+
 def draw(shown: Picture) -> "Figure":
     """A row per source, a column per destination; the darker, the more time."""
-    rows = shown.rows.to_pylist()
+    rows, note = of_busiest_ends(shown.rows.to_pylist())
     ends = sorted({row[end] for row in rows for end in ("src", "dst")}, key=place)
     cells = _cells(rows)
     largest = max(sum(row["total_ns"] for row in cell_rows) for cell_rows in cells.values())
@@ -87,7 +107,7 @@ def draw(shown: Picture) -> "Figure":
         )
     axes.set_xticks(range(len(ends)), ends)
     axes.set_yticks(range(len(ends)), ends)
-    axes.set(xlabel="to", ylabel="from")
+    axes.set(xlabel=f"to ({note})" if note else "to", ylabel="from")
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
     borders = [number - 0.5 for number in range(len(ends) + 1)]

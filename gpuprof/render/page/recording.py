@@ -37,6 +37,8 @@ TABLES: Final = (
 # What charts are drawn from; shown as tables only where they are asked for.
 _DATA: Final = ("lanes", "lane_kernels", "lane_ranges", "steps")
 _DATA_OF_JOBS: Final = ("ranks_over_time",)
+# Of a job that workers have read, in which no timeline is kept.
+TABLES_OF_JOB: Final = (*TABLES, "steps", *_DATA_OF_JOBS)
 # The tables whose rows name the table that tells more.
 _NAMING: Final = ("findings", "placement_hints")
 _OPEN: Final = {"totals", "top_activities"}
@@ -63,7 +65,20 @@ def recording_page(
         names: Tables to show beside those that every page has.
         has_full_names: Whether kernels have their full names, not their short ones.
     """
-    result = for_people(_with_named_tables(profile, names), has_full_names=has_full_names)
+    return report_page(_with_named_tables(profile, names), names, has_full_names=has_full_names)
+
+
+def report_page(
+    report_of_page: Report, names: Sequence[str] = (), *, has_full_names: bool = False
+) -> str:
+    """A report as one HTML file, with a chart for each table that has one.
+
+    Args:
+        report_of_page: The report.
+        names: Tables that were asked for.
+        has_full_names: Whether kernels have their full names, not their short ones.
+    """
+    result = for_people(report_of_page, has_full_names=has_full_names)
     named = {*names, *_named_tables(result)}
     has_tensors = bool(rows_of(result, "placement_edges"))
     origin = result.origin

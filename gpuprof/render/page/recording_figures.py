@@ -213,12 +213,14 @@ def _matrix(result: Report) -> Figure:
             "sentence",
             "peer_matrix",
         )
+    rows, note = matrix_chart.of_busiest_ends(rows_of(result, "peer_matrix"))
+    shown = f" Shown: {note}." if note else ""
     return Figure(
         "matrix",
         matrix_chart.CHART.picture(Results(result.tables)).finding,
         "Rows are sources, columns destinations: time, then bytes and throughput. The darker,"
-        " the more time.",
-        matrix(rows_of(result, "peer_matrix"), matrix_chart.place),
+        f" the more time.{shown}",
+        matrix(rows, matrix_chart.place),
         "matrix",
         "peer_matrix",
     )

@@ -85,3 +85,17 @@ def test_a_summary_makes_no_matrix():
 
     with pytest.raises(MissingTableError, match="recording has no peer_matrix"):
         figure(matrix.CHART, summary(*DUAL))
+
+
+def test_of_many_ends_those_with_the_most_time_are_drawn():
+    many = range(matrix.MOST_ENDS + 36)
+    copies = [
+        (0, 100 + number, {"memcpy_kind": "HtoD", "device_id": number, "bytes": 8})
+        for number in many
+    ]
+
+    axes = figure(matrix.CHART, draw(memcpys=copies)).axes[0]
+
+    ends = [text.get_text() for text in axes.get_yticklabels()]
+    assert ends == ["host", *(f"device {number}" for number in [*many][-63:])]
+    assert axes.get_xlabel() == "to (the 64 of 101 ends with the most time of copies)"
