@@ -1,8 +1,8 @@
 """Connections to DuckDB with what is planned on them, for files that are read one after another.
 
 To open a connection and to plan views takes DuckDB longer than to answer queries to a small file.
-So, within `passed_on`, a file whose tables are the same SELECTs over the same columns as those of a file
-before it takes over the connection of that one, once that one is done.
+So, within `passed_on`, a file takes over the connection of a file before it that is done, if its
+tables are the same SELECTs over the same columns.
 """
 
 import shutil

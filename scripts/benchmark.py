@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmark_core import COMPILED, no_answer, printed, table
+from benchmark_ranks import rank_contenders
 from benchmark_runs import Contender, Cost, Target, Timing, answers, cost, measure, python
 
 # On which targets are set.
@@ -237,6 +238,7 @@ SECTIONS = {
     "log": Section("Summary in a log full of program output", log_contenders),
     "kineto": Section("Kernels of a PyTorch trace", kineto_contenders),
     "xplane": Section("Kernels of a TensorFlow or JAX profile", xplane_contenders),
+    "ranks": Section("Kernels by name of a job of many ranks", rank_contenders),
 }
 
 
@@ -249,6 +251,10 @@ def arguments() -> argparse.ArgumentParser:
     core.add_argument("--without-nsys", action="store_true", help="which takes minutes")
     sections = {name: commands.add_parser(name, help=s.title) for name, s in SECTIONS.items()}
     sections["log"].add_argument("--megabytes", type=float, default=100, help="size of the log")
+    ranks = sections["ranks"]
+    ranks.add_argument("job", type=Path, metavar="FOLDER", help="best of SQLite exports of nsys")
+    ranks.add_argument("--workers", type=int, default=PROCESSORS, help="processes")
+    ranks.add_argument("--recipe", default="nsys recipe", metavar="COMMAND", help="that runs them")
     for name, tool in (("kineto", "hta"), ("xplane", "xprof")):
         sections[name].add_argument("--kernels", type=int, default=100_000, help="in the trace")
         sections[name].add_argument(f"--{tool}-python", metavar="FILE", help="one that has it")

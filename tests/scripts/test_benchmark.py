@@ -1,10 +1,12 @@
 """The benchmark: says which targets are reached, and believes no tool that did nothing."""
 
+import shutil
 import sys
 from pathlib import Path
 
 import benchmark
 import benchmark_core
+import benchmark_ranks
 import benchmark_runs
 import pytest
 from benchmark_core import Question
@@ -132,3 +134,27 @@ def test_that_nsys_is_not_installed_is_told(tmp_path, monkeypatch, capsys):
 
     assert not benchmark.has_nsys()
     assert capsys.readouterr().out.startswith("nsys stats is left out, since it is not installed")
+
+
+def test_ranks_are_read_by_workers_and_what_is_missing_is_told(tmp_path, monkeypatch, capsys):
+    for rank in range(2):
+        shutil.copy(TRACE, tmp_path / f"rank{rank}.csv")
+    monkeypatch.setattr(benchmark_ranks, "_dask_address", lambda _: None)
+    arguments = ["ranks", str(tmp_path), "--times", "1", "--recipe", "there-is-none"]
+    monkeypatch.setattr(sys, "argv", ["benchmark.py", *arguments])
+
+    benchmark.main()
+
+    printed = capsys.readouterr().out
+    assert "nsys recipe is left out, since it does not start: there is no there-is-none." in printed
+    names = ("gpuprof, 2 workers", "gpuprof, 1 worker", "gpuprof, one process")
+    rows = [line for line in printed.splitlines() if line.startswith(names)]
+    assert len(rows) == 3
+    assert not any("failed" in row for row in rows)
+
+
+def test_the_table_of_a_recipe_gives_the_same_answer():
+    table = "Name,Time,Total Time,Instances\ngemm,90.0,70,2\naxpy,10.0,5,1\n"
+
+    assert benchmark_ranks.recipe_totals(table) == "3 75"
+    assert benchmark_ranks.recipe_totals("") is None
