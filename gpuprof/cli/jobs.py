@@ -79,8 +79,13 @@ class Job:
     def _is_large(self, *, is_of_tables: bool) -> bool:
         if len(self.files) <= MOST_JOINED:
             return False
-        # One process reads a few columns of all files with less effort than the worker of each.
-        return not is_of_tables or _size_bytes(self.files) > _MOST_JOINED_BYTES
+        # One process reads a few columns of all files with less effort than the worker of each, but
+        # keeps the names of all ranks of a data set.
+        if not is_of_tables or _size_bytes(self.files) > _MOST_JOINED_BYTES:
+            return True
+        from gpuprof.readers.gpuprof.data_set import is_recording  # noqa: PLC0415 - start-up time
+
+        return is_recording(self.files[0])
 
 
 def apart_of(options: Mapping[str, object]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from gpuprof.errors import GpuprofError, InputError
 from gpuprof.jobs.contract import JobFile
 from gpuprof.readers import inputs, lists, read_profile, recording_files
+from gpuprof.readers.gpuprof import data_set, run_folder
 from gpuprof.readers.merged_ranks import file_of, ranks_of_names
 from gpuprof.units import counted
 
@@ -60,7 +61,11 @@ def file_of_rank(paths: Sequence[str], rank: int) -> Path:
     Raises:
         InputError: No file of the job has this rank.
     """
-    files = recording_files(paths, are_fetched=False)
+    files = [
+        file
+        for path in recording_files(paths, are_fetched=False)
+        for file in (run_folder.rank_files(path) or [path])
+    ]
     named = dict(zip(files, ranks_of_names([file.name for file in files]), strict=True))
     for file in sorted(files, key=lambda file: named[file] != rank):
         recorded = _recorded_rank(file)
@@ -87,7 +92,10 @@ def has_changed(file: JobFile) -> bool:
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:
-    """Its bytes and when it was last written; of a folder those of all files in it."""
+    """Its bytes and when it was last written; of a folder those of all files in it.
+
+    Of a recording in a data set the bytes are those of its tables, too.
+    """
     if isinstance(path, inputs.Address):
         from gpuprof.readers import remote  # noqa: PLC0415 - few recordings need it
 
@@ -97,4 +105,6 @@ def _size_and_time(path: Path) -> tuple[int, int]:
         stats = [entry.stat() for entry in paths]
     except OSError:
         return 0, 0
-    return sum(stat.st_size for stat in stats), max(stat.st_mtime_ns for stat in stats)
+    table_bytes = data_set.recording_bytes(path) if data_set.is_recording(path) else 0
+    size_bytes = table_bytes + sum(stat.st_size for stat in stats)
+    return size_bytes, max(stat.st_mtime_ns for stat in stats)

@@ -170,6 +170,19 @@ def recordings_in(path: Path) -> list[Path]:
     return _recording_files(path, _header(path))
 
 
+def is_recording(file: Path) -> bool:
+    """Whether a file stands for one recording of a data set."""
+    return file.parent.name == RECORDINGS and is_data_set(file.parent.parent)
+
+
+def recording_bytes(file: Path) -> int:
+    """What the tables of one recording have on disk; 0 where it does not tell."""
+    try:
+        return sum(_document(file, StoredRecording).sizes.values())
+    except GpuprofError:
+        return 0
+
+
 def _read_one(file: Path) -> Profile:
     stored = _document(file, StoredRecording)
     folder = file.absolute().parent.parent

@@ -9,6 +9,7 @@ per process, their tables are put one after another, on one clock where they hav
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -58,6 +59,17 @@ def read(path: Path) -> Profile:
     return replace(profile, origin=replace(profile.origin, source=path))
 
 
+def rank_files(folder: Path) -> list[Path]:
+    """The recordings of a run that has one for each rank; none of another run, or of no run.
+
+    Raises:
+        CorruptFileError: The manifest is broken.
+    """
+    names = read_manifest(folder).recordings if is_run(folder) else ()
+    files = [folder / name for name in names if _is_within(folder / name, folder)]
+    return files if len(files) == len(names) and _are_of_ranks(names) else []
+
+
 def _read_folder(folder: Path) -> Profile:
     manifest = read_manifest(folder)
     if manifest.epochs and manifest.recorder == TIMING_ONLY:
@@ -83,11 +95,16 @@ def _only_timed(folder: Path, manifest: Manifest) -> Profile:
 
 def _recorded(folder: Path, manifest: Manifest) -> Profile:
     profiles = [_read_one(folder, name) for name in manifest.recordings]
-    if len(profiles) > 1 and all(map(_OF_RANK.search, manifest.recordings)):
+    if _are_of_ranks(manifest.recordings):
         from gpuprof.readers.merged_ranks import joined  # noqa: PLC0415 - loads pyarrow.compute
 
         return joined(profiles)
     return _joined(profiles)
+
+
+def _are_of_ranks(names: Sequence[str]) -> bool:
+    """Whether a run's recordings are those of several ranks."""
+    return len(names) > 1 and all(map(_OF_RANK.search, names))
 
 
 def _check_not_empty(folder: Path, manifest: Manifest) -> None:
