@@ -84,13 +84,24 @@ def passed_on() -> Iterator[None]:
         _idle = earlier
 
 
+def _taken_over(shape: object) -> Session | None:
+    """A session that served files of this shape; None where none is idle."""
+    idle: list[Session] = [] if _idle is None else _idle
+    for session in [*idle]:
+        if session.shape == shape:
+            try:
+                idle.remove(session)
+            except ValueError:  # another thread has taken it
+                continue
+            return session
+    return None
+
+
 def opened(shape: object) -> Session:
     """A session that no file uses: one that served files of this shape, or a new one."""
-    for session in [*(_idle or ())]:
-        if session.shape == shape and shape is not None:
-            with suppress(ValueError):  # another thread has taken it
-                (_idle or []).remove(session)
-                return session
+    taken = _taken_over(shape) if shape is not None else None
+    if taken is not None:
+        return taken
     session = Session(engine.connect(), shape)
     # DuckDB would spill into the folder that the user is in; it makes this one when it spills, and
     # removes it where it is closed in order.

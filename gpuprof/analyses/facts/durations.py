@@ -1,7 +1,7 @@
 """How long the activities of each name took, from millions of them."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -59,7 +59,7 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
         OverflowError: The durations add up to more than 64 bits hold.
     """
     names, groups = _named_groups(profile, table)
-    of_groups = map(figures, groups)
+    of_groups: Iterable[Figures | None] = map(figures, groups)
     threads = machine.thread_count(_THREADS)
     if threads > 1 and profile.unrestricted.events >= _LARGE:
         with ThreadPoolExecutor(threads) as pool:
