@@ -68,13 +68,12 @@ class Job:
         elif apart:
             msg = f"{apart} needs all files in one process"
             raise UsageError(msg, _NO_WORKERS)
-        from gpuprof.jobs.partial import analyses_of, mergeable  # noqa: PLC0415 - few need it
+        from gpuprof.jobs.partial import analyses_of, is_mergeable  # noqa: PLC0415 - few need it
 
-        possible = mergeable()
-        if self.settings.are_usual and not {*needed} <= {*possible}:
+        if self.settings.are_usual and not all(map(is_mergeable, needed)):
             return ()
         analyses_of(needed)
-        return tuple(dict.fromkeys((*needed, *(name for name in usual if name in possible))))
+        return tuple(dict.fromkeys((*needed, *filter(is_mergeable, usual))))
 
     def _is_large(self, *, is_of_tables: bool) -> bool:
         if len(self.files) <= MOST_JOINED:
@@ -148,11 +147,10 @@ class JobResult:
             usual: Further ones; those that workers do not make are n/a, and a note says so.
         """
         from gpuprof.jobs.merged import report_of  # noqa: PLC0415 - start-up time
-        from gpuprof.jobs.partial import FILES, mergeable  # noqa: PLC0415
+        from gpuprof.jobs.partial import FILES, is_mergeable  # noqa: PLC0415
         from gpuprof.readers.job_notes import left_out  # noqa: PLC0415
 
-        possible = mergeable()
-        names = dict.fromkeys((*needed, *(name for name in usual if name in possible)))
+        names = dict.fromkeys((*needed, *filter(is_mergeable, usual)))
         notes = left_out((fault.path, fault.reason) for fault in self.outcome.faults)
         report = report_of(self.partial, [*names], self.place, notes)
         return _with_absent(report, usual, self.partial[FILES])

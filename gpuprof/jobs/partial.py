@@ -83,9 +83,14 @@ class ReportWork:
         return merged(partials, analyses_of(self.names))
 
 
+def is_mergeable(name: str) -> bool:
+    """Whether an analysis answers for a job whose files are read one by one."""
+    return analysis_named(name).merge is not None
+
+
 def mergeable() -> list[str]:
-    """The analyses that answer for a job whose files are read one by one."""
-    return [name for name in ANALYSES if analysis_named(name).merge is not None]
+    """Those of such analyses that people ask for by name."""
+    return [*filter(is_mergeable, ANALYSES)]
 
 
 def analyses_of(names: Iterable[str]) -> list[Analysis]:
