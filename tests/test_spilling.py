@@ -76,7 +76,7 @@ def test_queries_leave_memory_for_what_they_hand_over():
     setting = "SELECT current_setting('memory_limit') AS text"
 
     ours = Profile(ORIGIN, {}).query(setting).to_pylist()[0]["text"].split()
-    usual = duckdb.execute(setting).fetchone()[0].split()
+    usual = duckdb.execute(setting).fetchall()[0][0].split()
 
     assert ours[1] == usual[1]
     assert float(ours[0]) == pytest.approx(float(usual[0]) * 50 / 80, abs=0.2)
