@@ -45,7 +45,7 @@ def answers(profile):
     queries = (
         "SELECT sum(start_ns) AS value FROM memcpys",
         "SELECT max(memcpy_kind) AS value FROM memcpys",
-        "SELECT max(end_ns) + sum(bytes) AS value FROM whole.memcpys",
+        "SELECT max(end_ns) + sum(bytes) AS value FROM unrestricted.memcpys",
         "SELECT sum(rank) AS value FROM devices",
     )
     return [profile.query(sql)["value"][0].as_py() for sql in queries]
