@@ -19,7 +19,7 @@ _CLUSTER = """
 import sys
 from distributed import LocalCluster
 if __name__ == "__main__":
-    with LocalCluster(None, int(sys.argv[1]), 1, dashboard_address=None) as c:
+    with LocalCluster(None, int(sys.argv[1]), 1, dashboard_address=":0") as c:
         print(c.scheduler_address, flush=True)
         sys.stdin.read()
 """

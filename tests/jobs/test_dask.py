@@ -33,7 +33,7 @@ def distributed():
 @pytest.fixture
 def cluster(distributed):
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
     ) as running:
         yield running
 
@@ -77,7 +77,7 @@ def test_workers_that_are_killed_change_nothing(job_of, cluster):
 def test_when_the_scheduler_goes_what_was_done_is_kept(job_of, distributed, tmp_path):
     folder, state = job_of(24), tmp_path / "state"
     cluster = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50
     )
     address = cluster.scheduler_address
     left = []
