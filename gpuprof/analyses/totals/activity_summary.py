@@ -212,7 +212,7 @@ def _durations(table: str) -> State:
 SUMS: Final = State(
     _sum_schema("activity_sums", "all activities of one name; all API calls"), _sums_of, _added
 )
-# Of a table of which more is asked than `SUMS` has, or less.
+# For questions about one table, which need more than `SUMS` has, or less.
 SUMS_OF: Final = {
     "kernels": _sums_state("kernels", "all kernels of one name"),
     "api_calls": _sums_state("api_calls", "all calls of one API function"),
