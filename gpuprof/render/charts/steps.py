@@ -84,7 +84,7 @@ def finding(rows: Sequence[Row]) -> str:
     samples = [row for row in of_phase if row["status"] in SAMPLES] or of_phase
     longest = max(samples, key=lambda row: row["span_ns"])
     usual_ns = median(row["span_ns"] for row in samples)
-    of_phase_words = f" of {clean(phase)}" if len(time_ns) > 1 else ""
+    of_phase_words = f' of "{clean(phase)}"' if len(time_ns) > 1 else ""
     sentence = (
         f"{capital(device_name(rows[0]['device_id']))}: a step{of_phase_words} takes"
         f" {say_ns(usual_ns)} (median of {counted(len(samples), 'step', 'steps')})"

@@ -79,7 +79,9 @@ def test_phases_are_parted_and_named():
         -0.5,
         14.5,
     ]
-    assert shown.finding.startswith("Device 0: a step of train takes 1.000 us (median of 15 steps")
+    assert shown.finding.startswith(
+        'Device 0: a step of "train" takes 1.000 us (median of 15 steps'
+    )
 
 
 def test_phases_of_one_name_have_numbers_and_medians_of_their_own():
@@ -93,7 +95,7 @@ def test_phases_of_one_name_have_numbers_and_medians_of_their_own():
     assert {text.get_text() for text in axes.texts} == {"step (1)", "step (2)"}
     medians = [line.get_ydata()[0] for line in axes.lines if line.get_label() == "median"]
     assert medians == pytest.approx([1.0, 0.5])
-    assert shown.finding.startswith("Device 0: a step of step (1) takes 1.000 us (median of 15")
+    assert shown.finding.startswith('Device 0: a step of "step (1)" takes 1.000 us (median of 15')
 
 
 def test_a_recording_without_steps_has_no_chart():
