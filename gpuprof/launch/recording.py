@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from gpuprof import __version__
 from gpuprof.errors import OutputError
+from gpuprof.labels import TIMING_ONLY
 from gpuprof.launch import AUTO, all_recorders, check_system
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
@@ -104,6 +105,10 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
             recorded = recorder.finish(run, ended)
             _check_space(run.folder)
             manifest = _last_manifest(manifest, run, ended, recorded)
+            if options.recorder == AUTO and recorded.nothing_recorded and manifest.epochs:
+                # The user asked for no recorder, and the epochs are worth a report.
+                say(f"Warning: {recorded.nothing_recorded}")
+                manifest = replace(manifest, recorder=TIMING_ONLY)
             claim.check()
             finish_manifest(run.folder, manifest)
     return Outcome(folder, manifest)

@@ -13,13 +13,16 @@ from pathlib import Path
 import pytest
 from commands import gpuprof
 
-from gpuprof.errors import MissingToolError, UsageError
-from gpuprof.launch import choice
+from gpuprof import read_profile
+from gpuprof.errors import EmptyRecordingError, MissingToolError, UsageError
+from gpuprof.launch import choice, recording
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorded, Recorder
 from gpuprof.launch.printed import printed_command
+from gpuprof.launch.recording import Options
 from gpuprof.launch.run import gpus
 from gpuprof.launch.run.gpus import Gpu
+from gpuprof.launch.run.program import script
 from gpuprof.launch.run.window import CaptureWindow
 
 PROGRAM = Program(("python", "train.py"))
@@ -244,3 +247,29 @@ def test_a_printed_command_runs_in_a_shell_as_it_is(tmp_path):
 
     assert "['x y']" in output
     assert (tmp_path / "a b" / "nsys.nsys-rep").stat().st_size > 0
+
+
+def test_epochs_are_kept_where_the_recorder_that_auto_takes_records_nothing(tmp_path, monkeypatch):
+    def finish(*_):
+        return Recorded(nothing_recorded="the program used no device")
+
+    empty = Recorder("empty", "", lambda _: None, finish)
+    monkeypatch.setattr(recording, "chosen", lambda *_: (empty, "the only one"))
+    epochs = str(Path(__file__).parent / "programs" / "epochs.py")
+    runs, said = {}, []
+    for name in ("auto", "empty"):
+        options = Options(name, folder=tmp_path / name)
+        runs[name] = recording.record(script(epochs, ["2"]), options, said.append).manifest
+
+    assert (runs["auto"].recorder, len(runs["auto"].epochs)) == ("none", 2)
+    assert "Warning: the program used no device" in said
+    profile = read_profile(tmp_path / "auto")
+    assert profile.table("epochs").num_rows == 2
+    assert profile.origin.warnings == (
+        "The program ended with exit status 7.",
+        "Only the marked epochs are known: the program used no device.",
+    )
+    # Who names a recorder wants what it records.
+    assert runs["empty"].recorder == "empty"
+    with pytest.raises(EmptyRecordingError):
+        read_profile(tmp_path / "empty")
