@@ -132,7 +132,7 @@ def test_every_command_ends_with_status_4_where_a_file_is_missing(
     names = {"job": ranks, "rank": ranks / "rank0.gpuprof", "out": tmp_path / "out"}
     completed = gpuprof(*(argument.format(**names) for argument in arguments))
 
-    note = "" if has_notes else f"Note: Left out: {bad}: looks like no known format.\n"
+    note = "" if has_notes else f"Note: Left out: {bad} is in no known format.\n"
     assert completed.returncode == 4
     assert completed.stderr == f"{note}Partial result: 1 of 4 files could not be read.\n"
 

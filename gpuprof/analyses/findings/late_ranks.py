@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gpuprof.analyses.facts.hosts import DeviceNames
 from gpuprof.analyses.facts.last_ranks import CollectiveRecord, LastRank, last_ranks_of
@@ -53,6 +52,8 @@ def _of_last(record: CollectiveRecord, steps: pa.Table) -> Iterator[str]:
 
 def _when(steps: pa.Table, last: LastRank) -> str:
     """The step, else the call, in which the others wait for a rank most of that time, if in one."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - start-up time of other recordings
+
     # Steps that are inferred have numbers that nobody knows.
     is_step = pc.and_(
         pc.equal(steps["device_id"], last.device_id), pc.equal(steps["source"], FROM_RANGES)

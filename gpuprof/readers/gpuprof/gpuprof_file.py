@@ -189,7 +189,7 @@ def _origin(path: Path, members: Mapping[str, FilePart]) -> Origin:
         why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
         msg = f"{path}: {HEADER} in it is missing or broken{why}"
         raise CorruptFileError(msg, _HINT) from error
-    msg = f"{path} is a gpuprof file of version {version}; this gpuprof reads 1 to {VERSION}"
+    msg = f"{path} is a gpuprof file of version {version!r}; this gpuprof reads 1 to {VERSION}"
     raise UnknownFormatError(msg, "Install the newest gpuprof: pip install -U gpuprof-toolkit")
 
 
