@@ -7,13 +7,14 @@ by in pieces stays in the processor's cache.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.intervals import Int64s, pairs
 from gpuprof.native import arrays
+from gpuprof.readers.common.compact_columns import narrowed
 
 NOT_FOUND: Final = -1
 # Below this many places per id, an array by id is smaller and faster than sorting.
@@ -175,8 +176,18 @@ class Ids:
         return (self._processes.learn if is_new else self._processes.of)(process, process)
 
 
-# The place of activities among all, and the start of the call that launched each.
-Launched = tuple[Numbers, Int64s]
+class Launched(NamedTuple):
+    """Activities that calls of one thread launched.
+
+    Args:
+        places: The place of each among all.
+        first_ns: Start of the first of the calls.
+        since_ns: How much later the call of each started.
+    """
+
+    places: Numbers
+    first_ns: int
+    since_ns: Numbers
 
 
 class UnorderedError(Exception):
@@ -230,7 +241,8 @@ def _by_lane(row: Numbers, time: Int64s, lane: Numbers) -> Iterator[tuple[int, L
     ends = np.cumsum(counts)
     for number in np.flatnonzero(counts).tolist():
         chosen = order[ends[number] - counts[number] : ends[number]]
-        yield number, (row[chosen], time[chosen])
+        times = time[chosen]
+        yield number, Launched(row[chosen], int(times[0]), narrowed(times - times[0]))
 
 
 def _chains(ids: Ids, process: Numbers, correlation: Numbers) -> arrays.Chains | None:

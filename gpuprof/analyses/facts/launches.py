@@ -202,7 +202,7 @@ def _launches(profile: Profile) -> Launches:
     activities_read, process, correlation = _read(profile)
     launched = _launched(profile, process, correlation)
     del process, correlation
-    sizes = {lane: sum(len(row) for row, _ in launched[lane]) for lane in sorted(launched)}
+    sizes = {lane: sum(len(of.places) for of in launched[lane]) for lane in sorted(launched)}
     number = sum(sizes.values())
     order = np.empty(number, index_kind(len(activities_read)))
     launch_ns = np.empty(number, np.int64)
@@ -211,9 +211,10 @@ def _launches(profile: Profile) -> Launches:
         rows, times = order[low : low + size], launch_ns[low : low + size]
         # What one lane's pieces took makes room for what comes next.
         at = 0
-        for places, starts in launched.pop(lane):
+        for places, first_ns, since_ns in launched.pop(lane):
             piece = slice(at, at := at + len(places))
-            rows[piece], times[piece] = places, starts
+            rows[piece] = places
+            np.add(since_ns, first_ns, out=times[piece], dtype=np.int64)
         if ((times[1:] == times[:-1]) & (rows[1:] < rows[:-1])).any():
             rows[:] = rows[np.lexsort((rows, times))]
         bounds[lane], low = (low, low + size), low + size
