@@ -87,6 +87,12 @@ def union(start: npt.ArrayLike, end: npt.ArrayLike) -> Intervals:
     return Intervals(starts[first], reach[last])
 
 
+def longer(some: Intervals, least_ns: int) -> Intervals:
+    """Those intervals that are longer than so many ns."""
+    is_long = some.end - some.start > least_ns
+    return Intervals(some.start[is_long], some.end[is_long])
+
+
 def unions_by_key(
     start: Int64s, end: Int64s, key: npt.NDArray[np.integer[Any]]
 ) -> Iterator[tuple[int, Intervals]]:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.analyses.facts.groups import Numbers
+from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.intervals import Int64s, pairs
 from gpuprof.native import arrays
 from gpuprof.readers.common.compact_columns import narrowed
@@ -236,13 +236,10 @@ def launched_by(
 
 def _by_lane(row: Numbers, time: Int64s, lane: Numbers) -> Iterator[tuple[int, Launched]]:
     """Copies of what calls of each lane launched."""
-    counts = np.bincount(lane)
-    order = np.argsort(lane.astype(np.min_scalar_type(len(counts))), kind="stable")
-    ends = np.cumsum(counts)
-    for number in np.flatnonzero(counts).tolist():
-        chosen = order[ends[number] - counts[number] : ends[number]]
-        times = time[chosen]
-        yield number, Launched(row[chosen], int(times[0]), narrowed(times - times[0]))
+    for rows in groups(lane):
+        times = time[rows]
+        launched = Launched(row[rows], int(times[0]), narrowed(times - times[0]))
+        yield int(lane[rows[0]]), launched
 
 
 def _chains(ids: Ids, process: Numbers, correlation: Numbers) -> arrays.Chains | None:

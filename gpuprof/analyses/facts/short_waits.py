@@ -15,7 +15,7 @@ from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.host_activity import HOST_READS, clocks_agree, waiting_calls
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.pauses import NOT_LAUNCHED, PAUSE_READS, launch_at
-from gpuprof.analyses.facts.timeline import SHORT_NS, DeviceTimeline, timelines
+from gpuprof.analyses.facts.timeline import DeviceTimeline, timelines
 from gpuprof.intervals import NOTHING, Int64s, Intervals
 from gpuprof.profile import Profile
 
@@ -68,7 +68,7 @@ def _by_device(profile: Profile) -> Mapping[int | None, ShortWaits]:
         return {}
     waits = _waits(profile)
     return {
-        device.device_id: _of_device(profile, device, _short(device), waits) for device in worth
+        device.device_id: _of_device(profile, device, device.short_gaps, waits) for device in worth
     }
 
 
@@ -77,12 +77,6 @@ def _is_worth(device: DeviceTimeline) -> bool:
     idle_ns = int(device.idle_ns(device.span.start, device.span.end).sum())
     short_ns = idle_ns - device.pauses.length
     return 0 < short_ns >= _LEAST_SHARE * device.span.length
-
-
-def _short(device: DeviceTimeline) -> Intervals:
-    idle = device.idle
-    is_short = idle.end - idle.start <= SHORT_NS
-    return Intervals(idle.start[is_short], idle.end[is_short])
 
 
 def _of_device(

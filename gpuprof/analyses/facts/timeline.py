@@ -29,6 +29,7 @@ from gpuprof.intervals import (
     covered_within,
     difference,
     intersection,
+    longer,
     single,
     together,
     union,
@@ -110,9 +111,14 @@ class DeviceTimeline:
     @cached_property
     def pauses(self) -> Intervals:
         """Those of ``idle`` that are longer than `SHORT_NS`."""
+        return longer(self.idle, SHORT_NS)
+
+    @property
+    def short_gaps(self) -> Intervals:
+        """The others: computed anew, as there are millions."""
         idle = self.idle
-        is_long = idle.end - idle.start > SHORT_NS
-        return Intervals(idle.start[is_long], idle.end[is_long])
+        is_short = idle.end - idle.start <= SHORT_NS
+        return Intervals(idle.start[is_short], idle.end[is_short])
 
     def idle_ns(self, start: Int64s, end: Int64s) -> Int64s:
         """For how long nothing runs in each window."""

@@ -23,10 +23,10 @@ from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
 from gpuprof.analyses.time.pauses import Pieces, pieces_of
 from gpuprof.intervals import (
     Int64s,
-    Intervals,
     covered_within,
     difference,
     intersection,
+    longer,
     together,
     union,
 )
@@ -125,7 +125,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
         pauses = difference(pauses, set_up_of(scope.profile, scope.device))
     pauses = difference(pauses, migration_pauses(scope))
     if not is_known:
-        yield _finding("idle", scope, scope.per_step(_long(pauses)), _NOWHERE)
+        yield _finding("idle", scope, scope.per_step(longer(pauses, SHORT_NS)), _NOWHERE)
         return
     pieces, causes = pieces_of(scope.profile), _causes(scope.profile.unrestricted)
     steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
@@ -146,11 +146,6 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
         if 2 * scope.per_step(gaps) > cost_ns:
             place = _NOWHERE  # what fills gaps of some microseconds is not looked into
         yield _waiting(scope, cost_ns, place, waited(scope, pieces, rows, lengths[rows]))
-
-
-def _long(idle: Intervals) -> Intervals:
-    is_long = idle.end - idle.start > SHORT_NS
-    return Intervals(idle.start[is_long], idle.end[is_long])
 
 
 def _causes(profile: Profile) -> Numbers:

@@ -29,7 +29,7 @@ from gpuprof.analyses.facts.thread_calls import (
     calls_within,
     ranges_within,
 )
-from gpuprof.analyses.facts.timeline import SHORT_NS, DeviceTimeline, far_ends, timelines
+from gpuprof.analyses.facts.timeline import DeviceTimeline, far_ends, timelines
 from gpuprof.analyses.merge import of_files
 from gpuprof.cuda import is_waiting
 from gpuprof.facts import UNKNOWN
@@ -178,9 +178,8 @@ def _shortened(
 
 def _short(device: DeviceTimeline, recorded: DeviceTimeline) -> list[dict[str, Any]]:
     """The row of short pauses, as long as they are in the whole recording."""
-    idle = recorded.idle
-    is_short = idle.end - idle.start <= SHORT_NS
-    start, end = idle.start[is_short], idle.end[is_short]
+    gaps = recorded.short_gaps
+    start, end = gaps.start, gaps.end
     # There may be millions, which in the whole recording are there as a whole.
     lengths = end - start if device is recorded else covered_within(device.idle, start, end)
     chosen = lengths > 0
