@@ -81,8 +81,12 @@ def test_a_script_is_recorded_by_what_it_imports_and_says_that_no_gpu_was_seen(n
     assert saved_manifest["nothing_recorded"].startswith(
         f"{title}'s profiler recorded no GPU activity: no NVIDIA driver here; {name}-"
     )
-    with pytest.raises(EmptyRecordingError, match="recorded no GPU activity"):
-        read_profile("run")
+    # Nobody asked for this recorder, so the epochs are read without what it should have recorded.
+    profile = read_profile("run")
+    assert profile.table("epochs").num_rows == 4
+    assert profile.origin.warnings[-1].startswith(
+        f"Only the marked epochs are known: {title}'s profiler recorded no GPU activity"
+    )
     assert {p.suffix for p in Path("run").iterdir()} == {".json", ".jsonl", ".log", *(
         [".gz"] if name == "torch" else [".pb"]
     )}  # fmt: skip
@@ -94,6 +98,10 @@ def test_only_the_epochs_that_were_asked_for_are_there(name, title):
 
     assert completed.returncode == 7, (title, completed.stderr)
     assert epochs_in(name) == [1, 2]
+    if not gpus():
+        # Who names a recorder wants what it records.
+        with pytest.raises(EmptyRecordingError, match="recorded no GPU activity"):
+            read_profile("run")
 
 
 @EACH_FRAMEWORK
