@@ -359,10 +359,9 @@ class Profile:
             MissingTableError: It was not recorded.
         """
         self.require(name)
-        source = self.sources[name]
-        if isinstance(source, pa.Table) and self.selection == EVERYTHING:
+        source, columns = self.sources[name], schema.BY_NAME[name].columns
+        if isinstance(source, pa.Table) and not self.selection.columns(columns):
             return schema.BY_NAME[name].conform(source)
-        columns = schema.BY_NAME[name].columns
         order = " ORDER BY start_ns" if "start_ns" in columns else ""
         return self.query(f'SELECT {", ".join(columns)} FROM "{name}"{order}')
 

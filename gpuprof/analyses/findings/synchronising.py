@@ -114,7 +114,7 @@ def _read_back(scope: Scope) -> int:
         return 0
     copies = copy_rows(scope.profile.unrestricted)
     to_host = (copies.dst == HOST) & (copies.src == scope.device.number)
-    rows = np.flatnonzero(to_host & (copies.bytes > 0))
+    rows = np.flatnonzero(to_host & (copies.moved_bytes > 0))
     step = np.searchsorted(scope.start_ns, copies.start_ns[rows], side="right") - 1
     is_in = (step >= 0) & (copies.start_ns[rows] < scope.end_ns[step])
     rows, step = rows[is_in], step[is_in]
