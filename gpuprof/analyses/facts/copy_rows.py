@@ -11,12 +11,12 @@ from gpuprof.analyses.facts.by_number import ByNumber
 from gpuprof.analyses.facts.calls import pieces
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import columns_of
-from gpuprof.analyses.facts.words import Words
 from gpuprof.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS
 from gpuprof.facts import DEVICE_COPY_KINDS, FROM_HOST_KINDS, HOST, TO_HOST_KINDS, UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
+from gpuprof.words import Words
 
 _WORDS: Final = ("memcpy_kind", "src_memory_kind", "dst_memory_kind")
 _COLUMNS: Final = (

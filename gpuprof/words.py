@@ -1,12 +1,16 @@
 """Columns of words as small numbers."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.analyses.facts.groups import Numbers
+from gpuprof.stored import values
+
+Numbers = npt.NDArray[np.integer[Any]]
+
 
 # So many words are numbered before pyarrow.compute, which does it faster, is imported.
 _FEW: Final = 16_384
@@ -43,7 +47,7 @@ class Words:
 def coded(column: pa.Array) -> tuple[Numbers, list[str | None]]:
     """A column of words as places among its different ones, and these."""
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()  # in which null is no word
+        return _coded_dictionary(column)
     if len(column) > _FEW:
         encoded = column.dictionary_encode(null_encoding="encode")
         words = encoded.dictionary.to_pylist()
@@ -51,3 +55,10 @@ def coded(column: pa.Array) -> tuple[Numbers, list[str | None]]:
     place: dict[str | None, int] = {}
     codes = [place.setdefault(word, len(place)) for word in column.to_pylist()]
     return np.array(codes, np.int32), [*place]
+
+
+def _coded_dictionary(column: pa.DictionaryArray) -> tuple[Numbers, list[str | None]]:
+    words, (codes, is_null) = column.dictionary.to_pylist(), values(column.indices)
+    if is_null is None:
+        return codes, words
+    return np.where(is_null, np.int32(len(words)), codes), [*words, None]
