@@ -54,7 +54,7 @@ _START_END: Final = "start_end"
 _EVENT: Final = (
     "start_ns", "end_ns", "process_id", "thread_id", "range_kind", "text_id", "domain_id",
 )  # fmt: skip
-# Among the literals of a file.
+# Among the literals of a file, or below it where the file has no column of them.
 _NO_LITERAL: Final = 0
 
 RANGE_READS: Final = reads(
@@ -195,7 +195,7 @@ def _recorded(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]
     for part in parts:
         start, end, process, thread, kind, text_id, domain_id, literal = (v.filled for v in part)
         # What stands in the event itself counts below what an unknown number is.
-        text = np.where(literal == _NO_LITERAL, text_id, UNKNOWN - literal)
+        text = np.where(literal <= _NO_LITERAL, text_id, UNKNOWN - literal)
         place = kinds.of(kind)
         label = labels.of(text, domains.of(process, domain_id), place)
         lane = np.where(np.array(of_process)[place], ALL_THREADS, thread)
@@ -269,7 +269,7 @@ class _Domains:
             for process, domain, text_id, literal in zip(
                 *(values.filled.tolist() for values in part), strict=True
             ):
-                name = literals.words[literal] or string(text_id)
+                name = literals.words[max(literal, _NO_LITERAL)] or string(text_id)
                 if name and domain != UNKNOWN:
                     names.setdefault((process, domain), name)
         pairs = sorted(names)
