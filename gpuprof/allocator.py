@@ -17,7 +17,10 @@ _LARGEST: Final = 1 << 30
 
 
 def keep_freed_memory() -> None:
-    """Keep freed memory for the arrays that follow; nothing where the C library is not glibc."""
+    """Keep freed memory for the arrays that follow, before NumPy is imported.
+
+    Nothing happens where the C library is not glibc.
+    """
     if sys.platform != "linux":
         return
     with suppress(OSError, AttributeError):  # musl has no such function
@@ -25,6 +28,8 @@ def keep_freed_memory() -> None:
         for parameter, value in (
             (_MMAP_THRESHOLD, _LARGEST),
             (_TRIM_THRESHOLD, _LARGEST),
-            (_ARENA_MAX, 1),  # what one thread frees serves the others, too
+            # What one thread frees serves the others, too. Threads that a library starts before
+            # have memory of their own, which others then take turns with.
+            (_ARENA_MAX, 1),
         ):
             mallopt(parameter, value)

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from gpuprof.allocator import keep_freed_memory
 from gpuprof.signals import interruptible
 from gpuprof.units import counted, format_bytes, format_count
 
@@ -109,7 +108,6 @@ def shown(progress: _Drawn) -> Iterator[_Drawn]:
     A terminal that cannot clear a line gets none.
     Ctrl-C ends it within a second, whatever it waits for.
     """
-    keep_freed_memory()
     stopped = threading.Event()
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         with interruptible(lambda: None):
