@@ -81,7 +81,9 @@ def usual_of(steps: Int64s) -> int:
     """
     ordered = np.sort(steps)
     usual = ordered[: len(ordered) - -(-len(ordered) // 20)] if len(ordered) > 1 else ordered
-    return int(max(np.median(ordered), usual.mean()))
+    # NumPy's median takes ten times as long for as few steps as most recordings have.
+    middle = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return int(max(sum(map(int, middle)) / 2, usual.mean()))
 
 
 class Replayed(NamedTuple):

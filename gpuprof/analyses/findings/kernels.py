@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -270,10 +270,15 @@ def _capability(scope: Scope) -> float:
         return 0
     capabilities = [
         _of_device(row["name"] or "", row["compute_capability"])
-        for row in scope.profile.unrestricted.table("devices").to_pylist()
+        for row in scope.profile.unrestricted.once(_models)
         if row["device_id"] == scope.device.device_id
     ]
     return min(capabilities, default=0)
+
+
+def _models(profile: Profile) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = profile.table("devices").to_pylist()
+    return rows
 
 
 def _of_device(name: str, capability: str | None) -> float:
