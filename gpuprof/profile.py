@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _TWO = 2  # threads
+# Of fewer events, two threads of Python take longer than one.
+_MANY_EVENTS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -351,13 +353,14 @@ class Profile:
         """Start to compute what functions make of this recording once, on a second thread.
 
         Who asks for one meanwhile waits for it. What fails is left to who asks, and fails again.
-        On a single core nothing is computed ahead: threads would only wait for each other.
+        On a single core, and of small recordings, nothing is computed ahead: threads would only
+        wait for each other.
 
         Args:
             functions: They are computed in this order.
             is_first: Whether they come before those that are waiting.
         """
-        if machine.thread_count(_TWO) < _TWO:
+        if machine.thread_count(_TWO) < _TWO or self.unrestricted.events < _MANY_EVENTS:
             return
         tasks = (partial(self.once, function) for function in functions)
         self._second_thread.add(tasks, is_first=is_first)
