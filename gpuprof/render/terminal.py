@@ -13,10 +13,11 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from gpuprof.render.cells import clean, cut, folded, shortened, shortened_apart
+from gpuprof.render.cells import clean, folded
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report
+from gpuprof.short_texts import cut, shortened, shortened_apart
 from gpuprof.units import bound
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _with_short_labels(result: "Comparison", page: Page) -> Callable[[str], str]
     """What shortens the labels of variants in sentences that they would fill a screen with."""
     labels = [clean(label) for label in result.variants.column("variant").to_pylist()]
     long = [] if page.is_wide else [label for label in labels if len(label) > _LABEL]
-    shown = [*zip(long, shortened_apart(long, _LABEL), strict=True)]
+    shown = [*zip(long, shortened_apart(long, _LABEL, shortened), strict=True)]
 
     def short(text: str) -> str:
         text = clean(text)
@@ -201,7 +202,7 @@ def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
 def _cells(texts: Sequence[str], width: int) -> list[str]:
     """Texts of a column in lines of its width; of those that need too many, the end is cut."""
     room = _NAME_LINES * width
-    shown = dict(zip(texts, shortened_apart(texts, room, cut), strict=True))
+    shown = dict(zip(texts, shortened_apart(texts, room), strict=True))
     lines = {text: _wrapped(look, width) for text, look in shown.items()}
     return [lines[text] for text in texts]
 

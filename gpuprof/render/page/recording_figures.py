@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.kernel_names import short_names
-from gpuprof.render.cells import clean, shortened_apart
+from gpuprof.render.cells import clean
 from gpuprof.render.charts import copy_sizes, kernels, ranks_over_time, steps, utilisation
 from gpuprof.render.charts import matrix as matrix_chart
 from gpuprof.render.charts import placement as placement_chart
@@ -19,12 +19,13 @@ from gpuprof.render.page.heat_maps import heat_maps
 from gpuprof.render.page.lines import copy_size_lines, step_columns, utilisation_lines
 from gpuprof.render.page.placement import placement
 from gpuprof.reports import Report
+from gpuprof.short_texts import shortened_apart
 from gpuprof.units import capital, say_ns, say_share
 
 # What takes less has no chart.
 _LEAST_SHARE: Final = 0.01
 _LEAST_STEPS: Final = 2
-_NAME_WIDTH: Final = 48
+_LONGEST_NAME: Final = 160
 _PARTS: Final = {
     "compute_ns": ("compute", "compute"),
     "exposed_communication_ns": ("communication", "exposed communication"),
@@ -183,7 +184,7 @@ def _kernel_bars(rows: Sequence[Row]) -> Bars:
     longest = max(row["total_ns"] for row in rows) or 1
     bars = []
     names = [clean(kernels.bar_name(row)) for row in rows]
-    for row, name, shown in zip(rows, names, shortened_apart(names, _NAME_WIDTH), strict=True):
+    for row, name, shown in zip(rows, names, shortened_apart(names, _LONGEST_NAME), strict=True):
         figure = kernels.figure_words(row)
         width = 100 * row["total_ns"] / longest
         segment = Segment(kernels.look(row).kind, 0, width, f"{name}: {figure}")
