@@ -11,11 +11,14 @@ import pyarrow as pa
 from gpuprof import units
 from gpuprof.analyses import analysis_named
 from gpuprof.kernel_names import short_names
+from gpuprof.labels import label
 from gpuprof.schema import PROCESS_BITS, TEXT, Column, Kind, texts
 
 _PIECES: Final = re.compile(r"[^-_/.,:<( ]*(?:\.\.|::|[-_/.,:<( ])?")
 # Long words of labels, with the places where a hyphen may break them.
 _HYPHENATED: Final = {"communication": ("communi-", "cation")}
+# Columns of keys. CSV, JSON and Parquet have the keys, people read their labels.
+_KEYS: Final = {"activity_group", "part_of", "memcpy_kind", "path", "lane"}
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 
@@ -30,6 +33,11 @@ def cell(spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
         return _SHOW[spec.kind](value)
     number = f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
     return f"{number} {spec.unit}".strip()
+
+
+def cell_of(name: str, spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
+    """A value of a named column as people read it: the label of a key, such as PtoP_staged."""
+    return cell(spec, label(value) if name in _KEYS and value is not None else value)
 
 
 def _process(number: int) -> str:

@@ -30,7 +30,9 @@ _MORE: Final = "More: --table NAME (--list), --all, --per-step, --range, --devic
 _KERNELS: Final = 20  # Of each candidate; csv and json have all.
 _LEAST: Final = 12  # No name is cut shorter than this,
 _LEAST_ALONE: Final = 0.4  # nor a long one than this part of a page where no other is,
-_WORD: Final = re.compile(r"[\w-]{0,28}")  # nor a word such as synchronising_call.
+# nor a word such as synchronising_call, nor a few such as PtoP through the host.
+_WORD: Final = re.compile(r"[\w-]{0,28}|[\w -]{0,21}")
+_KEYS_SHARE: Final = 0.55  # Of a page, for the names that every block of columns begins with.
 _LABEL: Final = 60  # No label takes more of a sentence.
 _HEADING_LINES: Final = 6
 _GLUE: Final = "\ue000"  # Holds a figure to its unit: Rich breaks lines at any kind of space.
@@ -267,10 +269,10 @@ def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
     if page.is_wide:
         return [list(columns)]
     least = {c: _least(grid, c, widths[c], page) for c in columns}
-    # Half of a line is for the names that every block begins with; others are shown once.
+    # Every block begins with names; those that take most of a line are shown once.
     named = [c for c in columns if c in {*grid.name_columns, *grid.keys}]
     some = [named[:n] for n in range(len(named), 1, -1)]
-    keys = next((k for k in some if _taken(least, k) <= page.width // 2), named[:1])
+    keys = next((k for k in some if _taken(least, k) <= _KEYS_SHARE * page.width), named[:1])
     blocks: list[list[int]] = []
     for column in columns:
         if column in keys:

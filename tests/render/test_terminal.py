@@ -13,7 +13,9 @@ from gpuprof.analyses import all_analyses
 from gpuprof.analyses.findings.bottom_line import BOTTOM_LINE
 from gpuprof.analyses.findings.findings import FINDINGS
 from gpuprof.analyses.time.ranges import RANGES
+from gpuprof.analyses.totals.totals import TOTALS
 from gpuprof.analyses.transfers.repeated_transfers import REPEATED_TRANSFERS
+from gpuprof.analyses.transfers.transfers import TRANSFERS
 from gpuprof.render import terminal
 from gpuprof.render.contract import Page
 from gpuprof.render.overview import Grid
@@ -112,6 +114,37 @@ def test_every_block_of_a_wide_table_begins_with_its_keys():
     assert len(first) > 1
     assert first == [["1", "p1", "1"]] * len(first)
     assert [line for line in lines if line.startswith("1-2: It waits. It waits.")]
+
+
+def test_tables_have_labels_in_place_of_keys_and_hold_their_words_together():
+    groups = {"communication_kernels": "kernels", "PtoP_staged": "peer_transfers"}
+    rows = [
+        dict.fromkeys(TOTALS.columns, 10**6) | {"activity_group": group, "part_of": parent}
+        for group, parent in groups.items()
+    ]
+
+    text = shown(TOTALS, rows, 80)
+
+    assert "communication kernels  kernels " in text
+    assert "PtoP through the host  peer transfers " in text
+    assert "_" not in text
+
+
+def test_every_block_says_the_path_of_its_copies():
+    kind = {"memcpy_kind": "PtoP", "direction": "device to device", "bytes": 10**6}
+    rows = [
+        dict.fromkeys(TRANSFERS.columns, 10**6)
+        | dict.fromkeys(("src_memory_kind", "dst_memory_kind"), "device")
+        | kind
+        | {"path": path}
+        for path in ("direct", "staged")
+    ]
+
+    text = shown(TRANSFERS, rows, 80)
+
+    heads = text.count("Direction")
+    assert heads > 1
+    assert text.count("through the host") == heads
 
 
 def test_empty_sentences_leave_no_marks():
