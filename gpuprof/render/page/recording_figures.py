@@ -5,6 +5,7 @@ from operator import itemgetter
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpuprof.kernel_names import short_names
 from gpuprof.render.cells import clean
@@ -12,6 +13,7 @@ from gpuprof.render.charts import copy_sizes, kernels, ranks_over_time, steps, u
 from gpuprof.render.charts import matrix as matrix_chart
 from gpuprof.render.charts import placement as placement_chart
 from gpuprof.render.charts.contract import Results
+from gpuprof.render.charts.device_choice import DeviceChoice, choose_devices
 from gpuprof.render.charts.utilisation import device_name
 from gpuprof.render.contract import Row
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, lanes_data, matrix, stacked
@@ -79,7 +81,26 @@ def _placement(result: Report) -> Figure | None:
     )
 
 
+def _device_choice(result: Report) -> DeviceChoice:
+    """The devices that a page draws one by one; its tables have all of them."""
+    busy = {
+        row["device_id"]: 1 - row["idle_ns"] / max(row["span_ns"], 1)
+        for row in rows_of(result, "breakdown")
+    }
+    return choose_devices(busy)
+
+
+def _on_left_out(result: Report) -> str:
+    """Words on the devices that are not drawn, after a caption; empty for none."""
+    words = _device_choice(result).words
+    if not words:
+        return ""
+    option = "rank" if result.tables.get("ranks_over_time") is not None else "device"
+    return f" Shown: {words}. gpuprof report --{option} N --html shows {option} N alone."
+
+
 def _breakdown(result: Report) -> Figure:
+    choice = _device_choice(result)
     bars = stacked(
         [
             (
@@ -88,6 +109,7 @@ def _breakdown(result: Report) -> Figure:
                 row["span_ns"],
             )
             for row in rows_of(result, "breakdown")
+            if row["device_id"] in choice.devices
         ],
         dict(_PARTS.values()),
     )
@@ -95,7 +117,7 @@ def _breakdown(result: Report) -> Figure:
         "breakdown",
         "Where each device's time went",
         "Each instant of a device's span belongs to the first that runs of compute,"
-        " communication, transfers and local copies, else it is idle.",
+        f" communication, transfers and local copies, else it is idle.{_on_left_out(result)}",
         bars,
         "bars",
         "breakdown",
@@ -103,10 +125,16 @@ def _breakdown(result: Report) -> Figure:
 
 
 def _timeline(result: Report) -> Figure:
-    ranges, of_lanes = (rows_of(result, name) for name in ("lane_ranges", "lane_kernels"))
+    devices = _device_choice(result).devices
+    ranges, of_lanes = (
+        [row for row in rows_of(result, name) if row["device_id"] in devices]
+        for name in ("lane_ranges", "lane_kernels")
+    )
+    lanes = result.tables["lanes"]
+    of_devices = pc.is_in(lanes.column("device_id"), pa.array(devices, pa.int64()))
     shown = short_names(row["name"] for row in of_lanes)
     named = [row | {"name": shown[row["name"]]} for row in of_lanes]
-    data = lanes_data(result.tables["lanes"], named, ranges)
+    data = lanes_data(lanes.filter(of_devices), named, ranges)
     detail = f" What starts within {say_ns(data['slice'])} is one bar." if data["slice"] > 1 else ""
     marks = _MARKS if ranges else ""
     return Figure(
@@ -115,7 +143,7 @@ def _timeline(result: Report) -> Figure:
         "Full colour: nothing of a lane further up runs (exposed); pale: something does"
         f" (hidden). The height is the share of the time that is busy.{detail}{marks} Point at a"
         " lane for what runs there. Drag to zoom, double-click or All for everything, Ctrl or"
-        " Shift and the wheel to zoom.",
+        f" Shift and the wheel to zoom.{_on_left_out(result)}",
         data,
         "timeline",
     )
@@ -228,11 +256,14 @@ def _matrix(result: Report) -> Figure:
 
 
 def _utilisation(result: Report) -> Figure:
+    devices = _device_choice(result).devices
+    rows = [r for r in rows_of(result, "utilisation_over_time") if r["device_id"] in devices]
     return Figure(
         "utilisation",
         utilisation.CHART.picture(Results(result.tables)).finding,
-        "Share of each of twenty equal slices of the time at which a kernel runs.",
-        utilisation_lines(rows_of(result, "utilisation_over_time")),
+        "Share of each of twenty equal slices of the time at which a kernel runs."
+        f"{_on_left_out(result)}",
+        utilisation_lines(rows),
         "lines",
         "utilisation_over_time",
     )

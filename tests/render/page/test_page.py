@@ -503,3 +503,32 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, command):
     assert completed.returncode == 1
     assert completed.stderr == f"Error: {tmp_path / 'a.html'} cannot be written: File too large\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def _of_devices(count):
+    kernels = [(0, 100 + device, {"device_id": device}) for device in range(count)]
+    return draw(kernels=kernels, memcpys=[(190, 200, {"device_id": d}) for d in range(count)])
+
+
+def test_of_many_devices_sixteen_are_drawn_and_the_tables_have_all():
+    page = recording_page(_of_devices(40), ("breakdown",))
+
+    drawn = re.search('<section class="figure" id="breakdown".*?</section>', page, re.DOTALL)[0]
+    assert re.findall('bar-name">device <wbr>(\\d+)', drawn) == [
+        *map(str, (*range(8), *range(32, 40)))
+    ]
+    lanes = json.loads(re.search('id="data-timeline">(.*?)</script>', page)[1])["lanes"]
+    assert {lane["device"] for lane in lanes} == {*range(8), *range(32, 40)}
+    words = "Shown: the 8 busiest and the 8 least busy of 40 devices."
+    words = f"{words} gpuprof report --device N --html shows device N alone."
+    captions = re.findall('<p class="caption">([^<]*)', page)
+    assert [words in caption for caption in captions].count(True) == 3
+    table = re.search('id="rows-breakdown".*?</table>', page, re.DOTALL)[0]
+    assert table.count("<tr>") == 1 + 40
+
+
+def test_of_few_devices_all_are_drawn():
+    page = recording_page(_of_devices(16))
+
+    assert "busiest" not in page
+    assert len(re.findall('bar-name">device', page)) == 16
