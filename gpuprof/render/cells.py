@@ -143,16 +143,21 @@ def folded(text: str, width: int) -> str:
     return "\n".join(part for line in lines for part in textwrap.wrap(line, width) or [""])
 
 
-def with_short_names(table: pa.Table) -> pa.Table:
+def with_short_names(table: pa.Table, column_name: str = "name") -> pa.Table:
     """A table of kernels with short names, each unlike any other of the table."""
-    names = table.column("name").to_pylist()
-    shown = short_names(names)
-    column = texts([shown[name] for name in names])
-    return table.set_column(table.column_names.index("name"), "name", column)
+    names = table.column(column_name).to_pylist()
+    shown = short_names(name for name in names if name is not None)
+    column = texts([shown.get(name) for name in names])
+    return table.set_column(table.column_names.index(column_name), column_name, column)
 
 
 def with_one_name(table: pa.Table, *, has_full_names: bool = False) -> pa.Table:
-    """A result table for people: with the short or the full names of kernels, not both."""
+    """A result table for people: with the short or the full names of kernels, not both.
+
+    The table of pauses has full names alone, of which people see the short ones, too.
+    """
+    if "ended_by" in table.column_names and not has_full_names:
+        return with_short_names(table, "ended_by")
     if "short_name" not in table.column_names:
         return table
     named = table if has_full_names else with_short_names(table)

@@ -30,8 +30,8 @@ _MORE: Final = "More: --table NAME (--list), --all, --per-step, --range, --devic
 _KERNELS: Final = 20  # Of each candidate; csv and json have all.
 _LEAST: Final = 12  # No name is cut shorter than this,
 _LEAST_ALONE: Final = 0.4  # nor a long one than this part of a page where no other is,
-# nor a word such as synchronising_call, nor a few such as PtoP through the host.
-_WORD: Final = re.compile(r"[\w-]{0,28}|[\w -]{0,21}")
+_WORD: Final = re.compile(r"[\w-]{0,28}")  # nor a word such as synchronising_call,
+_SHORT: Final = 0.27  # nor what takes less of a page, such as PtoP through the host.
 _KEYS_SHARE: Final = 0.55  # Of a page, for the names that every block of columns begins with.
 _LABEL: Final = 60  # No label takes more of a sentence.
 _HEADING_LINES: Final = 6
@@ -286,7 +286,8 @@ def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
 def _least(grid: Grid, column: int, width: int, page: Page) -> int:
     """How narrow a column may become: figures and words stay whole."""
     cells = {row[column] for row in grid.rows}
-    if column not in grid.name_columns or all(map(_WORD.fullmatch, cells)):
+    is_short = width <= _SHORT * page.width or all(map(_WORD.fullmatch, cells))
+    if column not in grid.name_columns or is_short:
         return width
     alone = max(_LEAST, int(_LEAST_ALONE * page.width))
     is_long = len(grid.name_columns) == 1 and width > alone
