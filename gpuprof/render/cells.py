@@ -18,7 +18,7 @@ _PIECES: Final = re.compile(r"[^-_/.,:<( ]*(?:\.\.|::|[-_/.,:<( ])?")
 # Long words of labels, with the places where a hyphen may break them.
 _HYPHENATED: Final = {"communication": ("communi-", "cation")}
 # Columns of keys. CSV, JSON and Parquet have the keys, people read their labels.
-_KEYS: Final = {"activity_group", "part_of", "memcpy_kind", "path", "lane"}
+_KEYS: Final = {"activity_group", "part_of", "memcpy_kind", "path", "lane", "part"}
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 
@@ -154,7 +154,7 @@ def with_short_names(table: pa.Table, column_name: str = "name") -> pa.Table:
 def with_one_name(table: pa.Table, *, has_full_names: bool = False) -> pa.Table:
     """A result table for people: with the short or the full names of kernels, not both.
 
-    The table of pauses has full names alone, of which people see the short ones, too.
+    The table of pauses has full names alone, and people see short ones there, too.
     """
     if "ended_by" in table.column_names and not has_full_names:
         return with_short_names(table, "ended_by")

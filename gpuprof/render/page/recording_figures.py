@@ -124,17 +124,19 @@ def _breakdown(result: Report) -> Figure:
     )
 
 
+def _of_devices(table: pa.Table, devices: frozenset[int | None]) -> pa.Table:
+    return table.filter(pc.is_in(table.column("device_id"), pa.array(devices, pa.int64())))
+
+
 def _timeline(result: Report) -> Figure:
     devices = _device_choice(result).devices
     ranges, of_lanes = (
         [row for row in rows_of(result, name) if row["device_id"] in devices]
         for name in ("lane_ranges", "lane_kernels")
     )
-    lanes = result.tables["lanes"]
-    of_devices = pc.is_in(lanes.column("device_id"), pa.array(devices, pa.int64()))
     shown = short_names(row["name"] for row in of_lanes)
     named = [row | {"name": shown[row["name"]]} for row in of_lanes]
-    data = lanes_data(lanes.filter(of_devices), named, ranges)
+    data = lanes_data(_of_devices(result.tables["lanes"], devices), named, ranges)
     detail = f" What starts within {say_ns(data['slice'])} is one bar." if data["slice"] > 1 else ""
     marks = _MARKS if ranges else ""
     return Figure(

@@ -532,3 +532,28 @@ def test_of_few_devices_all_are_drawn():
 
     assert "busiest" not in page
     assert len(re.findall('bar-name">device', page)) == 16
+
+
+def test_tables_of_pages_have_labels_in_place_of_keys():
+    page = recording_page(read_profile(ROOT / "gpuprof/docs/recordings/staged.gpuprof"))
+    totals = re.search('id="rows-totals".*?</table>', page, re.DOTALL)[0]
+
+    assert ">PtoP through the host<" in totals
+    assert ">peer transfers<" in totals
+    assert "PtoP_staged" not in totals
+
+
+def test_parts_of_a_difference_have_labels_in_place_of_keys():
+    names = {"a": "PtoP", "b": "HtoD"}
+    page = comparison_page(
+        comparison(
+            {
+                label: draw(kernels=[(0, 10)], memcpys=[(10, 20, {"memcpy_kind": kind})])
+                for label, kind in names.items()
+            }
+        )
+    )
+
+    split = re.search('id="rows-split".*?</table>', page, re.DOTALL)[0]
+    assert ">common kernels<" in split
+    assert "kernels_common" not in split
