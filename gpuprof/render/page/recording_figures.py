@@ -100,7 +100,18 @@ def _on_left_out(result: Report) -> str:
 
 
 def _breakdown(result: Report) -> Figure:
-    choice = _device_choice(result)
+    devices = _device_choice(result).devices
+    rows = [row for row in rows_of(result, "breakdown") if row["device_id"] in devices]
+    return breakdown(rows, _on_left_out(result))
+
+
+def breakdown(rows: Sequence[Row], on_left_out: str = "") -> Figure:
+    """A bar per device of what its time went to.
+
+    Args:
+        rows: Of the table `breakdown`.
+        on_left_out: What the caption says of devices that are not among them.
+    """
     bars = stacked(
         [
             (
@@ -108,8 +119,7 @@ def _breakdown(result: Report) -> Figure:
                 [(kind, row[part]) for part, (kind, _) in _PARTS.items()],
                 row["span_ns"],
             )
-            for row in rows_of(result, "breakdown")
-            if row["device_id"] in choice.devices
+            for row in rows
         ],
         dict(_PARTS.values()),
     )
@@ -117,7 +127,7 @@ def _breakdown(result: Report) -> Figure:
         "breakdown",
         "Where each device's time went",
         "Each instant of a device's span belongs to the first that runs of compute,"
-        f" communication, transfers and local copies, else it is idle.{_on_left_out(result)}",
+        f" communication, transfers and local copies, else it is idle.{on_left_out}",
         bars,
         "bars",
         "breakdown",
